@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
+from subprocess import TimeoutExpired
 from typing import Annotated
 
 import httpx
@@ -49,6 +50,7 @@ WARM_UP_SECONDS = 60
 READY_SECONDS_MAX = 400
 BACK_SECONDS_MAX = 400
 REST_SECONDS_MAX = 1_800
+_STARTS_MAX = 5
 _ALERTS = """
 routes = [{{severity = "info", clusters = ["lab"], channels = ["hook"]}}]
 channels = {{hook = {{kind = "webhook", url = "{url}/ours"}}}}
@@ -63,7 +65,7 @@ class Soak:
         self._folder, self._run, self._every = folder, run, every
         self._choice = random.Random(run.seed)
         self._story = settings_of(SOAK, folder / "root")
-        self._port = servers.free_port()
+        self._port, self._dashboard = servers.free_port(), servers.free_port()
         self.kafka = Kafka(folder / "kafka")
         self._senders: list[Command] = []
         self._active: set[str] = set()
@@ -88,9 +90,10 @@ class Soak:
             self._send()
             settings = load_settings(
                 runtime={"root": self._folder / "root"},
+                web={"port": self._dashboard},
                 source={"bootstrap_servers": self.kafka.bootstrap, "topic": TOPIC, "partitions": PARTITIONS},
             )
-            with Sampler(self._folder / "samples.jsonl", settings, self._probe, self._pids, TOPIC):
+            with Sampler(self._folder / "samples.jsonl", settings, self._probe, self._pids):
                 self._watch(time.monotonic() + WARM_UP_SECONDS, webhook)
                 self._run.began = _now()
                 self.save()
@@ -121,7 +124,7 @@ class Soak:
             "SOURCE__TOPIC": TOPIC,
             "SOURCE__PARTITIONS": PARTITIONS,
             "ALERTS__FILE": alerts,
-            "WEB__PORT": 0,
+            "WEB__PORT": self._dashboard,
             "HEALTH__UP": self._port,
             "LOG__FORMAT": "json",
         }
@@ -223,22 +226,37 @@ class Soak:
 
     def _end_senders(self) -> None:
         self._senders[-1].send_signal(signal.SIGTERM)
-        code = self._senders[-1].ended(600)
-        if code:
+        if code := self._ended(self._senders[-1], 600, "the sender"):
             self._record(Fault(_now(), "failure", f"the sender ended with exit code {code}"))
 
     def _kill_senders(self) -> None:
         for sender in self._senders:
             sender.kill()
 
-    def _end_up(self) -> int:
+    def _end_up(self) -> int | None:
         """End all our processes as Ctrl-C does."""
         self.up.send_signal(signal.SIGINT)
-        return self.up.ended(600)
+        return self._ended(self.up, 600, "up")
 
-    def _process_the_rest(self, values: dict[str, object]) -> int:
+    def _process_the_rest(self, values: dict[str, object]) -> int | None:
+        """Process what is left of the log; again if the former run has not given up its lease yet."""
+        code = None
         with Command(self._folder, values, "run", "--available-now", name="rest") as job:
-            return job.start().ended(REST_SECONDS_MAX)
+            for _ in range(_STARTS_MAX):
+                code = self._ended(job.start(), REST_SECONDS_MAX, "the run over the rest of the log")
+                if code == 0:
+                    break
+                time.sleep(30)
+        return code
+
+    def _ended(self, command: Command, seconds: float, what: str) -> int | None:
+        """Return the exit code; None: it had to be killed."""
+        try:
+            return command.ended(seconds)
+        except TimeoutExpired:
+            self._record(Fault(_now(), "failure", f"{what} has not ended within {seconds:g} s"))
+            command.kill()
+            return None
 
     def _end_lab(self) -> None:
         if (left := Lab.find(self._story)) is not None:

@@ -77,6 +77,8 @@ class Sample(msgspec.Struct):
     not_ready: list[str] = []
     """The tasks that are not ready by the probe of `up`, with their reasons."""
     files: dict[str, Files] = {}
+    scrape: float | None = None
+    """Seconds until the dashboard has answered with its metrics and all groups."""
     failed: list[str] = []
 
 

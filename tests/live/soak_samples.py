@@ -91,16 +91,13 @@ def files_below(folder: Path) -> Files:
 class Sampler:
     """Takes samples in a thread until it is closed."""
 
-    def __init__(
-        self, file: Path, settings: Settings, probe: str, pids: Callable[[], Mapping[str, list[int]]], topic: str
-    ) -> None:
+    def __init__(self, file: Path, settings: Settings, probe: str, pids: Callable[[], Mapping[str, list[int]]]) -> None:
         """Prepare; ``pids`` returns the processes of each kind at this moment."""
         self._file = file
         self._settings = settings
         self._probe = probe
         self._pids = pids
         self._kafka = Connection(settings.source.bootstrap_servers)
-        self._topic = topic
         self._over = Event()
         self._thread = Thread(target=self._run, daemon=True)
 
@@ -127,7 +124,7 @@ class Sampler:
         busy = (sum(ticks) - ticks[3] - ticks[4]) / _TICKS
         sample = Sample(time.time_ns() // 1_000_000, os.getloadavg()[0], busy)
         steps: list[Callable[[Sample], None]] = [self._processes, self._positions, self._readiness]
-        for step in [*steps, *([self._files] if with_files else [])]:
+        for step in [*steps, *([self._files, self._scrape] if with_files else [])]:
             try:
                 step(sample)
             except Exception as error:  # noqa: BLE001  a sample with a gap is better than none
@@ -138,7 +135,7 @@ class Sampler:
         sample.processes = {kind: used_by(pids) for kind, pids in self._pids().items()}
 
     def _positions(self, sample: Sample) -> None:
-        ends = {partition: end for partition, (_, end) in offsets_of(self._kafka, self._topic).items()}
+        ends = {partition: end for partition, (_, end) in offsets_of(self._kafka, self._settings.source.topic).items()}
         sample.end = ends
         for query in (OPERATOR, ARCHIVE):
             position = position_of_query(self._settings.runtime.checkpoints / query)
@@ -158,3 +155,11 @@ class Sampler:
             sample.files[f"checkpoint {query}"] = files_below(runtime.checkpoints / query)
         for name in ("spark", "logs", "cache"):
             sample.files[name] = files_below(runtime.root / name)
+
+    def _scrape(self, sample: Sample) -> None:
+        """Ask the dashboard for what Prometheus and a page ask it for."""
+        begin = time.monotonic()
+        with httpx.Client(base_url=f"http://127.0.0.1:{self._settings.web.port}", timeout=60) as client:
+            client.get("/metrics").raise_for_status()
+            client.get("/api/v1/groups").raise_for_status()
+        sample.scrape = time.monotonic() - begin

@@ -8,7 +8,7 @@ prints a table in Markdown, and what is wrong; both are also in `verdict.md`, an
 import statistics
 import sys
 import traceback
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,6 +18,7 @@ from types import SimpleNamespace
 
 import msgspec
 
+from checkpoints.quality import SUITE
 from rebalance_model.observe.effects import TABLE_OF, IncidentTransition
 from tests.live.fault_cases import BOTH, BROKER, SOAK
 from tests.live.fault_verdict import incidents_of, is_due, is_reread, show, within, wrong_by
@@ -36,6 +37,8 @@ TELEMETRY = ("collect", "kafka")
 EXCUSED_MS = 240_000
 """For how long after such a kill incidents may be missing, late, or about missing telemetry."""
 SAID_MS_MAX = 120_000
+MAY_FAIL = {"times", "behind_seconds", "operator_behind_seconds"}
+"""Checks that are right to fail when the job was killed or Kafka was away: volumes change, queries fall behind."""
 MB = 1e6
 _PARTS_OF_WINDOW = 9
 
@@ -229,6 +232,8 @@ def measures_of(soaked: Soaked) -> list[Measure]:
         found.append(Measure(f"{kind}: memory (RSS), MB", rss, 0.10, 40))
         if not kind.startswith("lab: "):
             found.append(Measure(f"{kind}: open files", [(minute, one.files) for minute, one in used], 0.10, 15))
+    scrapes = [(soaked.minute(one.time), one.scrape) for one in soaked.samples if one.scrape is not None]
+    found.append(Measure("dashboard: metrics and all groups, s", scrapes, 0.20, 2))
     for query in ("operator", "archive"):
         batches = [line for line in soaked.said if line.get("query") == query and line.get("rows")]
         timed = [(soaked.minute(line["at"]), line["ms"] / 1000) for line in batches if line["ms"]]
@@ -340,12 +345,28 @@ def alerts_of(soaked: Soaked) -> tuple[list[str], list[str]]:
     ], wrong
 
 
+def checks_of(soaked: Soaked) -> tuple[list[str], list[str]]:
+    """Look at the results of the quality gates: of the tables, and of the archive's batches."""
+    results = read_rows(soaked.tables, "quality_results")
+    failed = Counter(
+        (row["suite"], row["column"], row["expectation"], row["column"] in MAY_FAIL)
+        for row in results
+        if not row["success"]
+    )
+    sentences = {key: f"{key[0]}: {key[1]} {key[2]} failed {count} times" for key, count in failed.items()}
+    of_tables = sum(row["suite"] != SUITE for row in results)
+    figures = [f"{of_tables} results about the tables, {len(results) - of_tables} about batches of the archive"]
+    figures += [sentence for key, sentence in sentences.items() if key[3]]
+    return figures, [sentence for key, sentence in sentences.items() if not key[3]]
+
+
 _PARTS = {
     "Rows of the log": archive_of,
     "Derived rows, compared with the core in a loop": tables_of,
     "Faults of the lab and their incidents": lab_of,
     "Alerts": alerts_of,
     "Processes that were killed": processes_of,
+    "Checks of the tables": checks_of,
     "Logs": logs_of,
     "Processor": processor_of,
 }
