@@ -247,6 +247,8 @@ ROLLOUT = (
 ROLLOUTS = {FLEET: Group(True, 64, 0, ROLLOUT)}
 
 SOAK = {
+    "orders": Group(True, 4, 2, ()),
+    "audit": Group(False, 4, 1, ()),  # nothing happens to these two but the faults of a broker
     "frozen": Group(True, 4, 2, (FREEZE,)),
     "killed": Group(True, 4, 2, (KILL,)),
     "hung": Group(True, 4, 2, (HANG, POISON)),

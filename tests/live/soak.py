@@ -175,6 +175,7 @@ class Soak:
     def _hit_ours(self, what: str) -> None:
         fault = Fault(_now(), "ours", what)
         self._say(f"{what} is killed")
+        batches = self._batches()
         try:
             if what == "kafka":
                 self.kafka.kill()
@@ -182,11 +183,24 @@ class Soak:
             else:
                 self._kill(what)
             time.sleep(5)
-            self._await(lambda: self._is_ready(PART_OF[what]), BACK_SECONDS_MAX, f"{what} is ready again")
+            self._await(lambda: self._is_back(what, batches), BACK_SECONDS_MAX, f"{what} is ready again")
             fault.back = _now()
         except Exception as error:  # noqa: BLE001  the others go on
             self._record(Fault(_now(), "failure", f"{what}: {error}"))
         self._record(fault)
+
+    def _is_back(self, what: str, batches: tuple[int, int]) -> bool:
+        """Return whether it is ready; if the job reads or is killed, whether each query has ended two batches since."""
+        if PART_OF[what] in ("run", "") and any(
+            now < before + 2 for now, before in zip(self._batches(), batches, strict=True)
+        ):
+            return False
+        return self._is_ready(PART_OF[what])
+
+    def _batches(self) -> tuple[int, int]:
+        """Return how many batches each query has ended."""
+        said = self.up.said()
+        return said.count('"operator batch '), said.count('"archive batch ')
 
     def _kill(self, what: str) -> None:
         kind = "run" if what == "job" else what
