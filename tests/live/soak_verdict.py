@@ -39,6 +39,8 @@ EXCUSED_MS = 240_000
 SAID_MS_MAX = 120_000
 MAY_FAIL = {"times", "behind_seconds", "operator_behind_seconds"}
 """Checks that are right to fail when the job was killed or Kafka was away: volumes change, queries fall behind."""
+NOT_OURS = {"lab: consumer", "lab: producer", "lab: name server", "run children"}
+"""Processes that are not judged; a broker is, because it has our hook."""
 MB = 1e6
 _PARTS_OF_WINDOW = 9
 
@@ -223,15 +225,14 @@ def _is_about(fault: Fault, line: dict) -> bool:
 
 def measures_of(soaked: Soaked) -> list[Measure]:
     """Return all that must stay flat; minutes from the first sample."""
-    kinds = sorted({kind for sample in soaked.samples for kind in sample.processes})
+    kinds = sorted({kind for sample in soaked.samples for kind in sample.processes} - NOT_OURS)
     found = []
     for kind in kinds:
         used = [(soaked.minute(one.time), one.processes[kind]) for one in soaked.samples if kind in one.processes]
         used = [(minute, one) for minute, one in used if one.processes]
         rss = [(minute, one.rss / MB) for minute, one in used]
         found.append(Measure(f"{kind}: memory (RSS), MB", rss, 0.10, 40))
-        if not kind.startswith("lab: "):
-            found.append(Measure(f"{kind}: open files", [(minute, one.files) for minute, one in used], 0.10, 15))
+        found.append(Measure(f"{kind}: open files", [(minute, one.files) for minute, one in used], 0.10, 15))
     scrapes = [(soaked.minute(one.time), one.scrape) for one in soaked.samples if one.scrape is not None]
     found.append(Measure("dashboard: metrics and all groups, s", scrapes, 0.20, 2))
     for query in ("operator", "archive"):
