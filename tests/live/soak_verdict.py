@@ -265,7 +265,7 @@ def growing_of(soaked: Soaked) -> list[tuple[str, Series]]:
     tables = [(minute, [one for name, one in files.items() if name.startswith("table ")]) for minute, files in counted]
     return [
         (
-            "all tables: files, also replaced ones (kept for a day)",
+            "all tables: files, with those kept for a day",
             [(minute, sum(one.files for one in files)) for minute, files in tables],
         ),
         ("all tables: MB", [(minute, sum(one.bytes for one in files) / MB) for minute, files in tables]),
