@@ -15,7 +15,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -134,16 +133,17 @@ class Soak:
         end = time.monotonic() + self._run.minutes * 60
         ours, lab = _bag(self._choice, list(PART_OF)), _bag(self._choice, _cases())
         is_labs_turn = True
-        with ThreadPoolExecutor() as pool:
-            while (due := time.monotonic() + self._choice.uniform(*self._every)) < end:
-                self._watch(due, webhook)
-                case = self._next_case(lab, end) if is_labs_turn else None
-                if case is not None:
-                    pool.submit(self._hit_lab, *case)
-                else:
-                    pool.submit(self._hit_ours, next(ours))
-                is_labs_turn = not is_labs_turn
-            self._watch(end, webhook)
+        hits: list[threading.Thread] = []  # daemons: if this run is ended, they do not delay the end of its processes
+        while (due := time.monotonic() + self._choice.uniform(*self._every)) < end:
+            self._watch(due, webhook)
+            case = self._next_case(lab, end) if is_labs_turn else None
+            hit = (self._hit_lab, case) if case is not None else (self._hit_ours, (next(ours),))
+            hits.append(threading.Thread(target=hit[0], args=hit[1], daemon=True))
+            hits[-1].start()
+            is_labs_turn = not is_labs_turn
+        self._watch(end, webhook)
+        while any(hit.is_alive() for hit in hits):
+            self._watch(time.monotonic() + 1, webhook)
         self._keep_alerts(webhook)
 
     def _next_case(self, bag: Iterator[tuple[str, int]], end: float) -> tuple[str, int] | None:
