@@ -14,13 +14,19 @@ _SLICE_MS = 300_000
 """How exactly the beginning of that time is met where history begins within it."""
 
 _COLUMNS = ["lag", "broker_offset", "min_offset", "stored_at"]
-_FAILED = f"""
+_OF_OFFSETS = "p.kind IN ('CONSUME_STATS', 'TOPIC_STATS')"
+_AT_THE_ENDS = "(p.time <= from_ms($since + 300000) OR p.time > from_ms($until - $back))"
+"""Only answers at both ends of the time, two fifths of all; for the 5 minutes see `_OF` of `observed`."""
+
+
+def _failed(condition: str) -> str:
+    return f"""
 WITH seen AS (
     SELECT
         o.topic, o.broker, o.queue_id, epoch_ms(o.time) AS time, {rank("o")} AS rank, o.interval_ms,
         o.lag, o.broker_offset, o.min_offset, epoch_ms(o.stored_at) AS stored_at
-    FROM ({observed(_COLUMNS, "p.kind IN ('CONSUME_STATS', 'TOPIC_STATS')")}) o
-    WHERE o.topic IN ($retry, $dead) AND o.broker_offset IS NOT NULL
+    FROM ({observed(_COLUMNS, condition, "$retry, $dead")}) o
+    WHERE o.broker_offset IS NOT NULL
         AND o.time > from_ms($since - $back) AND o.time <= from_ms($until)
 ),
 of_queue AS (
@@ -54,7 +60,14 @@ FROM (
 GROUP BY q.topic, q.broker
 ORDER BY given_up, q.broker
 """  # noqa: S608  parts of ours
-"""A retry topic without a message has no lag that is known: nothing was ever committed there."""
+
+
+_IN_SHORT = _failed(f"{_OF_OFFSETS} AND {_AT_THE_ENDS}")
+_IN_FULL = _failed(_OF_OFFSETS)
+"""Where the history of a topic begins within the time: its first answer counts.
+
+A retry topic without a message has no lag that is known: nothing was ever committed there.
+"""
 
 
 def failed_messages(model: ReadModel, of: GroupAt) -> list[FailedMessages]:
@@ -70,5 +83,8 @@ def failed_messages(model: ReadModel, of: GroupAt) -> list[FailedMessages]:
         "step": _SLICE_MS,
         "back": LOOK_BACK_MS,
     }
-    rows = [row for row in model.rows(_FAILED, wanted) if row["age_ms"] <= LOOK_BACK_MS]
-    return [FailedMessages(**row | {"added_ms": until - row.pop("added_since")}) for row in rows]
+    rows = model.rows(_IN_SHORT, wanted)
+    if any(row["added_since"] > until - GROWTH_MS for row in rows):
+        rows = model.rows(_IN_FULL, wanted)
+    known = (row for row in rows if row["age_ms"] <= LOOK_BACK_MS)
+    return [FailedMessages(**row | {"added_ms": until - row.pop("added_since")}) for row in known]

@@ -31,7 +31,7 @@ _LAST_OF_SLICES = """
 """The last answer of each kind about the same queues in each slice, which is valid at its end."""
 
 
-def observed(wanted: Sequence[str], condition: str) -> str:
+def observed(wanted: Sequence[str], condition: str, topics: str = "") -> str:
     """Return the SELECT of the observations of a period, and of the time ``$back`` before it.
 
     Its parameters are $cluster, $group, $since, $until, $back and $step (the length of a slice), milliseconds.
@@ -39,6 +39,7 @@ def observed(wanted: Sequence[str], condition: str) -> str:
     Args:
         wanted: the columns of a queue, beside topic and queue id.
         condition: a condition on the whole rows of `queue_progress`, ``p``.
+        topics: only these topics, in SQL: ``$one, $another``; empty: all.
     """
     parts = []
     for table, level in LEVELS.items():
@@ -46,5 +47,5 @@ def observed(wanted: Sequence[str], condition: str) -> str:
         if level == RAW:
             of = {alias: _OF.format(alias, 0, condition.replace("p.", f"{alias}.")) for alias in ("k", "p")}
             rows = _LAST_OF_SLICES.format(**of)
-        parts.append(in_duckdb(table, rows, wanted))
+        parts.append(in_duckdb(table, rows, wanted, topics))
     return " UNION ALL ".join(parts)

@@ -25,8 +25,8 @@ SELECT
     o.broker_offset, o.commit_offset, o.lag, coalesce(o.lag_is_at_least, false) AS lag_is_at_least, o.waiting_ms,
     coalesce(o.waiting_ms > 0, false) AND o.kind <> 'CONSUME_TIME_SPAN' AS waiting_is_at_most,
     o.lock_at
-FROM ({observed(_COLUMNS, "p.broker = $broker")}) o
-WHERE o.topic = $topic AND o.queue_id = $queue_id AND o.time <= from_ms($until)
+FROM ({observed(_COLUMNS, "p.broker = $broker", "$topic")}) o
+WHERE o.queue_id = $queue_id AND o.time <= from_ms($until)
     AND epoch_ms(o.time) + 2 * o.interval_ms > $since
 ORDER BY o.time, o.level DESC
 """  # noqa: S608  parts of ours

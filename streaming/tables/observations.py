@@ -93,6 +93,7 @@ WHERE b.row_time > instant - INTERVAL '65' MINUTE AND b.row_time <= instant + IN
 
 IN_DUCKDB = Words("unnest(p.{0})", "")
 """If arrays differ in length, the missing elements are null."""
+_IN_DUCKDB_PLACES = Words("unnest(list_select(p.{0}, p.places))", "")
 IN_SPARK = Words("z.{0}", " LATERAL VIEW inline(arrays_zip({arrays})) z AS {names}")
 
 
@@ -110,15 +111,20 @@ def day(time_ms: str) -> str:
     return f"CAST('1970-01-01' AS DATE) + CAST(floor(least({time_ms}, {END_OF_TIME_MS}) / 86400000) AS INTEGER)"
 
 
-def in_duckdb(table: str, rows: str, wanted: Collection[str]) -> str:
+def in_duckdb(table: str, rows: str, wanted: Collection[str], topics: str = "") -> str:
     """Return the SELECT that unnests a table's rows with only these columns of its arrays, topic and queue id.
 
     Args:
         table: one of `LEVELS`.
         rows: the source of its rows: its name, or a relation of the same columns.
         wanted: columns.
+        topics: only the elements of these topics, in SQL: ``$one, $another``; empty: of all.
     """
-    return _of(rows, LEVELS[table], IN_DUCKDB, ["topic", "queue_id", *wanted])
+    columns = ["topic", "queue_id", *wanted]
+    if not topics:
+        return _of(rows, LEVELS[table], IN_DUCKDB, columns)
+    places = f"list_filter(range(1, len(r.topic) + 1), lambda place: r.topic[place] IN ({topics}))"
+    return _of(f"(SELECT r.*, {places} AS places FROM {rows} r)", LEVELS[table], _IN_DUCKDB_PLACES, columns)  # noqa: S608  parts of ours
 
 
 def _union(words: Words, levels: dict[str, int], each: Collection[str]) -> str:

@@ -67,7 +67,7 @@ def test_answers_are_what_the_raw_telemetry_says(demo_run, pairs):
 
 @pytest.mark.parametrize("sources", ["hook", "poll"])
 def test_answers_by_one_kind_of_source_are_right(loop_root, sources):
-    assert differences(loop_root(sources), sources, SHORT_PAIRS, 1) == []
+    assert differences(loop_root(sources), sources, SHORT_PAIRS // 2, 1) == []
 
 
 @pytest.mark.parametrize("sources", ["hook", "hook,poll"])

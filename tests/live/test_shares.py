@@ -155,6 +155,7 @@ def test_a_frozen_collector_does_not_go_on_when_another_has_its_groups(collector
     check_nobody_is_asked_twice([(one.time, one.client_id, one.port) for one in cluster.asked])
 
 
+@pytest.mark.prove
 def test_a_groups_series_goes_on_when_another_collector_takes_over(lab, tmp_path):
     topic = f"shares-{time.time_ns()}"
     create_topic(Connection(lab.kafka_bootstrap), topic, PARTITIONS, replication=1, retention_ms=3_600_000)

@@ -1,6 +1,7 @@
 """Tables in an object store, from the job to whoever reads them: every command works on them there.
 
-One job fills the tables that all tests of the short form read. The long forms kill it and rebuild its tables.
+One job fills the tables that the tests read; it is killed, too, and its tables are rebuilt. All of that is a long form;
+the short one is `tests/tables/test_object_store.py`, without Spark.
 """
 
 import json
@@ -122,6 +123,7 @@ def derived_in(tables: Place) -> dict[str, list[str]]:
     return {table: sorted(map(as_json, rows_in(delta_at(tables / table)))) for table in DERIVED}
 
 
+@pytest.mark.prove
 def test_the_job_writes_each_row_once(chain, rows):
     assert derived_in(chain.tables) == rows
     check_archived(rows_in(delta_at(chain.tables / "telemetry")), PARTITIONS)
@@ -129,10 +131,12 @@ def test_the_job_writes_each_row_once(chain, rows):
     assert not (chain.root / "tables").exists()
 
 
+@pytest.mark.prove
 def test_each_incident_is_an_alert(chain, rows):
     assert chain.alerts == alerts_of(rows)
 
 
+@pytest.mark.prove
 def test_pages_and_rest_show_the_groups(chain):
     groups = {(json.loads(row)["group"], json.loads(row)["cluster"]) for row in derived_in(chain.tables)["group_state"]}
     names = sorted(group for group, _ in groups)
@@ -152,6 +156,7 @@ def test_pages_and_rest_show_the_groups(chain):
     assert "Traceback" not in (chain.root / "dashboard.log").read_text()
 
 
+@pytest.mark.prove
 def test_answers_are_the_same_before_and_after_maintenance(chain, rows):
     questions = ("incident", "list", "--all"), ("sql", "SELECT count(*) AS rows FROM telemetry")
     before = [answer(chain.settings, *question) for question in questions]
@@ -175,6 +180,7 @@ def test_a_rebuild_is_swapped_in_and_undone(chain, rows):
     assert derived_in(chain.tables) == rows
 
 
+@pytest.mark.prove
 def test_the_secret_key_is_in_no_output_and_no_file(chain):
     texts = [file for file in chain.root.rglob("*") if file.is_file() and file.suffix not in {".parquet", ".jar"}]
     assert any(file.name == "spark.log" for file in texts)

@@ -34,7 +34,7 @@ _SECONDS = 20.0
 """The time that a browser has to connect, in seconds."""
 _LOOK_SECONDS = 1.0
 """The interval in which a page without data looks for it, in seconds."""
-_PATIENCE = 1.0
+_PATIENCE = 0.4
 """The time after which a page is sent without its data, in seconds."""
 
 
