@@ -2,7 +2,7 @@
 
     python -m tests.live.soak_verdict FOLDER
 
-prints a table in Markdown, and what is wrong; both are also in `FOLDER/verdict.md`, and `soak.svg` shows the measures.
+prints a table in Markdown, and what is wrong, and writes both to the folder, with a picture of the measures.
 """
 
 import statistics
@@ -383,7 +383,7 @@ def _judged(look: Callable[[Soaked], tuple[list[str], list[str]]], soaked: Soake
 
 
 def report(folder: Path) -> int:
-    """Judge the folder, write `FOLDER/verdict.md` and `FOLDER/soak.svg`, and print; return 1 if something is wrong."""
+    """Judge the folder, write the verdict and its picture there, and print; return 1 if something is wrong."""
     soaked = Soaked(folder)
     run, measures = soaked.run, measures_of(soaked)
     parts = {title: _judged(look, soaked) for title, look in _PARTS.items()}
