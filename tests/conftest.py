@@ -32,7 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Choose the form, and forget the settings, the terminal's width and the time zone of whoever runs the tests."""
     short = config.option.markexpr != "prove"
     settings.load_profile("short" if short else "prove")
-    for name in [name for name in os.environ if name.startswith("REBALANCE_WATCH_")]:
+    for name in _settings_in_environment():
         del os.environ[name]
     os.environ.pop("COLUMNS", None)  # pytest-xdist gives it to its workers
     os.environ["TZ"] = "UTC"
@@ -88,6 +88,20 @@ def _group(item: pytest.Item) -> str:
     if "browser" in fixtures:
         return "browser"
     return "jvm" if "differential" in item.path.parts else ""
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_are_left() -> Iterator[None]:
+    """Restore the settings in the environment: `--root` of a command that a test runs in this process is one."""
+    before = _settings_in_environment()
+    yield
+    for name in _settings_in_environment():
+        del os.environ[name]
+    os.environ.update(before)
+
+
+def _settings_in_environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith("REBALANCE_WATCH_")}
 
 
 @pytest.fixture(scope="session")
