@@ -7,7 +7,6 @@ The short form judges a recording of 2026-11-25 (df47768), the long forms record
 change of the hook or of the collector: `tar -cJf tests/live/churn.tar.xz -C FOLDER .` of what `churn.play` has written.
 """
 
-import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +32,7 @@ from tests.live.agreement import (
 )
 from tests.live.histories import History
 from tests.support import hooked
+from tests.support.recordings import unpacked
 
 pytestmark = pytest.mark.xdist_group("churn")  # one process folds the recording for all
 
@@ -71,9 +71,7 @@ def run(form, settings_with, running, tmp_path_factory):
     """The recording of a lab under churn."""
     folder = tmp_path_factory.mktemp("churn") / "run"
     if form is RECORDED:
-        with tarfile.open(RECORDING) as opened:
-            opened.extractall(folder, filter="data")
-        return churn.read(folder)
+        return churn.read(unpacked(RECORDING, folder))
     with running(settings_with(brokers=2, kafka=False, groups={"orders": {"queues": 4}})) as lab:
         return churn.play(lab, form.steps, form.seconds, folder)
 

@@ -7,7 +7,6 @@ faults; the long forms record anew. To replace the recording after a change of t
 faults.jsonl mqadmin.jsonl run.json`.
 """
 
-import tarfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from rebalance_model.observe.events import ConsumerRunningInfo
 from tests.live.fault_cases import POLL, STORIES, due
 from tests.live.fault_run import play
 from tests.live.fault_verdict import answers, judge, read, report, table, wrong
+from tests.support.recordings import unpacked
 
 pytestmark = pytest.mark.xdist_group("faults")  # one process unpacks the recording for all
 RECORDING = Path(__file__).with_name("faults.tar.xz")
@@ -25,10 +25,7 @@ RECORDING = Path(__file__).with_name("faults.tar.xz")
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory):
     """The folder of a recording of the quick faults."""
-    folder = tmp_path_factory.mktemp("quick")
-    with tarfile.open(RECORDING) as opened:
-        opened.extractall(folder, filter="data")
-    return folder
+    return unpacked(RECORDING, tmp_path_factory.mktemp("quick"))
 
 
 def check(folder):

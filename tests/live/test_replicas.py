@@ -6,7 +6,6 @@ lockInStrictMode, which needs both replicas for a lock. To replace the recording
 collector: `tar -cJf tests/live/replicas.tar.xz -C FOLDER recording.jsonl killed` of the folder of the long form.
 """
 
-import tarfile
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from streaming.log.recording import recorded_rows
 from tests.live.commands import Command
 from tests.live.conftest import Watch, eventually
 from tests.support.folding import folded
+from tests.support.recordings import unpacked
 
 RECORDING = Path(__file__).with_name("replicas.tar.xz")
 ORDERED, CONCURRENT = "orders-group", "audit-group"
@@ -119,9 +119,7 @@ def is_resolved(incidents, code):
 
 
 def test_a_slave_acts_as_master_and_nothing_is_invented(tmp_path):
-    with tarfile.open(RECORDING) as opened:
-        opened.extractall(tmp_path, filter="data")
-    check_acting(read(tmp_path))
+    check_acting(read(unpacked(RECORDING, tmp_path)))
 
 
 @pytest.mark.live
