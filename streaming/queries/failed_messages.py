@@ -20,6 +20,10 @@ _AT_THE_ENDS = "(p.time <= from_ms($since + 300000) OR p.time > from_ms($until -
 
 
 def _failed(condition: str) -> str:
+    """Return the query, over the answers of a condition as in `observed`.
+
+    A retry topic without a message has no lag that is known: nothing was ever committed there.
+    """
     return f"""
 WITH seen AS (
     SELECT
@@ -64,10 +68,7 @@ ORDER BY given_up, q.broker
 
 _IN_SHORT = _failed(f"{_OF_OFFSETS} AND {_AT_THE_ENDS}")
 _IN_FULL = _failed(_OF_OFFSETS)
-"""Where the history of a topic begins within the time: its first answer counts.
-
-A retry topic without a message has no lag that is known: nothing was ever committed there.
-"""
+"""Where the history of a topic begins within the time: its first answer counts."""
 
 
 def failed_messages(model: ReadModel, of: GroupAt) -> list[FailedMessages]:

@@ -8,6 +8,7 @@ from math import ceil
 from urllib.parse import urlsplit
 
 from streaming.base.errors import SettingsError
+from streaming.base.language import gettext
 from streaming.base.secrets import secret_of
 from streaming.base.settings import Web
 from streaming.serve.web.sessions import Failures, Sessions
@@ -20,7 +21,7 @@ class TooManyError(Exception):
     """Too many wrong tokens came from an address; ``seconds``: until tokens are compared again."""
 
     def __init__(self, seconds: int) -> None:
-        super().__init__(f"Too many wrong tokens from this address: retry in {seconds} s.")
+        super().__init__(gettext("Too many wrong tokens from this address: retry in {seconds} s.", seconds=seconds))
         self.seconds = seconds
 
 

@@ -37,9 +37,8 @@ def login_routes(access: Access) -> APIRouter:
         try:
             is_right = access.check(fields.get("token", "").strip(), address_of(request))
         except TooManyError as error:
-            problem = gettext("Too many wrong tokens from this address: retry in {seconds} s.", seconds=error.seconds)
             waiting = {"Retry-After": str(error.seconds)}
-            return HTMLResponse(shown(target, problem), HTTPStatus.TOO_MANY_REQUESTS, waiting)
+            return HTMLResponse(shown(target, str(error)), HTTPStatus.TOO_MANY_REQUESTS, waiting)
         if not is_right:
             problem = gettext(
                 "Invalid token. Use the one in the settings of the dashboard (web.token or web.token_file)."
