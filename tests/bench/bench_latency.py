@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -26,17 +27,15 @@ from rich.progress import track
 from rich.table import Table
 
 from rebalance_model.observe.effects import TABLE_OF, QueueProgress
-from rebalance_model.observe.events import AnyEvent, Tick, key_of
+from rebalance_model.observe.events import Tick, key_of
 from schemas.arrow import in_epoch_ms
 from streaming.base.settings import load_settings
 from streaming.log.kafka import KafkaPublisher, create_topic
 from streaming.log.rows import publish
 from tests.live.alert_receivers import Webhook
 from tests.live.commands import Command, Kafka
-from tests.support.telemetry import INTERVAL, START, telemetry
+from tests.support.telemetry import START, live_telemetry
 
-EVENTS_PER_GROUP = 6
-"""The events of a round: a route, connections, offsets and three clients."""
 PARTITIONS = 8
 SETTLE_SECONDS = 15
 ALERTS = """
@@ -101,39 +100,10 @@ def main(
     report(console, delays, rate)
 
 
-def live(rate: int, seconds: int) -> Iterator[AnyEvent]:
-    """Yield events spread evenly over each round, and a tick per second, as a collector does, from `START` on."""
-    groups = rate * INTERVAL // (1000 * EVENTS_PER_GROUP)
-    round_of: list[AnyEvent] = []
-    ticks = 0
-    for event in telemetry(groups, -(-seconds * 1000 // INTERVAL)):
-        if not isinstance(event, Tick):
-            round_of.append(event)
-            continue
-        ticks += 1
-        if ticks % (INTERVAL // 1000) == 0:
-            yield from _evenly(round_of, ticks)
-            round_of = []
-
-
-def _evenly(round_of: list[AnyEvent], ticks: int) -> Iterator[AnyEvent]:
-    """Yield one round of answers, with ticks between them."""
-    count = INTERVAL // 1000
-    begin = START + (ticks - count) * 1000
-    for second in range(count):
-        share = round_of[second * len(round_of) // count : (second + 1) * len(round_of) // count]
-        for place, event in enumerate(share):
-            yield msgspec.structs.replace(event, time=begin + second * 1000 + place * 1000 // len(share))
-        number = ticks - count + second + 1
-        tick = Tick(time=begin + (second + 1) * 1000, cluster=round_of[0].cluster, source="poll",
-                    source_id=round_of[0].source_id, seq=number)  # fmt: skip
-        yield tick
-
-
 def send(log: KafkaPublisher, rate: int, seconds: int, every_second: Callable[[], None]) -> dict[str, float]:
     """Send each event at its time; return the times of sending (epoch seconds) by the event's name in ``cause``."""
     sent: dict[str, float] = {}
-    events = live(rate, seconds)
+    events = takewhile(lambda event: event.time < START + seconds * 1000, live_telemetry(rate))
     begin = time.time()
     for event in track(events, "sending", total=seconds * rate):
         due = begin + (event.time - START) / 1000

@@ -35,16 +35,11 @@ from tests.live.alert_receivers import Webhook
 from tests.live.commands import Command, Kafka
 from tests.live.fault_cases import BROKER, SOAK, Case
 from tests.live.fault_run import commit, man, play_case, settings_of
-from tests.live.soak_records import Fault, Run
+from tests.live.soak_records import PART_OF, PARTITIONS, Fault, Run
 from tests.live.soak_samples import Sampler, pids_by_kind
 
-TOPIC, PARTITIONS = "soak", 8
+TOPIC = "soak"
 RETENTION_MS = 7 * 86_400_000
-PART_OF = {
-    "job": "run", "jvm": "run", "workers": "run", "collect": "collect", "maintain": "maintain", "alert": "alert",
-    "dashboard": "dashboard", "kafka": "",
-}  # fmt: skip
-"""Our processes that are killed, and the part of `up` to which each belongs; Kafka: to none."""
 WARM_UP_SECONDS = 60
 READY_SECONDS_MAX = 400
 BACK_SECONDS_MAX = 400

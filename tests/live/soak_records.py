@@ -6,6 +6,15 @@ import msgspec
 
 from tests.live.fault_run import Played
 
+PARTITIONS = 8
+PART_OF = {
+    "job": "run", "jvm": "run", "workers": "run", "collect": "collect", "maintain": "maintain", "alert": "alert",
+    "dashboard": "dashboard", "kafka": "",
+}  # fmt: skip
+"""Our processes that are killed, and the part of `up` to which each belongs; Kafka: to none."""
+STARTS_AGAIN_ALONE = {"workers", "kafka"}
+"""Those whose part of `up` does not end with them."""
+
 
 class Fault(msgspec.Struct):
     """One line of `faults.jsonl`; times are epoch milliseconds."""

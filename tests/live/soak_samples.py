@@ -20,13 +20,13 @@ from checkpoints.position import position_of_query
 from streaming.base.settings import Settings
 from streaming.log.kafka import offsets_of
 from streaming.log.kafka_properties import Connection
-from tests.live.soak_records import Files, Sample, Used
+from tests.live.soak_records import PART_OF, Files, Sample, Used
 from tests.support.processes import command_of, descendants, parents
 
 EVERY_SECONDS = 10.0
 FILES_EVERY = 6
 """Every how many samples files are counted."""
-PARTS = ("collect", "run", "maintain", "alert", "dashboard")
+PARTS = set(PART_OF.values()) - {""}
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 

@@ -19,11 +19,9 @@ from streaming.base.files import replace_atomically
 from streaming.log.kafka import KafkaPublisher
 from streaming.log.kafka_properties import Connection
 from streaming.log.rows import encode, rows_of
-from tests.support.telemetry import INTERVAL, live_telemetry
+from tests.support.telemetry import live_telemetry
 
 CLUSTER = "soak"
-EVENTS_PER_GROUP = 6
-"""The events of a round: a route, connections, offsets and three clients."""
 _AWAY_MS_MAX = 900_000
 
 
@@ -43,9 +41,8 @@ def main(bootstrap: str, topic: str, partitions: int, rate: int, file: Path) -> 
     stop, sent = Event(), Sent()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     start = time.time_ns() // 1_000_000
-    groups = rate * INTERVAL // (1000 * EVENTS_PER_GROUP)
     with KafkaPublisher(Connection(bootstrap), topic, partitions, resend_after_ms=_AWAY_MS_MAX) as log:
-        for event in live_telemetry(groups, start=start, cluster=CLUSTER):
+        for event in live_telemetry(rate, start=start, cluster=CLUSTER):
             if (left := event.time / 1000 - time.time()) > 0:
                 time.sleep(left)
             rows = rows_of(event, encode(event), partitions)

@@ -23,14 +23,12 @@ from rebalance_model.observe.effects import TABLE_OF, IncidentTransition
 from tests.live.fault_cases import BOTH, BROKER, SOAK
 from tests.live.fault_verdict import incidents_of, is_due, is_reread, show, within, wrong_by
 from tests.live.soak_picture import Series, picture
-from tests.live.soak_records import Fault, Run, Sample, lines_of
+from tests.live.soak_records import PART_OF, PARTITIONS, STARTS_AGAIN_ALONE, Fault, Run, Sample, lines_of
 from tests.live.soak_rows import Archive, differences
 from tests.live.soak_sender import CLUSTER, Sent
 from tests.support.tables import read_rows
 
-PARTITIONS = 8
-PART_OF = {"job": "run", "jvm": "run", "collect": "collect", "maintain": "maintain", "alert": "alert",
-           "dashboard": "dashboard"}  # fmt: skip
+ENDED = {what: part for what, part in PART_OF.items() if what not in STARTS_AGAIN_ALONE}
 """The part of `up` that ends when one of our processes is killed, so that `up` must say so."""
 TELEMETRY = ("collect", "kafka")
 """Processes without which telemetry is late or missing."""
@@ -211,14 +209,14 @@ def processes_of(soaked: Soaked) -> tuple[list[str], list[str]]:
         )
         if fault.back is None:
             wrong.append(f"{fault.what} at {soaked.minute(fault.time):.0f} min was not ready again")
-        if fault.what in PART_OF and not said:
+        if fault.what in ENDED and not said:
             wrong.append(f"{fault.what} at {soaked.minute(fault.time):.0f} min: up has not said that it ended")
     return figures, wrong
 
 
 def _is_about(fault: Fault, line: dict) -> bool:
-    if fault.what in PART_OF:
-        return "starting it again" in line["event"] and line.get("process") == PART_OF[fault.what]
+    if fault.what in ENDED:
+        return "starting it again" in line["event"] and line.get("process") == ENDED[fault.what]
     words = "lost a Python worker" if fault.what == "workers" else "Kafka"
     return words in line["event"]
 
