@@ -27,6 +27,7 @@ from streaming.base.java import java_home
 from streaming.base.settings import Settings
 from streaming.pipeline.kafka_options import kafka_environment
 from streaming.pipeline.spark_properties import as_file, spark_properties, worker_environment
+from streaming.pipeline.state_server import close_connections
 
 OPERATOR_POOL = "operator"
 ARCHIVE_POOL = "archive"
@@ -68,6 +69,7 @@ def spark_session(settings: Settings, app_name: str) -> SparkSession:
     except Py4JJavaError as error:
         cause = str(error.java_exception).splitlines()[0]
         raise UserError(f"Spark did not start at {master}: {cause} (details are in {logs}).") from error
+    close_connections(session)
     _quiet_at_the_end()
     return session
 
