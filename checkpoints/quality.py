@@ -22,6 +22,9 @@ from schemas.rows import QualityResult
 SUITE = "telemetry"
 COLUMNS = ("type", "time", "source_id", "key", "seq", "partition", "offset", "ingest_time")
 """The columns of `telemetry` that the suite needs."""
+_NUMBER = ["partition", "source_id", "key", "seq"]
+_EVENT = [*_NUMBER, "type", "time"]
+"""An event that has all of these in common with one before was sent again, as after the kill of a collector."""
 TYPES = sorted(str(event.__struct_config__.tag) for event in get_args(AnyEvent))
 ACCEPTED_SHARE_MIN = 0.99
 
@@ -36,7 +39,10 @@ def judge(accepted: pd.DataFrame, *, batch_id: int, rejected: int, time: int, pa
         time: the batch's latest ingest time.
         partitions: the log's number of partitions.
     """
-    frame = accepted.assign(delay_ms=accepted["ingest_time"] - accepted["time"])
+    frame = accepted.assign(
+        delay_ms=accepted["ingest_time"] - accepted["time"],
+        has_number_of_another=accepted.duplicated(_NUMBER) & ~accepted.duplicated(_EVENT),
+    )
     verdicts = _suite().judge(
         frame,
         {

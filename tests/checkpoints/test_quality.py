@@ -70,13 +70,20 @@ def test_a_good_batch_passes_every_check():
         (changed("time", NOW // 1000), ("between", "time")),
         (changed("key", None), ("null", "key")),
         (changed("offset", 0), ("unique", "partition,offset")),
-        (changed("seq", 0), ("unique", "partition,source_id,key,seq")),
+        (changed("seq", 0), ("set", "has_number_of_another")),
     ],
 )
 def test_one_bad_row_fails_the_check_that_it_is_for_and_no_other(frame, check):
     kind, column = check
 
     assert failed(frame) == [(CHECK[kind], column)]
+
+
+def test_an_event_that_is_sent_again_is_no_fault_of_its_source():
+    frame = rows()
+    again = frame[10:30].assign(offset=lambda copy: copy["offset"] + 1_000)
+
+    assert failed(pd.concat([frame, again])) == []
 
 
 def test_a_copy_of_a_broadcast_in_another_partition_is_no_repeat():
