@@ -17,6 +17,7 @@ from streaming.base.settings import Settings, conf_file
 from streaming.pipeline import environment
 from streaming.pipeline.hadoop import s3a_keys, s3a_properties, uses_s3a
 from streaming.pipeline.kafka_options import java_options, kafka_environment
+from streaming.pipeline.scratch import scratch_folder
 
 _EXECUTOR_VARIABLE = "spark.executorEnv."
 _ENVIRONMENT = "environment"
@@ -89,7 +90,7 @@ def _needed(settings: Settings, logs: Path) -> dict[str, str]:
         "spark.driver.extraJavaOptions": " ".join(
             (f"-Dlog4j2.configurationFile={log_config}", f"-Drebalance.watch.log={logs / 'spark.log'}", *java)
         ),
-        "spark.local.dir": str(settings.runtime.root / "spark"),
+        "spark.local.dir": str(scratch_folder(settings.runtime.root / "spark")),
         "spark.sql.warehouse.dir": str(settings.runtime.root / "spark" / "warehouse"),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
