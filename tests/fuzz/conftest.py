@@ -1,15 +1,20 @@
 """The figures of each kind of input: how many mutants, what became of them, and the slowest."""
 
+import os
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 SECONDS_MAX = 3.0
 """Processor time that one input may take. The aim is one second on an idle machine, after which the reader of answers
 gives up by itself; a second of a busy processor does less. What hangs exceeds any limit."""
+GROWN_BYTES_MAX = 300_000_000
+"""What a test may add to the memory of its process after its first quarter; Hypothesis keeps a tree of its examples."""
+PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Tally:
@@ -18,18 +23,30 @@ class Tally:
     def __init__(self) -> None:
         self.counts = Counter[str]()
         self.slowest = 0.0
+        self._sizes: list[int] = []
 
     def add(self, outcome: str, count: int = 1) -> None:
         self.counts[outcome] += count
+        self._sizes.append(resident_bytes())
+
+    @property
+    def grown_bytes(self) -> int:
+        """How much this process grew between the first quarter of the test and its end."""
+        return self._sizes[-1] - self._sizes[len(self._sizes) // 4]
 
     @contextmanager
-    def in_time(self) -> Iterator[None]:
-        """Check that the block takes less than `SECONDS_MAX`."""
-        begin = time.thread_time()
+    def in_time(self, clock: Callable[[], float] = time.thread_time) -> Iterator[None]:
+        """Check that the block takes less than `SECONDS_MAX`, by `time.process_time` where other threads do the work."""
+        begin = clock()
         yield
-        seconds = time.thread_time() - begin
+        seconds = clock() - begin
         self.slowest = max(self.slowest, seconds)
         assert seconds < SECONDS_MAX
+
+
+def resident_bytes() -> int:
+    """Return the memory that this process holds."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE_SIZE
 
 
 @pytest.fixture
@@ -39,6 +56,8 @@ def tally(request: pytest.FixtureRequest) -> Iterator[Tally]:
     yield made
     if request.config.option.markexpr == "prove":
         parts = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(made.counts.items()))
-        sentence = f"{request.node.name}: {sum(made.counts.values()):,}: {parts}; slowest {made.slowest * 1000:.0f} ms"
+        figures = f"slowest {made.slowest * 1000:.0f} ms, memory {made.grown_bytes / 1e6:+.0f} MB"
+        sentence = f"{request.node.name}: {sum(made.counts.values()):,}: {parts}; {figures}"
         with request.config.pluginmanager.get_plugin("capturemanager").global_and_fixture_disabled():
             print(f"\n{sentence}", flush=True)
+        assert made.grown_bytes < GROWN_BYTES_MAX

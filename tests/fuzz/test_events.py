@@ -132,3 +132,14 @@ def test_the_start_of_an_incarnation_fits_into_the_state(known, digits):
     shard.finish()
     shard.flush()
     assert instance_of(f"hook-a@{start}") == (f"hook-a@{start}", 0)
+
+
+@pytest.mark.parametrize("kind", ["PULL_MESSAGE", "CONSUMER_CONNECTION", "BROKER_STATUS"])
+def test_what_a_broker_reports_has_its_name(kind):
+    """Found by mutation: a broker without a name had the incidents of its group, and the job ended."""
+    line = next(one for one in SAMPLES if f'"type":"{kind}"'.encode() in one and b'"broker":"broker-a"' in one)
+    stamp = 2**62
+    assert decode(line, key=None, stamp=stamp, keyed=False).broker == "broker-a"
+    for without in (line.replace(b'"broker":"broker-a"', b'"broker":""', 1), line.replace(b'"broker"', b'"other"', 1)):
+        with pytest.raises(RejectedError, match="broker|length"):
+            decode(without, key=None, stamp=stamp, keyed=False)

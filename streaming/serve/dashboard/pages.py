@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Protocol
 
-from fastapi import Query
+from fastapi import Query, Request, Response
+from nicegui import Client, ui
 from nicegui import app as nicegui
-from nicegui import ui
 
 from streaming.base.errors import NotFoundError, NotReadyError, UserError
 from streaming.base.language import gettext
@@ -128,6 +128,14 @@ def _register_others(store: Store) -> None:
     async def elsewhere(path: str) -> None:
         dress()
         error_page(gettext("No such page"), gettext("There is no page at {path}.", path=f"/{path}"), 404)
+
+
+def refusal(request: Request, sentence: str, status: int) -> Response:
+    """Return the page for a request whose parameters no page takes."""
+    with Client(ui.page(""), request=request) as client:
+        dress()
+        error_page(gettext("No such page"), sentence, status)
+    return client.build_response(request, status)
 
 
 async def _built(title: str, make: Callable[[], _Page], first_run: FirstRun | None = None) -> None:

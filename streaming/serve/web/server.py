@@ -10,10 +10,12 @@ around everything, including the websocket; pages need not care.
 
 import os
 from collections.abc import Callable
+from http import HTTPStatus
 from importlib.metadata import version
 
 import uvicorn
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
@@ -26,7 +28,7 @@ from streaming.serve.metrics.sources import Sources
 from streaming.serve.store import Store
 from streaming.serve.web import api, probes
 from streaming.serve.web.access import Access, access
-from streaming.serve.web.api.errors import install_error_handlers
+from streaming.serve.web.api.errors import install_error_handlers, install_refusals, sentence_of
 from streaming.serve.web.gate import Gate
 from streaming.serve.web.languages import Languages
 from streaming.serve.web.listening import address, listen
@@ -62,11 +64,18 @@ def dashboard_application(settings: Settings, store: Store, who: Access) -> Fast
     app = api_application(settings, store, who)
     # NiceGUI reads this when imported; by default it stores its files in the working directory.
     os.environ.setdefault("NICEGUI_STORAGE_PATH", str(settings.runtime.root / "dashboard"))
-    from nicegui import ui  # noqa: PLC0415  see above
+    from nicegui import app as nicegui  # noqa: PLC0415  see above
+    from nicegui import ui  # noqa: PLC0415
 
     from streaming.serve.dashboard import pages  # noqa: PLC0415  imports nicegui
 
     pages.register(store, FirstRun(settings))
+    install_refusals(nicegui)
+
+    @nicegui.exception_handler(RequestValidationError)
+    def wrong_parameter(request: Request, error: RequestValidationError) -> Response:
+        return pages.refusal(request, sentence_of(error), HTTPStatus.UNPROCESSABLE_ENTITY)
+
     ui.run_with(app, title=TITLE, dark=None, show_welcome_message=False, reconnect_timeout=10, tailwind=False)
     return app
 

@@ -41,18 +41,28 @@ def install_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     def wrong_parameter(_: Request, error: RequestValidationError) -> JSONResponse:
-        first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
-        return failure(HTTPStatus.UNPROCESSABLE_ENTITY, f"{name}: {first['msg']}.")
+        return failure(HTTPStatus.UNPROCESSABLE_ENTITY, sentence_of(error))
 
+    install_refusals(app)
+    app.add_middleware(Faults)
+
+
+def install_refusals(app: FastAPI) -> None:
+    """Let an application answer what FastAPI itself refuses, such as a wrong method or a body that is no JSON."""
+
+    @app.exception_handler(HTTPStatus.NOT_FOUND)  # for which NiceGUI has a handler of its own
     @app.exception_handler(HTTPException)
     def refused(_: Request, error: HTTPException) -> JSONResponse:
-        """Answer what FastAPI itself refuses, such as a body that is no JSON or a wrong method, in the same form."""
         answer = failure(HTTPStatus(error.status_code), f"{error.detail.removesuffix('.')}.")
         answer.headers.update(error.headers or {})
         return answer
 
-    app.add_middleware(Faults)
+
+def sentence_of(error: RequestValidationError) -> str:
+    """Return which parameter is wrong, and why."""
+    first = error.errors()[0]
+    name = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
+    return f"{name}: {first['msg']}."
 
 
 class Faults:

@@ -1,0 +1,112 @@
+"""Mutated requests to the dashboard's server: each is answered or refused in its form, in time, without a fault."""
+
+import asyncio
+import json
+import logging
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import SecretStr
+
+from streaming.serve.store import Store
+from streaming.serve.web.access import access
+from streaming.serve.web.server import api_application, dashboard_application
+from tests.fuzz.forms import fuzzed
+from tests.fuzz.requests import MARK, REQUESTS, TOKEN, Asked, answered
+from tests.support.world import example
+
+
+class Faults(logging.Handler):
+    """Collects what is logged as an error."""
+
+    def __init__(self):
+        super().__init__(logging.ERROR)
+        self.texts = []
+
+    def emit(self, record):
+        self.texts.append(self.format(record))
+
+
+@pytest.fixture(scope="module")
+def faults():
+    handler = Faults()
+    logging.getLogger().addHandler(handler)
+    yield handler
+    logging.getLogger().removeHandler(handler)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory, settings_in, faults):
+    """Pages, REST API and metrics over small tables, without a token and, but for the pages, with one."""
+    settings = settings_in(tmp_path_factory.mktemp("requests"))
+    web = settings.web.model_copy(update={"sql_seconds": 4, "sql_rows": 8})
+    settings = settings.model_copy(update={"web": web})
+    example().write(settings.runtime.tables)
+    closed = web.model_copy(update={"token": SecretStr(TOKEN)})
+    with Store(settings.runtime.tables) as store, asyncio.Runner() as runner, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NICEGUI_STORAGE_PATH", str(settings.runtime.root / "dashboard"))  # read at the import
+        # No browser connects, for which a slow page would wait.
+        patch.setattr("streaming.serve.dashboard.pages._PATIENCE", 15.0)
+        dashboard = dashboard_application(settings, store, access("127.0.0.1", web))
+        apps = (dashboard, api_application(settings, store, access("127.0.0.1", closed)))
+        lifespan = dashboard.router.lifespan_context(dashboard)
+        runner.run(lifespan.__aenter__())
+        yield lambda number, asked: runner.run(answered(apps[number], asked))
+        runner.run(lifespan.__aexit__(None, None, None))
+
+
+def check(asked, answer):
+    """What holds for every answer."""
+    path = asked.target.partition(b"?")[0]
+    kind = answer.headers.get("content-type", "")
+    assert answer.status < 500 or answer.status == 503, answer
+    assert b"Traceback" not in answer.body
+    assert b"root:x:0" not in answer.body
+    assert "zq" not in answer.headers.get("set-cookie", "")
+    assert not answer.headers.get("location", "/").startswith(("//", "/\\"))
+    if kind.startswith("text/html"):
+        assert MARK not in answer.body
+        assert b"`${zq" not in answer.body
+    elif answer.status >= 400 and answer.body and path != b"/readyz":
+        assert list(json.loads(answer.body)) == ["error"]
+        assert "\n" not in json.loads(answer.body)["error"]
+    assert not path.startswith(b"/api/") or not kind.startswith("text/html")
+
+
+def outcome(status):
+    return f"requests {'answered' if status < 400 else 'refused'}"
+
+
+@given(asked=REQUESTS)
+@fuzzed(short=150, long=20_000)
+def test_a_mutated_request_is_answered_or_refused_in_its_form(site, faults, asked, tally, form):
+    with tally.in_time(clock=time.process_time):
+        answer = site(0, asked)
+    check(asked, answer)
+    assert faults.texts == []
+    tally.add(outcome(answer.status))
+
+
+@given(asked=REQUESTS, has_token=st.booleans())
+@fuzzed(short=150, long=30_000)
+def test_a_mutated_request_gets_nothing_without_the_token(site, faults, asked, has_token, tally, form):
+    if has_token:
+        asked = asked._replace(headers=((b"authorization", f"Bearer {TOKEN}".encode()), *asked.headers))
+    with tally.in_time(clock=time.process_time):
+        answer = site(1, asked)
+    check(asked, answer)
+    assert faults.texts == []
+    knows = TOKEN.encode() in b"".join(value for _, value in asked.headers) + asked.body.replace(b"%20", b" ")
+    is_open = asked.target.partition(b"?")[0] in {b"/login", b"/healthz", b"/readyz"}
+    assert knows or is_open or answer.status >= 300
+    tally.add(outcome(answer.status))
+
+
+def test_a_request_of_each_kind_is_answered(site):
+    """Else the mutants would be mutants of nothing."""
+    paths = (b"/", b"/group/orders", b"/api/v1/groups", b"/metrics", b"/healthz", b"/login")
+    answers = [site(0, Asked("GET", path, (), b"")) for path in paths]
+    assert [answer.status for answer in answers] == [200, 200, 200, 200, 200, 303]
+    assert b"orders" in answers[1].body
