@@ -14,6 +14,8 @@ SECONDS_MAX = 3.0
 gives up by itself; a second of a busy processor does less. What hangs exceeds any limit."""
 GROWN_BYTES_MAX = 300_000_000
 """What a test may add to the memory of its process after its first quarter; Hypothesis keeps a tree of its examples."""
+PEAK_BYTES_MAX = 300_000_000
+"""What one input may take at a time."""
 PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -32,16 +34,24 @@ class Tally:
     @property
     def grown_bytes(self) -> int:
         """How much this process grew between the first quarter of the test and its end."""
-        return self._sizes[-1] - self._sizes[len(self._sizes) // 4]
+        return self._sizes[-1] - self._sizes[len(self._sizes) // 4] if self._sizes else 0
 
     @contextmanager
     def in_time(self, clock: Callable[[], float] = time.thread_time) -> Iterator[None]:
-        """Check that the block takes less than `SECONDS_MAX`, by `time.process_time` where other threads do the work."""
-        begin = clock()
+        """Check what the block takes of time and memory; by `time.process_time` where other threads do the work."""
+        begin, before = clock(), resident_bytes()
+        Path("/proc/self/clear_refs").write_text("5")  # resets the peak
         yield
         seconds = clock() - begin
         self.slowest = max(self.slowest, seconds)
         assert seconds < SECONDS_MAX
+        assert peak_bytes() - before < PEAK_BYTES_MAX
+
+
+def peak_bytes() -> int:
+    """Return the most memory that this process has held since its peak was reset."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) * 1024
 
 
 def resident_bytes() -> int:

@@ -34,7 +34,7 @@ final class Call {
     Call(Kind kind, String channel, RemotingCommand request, RemotingCommand response, Long begun,
         NewestOffsets newest) {
         this.kind = kind;
-        this.channel = channel;
+        this.channel = channel == null ? "" : channel;
         this.fields = new String[kind.fields.length];
         Map<String, String> header = request.getExtFields();
         for (int i = 0; header != null && i < fields.length; i++) {

@@ -39,7 +39,7 @@ final class Telemetry {
         for (Call call : batch.calls) {
             try {
                 tell(call);
-            } catch (RuntimeException error) { // fastjson's, or a field that is missing or out of range
+            } catch (RuntimeException | StackOverflowError error) { // fastjson's, or a field that is missing or wrong
                 losses.add(Losses.UNREADABLE, call.time, call.time, 1);
             }
         }
