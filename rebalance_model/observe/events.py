@@ -183,7 +183,6 @@ class Answer(GroupEvent, frozen=True, gc=False, kw_only=True):
 class ConsumerConnection(Answer, frozen=True, gc=False, kw_only=True, tag="CONSUMER_CONNECTION"):
     """A broker's ConsumerGroupInfo (GET_CONSUMER_CONNECTION_LIST, 203). An empty group (206) is no error."""
 
-    broker: Name
     connections: tuple[Connection, ...] | None = None
     subscriptions: tuple[Subscription, ...] = ()
     consume_type: str = ""
@@ -248,13 +247,7 @@ class TopicStats(Answer, frozen=True, gc=False, kw_only=True, tag="TOPIC_STATS")
     PAYLOAD = ("queues",)
 
 
-class Call(GroupEvent, frozen=True, gc=False, kw_only=True):
-    """A client's call to a broker, as its hook reports it; the hook of a broker knows its name."""
-
-    broker: Name
-
-
-class HeartBeat(Call, frozen=True, gc=False, kw_only=True, tag="HEART_BEAT"):
+class HeartBeat(GroupEvent, frozen=True, gc=False, kw_only=True, tag="HEART_BEAT"):
     """One consumer group of a client's heartbeat (HEART_BEAT, 34)."""
 
     client_id: Name
@@ -270,7 +263,7 @@ class HeartBeat(Call, frozen=True, gc=False, kw_only=True, tag="HEART_BEAT"):
     heartbeat_fingerprint: Int32 = 0
 
 
-class UnregisterClient(Call, frozen=True, gc=False, kw_only=True, tag="UNREGISTER_CLIENT"):
+class UnregisterClient(GroupEvent, frozen=True, gc=False, kw_only=True, tag="UNREGISTER_CLIENT"):
     """A client unregisters from the group (UNREGISTER_CLIENT, 35)."""
 
     client_id: Name
@@ -278,7 +271,7 @@ class UnregisterClient(Call, frozen=True, gc=False, kw_only=True, tag="UNREGISTE
     code: Int32 = 0
 
 
-class LockBatchMq(Call, frozen=True, gc=False, kw_only=True, tag="LOCK_BATCH_MQ"):
+class LockBatchMq(GroupEvent, frozen=True, gc=False, kw_only=True, tag="LOCK_BATCH_MQ"):
     """A client requests queue locks (LOCK_BATCH_MQ, 41). With a code other than 0 nothing was refused."""
 
     client_id: Name
@@ -289,7 +282,7 @@ class LockBatchMq(Call, frozen=True, gc=False, kw_only=True, tag="LOCK_BATCH_MQ"
     granted: tuple[MessageQueue, ...]
 
 
-class UnlockBatchMq(Call, frozen=True, gc=False, kw_only=True, tag="UNLOCK_BATCH_MQ"):
+class UnlockBatchMq(GroupEvent, frozen=True, gc=False, kw_only=True, tag="UNLOCK_BATCH_MQ"):
     """A client releases queue locks (UNLOCK_BATCH_MQ, 42)."""
 
     client_id: Name
@@ -298,7 +291,7 @@ class UnlockBatchMq(Call, frozen=True, gc=False, kw_only=True, tag="UNLOCK_BATCH
     queues: tuple[MessageQueue, ...]
 
 
-class UpdateConsumerOffset(Call, frozen=True, gc=False, kw_only=True, tag="UPDATE_CONSUMER_OFFSET"):
+class UpdateConsumerOffset(GroupEvent, frozen=True, gc=False, kw_only=True, tag="UPDATE_CONSUMER_OFFSET"):
     """A client commits one queue's offset (UPDATE_CONSUMER_OFFSET, 15)."""
 
     channel: str
@@ -310,7 +303,7 @@ class UpdateConsumerOffset(Call, frozen=True, gc=False, kw_only=True, tag="UPDAT
     """The queue's newest offset, if the hook knows it (it saw a send's answer since the broker's start); else -1."""
 
 
-class QueryConsumerOffset(Call, frozen=True, gc=False, kw_only=True, tag="QUERY_CONSUMER_OFFSET"):
+class QueryConsumerOffset(GroupEvent, frozen=True, gc=False, kw_only=True, tag="QUERY_CONSUMER_OFFSET"):
     """A client queries its offset (QUERY_CONSUMER_OFFSET, 14): it makes a process queue (computePullFromWhere).
 
     In a concurrent group this is the only call that shows when a client takes a queue.
@@ -322,7 +315,7 @@ class QueryConsumerOffset(Call, frozen=True, gc=False, kw_only=True, tag="QUERY_
     queue_id: Natural
 
 
-class PullMessage(Call, frozen=True, gc=False, kw_only=True, tag="PULL_MESSAGE"):
+class PullMessage(GroupEvent, frozen=True, gc=False, kw_only=True, tag="PULL_MESSAGE"):
     """Pulls of one (group, channel, queue, code) within a second (PULL_MESSAGE, 11).
 
     ``code`` is None if the broker answered later, the usual case. First and last are in the order in which the broker
@@ -343,7 +336,7 @@ class PullMessage(Call, frozen=True, gc=False, kw_only=True, tag="PULL_MESSAGE")
     """The queue's newest offset, if the hook knows it (it saw a send's answer since the broker's start); else -1."""
 
 
-class GetConsumerListByGroup(Call, frozen=True, gc=False, kw_only=True, tag="GET_CONSUMER_LIST_BY_GROUP"):
+class GetConsumerListByGroup(GroupEvent, frozen=True, gc=False, kw_only=True, tag="GET_CONSUMER_LIST_BY_GROUP"):
     """A client requested the member list, to rebalance with it (GET_CONSUMER_LIST_BY_GROUP, 38).
 
     ``asked`` is when the broker began to process the request, by its own clock (0: not reported): a heartbeat that it
@@ -359,7 +352,6 @@ class GetConsumerListByGroup(Call, frozen=True, gc=False, kw_only=True, tag="GET
 class BrokerStatus(Event, frozen=True, gc=False, kw_only=True, tag="BROKER_STATUS"):
     """When a broker started (GET_BROKER_RUNTIME_INFO, 28), or that it doesn't answer."""
 
-    broker: Name
     boot_time: Natural | None = None
     error: RpcError | None = None
     asked: Natural = 0

@@ -25,7 +25,7 @@ _WITHOUT_POLLS = codes_needing("POLLS", "OFFSETS", "DEAD_LETTERS")
 def judge(step: GroupStep) -> None:
     """Judge what the step has changed; broad causes come first, so that their children find them open."""
     silent = _WITHOUT_POLLS if not step.state.is_polled else frozenset()
-    for broker in step.brokers_to_judge:
+    for broker in filter(None, step.brokers_to_judge):  # one without a name would have the group's own incidents
         apply(step, BROKER_RULES, broker, silent)
     if step.group_to_judge:
         _judge_open(step)
