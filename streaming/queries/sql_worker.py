@@ -101,8 +101,6 @@ class Worker:
 def _found(model: ReadModel, query: str, limit: int) -> bytes:
     try:
         answer = as_json(sql(model, query, limit=limit))
-    except UnicodeEncodeError:  # half of a pair, as \ud800 in JSON
-        raise UserError("The query contains a character that is not Unicode.") from None
     except (RecursionError, ValueError):  # ValueError: pydantic, from another depth
         raise UserError("The result nests too deeply: unnest its lists and structs.") from None
     if len(answer) > SQL_ANSWER_BYTES:

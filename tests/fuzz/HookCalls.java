@@ -6,10 +6,10 @@ import java.util.Random;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import org.apache.rocketmq.remoting.CommandCustomHeader;
 import org.apache.rocketmq.remoting.RPCHook;
 import org.apache.rocketmq.remoting.protocol.LanguageCode;
 import org.apache.rocketmq.remoting.protocol.RemotingCommand;
-import org.apache.rocketmq.remoting.protocol.header.SendMessageResponseHeader;
 
 /**
  * Calls the broker's hook as a broker does, with mutated requests and answers, from two threads. Run by the java
@@ -45,6 +45,7 @@ public final class HookCalls {
         repeated("[", 100_000), repeated("9", 5_000), "\"" + repeated("y", 1_200_000) + "\"", ",", ":", "}", "]"};
     private static final Pattern TOKEN = Pattern.compile("\"[^\"]*\"|-?\\d+|true|false|null");
 
+    private static final Class<?> STORED = storedClass();
     private static final AtomicLong THROWN = new AtomicLong();
 
     public static void main(String[] args) throws Exception {
@@ -101,14 +102,37 @@ public final class HookCalls {
         made.setLanguage(random.nextInt(20) == 0 ? null : LanguageCode.JAVA);
         made.setVersion(random.nextInt(20) == 0 ? random.nextInt() : 493);
         if (isAnswer && random.nextInt(3) == 0) {
-            SendMessageResponseHeader header = new SendMessageResponseHeader();
-            header.setQueueId(random.nextInt(20) == 0 ? null : (Integer) random.nextInt(9));
-            header.setQueueOffset(random.nextInt(20) == 0 ? null : (Long) (random.nextLong() >> random.nextInt(64)));
-            made.writeCustomHeader(header);
+            made.writeCustomHeader(stored(random));
         }
         made.setExtFields(random.nextInt(30) == 0 ? null : fields(random));
         made.setBody(random.nextInt(10) == 0 ? null : body(random, isAnswer));
         return made;
+    }
+
+    /** Returns the header of the answer to a send. */
+    private static CommandCustomHeader stored(Random random) {
+        try {
+            Object header = STORED.getDeclaredConstructor().newInstance();
+            STORED.getMethod("setQueueId", Integer.class)
+                .invoke(header, random.nextInt(20) == 0 ? null : (Integer) random.nextInt(9));
+            STORED.getMethod("setQueueOffset", Long.class)
+                .invoke(header, random.nextInt(20) == 0 ? null : (Long) (random.nextLong() >> random.nextInt(64)));
+            return (CommandCustomHeader) header;
+        } catch (ReflectiveOperationException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
+    /** Returns the class of that header, which 5.x has in another package than 4.9. */
+    private static Class<?> storedClass() {
+        for (String where : new String[] {"remoting", "common"}) {
+            try {
+                return Class.forName("org.apache.rocketmq." + where + ".protocol.header.SendMessageResponseHeader");
+            } catch (ClassNotFoundException error) {
+                continue;
+            }
+        }
+        throw new IllegalStateException("not RocketMQ's jars");
     }
 
     private static HashMap<String, String> fields(Random random) {

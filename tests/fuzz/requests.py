@@ -1,6 +1,7 @@
 """Requests to our own server, well-formed as HTTP and otherwise mutated, sent to its ASGI application in process."""
 
 import asyncio
+from importlib.metadata import version
 from typing import Any, NamedTuple
 from urllib.parse import quote, quote_from_bytes, unquote
 
@@ -25,10 +26,11 @@ _REST = (
     "/groups/{}/what-if", "/groups/{}/rolling-restart", "/incidents", "/incidents/{}", "/clients", "/clients/{}",
     "/quality", "/groups/{}/queues/{}/{}/{}", "/openapi.json", "/{}", "/sql",
 )  # fmt: skip
+NICEGUI = f"/_nicegui/{version('nicegui')}"
 _OTHERS = (
-    "/metrics", "/healthz", "/readyz", "/login", "/logout", "/_nicegui/{}", "/_nicegui/3.18.0/static/{}",
-    "/_nicegui/3.18.0/static/../{}", "/_nicegui/3.18.0/libraries/{}/{}", "/_nicegui/3.18.0/components/{}/{}",
-    "/_nicegui/3.18.0/resources/{}/{}", "/_nicegui/auto/static/{}", "/_nicegui/client/{}/dynamic_resource/{}",
+    "/metrics", "/healthz", "/readyz", "/login", "/logout", "/_nicegui/{}", NICEGUI + "/static/{}",
+    NICEGUI + "/static/../{}", NICEGUI + "/libraries/{}/{}", NICEGUI + "/components/{}/{}",
+    NICEGUI + "/resources/{}/{}", "/_nicegui/auto/static/{}", "/_nicegui/client/{}/dynamic_resource/{}",
 )  # fmt: skip
 PATHS = (*_PAGES, *("/api/v1" + path for path in _REST), *_OTHERS)
 _PARAMETERS = (

@@ -14,7 +14,7 @@ from streaming.serve.store import Store
 from streaming.serve.web.access import access
 from streaming.serve.web.server import api_application, dashboard_application
 from tests.fuzz.forms import fuzzed
-from tests.fuzz.requests import MARK, REQUESTS, TOKEN, Asked, answered
+from tests.fuzz.requests import MARK, NICEGUI, REQUESTS, TOKEN, Asked, answered
 from tests.support.world import example
 
 
@@ -110,3 +110,13 @@ def test_a_request_of_each_kind_is_answered(site):
     answers = [site(0, Asked("GET", path, (), b"")) for path in paths]
     assert [answer.status for answer in answers] == [200, 200, 200, 200, 200, 303]
     assert b"orders" in answers[1].body
+
+
+def test_what_pages_do_not_take_is_refused_as_a_page_or_in_one_sentence(site):
+    """Found by mutation: both were FastAPI's own JSON."""
+    page = site(0, Asked("GET", b"/group/orders/queue/Orders/b/x", (), b""))
+    assert (page.status, page.headers["content-type"].partition(";")[0]) == (422, "text/html")
+    assert b"queue_id: Input should be a valid integer" in page.body
+    for method, target, status in (("HEAD", b"/", 405), ("GET", f"{NICEGUI}/static/x".encode(), 404)):
+        answer = site(0, Asked(method, target, (), b""))
+        assert (answer.status, list(json.loads(answer.body))) == (status, ["error"])
