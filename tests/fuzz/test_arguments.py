@@ -66,7 +66,7 @@ def root(tmp_path_factory):
 
 
 @given(line=lines())
-@fuzzed(short=40, long=6_000)
+@fuzzed(short=40, long=3_000)
 def test_mutated_arguments_lead_to_a_result_or_a_sentence(root, monkeypatch, line, tally, form):
     monkeypatch.setenv("REBALANCE_WATCH_RUNTIME__ROOT", str(root))
     monkeypatch.chdir(root)

@@ -37,7 +37,7 @@ def check(spool, seed, calls, class_path, tally):
     made, thrown, before, after, log = run(spool, seed, calls, class_path)
     assert (made, thrown) == (calls, 0)
     assert after - before < GROWN_BYTES_MAX
-    assert "Exception" not in log
+    assert "telemetry is lost" not in log  # by an error that is no part of a call
     found = hooked.spooled(spool)  # an invalid line is an error there
     assert isinstance(found[-1], events.Tick)
     assert found[-1].end

@@ -101,7 +101,7 @@ def asker(tmp_path_factory):
 
 
 @given(query=MUTANTS)
-@fuzzed(short=40, long=20_000)
+@fuzzed(short=40, long=3_000)
 def test_a_mutated_query_is_answered_or_refused_in_a_sentence(asker, tmp_path_factory, query, tally, form):
     begin = time.monotonic()
     with tally.in_time():
