@@ -38,8 +38,8 @@ def mend(checkpoint: Path, written: Callable[[], int]) -> None:
     record = checkpoint / _RECORDS / str(last(checkpoint / _RECORDS))
     if read_lines(record) is None:
         remove(record)
-    _remove_list_without_plan(checkpoint)
     while (batch := max(last(checkpoint / _PLANS), last(checkpoint / _RECORDS))) >= 0:
+        _remove_list_without_plan(checkpoint)
         torn = _torn(checkpoint, batch)
         if torn is None:
             break

@@ -123,6 +123,15 @@ def test_a_plan_without_a_row_is_forgotten(operator, damage):
 
 
 @damaged
+def test_a_plan_without_a_row_is_forgotten_without_its_list_of_files(operator, damage):
+    before = files_in(operator)
+    plan_next(operator)
+    damage(operator / f"sources/0/{LAST + 1}")
+    mend(operator, ROWS_UNTIL_LAST)
+    assert files_in(operator) == before
+
+
+@damaged
 @pytest.mark.parametrize("file", [f"offsets/{LAST}", f"sources/0/{LAST}"])
 def test_a_batch_with_rows_is_refused_without_its_plan(operator, damage, file):
     """Planned again it could have other rows, of which the tables would skip some."""
