@@ -14,6 +14,7 @@ uninterrupted run.
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -35,6 +36,8 @@ from checkpoints.manifest import (
     read_manifest,
     write_manifest,
 )
+from checkpoints.state_files import mend_state
+from checkpoints.torn import mend
 from schemas.arrow import arrow_schema
 from schemas.tables import PARTITIONED_BY, TABLES
 from streaming.base.durable import torn_file
@@ -71,6 +74,8 @@ def claimed(
     with nullcontext(lease) if lease else Lease.acquire(checkpoints):
         complete_swap(checkpoints, tables)
         queries = queries or checkpoints
+        if queries == checkpoints:
+            _mend(checkpoints, tables)
         found = verify(checkpoints, tables, queries)
         if found is not None:
             _check_basis(found.basis, queries, basis)
@@ -166,6 +171,27 @@ def complete_swap(checkpoints: Path, tables: Place) -> None:
     write_manifest(checkpoints, msgspec.structs.replace(found, basis=basis, seed=swap.seed, swapped=swapped, swap=None))
 
 
+def _mend(checkpoints: Path, tables: Place) -> None:
+    found = read_manifest(checkpoints)
+    if found is None:
+        return
+    for query in QUERY_TABLES:
+        mend(checkpoints / query, partial(_written, found, tables, query))
+    mend_state(checkpoints / OPERATOR)
+
+
+def _written(found: Manifest, tables: Place, query: str) -> int:
+    """Return the last batch of a query of which a table has rows; -1 if none has."""
+    there = {name: delta_at(tables / name) for name in QUERY_TABLES[query] if is_delta_at(tables / name)}
+    batches = (_batch_in(table, found, query, name) for name, table in there.items())
+    return max((batch for batch in batches if batch is not None), default=-1)
+
+
+def _batch_in(table: DeltaTable, found: Manifest, query: str, name: str) -> int | None:
+    """Return the last batch of a query that a table has; None before the first."""
+    return table.transaction_version(app_id(query, name, found.generation, found.swapped.get(name, "")))
+
+
 def _manifest_at(queries: ObjectPlace) -> Manifest | None:
     try:
         return msgspec.json.decode(folder_at(queries).read(MANIFEST), type=Manifest)
@@ -221,9 +247,7 @@ def _check_tables(found: Manifest, checkpoints: Place, there: Mapping[str, Delta
                 continue
             if there[name].metadata().configuration.get(PROPERTY) != found.generation:
                 raise UserError(f"The table {name} belongs to other checkpoints than {checkpoints}: {mend}.")
-            written = there[name].transaction_version(
-                app_id(query, name, found.generation, found.swapped.get(name, ""))
-            )
+            written = _batch_in(there[name], found, query, name)
             if written is not None and (begun is None or written > begun):
                 raise UserError(
                     f"The table {name} has batch {written} of the {query} query, but its checkpoint was reset to an "

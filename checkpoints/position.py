@@ -9,6 +9,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from checkpoints.spark_files import read_lines, refusal
+from checkpoints.torn import lists_of_files
 from streaming.log.files import offset_of, parse_path
 
 Position = dict[int, int]
@@ -20,24 +22,32 @@ def position_of_query(checkpoint: Path) -> Position:
 
     Args:
         checkpoint: the query's checkpoint folder.
+
+    Raises:
+        UserError: a file that has it is missing or not whole.
     """
     finished = max((int(file.name) for file in (checkpoint / "commits").glob("*") if file.name.isdecimal()), default=-1)
     if finished < 0:
         return {}
-    read: dict[str, Any] = json.loads((checkpoint / "offsets" / str(finished)).read_text("utf-8").splitlines()[2])
-    if "logOffset" in read:
-        return _after_files(checkpoint / "sources" / "0", int(read["logOffset"]))
-    [partitions] = read.values()
+    plan = checkpoint / "offsets" / str(finished)
+    try:
+        read: dict[str, Any] = json.loads(plan.read_text("utf-8").splitlines()[2])
+        if "logOffset" in read:
+            return _after_files(checkpoint, int(read["logOffset"]))
+        [partitions] = read.values()
+    except (FileNotFoundError, ValueError, IndexError) as error:
+        raise refusal(plan) from error
     return {int(partition): int(offset) for partition, offset in partitions.items()}
 
 
-def _after_files(log: Path, number: int) -> Position:
-    """Return the position after the last file of each partition among those up to Spark's file number."""
+def _after_files(checkpoint: Path, end: int) -> Position:
+    """Return the position after the last file of each partition, among the files up to a plan's end."""
     position: Position = {}
-    for file in log.glob("[0-9]*"):
-        for line in file.read_text("utf-8").splitlines()[1:]:
-            entry = json.loads(line)
-            if entry["batchId"] <= number:
-                partition, file_number = parse_path(entry["path"])
-                position[partition] = max(position.get(partition, 0), offset_of(file_number + 1, 0))
+    for file in lists_of_files(checkpoint, end):
+        if (entries := read_lines(file)) is None:
+            raise refusal(file)
+        for entry in entries:
+            if entry["batchId"] <= end:
+                partition, number = parse_path(entry["path"])
+                position[partition] = max(position.get(partition, 0), offset_of(number + 1, 0))
     return position

@@ -1,9 +1,9 @@
 """What a power cut leaves: a file that was not synced may be empty or old, a name that was not may be missing.
 
 Whatever counts as written is synced, and in this order: the plan of a batch (Spark's), then its rows (Delta's files and
-commit), then Spark records the batch. So the rows of a recorded batch are there, and a batch that is repeated has the
-plan that it had. Spark syncs none of its own files: if a state file is lost with the power, its query ends with a
-sentence, and a rebuild makes the state again.
+commit), then the operator's state after it, then Spark records the batch. So the rows and the state of a recorded batch
+are there, and a batch that is repeated has the plan that it had. Spark itself syncs nothing; what a power cut may tear
+of its last files, the next start mends (`checkpoints.torn`).
 """
 
 import json

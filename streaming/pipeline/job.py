@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Self
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  pyspark's own convention
 from pyspark.sql.streaming.query import StreamingQuery
@@ -25,6 +25,7 @@ from checkpoints.generation import claimed
 from checkpoints.lease import Lease, LeaseLostError
 from checkpoints.manifest import OPERATOR, Basis, read_manifest
 from checkpoints.quality_stop import QualityStop
+from checkpoints.state_files import check_state
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import STATE_VERSION
 from streaming.base.errors import SettingsError, UserError
@@ -35,7 +36,7 @@ from streaming.pipeline.hadoop import checkpoint_url, uses_s3a
 from streaming.pipeline.operator import effects_of
 from streaming.pipeline.rebuild.folder import Folder
 from streaming.pipeline.session import OPERATOR_POOL, alive, in_pool, spark_session
-from streaming.pipeline.sinks import TableSink, sync_plan, write_effects
+from streaming.pipeline.sinks import TableSink, sync_plan, sync_state, write_effects
 from streaming.pipeline.sources import ROWS_READ, check_source, read_log, source_identity
 
 _EFFECTS = "effects"
@@ -137,8 +138,10 @@ class Running:
             cause = error.java_exception
             while cause.getCause() is not None:
                 cause = cause.getCause()
-            why = cause.toString().splitlines()[0]
-            raise UserError(f"A query could not start: {why} (details are in {self._logs}).") from error
+            raise _did_not_start(cause.toString(), self._logs) from error
+        except PySparkException as error:
+            _stop(self._queries)
+            raise _did_not_start(str(error), self._logs) from error
         except BaseException:
             _stop(self._queries)
             raise
@@ -255,7 +258,9 @@ def running(
         stop.check()
         spark = spark_session(settings, "rebalance-watch")
         logs = settings.runtime.root / "logs"
-        _take_over(settings, partial(_archive_to_end, spark, settings, generation, logs))
+        _take_over(settings, generation, lambda: spark)
+        if not settings.storage.checkpoints:
+            check_state(checkpoints / OPERATOR)
         starts = (
             partial(start_operator, spark, settings, policy, generation, lease, available_now=available_now),
             partial(start_archive, spark, settings, generation, lease, available_now=available_now),
@@ -282,29 +287,32 @@ def claimed_as_is(settings: Settings) -> Iterator[None]:
             f"There are no checkpoints in {settings.runtime.checkpoints}: start `rebalance-watch run` first."
         )
     with claimed(settings.runtime.checkpoints, tables_of(settings), manifest.basis) as generation:
-
-        def archive_to_end() -> None:
-            check_source(settings)
-            spark = spark_session(settings, "rebalance-watch")
-            _archive_to_end(spark, settings, generation, settings.runtime.root / "logs")
-
-        _take_over(settings, archive_to_end)
+        _take_over(settings, generation, lambda: spark_session(settings, "rebalance-watch"))
         yield
 
 
-def _take_over(settings: Settings, archive_to_end: Callable[[], None]) -> None:
-    if Folder(settings.runtime.checkpoints).ready() is not None:
-        from streaming.pipeline.rebuild.take_over import take_over  # noqa: PLC0415  brings DuckDB into the job's process
+def _take_over(settings: Settings, generation: str, session: Callable[[], SparkSession]) -> None:
+    """Swap in a rebuild if one is ready; a session is needed if the archive is behind, or the state can't be read."""
+    checkpoints, logs = settings.runtime.checkpoints, settings.runtime.root / "logs"
+    if Folder(checkpoints).ready() is None:
+        return
+    from streaming.pipeline.empty_state import write_empty_state  # noqa: PLC0415  rarely needed
+    from streaming.pipeline.rebuild.take_over import take_over  # noqa: PLC0415  brings DuckDB into the job's process
 
-        take_over(settings.runtime.checkpoints, tables_of(settings), archive_to_end)
+    def archive_to_end() -> None:
+        check_source(settings)
+        start = partial(start_archive, session(), settings, generation, available_now=True)
+        with alive(logs), Running([start], logs) as job:
+            for _ in job.batches(threading.Event()):
+                pass
 
+    def empty_state(copy: Path) -> None:
+        manifest = read_manifest(checkpoints)
+        assert manifest is not None  # noqa: S101  `claimed`
+        with alive(logs):
+            write_empty_state(session(), copy, place=checkpoints / OPERATOR, basis=manifest.basis)
 
-def _archive_to_end(spark: SparkSession, settings: Settings, generation: str, logs: Path) -> None:
-    """Archive all rows that are in the log now."""
-    start = partial(start_archive, spark, settings, generation, available_now=True)
-    with alive(logs), Running([start], logs) as job:
-        for _ in job.batches(threading.Event()):
-            pass
+    take_over(checkpoints, tables_of(settings), archive_to_end, empty_state)
 
 
 def run_available_now(settings: Settings, policy: Policy) -> list[Batch]:
@@ -346,6 +354,8 @@ def start_operator(  # noqa: PLR0913  what a query is made of
         if not settings.storage.checkpoints:
             sync_plan(checkpoints / OPERATOR, batch_id)
         write_effects(batch, sink, batch_id)
+        if not settings.storage.checkpoints:
+            sync_state(checkpoints / OPERATOR, batch_id)
 
     in_pool(spark, OPERATOR_POOL)
     writer = effects.writeStream.queryName(OPERATOR).foreachBatch(write)
@@ -368,6 +378,10 @@ def _batches(query: StreamingQuery, *, after: int) -> Iterable[Batch]:
                 effects=observed[_EFFECTS]["rows"] if _EFFECTS in observed else None,
                 milliseconds=progress.durationMs["triggerExecution"],
             )
+
+
+def _did_not_start(why: str, logs: Path) -> UserError:
+    return UserError(f"A query could not start: {why.splitlines()[0]} (details are in {logs}).")
 
 
 def _stop(queries: list[StreamingQuery], *, at_once: bool = False) -> None:

@@ -150,15 +150,18 @@ class ShardProcessor(StatefulProcessor):
         return self._seeds.name if self._seeds is not None else ""
 
     def _state(self, partition: int, first: int) -> tuple[Position | None, Saved | None]:
-        """Return the shard's position, and the state to continue from: the seed if it was not used yet."""
+        """Return the shard's position, and the state to continue from: the seed if it was not used yet.
+
+        The position is unknown before the first row, and where the rebuild has replaced a state that could not be read.
+        """
         state = self._shard.get()
-        if not state:
-            return None, None
-        last = Position(state[0], state[1])
-        if self._seeds is None or state[2] == self._seed_id:
+        last = Position(state[0], state[1]) if state else None
+        if state and (self._seeds is None or state[2] == self._seed_id):
             return last, Saved(bytes(state[3]), tuple(bytes(chunk) for (chunk,) in self._buffer.get()))
-        seed = read_seed(self._seeds, partition)
-        if seed is None or not last.offset < seed.until <= first:
+        seed = read_seed(self._seeds, partition) if self._seeds is not None else None
+        if seed is None and last is None:
+            return None, None
+        if seed is None or seed.until > first or (last is not None and last.offset >= seed.until):
             raise UserError(
                 f"The rebuilt state of partition {partition} does not continue at offset {first}: undo it with "
                 "`rebalance-watch rebuild --undo`."

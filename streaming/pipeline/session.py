@@ -41,7 +41,7 @@ def spark_session(settings: Settings, app_name: str) -> SparkSession:
     """Start Spark, or return the session that this process already has.
 
     Raises:
-        UserError: no Java, no jars, no master, or Spark did not start.
+        UserError: no Java, no jars, no master, or Spark did not start or was killed meanwhile.
     """
     logs = settings.runtime.root / "logs"
     logs.mkdir(parents=True, exist_ok=True)
@@ -59,6 +59,7 @@ def spark_session(settings: Settings, app_name: str) -> SparkSession:
         builder = builder.config(name, value)
     try:
         with (
+            alive(logs),
             _submitted(properties.hidden, settings.runtime.root / "spark"),
             _stderr_to(logs / "jvm.log"),
             _ignored(signal.SIGTERM),

@@ -23,6 +23,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
 from checkpoints.manifest import app_id
+from checkpoints.spark_files import checksum_of
 from rebalance_model.observe.effects import TABLE_OF
 from schemas.arrow import arrow_schema, table_of
 from schemas.tables import PARTITIONED_BY, stored
@@ -99,9 +100,23 @@ def sync_plan(checkpoint: Path, batch_id: int) -> None:
     """Write the plan of a batch to the disk: repeated after a power cut, it must be the same batch."""
     sources = checkpoint / "sources" / "0"  # of a log of files: which files a batch has
     files = sorted(sources.glob("[0-9]*"), key=lambda file: file.stat().st_mtime_ns)[-1:]
-    sync(*files, sources, checkpoint / "offsets" / str(batch_id), checkpoint / "offsets")
+    files.append(checkpoint / "offsets" / str(batch_id))
+    sync(*files, *map(checksum_of, files), sources, checkpoint / "offsets")
     if batch_id == 0:
-        sync(sources.parent, checkpoint, checkpoint.parent)
+        sync(sources.parent, checkpoint / "metadata", checkpoint, checkpoint.parent)
+
+
+def sync_state(checkpoint: Path, batch_id: int) -> None:
+    """Write the operator's state after a batch to the disk, before Spark records the batch.
+
+    The snapshots that Spark makes of it from time to time are not synced: without one, Spark reads the one before it
+    and the changes since, which it keeps as long as the last batches.
+    """
+    state = checkpoint / "state" / "0"
+    if (state / "_metadata" / "v2" / str(batch_id)).exists():  # by the first batch of each run
+        sync(*state.glob("_*/**/*"), *state.glob("_*"), state, state.parent, checkpoint)
+    for store in state.glob("[0-9]*"):
+        sync(store / f"{batch_id + 1}.changelog", store)
 
 
 def write_effects(batch: DataFrame, sink: TableSink, batch_id: int) -> None:

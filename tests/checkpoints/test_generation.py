@@ -18,6 +18,8 @@ from streaming.base.settings import load_policy
 from streaming.pipeline.rebuild.build import require_manifest
 from tests.support.basis import BASIS
 
+PLAN = 'v1\n{}\n{"telemetry":{"0":1}}'
+
 
 def start(root: Path, **changed: object) -> str:
     """Claim the root as a run does, and let it go."""
@@ -31,11 +33,11 @@ def changed_basis(**changed: object) -> Basis:
 
 def ran(root: Path, query: str, *, begun: int, finished: int | None) -> None:
     """Leave what Spark leaves of a query that began and finished batches, and its rows' transactions."""
-    for folder, last in (("offsets", begun), ("commits", finished)):
+    for folder, last, text in (("offsets", begun, PLAN), ("commits", finished, "v1\n{}")):
         files = root / "checkpoints" / query / folder
         files.mkdir(parents=True)
         for batch in range(0 if last is None else last + 1):
-            (files / str(batch)).touch()
+            (files / str(batch)).write_text(text)
 
 
 def wrote(root: Path, query: str, table: str, batch: int) -> None:
@@ -190,7 +192,7 @@ def test_policy_and_code_change_between_batches_but_not_within_one(tmp_path, cha
     with pytest.raises(UserError, match=f"Batch 3 was {sentence}"):
         start(tmp_path, **changed)
     start(tmp_path)
-    (tmp_path / "checkpoints" / OPERATOR / "commits" / "3").touch()
+    (tmp_path / "checkpoints" / OPERATOR / "commits" / "3").write_text("v1\n{}")
     start(tmp_path, **changed)
 
 

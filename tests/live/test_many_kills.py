@@ -5,12 +5,9 @@ collector, Kafka, the job (the whole of it, its JVM, its Python workers), `maint
 No check may fail: not one of a crash is a fault of the tables.
 """
 
-import os
 import random
-import signal
 import time
 from collections import Counter
-from contextlib import suppress
 
 import pytest
 
@@ -20,7 +17,7 @@ from tests.live.commands import Command
 from tests.live.test_exactly_once import BATCH_SECONDS_MAX, TOPIC, Pipeline, check
 from tests.support import hooked
 from tests.support.hooked import rocketmq_jars
-from tests.support.job_processes import kill_jvm, workers_of
+from tests.support.job_processes import kill_jvm, kill_workers
 from tests.support.tables import read_rows
 
 pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.prove]
@@ -73,7 +70,7 @@ class Chain(Pipeline):
     def kill_jvm(self, choice):
         self.await_batch("batch")
         time.sleep(choice.uniform(0, 2.5))
-        kill_jvm(self.job)
+        assert kill_jvm(self.job)
         assert self.job.ended(BATCH_SECONDS_MAX) == 1, self.job.said_now()
         self.job.start()
 
@@ -81,19 +78,7 @@ class Chain(Pipeline):
         """Kill all Python workers of the job, wherever they are; wait until it has ended a batch since."""
         self.await_batch("batch")
         time.sleep(choice.uniform(0, 1.5))
-        ended, deadline = self.job.said_now().count(" batch "), time.monotonic() + BATCH_SECONDS_MAX
-        killed = False
-        while not killed or self.job.said_now().count(" batch ") <= ended:
-            assert time.monotonic() < deadline, self.job.said_now()
-            for worker in () if killed else workers_of(self.job.pid):
-                with suppress(ProcessLookupError):
-                    os.kill(worker, signal.SIGKILL)
-                    killed = True
-            if not self.job.is_running:  # lost three times in a row, on a busy machine
-                self.job.start()
-                self.again += 1
-                ended = 0
-            time.sleep(0.1)
+        self.again += kill_workers(self.job, BATCH_SECONDS_MAX)
 
     def revive(self):
         """Start again what has ended by itself, as a supervisor does: while Kafka is away."""

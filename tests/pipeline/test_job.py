@@ -7,11 +7,14 @@ import threading
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import msgspec
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from py4j.protocol import Py4JNetworkError
+from pyspark.sql import SparkSession
 
 from checkpoints.generation import claimed
 from checkpoints.lease import LeaseLostError
@@ -23,6 +26,7 @@ from streaming.base.settings import Settings
 from streaming.log.files import FilePublisher, files_of
 from streaming.log.rows import publish
 from streaming.pipeline import job
+from streaming.pipeline.session import spark_session
 from tests.support.plain import as_json, derived_rows
 from tests.support.tables import read_rows
 from tests.support.telemetry import telemetry
@@ -171,6 +175,17 @@ def test_as_json_sees_every_difference():
     assert as_json({"a": 1, "b": None}) == as_json({"b": None, "a": 1})
     assert as_json({"a": 1}) != as_json({"a": 1, "b": None})
     assert msgspec.json.decode(as_json({"a": [1]})) == {"a": [1]}
+
+
+def test_a_spark_that_is_killed_while_it_starts_is_one_sentence(settings_in, tmp_path, monkeypatch):
+    """It depends on the moment whether the connection is refused or broken; `test_many_kills` has met both."""
+    for error in (
+        ConnectionRefusedError(111, "Connection refused"),
+        Py4JNetworkError("Answer from Java side is empty"),
+    ):
+        monkeypatch.setattr(SparkSession.Builder, "getOrCreate", Mock(side_effect=error))
+        with pytest.raises(UserError, match=r"^Spark has ended: its JVM was killed"):
+            spark_session(settings_in(tmp_path), "test")
 
 
 class _Query(SimpleNamespace):

@@ -76,7 +76,7 @@ def another_policy_is_refused(job: Command, folder: Path) -> None:
 
 def its_jvm_is_killed(job: Command) -> None:
     job.start().wait_for("operator batch", SECONDS)
-    kill_jvm(job)
+    assert kill_jvm(job)
     assert job.ended(SECONDS) == 1, job.said_now()
     assert "error: Spark has ended: its JVM was killed" in job.said_now()
 

@@ -1,8 +1,10 @@
 """A power cut: what was not synced is lost or torn; the rows are all there once, or a start says what is not whole.
 
-Spark's part is played: it plans a batch, hands it to our sinks, and records it, and syncs none of its files.
+Spark's part is played: it plans a batch, hands it to our sinks, writes the state and records it, and syncs none of its
+files.
 """
 
+import json
 import os
 import random
 import shutil
@@ -14,9 +16,10 @@ import pytest
 from checkpoints import lease
 from checkpoints.generation import claimed
 from checkpoints.manifest import OPERATOR
+from checkpoints.spark_files import last
 from schemas.arrow import table_of
 from streaming.base.errors import UserError
-from streaming.pipeline.sinks import TableSink, sync_plan
+from streaming.pipeline.sinks import TableSink, sync_plan, sync_state
 from streaming.tables.maintenance import Limits, maintain
 from tests.support.basis import BASIS
 from tests.support.power_cut import Disk, PowerCutError
@@ -46,34 +49,43 @@ def disk_of(pristine: Path, folder: Path, seed: int, monkeypatch: pytest.MonkeyP
 
 def run(root: Path, choice: random.Random) -> None:
     """Append the numbers of a log to a table, some in each batch, until all are there."""
-    offsets, commits = (root / "checkpoints" / OPERATOR / name for name in ("offsets", "commits"))
-    offsets.mkdir(parents=True, exist_ok=True)
-    commits.mkdir(parents=True, exist_ok=True)
+    operator = root / "checkpoints" / OPERATOR
     with claimed(root / "checkpoints", root / "tables", BASIS) as generation:
         sink = TableSink(root / "tables", OPERATOR, generation)
-        begin = 0
-        batch = max((int(file.name) for file in commits.iterdir()), default=-1) + 1
-        if batch:
-            begin = planned(offsets / str(batch - 1))
+        recorded = last(operator / "commits")
+        batch = recorded + 1
+        begin = planned(operator, recorded) if batch else 0
         while begin < ROWS:
-            plan = offsets / str(batch)
+            assert batch == 0 or state(operator, batch).read_text() == str(begin), "the state is not that of the batch"
+            plan = operator / "offsets" / str(batch)
             if not plan.exists():
-                plan.write_text(f"{begin + choice.randint(1, 9)};")
-            end = min(planned(plan), ROWS)
-            sync_plan(root / "checkpoints" / OPERATOR, batch)
+                write(plan, f"v1\n{{}}\n{json.dumps({'log': {'0': begin + choice.randint(1, 9)}})}")
+            end = min(planned(operator, batch), ROWS)
+            sync_plan(operator, batch)
             rows = [change(number, seq=number) for number in range(begin, end)]
+            if batch == recorded + 1:
+                write(operator / f"state/0/_metadata/v2/{batch}", "v2\n{}")
+            write(state(operator, batch + 1), str(end))
             sink.append_arrow(table_of(TABLE, rows), TABLE, batch_id=batch)
-            (commits / str(batch)).write_text("v1")
+            sync_state(operator, batch)
+            write(operator / "commits" / str(batch), "v1\n{}")
             begin, batch = end, batch + 1
             if choice.random() < 0.3:
                 maintain(root / "tables", TABLE, Limits())
 
 
-def planned(file: Path) -> int:
-    """The end of a batch's rows; Spark refuses a torn plan in a sentence."""
-    if not file.exists() or not file.read_text().endswith(";"):
-        raise UserError(f"The plan {file} is not whole.")
-    return int(file.read_text().removesuffix(";"))
+def planned(operator: Path, batch: int) -> int:
+    """The end of a batch's rows."""
+    return int(json.loads((operator / "offsets" / str(batch)).read_text().splitlines()[-1])["log"]["0"])
+
+
+def state(operator: Path, version: int) -> Path:
+    return operator / "state/0/0" / f"{version}.changelog"
+
+
+def write(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
 
 
 def outcome(disk: Disk, choice: random.Random) -> str:
@@ -85,17 +97,21 @@ def outcome(disk: Disk, choice: random.Random) -> str:
         except PowerCutError:
             disk.cut()
         except UserError as error:
-            return f"refused: {str(error).partition('(')[0]}"
+            return refusal(error, disk.root)
         else:
             break
     disk.syncs_left = 0
     try:
         run(disk.root, choice)
     except UserError as error:
-        return f"refused: {str(error).partition('(')[0]}"
+        return refusal(error, disk.root)
     found = sorted(row["seq"] for row in read_rows(disk.root / "tables", TABLE))
     assert found == list(range(ROWS))
     return "whole"
+
+
+def refusal(error: UserError, root: Path) -> str:
+    return f"refused: {str(error).replace(str(root), '').partition('(')[0]}"
 
 
 def outcomes(pristine: Path, folder: Path, seeds: range, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:

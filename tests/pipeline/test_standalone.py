@@ -8,15 +8,11 @@ from collections import Counter
 
 import pytest
 
-from rebalance_model.observe.policy import Policy
-from schemas.tables import DERIVED
 from streaming.lab.servers import LOOPBACK, free_port
 from streaming.pipeline.environment import pack
 from tests.live.commands import Command
-from tests.support.capture import check_archived, job_settings, write_capture
-from tests.support.plain import as_json, derived_rows
+from tests.support.capture import check_rows, job_settings, write_capture
 from tests.support.standalone import ON_LOOPBACK, Standalone
-from tests.support.tables import read_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(2400)]
 
@@ -52,12 +48,6 @@ def wait_for_batch(job):
         time.sleep(0.1)
 
 
-def check_rows(root):
-    expected = derived_rows(root / "log", PARTITIONS, Policy())
-    assert {table: sorted(map(as_json, read_rows(root / "tables", table))) for table in DERIVED} == expected
-    check_archived(read_rows(root / "tables", "telemetry"), PARTITIONS)
-
-
 @pytest.mark.prove
 def test_rows_are_the_same_when_an_executor_and_a_worker_are_killed(cluster, tmp_path):
     write_capture(tmp_path / "log", PARTITIONS, file_bytes=1_500_000)
@@ -70,7 +60,7 @@ def test_rows_are_the_same_when_an_executor_and_a_worker_are_killed(cluster, tmp
         assert job.ended(SECONDS) == 0, job.said()
     assert batches(job) > 3
     assert "Traceback" not in job.said()
-    check_rows(tmp_path)
+    check_rows(tmp_path, PARTITIONS)
 
 
 @pytest.mark.prove
@@ -100,7 +90,7 @@ def test_rows_are_the_same_after_many_kills_of_executors_workers_and_drivers(clu
     lost = job.said().count("is started again")
     print(f"\nseed {seed}: {dict(kills)} killed, {batches(job)} batches of the operator, {lost} queries started again")
     assert "Traceback" not in job.said()
-    check_rows(tmp_path)
+    check_rows(tmp_path, PARTITIONS)
 
 
 def test_a_master_that_does_not_answer_is_one_sentence(tmp_path):

@@ -13,10 +13,33 @@ from tests.support.processes import command_of, descendants, parents
 SECONDS_MAX = 400
 
 
-def kill_jvm(job: Command) -> None:
-    """Kill the JVM of the job (SIGKILL)."""
-    [jvm] = [pid for pid in descendants(job.pid) if b"".join(command_of(pid)[:1]).endswith(b"/java")]
-    os.kill(jvm, signal.SIGKILL)
+def kill_jvm(job: Command) -> bool:
+    """Kill the JVM of the job (SIGKILL); return whether it had one."""
+    jvms = [pid for pid in descendants(job.pid) if b"".join(command_of(pid)[:1]).endswith(b"/java")]
+    for jvm in jvms:
+        os.kill(jvm, signal.SIGKILL)
+    return bool(jvms)
+
+
+def kill_workers(job: Command, seconds: float) -> int:
+    """Kill all Python workers of the job, wherever they are, and wait until it has ended a batch since.
+
+    Return how often the job was started again because it had ended: on a busy machine it may lose them many times.
+    """
+    ended, again, deadline = job.said_now().count(" batch "), 0, time.monotonic() + seconds
+    killed = False
+    while not killed or job.said_now().count(" batch ") <= ended:
+        assert time.monotonic() < deadline, job.said_now()
+        for worker in () if killed else workers_of(job.pid):
+            with suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGKILL)
+                killed = True
+        if not job.is_running:
+            job.start()
+            again += 1
+            ended = 0
+        time.sleep(0.1)
+    return again
 
 
 def kill_busy_worker(job: Command) -> None:

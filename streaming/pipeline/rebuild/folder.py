@@ -3,6 +3,7 @@
 rebuild/<id>/shards/<partition>.msgpack    states at the time of the announcement
 rebuild/<id>/rows/<table>/*.parquet        the rows
 rebuild/<id>/<id>/<partition>.msgpack      states at the time of the swap, from which the operator continues
+rebuild/<id>/operator/                     the operator's checkpoint with an empty state, if its own can't be read
 rebuild/<id>/before/                       rows and manifest from before the swap, for `undo`
 rebuild/ready.json                         the rebuild that waits for its swap
 rebuild/failed.json                        why the last swap was not made
@@ -59,6 +60,10 @@ class Folder:
     def seeds(self, rebuild_id: str) -> Path:
         """Return the folder of the states for the operator; its name is the rebuild's id."""
         return self.root / rebuild_id / rebuild_id
+
+    def operator(self, rebuild_id: str) -> Path:
+        """Return the folder of the checkpoint that replaces the operator's own, whose state can't be read."""
+        return self.root / rebuild_id / "operator"
 
     def before(self, rebuild_id: str) -> Path:
         """Return the folder with the rows from before the swap."""

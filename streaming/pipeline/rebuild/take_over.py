@@ -8,8 +8,9 @@ import msgspec
 import structlog
 
 from checkpoints.generation import complete_swap, decide_swap
-from checkpoints.manifest import ARCHIVE, OPERATOR, Swap, read_manifest
+from checkpoints.manifest import ARCHIVE, OPERATOR, Basis, Swap, read_manifest
 from checkpoints.position import position_of_query
+from checkpoints.state_files import torn_state
 from checkpoints.swap import copy_rows, copy_tree
 from rebalance_model.observe.progress import KEY
 from rebalance_model.observe.state import STATE_VERSION, decode_group, encode_group
@@ -28,13 +29,16 @@ _LOG = structlog.get_logger(__name__)
 _PROGRESS = KEY.format("")
 
 
-def take_over(checkpoints: Path, tables: Place, archive_to_end: Callable[[], None]) -> None:
+def take_over(
+    checkpoints: Path, tables: Place, archive_to_end: Callable[[], None], empty_state: Callable[[Path], None]
+) -> None:
     """Swap in the rebuild that is ready, if there is one; if that fails, drop it and keep the current rows.
 
     Args:
         checkpoints: the folder of the checkpoints, which the caller holds; no query runs.
         tables: the folder of the tables.
         archive_to_end: runs the archive's query to the end of the log.
+        empty_state: replaces the state in a copy of the operator's checkpoint by an empty one.
     """
     folder = Folder(checkpoints)
     ready = folder.ready()
@@ -42,6 +46,9 @@ def take_over(checkpoints: Path, tables: Place, archive_to_end: Callable[[], Non
         return
     try:
         _prepare(folder, ready, checkpoints, tables, archive_to_end)
+        operator = _with_empty_state(folder.operator(ready.rebuild_id), checkpoints, empty_state)
+        rows, basis = folder.rows(ready.rebuild_id).relative_to(checkpoints), _basis(checkpoints)
+        decide_swap(checkpoints, Swap(ready.rebuild_id, REBUILT, str(rows), ready.rebuild_id, operator, basis))
     except Exception as error:  # noqa: BLE001  the job must continue as before after any error
         why = str(error).splitlines()[0] if str(error) else type(error).__name__
         _LOG.warning("the rebuild was not swapped in", why=why)
@@ -71,12 +78,10 @@ def undo(checkpoints: Path, tables: Place) -> None:
 def _prepare(
     folder: Folder, ready: Ready, checkpoints: Path, tables: Place, archive_to_end: Callable[[], None]
 ) -> None:
-    """Fold the remaining rows, keep the current ones, and decide the swap."""
+    """Fold the remaining rows, and keep the current ones."""
     if ready.state_version != STATE_VERSION:
         raise UserError("It was made by another release: run `rebalance-watch rebuild` again with this one.")
-    basis = require_manifest(checkpoints).basis
-    if basis.state_version != STATE_VERSION:
-        basis = msgspec.structs.replace(basis, state_version=STATE_VERSION, code_version=version("rebalance-watch"))
+    require_manifest(checkpoints)
     until = position_of_query(checkpoints / OPERATOR)
     if _is_behind(checkpoints, until):
         archive_to_end()
@@ -100,8 +105,23 @@ def _prepare(
             write_seed(folder.seeds(rebuild_id), number, Seed(offset, saved, groups))
     rows.close()
     _keep_what_is(folder.before(rebuild_id), checkpoints, tables)
-    swap_rows = folder.rows(rebuild_id).relative_to(checkpoints)
-    decide_swap(checkpoints, Swap(rebuild_id, REBUILT, str(swap_rows), rebuild_id, basis=basis))
+
+
+def _with_empty_state(copy: Path, checkpoints: Path, empty_state: Callable[[Path], None]) -> str:
+    """Make a copy of the operator's checkpoint, without a state that can't be read; return it, or "" if it can."""
+    if torn_state(checkpoints / OPERATOR) is None:
+        return ""
+    copy_tree(checkpoints / OPERATOR, copy)
+    empty_state(copy)
+    return str(copy.relative_to(checkpoints))
+
+
+def _basis(checkpoints: Path) -> Basis:
+    """Return what the rebuilt state is made with."""
+    basis = require_manifest(checkpoints).basis
+    if basis.state_version == STATE_VERSION:
+        return basis
+    return msgspec.structs.replace(basis, state_version=STATE_VERSION, code_version=version("rebalance-watch"))
 
 
 def _is_behind(checkpoints: Path, until: dict[int, int]) -> bool:

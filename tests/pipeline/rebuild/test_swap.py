@@ -87,6 +87,11 @@ def never() -> None:
     raise AssertionError("the archive has all")
 
 
+def no_state(copy: Path) -> None:
+    """Make nothing of it: the checkpoints of these tests have no state."""
+    assert (copy / "offsets").is_dir()
+
+
 def rebuild(root: Path, basis: Basis = BASIS) -> str:
     ready = build(root / "checkpoints", root / "tables")
     Folder(root / "checkpoints").announce(ready)
@@ -97,7 +102,7 @@ def rebuild(root: Path, basis: Basis = BASIS) -> str:
 def start(root: Path, basis: Basis = BASIS) -> None:
     """What a job does before its queries, or what `rebuild` does without a job."""
     with claimed(root / "checkpoints", root / "tables", basis):
-        take_over(root / "checkpoints", root / "tables", never)
+        take_over(root / "checkpoints", root / "tables", never, no_state)
 
 
 def rows(root: Path) -> Counter[str]:
@@ -148,7 +153,7 @@ def test_rows_that_the_job_read_meanwhile_are_folded_at_the_swap(root):
         is_at(root, ARCHIVE, ROWS)
 
     with claimed(checkpoints, tables, BASIS):
-        take_over(checkpoints, tables, archive_to_end)
+        take_over(checkpoints, tables, archive_to_end, no_state)
     with ReadModel(tables) as model:
         last = model.rows("SELECT max(time) AS time FROM queue_state")[0]["time"]
     assert last > CUT
@@ -161,7 +166,7 @@ def test_an_archive_that_is_behind_is_one_sentence_and_everything_stays(root):
     Folder(root / "checkpoints").announce(ready)
     is_at(root, OPERATOR, ROWS)
     with claimed(root / "checkpoints", root / "tables", BASIS):
-        take_over(root / "checkpoints", root / "tables", lambda: None)
+        take_over(root / "checkpoints", root / "tables", lambda: None, no_state)
     assert "The archive lacks rows" in Folder(root / "checkpoints").failure(ready.rebuild_id)
     assert rows(root) == before
     assert Folder(root / "checkpoints").ready() is None
