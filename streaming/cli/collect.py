@@ -67,6 +67,11 @@ def poll(
     def report(round_: Summary) -> None:
         polled.done()
         log.info("round", **({"clusters": round_.clusters} if round_.clusters else {}), **round_.numbers())
+        if round_.late:
+            log.warning(
+                "a round is too short for all groups: they take turns; divide them among collectors (collector.share)",
+                groups=round_.late,
+            )
         if new := sorted(round_.refusals - refused):
             log.warning("requests are refused", error=new[0], others=len(new) - 1)
             refused.update(new)

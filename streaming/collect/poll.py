@@ -13,6 +13,9 @@ for each other. A frozen client occupies a thread of its broker for 10 s, so it 
 may come after the round's end, and until then the client gets no other request; clients that did not answer last time
 share a smaller number of concurrent requests.
 
+Of a broker with more groups than a round has time for, some groups get no request and no event: the next round begins
+with them, so each has its turn.
+
 A broker of several replicas is asked at its master, or at the slave that acts as master. Without either the broker is
 unreachable: its master is asked for its status at its last address. What does not need a master (members, offsets, the
 clients' own state) is asked at a slave meanwhile, which the clients use, too.
@@ -98,6 +101,8 @@ class Summary(msgspec.Struct):
     answered: int = 0
     errors: int = 0
     pending: int = 0
+    late: int = 0
+    """Groups of brokers that got no request, because the round's time was over."""
     ms: int = 0
     refusals: set[str] = msgspec.field(default_factory=set)
     """Why servers refused requests for reasons of TLS or access control, each with what to do."""
@@ -159,6 +164,16 @@ class _Round:
         """Return whether it is the group's turn, once in ``every`` rounds; in the first round all have theirs."""
         return self.number == 0 or (self.number + crc32(group.encode())) % every == 0
 
+    async def has_time(self, room: asyncio.Semaphore) -> bool:
+        """Wait for room for another group; return False once the deadline has passed."""
+        try:
+            async with asyncio.timeout_at(self.deadline):
+                await asyncio.sleep(0)  # past the deadline even if there is room
+                await room.acquire()
+        except TimeoutError:
+            return False
+        return True
+
     def group(self, cluster: str, name: str) -> _Group:
         return self.groups.setdefault((cluster, name), _Group(cluster, name, self.share))
 
@@ -188,6 +203,8 @@ class Poller:
         self._slaves: dict[_Place, Broker] = {}
         """The slaves that are asked while there is no master."""
         self._groups: defaultdict[_Place, set[str]] = defaultdict(set)
+        self._first: dict[_Place, str] = {}
+        """By broker, the group with which the next round begins, if the last one was too short for all."""
         self._silent: set[str] = set()
         self._listeners = Listeners(settings.stacks_after_ms)
         self._routed: set[tuple[str, str, str]] = set()
@@ -298,10 +315,19 @@ class Poller:
         return [*(one for one in masters if (one.cluster, one.name) not in self._slaves), *self._slaves.values()]
 
     async def _ask_broker(self, current: _Round, broker: Broker) -> None:
+        place, room = (broker.cluster, broker.name), asyncio.Semaphore(2 * self._settings.parallelism)
+        known, answers = await self._groups_of(current, broker)
+        shared = (name for name in known if current.share(broker.cluster, name))
+        first = self._first.pop(place, "")
+        names = sorted(shared, key=lambda name: (name < first, name))
         async with asyncio.TaskGroup() as tasks:
-            for group in await self._groups_of(current, broker):
-                if current.share(broker.cluster, group):
-                    tasks.create_task(self._ask_group(current, current.group(broker.cluster, group), broker))
+            for number, name in enumerate(names):
+                if answers and not await current.has_time(room):
+                    self._first[place] = name
+                    self._tally.late += len(names) - number
+                    break
+                task = tasks.create_task(self._ask_group(current, current.group(broker.cluster, name), broker))
+                task.add_done_callback(lambda _: room.release())
 
     async def _ask_status(self, current: _Round, place: _Place, master: Broker | None) -> None:
         cluster, name = place
@@ -313,14 +339,17 @@ class Poller:
         answer = await self._ask(partial(self._rpc.broker_status, master, self._emitter.source_id), current)
         self._emit(BrokerStatus, answer, cluster=cluster, broker=name, broker_id=master.broker_id)
 
-    async def _groups_of(self, current: _Round, broker: Broker) -> set[str]:
-        """Return the groups to request from this broker; the last known ones if it does not answer."""
+    async def _groups_of(self, current: _Round, broker: Broker) -> tuple[set[str], bool]:
+        """Return the groups to request from this broker, the last known ones if it does not answer; whether it does.
+
+        If it does not, an event of each group says so.
+        """
         patterns, place = self._settings.groups, (broker.cluster, broker.name)
         answer = await self._ask(lambda seconds: self._group_names(broker, seconds), current)
         if answer.payload is None:
             log.warning("a broker does not return its groups", broker=broker.name, error=str(answer.error))
             self._tally.errors += 1
-            return self._groups[place]
+            return self._groups[place], False
         self._groups[place] = {
             name
             for name in answer.payload
@@ -328,7 +357,7 @@ class Poller:
             and name not in SYSTEM_GROUPS
             and (not patterns or any(fnmatchcase(name, pattern) for pattern in patterns))
         }
-        return self._groups[place]
+        return self._groups[place], True
 
     async def _group_names(self, broker: Broker, seconds: float) -> Payload:
         return dict.fromkeys(await self._rpc.groups(broker, seconds))

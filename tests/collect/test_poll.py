@@ -483,3 +483,21 @@ def test_a_listener_that_hangs_is_asked_once_for_its_stacks():
     answers = [event for event in events if isinstance(event, ConsumerRunningInfo)]
     assert [len(event.stacks) for event in answers] == [0, 1, 0, 0]
     assert answers[1].stacks[0].frames == ("a.Listener.consume",)
+
+
+def test_groups_for_which_a_round_has_no_time_begin_the_next_one():
+    groups = [f"g{number:02}" for number in range(40)]
+    cluster = _Cluster(groups=groups, members=())
+    cluster.delays = {("connection", "broker-a"): 0.1}
+    late = []
+
+    async def talk(poller):
+        for _ in range(6):
+            late.append((await poller.round()).late)
+            poller.tick()
+
+    events = _run(cluster, talk, deadline_ms=450)
+    asked = [event.group for event in events if isinstance(event, ConsumerConnection)]
+    assert late[0] > 0
+    assert set(asked) == set(groups)
+    assert sorted(asked[:40]) == groups  # no group gets a second turn before the others had their first
