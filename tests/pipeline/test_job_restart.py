@@ -38,17 +38,19 @@ def append(log: Path, events: list[object]) -> None:
 
 def test_each_row_is_there_once_whatever_ended_the_job(settings_in, tmp_path):
     settings = settings_in(tmp_path, partitions=PARTITIONS)
-    events = list(telemetry(10, 60))
+    events = list(telemetry(10, 90))
     given = {"RUNTIME__ROOT": tmp_path, "SOURCE__KIND": "files", "SOURCE__PARTITIONS": PARTITIONS}
     given |= {"SOURCE__FILES_PER_BATCH": 4, "JOB__TRIGGER_SECONDS": 0.2, "JOB__ARCHIVE_TRIGGER_SECONDS": 0.2}
-    append(settings.log_path, events[: len(events) // 2])
+    third = len(events) // 3
+    append(settings.log_path, events[:third])
     with Command(tmp_path, given, "run") as job:
         a_service_manager_ends_all_processes(job)
-        append(settings.log_path, events[len(events) // 2 :])
+        append(settings.log_path, events[third : 2 * third])
         with Command(tmp_path, given, "run", "--available-now", program=KILLED_WITHIN_BATCH) as dying:
             assert dying.start().ended(SECONDS) == -signal.SIGKILL, dying.said()
         another_policy_is_refused(job, tmp_path)
         its_jvm_is_killed(job)
+        append(settings.log_path, events[2 * third :])  # a quick machine has processed all before the kill
         its_workers_are_killed(job)
     assert "Traceback" not in job.said()
 
