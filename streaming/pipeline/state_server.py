@@ -8,11 +8,11 @@ which closes the connection before each return. Without this module once pyspark
 Only the driver's JVM is reached, which runs the tasks of ``local``; for executors see streaming/README.md.
 """
 
+from functools import cache
 from typing import Any
 
 import pyspark
 from py4j.java_gateway import get_field
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 LEAVES_OPEN = "4.2.0"
@@ -20,7 +20,6 @@ LEAVES_OPEN = "4.2.0"
 _CLASS = "org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkStateServer"
 _CHANNEL = "java/nio/channels/SocketChannel"
 _ALOAD, _RETURN, _INVOKEVIRTUAL = 25, 177, 182
-_ALREADY_LOADED = "duplicate class definition"
 
 
 def close_connections(spark: SparkSession) -> None:
@@ -28,7 +27,13 @@ def close_connections(spark: SparkSession) -> None:
     if pyspark.__version__ != LEAVES_OPEN:
         return
     context: Any = spark.sparkContext
-    jvm, gateway = context._jvm, context._gateway  # noqa: SLF001  nothing public reaches the JVM
+    _define(context._gateway)  # noqa: SLF001  nothing public reaches the JVM
+
+
+@cache
+def _define(gateway: Any) -> None:
+    """Define the class in the JVM of a gateway, once: its later sessions have it."""
+    jvm = gateway.jvm
     loader = jvm.java.lang.ClassLoader.getSystemClassLoader()
     content = _closing(jvm, loader.getResourceAsStream(_CLASS.replace(".", "/") + ".class").readAllBytes())
     kinds, values = gateway.new_array(jvm.java.lang.Class, 4), gateway.new_array(jvm.java.lang.Object, 4)
@@ -40,11 +45,7 @@ def close_connections(spark: SparkSession) -> None:
         values[place] = value
     define = named("java.lang.ClassLoader").getDeclaredMethod("defineClass", kinds)
     define.setAccessible(True)
-    try:
-        define.invoke(loader, values)
-    except Py4JJavaError as error:
-        if _ALREADY_LOADED not in str(error):  # by an earlier session of this JVM
-            raise
+    define.invoke(loader, values)
 
 
 def _closing(jvm: Any, content: bytes) -> bytes:
