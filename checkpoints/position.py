@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from checkpoints.spark_files import read_lines, refusal
+from checkpoints.spark_files import last, read_lines, refusal
 from checkpoints.torn import lists_of_files
 from streaming.log.files import offset_of, parse_path
 
@@ -26,7 +26,7 @@ def position_of_query(checkpoint: Path) -> Position:
     Raises:
         UserError: a file that has it is missing or not whole.
     """
-    finished = max((int(file.name) for file in (checkpoint / "commits").glob("*") if file.name.isdecimal()), default=-1)
+    finished = last(checkpoint / "commits")
     if finished < 0:
         return {}
     plan = checkpoint / "offsets" / str(finished)

@@ -65,7 +65,7 @@ def dashboard_application(settings: Settings, store: Store, who: Access) -> Fast
     # NiceGUI reads this when imported; by default it stores its files in the working directory.
     os.environ.setdefault("NICEGUI_STORAGE_PATH", str(settings.runtime.root / "dashboard"))
     from nicegui import app as nicegui  # noqa: PLC0415  see above
-    from nicegui import ui  # noqa: PLC0415
+    from nicegui import ui  # noqa: PLC0415  see above
 
     from streaming.serve.dashboard import pages  # noqa: PLC0415  imports nicegui
 
