@@ -6,6 +6,7 @@ there, too; but it does not notice that another run has made the same file. So o
 
 from streaming.base.place import keys_of, region_of
 from streaming.base.settings import Settings
+from streaming.pipeline.scratch import scratch_folder
 
 _S3A = "s3a://"
 _PROPERTY = "spark.hadoop.fs.s3a."
@@ -30,7 +31,7 @@ def s3a_properties(settings: Settings) -> dict[str, str]:
         "endpoint": storage.endpoint,
         "endpoint.region": region_of(storage),
         "path.style.access": str(storage.path_style).lower() if storage.endpoint else "",
-        "buffer.dir": str(settings.runtime.root / "spark"),
+        "buffer.dir": str(scratch_folder(settings.runtime.root / "spark")),
         "input.stream.type": "classic",  # one request a file; the default prefetches parts of Parquet files
     }
     return {f"{_PROPERTY}{name}": value for name, value in properties.items() if value}
