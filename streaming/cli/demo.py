@@ -16,7 +16,7 @@ from streaming.base.place import tables_of
 from streaming.base.settings import Settings, load_settings
 from streaming.base.times import written
 from streaming.cli.output import screen
-from streaming.queries.columns import SHORT_ID
+from streaming.queries.column import SHORT_ID
 from streaming.serve.links import incident_link
 
 if TYPE_CHECKING:

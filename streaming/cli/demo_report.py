@@ -17,7 +17,8 @@ from streaming.cli.incident.grid import incident_grid
 from streaming.cli.output import health, print_table, section, severity
 from streaming.lab.state import FaultRecord
 from streaming.queries import labels
-from streaming.queries.columns import QUEUE, Context
+from streaming.queries.column import Context
+from streaming.queries.columns import QUEUE
 from streaming.queries.evidence import evidence_items
 from streaming.queries.group_at import GroupAt
 from streaming.queries.groups import groups

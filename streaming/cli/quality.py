@@ -13,7 +13,8 @@ from streaming.base.times import now_ms
 from streaming.cli.grid import Grid, visible
 from streaming.cli.options import CheckOption, EveryOption, FormatOption, Output, SinceOption, WatchOption, instant
 from streaming.cli.output import place_of_tables, present
-from streaming.queries.columns import QUALITY, Context
+from streaming.queries.column import Context
+from streaming.queries.columns import QUALITY
 from streaming.queries.results import QualityCheck
 
 

@@ -1,16 +1,25 @@
 """Describe the columns that people see of each result type, for the command line's grids and the pages' tables.
 
-A column takes its title and description from the field of the result (`pydantic.Field`), so the schema of the REST API
-has the same. To add a column to a table: declare it here, and name it in `grid` (command line), `page`, or both.
+To add a column to a table: declare it here, and name it in `grid` (command line), `page`, or both.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Literal
 
 from streaming.base.language import gettext
 from streaming.queries import labels
-from streaming.queries.health import Health, Severity
+from streaming.queries.column import (
+    SHORT_ID,
+    Column,
+    Context,
+    Table,
+    Tone,
+    Value,
+    client_or_none,
+    counted,
+    observed,
+    plain,
+    queue_column,
+)
 from streaming.queries.results import (
     Client,
     FailedMessages,
@@ -21,148 +30,11 @@ from streaming.queries.results import (
     Move,
     OwnerChange,
     QualityCheck,
-    QueryResult,
     Queue,
     QueueObservation,
     Rebalance,
     Transition,
 )  # fmt: skip
-
-R = TypeVar("R", bound=QueryResult)
-
-SHORT_ID = 8
-"""The characters shown of an id; unique in practice, and the question for one reports if it is not."""
-
-Tone = Literal["", "attention", "quiet", "stale", "unassigned"] | Health | Severity
-Kind = Literal["text", "line", "name", "client", "time", "count", "duration"]
-"""How a value is aligned and, unless the column says otherwise, formatted; a line and a time are not folded."""
-
-
-class Context(NamedTuple):
-    """What the text of a value depends on beside its row."""
-
-    now: int
-    """The instant shown as now, in epoch milliseconds."""
-    without_owner: str = "unassigned"
-    """The label of a queue without a known owner; see `Group.without_owner`."""
-
-
-class Value(NamedTuple):
-    """What a table shows of a row in one column."""
-
-    text: str
-    """The text with unit and bounds; `labels.NOT_KNOWN` if it is unknown."""
-    tone: Tone = ""
-    note: str = ""
-    """Printed after the text, in parentheses."""
-    hint: str = ""
-    """The tooltip on a page."""
-    time: int | None = None
-    """The instant that the text is of, in epoch milliseconds."""
-
-    def __str__(self) -> str:
-        return f"{self.text} ({self.note})" if self.note else self.text
-
-
-@dataclass(frozen=True)
-class Column(Generic[R]):
-    """A column of the rows of a result type."""
-
-    of: type[R]
-    name: str
-    kind: Kind = "text"
-    show: Callable[[R, Context], Value | str] | None = None
-    """Returns what is shown of a row; by default the field of that name, formatted by its kind."""
-    heading: str = ""
-    """The title, if it is not that of the field."""
-    made_from: tuple[str, ...] = ()
-    """The fields that it is made from, if there is none of that name."""
-    spare: bool = False
-    """Whether a terminal omits it if it has no known value or there is no room; see `cli.grid`."""
-    wide: bool = False
-    """Whether it takes a line of its own on a phone."""
-
-    @property
-    def fields(self) -> tuple[str, ...]:
-        """The fields of the result type that it shows."""
-        return self.made_from or (self.name,)
-
-    @property
-    def title(self) -> str:
-        """The title, which a page prints as it is and the command line in lower case."""
-        titled = self.of.model_fields[self.fields[0]].title
-        title = self.heading or titled or self.name.replace("_", " ").capitalize()
-        return gettext(title)
-
-    @property
-    def description(self) -> str:
-        """The description of its field; empty if that has none."""
-        description = self.of.model_fields[self.fields[0]].description
-        return gettext(description) if description else ""
-
-    @property
-    def is_number(self) -> bool:
-        """Whether it is aligned to the right."""
-        return self.kind in {"count", "duration"}
-
-    def value(self, row: R, context: Context) -> Value:
-        """Return what is shown of a row."""
-        if self.show is None:
-            return _plain(self.kind, getattr(row, self.name), context)
-        shown = self.show(row, context)
-        return Value(shown) if isinstance(shown, str) else shown
-
-
-class Table(Generic[R]):
-    """The columns of a result type, and those of them that the command line and the pages show, in order."""
-
-    def __init__(self, *columns: Column[R], grid: str = "", page: str = "") -> None:
-        self._columns: Mapping[str, Column[R]] = {column.name: column for column in columns}
-        self.grid = tuple(map(self.__getitem__, grid.split()))
-        self.page = tuple(map(self.__getitem__, page.split()))
-
-    def __iter__(self) -> Iterator[Column[R]]:
-        return iter(self._columns.values())
-
-    def __getitem__(self, name: str) -> Column[R]:
-        return self._columns[name]
-
-
-def _plain(kind: Kind, value: Any, context: Context) -> Value:
-    if kind == "time":
-        return Value(labels.moment(value, context.now), time=value)
-    if kind == "count":
-        return Value(labels.number(value))
-    if kind == "duration":
-        return Value(labels.duration(value))
-    return Value(labels.NOT_KNOWN if value is None else str(value))
-
-
-def counted(value: int) -> Value:
-    """Show a number that should be 0."""
-    return Value(labels.number(value), "attention" if value else "")
-
-
-def _observed(text: str, age_ms: int | None, *, is_stale: bool, bound: Literal["≥", "≤", ""] = "") -> Value:
-    """Show an observed quantity: its bound, whether it is stale, and its age."""
-    if text == labels.NOT_KNOWN:
-        return Value(text)
-    age = labels.duration(age_ms)
-    note = gettext("stale, {age} old", age=age) if is_stale else ""
-    return Value(f"{bound}{text}", "stale" if is_stale else "", note, gettext("observed {age} ago", age=age))
-
-
-def _queue_of(of: type[R]) -> Column[R]:
-    """Return the column with the name of a queue, for a type that has topic, broker and queue_id."""
-
-    def show(row: Any, _: Context) -> str:
-        return labels.queue_name(row.topic, row.broker, row.queue_id)
-
-    return Column(of, "queue", "name", show, "Queue", ("topic", "broker", "queue_id"))
-
-
-def _client(client: str | None) -> Value:
-    return Value(gettext("unassigned"), "unassigned") if client is None else Value(client)
 
 
 def _owner(queue: Queue, context: Context) -> Value:
@@ -180,7 +52,7 @@ def _expected(queue: Queue, _: Context) -> Value:
 
 def _lag(queue: Queue, _: Context) -> Value:
     bound: Literal["≥", ""] = "≥" if queue.lag_is_at_least else ""
-    return _observed(labels.number(queue.lag), queue.lag_age_ms, is_stale=queue.lag_is_stale, bound=bound)
+    return observed(labels.number(queue.lag), queue.lag_age_ms, is_stale=queue.lag_is_stale, bound=bound)
 
 
 def _given_up(failed: FailedMessages, _: Context) -> Value:
@@ -188,7 +60,7 @@ def _given_up(failed: FailedMessages, _: Context) -> Value:
 
 
 def _failed(failed: FailedMessages, _: Context) -> Value:
-    return _observed(labels.number(failed.messages), failed.age_ms, is_stale=failed.is_stale)
+    return observed(labels.number(failed.messages), failed.age_ms, is_stale=failed.is_stale)
 
 
 def _added(failed: FailedMessages, _: Context) -> Value:
@@ -205,11 +77,11 @@ def _added(failed: FailedMessages, _: Context) -> Value:
 def _waiting(queue: Queue, _: Context) -> Value:
     bound: Literal["≤", ""] = "≤" if queue.waiting_is_at_most else ""
     shown = labels.duration(queue.waiting_ms)
-    return _observed(shown, queue.waiting_age_ms, is_stale=queue.waiting_is_stale, bound=bound)
+    return observed(shown, queue.waiting_age_ms, is_stale=queue.waiting_is_stale, bound=bound)
 
 
 def _cached(queue: Queue, _: Context) -> Value:
-    return _observed(labels.number(queue.cached_count), queue.cached_age_ms, is_stale=queue.cached_is_stale)
+    return observed(labels.number(queue.cached_count), queue.cached_age_ms, is_stale=queue.cached_is_stale)
 
 
 def _lock(queue: Queue, _: Context) -> Value:
@@ -232,7 +104,7 @@ def _consumed(queue: Queue, _: Context) -> Value:
 
 
 QUEUE = Table(
-    _queue_of(Queue),
+    queue_column(Queue),
     Column(Queue, "owner", "client", _owner, wide=True),
     Column(Queue, "since", "time", spare=True),
     Column(Queue, "expected_owner", "client", _expected),
@@ -274,7 +146,7 @@ def _lag_sum(group: Group, _: Context) -> Value:
 
 def _last_rebalance(group: Group, context: Context) -> Value:
     known = group.last_rebalance
-    return Value(gettext("none"), "quiet") if known is None else _plain("time", known, context)
+    return Value(gettext("none"), "quiet") if known is None else plain("time", known, context)
 
 
 GROUP = Table(
@@ -316,10 +188,10 @@ def _pause(move: Move, _: Context) -> Value:
 
 
 MOVE = Table(
-    _queue_of(Move),
+    queue_column(Move),
     Column(Move, "kind", show=lambda m, _: labels.move_kind(m.kind)),
-    Column(Move, "from_client", "client", lambda m, _: _client(m.from_client)),
-    Column(Move, "to_client", "client", lambda m, _: _client(m.to_client)),
+    Column(Move, "from_client", "client", lambda m, _: client_or_none(m.from_client)),
+    Column(Move, "to_client", "client", lambda m, _: client_or_none(m.to_client)),
     Column(Move, "pause_ms", "duration", _pause),
     Column(Move, "reconsumed", "count", _duplicates),
     grid="queue kind from_client to_client pause_ms reconsumed",
@@ -382,7 +254,7 @@ def _incident_duration(incident: Incident, _: Context) -> str:
 
 
 def _resolved(incident: Incident, context: Context) -> Value:
-    return Value(gettext("open")) if incident.resolved_at is None else _plain("time", incident.resolved_at, context)
+    return Value(gettext("open")) if incident.resolved_at is None else plain("time", incident.resolved_at, context)
 
 
 def _other_client(incident: Incident, _: Context) -> str:
@@ -459,10 +331,10 @@ CLIENT = Table(
 INTERVAL = Table(
     Column(Interval, "group"),
     Column(Interval, "client_id", "client", heading="Owner"),
-    _queue_of(Interval),
+    queue_column(Interval),
     Column(Interval, "from_time", "time", heading="From"),
     Column(Interval, "to_time", "time", lambda i, c: (
-        Value(gettext("now"), "quiet") if i.to_time is None else _plain("time", i.to_time, c)), "To"),
+        Value(gettext("now"), "quiet") if i.to_time is None else plain("time", i.to_time, c)), "To"),
     Column(Interval, "duration_ms", "duration", lambda i, c: labels.duration(
         (c.now if i.to_time is None else i.to_time) - i.from_time), "Duration"),
     Column(Interval, "evidence", show=lambda i, _: labels.gained(i.evidence), heading="Acquired"),
@@ -513,10 +385,10 @@ MEMBER = Table(
     grid="client_id queues is_member",
 )
 OWNER_CHANGE = Table(
-    _queue_of(OwnerChange),
+    queue_column(OwnerChange),
     Column(OwnerChange, "from_client", "client", lambda c, _: (
-        Value("did not exist", "quiet") if c.is_new and c.from_client is None else _client(c.from_client))),
-    Column(OwnerChange, "to_client", "client", lambda c, _: _client(c.to_client)),
+        Value("did not exist", "quiet") if c.is_new and c.from_client is None else client_or_none(c.from_client))),
+    Column(OwnerChange, "to_client", "client", lambda c, _: client_or_none(c.to_client)),
     grid="queue from_client to_client",
 )  # fmt: skip
 

@@ -10,7 +10,8 @@ from rich.console import Console
 
 from streaming.cli.grid import Grid
 from streaming.queries import columns
-from streaming.queries.columns import GROUP, INCIDENT, QUEUE, REBALANCE, Context, Table
+from streaming.queries.column import Context, Table
+from streaming.queries.columns import GROUP, INCIDENT, QUEUE, REBALANCE
 from streaming.queries.groups import groups
 from streaming.queries.incidents import incidents
 from streaming.queries.labels import NOT_KNOWN

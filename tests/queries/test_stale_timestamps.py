@@ -2,7 +2,8 @@
 
 import pytest
 
-from streaming.queries.columns import QUEUE, Context
+from streaming.queries.column import Context
+from streaming.queries.columns import QUEUE
 from streaming.queries.ownership import queues
 from streaming.tables import ReadModel
 from tests.support.tables import append, make_tables

@@ -19,7 +19,8 @@ from streaming.cli.options import (
     instant,
 )
 from streaming.cli.output import present
-from streaming.queries.columns import CLIENT, Context
+from streaming.queries.column import Context
+from streaming.queries.columns import CLIENT
 from streaming.queries.results import Client
 
 

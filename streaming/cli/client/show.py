@@ -21,7 +21,8 @@ from streaming.cli.options import (
 )
 from streaming.cli.output import present, section
 from streaming.queries import labels
-from streaming.queries.columns import CLIENT, INTERVAL, Context
+from streaming.queries.column import Context
+from streaming.queries.columns import CLIENT, INTERVAL
 from streaming.queries.results import ClientDetail
 
 

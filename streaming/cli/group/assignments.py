@@ -23,7 +23,8 @@ from streaming.cli.options import (
     named,
 )
 from streaming.cli.output import present
-from streaming.queries.columns import QUEUE, Context
+from streaming.queries.column import Context
+from streaming.queries.columns import QUEUE
 from streaming.queries.results import Queue
 
 

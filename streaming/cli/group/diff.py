@@ -21,7 +21,8 @@ from streaming.cli.options import (
 )
 from streaming.cli.output import present
 from streaming.queries import labels
-from streaming.queries.columns import OWNER_CHANGE, Context
+from streaming.queries.column import Context
+from streaming.queries.columns import OWNER_CHANGE
 from streaming.queries.results import OwnerChange
 
 

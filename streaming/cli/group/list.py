@@ -18,7 +18,8 @@ from streaming.cli.options import (
     instant,
 )
 from streaming.cli.output import present
-from streaming.queries.columns import GROUP, Context
+from streaming.queries.column import Context
+from streaming.queries.columns import GROUP
 from streaming.queries.results import Group
 
 

@@ -24,7 +24,8 @@ from streaming.cli.options import (
 )
 from streaming.cli.output import present
 from streaming.queries import labels
-from streaming.queries.columns import MOVE, REBALANCE, SHORT_ID, Context
+from streaming.queries.column import SHORT_ID, Context
+from streaming.queries.columns import MOVE, REBALANCE
 from streaming.queries.results import Rebalance, RebalanceTotals
 
 if TYPE_CHECKING:

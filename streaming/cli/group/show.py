@@ -25,7 +25,8 @@ from streaming.cli.options import (
 )
 from streaming.cli.output import health, present, section
 from streaming.queries import labels
-from streaming.queries.columns import FAILED_MESSAGES, MEMBER, REBALANCE, Context
+from streaming.queries.column import Context
+from streaming.queries.columns import FAILED_MESSAGES, MEMBER, REBALANCE
 from streaming.queries.results import Coverage, FailedMessages, Group, Member, Overview
 
 _SHARED = {

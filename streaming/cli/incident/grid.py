@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from streaming.cli.grid import Grid
-from streaming.queries.columns import INCIDENT, Context
+from streaming.queries.column import Context
+from streaming.queries.columns import INCIDENT
 from streaming.queries.results import Incident
 
 

@@ -24,7 +24,8 @@ from streaming.cli.options import (
 from streaming.cli.output import present, section
 from streaming.cli.queue_name import HELP, METAVAR, parse_queue
 from streaming.queries import labels
-from streaming.queries.columns import INTERVAL, OBSERVATION, QUEUE, Context
+from streaming.queries.column import Context
+from streaming.queries.columns import INTERVAL, OBSERVATION, QUEUE
 from streaming.queries.results import QueueDetail
 
 if TYPE_CHECKING:

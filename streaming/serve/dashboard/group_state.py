@@ -9,7 +9,8 @@ from pydantic import Field
 
 from streaming.base.language import gettext, ngettext
 from streaming.queries import labels
-from streaming.queries.columns import MEMBER, Column, Context, Value, counted
+from streaming.queries.column import Column, Context, Value, counted
+from streaming.queries.columns import MEMBER
 from streaming.queries.health import HEALTH
 from streaming.queries.labels import queue_name
 from streaming.queries.results import Coverage, Group, Member, Queue

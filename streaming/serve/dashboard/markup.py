@@ -14,7 +14,8 @@ from streaming.base.language import current, filled, gettext, raw
 from streaming.base.times import written
 from streaming.queries import labels
 from streaming.queries.advice import explained, first_step
-from streaming.queries.columns import FAILED_MESSAGES, GROUP, INCIDENT, MEMBER, MOVE, QUEUE, REBALANCE, Context
+from streaming.queries.column import Context
+from streaming.queries.columns import FAILED_MESSAGES, GROUP, INCIDENT, MEMBER, MOVE, QUEUE, REBALANCE
 from streaming.queries.health import HEALTH, SEVERITY
 from streaming.queries.labels import cause, reason, trigger
 from streaming.serve import links

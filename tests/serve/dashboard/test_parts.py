@@ -8,7 +8,8 @@ import pytest
 from checkpoints.generation import claimed
 from checkpoints.manifest import Basis
 from rebalance_model.observe.policy import Policy
-from streaming.queries.columns import MOVE, Context
+from streaming.queries.column import Context
+from streaming.queries.columns import MOVE
 from streaming.queries.group_at import find_group
 from streaming.queries.incident_detail import incident
 from streaming.queries.lag import lag
