@@ -24,7 +24,7 @@ from streaming.base.place import queries_of, tables_of
 from streaming.base.settings import Settings
 from streaming.collect.client import RefusedError, RemotingClient, RpcFailedError
 from streaming.collect.collector import collect
-from streaming.collect.poll import Summary
+from streaming.collect.poll_round import Summary
 from streaming.collect.rpc import Rpc
 from streaming.collect.security import Security, security_of
 from streaming.log.kafka import READER_OPERATIONS, partition_count

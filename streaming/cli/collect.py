@@ -48,7 +48,7 @@ def poll(
     Events go to the log selected by source.kind (Kafka or files). Ctrl-C stops it; responses received so far are kept.
     """
     from streaming.collect.collector import collect
-    from streaming.collect.poll import Summary
+    from streaming.collect.poll_round import Summary
     from streaming.collect.shipper import LogOutlet, RecordingOutlet, Shipper
     from streaming.log.kafka import DELIVERY_MS
     from streaming.log.open import open_publisher

@@ -13,7 +13,8 @@ from streaming.base.errors import UnavailableError, UserError
 from streaming.base.settings import NameServers, Settings
 from streaming.collect.client import RefusedError, RemotingClient, RpcFailedError
 from streaming.collect.emitter import Emitter, Sink
-from streaming.collect.poll import Claims, Poller, Share, Summary, everything
+from streaming.collect.poll import Claims, Poller
+from streaming.collect.poll_round import Share, Summary, everything
 from streaming.collect.rpc import Rpc
 from streaming.collect.security import security_of
 from streaming.log.rows import partition_of

@@ -26,10 +26,8 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
-from zlib import crc32
+from typing import Any, TypeAlias
 
-import msgspec
 import structlog
 
 from rebalance_model.entities import DEAD_LETTER_TOPIC_PREFIX, RETRY_TOPIC_PREFIX
@@ -51,6 +49,7 @@ from streaming.base.settings import Collector
 from streaming.base.times import now_ms
 from streaming.collect.client import CONNECT_SECONDS, RefusedError, RpcFailedError
 from streaming.collect.emitter import Emitter, UnsendableError
+from streaming.collect.poll_round import Answer, PolledGroup, Round, Share, Summary, everything
 from streaming.collect.responses import Broker, Payload
 from streaming.collect.rpc import Rpc
 from streaming.collect.stacks import Listeners, Member
@@ -77,105 +76,17 @@ IMPLICIT_TOPICS = (RETRY_TOPIC_PREFIX, DEAD_LETTER_TOPIC_PREFIX)
 """Topics that no rule needs a route of."""
 _CONSUME_MSG_TIMEOUT = 207  # ResponseCode: the broker waited 10 s for the client
 
-Ask = Callable[[float], Awaitable[Payload]]
-Share: TypeAlias = Callable[[str, str], bool]
-"""Whether this collector polls a group, by its cluster and its name, or leaves it to another collector."""
+_Ask: TypeAlias = Callable[[float], Awaitable[Payload]]
 _Place: TypeAlias = tuple[str, str]
 """A broker: its cluster and its name."""
-
-
-def everything(_cluster: str, _group: str) -> bool:
-    """Return true: the share of a collector that divides the groups with no other."""
-    return True
-
-
-class Summary(msgspec.Struct):
-    """The numbers of one round, and what was refused."""
-
-    clusters: str = ""
-    """The clusters of a collector that polls several, separated by commas."""
-    partitions: int | None = None
-    """The number of partitions whose groups were polled, if several collectors divide them."""
-    groups: int = 0
-    members: int = 0
-    answered: int = 0
-    errors: int = 0
-    pending: int = 0
-    late: int = 0
-    """Groups of brokers that got no request, because the round's time was over."""
-    ms: int = 0
-    refusals: set[str] = msgspec.field(default_factory=set)
-    """Why servers refused requests for reasons of TLS or access control, each with what to do."""
-
-    def numbers(self) -> dict[str, int]:
-        """Return the numbers by name."""
-        return {name: value for name in self.__struct_fields__ if isinstance(value := getattr(self, name), int)}
 
 
 class Claims(dict[str, "Poller"]):
     """By cluster, the poller that polls it: two clusters of one name could not be distinguished."""
 
 
-class _Answer(NamedTuple):
-    asked: int
-    answered: int
-    payload: Payload | None
-    error: RpcError | None
-
-
-class _Group:
-    """The requests about one group in this round so far."""
-
-    def __init__(self, cluster: str, name: str, share: Share) -> None:
-        self.cluster = cluster
-        self.name = name
-        self._share = share
-        self.routes: dict[str, asyncio.Task[None]] = {}
-        self.members: set[str] = set()
-
-    def member(self, client: str) -> Member:
-        """Return one of its clients."""
-        return self.cluster, self.name, client
-
-    def is_ours(self) -> bool:
-        """Return whether this collector polls the group, as of now."""
-        return self._share(self.cluster, self.name)
-
-
 class _LeftError(Exception):
     """Another collector polls the group now."""
-
-
-class _Round:
-    """One round: its deadline on the loop's clock, and its requests so far."""
-
-    def __init__(self, seconds: float, tasks: asyncio.TaskGroup, share: Share, number: int) -> None:
-        self.tasks = tasks
-        self.number = number
-        """It counts from 0."""
-        self.share = share
-        self.started = asyncio.get_running_loop().time()
-        self.deadline = self.started + seconds
-        self.groups: dict[tuple[str, str], _Group] = {}
-        self.routes: dict[str, asyncio.Task[_Answer]] = {}
-        self.clients: set[asyncio.Task[None]] = set()
-
-    def is_turn_of(self, group: str, every: int) -> bool:
-        """Return whether it is the group's turn, once in ``every`` rounds; in the first round all have theirs."""
-        return self.number == 0 or (self.number + crc32(group.encode())) % every == 0
-
-    async def has_time(self, room: asyncio.Semaphore) -> bool:
-        """Wait for room for another group; return False once the deadline has passed."""
-        try:
-            async with asyncio.timeout_at(self.deadline):
-                await asyncio.sleep(0)  # past the deadline even if there is room
-                await room.acquire()
-        except TimeoutError:
-            return False
-        return True
-
-    def group(self, cluster: str, name: str) -> _Group:
-        return self.groups.setdefault((cluster, name), _Group(cluster, name, self.share))
 
 
 class Poller:
@@ -253,7 +164,7 @@ class Poller:
             share: the groups to poll.
         """
         async with asyncio.TaskGroup() as tasks:
-            current = _Round(self._settings.deadline_ms / 1000, tasks, share, self._rounds)
+            current = Round(self._settings.deadline_ms / 1000, tasks, share, self._rounds)
             self._rounds += 1
             tasks.create_task(self._find_more_brokers())
             for place, master in list(self._masters.items()):
@@ -294,7 +205,7 @@ class Poller:
         for name in sorted(self.doubles - doubles):
             log.error("two entries of collector.clusters have one cluster: it is polled in one of them", cluster=name)
 
-    async def _end(self, current: _Round) -> Summary:
+    async def _end(self, current: Round) -> Summary:
         loop = asyncio.get_running_loop()
         if current.clients:
             answered, _ = await asyncio.wait(current.clients, timeout=max(0.0, current.deadline - loop.time()))
@@ -314,7 +225,7 @@ class Poller:
         masters = [master for master in self._masters.values() if master is not None]
         return [*(one for one in masters if (one.cluster, one.name) not in self._slaves), *self._slaves.values()]
 
-    async def _ask_broker(self, current: _Round, broker: Broker) -> None:
+    async def _ask_broker(self, current: Round, broker: Broker) -> None:
         place, room = (broker.cluster, broker.name), asyncio.Semaphore(2 * self._settings.parallelism)
         known, answers = await self._groups_of(current, broker)
         shared = (name for name in known if current.share(broker.cluster, name))
@@ -329,17 +240,17 @@ class Poller:
                 task = tasks.create_task(self._ask_group(current, current.group(broker.cluster, name), broker))
                 task.add_done_callback(lambda _: room.release())
 
-    async def _ask_status(self, current: _Round, place: _Place, master: Broker | None) -> None:
+    async def _ask_status(self, current: Round, place: _Place, master: Broker | None) -> None:
         cluster, name = place
         if master is None:
             now = now_ms()
             missing = RpcError(code=UNREACHABLE, remark=f"the name server lists no master of {name}")
-            self._emit(BrokerStatus, _Answer(now, now, None, missing), cluster=cluster, broker=name)
+            self._emit(BrokerStatus, Answer(now, now, None, missing), cluster=cluster, broker=name)
             return
         answer = await self._ask(partial(self._rpc.broker_status, master, self._emitter.source_id), current)
         self._emit(BrokerStatus, answer, cluster=cluster, broker=name, broker_id=master.broker_id)
 
-    async def _groups_of(self, current: _Round, broker: Broker) -> tuple[set[str], bool]:
+    async def _groups_of(self, current: Round, broker: Broker) -> tuple[set[str], bool]:
         """Return the groups to request from this broker, the last known ones if it does not answer; whether it does.
 
         If it does not, an event of each group says so.
@@ -362,7 +273,7 @@ class Poller:
     async def _group_names(self, broker: Broker, seconds: float) -> Payload:
         return dict.fromkeys(await self._rpc.groups(broker, seconds))
 
-    async def _ask_group(self, current: _Round, group: _Group, broker: Broker) -> None:
+    async def _ask_group(self, current: Round, group: PolledGroup, broker: Broker) -> None:
         """Request members and offsets of a group from one broker, then the members' state and other quantities.
 
         The requests are sequential: this keeps the order of their answers without delaying any.
@@ -382,17 +293,17 @@ class Poller:
         if self._settings.dead_letters_interval_ms and current.is_turn_of(group.name, self._dead_letters_every):
             await self._ask_dead_letters(current, group, broker)
 
-    async def _ask_time_span(self, current: _Round, group: _Group, broker: Broker, topic: str) -> None:
+    async def _ask_time_span(self, current: Round, group: PolledGroup, broker: Broker, topic: str) -> None:
         """Request how long the messages of one topic wait; for all topics of the offsets, retry topics included."""
         answer = await self._ask(partial(self._rpc.consume_time_span, broker, group.name, topic), current)
         self._emit_of(group, ConsumeTimeSpan, answer, broker=broker, topic=topic)
 
-    async def _ask_dead_letters(self, current: _Round, group: _Group, broker: Broker) -> None:
+    async def _ask_dead_letters(self, current: Round, group: PolledGroup, broker: Broker) -> None:
         topic = f"{DEAD_LETTER_TOPIC_PREFIX}{group.name}"
         answer = await self._ask(partial(self._rpc.topic_stats, broker, topic), current)
         self._emit_of(group, TopicStats, answer, broker=broker, topic=topic)
 
-    async def _routes(self, current: _Round, group: _Group, topics: list[str]) -> None:
+    async def _routes(self, current: Round, group: PolledGroup, topics: list[str]) -> None:
         """Request the routes of these topics; wait for those that were never emitted for the group."""
         for topic in topics:
             if topic and topic not in group.routes and not topic.startswith(IMPLICIT_TOPICS):
@@ -400,14 +311,14 @@ class Poller:
         unknown = [topic for topic in topics if (group.cluster, group.name, topic) not in self._routed]
         await asyncio.gather(*(group.routes[topic] for topic in unknown if topic in group.routes))
 
-    async def _ask_route(self, current: _Round, group: _Group, topic: str) -> None:
+    async def _ask_route(self, current: Round, group: PolledGroup, topic: str) -> None:
         """Request a topic's route once per round, and emit it once for each group."""
         if topic not in current.routes:
             current.routes[topic] = asyncio.create_task(self._ask(partial(self._rpc.route, topic), current))
         self._emit_of(group, TopicRoute, await current.routes[topic], topic=topic)
         self._routed.add((group.cluster, group.name, topic))
 
-    def _ask_client_once(self, current: _Round, group: _Group, broker: Broker, client: str) -> None:
+    def _ask_client_once(self, current: Round, group: PolledGroup, broker: Broker, client: str) -> None:
         """Request a member's state, unless another broker listed it too or a request is pending."""
         member = group.member(client)
         if client in group.members:
@@ -421,7 +332,9 @@ class Poller:
         current.clients.add(task)
         task.add_done_callback(lambda _: self._answered(member, task))
 
-    async def _ask_client(self, group: _Group, broker: Broker, client: str, before: asyncio.Task[None] | None) -> None:
+    async def _ask_client(
+        self, group: PolledGroup, broker: Broker, client: str, before: asyncio.Task[None] | None
+    ) -> None:
         if before is not None:
             await asyncio.wait([before])
         gate = self._narrow_gate if client in self._silent else self._gate
@@ -450,7 +363,7 @@ class Poller:
         if self._last_question.get(member[2]) is task:
             del self._last_question[member[2]]
 
-    async def _ask(self, ask: Ask, current: _Round | None, gate: asyncio.Semaphore | None = None) -> _Answer:
+    async def _ask(self, ask: _Ask, current: Round | None, gate: asyncio.Semaphore | None = None) -> Answer:
         """Send a request when a slot is free: by the round's deadline or, without a round, by a client's own."""
         loop = asyncio.get_running_loop()
         gate = gate or self._gate
@@ -459,26 +372,26 @@ class Poller:
                 await gate.acquire()
         except TimeoutError:
             now = now_ms()
-            return _Answer(now, now, None, RpcError(code=DEADLINE, remark="not asked: the round's time was over"))
+            return Answer(now, now, None, RpcError(code=DEADLINE, remark="not asked: the round's time was over"))
         asked = now_ms()
         left = current.deadline - loop.time() if current else self._settings.client_deadline_ms / 1000
         try:
             payload = await ask(left)
-            return _Answer(asked, now_ms(), payload, None)
+            return Answer(asked, now_ms(), payload, None)
         except RpcFailedError as error:
             if isinstance(error, RefusedError):
                 self._tally.refusals.add(error.remark)
-            return _Answer(asked, now_ms(), None, RpcError(code=error.code, remark=error.remark))
+            return Answer(asked, now_ms(), None, RpcError(code=error.code, remark=error.remark))
         finally:
             gate.release()
 
     def _emit_of(
-        self, group: _Group, kind: type[Event], answer: _Answer, *, broker: Broker | None = None, **fields: str
+        self, group: PolledGroup, kind: type[Event], answer: Answer, *, broker: Broker | None = None, **fields: str
     ) -> bool:
         replica = {} if broker is None else {"broker": broker.name, "broker_id": broker.broker_id}
         return self._emit(kind, answer, cluster=group.cluster, group=group.name, **replica, **fields)
 
-    def _emit(self, kind: type[Event], answer: _Answer, **fields: Any) -> bool:
+    def _emit(self, kind: type[Event], answer: Answer, **fields: Any) -> bool:
         """Emit an answer as an event, or the error if it is missing or invalid; return whether there was an answer."""
         emit = partial(self._emitter.emit, kind, asked=answer.asked, answered=answer.answered, **fields)
         error = answer.error
@@ -498,5 +411,5 @@ class Poller:
         return False
 
 
-def _rows(answer: _Answer, field: str) -> list[Payload]:
+def _rows(answer: Answer, field: str) -> list[Payload]:
     return answer.payload.get(field, []) if answer.payload else []

@@ -1,7 +1,6 @@
 """The order and the errors of a polling round over a scripted cluster."""
 
 import asyncio
-from collections import defaultdict
 from itertools import pairwise
 
 import pytest
@@ -23,6 +22,7 @@ from streaming.collect.client import RpcFailedError
 from streaming.collect.emitter import Emitter
 from streaming.collect.poll import Claims, Poller
 from streaming.collect.responses import Broker
+from tests.support.scripted_cluster import A, B, ScriptedCluster
 
 SETTINGS = Collector(
     name_servers=("ns:1",),
@@ -38,82 +38,6 @@ SETTINGS = Collector(
     clusters=(),
     share=False,
 )
-A, B = Broker("C", "broker-a", "h:1"), Broker("C", "broker-b", "h:2")
-
-
-class _Cluster:
-    """Answers as `Rpc` does; ``delays``, events to wait for (``held``) and ``failures`` are by (request, subject)."""
-
-    def __init__(self, brokers=(A,), members=("c1", "c2"), groups=("g",)):
-        self.known = list(brokers)
-        self.queues = []
-        self.members = list(members)
-        self.group_names = set(groups)
-        self.delays = {}
-        self.held = {}
-        self.failures = {}
-        self.asked = []
-        self.under_way = defaultdict(int)
-        self.most_under_way = defaultdict(int)
-
-    async def _answer(self, question, about, seconds, payload):
-        self.asked.append((question, about))
-        self.under_way[about] += 1
-        self.most_under_way[about] = max(self.most_under_way[about], self.under_way[about])
-        try:
-            async with asyncio.timeout(seconds):
-                await asyncio.sleep(self.delays.get((question, about), 0))
-                if (question, about) in self.held:
-                    await self.held[question, about].wait()
-        except TimeoutError:
-            raise RpcFailedError(DEADLINE, "late") from None
-        finally:
-            self.under_way[about] -= 1
-        if (question, about) in self.failures:
-            raise self.failures[question, about]
-        return payload
-
-    async def brokers(self, seconds):
-        return await self._answer("brokers", "", seconds, self.known)
-
-    async def groups(self, broker, seconds):
-        return await self._answer("groups", broker.name, seconds, self.group_names)
-
-    async def broker_status(self, broker, collector, seconds):
-        payload = {"boot_time": 7, "now": 9_007, "asked": int(collector.partition("@")[2])}
-        return await self._answer("broker_status", broker.name, seconds, payload)
-
-    async def route(self, topic, seconds):
-        queues = [{"topic": topic, "broker": broker.name, "queue_id": 0} for broker in self.known]
-        return await self._answer("route", topic, seconds, {"queues": queues})
-
-    async def connection(self, broker, group, seconds):
-        connections = [{"client_id": member, "channel": "h:9"} for member in self.members]
-        subscriptions = [{"topic": topic, "sub_string": "*"} for topic in (f"%RETRY%{group}", "T")]
-        payload = {"connections": connections, "subscriptions": subscriptions if connections else []}
-        return await self._answer("connection", broker.name, seconds, payload)
-
-    async def consume_stats(self, broker, group, seconds):
-        queues = [
-            {"mq": {"topic": topic, "broker": broker.name, "queue_id": 0}, "broker_offset": 1, "consumer_offset": 1}
-            for topic in (f"%RETRY%{group}", "T", "Old")
-        ]
-        return await self._answer("consume_stats", broker.name, seconds, {"queues": queues})
-
-    async def consume_time_span(self, broker, group, topic, seconds):
-        del group
-        queues = [{"mq": {"topic": topic, "broker": broker.name, "queue_id": 0}, "delay_time": 5}]
-        return await self._answer("consume_time_span", topic, seconds, {"queues": queues})
-
-    async def topic_stats(self, broker, topic, seconds):
-        row = {"mq": {"topic": topic, "broker": broker.name, "queue_id": 0}, "min_offset": 2, "max_offset": 5}
-        return await self._answer("topic_stats", topic, seconds, {"queues": [row]})
-
-    async def running_info(self, broker, group, client_id, seconds, *, stacks=False):
-        del broker, group
-        threads = [{"name": "ConsumeMessageThread_1", "state": "WAITING", "frames": ["a.Listener.consume"]}]
-        payload = {"orderly": True, "queues": self.queues, "stacks": threads if stacks else []}
-        return await self._answer("running_info", client_id, seconds, payload)
 
 
 def _run(cluster, talk=None, **changes):
@@ -142,7 +66,7 @@ def _kinds(events, *kinds):
 
 
 def test_a_groups_events_are_routes_members_offsets_then_clients():
-    cluster = _Cluster()
+    cluster = ScriptedCluster()
     cluster.delays = {("route", "T"): 0.05, ("connection", "broker-a"): 0.02, ("running_info", "c1"): 0.03}
     events = [event for event in _run(cluster) if not isinstance(event, BrokerStatus)]
     assert _kinds(events) == [
@@ -160,7 +84,7 @@ def test_a_groups_events_are_routes_members_offsets_then_clients():
 
 
 def test_answers_wait_only_for_the_first_route_of_a_group():
-    cluster = _Cluster()
+    cluster = ScriptedCluster()
 
     async def talk(poller):
         await poller.round()
@@ -180,13 +104,13 @@ def test_answers_wait_only_for_the_first_route_of_a_group():
 
 
 def test_the_broker_status_has_the_time_that_its_request_carried():
-    (status,) = [event for event in _run(_Cluster()) if isinstance(event, BrokerStatus)]
+    (status,) = [event for event in _run(ScriptedCluster()) if isinstance(event, BrokerStatus)]
     assert (status.boot_time, status.now) == (7, 9_007)
     assert status.asked == int(status.source_id.partition("@")[2]) <= status.answered <= status.time
 
 
 def test_waiting_times_are_requested_for_each_topic_with_offsets():
-    cluster = _Cluster()
+    cluster = ScriptedCluster()
     cluster.failures = {("consume_time_span", "Old"): RpcFailedError(17, "topic[Old] not exist")}
     events = [event for event in _run(cluster, consume_time_span=True) if isinstance(event, ConsumeTimeSpan)]
     assert {event.topic: event.error and event.error.code for event in events} == {
@@ -195,11 +119,11 @@ def test_waiting_times_are_requested_for_each_topic_with_offsets():
         "Old": 17,
     }
     assert [row.delay_time for event in events if event.topic == "T" for row in event.queues] == [5]
-    assert not [event for event in _run(_Cluster()) if isinstance(event, ConsumeTimeSpan)]
+    assert not [event for event in _run(ScriptedCluster()) if isinstance(event, ConsumeTimeSpan)]
 
 
 def test_dead_letters_are_requested_in_one_of_several_rounds_by_group():
-    cluster = _Cluster(brokers=(A, B), groups=("g", "h", "i"))
+    cluster = ScriptedCluster(brokers=(A, B), groups=("g", "h", "i"))
 
     async def talk(poller):
         for _ in range(13):
@@ -222,13 +146,13 @@ def test_dead_letters_are_requested_in_one_of_several_rounds_by_group():
 
 
 def test_dead_letters_are_not_requested_with_an_interval_of_0():
-    cluster = _Cluster()
+    cluster = ScriptedCluster()
     _run(cluster, dead_letters_interval_ms=0)
     assert not [question for question, _ in cluster.asked if question == "topic_stats"]
 
 
 def test_a_group_without_members_still_has_its_routes():
-    events = _run(_Cluster(members=()))
+    events = _run(ScriptedCluster(members=()))
     assert {event.topic for event in events if isinstance(event, TopicRoute)} == {"T", "Old"}
     (connection,) = [event for event in events if isinstance(event, ConsumerConnection)]
     assert connection.connections == ()
@@ -236,7 +160,7 @@ def test_a_group_without_members_still_has_its_routes():
 
 
 def test_a_route_is_requested_once_a_round_for_all_groups():
-    cluster = _Cluster(brokers=(A, B), groups=("g", "h"))
+    cluster = ScriptedCluster(brokers=(A, B), groups=("g", "h"))
     events = _run(cluster)
     assert sorted(about for question, about in cluster.asked if question == "route") == ["Old", "T"]
     routes = sorted((event.group, event.topic) for event in events if isinstance(event, TopicRoute))
@@ -244,14 +168,14 @@ def test_a_route_is_requested_once_a_round_for_all_groups():
 
 
 def test_a_member_that_two_brokers_list_is_polled_once():
-    cluster = _Cluster(brokers=(A, B))
+    cluster = ScriptedCluster(brokers=(A, B))
     events = _run(cluster)
     assert len(_kinds(events, ConsumerConnection)) == 2
     assert sorted(about for question, about in cluster.asked if question == "running_info") == ["c1", "c2"]
 
 
 def test_a_frozen_client_delays_no_other_and_has_one_open_request():
-    cluster = _Cluster()
+    cluster = ScriptedCluster()
     cluster.failures = {("running_info", "c1"): RpcFailedError(207, "timed out")}
 
     async def talk(poller):
@@ -277,7 +201,7 @@ def test_a_frozen_client_delays_no_other_and_has_one_open_request():
 
 def test_clients_that_did_not_answer_are_polled_last():
     frozen = [f"f{number}" for number in range(8)]
-    cluster = _Cluster(members=[*frozen, "z"])
+    cluster = ScriptedCluster(members=[*frozen, "z"])
     cluster.delays = {("running_info", client): 0.15 for client in frozen}
     cluster.failures = {("running_info", client): RpcFailedError(207, "timed out") for client in frozen}
 
@@ -296,7 +220,7 @@ def test_clients_that_did_not_answer_are_polled_last():
 
 
 def test_one_client_of_two_groups_gets_one_request_at_a_time():
-    cluster = _Cluster(members=("c1",), groups=("g", "h"))
+    cluster = ScriptedCluster(members=("c1",), groups=("g", "h"))
     cluster.delays = {("running_info", "c1"): 0.03}
     events = _run(cluster)
     assert sorted(event.group for event in events if isinstance(event, ConsumerRunningInfo)) == ["g", "h"]
@@ -304,7 +228,7 @@ def test_one_client_of_two_groups_gets_one_request_at_a_time():
 
 
 def test_an_unreachable_broker_becomes_error_events_of_its_groups():
-    cluster = _Cluster(brokers=(A, B))
+    cluster = ScriptedCluster(brokers=(A, B))
 
     async def talk(poller):
         await poller.round()
@@ -321,7 +245,7 @@ def test_an_unreachable_broker_becomes_error_events_of_its_groups():
 
 
 def test_a_hanging_broker_delays_no_other_and_keeps_its_deadline():
-    cluster = _Cluster(brokers=(A, B))
+    cluster = ScriptedCluster(brokers=(A, B))
 
     async def talk(poller):
         await poller.round()
@@ -343,7 +267,7 @@ def test_a_hanging_broker_delays_no_other_and_keeps_its_deadline():
 
 
 def test_brokers_are_polled_while_the_name_server_is_unreachable():
-    cluster = _Cluster()
+    cluster = ScriptedCluster()
 
     async def talk(poller):
         cluster.failures = {("brokers", ""): RpcFailedError(-1, "away"), ("route", "T"): RpcFailedError(-1, "away")}
@@ -359,13 +283,13 @@ def test_brokers_are_polled_while_the_name_server_is_unreachable():
     [((), {"g-1", "g-2", "h"}), (("g-*",), {"g-1", "g-2"}), (("h", "none"), {"h"})],
 )
 def test_groups_are_selected_by_name_and_system_groups_are_skipped(patterns, asked):
-    cluster = _Cluster(groups=("g-1", "g-2", "h", "CID_RMQ_SYS_TRANS", "TOOLS_CONSUMER"))
+    cluster = ScriptedCluster(groups=("g-1", "g-2", "h", "CID_RMQ_SYS_TRANS", "TOOLS_CONSUMER"))
     events = _run(cluster, groups=patterns)
     assert {event.group for event in events if isinstance(event, ConsumeStats)} == asked
 
 
 def test_an_invalid_answer_is_an_error_event_without_a_gap_in_seq():
-    cluster = _Cluster(members=("c1", ""))  # a client without an id
+    cluster = ScriptedCluster(members=("c1", ""))  # a client without an id
     events = _run(cluster)
     (connection,) = [event for event in events if isinstance(event, ConsumerConnection)]
     assert connection.error.code == UNREACHABLE
@@ -374,12 +298,12 @@ def test_an_invalid_answer_is_an_error_event_without_a_gap_in_seq():
 
 
 def test_a_name_that_no_event_can_have_is_left_out():
-    events = _run(_Cluster(groups=("g", "x" * 2_000_000, "\ud800")))
+    events = _run(ScriptedCluster(groups=("g", "x" * 2_000_000, "\ud800")))
     assert {event.group for event in events if isinstance(event, ConsumeStats)} == {"g"}
 
 
 def test_ticks_name_every_cluster():
-    cluster = _Cluster(brokers=(A, Broker("D", "broker-d", "h:3")))
+    cluster = ScriptedCluster(brokers=(A, Broker("D", "broker-d", "h:3")))
 
     async def talk(poller):
         poller.tick()
@@ -390,7 +314,7 @@ def test_ticks_name_every_cluster():
 
 
 def test_a_slave_is_asked_for_what_needs_no_master_until_that_is_back():
-    cluster = _Cluster()
+    cluster = ScriptedCluster()
 
     async def talk(poller):
         await poller.round()
@@ -410,19 +334,19 @@ def test_a_slave_is_asked_for_what_needs_no_master_until_that_is_back():
 
 
 def test_a_slave_that_acts_as_master_is_asked_for_everything():
-    cluster = _Cluster(brokers=[A._replace(broker_id=2)])
+    cluster = ScriptedCluster(brokers=[A._replace(broker_id=2)])
     assert {event.broker_id for event in _run(cluster) if event.broker} == {2}
 
 
 def test_a_broker_whose_master_was_never_known_is_unreachable():
-    events = _run(_Cluster(brokers=[A._replace(broker_id=1, is_master=False)]))
+    events = _run(ScriptedCluster(brokers=[A._replace(broker_id=1, is_master=False)]))
     (status,) = (event for event in events if isinstance(event, BrokerStatus))
     assert (status.broker_id, status.error.code) == (0, UNREACHABLE)
     assert len([event for event in events if isinstance(event, ConsumerRunningInfo)]) == 2
 
 
 def test_a_cluster_of_a_known_name_is_not_polled_twice():
-    claims, clusters = Claims(), (_Cluster(), _Cluster(brokers=(A, Broker("D", "broker-d", "h:3"))))
+    claims, clusters = Claims(), (ScriptedCluster(), ScriptedCluster(brokers=(A, Broker("D", "broker-d", "h:3"))))
 
     async def run():
         emitter = Emitter("poll-1")
@@ -437,7 +361,7 @@ def test_a_cluster_of_a_known_name_is_not_polled_twice():
 
 
 def test_only_groups_of_its_share_are_polled():
-    cluster = _Cluster(groups=("g", "h"))
+    cluster = ScriptedCluster(groups=("g", "h"))
 
     async def talk(poller):
         await poller.round(lambda name, group: (name, group) == ("C", "h"))
@@ -448,7 +372,7 @@ def test_only_groups_of_its_share_are_polled():
 
 
 def test_a_client_is_not_asked_when_its_group_was_left_within_the_round():
-    cluster, ours = _Cluster(members=("c1", "c2", "c3")), [True]
+    cluster, ours = ScriptedCluster(members=("c1", "c2", "c3")), [True]
 
     async def talk(poller):
         cluster.held["running_info", "c1"] = asyncio.Event()
@@ -465,7 +389,7 @@ def test_a_client_is_not_asked_when_its_group_was_left_within_the_round():
 
 
 def test_a_listener_that_hangs_is_asked_once_for_its_stacks():
-    cluster = _Cluster(members=("c1",))
+    cluster = ScriptedCluster(members=("c1",))
     mq = {"topic": "T", "broker": "broker-a", "queue_id": 0}
     cluster.queues = [
         {"mq": mq, "commit_offset": 7, "cached_count": 3, "locked": True, "lock_time": 1, "dropped": False,
@@ -487,7 +411,7 @@ def test_a_listener_that_hangs_is_asked_once_for_its_stacks():
 
 def test_groups_for_which_a_round_has_no_time_begin_the_next_one():
     groups = [f"g{number:02}" for number in range(40)]
-    cluster = _Cluster(groups=groups, members=())
+    cluster = ScriptedCluster(groups=groups, members=())
     cluster.delays = {("connection", "broker-a"): 0.1}
     late = []
 

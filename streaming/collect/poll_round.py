@@ -1,0 +1,104 @@
+"""One round of the poll collector: its deadline, the groups that it has, and what became of its requests."""
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+from zlib import crc32
+
+import msgspec
+
+from rebalance_model.observe.events import RpcError
+from streaming.collect.responses import Payload
+from streaming.collect.stacks import Member
+
+Share: TypeAlias = Callable[[str, str], bool]
+"""Whether this collector polls a group, by its cluster and its name, or leaves it to another collector."""
+
+
+def everything(_cluster: str, _group: str) -> bool:
+    """Return true: the share of a collector that divides the groups with no other."""
+    return True
+
+
+class Summary(msgspec.Struct):
+    """The numbers of one round, and what was refused."""
+
+    clusters: str = ""
+    """The clusters of a collector that polls several, separated by commas."""
+    partitions: int | None = None
+    """The number of partitions whose groups were polled, if several collectors divide them."""
+    groups: int = 0
+    members: int = 0
+    answered: int = 0
+    errors: int = 0
+    pending: int = 0
+    late: int = 0
+    """Groups of brokers that got no request, because the round's time was over."""
+    ms: int = 0
+    refusals: set[str] = msgspec.field(default_factory=set)
+    """Why servers refused requests for reasons of TLS or access control, each with what to do."""
+
+    def numbers(self) -> dict[str, int]:
+        """Return the numbers by name."""
+        return {name: value for name in self.__struct_fields__ if isinstance(value := getattr(self, name), int)}
+
+
+class Answer(NamedTuple):
+    """The answer to one request, or its error, with the times of both."""
+
+    asked: int
+    answered: int
+    payload: Payload | None
+    error: RpcError | None
+
+
+class PolledGroup:
+    """The requests about one group in this round so far."""
+
+    def __init__(self, cluster: str, name: str, share: Share) -> None:
+        self.cluster = cluster
+        self.name = name
+        self._share = share
+        self.routes: dict[str, asyncio.Task[None]] = {}
+        self.members: set[str] = set()
+
+    def member(self, client: str) -> Member:
+        """Return one of its clients."""
+        return self.cluster, self.name, client
+
+    def is_ours(self) -> bool:
+        """Return whether this collector polls the group, as of now."""
+        return self._share(self.cluster, self.name)
+
+
+class Round:
+    """One round: its deadline on the loop's clock, and its requests so far."""
+
+    def __init__(self, seconds: float, tasks: asyncio.TaskGroup, share: Share, number: int) -> None:
+        self.tasks = tasks
+        self.number = number
+        """It counts from 0."""
+        self.share = share
+        self.started = asyncio.get_running_loop().time()
+        self.deadline = self.started + seconds
+        self.groups: dict[tuple[str, str], PolledGroup] = {}
+        self.routes: dict[str, asyncio.Task[Answer]] = {}
+        self.clients: set[asyncio.Task[None]] = set()
+
+    def is_turn_of(self, group: str, every: int) -> bool:
+        """Return whether it is the group's turn, once in ``every`` rounds; in the first round all have theirs."""
+        return self.number == 0 or (self.number + crc32(group.encode())) % every == 0
+
+    async def has_time(self, room: asyncio.Semaphore) -> bool:
+        """Wait for room for another group; return False once the deadline has passed."""
+        try:
+            async with asyncio.timeout_at(self.deadline):
+                await asyncio.sleep(0)  # past the deadline even if there is room
+                await room.acquire()
+        except TimeoutError:
+            return False
+        return True
+
+    def group(self, cluster: str, name: str) -> PolledGroup:
+        """Return one of its groups."""
+        return self.groups.setdefault((cluster, name), PolledGroup(cluster, name, self.share))

@@ -1,0 +1,85 @@
+"""A cluster for the poll collector that answers as a test says."""
+
+import asyncio
+from collections import defaultdict
+
+from rebalance_model.observe.events import DEADLINE
+from streaming.collect.client import RpcFailedError
+from streaming.collect.responses import Broker
+
+A, B = Broker("C", "broker-a", "h:1"), Broker("C", "broker-b", "h:2")
+
+
+class ScriptedCluster:
+    """Answers as `Rpc` does; ``delays``, events to wait for (``held``) and ``failures`` are by (request, subject)."""
+
+    def __init__(self, brokers=(A,), members=("c1", "c2"), groups=("g",)):
+        self.known = list(brokers)
+        self.queues = []
+        self.members = list(members)
+        self.group_names = set(groups)
+        self.delays = {}
+        self.held = {}
+        self.failures = {}
+        self.asked = []
+        self.under_way = defaultdict(int)
+        self.most_under_way = defaultdict(int)
+
+    async def _answer(self, question, about, seconds, payload):
+        self.asked.append((question, about))
+        self.under_way[about] += 1
+        self.most_under_way[about] = max(self.most_under_way[about], self.under_way[about])
+        try:
+            async with asyncio.timeout(seconds):
+                await asyncio.sleep(self.delays.get((question, about), 0))
+                if (question, about) in self.held:
+                    await self.held[question, about].wait()
+        except TimeoutError:
+            raise RpcFailedError(DEADLINE, "late") from None
+        finally:
+            self.under_way[about] -= 1
+        if (question, about) in self.failures:
+            raise self.failures[question, about]
+        return payload
+
+    async def brokers(self, seconds):
+        return await self._answer("brokers", "", seconds, self.known)
+
+    async def groups(self, broker, seconds):
+        return await self._answer("groups", broker.name, seconds, self.group_names)
+
+    async def broker_status(self, broker, collector, seconds):
+        payload = {"boot_time": 7, "now": 9_007, "asked": int(collector.partition("@")[2])}
+        return await self._answer("broker_status", broker.name, seconds, payload)
+
+    async def route(self, topic, seconds):
+        queues = [{"topic": topic, "broker": broker.name, "queue_id": 0} for broker in self.known]
+        return await self._answer("route", topic, seconds, {"queues": queues})
+
+    async def connection(self, broker, group, seconds):
+        connections = [{"client_id": member, "channel": "h:9"} for member in self.members]
+        subscriptions = [{"topic": topic, "sub_string": "*"} for topic in (f"%RETRY%{group}", "T")]
+        payload = {"connections": connections, "subscriptions": subscriptions if connections else []}
+        return await self._answer("connection", broker.name, seconds, payload)
+
+    async def consume_stats(self, broker, group, seconds):
+        queues = [
+            {"mq": {"topic": topic, "broker": broker.name, "queue_id": 0}, "broker_offset": 1, "consumer_offset": 1}
+            for topic in (f"%RETRY%{group}", "T", "Old")
+        ]
+        return await self._answer("consume_stats", broker.name, seconds, {"queues": queues})
+
+    async def consume_time_span(self, broker, group, topic, seconds):
+        del group
+        queues = [{"mq": {"topic": topic, "broker": broker.name, "queue_id": 0}, "delay_time": 5}]
+        return await self._answer("consume_time_span", topic, seconds, {"queues": queues})
+
+    async def topic_stats(self, broker, topic, seconds):
+        row = {"mq": {"topic": topic, "broker": broker.name, "queue_id": 0}, "min_offset": 2, "max_offset": 5}
+        return await self._answer("topic_stats", topic, seconds, {"queues": [row]})
+
+    async def running_info(self, broker, group, client_id, seconds, *, stacks=False):
+        del broker, group
+        threads = [{"name": "ConsumeMessageThread_1", "state": "WAITING", "frames": ["a.Listener.consume"]}]
+        payload = {"orderly": True, "queues": self.queues, "stacks": threads if stacks else []}
+        return await self._answer("running_info", client_id, seconds, payload)
