@@ -55,9 +55,11 @@ def refusal(service: Service, answer: bytes) -> tuple[int | None, str] | None:
     if not service.codes:
         return None
     try:
-        said = json.loads(answer)
-        code = next(said[name] for name in service.codes if name in said)
-    except (ValueError, TypeError, StopIteration):
+        said = msgspec.json.decode(answer, type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError):
+        said = {}
+    code = next((said[name] for name in service.codes if isinstance(said.get(name), int)), None)
+    if code is None:
         return None, "answered without a code: is this the address of its robot?"
     return None if code == 0 else (code, str(said.get("errmsg") or said.get("msg") or ""))
 
