@@ -10,7 +10,11 @@ INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 Natural = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
 """A time (epoch milliseconds), count or id."""
-Name = Annotated[str, msgspec.Meta(min_length=1)]
+NAME_CHARACTERS_MAX = 1_000
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_CHARACTERS_MAX)]
+"""A topic, group, broker, cluster, source or client id. RocketMQ's clients refuse a topic of more than 127 characters
+and a group of more than 255 (Validators), but a broker takes any from who writes its own client, and names are kept in
+memory by the thousand."""
 
 RETRY_TOPIC_PREFIX = "%RETRY%"
 """Every clustering push consumer subscribes ``%RETRY%<group>`` implicitly (MixAll.RETRY_GROUP_TOPIC_PREFIX)."""

@@ -26,6 +26,7 @@ class Schema(
         "any_of": "anyOf",
         "additional": "additionalProperties",
         "min_length": "minLength",
+        "max_length": "maxLength",
         "encoding": "contentEncoding",
     },
 ):
@@ -38,6 +39,7 @@ class Schema(
     minimum: int | None = None
     maximum: int | None = None
     min_length: int | None = None
+    max_length: int | None = None
     items: Schema | None = None
     properties: dict[str, Schema] = {}
     required: tuple[str, ...] = ()
@@ -118,6 +120,7 @@ def _narrower(path: str, old: Schema, new: Schema) -> Iterator[str]:
         ("minimum", old.minimum, new.minimum, 1),
         ("minLength", old.min_length, new.min_length, 1),
         ("maximum", old.maximum, new.maximum, -1),
+        ("maxLength", old.max_length, new.max_length, -1),
     ):
         if now is not None and (before is None or (now - before) * tighter > 0):
             yield f"{path}: {word} is {now} now, it was {before}"

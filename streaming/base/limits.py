@@ -5,6 +5,7 @@ Each is well above what the real parts send; `streaming/README.md` lists them.
 
 from typing import Final
 
+from rebalance_model.entities import NAME_CHARACTERS_MAX
 from rebalance_model.observe.decoding import DEPTH_MAX, VALUE_BYTES_MAX
 
 FRAME_BYTES: Final = 16_777_216
@@ -32,6 +33,8 @@ EVENT_BYTES: Final = VALUE_BYTES_MAX
 """Bytes of one event of the telemetry log; a larger one is rejected and recorded as such."""
 EVENT_DEPTH: Final = DEPTH_MAX
 """Nested objects and lists in an event, also in fields that no event has; a deeper one is rejected."""
+NAME_CHARACTERS: Final = NAME_CHARACTERS_MAX
+"""Characters of a topic, group, broker, cluster, source or client id; an event with a longer one is rejected."""
 REPLY_BYTES: Final = 65_536
 """Bytes of the answer of a webhook, an Alertmanager or a token server that are read; a channel's `timeout` is for the
 whole request, until the end of the answer."""

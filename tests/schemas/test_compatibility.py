@@ -64,6 +64,7 @@ def test_what_keeps_every_old_value_is_compatible(old, new):
         ({"a": limited(int, ge=-1)}, {"a": limited(int, ge=0)}, "$.a: minimum is 0 now, it was -1"),
         ({"a": limited(int, le=9)}, {"a": limited(int, le=8)}, "$.a: maximum is 8 now, it was 9"),
         ({"a": str}, {"a": limited(str, min_length=1)}, "$.a: minLength is 1 now, it was None"),
+        ({"a": str}, {"a": limited(str, max_length=9)}, "$.a: maxLength is 9 now, it was None"),
         ({"a": choice("x", "y")}, {"a": choice("x")}, "$.a: only x is accepted now"),
         ({"a": str}, {"a": choice("x")}, "$.a: only x is accepted now"),
         ({"a": str}, {"a": bytes}, "$.a: the format is base64 now"),

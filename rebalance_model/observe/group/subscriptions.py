@@ -14,6 +14,7 @@ from rebalance_model.observe.step import GroupStep
 
 TOPICS_MAX = 64
 """At most this many topics of a member are kept and compared, the first ones by name."""
+_SHORT_CHARACTERS_MAX = 2_000
 Interest = tuple[str, frozenset[str]]
 """The subscription of one topic: the kind of expression, and the tags, or the expression alone."""
 
@@ -36,15 +37,17 @@ def note_heartbeat(step: GroupStep, client_id: str, subscriptions: Sequence[Subs
 def of(client: ClientView) -> dict[str, Interest]:
     """Return by topic what the member subscribes; empty if it has not reported any. Retry topics are left out."""
     later = client.subscriptions_observed_at >= client.asked_at_answer or not client.subscriptions
-    return _interests(
-        client.heartbeat_subscriptions if later and client.heartbeat_subscriptions else client.subscriptions
-    )
+    reported = client.heartbeat_subscriptions if later and client.heartbeat_subscriptions else client.subscriptions
+    characters = sum(len(s.topic) + len(s.sub_string) for s in reported)
+    return (_short_interests if characters <= _SHORT_CHARACTERS_MAX else _interests)(reported)
 
 
-@functools.lru_cache(maxsize=16_384)
 def _interests(reported: tuple[Subscription, ...]) -> dict[str, Interest]:
-    """Return the interests of a member; cached, since all members are compared whenever one joins or leaves."""
     return {s.topic: _interest(s) for s in reported[:TOPICS_MAX] if not s.topic.startswith(RETRY_TOPIC_PREFIX)}
+
+
+_short_interests = functools.lru_cache(maxsize=16_384)(_interests)
+"""Cached, since all members are compared whenever one joins or leaves; long ones would fill gigabytes."""
 
 
 def _interest(subscription: Subscription) -> Interest:
