@@ -22,6 +22,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake import Schema as DeltaSchema
 
+from checkpoints.last_commits import last_commits
 from checkpoints.lease import LOCK, Lease
 from checkpoints.manifest import (
     MANIFEST,
@@ -253,6 +254,18 @@ def _check_tables(found: Manifest, checkpoints: Place, there: Mapping[str, Delta
                     f"The table {name} has batch {written} of the {query} query, but its checkpoint was reset to an "
                     f"earlier one, so new rows would silently be skipped: {mend}."
                 )
+        _check_commits_are_there(checkpoints / query, there)
+
+
+def _check_commits_are_there(checkpoint: Place, there: Mapping[str, DeltaTable]) -> None:
+    noted = last_commits(checkpoint) if isinstance(checkpoint, Path) else {}
+    for name, commit in noted.items():
+        if name in there and there[name].version() < commit:
+            raise UserError(
+                f"The table {name} ends with commit {there[name].version()}, but the {checkpoint.name} query has made "
+                f"commit {commit}, so rows are gone: restore tables and checkpoints from one backup, or start under a "
+                "new runtime.root."
+            )
 
 
 def _check_not_newer(kept: Basis, checkpoints: Place, version: int) -> None:

@@ -37,14 +37,19 @@ def last_commit(table: Path) -> int:
     return max((int(name) for name in names if name.isdecimal()), default=-1)
 
 
-def sync_commits(table: Path, after: int) -> None:
-    """Write the commits of a Delta table after a version to the disk, and before each of them its files."""
-    log = table / "_delta_log"
-    for version in range(after + 1, last_commit(table) + 1):
+def sync_commits(table: Path, after: int) -> int:
+    """Write the commits of a Delta table after a version to the disk, and before each of them its files.
+
+    Returns:
+        The number of the last commit.
+    """
+    log, last = table / "_delta_log", last_commit(table)
+    for version in range(after + 1, last + 1):
         commit = log / f"{version:020}.json"
         files = [table / unquote(action["add"]["path"]) for action in _actions(commit) if "add" in action]
         sync(*files, *(file.parent for file in files), table, commit)
     sync(log)
+    return last
 
 
 def torn_file(table: Path) -> Path | None:

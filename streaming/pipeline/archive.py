@@ -67,6 +67,8 @@ def start_archive(
         if not settings.storage.checkpoints:
             sync_plan(settings.runtime.checkpoints / ARCHIVE, batch_id)
         archive_batch(batch, batch_id, transport, sink, partitions=partitions)
+        if not settings.storage.checkpoints:
+            sink.note_commits(settings.runtime.checkpoints / ARCHIVE)
 
     in_pool(spark, ARCHIVE_POOL)
     writer = read_log(spark, settings).writeStream.queryName(ARCHIVE).foreachBatch(write)

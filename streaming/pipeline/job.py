@@ -356,6 +356,7 @@ def start_operator(  # noqa: PLR0913  what a query is made of
         write_effects(batch, sink, batch_id)
         if not settings.storage.checkpoints:
             sync_state(checkpoints / OPERATOR, batch_id)
+            sink.note_commits(checkpoints / OPERATOR)
 
     in_pool(spark, OPERATOR_POOL)
     writer = effects.writeStream.queryName(OPERATOR).foreachBatch(write)

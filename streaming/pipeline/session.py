@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from py4j.protocol import Py4JJavaError, Py4JNetworkError
-from pyspark import accumulators
+from pyspark import SparkConf, SparkContext, accumulators
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
@@ -25,9 +25,9 @@ from streaming.base.errors import UnavailableError, UserError
 from streaming.base.files import write_private
 from streaming.base.java import java_home
 from streaming.base.settings import Settings
+from streaming.pipeline import state_server
 from streaming.pipeline.kafka_options import kafka_environment
-from streaming.pipeline.spark_properties import as_file, spark_properties, worker_environment
-from streaming.pipeline.state_server import close_connections
+from streaming.pipeline.spark_properties import as_file, plugin_jar, spark_properties, worker_environment
 
 OPERATOR_POOL = "operator"
 ARCHIVE_POOL = "archive"
@@ -53,10 +53,8 @@ def spark_session(settings: Settings, app_name: str) -> SparkSession:
         os.environ.update(kafka_environment(settings.kafka))
     master = f"local[{settings.job.cores}]" if settings.job.is_local else settings.job.master
     check_master(master)
-    builder = SparkSession.builder.master(master).appName(app_name)
     properties = spark_properties(settings, logs)
-    for name, value in properties.shown.items():
-        builder = builder.config(name, value)
+    shown = {"spark.master": master, "spark.app.name": app_name, **properties.shown}
     try:
         with (
             alive(logs),
@@ -64,15 +62,22 @@ def spark_session(settings: Settings, app_name: str) -> SparkSession:
             _stderr_to(logs / "jvm.log"),
             _ignored(signal.SIGTERM),
         ):
-            session = builder.getOrCreate()
+            session = _started(shown, plugin_jar(settings))
     except PySparkRuntimeError as error:
         raise UserError(f"Spark did not start: see {logs}, then run `rebalance-watch doctor`.") from error
     except Py4JJavaError as error:
         cause = str(error.java_exception).splitlines()[0]
         raise UserError(f"Spark did not start at {master}: {cause} (details are in {logs}).") from error
-    close_connections(session)
     _quiet_at_the_end()
     return session
+
+
+def _started(properties: dict[str, str], plugin: Path) -> SparkSession:
+    """Start the JVM, then the session; in between the JVM's libraries make the jar of the plugin."""
+    if state_server.NEEDED and SparkContext._active_spark_context is None:  # noqa: SLF001  nothing public says so
+        SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(list(properties.items())))  # noqa: SLF001
+        state_server.write_plugin(SparkContext._gateway, plugin)  # noqa: SLF001
+    return SparkSession.builder.config(map=dict(properties)).getOrCreate()
 
 
 def check_master(master: str) -> None:

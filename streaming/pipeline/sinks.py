@@ -22,6 +22,7 @@ from deltalake import CommitProperties, Transaction
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
+from checkpoints.last_commits import note_last_commits
 from checkpoints.manifest import app_id
 from checkpoints.spark_files import checksum_of
 from rebalance_model.observe.effects import TABLE_OF
@@ -45,6 +46,8 @@ class TableSink:
     generation: str
     swapped: Mapping[str, str] = field(default_factory=dict)
     """The last swap of each table, by the table's name; see `app_id`."""
+    commits: dict[str, int] = field(default_factory=dict)
+    """The last commit to each table that was appended to since `note_commits`; none in an object store."""
 
     def append(self, rows: DataFrame, table: str, *, batch_id: int, count: int) -> None:
         """Append a batch's rows of one table with Spark, or to an object store; unless the table has them.
@@ -70,7 +73,7 @@ class TableSink:
             .option("txnVersion", batch_id)
             .save(str(folder))
         )
-        sync_commits(folder, before)
+        self.commits[table] = sync_commits(folder, before)
 
     def append_arrow(self, rows: pa.Table, table: str, *, batch_id: int) -> None:
         """Append a batch's rows of one table from this process, unless the table has them."""
@@ -80,7 +83,14 @@ class TableSink:
         if written is None or written < batch_id:
             transaction = CommitProperties(app_transactions=[Transaction(application, batch_id)])
             with answered(self.tables):
-                append(there, rows, transaction)
+                committed = append(there, rows, transaction)
+            if committed is not None:
+                self.commits[table] = committed
+
+    def note_commits(self, checkpoint: Path) -> None:
+        """Note the commits of a batch in the query's checkpoint, before Spark records the batch."""
+        note_last_commits(checkpoint, self.commits)
+        self.commits.clear()
 
     def _application(self, table: str) -> str:
         return app_id(self.query, table, self.generation, self.swapped.get(table, ""))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import streaming
 from streaming.base import jars
 from streaming.base.settings import Settings, conf_file
-from streaming.pipeline import environment
+from streaming.pipeline import environment, state_server
 from streaming.pipeline.hadoop import s3a_keys, s3a_properties, uses_s3a
 from streaming.pipeline.kafka_options import java_options, kafka_environment
 from streaming.pipeline.scratch import scratch_folder
@@ -22,7 +22,13 @@ from streaming.pipeline.scratch import scratch_folder
 _EXECUTOR_VARIABLE = "spark.executorEnv."
 _ENVIRONMENT = "environment"
 """The folder into which an executor unpacks `job.environment`, below its working directory."""
-_JOINED = {"spark.driver.extraJavaOptions": " ", "spark.executor.extraJavaOptions": " ", "spark.archives": ","}
+_JOINED = {
+    "spark.driver.extraJavaOptions": " ",
+    "spark.executor.extraJavaOptions": " ",
+    "spark.archives": ",",
+    "spark.jars": ",",
+    "spark.plugins": ",",
+}
 """Properties that are lists, with the separator: what [spark] gives is added to what the job needs."""
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
@@ -73,6 +79,11 @@ def worker_environment(settings: Settings) -> dict[str, str]:
     return variables
 
 
+def plugin_jar(settings: Settings) -> Path:
+    """Return the path of the jar that `state_server.write_plugin` has to write before the session starts."""
+    return scratch_folder(settings.runtime.root / "spark") / "state-server.jar"
+
+
 def as_file(properties: Mapping[str, str]) -> str:
     """Return properties as the text of a Java properties file."""
     return "".join(f"{_escaped(name, ' :=#!')}={_escaped(value, ' ')}\n" for name, value in properties.items())
@@ -82,10 +93,13 @@ def _needed(settings: Settings, logs: Path) -> dict[str, str]:
     jar_files = jars.ensure("spark", settings.runtime.jars)
     if uses_s3a(settings):
         jar_files += jars.ensure("s3a", settings.runtime.jars)
+    if state_server.NEEDED:
+        jar_files += [plugin_jar(settings)]
     log_config = conf_file("log4j2.properties").as_uri()
     java = java_options(settings.kafka)
     return {
         "spark.jars": ",".join(str(jar) for jar in jar_files),
+        **({"spark.plugins": state_server.PLUGIN} if state_server.NEEDED else {}),
         "spark.driver.memory": settings.job.driver_memory,
         "spark.driver.extraJavaOptions": " ".join(
             (f"-Dlog4j2.configurationFile={log_config}", f"-Drebalance.watch.log={logs / 'spark.log'}", *java)

@@ -2,50 +2,51 @@
 
 Each task of the operator asks the JVM for its state through a connection of its own. Spark 4.2.0 never closes the JVM's
 end: at two tasks in a batch of two seconds it has no port left after half a day. Spark 4.2.1 closes it, but delta-spark
-accepts no pyspark after 4.2.0 yet, and of a class that the JVM has not loaded another version can be given: the same,
-which closes the connection before each return. Without this module once pyspark is newer.
-
-Only the driver's JVM is reached, which runs the tasks of ``local``; for executors see streaming/README.md.
+accepts no pyspark after 4.2.0 yet, and of a class that a JVM has not loaded another version can be given: the same,
+which closes the connection before each return. A plugin of Spark gives it to each JVM that runs tasks: the driver's
+for ``local``, else those of the executors. Without this module, and the plugin, once pyspark is newer.
 """
 
 from functools import cache
+from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pyspark
 from py4j.java_gateway import get_field
-from pyspark.sql import SparkSession
 
-LEAVES_OPEN = "4.2.0"
-"""The release that needs it."""
-_CLASS = "org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkStateServer"
+NEEDED = pyspark.__version__ == "4.2.0"
+PLUGIN = "rebalancewatch.StateServerPlugin"
+_SOURCE = Path(__file__).parent / "StateServerPlugin.java"
+_CLASS = "org/apache/spark/sql/execution/python/streaming/TransformWithStateInPySparkStateServer.class"
+_CLOSING = "rebalancewatch/StateServer.class"
+"""The entry of the jar that has the other version."""
 _CHANNEL = "java/nio/channels/SocketChannel"
 _ALOAD, _RETURN, _INVOKEVIRTUAL = 25, 177, 182
 
 
-def close_connections(spark: SparkSession) -> None:
-    """Let the state server of this session's JVM close its connections; before the first query with state."""
-    if pyspark.__version__ != LEAVES_OPEN:
-        return
-    context: Any = spark.sparkContext
-    _define(context._gateway)  # noqa: SLF001  nothing public reaches the JVM
+def write_plugin(gateway: Any, jar: Path) -> None:
+    """Write the jar of `PLUGIN`, and let the gateway's JVM, the driver, find its classes.
+
+    Args:
+        gateway: py4j's, to a JVM whose session has not started yet.
+        jar: the file, one of ``spark.jars``, from which executors get it.
+    """
+    with ZipFile(jar, "w") as file:
+        for name, content in _entries(gateway).items():
+            file.writestr(name, content)
+    gateway.jvm.java.lang.Thread.currentThread().getContextClassLoader().addURL(gateway.jvm.java.net.URL(jar.as_uri()))
 
 
 @cache
-def _define(gateway: Any) -> None:
-    """Define the class in the JVM of a gateway, once: its later sessions have it."""
+def _entries(gateway: Any) -> dict[str, bytes]:
+    """Return what is in the jar, made by libraries that Spark brings: its compiler Janino, and ASM."""
     jvm = gateway.jvm
     loader = jvm.java.lang.ClassLoader.getSystemClassLoader()
-    content = _closing(jvm, loader.getResourceAsStream(_CLASS.replace(".", "/") + ".class").readAllBytes())
-    kinds, values = gateway.new_array(jvm.java.lang.Class, 4), gateway.new_array(jvm.java.lang.Object, 4)
-    number = jvm.java.lang.Integer.TYPE
-    named = jvm.java.lang.Class.forName
-    for place, kind in enumerate((named("java.lang.String"), named("[B"), number, number)):
-        kinds[place] = kind
-    for place, value in enumerate((_CLASS, content, 0, len(content))):
-        values[place] = value
-    define = named("java.lang.ClassLoader").getDeclaredMethod("defineClass", kinds)
-    define.setAccessible(True)
-    define.invoke(loader, values)
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.cook(_SOURCE.read_text())
+    compiled = {f"{name.replace('.', '/')}.class": bytes(code) for name, code in compiler.getBytecodes().items()}
+    return compiled | {_CLOSING: _closing(jvm, loader.getResourceAsStream(_CLASS).readAllBytes())}
 
 
 def _closing(jvm: Any, content: bytes) -> bytes:

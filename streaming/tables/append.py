@@ -18,11 +18,14 @@ _OF_THE_DISK = re.compile(rf"\(os error ({'|'.join(map(str, _NUMBERS))})\)")
 """What delta-rs says of a disk that refuses."""
 
 
-def append(table: Place | DeltaTable, rows: pa.Table, commit_properties: CommitProperties | None = None) -> None:
+def append(table: Place | DeltaTable, rows: pa.Table, commit_properties: CommitProperties | None = None) -> int | None:
     """Append rows in one commit, which is on the disk when this returns.
 
     The table may have columns that the rows lack: a newer release has added them, and this one runs again. They are
     null in these rows.
+
+    Returns:
+        The number of the table's last commit; None in an object store.
 
     Raises:
         UserError: the disk is full, or can't be written; nothing was appended.
@@ -41,5 +44,5 @@ def append(table: Place | DeltaTable, rows: pa.Table, commit_properties: CommitP
             f"The table {there.table_uri} can't be written ({os.strerror(int(refused[1]))}): free space, or make it "
             "writable."
         ) from None
-    if (folder := folder_of(there)) is not None:
-        sync_commits(folder, before)
+    folder = folder_of(there)
+    return sync_commits(folder, before) if folder is not None else None

@@ -8,6 +8,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from checkpoints.generation import claimed
+from checkpoints.last_commits import note_last_commits
 from checkpoints.manifest import ARCHIVE, OPERATOR, PROPERTY, Basis, app_id, read_manifest
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import STATE_VERSION
@@ -247,4 +248,16 @@ def test_a_torn_generation_file_is_refused_with_a_sentence(tmp_path):
     start(tmp_path)
     (tmp_path / "checkpoints" / "generation.json").write_text('{"generation":')
     with pytest.raises(UserError, match=r"generation\.json can't be read"):
+        start(tmp_path)
+
+
+def test_a_table_whose_last_commit_is_gone_is_refused(tmp_path):
+    start(tmp_path)
+    ran(tmp_path, OPERATOR, begun=0, finished=0)
+    wrote(tmp_path, OPERATOR, "anomalies", 0)
+    last = DeltaTable(tmp_path / "tables" / "anomalies").version()
+    note_last_commits(tmp_path / "checkpoints" / OPERATOR, {"anomalies": last})
+    start(tmp_path)
+    (tmp_path / "tables" / "anomalies" / "_delta_log" / f"{last:020}.json").unlink()
+    with pytest.raises(UserError, match=rf"anomalies ends with commit {last - 1}, but the operator .* commit {last},"):
         start(tmp_path)

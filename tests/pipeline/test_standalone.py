@@ -12,6 +12,7 @@ from streaming.lab.servers import LOOPBACK, free_port
 from streaming.pipeline.environment import pack
 from tests.live.commands import Command
 from tests.support.capture import check_rows, job_settings, write_capture
+from tests.support.processes import left_open
 from tests.support.standalone import ON_LOOPBACK, Standalone
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(2400)]
@@ -46,6 +47,18 @@ def wait_for_batch(job):
     while batches(job) == before and FINISHED not in job.said_now():
         assert time.monotonic() < deadline, job.said()
         time.sleep(0.1)
+
+
+@pytest.mark.prove
+def test_executors_close_the_connections_of_their_tasks(cluster, tmp_path):
+    write_capture(tmp_path / "log", PARTITIONS, file_bytes=500_000)
+    with job_on(cluster, tmp_path) as job:
+        job.start()
+        job.wait_for("operator batch 4:", SECONDS)
+        left = [left_open(executor) for executor in cluster.executors()]
+        assert job.ended(SECONDS) == 0, job.said()
+    assert left
+    assert max(left) <= 1  # of a task that is ending
 
 
 @pytest.mark.prove

@@ -1,7 +1,10 @@
 """The processes of this machine, as a test looks at them."""
 
 import subprocess
+from contextlib import suppress
 from pathlib import Path
+
+_CLOSE_WAIT = "08"
 
 
 def parents() -> dict[int, int]:
@@ -24,3 +27,14 @@ def command_of(pid: int) -> list[bytes]:
         return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except (FileNotFoundError, ProcessLookupError):
         return []
+
+
+def left_open(pid: int) -> int:
+    """How many connections a process has that the other end has closed."""
+    mine = set()
+    for file in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed since
+            mine.add(str(file.readlink()).removeprefix("socket:[").removesuffix("]"))
+    tables = [Path(f"/proc/{pid}/net/{table}") for table in ("tcp", "tcp6")]
+    lines = [line.split() for table in tables if table.exists() for line in table.read_text().splitlines()[1:]]
+    return sum(line[3] == _CLOSE_WAIT and line[9] in mine for line in lines)
