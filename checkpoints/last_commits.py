@@ -17,7 +17,7 @@ _FILE = "last_commits.json"
 def note_last_commits(checkpoint: Path, commits: Mapping[str, int]) -> None:
     """Write down the last commits of some tables; what is known of the others stays."""
     if commits:
-        replace_atomically(checkpoint / _FILE, msgspec.json.encode(last_commits(checkpoint) | commits))
+        replace_atomically(checkpoint / _FILE, msgspec.json.encode({**last_commits(checkpoint), **commits}))
 
 
 def last_commits(checkpoint: Path) -> dict[str, int]:

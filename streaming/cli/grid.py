@@ -15,8 +15,8 @@ from rich.segment import Segment
 from rich.style import Style
 
 from streaming.base.zone import zone_at
+from streaming.queries.column import Column as Described
 from streaming.queries.column import Context
-from streaming.queries.columns import Column as Described
 from streaming.queries.health import HEALTH, SEVERITY
 from streaming.queries.results import QueryResult
 
