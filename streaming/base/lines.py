@@ -20,6 +20,20 @@ _SHARED: list[Processor] = [
 ]
 
 
+class _OneLine(logging.Filter):
+    """Lets a library's line about a connection end with the line: its traceback says nothing more."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.exc_info and isinstance(error := record.exc_info[1], OSError):
+            text = record.getMessage()
+            record.msg, record.args = (text if str(error) in text else f"{text}: {error}"), ()
+            record.exc_info = record.exc_text = None
+        return True
+
+
+_ONE_LINE = _OneLine()
+
+
 def start_lines(format_: Literal["console", "json"], process: str, form: Form = "sentences") -> Any:
     """Configure the lines of this process, on standard error, and return their logger.
 
@@ -28,6 +42,8 @@ def start_lines(format_: Literal["console", "json"], process: str, form: Form = 
         process: the name of the command, in JSON.
         form: what people see of a line.
     """
+    if logging.lastResort is not None:  # prints what libraries log, unless a handler does
+        logging.lastResort.addFilter(_ONE_LINE)
     if format_ == "json":
         in_json: list[Processor] = [_ordered(process), structlog.processors.format_exc_info, _JSON]
         _take_library_lines(in_json)
@@ -82,6 +98,7 @@ def _ordered(process: str) -> Processor:
 def _take_library_lines(in_json: list[Processor]) -> None:
     """Print what libraries log (warnings and errors) in the same form."""
     handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(_ONE_LINE)
     remove = structlog.stdlib.ProcessorFormatter.remove_processors_meta
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=_SHARED, processors=[remove, *in_json]))
     logging.getLogger().addHandler(handler)

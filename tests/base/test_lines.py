@@ -59,6 +59,30 @@ def test_errors_and_the_lines_of_libraries_have_the_same_form(capsys):
     assert (line["event"], line["rows"]) == ("2 rows", 2)
 
 
+def fail(logger):
+    try:
+        raise ConnectionResetError(104, "Connection reset by peer")
+    except OSError as error:
+        logger.exception("Error sending request data: %s", error)  # noqa: TRY401  as kafka-python does
+        logger.exception("closed")
+
+
+def test_a_lost_connection_of_a_library_is_a_line_without_traceback(capsys):
+    start_lines("json", "collect poll")
+    fail(logging.getLogger("kafka.net.transport"))
+    sending, closed = printed(capsys)
+    assert sending["event"] == "Error sending request data: [Errno 104] Connection reset by peer"
+    assert closed["event"] == "closed: [Errno 104] Connection reset by peer"
+    assert "exception" not in sending | closed
+
+
+def test_the_same_without_json(capsys):
+    start_lines("console", "collect poll")
+    record = logging.makeLogRecord({"msg": "closed", "exc_info": (OSError, OSError("gone"), None)})
+    logging.lastResort.handle(record)
+    assert capsys.readouterr().err == "closed: gone\n"
+
+
 def test_without_json_an_error_is_a_line_for_people(capsys):
     print_error("Setting a.b: wrong [sic].")
     assert capsys.readouterr().err == "error: Setting a.b: wrong [sic].\n"
