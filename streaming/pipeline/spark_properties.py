@@ -26,7 +26,6 @@ _JOINED = {
     "spark.driver.extraJavaOptions": " ",
     "spark.executor.extraJavaOptions": " ",
     "spark.archives": ",",
-    "spark.jars": ",",
     "spark.plugins": ",",
 }
 """Properties that are lists, with the separator: what [spark] gives is added to what the job needs."""

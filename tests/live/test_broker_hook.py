@@ -177,7 +177,7 @@ def test_many_clients_at_once_leave_no_hole_and_nothing_twice(broker, spool, eve
 
 def test_a_full_disk_costs_telemetry_and_reports_how_much(broker, spool, eventually):
     with hooked.Client(broker.address) as client:
-        body = hooked.heartbeat("c" * 2_000, "g1")
+        body = hooked.heartbeat("c" * 1_000, "g1")
         deadline = time.monotonic() + 100
         while b"disk full" not in broker.log.read_bytes():
             assert time.monotonic() < deadline

@@ -85,7 +85,6 @@ def test_what_the_user_sets_comes_over_what_the_job_needs(archive, tmp_path):
         "spark.driver.extraJavaOptions": "-Xlog:gc",
         "spark.ssl.keyPassword": "hunter2",
         "spark.archives": "data.zip#data",
-        "spark.jars": "mine.jar",
         "spark.plugins": "my.Plugin",
     }
     settings = settings_of("spark://a:1", spark, str(archive))
@@ -93,7 +92,6 @@ def test_what_the_user_sets_comes_over_what_the_job_needs(archive, tmp_path):
     assert not before.keys() & hidden.keys()
     assert hidden["spark.ui.enabled"] == "true"
     assert hidden["spark.archives"] == f"{archive}#environment,data.zip#data"
-    assert hidden["spark.jars"].endswith("/state-server.jar,mine.jar")
     assert hidden["spark.plugins"] == "rebalancewatch.StateServerPlugin,my.Plugin"
     assert hidden["spark.driver.extraJavaOptions"].startswith("-Dlog4j2.configurationFile=")
     assert hidden["spark.driver.extraJavaOptions"].endswith(" -Xlog:gc")
