@@ -75,8 +75,9 @@ def spark_session(settings: Settings, app_name: str) -> SparkSession:
 def _started(properties: dict[str, str], plugin: Path) -> SparkSession:
     """Start the JVM, then the session; in between the JVM's libraries make the jar of the plugin."""
     if state_server.NEEDED and SparkContext._active_spark_context is None:  # noqa: SLF001  nothing public says so
-        SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(list(properties.items())))  # noqa: SLF001
-        state_server.write_plugin(SparkContext._gateway, plugin)  # noqa: SLF001
+        conf = SparkConf(loadDefaults=False).setAll(list(properties.items()))
+        SparkContext._ensure_initialized(conf=conf)  # noqa: SLF001  nothing public starts the JVM alone
+        state_server.write_plugin(SparkContext._gateway, plugin)  # noqa: SLF001  nothing public reaches the JVM
     return SparkSession.builder.config(map=dict(properties)).getOrCreate()
 
 

@@ -2,7 +2,7 @@
 
 import socket
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -55,8 +55,8 @@ class Server:
                 connection.sendall(self.answer)
 
 
-@contextmanager
-def serving():
+@pytest.fixture(scope="module")
+def server():
     with socket.create_server(("127.0.0.1", 0)) as listening:
         server = Server(listening)
         thread = threading.Thread(target=server.run)
@@ -64,12 +64,6 @@ def serving():
         yield server
         listening.shutdown(socket.SHUT_RDWR)
         thread.join()
-
-
-@pytest.fixture(scope="module")
-def server():
-    with serving() as server:
-        yield server
 
 
 @pytest.fixture(scope="module")

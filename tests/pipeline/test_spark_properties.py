@@ -12,7 +12,7 @@ from streaming.base.errors import SettingsError, UserError
 from streaming.base.settings import load_settings
 from streaming.pipeline.environment import pack
 from streaming.pipeline.session import check_master
-from streaming.pipeline.spark_properties import as_file, spark_properties, worker_environment, worker_python
+from streaming.pipeline.spark_properties import as_file, plugin_jar, spark_properties, worker_environment, worker_python
 
 pytestmark = pytest.mark.xdist_group("packed environment")  # one archive of 100 MB for all of them
 
@@ -160,7 +160,7 @@ def test_keys_of_an_object_store_are_in_redacted_properties_of_the_private_file(
     storage = {"checkpoints": "s3a://bucket/checkpoints", "endpoint": "https://store:9000", "access_key": "user"}
     settings = settings_of(storage=storage | {"secret_key": "hunter2", "session_token": "hunter3"})
     found, hidden = spark_properties(settings, tmp_path)
-    assert found["spark.jars"].startswith("spark.jar,s3a.jar,")
+    assert found["spark.jars"] == f"spark.jar,s3a.jar,{plugin_jar(settings)}"
     assert found["spark.hadoop.fs.s3a.endpoint"] == "https://store:9000"
     assert "hunter" not in str(found)
     secrets = {name for name, value in hidden.items() if "hunter" in value}
@@ -171,6 +171,7 @@ def test_keys_of_an_object_store_are_in_redacted_properties_of_the_private_file(
 
 def test_checkpoints_on_hdfs_need_no_client_of_s3(tmp_path, monkeypatch):
     monkeypatch.setattr("streaming.base.jars.ensure", lambda conf, _: [Path(f"{conf}.jar")])
-    found, hidden = spark_properties(settings_of(storage={"checkpoints": "hdfs://node:8020/here"}), tmp_path)
-    assert found["spark.jars"].startswith("spark.jar,/")
+    settings = settings_of(storage={"checkpoints": "hdfs://node:8020/here"})
+    found, hidden = spark_properties(settings, tmp_path)
+    assert found["spark.jars"] == f"spark.jar,{plugin_jar(settings)}"
     assert not [name for name in (*found, *hidden) if "s3a" in name]
