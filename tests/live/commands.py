@@ -14,6 +14,8 @@ from streaming.lab.processes import end, spawn, wait_until
 from streaming.log.kafka_properties import Connection
 
 STOP_SECONDS_MAX = 200
+SHOWN_CHARACTERS = 3_000
+"""Of the output of each command when a test fails."""
 
 
 class Command:
@@ -59,7 +61,7 @@ class Command:
     @property
     def is_running(self):
         """Whether this run has not ended."""
-        return self._process.poll() is None
+        return self._process is not None and self._process.poll() is None
 
     def said(self):
         """Return the output of all runs."""
@@ -112,7 +114,10 @@ class Command:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, error, *_):
+        if error is not None and self._process is not None:
+            state = "runs" if self.is_running else f"exit code {self._process.returncode}"
+            print(f"{self._log.name} ({state}): {self.said_now()[-SHOWN_CHARACTERS:]}")
         self.kill()
 
 

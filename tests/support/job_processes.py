@@ -49,14 +49,14 @@ def kill_busy_worker(job: Command) -> None:
     """
     before = _lost(job)
     while _lost(job) == before:
-        _wait_until(lambda: workers_of(job.pid) or _lost(job) != before)
+        _wait_until(job, lambda: workers_of(job.pid) or _lost(job) != before)
         for worker in workers_of(job.pid):
             with suppress(ProcessLookupError):
                 os.kill(worker, signal.SIGKILL)
         time.sleep(0.5)
     query = _lost(job)[-1]
     ended = job.said_now().count(f"{query} batch")
-    _wait_until(lambda: job.said_now().count(f"{query} batch") > ended)
+    _wait_until(job, lambda: job.said_now().count(f"{query} batch") > ended)
 
 
 def _lost(job: Command) -> list[str]:
@@ -71,8 +71,9 @@ def workers_of(pid: int) -> list[int]:
     return [one for one in daemons if parent_of.get(one) in daemons]
 
 
-def _wait_until(holds: Callable[[], object]) -> None:
+def _wait_until(job: Command, holds: Callable[[], object]) -> None:
     deadline = time.monotonic() + SECONDS_MAX
     while not holds():
-        assert time.monotonic() < deadline
+        assert job.is_running, job.said_now()
+        assert time.monotonic() < deadline, job.said_now()
         time.sleep(0.05)
