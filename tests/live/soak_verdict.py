@@ -21,7 +21,7 @@ import msgspec
 from checkpoints.quality import SUITE
 from rebalance_model.observe.effects import TABLE_OF, IncidentTransition
 from tests.live.fault_cases import BOTH, BROKER, SOAK
-from tests.live.fault_verdict import incidents_of, is_due, is_reread, show, within, wrong_by
+from tests.live.fault_verdict import Incident, incidents_of, is_due, is_reread, show, within, wrong_by
 from tests.live.soak_picture import Series, picture
 from tests.live.soak_records import PART_OF, PARTITIONS, STARTS_AGAIN_ALONE, Fault, Run, Sample, lines_of
 from tests.live.soak_rows import Archive, differences
@@ -149,7 +149,12 @@ def lab_of(soaked: Soaked) -> tuple[list[str], list[str]]:
     figures, wrong, explained = [], [], set()
     for played in run.played:
         case = SOAK[played.group].cases[played.case]
-        mine = [one for one in found if within(run, played, one)]
+        codes = {due.code for due in case.due}
+        mine = [
+            one
+            for one in found
+            if within(run, played, one) and (one.code in codes or not _lacks_telemetry(soaked, one))
+        ]
         explained.update(map(id, mine))
         disturbed = [fault for fault in _telemetry_faults(soaked) if _overlaps(fault, played)]
         group = "broker" if played.group == BROKER else played.group
@@ -167,7 +172,7 @@ def lab_of(soaked: Soaked) -> tuple[list[str], list[str]]:
             continue
         where = f"{one.group or 'the cluster'} {one.subject}"
         text = f"{one.code} {'/'.join(one.sub_causes)} of {where} at {soaked.minute(one.opened):.1f} min"
-        causes = [fault for fault in _telemetry_faults(soaked) if 0 <= one.opened - fault.time <= EXCUSED_MS]
+        causes = _kills_before(soaked, one)
         if causes and (one.resolved is not None or one.severity == "info"):
             figures.append(f"{text}: after the kill of {causes[-1].what}")
         else:
@@ -177,6 +182,15 @@ def lab_of(soaked: Soaked) -> tuple[list[str], list[str]]:
 
 def _telemetry_faults(soaked: Soaked) -> list[Fault]:
     return [fault for fault in soaked.faults if fault.kind == "ours" and fault.what in TELEMETRY]
+
+
+def _kills_before(soaked: Soaked, one: Incident) -> list[Fault]:
+    return [fault for fault in _telemetry_faults(soaked) if 0 <= one.opened - fault.time <= EXCUSED_MS]
+
+
+def _lacks_telemetry(soaked: Soaked, one: Incident) -> bool:
+    """Return whether an incident is about telemetry that a kill of ours has kept away."""
+    return one.code == "TELEMETRY_GAP" and bool(_kills_before(soaked, one))
 
 
 def _overlaps(fault: Fault, played) -> bool:
