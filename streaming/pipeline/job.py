@@ -50,6 +50,7 @@ _KILLED = "(killed, or short of memory)"
 _LOST = {
     "Python worker failed to connect back": "a Python worker (it came too late)",  # Spark gives it ten seconds
     "Python worker exited unexpectedly": f"a Python worker {_KILLED}",
+    "PythonWorkerFactory.createWorker": f"a Python worker {_KILLED}",  # in the trace: it ended before it was connected
     "ExecutorLostFailure": f"an executor {_KILLED}",  # four times the same task; fewer Spark repeats by itself
     "has failed the maximum allowable number of times": f"an executor {_KILLED}",  # four times one that others read
     "org.apache.kafka.common.errors.TimeoutException": "Kafka (it does not answer)",  # for three minutes

@@ -205,6 +205,14 @@ def ended(failure: str | None) -> _Query:
     )  # fmt: skip
 
 
+DIED_EARLY = (
+    "Lost task 0.0 in stage 1.0 (TID 1): java.io.EOFException\n"
+    "\tat java.base/java.io.DataInputStream.readInt(DataInputStream.java:398)\n"
+    "\tat org.apache.spark.api.python.PythonWorkerFactory.createWorker$1(PythonWorkerFactory.scala:168)"
+)
+"""As of `test_job_restart`."""
+
+
 def test_a_query_whose_worker_came_too_late_is_started_again(tmp_path):
     queries = [ended("Python worker failed to connect back."), ended(None)]
     started = list(queries)
@@ -218,6 +226,7 @@ def test_a_query_whose_worker_came_too_late_is_started_again(tmp_path):
     [
         ("Python worker failed to connect back.", "a Python worker (it came too late)"),
         ("Python worker exited unexpectedly (crashed)", "a Python worker (killed, or short of memory)"),
+        (DIED_EARLY, "a Python worker (killed, or short of memory)"),
         ("org.apache.kafka.common.errors.TimeoutException: Timed out", "Kafka (it does not answer)"),
     ],
 )

@@ -17,6 +17,7 @@ from streaming.base.settings import conf_file
 from streaming.log.files import FilePublisher
 from streaming.log.rows import publish
 from tests.live.commands import Command
+from tests.pipeline import dying_daemon
 from tests.support.job_processes import kill_busy_worker, kill_jvm
 from tests.support.plain import as_json, derived_rows
 from tests.support.tables import read_rows
@@ -60,6 +61,20 @@ def test_each_row_is_there_once_whatever_ended_the_job(settings_in, tmp_path):
     places = [(row["partition"], row["offset"]) for row in read_rows(tables, "telemetry")]
     ticks = sum(event.BROADCAST for event in events)
     assert len(places) == len(set(places)) == len(events) + ticks * (PARTITIONS - 1)
+
+
+def test_a_worker_that_is_killed_while_it_starts_ends_no_query(settings_in, tmp_path, monkeypatch):
+    settings = settings_in(tmp_path, partitions=PARTITIONS)
+    append(settings.log_path, list(telemetry(3, 10)))
+    monkeypatch.setenv(dying_daemon.FOLDER, str(tmp_path))
+    given = {"RUNTIME__ROOT": tmp_path, "SOURCE__KIND": "files", "SOURCE__PARTITIONS": PARTITIONS}
+    given["SPARK"] = f'{{"spark.python.daemon.module": "{dying_daemon.__name__}"}}'
+    with Command(tmp_path, given, "run", "--available-now") as job:
+        assert job.start().ended(SECONDS) == 0, job.said()
+    assert sorted(file.name for file in tmp_path.glob("died-*")) == ["died-after", "died-before"]
+    assert job.said().count("query lost a Python worker (killed, or short of memory) and is started again") == 2
+    expected = derived_rows(settings.log_path, PARTITIONS, Policy())
+    assert {table: sorted(map(as_json, read_rows(settings.runtime.tables, table))) for table in DERIVED} == expected
 
 
 def a_service_manager_ends_all_processes(job: Command) -> None:
