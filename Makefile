@@ -52,8 +52,13 @@ cover: $(READY) ## Fail unless tests/core and tests/rules run every branch of th
 bench: $(READY) ## Measure job, allocation and simulation, compared with the limits of this machine
 	$(BIN)/python -m tests.bench
 
-prove: cover ## Run the long tests: cover, then hours of churn, kills, fuzzing and thousands of seeds
+prove: cover $(VENV)/.fuzz ## Run the long tests: cover, then hours of churn, kills, fuzzing and thousands of seeds
 	$(BIN)/python -m pytest -m prove --timeout=0
+
+# Apart from the other packages, because there are wheels of it only for Linux on x86-64; without it a proof is skipped.
+$(VENV)/.fuzz: $(READY) conf/constraints-fuzz.txt
+	-$(PIP) install --quiet --only-binary=:all: --require-hashes --no-deps -r conf/constraints-fuzz.txt
+	@touch $@
 
 audit: $(READY) ## Ask for known vulnerabilities of the pinned packages
 	$(BIN)/python -m tests.supply.audit
@@ -99,8 +104,10 @@ lock: ## Regenerate conf/constraints*.txt from pyproject.toml (LOCK_OPTIONS=--up
 	$(VENV)/lock/bin/pip install --quiet --disable-pip-version-check pip-tools
 	$(LOCK) $(LOCK_OPTIONS) --extra job --extra dev -o conf/constraints.txt pyproject.toml
 	$(LOCK) $(LOCK_OPTIONS) -o conf/constraints-build.txt - <<< 'setuptools>=77'
+	$(LOCK) $(LOCK_OPTIONS) -o conf/constraints-fuzz.txt - <<< 'atheris>=3'
 	sed -i '1i # Every package with the hashes of all its files. Made by `make lock` from pyproject.toml; not edited by hand.' conf/constraints.txt
 	sed -i '1i # What builds the packages that come as source. Made by `make lock`; not edited by hand.' conf/constraints-build.txt
+	sed -i '1i # What only `make prove` installs. Made by `make lock`; not edited by hand.' conf/constraints-fuzz.txt
 
 clean: ## Remove the virtual environment and the tools' caches; .rebalance-watch is kept
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .import_linter_cache

@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 
 from tests.support.installed import PACKAGES, ROOT, build_wheel
 
-CONSTRAINTS = ("constraints.txt", "constraints-build.txt")
+CONSTRAINTS = ("constraints.txt", "constraints-build.txt", "constraints-fuzz.txt")
 HOST = re.compile(r"://|\b[\w-]+(\.[\w-]+)*\.(org|com|net|io|dev|local|internal)/|--(extra-)?index-url|--find-links")
 
 

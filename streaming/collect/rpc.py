@@ -17,6 +17,8 @@ ASKED_FIELD = "rebalanceWatchAsked"
 """Header fields that the hook reads, too (Kind.java)."""
 NAME_SERVER_SECONDS = 3.0
 """A name server answers from memory, so the timeout is short (ClientConfig.mqClientApiTimeout)."""
+UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+"""What a function of `responses` raises for an answer that it can't read, whoever sent it."""
 _TOPIC_NOT_EXIST = 17  # ResponseCode: the broker has no such topic
 _CONSUMER_NOT_ONLINE = 206  # ResponseCode: no member of the group is connected
 
@@ -136,6 +138,6 @@ class Rpc:
         answer = await self._client.ask(address, request, seconds=seconds)
         try:
             return read(answer.body)
-        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        except UNREADABLE as error:
             remark = f"{address}: the answer to {request.code.name} can't be read: {error!r}"
             raise RpcFailedError(UNREACHABLE, remark) from error

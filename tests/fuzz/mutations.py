@@ -1,5 +1,6 @@
 """Mutations of real samples, which get further than random bytes: most mutants still parse."""
 
+import random
 import re
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -34,6 +35,14 @@ def mutants(samples: Sequence[bytes], most: int = 3) -> st.SearchStrategy[bytes]
 def operations(most: int = 3) -> st.SearchStrategy[Sequence[Operation]]:
     """Return a strategy for what `mutated` takes."""
     return st.lists(st.tuples(st.sampled_from(_OPERATIONS), _PLACES, _PLACES), min_size=1, max_size=most)
+
+
+def operations_of(choice: random.Random, most: int = 3) -> Sequence[Operation]:
+    """Return what `mutated` takes, by a generator of random numbers."""
+    return [
+        (choice.choice(_OPERATIONS), choice.randrange(0x10000), choice.randrange(0x10000))
+        for _ in range(choice.randint(1, most))
+    ]
 
 
 def mutated(sample: bytes, steps: Sequence[Operation], samples: Sequence[bytes]) -> bytes:
