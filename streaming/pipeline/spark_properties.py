@@ -125,6 +125,8 @@ def _needed(settings: Settings, logs: Path) -> dict[str, str]:
         ),
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.minBatchesToRetain": "20",
+        # By default 100, of some kB each; all of it is read after each batch.
+        "spark.sql.streaming.numRecentProgressUpdates": "20",
         # By default a stop waits without end for a batch that cannot be interrupted, as in a write that hangs.
         "spark.sql.streaming.stopTimeout": "60s",
         # The archive's rows come to the driver if the tables are in an object store; a batch limits them.

@@ -198,6 +198,38 @@ class _Query(SimpleNamespace):
         self.failure = None
 
 
+class _Progressing(_Query):
+    """A query that ends a batch at some looks, and counts how often all its progress is read."""
+
+    reads = looks = 0
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802  Spark's name
+        self.looks += 1
+        return self.looks < 30
+
+    @property
+    def lastProgress(self) -> object:  # noqa: N802
+        number = self.looks // 10
+        return SimpleNamespace(
+            batchId=number, timestamp=f"at {number}", observedMetrics={job.ROWS_READ: {"rows": 5}},
+            durationMs={"triggerExecution": 7},
+        )  # fmt: skip
+
+    @property
+    def recentProgress(self) -> list[object]:  # noqa: N802
+        self.reads += 1
+        return [self.lastProgress]
+
+
+def test_what_spark_keeps_of_a_query_is_read_once_for_each_batch(tmp_path):
+    query = _Progressing(name="operator", status={"isTriggerActive": True}, failure=None)
+    with job.Running([lambda: query], tmp_path) as running:
+        found = [batch.number for batch in running.batches(threading.Event())]
+    assert found == list(range(query.looks // 10 + 1))
+    assert query.reads == len(found)
+
+
 def ended(failure: str | None) -> _Query:
     return _Query(
         name="operator", isActive=False, recentProgress=(), lastProgress=None, status={"isTriggerActive": False},
