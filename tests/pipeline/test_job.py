@@ -239,8 +239,8 @@ def ended(failure: str | None) -> _Query:
 
 DIED_EARLY = (
     "Lost task 0.0 in stage 1.0 (TID 1): java.io.EOFException\n"
-    "\tat java.base/java.io.DataInputStream.readInt(DataInputStream.java:398)\n"
-    "\tat org.apache.spark.api.python.PythonWorkerFactory.createWorker$1(PythonWorkerFactory.scala:168)"
+    "\tat java.base/java.io.DataInputStream.readInt(DataInputStream.java:386)\n"
+    "\tat org.apache.spark.api.python.PythonWorkerFactory.createWorker$1(PythonWorkerFactory.scala:188)"
 )
 """As of `test_job_restart`."""
 

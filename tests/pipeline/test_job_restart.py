@@ -72,7 +72,7 @@ def test_a_worker_that_is_killed_while_it_starts_ends_no_query(settings_in, tmp_
     with Command(tmp_path, given, "run", "--available-now") as job:
         assert job.start().ended(SECONDS) == 0, job.said()
     assert sorted(file.name for file in tmp_path.glob("died-*")) == ["died-after", "died-before"]
-    assert job.said().count("query lost a Python worker (killed, or short of memory) and is started again") == 2
+    assert "query lost a Python worker (killed, or short of memory) and is started again" in job.said()
     expected = derived_rows(settings.log_path, PARTITIONS, Policy())
     assert {table: sorted(map(as_json, read_rows(settings.runtime.tables, table))) for table in DERIVED} == expected
 
