@@ -74,7 +74,8 @@ def test_a_worker_that_is_killed_while_it_starts_ends_no_query(settings_in, tmp_
     assert sorted(file.name for file in tmp_path.glob("died-*")) == ["died-after", "died-before"]
     assert "query lost a Python worker (killed, or short of memory) and is started again" in job.said()
     expected = derived_rows(settings.log_path, PARTITIONS, Policy())
-    assert {table: sorted(map(as_json, read_rows(settings.runtime.tables, table))) for table in DERIVED} == expected
+    found = {table: sorted(map(as_json, read_rows(settings.runtime.tables, table))) for table in DERIVED}
+    assert found == {table: expected.get(table, []) for table in DERIVED}
 
 
 def a_service_manager_ends_all_processes(job: Command) -> None:
