@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from asyncio import CancelledError
 from typing import Any, Literal
 
 import structlog
@@ -21,11 +22,14 @@ _SHARED: list[Processor] = [
 
 
 class _OneLine(logging.Filter):
-    """Lets a library's line about a connection end with the line: its traceback says nothing more."""
+    """Lets a library's line about a connection, or a request that ends with the server, end with the line.
+
+    Its traceback says nothing more.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if record.exc_info and isinstance(error := record.exc_info[1], OSError):
-            text = record.getMessage()
+        if record.exc_info and isinstance(error := record.exc_info[1], OSError | CancelledError):
+            text = record.getMessage().rstrip()
             record.msg, record.args = (text if str(error) in text else f"{text}: {error}"), ()
             record.exc_info = record.exc_text = None
         return True

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from asyncio import CancelledError
 
 import pytest
 import structlog
@@ -74,6 +75,15 @@ def test_a_lost_connection_of_a_library_is_a_line_without_traceback(capsys):
     assert sending["event"] == "Error sending request data: [Errno 104] Connection reset by peer"
     assert closed["event"] == "closed: [Errno 104] Connection reset by peer"
     assert "exception" not in sending | closed
+
+
+def test_a_request_that_ends_with_the_server_is_a_line_without_traceback(capsys):
+    start_lines("json", "dashboard")
+    error = CancelledError("Task cancelled, timeout graceful shutdown exceeded")
+    logging.getLogger("uvicorn.error").error("Exception in ASGI application\n", exc_info=error)
+    [line] = printed(capsys)
+    assert line["event"] == "Exception in ASGI application: Task cancelled, timeout graceful shutdown exceeded"
+    assert "exception" not in line
 
 
 def test_the_same_without_json(capsys):
