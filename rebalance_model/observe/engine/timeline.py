@@ -43,6 +43,10 @@ from rebalance_model.observe.step import ClusterStep, Moment
 ENDED_AFTER = 5_000
 """The time after its last tick when an ended source is silent, milliseconds; sources of a recording end together."""
 
+UNTICKED_MS_MAX = 3_600_000
+"""How far time may advance at once before the first tick. The first event of a log may be of a host whose clock is at
+1970, and each minute since then would have a snapshot."""
+
 CHECKED_EVERY = 16
 """For a group without queues, its state is checked after this many events; see `Timeline._check`."""
 
@@ -154,8 +158,11 @@ class Timeline:
     def advance(self, to: int) -> list[AnyEffect]:
         """Advance time: run all timers that are due until then, in order; return the resulting rows."""
         state, effects = self.state, list[AnyEffect]()
-        if state.ticked and to - state.ticked > self.idle_limit:
-            self._skip_idle_time(to)
+        since, limit = state.ticked, self.idle_limit
+        if not since:
+            since, limit = state.now, max(limit, UNTICKED_MS_MAX)
+        if since and to - since > limit:
+            self._skip_idle_time(since, to)
         while (found := self._next(to)) is not None:
             state.now = max(state.now, found[0])
             effects += self._do(*found)
@@ -214,9 +221,10 @@ class Timeline:
             self._schedule(group)
         return effects
 
-    def _skip_idle_time(self, to: int) -> None:
+    def _skip_idle_time(self, since: int, to: int) -> None:
         """Skip a period without any report: it proves nothing, and unobserved time does not count."""
-        idle_ms, self.state.ticked, self.state.now = to - self.state.ticked, to, to
+        idle_ms, self.state.now = to - since, to
+        self.state.ticked = to if self.state.ticked else 0
         self.state.falls_silent.clear()
         for cluster in self.state.clusters.values():
             for pending in cluster.pending.values():
