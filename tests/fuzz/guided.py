@@ -36,6 +36,8 @@ from tests.fuzz.test_answers import FRAMES
 from tests.fuzz.test_events import SAMPLES
 from tests.fuzz.test_files import ALERTS, POLICIES, RECORDINGS
 
+HANG_SECONDS = 30
+"""After which an input counts as one without end, on a busy machine, too, and is written to the folder."""
 MEMORY_MB_MAX = 1_500
 """Of the whole process, with all that coverage needs."""
 _READERS = (
@@ -115,7 +117,7 @@ def main(name: str, folder: Path, options: list[str]) -> None:
             return atheris.Mutate(data, size_max)
         return mutated(data, operations_of(choice), target.samples)[:size_max]
 
-    limits = [f"-max_len={BYTES_MAX}", f"-rss_limit_mb={MEMORY_MB_MAX}", f"-artifact_prefix={folder}/"]
+    limits = [f"-timeout={HANG_SECONDS}", f"-max_len={BYTES_MAX}", f"-rss_limit_mb={MEMORY_MB_MAX}", f"-artifact_prefix={folder}/"]
     atheris.Setup([sys.argv[0], *limits, *options, str(corpus)], run, custom_mutator=mutant)
     atheris.Fuzz()
 
