@@ -117,7 +117,12 @@ def main(name: str, folder: Path, options: list[str]) -> None:
             return atheris.Mutate(data, size_max)
         return mutated(data, operations_of(choice), target.samples)[:size_max]
 
-    limits = [f"-timeout={HANG_SECONDS}", f"-max_len={BYTES_MAX}", f"-rss_limit_mb={MEMORY_MB_MAX}", f"-artifact_prefix={folder}/"]
+    limits = [
+        f"-timeout={HANG_SECONDS}",
+        f"-max_len={BYTES_MAX}",
+        f"-rss_limit_mb={MEMORY_MB_MAX}",
+        f"-artifact_prefix={folder}/",
+    ]
     atheris.Setup([sys.argv[0], *limits, *options, str(corpus)], run, custom_mutator=mutant)
     atheris.Fuzz()
 
