@@ -161,7 +161,7 @@ class Timeline:
         since, limit = state.ticked, self.idle_limit
         if not since:
             since, limit = state.now, max(limit, UNTICKED_MS_MAX)
-        if since and to - since > limit:
+        if state.clusters and to - since > limit:
             self._skip_idle_time(since, to)
         while (found := self._next(to)) is not None:
             state.now = max(state.now, found[0])
