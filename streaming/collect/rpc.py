@@ -18,7 +18,7 @@ ASKED_FIELD = "rebalanceWatchAsked"
 NAME_SERVER_SECONDS = 3.0
 """A name server answers from memory, so the timeout is short (ClientConfig.mqClientApiTimeout)."""
 UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
-"""What a function of `responses` raises for an answer that it can't read, whoever sent it."""
+"""What a function of `responses` raises for an answer that it can't read."""
 _TOPIC_NOT_EXIST = 17  # ResponseCode: the broker has no such topic
 _CONSUMER_NOT_ONLINE = 206  # ResponseCode: no member of the group is connected
 

@@ -1,6 +1,6 @@
 """Spark's daemon of Python workers, of which the first two are killed while they start.
 
-One before it has told the JVM its process id, one right after it, which no kill from outside can be made to meet.
+One before it has sent its process id to the JVM, one right after it, which no kill from outside can be made to meet.
 """
 
 import os

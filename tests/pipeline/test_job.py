@@ -209,7 +209,7 @@ class _Progressing(_Query):
         return self.looks < 30
 
     @property
-    def lastProgress(self) -> object:  # noqa: N802
+    def lastProgress(self) -> object:  # noqa: N802  as above
         number = self.looks // 10
         return SimpleNamespace(
             batchId=number, timestamp=f"at {number}", observedMetrics={job.ROWS_READ: {"rows": 5}},
@@ -217,7 +217,7 @@ class _Progressing(_Query):
         )  # fmt: skip
 
     @property
-    def recentProgress(self) -> list[object]:  # noqa: N802
+    def recentProgress(self) -> list[object]:  # noqa: N802  as above
         self.reads += 1
         return [self.lastProgress]
 
