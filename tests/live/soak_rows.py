@@ -6,7 +6,10 @@ number. Only if two numbers differ a second pass finds examples.
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from itertools import chain
+from multiprocessing import get_context
 from pathlib import Path
 
 import duckdb
@@ -31,12 +34,15 @@ _EXAMPLES = 5
 class Sum:
     """The number of rows and the sum of their digests: equal for equal multisets, in whatever order."""
 
-    def __init__(self) -> None:
-        self.rows, self.digests = 0, 0
+    def __init__(self, rows: int = 0, digests: int = 0) -> None:
+        self.rows, self.digests = rows, digests % (1 << 128)
 
     def add(self, row: str) -> None:
         self.rows += 1
         self.digests = (self.digests + int.from_bytes(_digest(row), "big")) % (1 << 128)
+
+    def __add__(self, other: "Sum") -> "Sum":
+        return Sum(self.rows + other.rows, self.digests + other.digests)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sum) and (self.rows, self.digests) == (other.rows, other.digests)
@@ -50,8 +56,8 @@ class Archive:
 
     def __init__(self, tables: Path, scratch: Path) -> None:
         """Open the tables; sorting may use files in the scratch folder."""
-        scratch.mkdir(exist_ok=True)
-        self._database = duckdb.connect(config={"memory_limit": _MEMORY, "threads": 2, "temp_directory": str(scratch)})
+        scratch.mkdir(parents=True, exist_ok=True)
+        self._database = duckdb.connect(config={"memory_limit": _MEMORY, "threads": 1, "temp_directory": str(scratch)})
         for name in ("telemetry", "telemetry_rejected"):
             files = DeltaTable(tables / name).file_uris()
             columns = '"partition", "offset", epoch_ms(ingest_time) AS stamp'
@@ -99,19 +105,15 @@ class Archive:
         return int(value)
 
 
-def looped(archive: Archive, partitions: int, add: Callable[[str, str], None]) -> int:
-    """Call ``add`` with table and row, as JSON, of all that the core derives; return how many rows were folded."""
-    count = 0
-    for partition in range(partitions):
-        saved, groups = None, GroupsInMemory()
-        for rows in archive.rows(partition):
-            shard = Shard(saved, groups, Policy(), partition)
-            for effect in fold(shard, rows, keyed=True):
-                table = TABLE_OF[type(effect)]
-                add(table, as_json(stored(table, msgspec.to_builtins(effect))))
-            saved = shard.flush()  # a shard that is never flushed keeps all its groups decoded
-            count += len(rows)
-    return count
+def looped(archive: Archive, partition: int) -> Iterator[tuple[str, str]]:
+    """Yield table and row, as JSON, of all that the core derives from a partition."""
+    saved, groups = None, GroupsInMemory()
+    for rows in archive.rows(partition):
+        shard = Shard(saved, groups, Policy(), partition)
+        for effect in fold(shard, rows, keyed=True):
+            table = TABLE_OF[type(effect)]
+            yield table, as_json(stored(table, msgspec.to_builtins(effect)))
+        saved = shard.flush()  # a shard that is never flushed keeps all its groups decoded
 
 
 def written(tables: Path, table: str) -> Iterator[str]:
@@ -123,20 +125,32 @@ def written(tables: Path, table: str) -> Iterator[str]:
 
 def differences(tables: Path, scratch: Path, partitions: int) -> tuple[dict[str, int], list[str]]:
     """Compare every derived table with the loop; return the rows of each, and a sentence for each difference."""
-    archive = Archive(tables, scratch)
-    expected = {table: Sum() for table in DERIVED}
-    looped(archive, partitions, lambda table, row: expected[table].add(row))
-    found = {table: Sum() for table in DERIVED}
-    for table in DERIVED:
-        for row in written(tables, table):
-            found[table].add(row)
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:  # half an hour of processor time
+        loops = [pool.submit(_looped_sums, tables, scratch / str(number), number) for number in range(partitions)]
+        read = {table: pool.submit(_written_sum, tables, table) for table in DERIVED}
+        found = {table: one.result() for table, one in read.items()}
+        expected = {table: sum((one.result()[table] for one in loops), Sum()) for table in DERIVED}
     wrong = [table for table in DERIVED if expected[table] != found[table]]
     sentences = [
         f"{table}: {found[table].rows:,} rows, {expected[table].rows:,} by the core in a loop" for table in wrong
     ]
     if wrong:
-        sentences += _examples(archive, tables, wrong, partitions)
+        sentences += _examples(Archive(tables, scratch), tables, wrong, partitions)
     return {table: one.rows for table, one in found.items()}, sentences
+
+
+def _looped_sums(tables: Path, scratch: Path, partition: int) -> dict[str, Sum]:
+    sums = {table: Sum() for table in DERIVED}
+    for table, row in looped(Archive(tables, scratch), partition):
+        sums[table].add(row)
+    return sums
+
+
+def _written_sum(tables: Path, table: str) -> Sum:
+    found = Sum()
+    for row in written(tables, table):
+        found.add(row)
+    return found
 
 
 def _examples(archive: Archive, tables: Path, wrong: list[str], partitions: int) -> list[str]:
@@ -144,15 +158,13 @@ def _examples(archive: Archive, tables: Path, wrong: list[str], partitions: int)
     left: dict[str, Counter[bytes]] = {table: Counter(map(_digest, written(tables, table))) for table in wrong}
     missing: dict[str, list[str]] = {table: [] for table in wrong}
 
-    def take(table: str, row: str) -> None:
+    for table, row in chain.from_iterable(looped(archive, partition) for partition in range(partitions)):
         if table in left:
             digest = _digest(row)
             if left[table][digest] > 0:
                 left[table][digest] -= 1
             elif len(missing[table]) < _EXAMPLES:
                 missing[table].append(row)
-
-    looped(archive, partitions, take)
     more = {table: +counter for table, counter in left.items()}
     return [
         *(f"{table} lacks: {row}" for table, rows in missing.items() for row in rows),
