@@ -176,8 +176,9 @@ def _allowed(field):
     if values and all(isinstance(value, str) for value in values):
         return ", ".join(f"`{value}`" for value in values)
     limits = {name: getattr(one, name) for one in field.metadata for name in ("ge", "gt", "le") if hasattr(one, name)}
-    low = f"{limits['ge']:,} or more" if "ge" in limits else f"above {limits['gt']:,}" if "gt" in limits else ""
-    return f"{limits.get('ge', 'above 0')} to {limits['le']:,}" if "le" in limits else low
+    if "le" in limits:
+        return f"{limits['ge']:,} to {limits['le']:,}" if "ge" in limits else f"above 0 to {limits['le']:,}"
+    return f"{limits['ge']:,} or more" if "ge" in limits else f"above {limits['gt']:,}" if "gt" in limits else ""
 
 
 def policy():
