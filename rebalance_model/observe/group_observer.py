@@ -35,7 +35,7 @@ from rebalance_model.observe.events import (
     instance_of,
     source_of,
 )
-from rebalance_model.observe.group import rebalances
+from rebalance_model.observe.group import gone_queues, rebalances
 from rebalance_model.observe.hooks import hook
 from rebalance_model.observe.identity import stable_id
 from rebalance_model.observe.policy import Policy
@@ -193,6 +193,7 @@ def advance(state: GroupState, moment: Moment, due: int, policy: Policy) -> list
     rebalances.close_overdue(step)
     if state.next_snapshot <= due:
         state.next_snapshot = _next_snapshot(state, step.now, policy)
+        gone_queues.forget(step)
         snapshots.snapshot_all(step)
     snapshots.snapshot_changes(step)
     return step.effects
