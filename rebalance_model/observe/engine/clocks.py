@@ -75,6 +75,14 @@ class Clocks(msgspec.Struct, array_like=True):
         last = max((time for time in found if time <= asked), default=None)
         return (found[last], last) if last is not None else None
 
+    def forget(self, source: str) -> None:
+        """Forget what was measured of a source's clock."""
+        self.corrections.pop(source, None)
+        self.measured.pop(source, None)
+        self.bounds.pop(source, None)
+        for hooks in self.bounds.values():
+            hooks.pop(source, None)
+
     def _bound(self, request: RequestKey, hook: str, bounds: Bounds) -> bool:
         self.bounds.setdefault(request[0], {})[hook] = bounds
         former = dict(self.corrections)

@@ -35,6 +35,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from rebalance_model.observe.decoding import FUTURE_MS_MAX
 from rebalance_model.observe.engine.clocks import Clocks
 from rebalance_model.observe.events import (
     AnyEvent,
@@ -60,6 +61,9 @@ LAG_EASES = 50
 """A source's recorded lag decreases by this much with each of its ticks; milliseconds."""
 COMES_BACK_WITHIN = 3_600_000
 """The watermark makes no allowance for a source that has been silent for longer; milliseconds."""
+INTERVAL_MAX = 600_000
+"""A source whose ticks are further apart is waited for as if they came after this; milliseconds. Otherwise two ticks
+with years between them, as of a host whose clock was at 1970, would let time run on for years without a tick."""
 EVENTS_MAX = 100_000
 """The limit of the buffer, events."""
 BYTES_MAX = 64_000_000
@@ -124,7 +128,7 @@ class Source(msgspec.Struct, array_like=True):
     @property
     def interval(self) -> int:
         """Return the time between two of its ticks, milliseconds, without an outage; 0: unknown."""
-        return min(self.steps, default=0)
+        return min(*self.steps, INTERVAL_MAX) if self.steps else 0
 
 
 class Waiting(msgspec.Struct, array_like=True):
@@ -178,8 +182,11 @@ class Ordering:
         if source is None:
             source = state.sources[name] = Source()
         broadcast = not isinstance(event, GroupEvent)
-        if broadcast:
+        if broadcast and _is_consistent(event):
             self._compare_clocks(event, name)
+        if source.correction < 0 and event.time - source.correction > stamp + FUTURE_MS_MAX:
+            state.clocks.forget(name)  # its clock has been set since it was measured
+            self._correct()
         time = _time_of(event, source)
         if time > source.newest:  # a copy does not show how late the source is
             source.newest, source.lag = time, max(source.lag, state.highest - time)
@@ -208,7 +215,7 @@ class Ordering:
             return
         self._limit(followed)
         until = self._complete_until(followed)
-        while self.held and self.held[0][0] < until:
+        while self.held and (self.held[0][0] < until or self.is_full()):
             time, name, _, size, event = heapq.heappop(self.held)
             state.bytes -= size
             state.watermark = max(state.watermark, time)
@@ -388,6 +395,15 @@ class Ordering:
         state.highest = max(source.tick for source in state.sources.values())
         self.held = [(_time_of(one[4], state.sources[one[1]]), *one[1:]) for one in self.held]
         heapq.heapify(self.held)
+
+
+def _is_consistent(event: AnyEvent) -> bool:
+    """Return whether the times that an event reports of its source's clock are before its own, and not long before."""
+    if isinstance(event, ClockSeen):
+        return event.seen <= event.time <= event.seen + FUTURE_MS_MAX
+    if isinstance(event, BrokerStatus) and event.answered:
+        return event.asked <= event.answered <= event.time <= event.asked + FUTURE_MS_MAX
+    return True
 
 
 def _time_of(event: Event, source: Source) -> int:

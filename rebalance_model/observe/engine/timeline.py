@@ -222,7 +222,7 @@ class Timeline:
         return effects
 
     def _skip_idle_time(self, since: int, to: int) -> None:
-        """Skip a period without any report: it proves nothing, and unobserved time does not count."""
+        """Skip the period from ``since``, the last report of any source: it proves nothing, and does not count."""
         idle_ms, self.state.now = to - since, to
         self.state.ticked = to if self.state.ticked else 0
         self.state.falls_silent.clear()
