@@ -8,8 +8,14 @@ import msgspec
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
-Natural = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
-"""A time (epoch milliseconds), count or id."""
+NATURAL_MAX = 2**53 - 1
+"""The highest whole number that every reader of JSON knows exactly."""
+Natural = Annotated[int, msgspec.Meta(ge=0, le=NATURAL_MAX)]
+"""A count, duration (milliseconds) or id."""
+TIME_MAX = 253_402_300_799_999
+"""The end of the year 9999, epoch milliseconds: the last time that every reader of the tables knows."""
+Time = Annotated[int, msgspec.Meta(ge=0, le=TIME_MAX)]
+"""An instant, epoch milliseconds."""
 NAME_CHARACTERS_MAX = 1_000
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_CHARACTERS_MAX)]
 """A topic, group, broker, cluster, source or client id. RocketMQ's clients refuse a topic of more than 127 characters
@@ -20,6 +26,11 @@ RETRY_TOPIC_PREFIX = "%RETRY%"
 """Every clustering push consumer subscribes ``%RETRY%<group>`` implicitly (MixAll.RETRY_GROUP_TOPIC_PREFIX)."""
 DEAD_LETTER_TOPIC_PREFIX = "%DLQ%"
 """Messages that have used up their attempts go to ``%DLQ%<group>`` (MixAll.DLQ_GROUP_TOPIC_PREFIX)."""
+
+
+def bounded(value: int) -> int:
+    """Return a computed value, or the nearest that fits into the 64 bits of the state and of the tables."""
+    return max(-INT64_MAX, min(value, INT64_MAX))
 
 
 class MessageQueue(msgspec.Struct, frozen=True, gc=False):

@@ -13,12 +13,20 @@ from typing import Annotated, ClassVar, Literal
 
 import msgspec
 
-from rebalance_model.entities import INT64_MAX, MessageQueue, Name, Natural
+from rebalance_model.entities import NAME_CHARACTERS_MAX, TIME_MAX, MessageQueue, Name, Natural, Time
 
-Offset = Annotated[int, msgspec.Meta(ge=-1, le=INT64_MAX)]
+OFFSET_MAX = 2**48 - 1
+"""No queue gets as many messages. Up to it the sums and rates of thousands of queues fit into 64 bits; a client may
+commit any number, up to Java's Long.MAX_VALUE."""
+Offset = Annotated[int, msgspec.Meta(ge=-1, le=OFFSET_MAX)]
 """A queue offset; -1 if there is none."""
+StoredOffset = Annotated[int, msgspec.Meta(ge=0, le=OFFSET_MAX)]
+"""The offset of a message that is stored, or the one after it."""
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
-Int64 = Annotated[int, msgspec.Meta(ge=-INT64_MAX - 1, le=INT64_MAX)]
+Difference = Annotated[int, msgspec.Meta(ge=-TIME_MAX, le=TIME_MAX)]
+"""The difference of two instants, milliseconds."""
+Text = Annotated[str, msgspec.Meta(max_length=NAME_CHARACTERS_MAX)]
+"""A name or a channel, empty if it is not reported; or a reason."""
 Source = Literal["hook", "poll", "sim"]
 
 UNREACHABLE = -1
@@ -50,7 +58,7 @@ class Subscription(_Part, frozen=True, gc=False, kw_only=True):
 
     topic: Name
     sub_string: str
-    expression_type: str = "TAG"
+    expression_type: Text = "TAG"
     sub_version: Natural = 0
 
 
@@ -58,8 +66,8 @@ class Connection(_Part, frozen=True, gc=False, kw_only=True):
     """One member as a broker lists it (Connection); the channel is the client's address and port."""
 
     client_id: Name
-    channel: str
-    language: str = ""
+    channel: Text
+    language: Text = ""
     version: Int32 = 0
 
 
@@ -69,16 +77,16 @@ class ProcessQueueInfo(_Part, frozen=True, gc=False, kw_only=True):
     mq: MessageQueue
     commit_offset: Offset
     cached_count: Int32 = 0
-    cached_min: Natural = 0
-    cached_max: Natural = 0
+    cached_min: StoredOffset = 0
+    cached_max: StoredOffset = 0
     transaction_count: Int32 = 0
-    transaction_min: Natural = 0
-    transaction_max: Natural = 0
+    transaction_min: StoredOffset = 0
+    transaction_max: StoredOffset = 0
     locked: bool
-    lock_time: Natural
+    lock_time: Time
     dropped: bool
-    pull_time: Natural
-    consume_time: Natural
+    pull_time: Time
+    consume_time: Time
     unlock_attempts: Natural = 0
 
 
@@ -90,7 +98,7 @@ class PopProcessQueueInfo(_Part, frozen=True, gc=False, kw_only=True):
     queue_id: Offset
     wait_ack_count: Int32 = 0
     dropped: bool = False
-    pop_time: Natural = 0
+    pop_time: Time = 0
 
 
 class ThreadStack(_Part, frozen=True, gc=False, kw_only=True):
@@ -109,14 +117,14 @@ class OffsetInfo(_Part, frozen=True, gc=False, kw_only=True):
     broker_offset: Offset
     consumer_offset: Offset
     pull_offset: Offset = -1
-    last_time: Natural = 0
+    last_time: Time = 0
 
 
 class TimeSpanInfo(_Part, frozen=True, gc=False, kw_only=True):
     """One row of a broker's consume time spans (QueueTimeSpan)."""
 
     mq: MessageQueue
-    delay_time: Int64
+    delay_time: Difference
     """How long the next message to be consumed has waited, milliseconds; 0 or less if none waits."""
 
 
@@ -124,10 +132,10 @@ class TopicOffset(_Part, frozen=True, gc=False, kw_only=True):
     """One row of a topic's statistics (TopicOffset): the offsets between which its messages are stored."""
 
     mq: MessageQueue
-    min_offset: Natural
-    max_offset: Natural
+    min_offset: StoredOffset
+    max_offset: StoredOffset
     """The offset after the newest message."""
-    last_time: Natural = 0
+    last_time: Time = 0
     """When the newest message was stored, by the broker's clock; 0: none is stored."""
 
 
@@ -140,9 +148,9 @@ class Event(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=T
     empty key. ``time`` is stamped at emission under the same lock as ``seq`` and never falls within a source.
     """
 
-    time: Natural
+    time: Time
     cluster: Name
-    broker: str = ""
+    broker: Text = ""
     broker_id: Natural = 0
     source: Source
     source_id: Name
@@ -161,9 +169,9 @@ class GroupEvent(Event, frozen=True, gc=False, kw_only=True):
 class Answer(GroupEvent, frozen=True, gc=False, kw_only=True):
     """A poll's answer, or its error; its content was true at some time in [``asked``, ``answered``]."""
 
-    asked: Natural = 0
+    asked: Time = 0
     """When the request was sent, by the collector's clock."""
-    answered: Natural = 0
+    answered: Time = 0
     """When the answer came, by the collector's clock; 0: not reported, it is `time` then."""
     error: RpcError | None = None
 
@@ -185,9 +193,9 @@ class ConsumerConnection(Answer, frozen=True, gc=False, kw_only=True, tag="CONSU
 
     connections: tuple[Connection, ...] | None = None
     subscriptions: tuple[Subscription, ...] = ()
-    consume_type: str = ""
-    message_model: str = ""
-    consume_from_where: str = ""
+    consume_type: Text = ""
+    message_model: Text = ""
+    consume_from_where: Text = ""
 
     PAYLOAD = ("connections",)
 
@@ -197,8 +205,8 @@ class ConsumerRunningInfo(Answer, frozen=True, gc=False, kw_only=True, tag="CONS
 
     client_id: Name
     orderly: bool | None = None
-    strategy: str = ""
-    start_time: Natural = 0
+    strategy: Text = ""
+    start_time: Time = 0
     properties: dict[str, str] = {}
     subscriptions: tuple[Subscription, ...] = ()
     queues: tuple[ProcessQueueInfo, ...] | None = None
@@ -251,13 +259,13 @@ class HeartBeat(GroupEvent, frozen=True, gc=False, kw_only=True, tag="HEART_BEAT
     """One consumer group of a client's heartbeat (HEART_BEAT, 34)."""
 
     client_id: Name
-    channel: str
+    channel: Text
     code: Int32 = 0
-    language: str = ""
+    language: Text = ""
     version: Int32 = 0
-    consume_type: str
-    message_model: str
-    consume_from_where: str = ""
+    consume_type: Text
+    message_model: Text
+    consume_from_where: Text = ""
     subscriptions: tuple[Subscription, ...]
     without_sub: bool = False
     heartbeat_fingerprint: Int32 = 0
@@ -267,7 +275,7 @@ class UnregisterClient(GroupEvent, frozen=True, gc=False, kw_only=True, tag="UNR
     """A client unregisters from the group (UNREGISTER_CLIENT, 35)."""
 
     client_id: Name
-    channel: str
+    channel: Text
     code: Int32 = 0
 
 
@@ -275,7 +283,7 @@ class LockBatchMq(GroupEvent, frozen=True, gc=False, kw_only=True, tag="LOCK_BAT
     """A client requests queue locks (LOCK_BATCH_MQ, 41). With a code other than 0 nothing was refused."""
 
     client_id: Name
-    channel: str
+    channel: Text
     code: Int32 = 0
     only_this_broker: bool = False
     requested: tuple[MessageQueue, ...]
@@ -286,7 +294,7 @@ class UnlockBatchMq(GroupEvent, frozen=True, gc=False, kw_only=True, tag="UNLOCK
     """A client releases queue locks (UNLOCK_BATCH_MQ, 42)."""
 
     client_id: Name
-    channel: str
+    channel: Text
     code: Int32 = 0
     queues: tuple[MessageQueue, ...]
 
@@ -294,7 +302,7 @@ class UnlockBatchMq(GroupEvent, frozen=True, gc=False, kw_only=True, tag="UNLOCK
 class UpdateConsumerOffset(GroupEvent, frozen=True, gc=False, kw_only=True, tag="UPDATE_CONSUMER_OFFSET"):
     """A client commits one queue's offset (UPDATE_CONSUMER_OFFSET, 15)."""
 
-    channel: str
+    channel: Text
     code: Int32 = 0
     topic: Name
     queue_id: Natural
@@ -309,7 +317,7 @@ class QueryConsumerOffset(GroupEvent, frozen=True, gc=False, kw_only=True, tag="
     In a concurrent group this is the only call that shows when a client takes a queue.
     """
 
-    channel: str
+    channel: Text
     code: Int32 = 0
     topic: Name
     queue_id: Natural
@@ -322,11 +330,11 @@ class PullMessage(GroupEvent, frozen=True, gc=False, kw_only=True, tag="PULL_MES
     began to process the pulls; ``commit_offset`` is that of the last, -1 unless the pull carried one (sysFlag bit 0).
     """
 
-    channel: str
+    channel: Text
     topic: Name
     queue_id: Natural
-    first_time: Natural
-    last_time: Natural
+    first_time: Time
+    last_time: Time
     first_offset: Offset
     last_offset: Offset
     commit_offset: Offset = -1
@@ -343,22 +351,22 @@ class GetConsumerListByGroup(GroupEvent, frozen=True, gc=False, kw_only=True, ta
     received between then and ``time`` may be missing from the answer.
     """
 
-    channel: str
+    channel: Text
     code: Int32 = 0
-    asked: Natural = 0
-    consumer_ids: tuple[str, ...]
+    asked: Time = 0
+    consumer_ids: tuple[Text, ...]
 
 
 class BrokerStatus(Event, frozen=True, gc=False, kw_only=True, tag="BROKER_STATUS"):
     """When a broker started (GET_BROKER_RUNTIME_INFO, 28), or that it doesn't answer."""
 
-    boot_time: Natural | None = None
+    boot_time: Time | None = None
     error: RpcError | None = None
-    asked: Natural = 0
+    asked: Time = 0
     """When a collector sent the request, by its clock; 0: from a hook, or an older collector."""
-    answered: Natural = 0
+    answered: Time = 0
     """When the answer came, by the collector's clock; 0: not reported."""
-    now: Natural = 0
+    now: Time = 0
     """The broker's clock, truncated to a second (boot time + runtime); 0: not reported."""
 
     BROADCAST = True
@@ -372,10 +380,10 @@ class BrokerStatus(Event, frozen=True, gc=False, kw_only=True, tag="BROKER_STATU
 class TelemetryLost(Event, frozen=True, gc=False, kw_only=True, tag="TELEMETRY_LOST"):
     """A source reports events that it could not send."""
 
-    from_time: Natural
-    to_time: Natural
+    from_time: Time
+    to_time: Time
     count: Natural
-    reason: str
+    reason: Text
 
     BROADCAST = True
 
@@ -389,9 +397,9 @@ class ClockSeen(Event, frozen=True, gc=False, kw_only=True, tag="CLOCK_SEEN"):
 
     collector: Name
     """The collector's source_id."""
-    asked: Natural
+    asked: Time
     """The collector's time that the request carried."""
-    seen: Natural
+    seen: Time
     """When the hook saw it, by the broker's clock."""
 
     BROADCAST = True

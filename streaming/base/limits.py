@@ -5,8 +5,9 @@ Each is well above what the real parts send; `streaming/README.md` lists them.
 
 from typing import Final
 
-from rebalance_model.entities import NAME_CHARACTERS_MAX
+from rebalance_model.entities import NAME_CHARACTERS_MAX, NATURAL_MAX, TIME_MAX
 from rebalance_model.observe.decoding import DEPTH_MAX, VALUE_BYTES_MAX
+from rebalance_model.observe.events import OFFSET_MAX
 
 FRAME_BYTES: Final = 16_777_216
 """Bytes of one frame of RocketMQ's protocol, header and body (com.rocketmq.remoting.frameMaxLength: Netty refuses
@@ -34,7 +35,15 @@ EVENT_BYTES: Final = VALUE_BYTES_MAX
 EVENT_DEPTH: Final = DEPTH_MAX
 """Nested objects and lists in an event, also in fields that no event has; a deeper one is rejected."""
 NAME_CHARACTERS: Final = NAME_CHARACTERS_MAX
-"""Characters of a topic, group, broker, cluster, source or client id; an event with a longer one is rejected."""
+"""Characters of a topic, group, broker, cluster, source or client id, a channel, or a reason; an event with a longer
+one is rejected."""
+EVENT_OFFSET: Final = OFFSET_MAX
+"""The highest offset of a queue in an event; no queue gets as many messages. An event with a higher one is rejected."""
+EVENT_NUMBER: Final = NATURAL_MAX
+"""The highest count, duration or id in an event; readers of JSON know no higher number exactly."""
+EVENT_TIME: Final = TIME_MAX
+"""The highest time in an event, epoch milliseconds: the end of the year 9999. Its `time` is also at most 25 hours past
+the log's own stamp."""
 REPLY_BYTES: Final = 65_536
 """Bytes of the answer of a webhook, an Alertmanager or a token server that are read; a channel's `timeout` is for the
 whole request, until the end of the answer."""

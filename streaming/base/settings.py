@@ -204,7 +204,7 @@ class Collector(_Section):
     clusters: tuple[NameServers, ...]
     share: bool
     instance: str = Field(pattern=r"^[A-Za-z0-9._-]+$")
-    interval_ms: int = Field(ge=1_000)
+    interval_ms: int = Field(ge=1_000, le=1_200_000)
     deadline_ms: int = Field(ge=100)
     client_deadline_ms: int = Field(ge=100)
     parallelism: int = Field(ge=1, le=256)

@@ -15,7 +15,7 @@ from typing import BinaryIO, Self, TypeVar, cast
 
 import msgspec
 
-from rebalance_model.entities import INT64_MAX, Name, Natural
+from rebalance_model.entities import TIME_MAX, Name, Natural, Time
 from rebalance_model.observe.events import Event, Source, Tick, instance_of
 from streaming.base.errors import UserError
 from streaming.base.files import temporary_name
@@ -31,7 +31,7 @@ class _Header(msgspec.Struct, gc=False):
     """The fields that all lines have in common, and those that identify a last tick."""
 
     type: str
-    time: Natural
+    time: Time
     cluster: Name
     source: Source
     source_id: Name
@@ -83,7 +83,7 @@ class Ends:
         is_of_broker = model.type == "TICK" or model.source == "hook"
         self._seq[last.source_id] = seq = self._seq.get(last.source_id, 0) + 1
         return Tick(
-            time=min(last.time + END_MS, INT64_MAX),
+            time=min(last.time + END_MS, TIME_MAX),
             cluster=last.cluster,
             broker=model.broker if is_of_broker else "",
             broker_id=model.broker_id if is_of_broker else 0,

@@ -23,7 +23,6 @@ ACCEPTED = pa.struct(arrow_schema("telemetry"))
 REJECTED = pa.struct(arrow_schema("telemetry_rejected"))
 
 _EPOCH = dt.date(1970, 1, 1).toordinal()
-_LAST_DAY = dt.date.max.toordinal()
 
 
 @dataclass(frozen=True)
@@ -105,8 +104,8 @@ def _accepted(event: AnyEvent, row: LogRow) -> TelemetryRow:
 
 @lru_cache(maxsize=1024)
 def _day(days: int) -> dt.date:
-    """Return the date of a day since the epoch, capped at the last possible date: transport stamps are not checked."""
-    return dt.date.fromordinal(min(_EPOCH + days, _LAST_DAY))
+    """Return the date of a day since the epoch."""
+    return dt.date.fromordinal(_EPOCH + days)
 
 
 def _structs(rows: Sequence[msgspec.Struct | None], declared: pa.StructType) -> pa.StructArray:

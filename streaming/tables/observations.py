@@ -9,6 +9,7 @@ skips an array that a query does not use, so a query of few columns unnests only
 from collections.abc import Collection
 from typing import NamedTuple
 
+from rebalance_model.entities import TIME_MAX
 from schemas.columns import ListOf
 from schemas.tables import columns
 
@@ -18,8 +19,7 @@ SEEN = "seen_at"
 RAW = 2
 LEVELS = {"queue_progress": RAW, "queue_progress_minute": 1, "queue_progress_5min": 0}
 """The tables, the finest with the highest number."""
-END_OF_TIME_MS = 253_402_300_799_999
-"""The end of the year 9999, epoch milliseconds."""
+END_OF_TIME_MS = TIME_MAX
 _WHOLE = [c.name for c in columns("queue_progress") if not isinstance(c.type, ListOf) and c.name != "time"]
 _EACH = [c.name for c in columns("queue_progress") if isinstance(c.type, ListOf)]
 

@@ -1,6 +1,6 @@
 """Record how far a client had consumed a queue when it lost it: the reference for what the next holder reads again."""
 
-from rebalance_model.entities import MessageQueue
+from rebalance_model.entities import MessageQueue, bounded
 from rebalance_model.observe.group import rebalances
 from rebalance_model.observe.state import FormerHolder, HookQueueView
 from rebalance_model.observe.step import GroupStep
@@ -35,7 +35,8 @@ def keep(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, *, unlocke
         began = hook_view.start_commit if hook_view.start_commit >= 0 else hook_view.start_offset
         if commit >= began >= 0 and hook_view.commit_time > hook_view.holder_since > 0:
             since = min(max(0, step.now - hook_view.commit_time), step.policy.persist_consumer_offset_interval)
-            consumed = commit + since * (commit - began) // (hook_view.commit_time - hook_view.holder_since)
+            rate = since * (commit - began) // (hook_view.commit_time - hook_view.holder_since)
+            consumed = bounded(commit + rate)
     hook_view.former = FormerHolder(hook_view.holder, commit, pulled, consumed, step.now, hook_view.channel)
 
 

@@ -16,7 +16,7 @@ together, so a commit that one of them carried may be reported after a younger c
 
 from typing import NamedTuple
 
-from rebalance_model.entities import MessageQueue
+from rebalance_model.entities import MessageQueue, bounded
 from rebalance_model.observe.events import PullMessage
 from rebalance_model.observe.group import former_holder, rebalances
 from rebalance_model.observe.state import HookQueueView, Regression, Reread
@@ -180,7 +180,7 @@ def _consume_time(hook_view: HookQueueView, mark: int, marked_at: int, messages:
     consumed, since = mark - hook_view.start_commit, hook_view.holder_since
     if hook_view.start_commit < 0 or consumed <= 0 or not 0 < since < marked_at:
         return None
-    return messages * (marked_at - since) // consumed
+    return bounded(messages * (marked_at - since) // consumed)
 
 
 def _is_reader(hook_view: HookQueueView, reread: Reread, client_id: str | None) -> bool:
@@ -215,7 +215,7 @@ def _note_reread(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, *,
     if mark <= start or hook_view.holder is None:
         return
     if fallen is not None and fallen.consume_time_ms is not None:
-        consume_time: int | None = fallen.consume_time_ms * (mark - start) // (fallen.mark - fallen.to)
+        consume_time: int | None = bounded(fallen.consume_time_ms * (mark - start) // (fallen.mark - fallen.to))
     else:
         consume_time = _consume_time(hook_view, mark, hook_view.commit_time, mark - start)
     if hook_view.reread is None or hook_view.reread.client_id != hook_view.holder:

@@ -5,7 +5,7 @@ that the broker has lost messages: counting begins again there. A slave may be b
 a slave means nothing.
 """
 
-from rebalance_model.entities import DEAD_LETTER_TOPIC_PREFIX
+from rebalance_model.entities import DEAD_LETTER_TOPIC_PREFIX, bounded
 from rebalance_model.observe.events import TopicStats
 from rebalance_model.observe.group.dead_letters import added
 from rebalance_model.observe.state import DeadLetters
@@ -39,7 +39,7 @@ def fold_dead_letters(step: GroupStep, event: TopicStats) -> None:
                 one.added = 0
         if not known.added:
             known.first_offset, known.added_after = known.max_offset, known.asked
-        known.added += high - known.max_offset
+        known.added = bounded(known.added + high - known.max_offset)
         known.last_added_at = step.now
     elif high < known.max_offset:
         known.first_offset = high

@@ -5,6 +5,7 @@ after which it has been higher each time, and has not fallen; a constant lag is 
 production and consumption are measured over at least a whole window without such a rise.
 """
 
+from rebalance_model.entities import bounded
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import LagTrend, QueueState
 
@@ -62,6 +63,7 @@ def _measure(trend: LagTrend, now: int, commit: int, broker: int, policy: Policy
     span = now - trend.at
     had_risen = now - trend.rising_since > policy.lag_growth_window
     if span >= policy.lag_growth_window > 0 and not had_risen:
-        trend.produced, trend.consumed = (broker - trend.broker) * HOUR // span, (commit - trend.commit) * HOUR // span
+        trend.produced = bounded((broker - trend.broker) * HOUR // span)
+        trend.consumed = bounded((commit - trend.commit) * HOUR // span)
     if span >= policy.lag_growth_window or had_risen:
         trend.at, trend.commit, trend.broker = now, commit, broker

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Literal, TypedDict, TypeVar
 
 from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.decoding import FUTURE_MS_MAX
 from rebalance_model.observe.effects import QueueProgress
 from rebalance_model.observe.events import (
     Answer,
@@ -26,6 +27,11 @@ from rebalance_model.observe.progress.state import (
     behind_by,
 )
 
+ANSWERS_FORGOTTEN_AFTER = 3_600_000
+"""A client or broker that has not answered for so long is forgotten; milliseconds. Clients have a new id after each
+restart."""
+INTERVAL_MAX = 1_200_000
+"""The highest interval that a row names, milliseconds: readers look back for three of them, at most 65 minutes."""
 _T = TypeVar("_T")
 
 
@@ -116,6 +122,8 @@ def on_running_info(state: ProgressState, event: ConsumerRunningInfo, policy: Po
     if event.queues is None:
         return []
     interval, at = _interval(state, event, event.client_id, policy), _answered(event)
+    if event.client_id not in state.clients:
+        _forget(state, at - ANSWERS_FORGOTTEN_AFTER)
     client = state.clients.setdefault(event.client_id, ClientProgress())
     known, client.queues = client.queues, {}
     repeats = at - client.repeated_at >= REPEATED_AFTER
@@ -160,7 +168,17 @@ def _common(event: Answer, broker: str, time: int, interval_ms: int) -> _Common:
 
 
 def _answered(event: Answer) -> int:
-    return event.answered or event.time
+    """Return when the answer came; its event's time if that is not reported, or can't be."""
+    is_possible = 0 < event.answered <= event.time <= event.answered + FUTURE_MS_MAX
+    return event.answered if is_possible else event.time
+
+
+def _forget(state: ProgressState, before: int) -> None:
+    """Forget clients whose queues were last written before a time, and answers that came before it."""
+    for client in [client for client, known in state.clients.items() if known.repeated_at < before]:
+        del state.clients[client]
+    for name in [name for name, known in state.spacings.items() if known.answered < before]:
+        del state.spacings[name]
 
 
 def _interval(state: ProgressState, event: Answer, of: str, policy: Policy) -> int:
@@ -174,7 +192,7 @@ def _interval(state: ProgressState, event: Answer, of: str, policy: Policy) -> i
     if known is not None and at > known.answered:
         gaps = (*gaps, at - known.answered)[-2:]
     state.spacings[name] = Spacing(at, gaps)
-    return min(gaps) if gaps else policy.of_group(event.cluster, event.group).poll_interval
+    return min(*gaps, INTERVAL_MAX) if gaps else policy.of_group(event.cluster, event.group).poll_interval
 
 
 def _by_broker(queues: Iterable[tuple[MessageQueue, _T]]) -> dict[str, list[_T]]:
@@ -226,4 +244,5 @@ def _client_queue(
             at["pull_at"] = min(at["pull_at"], before.pull_at)
         if before.consume_at and info.consume_time == before.consume_at_client:
             at["consume_at"] = min(at["consume_at"], before.consume_at)
+    at = {name: max(0, time) for name, time in at.items()}  # one stamp may be centuries after another
     return ClientQueue(info.cached_count, info.commit_offset, info.lock_time, info.pull_time, info.consume_time, **at)

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from rebalance_model.entities import MessageQueue
+from rebalance_model.entities import MessageQueue, bounded
 from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.identity import stable_id
 from rebalance_model.observe.rules.rule import Clear, Evidence, Holds, Rule, StepT, Subject, Unit, Verdict
@@ -206,7 +206,7 @@ def _emit(
             broker=queue.broker if queue is not None else None,
             queue_id=queue.queue_id if queue is not None else None,
             client_id=incident.client_id,
-            evidence=_ENCODER.encode(evidence).decode(),
+            evidence=_as_json(evidence),
             explanation=advice.what,
             first_step=(main_advice if transition == "RESOLVED" else advice).first_step,
             parent=incident.parent,
@@ -216,3 +216,9 @@ def _emit(
             alert_after=step.alert_after(incident) if transition in {"OPENED", "ESCALATED"} else None,
         )
     )
+
+
+def _as_json(evidence: Evidence) -> str:
+    """Return the evidence as it is stored; a rate of any number of messages an hour fits."""
+    fitting = {name: bounded(value) if type(value) is int else value for name, value in evidence.items()}
+    return _ENCODER.encode(fitting).decode()
