@@ -19,7 +19,8 @@ from streaming.tables import observations
 _WORD = re.compile(r"[a-z_][a-z0-9_]*")
 _INSTANT = ("instant",)
 _DEFINED = {
-    observations.SEEN: _INSTANT,
+    **dict.fromkeys(observations.SEEN, _INSTANT),
+    "seen_at": _INSTANT,
     "progress_at": _INSTANT,
     "client_progress_at": _INSTANT,
     "dead_letters_at": _INSTANT,
@@ -84,8 +85,8 @@ def definitions(words: observations.Words) -> Iterator[Definition]:
     """
     yield Definition(observations.VIEW, None, words.view())
     for name, parameters in _DEFINED.items():
-        if name == observations.SEEN:
-            yield Definition(name, parameters, words.seen())
+        if name in observations.SEEN:
+            yield Definition(name, parameters, words.seen(observations.SEEN[name]))
             continue
         folder = "views" if parameters is None else "functions"
         text = resources.files(__package__).joinpath(folder, f"{name}.sql").read_text("utf-8")

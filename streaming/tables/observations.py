@@ -14,8 +14,9 @@ from schemas.columns import ListOf
 from schemas.tables import columns
 
 VIEW = "queue_observations"
-SEEN = "seen_at"
-"""The function of an instant that returns the last observed quantities of each queue."""
+SEEN = {"brokers_seen_at": "client_id IS NULL", "clients_seen_at": "client_id IS NOT NULL"}
+"""The functions of an instant that return the last observed quantities of each queue, and whose rows each reads: three
+of four answers are clients', and most queries need only one of the two."""
 RAW = 2
 LEVELS = {"queue_progress": RAW, "queue_progress_minute": 1, "queue_progress_5min": 0}
 """The tables, the finest with the highest number."""
@@ -35,6 +36,7 @@ _LAST_ANSWERS = """(
                 max(k.time) AS last_time
             FROM queue_progress k
             WHERE k.time > instant - INTERVAL '15' MINUTE AND k.time <= instant AND k.date BETWEEN {first} AND {last}
+                AND k.{only}
             GROUP BY
                 k.cluster, k.group, k.broker, k.source, k.kind, coalesce(k.client_id, ''), k.topic, k.queue_id
         ) s
@@ -42,6 +44,7 @@ _LAST_ANSWERS = """(
         ON l.cluster = a.cluster AND l.group = a.group AND l.broker = a.broker AND l.source = a.source
         AND l.kind = a.kind AND l.client = coalesce(a.client_id, '') AND l.last_time = a.time
     WHERE a.time > instant - INTERVAL '15' MINUTE AND a.time <= instant AND a.date BETWEEN {first} AND {last}
+        AND a.{only}
 )"""
 """The answers of the 15 minutes before ``instant``, the last of each kind about the same queues: an answer has the full
 state of its queues, so earlier ones add nothing, and their arrays need not be unnested."""
@@ -64,27 +67,30 @@ class Words(NamedTuple):
         """Return the SELECT of `VIEW`."""
         return _union(self, LEVELS, _EACH)
 
-    def seen(self) -> str:
-        """Return the SELECT of `SEEN`, with the parameter ``instant``.
+    def seen(self, only: str) -> str:
+        """Return the SELECT of one of `SEEN`, with the parameter ``instant``.
 
         It looks back 15 minutes, or three intervals of a row if that is more, up to 65 minutes. It is split into parts
         so that the reader's statistics apply: for the last part, files and row groups without a long interval are not
         read; ``row_time`` is the time in these statistics.
+
+        Args:
+            only: the condition for a row that is read.
         """
         rolled_up = {table: level for table, level in LEVELS.items() if level != RAW}
         return f"""
 SELECT r.*, {rank("r")} AS rank
-FROM ({_of(_LAST_ANSWERS.format(first=day(_AGO), last=day("epoch_ms(instant)")), RAW, self, _EACH)}) r
+FROM ({_of(_LAST_ANSWERS.format(first=day(_AGO), last=day("epoch_ms(instant)"), only=only), RAW, self, _EACH)}) r
 UNION ALL
 SELECT a.*, {rank("a")} AS rank
 FROM ({_union(self, rolled_up, _EACH)}) a
-WHERE a.row_time > instant - INTERVAL '15' MINUTE AND a.row_time <= instant + INTERVAL '5' MINUTE
+WHERE a.{only} AND a.row_time > instant - INTERVAL '15' MINUTE AND a.row_time <= instant + INTERVAL '5' MINUTE
     AND a.date BETWEEN {day(_AGO)} AND {day(_SOON)}
     AND a.time > instant - INTERVAL '15' MINUTE AND a.time <= instant
 UNION ALL
 SELECT b.*, {rank("b")} AS rank
 FROM {VIEW} b
-WHERE b.row_time > instant - INTERVAL '65' MINUTE AND b.row_time <= instant + INTERVAL '5' MINUTE
+WHERE b.{only} AND b.row_time > instant - INTERVAL '65' MINUTE AND b.row_time <= instant + INTERVAL '5' MINUTE
     AND b.interval_ms > 300000
     AND b.date BETWEEN {day("epoch_ms(instant) - 3900000")} AND {day(_SOON)}
     AND epoch_ms(b.time) > epoch_ms(instant) - 3 * b.interval_ms AND b.time <= instant - INTERVAL '15' MINUTE

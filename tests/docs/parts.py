@@ -245,7 +245,8 @@ def views():
 
 _MADE = {
     "queue_observations": "The quantities of one queue, from `queue_progress` and its rollups.",
-    "seen_at": "The last observation of a queue's quantities by an instant, of each kind.",
+    "brokers_seen_at": "What a broker, or its hook, last reported of a queue's quantities by an instant, of each kind.",
+    "clients_seen_at": "What a client last answered about a queue's quantities by an instant.",
 }
 """Views that are generated for each engine, and have no file (`streaming.tables.observations`)."""
 

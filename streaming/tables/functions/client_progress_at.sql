@@ -16,7 +16,6 @@ FROM (
         max(o.lock_at) AS lock_at,
         max(o.pull_at) AS pull_at,
         max(o.consume_at) AS consume_at
-    FROM seen_at(instant) o
-    WHERE o.client_id IS NOT NULL
+    FROM clients_seen_at(instant) o
     GROUP BY o.cluster, o.group, o.topic, o.broker, o.queue_id, o.client_id
 ) c

@@ -26,7 +26,7 @@ FROM (
             max_by(p.stored_at, p.rank) AS stored_at,
             max_by(p.interval_ms, p.rank) AS interval_ms,
             max(p.time) AS time
-        FROM seen_at(instant) p
+        FROM brokers_seen_at(instant) p
         WHERE p.kind = 'TOPIC_STATS'
         GROUP BY p.cluster, p.group, p.topic, p.broker, p.queue_id
     ) o

@@ -65,8 +65,8 @@ FROM (
                 p.lag IS NOT NULL AND NOT coalesce(p.lag_is_at_least, false) AS is_exact,
                 p.waiting_ms IS NOT NULL AND p.kind = 'CONSUME_TIME_SPAN' AS is_span,
                 p.kind = 'CONSUME_STATS' AS is_bounded
-            FROM seen_at(instant) p
-            WHERE p.client_id IS NULL AND p.kind <> 'TOPIC_STATS'
+            FROM brokers_seen_at(instant) p
+            WHERE p.kind <> 'TOPIC_STATS'
         ) o
         GROUP BY o.cluster, o.group, o.topic, o.broker, o.queue_id
     ) s
