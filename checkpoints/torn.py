@@ -38,22 +38,24 @@ def mend(checkpoint: Path, written: Callable[[], int]) -> None:
     record = checkpoint / _RECORDS / str(last(checkpoint / _RECORDS))
     if read_lines(record) is None:
         remove(record)
-    while (batch := max(last(checkpoint / _PLANS), last(checkpoint / _RECORDS))) >= 0:
-        _remove_list_without_plan(checkpoint)
-        torn = _torn(checkpoint, batch)
-        if torn is None:
-            break
+    _remove_list_without_plan(checkpoint)
+    while (batch := _last_batch(checkpoint)) >= 0 and (torn := _torn(checkpoint, batch)) is not None:
         if written() >= batch:
             raise refusal(torn)
         remove(checkpoint / _PLANS / str(batch))
         remove(checkpoint / _RECORDS / str(batch))
-    if batch < 0:
-        return
+        _remove_list_without_plan(checkpoint)
     if 0 < batch > last(checkpoint / _RECORDS):
         _check_former(checkpoint, batch - 1)
     if not _has_id(checkpoint / "metadata"):  # of the query, for Spark's logs: nothing depends on it
         remove(checkpoint / "metadata")
-        replace_atomically(checkpoint / "metadata", json.dumps({"id": str(uuid4())}).encode())
+        if batch >= 0:
+            replace_atomically(checkpoint / "metadata", json.dumps({"id": str(uuid4())}).encode())
+
+
+def _last_batch(checkpoint: Path) -> int:
+    """Return the last batch that was planned or recorded; -1 before the first."""
+    return max(last(checkpoint / _PLANS), last(checkpoint / _RECORDS))
 
 
 def _check_former(checkpoint: Path, batch: int) -> None:
@@ -93,7 +95,10 @@ def _end(checkpoint: Path, batch: int) -> int | None:
 
 
 def _remove_list_without_plan(checkpoint: Path) -> None:
-    """Remove the last list of files if it is torn and no plan has it: Spark writes it before the plan."""
+    """Remove the last list of files if it is torn and no plan has it: Spark writes it before the plan.
+
+    Of a log in Kafka the only list is that of its initial offsets, from which batch 0 begins; no plan names it.
+    """
     ends = (_end(checkpoint, batch) for batch in sorted(numbers(checkpoint / _PLANS), reverse=True))
     end = next((end for end in ends if end is not None), -1)
     for file in lists_of_files(checkpoint, -1)[-1:]:

@@ -56,6 +56,17 @@ def plan_next(operator):
     (operator / f"sources/0/{LAST + 1}").write_text(files)
 
 
+def of_kafka(checkpoint, *, plans):
+    """Make what Spark leaves of a query over Kafka that planned batches and recorded none."""
+    for folder in ("offsets", "sources/0"):
+        (checkpoint / folder).mkdir(parents=True)
+    (checkpoint / "metadata").write_text('{"id":"of the query"}')
+    (checkpoint / "sources/0/0").write_bytes(b'\0v1\n{"t":{"0":0}}')
+    for batch in range(plans):
+        (checkpoint / f"offsets/{batch}").write_text('v1\n{"batchWatermarkMs":0}\n{"t":{"0":5}}')
+    return checkpoint
+
+
 def removed(file):
     file.unlink()
 
@@ -129,6 +140,24 @@ def test_a_plan_without_a_row_is_forgotten_without_its_list_of_files(operator, d
     damage(operator / f"sources/0/{LAST + 1}")
     mend(operator, ROWS_UNTIL_LAST)
     assert files_in(operator) == before
+
+
+def test_the_initial_offsets_of_a_log_in_kafka_are_whole_with_their_zero_byte(tmp_path):
+    """Without them a batch 0 that was planned begins at what Kafka has then: rows could be missing in silence."""
+    first = of_kafka(tmp_path, plans=1) / "sources/0/0"
+    sum_up(first)
+    before = files_in(tmp_path)
+    mend(tmp_path, NO_ROWS)
+    assert files_in(tmp_path) == before
+
+
+@damaged
+def test_torn_initial_offsets_of_a_log_in_kafka_are_made_again(tmp_path, damage):
+    """Of a query that was stopped before its first plan, as its id is: Spark could read neither."""
+    damage(of_kafka(tmp_path, plans=0) / "sources/0/0")
+    damage(tmp_path / "metadata")
+    mend(tmp_path, NO_ROWS)
+    assert files_in(tmp_path) == {}
 
 
 @damaged
