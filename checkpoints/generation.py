@@ -80,6 +80,8 @@ def claimed(
         found = verify(checkpoints, tables, queries)
         if found is not None:
             _check_basis(found.basis, queries, basis)
+            if queries == checkpoints:
+                mend_state(checkpoints / OPERATOR)  # only now: a start that is refused removes nothing of the state
         check_commits(tables)
         found = found or Manifest(secrets.token_hex(8), basis)
         there = _tables_in(tables)
@@ -178,7 +180,6 @@ def _mend(checkpoints: Path, tables: Place) -> None:
         return
     for query in QUERY_TABLES:
         mend(checkpoints / query, partial(_written, found, tables, query))
-    mend_state(checkpoints / OPERATOR)
 
 
 def _written(found: Manifest, tables: Place, query: str) -> int:

@@ -156,6 +156,29 @@ def test_a_query_s_checkpoint_that_was_set_back_is_refused(tmp_path, left):
         start(tmp_path)
 
 
+def test_a_start_that_is_refused_leaves_the_state(tmp_path):
+    """As of a checkpoint of which only the plans are gone: restored, it goes on."""
+    start(tmp_path)
+    wrote(tmp_path, OPERATOR, "anomalies", 2)
+    changes = tmp_path / "checkpoints" / OPERATOR / "state/0/0/3.changelog"
+    changes.parent.mkdir(parents=True)
+    changes.write_bytes(b"of batch 2")
+    with pytest.raises(UserError, match="its checkpoint was reset"):
+        start(tmp_path)
+    assert changes.exists()
+
+
+def test_a_start_removes_what_its_next_batch_writes_again_of_the_state(tmp_path):
+    start(tmp_path)
+    ran(tmp_path, OPERATOR, begun=1, finished=0)
+    for version in (1, 2):
+        changes = tmp_path / "checkpoints" / OPERATOR / f"state/0/0/{version}.changelog"
+        changes.parent.mkdir(parents=True, exist_ok=True)
+        changes.write_bytes(b"")
+    start(tmp_path)
+    assert [file.name for file in changes.parent.iterdir()] == ["1.changelog"]
+
+
 def test_rows_of_a_batch_that_was_not_finished_are_no_reset(tmp_path):
     start(tmp_path)
     wrote(tmp_path, OPERATOR, "anomalies", 2)
