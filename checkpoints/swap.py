@@ -9,12 +9,12 @@ long-lived reader continues.
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from urllib.parse import unquote
 
 import duckdb
-from deltalake import CommitProperties, Transaction
+from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
@@ -24,7 +24,7 @@ from streaming.base.durable import sync, sync_commits
 from streaming.base.errors import UserError
 from streaming.base.place import Place
 from streaming.base.times import now_ms
-from streaming.tables.delta import delta_at, folder_of
+from streaming.tables.delta import answered, delta_at, folder_of
 from streaming.tables.files import files_of
 from streaming.tables.folder import TableFolder, folder_at
 from streaming.tables.maintenance import MARK, stats_of
@@ -36,7 +36,7 @@ def apply(swap: Swap, checkpoints: Path, tables: Place) -> None:
     """Carry out a decided swap; completed steps are skipped.
 
     Raises:
-        UserError: another process keeps rewriting a table.
+        UserError: another process keeps rewriting a table; or the object store does not answer.
     """
     if swap.operator:
         copy_tree(checkpoints / swap.operator, checkpoints / OPERATOR)
@@ -52,10 +52,16 @@ def copy_tree(source: Path, target: Path) -> None:
 
 
 def copy_rows(tables: Place, target: Path, names: Iterable[str]) -> None:
-    """Keep the current rows of tables by links to their files."""
+    """Keep the current rows of tables by links to their files.
+
+    Raises:
+        UserError: the object store does not answer.
+    """
     shutil.rmtree(target, ignore_errors=True)
     for name in names:
-        folder, files = folder_at(tables / name), files_of(name, delta_at(tables / name))
+        folder, there = folder_at(tables / name), delta_at(tables / name)
+        with answered(tables / name):
+            files = files_of(name, there)
         folder.fetch(files)
         for file in files:
             copy = target / name / unquote(file.path)
@@ -66,36 +72,43 @@ def copy_rows(tables: Place, target: Path, names: Iterable[str]) -> None:
 def _replace_rows(place: Place, table: str, rows: Path, swap_id: str) -> None:
     for _ in range(_TRIES):
         there = delta_at(place)
-        if there.transaction_version(swap_id) is not None:
-            return
+        with answered(place):
+            if there.transaction_version(swap_id) is not None:
+                return
+            former = files_of(table, there)
         added = list(_added(folder_at(place), table, rows, swap_id))
         names = PARTITIONED_BY.get(table, ())
         removed = [
             RemoveAction(file.path, True, now_ms(), file.size, dict(zip(names, file.partition, strict=True)))  # noqa: FBT003
-            for file in files_of(table, there)
+            for file in former
         ]
         before, local = there.version(), folder_of(there)
         if local is not None:
             files = [local / unquote(action.path) for action in added]
             sync(*files, *(file.parent for file in files), local)
-        try:
-            there.create_write_transaction(
-                [*added, *removed],
-                mode="append",
-                schema=there.schema(),
-                partition_by=list(names),
-                commit_properties=CommitProperties(
-                    custom_metadata={MARK: "true", SWAP_MARK: swap_id}, app_transactions=[Transaction(swap_id, 1)]
-                ),
-            )
-        except CommitFailedError:
-            continue  # `maintain` was faster
+        with answered(place):
+            if not _commit(there, [*added, *removed], names, swap_id):
+                continue
         if local is not None:
             sync_commits(local, before)
         return
     raise UserError(
         f"The table {table} is being rewritten by another process: stop `rebalance-watch maintain`, then try again."
     )
+
+
+def _commit(there: DeltaTable, actions: list[AddAction | RemoveAction], names: Sequence[str], swap_id: str) -> bool:
+    """Commit a swap to a table with these columns of partitions; return False if another process was faster."""
+    marks = CommitProperties(
+        custom_metadata={MARK: "true", SWAP_MARK: swap_id}, app_transactions=[Transaction(swap_id, 1)]
+    )
+    try:
+        there.create_write_transaction(
+            actions, mode="append", schema=there.schema(), partition_by=list(names), commit_properties=marks
+        )
+    except CommitFailedError:  # as by `maintain`
+        return False
+    return True
 
 
 def _added(folder: TableFolder, table: str, rows: Path, swap_id: str) -> Iterator[AddAction]:

@@ -169,7 +169,7 @@ def answered(place: Place) -> Iterator[None]:
         yield
     except (TableNotFoundError, FileNotFoundError):
         raise
-    except (OSError, DeltaError) as error:
+    except (OSError, DeltaError, pa.ArrowException) as error:  # Arrow's while rows are read
         if isinstance(place, Path):
             raise
         raise UserError(sentence(place, error)) from None
