@@ -34,6 +34,7 @@ from checkpoints.manifest import (
     Manifest,
     Swap,
     app_id,
+    decode_manifest,
     read_manifest,
     write_manifest,
 )
@@ -196,9 +197,10 @@ def _batch_in(table: DeltaTable, found: Manifest, query: str, name: str) -> int 
 
 def _manifest_at(queries: ObjectPlace) -> Manifest | None:
     try:
-        return msgspec.json.decode(folder_at(queries).read(MANIFEST), type=Manifest)
+        content = folder_at(queries).read(MANIFEST)
     except FileNotFoundError:
         return None
+    return decode_manifest(content, queries / MANIFEST)
 
 
 def last_batch(checkpoint: Place) -> int | None:

@@ -91,19 +91,29 @@ def read_manifest(checkpoints: Path) -> Manifest | None:
     """
     file = checkpoints / MANIFEST
     try:
-        return _decoded(file.read_bytes())
+        content = file.read_bytes()
     except FileNotFoundError:
         return None
+    return decode_manifest(content, file)
+
+
+def decode_manifest(content: bytes, place: object) -> Manifest:
+    """Return a manifest, without the thresholds of a newer release, which this one follows when an upgrade is undone.
+
+    Args:
+        content: its JSON.
+        place: where it is, for messages.
+
+    Raises:
+        UserError: it can't be read.
+    """
+    try:
+        found = msgspec.json.decode(content, type=dict[str, Any])
+        if isinstance(basis := found.get("basis"), dict) and isinstance(policy := basis.get("policy"), dict):
+            basis["policy"] = {name: policy[name] for name in policy if name in Policy.__struct_fields__}
+        return msgspec.convert(found, Manifest)
     except msgspec.DecodeError as error:
-        raise UserError(f"{file} can't be read ({error}): restore it, or start under a new runtime.root.") from None
-
-
-def _decoded(content: bytes) -> Manifest:
-    """Decode a manifest without the thresholds of a newer release, which this one follows when an upgrade is undone."""
-    found = msgspec.json.decode(content, type=dict[str, Any])
-    if isinstance(basis := found.get("basis"), dict) and isinstance(policy := basis.get("policy"), dict):
-        basis["policy"] = {name: policy[name] for name in policy if name in Policy.__struct_fields__}
-    return msgspec.convert(found, Manifest)
+        raise UserError(f"{place} can't be read ({error}): restore it, or start under a new runtime.root.") from None
 
 
 def write_manifest(checkpoints: Path, manifest: Manifest) -> None:

@@ -7,16 +7,18 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from checkpoints.generation import claimed
+from checkpoints.generation import claimed, verify
 from checkpoints.last_commits import note_last_commits
-from checkpoints.manifest import ARCHIVE, OPERATOR, PROPERTY, Basis, app_id, read_manifest
+from checkpoints.manifest import ARCHIVE, MANIFEST, OPERATOR, PROPERTY, QUERY_TABLES, Basis, app_id, read_manifest
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import STATE_VERSION
 from schemas.arrow import arrow_schema
 from schemas.tables import TABLES
 from streaming.base.errors import UserError
+from streaming.base.place import ObjectPlace
 from streaming.base.settings import load_policy
 from streaming.pipeline.rebuild.build import require_manifest
+from streaming.pipeline.rebuild.folder import Folder
 from tests.support.basis import BASIS
 
 PLAN = 'v1\n{}\n{"telemetry":{"0":1}}'
@@ -257,21 +259,40 @@ def test_the_policy_of_an_unfinished_batch_can_be_given_back_to_run(tmp_path):
     assert load_policy(tmp_path / "checkpoints" / "policy.toml") == policy
 
 
+def elsewhere(root: Path) -> ObjectPlace:
+    """A place as on HDFS or in an object store, with a copy of the manifest of a run."""
+    start(root)
+    place = ObjectPlace((root / "elsewhere").as_uri(), {}, root, 0)
+    for query in QUERY_TABLES:
+        (root / "elsewhere" / query).mkdir(parents=True)
+    shutil.copy(root / "checkpoints" / MANIFEST, root / "elsewhere" / MANIFEST)
+    return place
+
+
 def test_thresholds_of_a_newer_release_are_no_obstacle_to_going_back(tmp_path):
-    start(tmp_path)
+    """Neither in the manifest of this root, nor beside checkpoints elsewhere, nor in that of before a rebuild."""
+    place = elsewhere(tmp_path)
     before = read_manifest(tmp_path / "checkpoints")
-    file = tmp_path / "checkpoints" / "generation.json"
-    newer = json.loads(file.read_text())
-    newer["basis"]["policy"]["of_a_newer_release"] = 7
-    file.write_text(json.dumps(newer))
+    rebuilt = Folder(tmp_path / "checkpoints")
+    of_before = rebuilt.before("5") / "manifest.json"
+    of_before.parent.mkdir(parents=True)
+    for file in (tmp_path / "checkpoints" / MANIFEST, tmp_path / "elsewhere" / MANIFEST, of_before):
+        newer = json.loads(msgspec.json.encode(before))
+        newer["basis"]["policy"]["of_a_newer_release"] = 7
+        file.write_text(json.dumps(newer))
     assert read_manifest(tmp_path / "checkpoints") == before
+    assert verify(tmp_path / "checkpoints", tmp_path / "tables", place) == before
+    assert rebuilt.manifest_before("5") == before
 
 
 def test_a_torn_generation_file_is_refused_with_a_sentence(tmp_path):
-    start(tmp_path)
-    (tmp_path / "checkpoints" / "generation.json").write_text('{"generation":')
-    with pytest.raises(UserError, match=r"generation\.json can't be read"):
+    place = elsewhere(tmp_path)
+    for folder in ("checkpoints", "elsewhere"):
+        (tmp_path / folder / MANIFEST).write_text('{"generation":')
+    with pytest.raises(UserError, match=r"checkpoints/generation\.json can't be read"):
         start(tmp_path)
+    with pytest.raises(UserError, match=r"elsewhere/generation\.json can't be read"):
+        verify(tmp_path / "checkpoints", tmp_path / "tables", place)
 
 
 def test_a_table_whose_last_commit_is_gone_is_refused(tmp_path):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from checkpoints.manifest import Manifest
+from checkpoints.manifest import Manifest, decode_manifest
 from checkpoints.position import Position
 from rebalance_model.observe.policy import Policy
 from streaming.base.files import FileLock, replace_atomically
@@ -112,8 +112,14 @@ class Folder:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def manifest_before(self, rebuild_id: str) -> Manifest:
-        """Return the manifest from before a rebuild was swapped in."""
-        return msgspec.json.decode((self.before(rebuild_id) / MANIFEST).read_bytes(), type=Manifest)
+        """Return the manifest from before a rebuild was swapped in.
+
+        Raises:
+            UserError: it can't be read.
+            FileNotFoundError: there is none.
+        """
+        file = self.before(rebuild_id) / MANIFEST
+        return decode_manifest(file.read_bytes(), file)
 
     def claimed(self) -> FileLock:
         """Lock the folder, so that this is the only rebuild until the lock is closed.
