@@ -103,7 +103,8 @@ class Folder:
         Args:
             current: the id of the rebuild from which the operator continues; empty: none.
         """
-        earlier = self.manifest_before(current).seed if current else ""
+        has_before = bool(current) and (self.before(current) / MANIFEST).is_file()  # not after two undos
+        earlier = self.manifest_before(current).seed if has_before else ""
         for folder in self.root.glob("*/"):
             if folder.name == earlier:
                 for part in (self.rows(earlier), self.shards(earlier), self.before(earlier)):
