@@ -229,7 +229,9 @@ def _create(folder: Path, epoch: int, lease: _Lease) -> bool:
 
 
 def _epochs(folder: Path) -> list[int]:
-    return [int(file.stem) for file in folder.glob("*.json") if file.stem.isdecimal()]
+    names = os.listdir(folder)  # noqa: PTH208  `glob` takes a folder that can't be read for an empty one
+    stems = (name.removesuffix(".json") for name in names if name.endswith(".json"))
+    return [int(stem) for stem in stems if stem.isdecimal()]
 
 
 def _file(folder: Path, epoch: int) -> Path:

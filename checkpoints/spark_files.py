@@ -6,6 +6,7 @@ beside each file of a local disk, but Spark does not look at them.
 """
 
 import json
+import os
 import struct
 import zlib
 from pathlib import Path
@@ -18,9 +19,17 @@ _CHECKSUM_HEAD = b"crc\0" + struct.pack(">i", _CHUNK_BYTES)
 
 
 def numbers(folder: Path, suffix: str = "") -> list[int]:
-    """Return the numbers by which files of a folder are named; none if there is no folder."""
-    names = (file.name.removesuffix(suffix) for file in folder.glob(f"[0-9]*{suffix}"))
-    return [int(name) for name in names if name.isdecimal()]
+    """Return the numbers by which files of a folder are named; none if there is no folder.
+
+    Raises:
+        OSError: the folder can't be read.
+    """
+    try:
+        names = os.listdir(folder)  # noqa: PTH208  `glob` takes a folder that can't be read for an empty one
+    except FileNotFoundError:
+        return []
+    stems = (name.removesuffix(suffix) for name in names if name.endswith(suffix))
+    return [int(stem) for stem in stems if stem.isdecimal()]
 
 
 def last(folder: Path, suffix: str = "") -> int:

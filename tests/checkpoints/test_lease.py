@@ -1,5 +1,6 @@
 """The lease: one run at a time, on one machine by a lock, on several by the beats in a file of their storage."""
 
+import shutil
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -120,6 +121,13 @@ def test_a_run_that_cant_write_its_beat_ends_before_another_takes_over(machine, 
     with pytest.raises(LeaseLostError, match=r"can't be renewed \(No space left on device\)"):
         held.check()
     held.close()
+
+
+def test_a_storage_that_cant_be_read_confirms_nothing(tmp_path):
+    with Lease.acquire(tmp_path) as held:
+        shutil.rmtree(tmp_path / "lease")
+        (tmp_path / "lease").symlink_to(tmp_path / "lease")
+        assert not held.confirm()
 
 
 def test_only_one_of_many_creates_an_epoch(machine, tmp_path):

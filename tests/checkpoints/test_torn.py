@@ -232,6 +232,16 @@ def test_a_state_of_which_a_partition_is_gone_needs_a_rebuild(operator):
     assert torn_state(operator) is not None
 
 
+def test_a_folder_that_can_not_be_read_is_not_taken_for_an_empty_one(operator):
+    """Else the state would be taken for one of before the first batch, and removed."""
+    for folder in ("offsets", "commits"):
+        shutil.rmtree(operator / folder)
+        (operator / folder).symlink_to(operator / folder)
+    with pytest.raises(OSError, match="Too many levels of symbolic links"):
+        mend_state(operator)
+    assert (operator / STATE).exists()
+
+
 def test_what_a_first_batch_has_left_of_a_state_is_removed(operator):
     """Its description may be torn, and it writes all of it again."""
     shutil.rmtree(operator / "commits")
