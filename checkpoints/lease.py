@@ -8,10 +8,13 @@ create:
 - at once, if the holder has released its lease, or was on this machine, whose lock is free;
 - else after it has seen no beat for `EXPIRY_SECONDS` by its own clock; clocks are never compared.
 
-A holder that finds a higher epoch, or could not write its beat for most of that time, has lost the lease and ends. It
-may notice too late, for example after its machine slept. Then nothing is doubled, either: a batch that both have begun
-is the same one, Delta takes each of its appends once (`txnVersion`), and Spark lets only one of them record it. If
-that is the former holder, the present one goes on after it (`confirm`).
+A holder that finds a higher epoch, or could not write its beat for most of that time, has lost the lease and ends; also
+if the storage does not answer at all, as a hard-mounted NFS. A holder that was itself stopped for longer, as with its
+machine, goes on if no other run has taken over: then the storage answers its next beat.
+
+It may notice too late that it was replaced. Then nothing is doubled, either: a batch that both have begun is the same
+one, Delta takes each of its appends once (`txnVersion`), and Spark lets only one of them record it. If that is the
+former holder, the present one goes on after it (`confirm`).
 """
 
 import os
@@ -34,7 +37,8 @@ EXPIRY_SECONDS = 20.0
 """After this time without a beat a lease has expired."""
 BEAT_SECONDS = 4.0
 _RENEWAL_SECONDS_MAX = 12.0
-"""After this time without a beat of its own a holder ends: before another can take over."""
+"""After this time without a beat of its own, and `BEAT_SECONDS` more for a beat under way, a holder ends: before
+another can take over."""
 _LOOK_SECONDS = 0.5
 LOCK = ".lock"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -77,6 +81,10 @@ class Lease:
         self._epoch = epoch
         self._lease = lease
         self._lost = ""
+        self._renewed = time.monotonic()
+        self._answered = threading.Event()
+        """Cleared while a beat waits for the storage."""
+        self._answered.set()
         self._closing = threading.Event()
         self._beats = threading.Thread(target=self._keep, name="lease", daemon=True)
         self._beats.start()
@@ -107,11 +115,13 @@ class Lease:
         return bool(self._lost)
 
     def check(self) -> None:
-        """Check that this run still holds the lease; costs nothing.
+        """Check that this run still holds the lease; takes time only while the storage does not answer.
 
         Raises:
             LeaseLostError: it has lost it.
         """
+        if not self._lost and self._is_overdue() and not self._answered.wait(BEAT_SECONDS):
+            self._lost = self._not_renewed("the storage does not answer")
         if self._lost:
             raise LeaseLostError(self._lost)
 
@@ -128,10 +138,10 @@ class Lease:
         return False
 
     def close(self) -> None:
-        """Release the lease."""
+        """Release the lease, unless the storage does not answer: then it expires."""
         self._closing.set()
-        self._beats.join()
-        if not self._lost:
+        self._beats.join(BEAT_SECONDS)
+        if not self._lost and not self._beats.is_alive():
             with suppress(OSError):
                 self._write(is_released=True)
         self._lock.close()
@@ -144,16 +154,24 @@ class Lease:
 
     def _keep(self) -> None:
         """Write beats until the end, or until the lease is lost."""
-        renewed = time.monotonic()
         while not self._lost and not self._closing.wait(BEAT_SECONDS):
+            self._answered.clear()
             try:
                 self._look()
                 if not self._lost:
                     self._write()
-                    renewed = time.monotonic()
+                    self._renewed = time.monotonic()
             except OSError as error:
-                if time.monotonic() - renewed > _RENEWAL_SECONDS_MAX:
-                    self._lost = f"The lease in {self._folder} can't be renewed ({error.strerror}): this run has ended."
+                if self._is_overdue():
+                    self._lost = self._not_renewed(error.strerror)
+            finally:
+                self._answered.set()
+
+    def _is_overdue(self) -> bool:
+        return time.monotonic() - self._renewed > _RENEWAL_SECONDS_MAX
+
+    def _not_renewed(self, why: str) -> str:
+        return f"The lease in {self._folder} can't be renewed ({why}): this run has ended."
 
     def _look(self) -> None:
         """Find out whether another run has taken over."""

@@ -27,14 +27,38 @@ def machine(monkeypatch):
 
 def silence(held, monkeypatch):
     """Stop the beats of a run, as if its machine had stopped; returns what lets them go on."""
-    write, goes_on = held._write, threading.Event()
+    wait, stands, goes_on = held._closing.wait, threading.Event(), threading.Event()
 
-    def stopped(**_):
+    def stopped(seconds):
+        stands.set()
+        goes_on.wait(120)
+        return wait(seconds)
+
+    monkeypatch.setattr(held._closing, "wait", stopped)
+    assert stands.wait(120)
+    return goes_on.set
+
+
+def hang(held, monkeypatch):
+    """Let the storage of a run answer no beat; returns when one waits, with what lets it go on."""
+    write, hangs, goes_on = held._write, threading.Event(), threading.Event()
+
+    def hanging(**_):
+        hangs.set()
         goes_on.wait(120)
         write()
 
-    monkeypatch.setattr(held, "_write", stopped)
+    monkeypatch.setattr(held, "_write", hanging)
+    assert hangs.wait(120)
     return goes_on.set
+
+
+def check_for(seconds, held):
+    """Check a lease until it is lost, as the job does all the time."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        held.check()
+        time.sleep(0.02)
 
 
 def test_a_released_lease_is_taken_at_once(machine, tmp_path):
@@ -121,6 +145,42 @@ def test_a_run_that_cant_write_its_beat_ends_before_another_takes_over(machine, 
     with pytest.raises(LeaseLostError, match=r"can't be renewed \(No space left on device\)"):
         held.check()
     held.close()
+
+
+def test_a_run_whose_storage_hangs_ends_before_another_takes_over(machine, tmp_path, monkeypatch):
+    """And its end does not wait for the storage."""
+    machine("a")
+    held = Lease.acquire(tmp_path)
+    go_on = hang(held, monkeypatch)
+    with pytest.raises(LeaseLostError, match=r"can't be renewed \(the storage does not answer\)"):
+        check_for(lease.EXPIRY_SECONDS, held)
+    held.close()
+    assert held._beats.is_alive()
+    go_on()
+    held._beats.join(120)
+
+
+def test_a_run_that_ends_while_its_storage_hangs_leaves_its_lease(machine, tmp_path, monkeypatch):
+    machine("a")
+    held = Lease.acquire(tmp_path)
+    go_on = hang(held, monkeypatch)
+    held.close()
+    assert not lease._read(tmp_path / "lease", 1).is_released
+    go_on()
+    held._beats.join(120)
+    assert not held.is_lost
+
+
+def test_a_run_that_was_stopped_within_a_beat_goes_on(machine, tmp_path, monkeypatch):
+    """The beat is long overdue when it continues, but the storage answers."""
+    machine("a")
+    with Lease.acquire(tmp_path) as held:
+        go_on = hang(held, monkeypatch)
+        monkeypatch.setattr(lease, "_RENEWAL_SECONDS_MAX", 0.0)
+        monkeypatch.setattr(lease, "BEAT_SECONDS", 120.0)
+        threading.Timer(0.1, go_on).start()
+        held.check()
+        assert not held.is_lost
 
 
 def test_a_storage_that_cant_be_read_confirms_nothing(tmp_path):
