@@ -227,14 +227,14 @@ def _check_nothing_is_there(checkpoints: Place, there: Mapping[str, DeltaTable])
     if there or begun is not None:
         what = f"the table {next(iter(there))}" if there else f"the checkpoint of the {begun} query"
         raise UserError(
-            f"There is {what} but no {checkpoints / MANIFEST}, so the position is unknown: rebuild under a new "
-            f"runtime.root, or remove both {checkpoints} and the tables."
+            f"There is {what} but no {checkpoints / MANIFEST}, so the position is unknown: start under a new "
+            f"runtime.root, which reads the log from its beginning, or remove both {checkpoints} and the tables."
         )
 
 
 def _check_tables(found: Manifest, checkpoints: Place, there: Mapping[str, DeltaTable]) -> None:
     """Check that the tables were written by these checkpoints, and contain no batch after the checkpoints' last one."""
-    mend = f"rebuild under a new runtime.root, or remove both {checkpoints} and the tables"
+    remedy = "restore checkpoints and tables from one backup, or start under a new runtime.root"
     for name, table in there.items():
         folder = folder_of(table)
         if folder is not None and (torn := torn_file(folder)) is not None:
@@ -247,15 +247,15 @@ def _check_tables(found: Manifest, checkpoints: Place, there: Mapping[str, Delta
         for name in tables:
             if name not in there:
                 if begun is not None and name in found.tables:
-                    raise UserError(f"The table {name} is missing, but the checkpoint is past its rows: {mend}.")
+                    raise UserError(f"The table {name} is missing, but the checkpoint is past its rows: {remedy}.")
                 continue
             if there[name].metadata().configuration.get(PROPERTY) != found.generation:
-                raise UserError(f"The table {name} belongs to other checkpoints than {checkpoints}: {mend}.")
+                raise UserError(f"The table {name} belongs to other checkpoints than {checkpoints}: {remedy}.")
             written = _batch_in(there[name], found, query, name)
             if written is not None and (begun is None or written > begun):
                 raise UserError(
                     f"The table {name} has batch {written} of the {query} query, but its checkpoint was reset to an "
-                    f"earlier one, so new rows would silently be skipped: {mend}."
+                    f"earlier one, so new rows would silently be skipped: {remedy}."
                 )
         _check_commits_are_there(checkpoints / query, there)
 
@@ -292,7 +292,7 @@ def _check_basis(kept: Basis, checkpoints: Place, wanted: Basis) -> None:
         if before != now:
             raise UserError(
                 f"The checkpoints in {checkpoints} were made with {setting} = {before}, not {now}: restore it, or "
-                "rebuild under a new runtime.root."
+                "start under a new runtime.root, which reads the log from its beginning."
             )
     batch = unfinished_batch(checkpoints / OPERATOR)
     if batch is None:
@@ -329,8 +329,8 @@ def _add_columns(there: DeltaTable, table: str) -> None:
     for field in DeltaSchema.from_arrow(arrow_schema(table)).fields:
         if known.get(field.name, field.type) != field.type:
             raise UserError(
-                f"The table {table} was made by another release: its column {field.name} has another type. Rebuild "
-                "under a new runtime.root."
+                f"The table {table} was made by another release: its column {field.name} has another type. Start that "
+                "release again, or this one under a new runtime.root, which reads the log from its beginning."
             )
     lacking = [field.with_nullable(True) for field in arrow_schema(table) if field.name not in known]  # noqa: FBT003  Arrow's own form
     if lacking:

@@ -70,7 +70,7 @@ def effects_of(  # noqa: PLR0913  the inputs of a checkpoint
     keys = shard_keys(log.sparkSession, partitions, state_partitions)
     beyond = F.format_string(
         f"The log has a row in partition %d, but this job was made for {partitions} partitions and keys have moved: "
-        "set source.partitions and rebuild under a new runtime.root.",
+        "set source.partitions and start under a new runtime.root, which reads the log from its beginning.",
         F.col("partition"),
     )
     shard = F.coalesce(F.get(F.array(*map(F.lit, keys)), F.col("partition")), F.raise_error(beyond).cast("long"))
