@@ -16,12 +16,12 @@ from typing import Literal
 
 import msgspec
 
-from rebalance_model.observe.decoding import RejectedError, decode
 from rebalance_model.observe.effects import AnyRow, IncidentTransition
 from rebalance_model.observe.engine.shard import Shard
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
 from streaming.base.errors import UserError
+from streaming.pipeline.archived_events import batches, decoded
 from streaming.tables import ReadModel
 from streaming.tables.reader import Row
 
@@ -206,22 +206,15 @@ def _folded(model: ReadModel, policy: Policy, span: Span, ranges: Iterable[Row])
         store = GroupsInMemory()
         shard = Shard(None, store, policy, one["partition"])
         wanted = {name: one[name] for name in ("partition", "first", "last")} | {"groups": span.groups}
-        for values in _batches(model, wanted):
-            for value, stamp in values:
+        for batch in batches(model, _ROWS, wanted):
+            for value, stamp in batch:
                 rows += 1
-                try:
-                    event = decode(value.encode(), key=None, stamp=stamp, keyed=False)
-                except RejectedError:  # archived by a release that accepted it
-                    continue
-                periods.take_all(shard.push(event, stamp, len(value)))
+                event, size = decoded(value, stamp)
+                if event is not None:
+                    periods.take_all(shard.push(event, stamp, size))
             shard.timeline.flush()  # memory: a group is smaller as a blob
         periods.take_all(shard.finish())
     return periods, rows
-
-
-def _batches(model: ReadModel, wanted: Mapping[str, object]) -> Iterator[Iterable[tuple[str, int]]]:
-    for batch in model.scan(_ROWS, wanted):
-        yield zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
 def _reported(model: ReadModel, span: Span) -> IncidentPeriods:

@@ -9,16 +9,16 @@ always.
 """
 
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
-from rebalance_model.observe.decoding import RejectedError, decode
 from rebalance_model.observe.effects import AnyRow
 from rebalance_model.observe.engine.ordering import NEVER, Ordering, Waiting
 from rebalance_model.observe.engine.shard import Saved, Shard
-from rebalance_model.observe.events import AnyEvent, Tick
+from rebalance_model.observe.events import Tick
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
+from streaming.pipeline.archived_events import batches, decoded
 from streaming.pipeline.rebuild.seed import Seed
 from streaming.tables import ReadModel
 from streaming.tables.files import literal
@@ -88,7 +88,7 @@ class Partition:
         for value, ingested, moment in _scan(
             model, _IN_TIME.format(moment=_moment(known.corrections)), self._range(until)
         ):
-            event = _decoded(value, ingested)
+            event, size = decoded(value, ingested)
             pushed += 1
             if event is None:
                 yield []
@@ -96,7 +96,7 @@ class Partition:
             stamp = max(stamp, min(moment, ingested))
             state = self._shard.timeline.state
             state.known_at = max(state.known_at, ingested)
-            yield self._shard.push(event, stamp, len(value), at_once=moment >= known.complete_until)
+            yield self._shard.push(event, stamp, size, at_once=moment >= known.complete_until)
             if pushed % _FLUSH_ROWS == 0:
                 self._shard.flush()  # memory: a group is smaller as a blob
         self.until = until
@@ -104,8 +104,8 @@ class Partition:
     def go_on(self, model: ReadModel, until: int) -> Iterator[list[AnyRow]]:
         """Fold newer rows of the archive up to an offset, in the order of the log, as the job does."""
         for value, ingested in _scan(model, _AS_IT_CAME, self._range(until) | {"since": self.until}):
-            event = _decoded(value, ingested)
-            yield self._shard.push(event, ingested, len(value)) if event is not None else []
+            event, size = decoded(value, ingested)
+            yield self._shard.push(event, ingested, size) if event is not None else []
         self.until = until
 
     def save(self) -> Saved:
@@ -121,10 +121,10 @@ def _survey(model: ReadModel, wanted: dict[str, object], policy: Policy) -> Surv
     state = ordering.state
     corrections: dict[str, list[tuple[int, int]]] = {}
     for offset, value, ingested in _scan(model, _BROADCASTS, wanted):
-        event = _decoded(value, ingested)
+        event, size = decoded(value, ingested)
         if event is None:
             continue
-        ordering.push(event, ingested, len(value))
+        ordering.push(event, ingested, size)
         for _ in ordering.released(()):
             pass
         if not isinstance(event, Tick):
@@ -153,13 +153,4 @@ def _moment(corrections: dict[str, list[tuple[int, int]]]) -> str:
 
 
 def _scan(model: ReadModel, query: str, wanted: dict[str, object]) -> Iterator[tuple[Any, ...]]:
-    for batch in model.scan(query, wanted):
-        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
-
-
-def _decoded(value: str, stamp: int) -> AnyEvent | None:
-    """Return the event; None if only an earlier release accepted it."""
-    try:
-        return decode(value.encode(), key=None, stamp=stamp, keyed=False)
-    except RejectedError:
-        return None
+    return chain.from_iterable(batches(model, query, wanted))

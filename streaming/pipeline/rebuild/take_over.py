@@ -138,7 +138,7 @@ def _shifted(blob: bytes, last_seq: dict[GroupKey, int]) -> bytes:
 
 def _keep_what_is(before: Path, checkpoints: Path, tables: Place) -> None:
     manifest = read_manifest(checkpoints)
-    assert manifest is not None  # noqa: S101  `checked`
+    assert manifest is not None  # noqa: S101  `require_manifest`
     copy_rows(tables, before / "tables", DERIVED)
     copy_tree(checkpoints / OPERATOR, before / OPERATOR)
     replace_atomically(before / MANIFEST, msgspec.json.encode(manifest))
