@@ -163,7 +163,7 @@ class Lease:
                     self._renewed = time.monotonic()
             except OSError as error:
                 if self._is_overdue():
-                    self._lost = self._not_renewed(error.strerror)
+                    self._lost = self._not_renewed(error.strerror or str(error))
             finally:
                 self._answered.set()
 
