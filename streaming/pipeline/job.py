@@ -135,16 +135,7 @@ class Running:
     def __enter__(self) -> Self:
         try:
             for start in self._starts:
-                self._queries.append(start())
-        except Py4JJavaError as error:  # as of a file system that refuses the checkpoint
-            _stop(self._queries)
-            cause = error.java_exception
-            while cause.getCause() is not None:
-                cause = cause.getCause()
-            raise _did_not_start(cause.toString(), self._logs) from error
-        except PySparkException as error:
-            _stop(self._queries)
-            raise _did_not_start(str(error), self._logs) from error
+                self._queries.append(self._started(start))
         except BaseException:
             _stop(self._queries)
             raise
@@ -194,6 +185,22 @@ class Running:
         self._newest[query.name] = (newest.batchId, newest.timestamp)
         return _batches(query, after=after)
 
+    def _started(self, start: Callable[[], StreamingQuery]) -> StreamingQuery:
+        """Start a query.
+
+        Raises:
+            UserError: Spark refuses.
+        """
+        try:
+            return start()
+        except Py4JJavaError as error:  # as of a file system that refuses the checkpoint
+            cause = error.java_exception
+            while cause.getCause() is not None:
+                cause = cause.getCause()
+            raise _did_not_start(cause.toString(), self._logs) from error
+        except PySparkException as error:
+            raise _did_not_start(str(error), self._logs) from error
+
     def _start_again(self, index: int, failure: StreamingQueryException) -> None:
         """Start a query again that lost a worker, executors, Kafka or a race; it goes on after the last recorded batch.
 
@@ -201,14 +208,14 @@ class Running:
         of memory, or lets them come too late, may last for minutes.
 
         Raises:
-            UserError: it failed otherwise, or fails again and again.
+            UserError: it failed otherwise, fails again and again, or can't start.
         """
         if (start_at := self._start_at[index]) is None:
             start_at = self._start_at[index] = time.monotonic() + self._pause(index, failure)
         if time.monotonic() >= start_at:
             self._start_at[index] = None
             self._starts_in_row[index] += 1
-            self._queries[index] = self._starts[index]()
+            self._queries[index] = self._started(self._starts[index])
 
     def _pause(self, index: int, failure: StreamingQueryException) -> float:
         """Return the seconds until the next start of a query that has just failed, and report it.

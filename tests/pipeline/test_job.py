@@ -13,7 +13,8 @@ import msgspec
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
-from py4j.protocol import Py4JNetworkError
+from py4j.protocol import Py4JJavaError, Py4JNetworkError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from checkpoints.generation import claimed
@@ -280,6 +281,23 @@ def test_a_query_is_started_again_after_growing_pauses_and_not_for_ever(tmp_path
     lost = f"the operator query lost {what} and is started again"
     assert said == [("operator", lost)] + [("operator", f"{lost} in 0.01 s")] * 8
     assert waited == []
+
+
+def java_error(sentence: str) -> Py4JJavaError:
+    cause = Mock(_target_id="o1")
+    cause.getCause.return_value = None
+    cause.toString.return_value = sentence
+    return Py4JJavaError("An error occurred while calling o1.start.\n", cause)
+
+
+@pytest.mark.parametrize("refusal", [java_error("java.io.IOException: No space"), PySparkException("No space")])
+def test_a_query_that_cannot_be_started_again_is_one_sentence(tmp_path, refusal):
+    starts = Mock(side_effect=[ended("Python worker failed to connect back."), refusal])
+    with (
+        pytest.raises(UserError, match=r"^A query could not start: .*No space \(details are in "),
+        job.Running([starts], tmp_path) as running,
+    ):
+        list(running.batches(threading.Event()))
 
 
 RACE = "org.apache.spark.SparkException: Multiple streaming queries are concurrently using the checkpoint"
