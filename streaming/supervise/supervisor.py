@@ -16,7 +16,7 @@ from streaming.supervise.restarts import RestartPolicy, Restarts
 USAGE_CODE = 2
 """The exit code of a command with a wrong option or setting, for which a new start is of no use."""
 GRACE_SECONDS = 90.0
-"""How long a program may take to its end: the job up to a minute for its batch."""
+"""How long a program may take to its end: the job up to 80 s if its batches hang."""
 AWAY_CODE = 4
 """The exit code of a command that a server did not answer."""
 _LINES_KEPT = 20

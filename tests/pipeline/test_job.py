@@ -332,7 +332,7 @@ def test_a_batch_that_hangs_does_not_keep_the_run_from_its_end(spark, tmp_path, 
     begun, released = threading.Event(), threading.Event()
     monkeypatch.setattr(job, "_STOP_SECONDS_MAX", 0)
     timeout = spark.conf.get("spark.sql.streaming.stopTimeout")
-    assert timeout == "60s"
+    assert timeout == "10s"
 
     def hang(_batch, _number) -> None:
         begun.set()

@@ -1,5 +1,6 @@
 """What Spark is given: properties for this machine or for executors elsewhere, and no secret in a command line."""
 
+import re
 import subprocess
 import sys
 import tarfile
@@ -8,14 +9,18 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from conf import __file__ as conf_init
 from streaming.base.errors import SettingsError, UserError
 from streaming.base.settings import load_settings
 from streaming.pipeline.environment import pack
+from streaming.pipeline.job import _STOP_SECONDS_MAX
 from streaming.pipeline.session import check_master
 from streaming.pipeline.spark_properties import as_file, plugin_jar, spark_properties, worker_environment, worker_python
+from streaming.supervise.supervisor import GRACE_SECONDS
 
 pytestmark = pytest.mark.xdist_group("packed environment")  # one archive of 100 MB for all of them
 
+CONF = Path(conf_init).parent
 JAAS = "spark.executorEnv.REBALANCE_WATCH_KAFKA_SECRET_SASL_JAAS_CONFIG"
 PASSWORD = {"security_protocol": "SASL_PLAINTEXT", "username": "job", "password": "hunter2"}
 SPARK_LIBRARIES = Path(pyspark.__file__).parent / "python" / "lib"
@@ -42,6 +47,22 @@ def test_spark_on_this_machine_listens_on_loopback_alone(tmp_path):
     assert (found["spark.driver.host"], found["spark.driver.bindAddress"]) == ("127.0.0.1", "127.0.0.1")
     assert "spark.cores.max" not in found
     assert spark_properties(settings_of(kafka=PASSWORD), tmp_path).hidden == {}
+
+
+def test_a_job_whose_queries_both_hang_ends_before_it_is_killed(tmp_path):
+    """By `up`, by systemd, by Kubernetes, by a container's engine."""
+    timeout = re.fullmatch(r"(\d+)s", shown(settings_of(), tmp_path)["spark.sql.streaming.stopTimeout"])
+    seconds = _STOP_SECONDS_MAX + 2 * int(timeout[1])
+    files = "systemd/rebalance-watch-.service.d/common.conf", "kubernetes/watch.yaml", "container/compose.yaml"
+    units, pod, container = ((CONF / name).read_text() for name in files)
+    given = (
+        GRACE_SECONDS,
+        int(re.search(r"^TimeoutStopSec=(\d+)s$", units, re.MULTILINE)[1]),
+        int(re.search(r"terminationGracePeriodSeconds: (\d+)$", pod, re.MULTILINE)[1]),
+        60 * int(re.search(r"stop_grace_period: (\d+)m\b", container)[1]),
+    )
+    assert seconds == 80, "streaming/README.md says so"
+    assert seconds < min(given)
 
 
 def test_executors_elsewhere_reach_the_driver_and_share_the_cores(tmp_path):
