@@ -126,6 +126,7 @@ class Running:
         self.is_interrupted = is_interrupted
         """Whether the queries must end and start again, because a rebuild waits to be swapped in."""
         self._starts_in_row = [1] * len(starts)
+        """How often each query was started since its last batch; 1 after a batch, so that the next start is at once."""
         self._start_at: list[float | None] = [None] * len(starts)
         """When a query that has failed is started again, by the monotonic clock; None: it has not failed."""
         self._queries: list[StreamingQuery] = []
@@ -164,7 +165,7 @@ class Running:
             for index, query in enumerate(self._queries):
                 for batch in self._ended(query, after=last[query.name]):
                     self._listener.on_progress(query.name)
-                    self._starts_in_row[index] = 0
+                    self._starts_in_row[index] = 1
                     yield batch
                     last[query.name] = batch.number
                 if (failure := query.exception()) is not None:

@@ -283,6 +283,19 @@ def test_a_query_is_started_again_after_growing_pauses_and_not_for_ever(tmp_path
     assert waited == []
 
 
+def test_after_a_batch_the_first_restart_is_made_at_once_and_further_ones_wait(tmp_path, monkeypatch):
+    """As after the start of the run, and as often."""
+    monkeypatch.setattr(job, "_PAUSE_SECONDS_MAX", 0.01)
+    failure, said = "Python worker failed to connect back.", []
+    first = _Progressing(name="operator", status={"isTriggerActive": True}, failure=failure, looks=29)
+    starts = Mock(side_effect=[first, *(ended(failure) for _ in range(20))])
+    listener = job.Listener(on_restart=lambda _, sentence: said.append(sentence))
+    with pytest.raises(UserError), job.Running([starts], tmp_path, listener=listener) as running:
+        list(running.batches(threading.Event()))
+    assert [sentence.endswith("in 0.01 s") for sentence in said] == [False] + [True] * 8
+    assert starts.call_count == 10
+
+
 def java_error(sentence: str) -> Py4JJavaError:
     cause = Mock(_target_id="o1")
     cause.getCause.return_value = None
