@@ -73,7 +73,7 @@ def run(
                     _print(log, batch)
                 if stopping.is_set():  # not in the handler: it may interrupt the printing of a line
                     log.info("stopping after the current batch (Ctrl-C again to stop at once)")
-            if stopping.is_set() or not running.is_interrupted():
+            if stopping.is_set() or not running.was_interrupted:
                 break
             log.info("swapping in the rebuild")
     log.info("stopped" if stopping.is_set() else "the whole log is processed")

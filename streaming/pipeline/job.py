@@ -123,8 +123,10 @@ class Running:
         """Each raises an error when the job must end."""
         self._confirm = confirm
         """Whether it is certain, at this moment, that no other run may write; raises an error if one may."""
-        self.is_interrupted = is_interrupted
+        self._is_interrupted = is_interrupted
         """Whether the queries must end and start again, because a rebuild waits to be swapped in."""
+        self.was_interrupted = False
+        """Whether `batches` ended for the swap of a rebuild, which may be withdrawn while the queries end."""
         self._starts_in_row = [1] * len(starts)
         """How often each query was started since its last batch; 1 after a batch, so that the next start is at once."""
         self._start_at: list[float | None] = [None] * len(starts)
@@ -146,7 +148,7 @@ class Running:
         _stop(self._queries, at_once=error is LeaseLostError)
 
     def batches(self, stopping: threading.Event) -> Iterator[Batch]:
-        """Yield each micro-batch as it ends, until all queries end, ``stopping`` is set, or `is_interrupted`.
+        """Yield each micro-batch as it ends, until all queries end, ``stopping`` is set, or `was_interrupted`.
 
         Raises:
             LeaseLostError: another run may write now.
@@ -155,7 +157,10 @@ class Running:
         last = dict.fromkeys((query.name for query in self._queries), -1)
         look_at = time.monotonic()
         running = True
-        while running and not stopping.wait(_LOOK_SECONDS) and not self.is_interrupted():
+        while running and not stopping.wait(_LOOK_SECONDS):
+            self.was_interrupted = self._is_interrupted()
+            if self.was_interrupted:
+                return
             for check in self._checks:
                 check()
             running = any(query.isActive for query in self._queries)  # checked first, so that no batch is missed

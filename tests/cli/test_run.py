@@ -1,0 +1,78 @@
+"""`rebalance-watch run` beside `rebalance-watch rebuild`, with queries that only wait."""
+
+import os
+import signal
+from types import SimpleNamespace
+from unittest.mock import Mock
+
+import pytest
+import structlog
+from typer.testing import CliRunner
+
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.state import STATE_VERSION
+from streaming.cli.main import app
+from streaming.pipeline import job
+from streaming.pipeline.rebuild.folder import Folder, Ready
+
+READY = Ready("1", {}, [], Policy(), STATE_VERSION)
+
+
+class Query(SimpleNamespace):
+    """A query that waits for rows."""
+
+    isActive, status, lastProgress = True, {"isTriggerActive": False}, None  # noqa: N815  Spark's names
+
+    def exception(self):
+        return None
+
+    def stop(self):
+        self.on_stop()
+
+
+class Job:
+    """A job without Spark, for which a rebuild is announced once it runs, and which is interrupted in its second life.
+
+    Args:
+        root: the runtime root.
+        monkeypatch: pytest's.
+    """
+
+    def __init__(self, root, monkeypatch):
+        (root / "log").mkdir()
+        self.root, self.folder, self.lives = root, Folder(root / "checkpoints"), 0
+        self.on_stop = lambda: None
+        monkeypatch.setenv("REBALANCE_WATCH_SOURCE__KIND", "files")
+        monkeypatch.setattr(job, "spark_session", Mock())
+        monkeypatch.setattr(job, "check_source", lambda _: None)
+        monkeypatch.setattr(job, "start_operator", self._start)
+        monkeypatch.setattr(job, "start_archive", lambda *_, **__: Query(name="archive", on_stop=lambda: None))
+
+    def run(self):
+        return CliRunner().invoke(app, ["--root", str(self.root), "run"])
+
+    def _start(self, *_, **__):
+        self.lives += 1
+        if self.lives == 1:
+            self.folder.root.mkdir(parents=True)
+            self.folder.announce(READY)
+        else:
+            os.kill(os.getpid(), signal.SIGINT)
+        return Query(name="operator", on_stop=self.on_stop)
+
+
+@pytest.fixture
+def running(tmp_path, monkeypatch):
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield Job(tmp_path, monkeypatch)
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    structlog.reset_defaults()
+
+
+def test_a_rebuild_that_is_withdrawn_while_the_queries_end_does_not_end_the_job(running):
+    running.on_stop = running.folder.withdraw
+    ended = running.run()
+    assert ended.exit_code == 0, ended.output
+    assert running.lives == 2
+    assert ended.output.endswith("stopped\n")
