@@ -2,6 +2,7 @@
 
 import signal
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -76,6 +77,8 @@ def run(
             if stopping.is_set() or not running.was_interrupted:
                 break
             log.info("swapping in the rebuild")
+            # `rebuild` may claim the root first, and swap it in itself: wait for it instead of ending.
+            listener = replace(listener, on_wait=wait)
     log.info("stopped" if stopping.is_set() else "the whole log is processed")
 
 

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import threading
+import time
 from types import SimpleNamespace
 from unittest.mock import Mock
 
@@ -9,6 +11,7 @@ import pytest
 import structlog
 from typer.testing import CliRunner
 
+from checkpoints.lease import Lease
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import STATE_VERSION
 from streaming.cli.main import app
@@ -41,10 +44,10 @@ class Job:
     def __init__(self, root, monkeypatch):
         (root / "log").mkdir()
         self.root, self.folder, self.lives = root, Folder(root / "checkpoints"), 0
-        self.on_stop = lambda: None
+        self.on_stop = self.on_start = lambda: None
         monkeypatch.setenv("REBALANCE_WATCH_SOURCE__KIND", "files")
         monkeypatch.setattr(job, "spark_session", Mock())
-        monkeypatch.setattr(job, "check_source", lambda _: None)
+        monkeypatch.setattr(job, "check_source", lambda _: self.on_start())
         monkeypatch.setattr(job, "start_operator", self._start)
         monkeypatch.setattr(job, "start_archive", lambda *_, **__: Query(name="archive", on_stop=lambda: None))
 
@@ -68,6 +71,29 @@ def running(tmp_path, monkeypatch):
     for number, handler in before.items():
         signal.signal(number, handler)
     structlog.reset_defaults()
+
+
+def test_a_rebuild_that_claims_the_root_first_does_not_end_the_job(running):
+    """It looks five times a second, while the job first asks Kafka whether it has the rows."""
+    claimed = threading.Event()
+
+    def swap():
+        with Lease.acquire(running.root / "checkpoints"):
+            running.folder.withdraw()
+            claimed.set()
+            time.sleep(0.3)
+
+    def swap_first():
+        if running.lives:
+            threading.Thread(target=swap).start()
+            assert claimed.wait(10)
+
+    running.on_start = swap_first
+    ended = running.run()
+    assert (ended.exit_code, ended.exception) == (0, None), ended.output
+    assert running.lives == 2
+    assert "another run works on the same root" in ended.output
+    assert ended.output.endswith("stopped\n")
 
 
 def test_a_rebuild_that_is_withdrawn_while_the_queries_end_does_not_end_the_job(running):
