@@ -262,25 +262,13 @@ def running(
         UserError: the queries can't start, or a check of the tables stops the job.
     """
     check_source(settings)
-    if listener.on_wait is not None and uses_s3a(settings):
-        raise SettingsError(
-            "--standby can't be used with storage.checkpoints in an object store, which does not notice a second run: "
-            "omit it, or keep the checkpoints on HDFS or a shared folder."
-        )
-    basis = Basis(
-        source=source_identity(settings),
-        partitions=settings.source.partitions,
-        state_partitions=settings.job.state_partitions,
-        code_version=version("rebalance-watch"),
-        policy=policy,
-        state_version=STATE_VERSION,
-    )
+    _check_standby(settings, listener)
     if listener.on_wait is not None and settings.job.is_local:  # executors elsewhere would wait with it
         spark_session(settings, "rebalance-watch")
     checkpoints = settings.runtime.checkpoints
     with (
         Lease.acquire(checkpoints, listener.on_wait) as lease,
-        claimed(checkpoints, tables_of(settings), basis, lease, queries_of(settings)) as generation,
+        claimed(checkpoints, tables_of(settings), _basis(settings, policy), lease, queries_of(settings)) as generation,
     ):
         stop = QualityStop(tables_of(settings))
         stop.check()
@@ -300,6 +288,26 @@ def running(
         made = Running(starts, logs, lambda: rebuilds.ready() is not None, listener, checks=checks, confirm=confirm)
         with alive(logs), made as job:
             yield job
+
+
+def _check_standby(settings: Settings, listener: Listener) -> None:
+    if listener.on_wait is not None and uses_s3a(settings):
+        raise SettingsError(
+            "--standby can't be used with storage.checkpoints in an object store, which does not notice a second run: "
+            "omit it, or keep the checkpoints on HDFS or a shared folder."
+        )
+
+
+def _basis(settings: Settings, policy: Policy) -> Basis:
+    """Return what the state of a run with these settings is made with."""
+    return Basis(
+        source=source_identity(settings),
+        partitions=settings.source.partitions,
+        state_partitions=settings.job.state_partitions,
+        code_version=version("rebalance-watch"),
+        policy=policy,
+        state_version=STATE_VERSION,
+    )
 
 
 @contextmanager
