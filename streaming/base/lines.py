@@ -24,11 +24,12 @@ _SHARED: list[Processor] = [
 class _OneLine(logging.Filter):
     """Lets a library's line about a connection, or a request that ends with the server, end with the line.
 
-    Its traceback says nothing more.
+    Its traceback says nothing more. An error that names a file is of no connection: its place is needed.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if record.exc_info and isinstance(error := record.exc_info[1], OSError | CancelledError):
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, OSError | CancelledError) and getattr(error, "filename", None) is None:
             text = record.getMessage().rstrip()
             record.msg, record.args = (text if str(error) in text else f"{text}: {error}"), ()
             record.exc_info = record.exc_text = None

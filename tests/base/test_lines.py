@@ -77,6 +77,16 @@ def test_a_lost_connection_of_a_library_is_a_line_without_traceback(capsys):
     assert "exception" not in sending | closed
 
 
+def test_an_error_about_a_file_keeps_its_place(capsys, tmp_path):
+    start_lines("json", "dashboard")
+    try:
+        (tmp_path / "none").read_bytes()
+    except FileNotFoundError:
+        logging.getLogger("uvicorn.error").exception("Exception in ASGI application\n")
+    [line] = printed(capsys)
+    assert "in test_an_error_about_a_file_keeps_its_place" in line["exception"]
+
+
 def test_a_request_that_ends_with_the_server_is_a_line_without_traceback(capsys):
     start_lines("json", "dashboard")
     error = CancelledError("Task cancelled, timeout graceful shutdown exceeded")
