@@ -32,7 +32,7 @@ demo: $(READY) ## Run the job on a recording of a real cluster and print owners,
 
 test: $(READY) ## Run check and all tests in their short form, including real servers
 	$(MAKE) --jobs=3 --output-sync check $(VENV)/spark.jsa $(VENV)/rocketmq.jsa
-	$(BIN)/python -m pytest --numprocesses=4 --dist=loadgroup --no-loadscope-reorder
+	$(BIN)/python -m pytest -rfEs --numprocesses=4 --dist=loadgroup --no-loadscope-reorder
 
 # Shortens each start of Spark and of a broker in the tests; without it they only take longer.
 $(VENV)/%.jsa: $(READY)

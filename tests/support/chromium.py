@@ -10,9 +10,12 @@ from playwright.sync_api import Browser, Page, sync_playwright
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """Run Chromium until the end of the block; until then this process can run no other event loop."""
+    program = shutil.which("chromium")
+    if program is None:
+        raise FileNotFoundError("chromium is missing: conf/apt.txt")
     with sync_playwright() as playwright:
         # Started as root, Chromium has no sandbox; what it loads here is ours.
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield browser
         browser.close()
 
