@@ -1,7 +1,7 @@
 """The archive query: keep every row of the log, in `telemetry` if it is an event, else in `telemetry_rejected`.
 
 It uses the operator's own decoder, so both always agree on what an event is. For each batch it checks that accepted +
-rejected = read before anything is written; a batch that fails the check is repeated.
+rejected = read before anything is written; a batch that fails the check ends the job, and the next start repeats it.
 
 `checkpoints.quality` checks each batch. A failed check delays nothing (the log may have deleted the rows by tomorrow):
 the result is kept in `quality_results` and logged as a warning.
