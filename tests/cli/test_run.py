@@ -34,12 +34,7 @@ class Query(SimpleNamespace):
 
 
 class Job:
-    """A job without Spark, for which a rebuild is announced once it runs, and which is interrupted in its second life.
-
-    Args:
-        root: the runtime root.
-        monkeypatch: pytest's.
-    """
+    """A job without Spark, for which a rebuild is announced once it runs, and which gets Ctrl-C once it runs again."""
 
     def __init__(self, root, monkeypatch):
         (root / "log").mkdir()
