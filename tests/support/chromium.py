@@ -5,17 +5,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Error as PlaywrightError
 
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """Run Chromium until the end of the block; until then this process can run no other event loop."""
-    program = shutil.which("chromium")
-    if program is None:
-        raise FileNotFoundError("chromium is missing: conf/apt.txt")
     with sync_playwright() as playwright:
+        program = shutil.which("chromium")
         # Started as root, Chromium has no sandbox; what it loads here is ours.
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        try:  # if there is none, Playwright looks for one of its own
+            browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        except PlaywrightError as error:
+            if program is None:
+                error.add_note("chromium is missing: conf/apt.txt")
+            raise
         yield browser
         browser.close()
 
