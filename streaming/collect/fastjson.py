@@ -122,7 +122,8 @@ class _Reader:
         opening = self._text[at : at + 1]
         if opening not in ("{", "["):
             return _STANDARD.raw_decode(self._text, at)
-        if opening == "[" or self._text[self._skip(at + 1) :][:1] in ('"', "}"):
+        inside = self._skip(at + 1)
+        if opening == "[" or self._text[inside : inside + 1] in ('"', "}"):
             try:
                 return _STANDARD.raw_decode(self._text, at)
             except JSONDecodeError:

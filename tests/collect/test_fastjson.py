@@ -89,6 +89,13 @@ def test_an_answer_with_4096_queues_is_read_in_well_under_a_second():
     assert [key["queueId"] for key, _ in table] == list(range(4096))
 
 
+def test_the_time_for_an_object_does_not_depend_on_how_much_text_follows_it():
+    """Copies of the rest, 8 MB for each of these 20,000 objects, would take longer than the deadline."""
+    rows = ",".join(f'{{"queueId":{number}}}:{{"offset":{number}}}' for number in range(10_000))
+    body = f'{{"mqTable":{{{rows}}},"stack":"{"x" * 8_000_000}"}}'
+    assert len(parse(body.encode())["mqTable"]) == 10_000
+
+
 def chain(length, uses):
     """Return an object in which each value refers to the next one, so many times."""
     value = {f"a{n}": [{"$ref": f"$.a{n + 1}"}] * uses for n in range(length)} | {f"a{length}": 1}
