@@ -1,12 +1,12 @@
 """Find the group that a query is about."""
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Literal, NamedTuple
 
 from rebalance_model.entities import INT64_MAX
 from streaming.base.errors import NotFoundError, UserError
 from streaming.base.language import gettext, marked
+from streaming.base.nearest import closest
 from streaming.base.times import written
 from streaming.tables.reader import ReadModel, Row
 
@@ -125,7 +125,7 @@ _BEGINS = "SELECT s.cluster, min(s.time) AS begins FROM group_state s GROUP BY s
 
 def _unknown(model: ReadModel, group: str, cluster: str | None) -> str:
     names = [row["group"] for row in model.rows("SELECT DISTINCT s.group FROM group_state s ORDER BY s.group")]
-    alike = [name for name in get_close_matches(group, names, n=3, cutoff=0.5) if name != group]
+    alike = [name for name in closest(group, names, n=3, cutoff=0.5) if name != group]
     advice = gettext("`rebalance-watch group list` lists all groups.")
     if alike:
         advice = gettext("did you mean {name}?", name=gettext(" or ").join(alike))
