@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.policy import SNAPSHOT_INTERVAL_MIN, Policy
 from schemas.tables import DERIVED, TABLES
 from streaming.base.errors import UserError
 from streaming.base.files import replace_atomically
@@ -98,7 +98,10 @@ def read_manifest(checkpoints: Path) -> Manifest | None:
 
 
 def decode_manifest(content: bytes, place: object) -> Manifest:
-    """Return a manifest, without the thresholds of a newer release, which this one follows when an upgrade is undone.
+    """Return a manifest of any release.
+
+    It may be of a newer one, which this one follows when an upgrade is undone: the thresholds that only that one knows
+    are left out. An older one had no minimum for the snapshot interval.
 
     Args:
         content: its JSON.
@@ -110,10 +113,20 @@ def decode_manifest(content: bytes, place: object) -> Manifest:
     try:
         found = msgspec.json.decode(content, type=dict[str, Any])
         if isinstance(basis := found.get("basis"), dict) and isinstance(policy := basis.get("policy"), dict):
-            basis["policy"] = {name: policy[name] for name in policy if name in Policy.__struct_fields__}
+            kept = {name: policy[name] for name in policy if name in Policy.__struct_fields__}
+            if isinstance(groups := kept.get("group"), list):
+                kept["group"] = [_with_minimum(group) for group in groups]
+            basis["policy"] = _with_minimum(kept)
         return msgspec.convert(found, Manifest)
     except msgspec.DecodeError as error:
         raise UserError(f"{place} can't be read ({error}): restore it, or start under a new runtime.root.") from None
+
+
+def _with_minimum(thresholds: Any) -> Any:
+    """Return the thresholds, of all groups or of an override, with a snapshot interval that this release accepts."""
+    interval = thresholds.get("snapshot_interval") if isinstance(thresholds, dict) else None
+    too_short = isinstance(interval, int) and interval < SNAPSHOT_INTERVAL_MIN
+    return thresholds | {"snapshot_interval": SNAPSHOT_INTERVAL_MIN} if too_short else thresholds
 
 
 def write_manifest(checkpoints: Path, manifest: Manifest) -> None:

@@ -20,7 +20,6 @@ _ABOVE_0 = (
     "poll_interval",
     "source_silent_after",
     "stuck_after",
-    "snapshot_interval",
     "group_memory",
 )
 NEARBY = "MACHINE_ROOM_NEARBY"
@@ -35,6 +34,8 @@ _PARAMETERS = {
 }
 """The parameters of a strategy, which it needs."""
 _QUEUE = re.compile(r"[^@]+@.+:[0-9]{1,9}")
+SNAPSHOT_INTERVAL_MIN = 1_000
+"""The minimum snapshot interval: in each, the state of every group and queue is written; milliseconds."""
 SNAPSHOT_INTERVAL_MAX = 3_600_000
 """The maximum snapshot interval: a query for an instant reads no further back (`queues_at` of the read model)."""
 _NOT_BELOW = (
@@ -153,7 +154,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     no_clients_after: Natural = 60_000
     """How long a group with lag may be without a member."""
     snapshot_interval: Natural = 300_000
-    """How often state is written although nothing changed; at most `SNAPSHOT_INTERVAL_MAX`."""
+    """How often state is written although nothing changed; at least a second, at most an hour."""
     group_memory: Natural = 7 * 24 * 3_600_000
     """A group without member, incident or event for this long is forgotten, and a queue without route, owner, incident
     or event."""
@@ -174,6 +175,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             if getattr(self, name) == 0:
                 msg = f"{name} must be above 0"
                 raise ValueError(msg)
+        if self.snapshot_interval < SNAPSHOT_INTERVAL_MIN:
+            msg = f"snapshot_interval must not be below {SNAPSHOT_INTERVAL_MIN}: each time, all state is written"
+            raise ValueError(msg)
         if self.snapshot_interval > SNAPSHOT_INTERVAL_MAX:
             msg = f"snapshot_interval must not be above {SNAPSHOT_INTERVAL_MAX}: queries look back no further"
             raise ValueError(msg)

@@ -285,6 +285,14 @@ def test_thresholds_of_a_newer_release_are_no_obstacle_to_going_back(tmp_path):
     assert rebuilt.manifest_before("5") == before
 
 
+def test_a_snapshot_interval_that_an_older_release_allowed_is_the_minimum(tmp_path):
+    start(tmp_path, policy=Policy(snapshot_interval=1_001, group=({"pattern": "pay", "snapshot_interval": 1_002},)))
+    file = tmp_path / "checkpoints" / "generation.json"
+    file.write_text(file.read_text().replace("1001", "1").replace("1002", "2"))
+    kept = read_manifest(tmp_path / "checkpoints").basis.policy
+    assert kept == Policy(snapshot_interval=1_000, group=({"pattern": "pay", "snapshot_interval": 1_000},))
+
+
 def test_a_torn_generation_file_is_refused_with_a_sentence(tmp_path):
     place = elsewhere(tmp_path)
     for folder in ("checkpoints", "elsewhere"):

@@ -14,6 +14,7 @@ CONTRADICTIONS = [
     ({"channel_expired_after": 29_999}, "channel_expired_after must not be below heartbeat_broker_interval"),
     ({"regression_critical": 99}, "regression_critical must not be below regression_warning"),
     ({"stuck_after": 0}, "stuck_after must be above 0"),
+    ({"snapshot_interval": 999}, "snapshot_interval must not be below 1000: each time, all state is written"),
     ({"snapshot_interval": 3_600_001}, "snapshot_interval must not be above 3600000"),
     ({"allocate_strategy": "NEAREST"}, "allocate_strategy must be one of AVG, .* or empty"),
     ({"allocate_strategy": "MACHINE_ROOM_NEARBY"}, "allocate_strategy must be one of AVG, "),
