@@ -11,6 +11,8 @@ then the lowest name. A source is corrected by the middle of its bounds if 0 lie
 The correction changes only when new bounds exclude it.
 """
 
+from bisect import bisect_left, insort
+from collections.abc import Mapping
 from typing import TypeVar
 
 import msgspec
@@ -124,16 +126,29 @@ class Clocks(msgspec.Struct, array_like=True):
 
     def _reference(self, offsets: dict[str, Bounds]) -> str:
         """Return the source whose clock most agree with; a collector before a hook, then the lowest name."""
-
-        def rank(source: str) -> tuple[int, bool, str]:
-            agree = sum(_agree(offsets[source], other) for other in offsets.values())
-            return -agree, source not in self.bounds, source
-
-        return min(offsets, key=rank)
+        agree = agreements(offsets)
+        return min(offsets, key=lambda source: (-agree[source], source not in self.bounds, source))
 
 
-def _agree(one: Bounds, other: Bounds) -> bool:
-    return one[0] - TOLERANCE <= other[1] and other[0] - TOLERANCE <= one[1]
+def agreements(offsets: Mapping[str, Bounds]) -> dict[str, int]:
+    """Return with how many clocks each one agrees, itself included: their bounds are at most `TOLERANCE` apart.
+
+    It sorts instead of comparing each clock with each, because it is called for every answered request: with 300 hooks
+    that took 28 ms. A clock that is set back between a request and its answer has its minimum above its maximum, so it
+    may be too low and too high at once (`beyond_both`).
+
+    Args:
+        offsets: the bounds of each clock minus the same one, by source; milliseconds.
+    """
+    highs, by_low = sorted(high for _, high in offsets.values()), sorted(offsets.values())
+    above: list[int] = []  # in order, the maxima of the clocks whose minimum is too high
+    agree: dict[str, int] = {}
+    for source, (low, high) in sorted(offsets.items(), key=lambda one: one[1][1], reverse=True):
+        while by_low and by_low[-1][0] > high + TOLERANCE:
+            insort(above, by_low.pop()[1])
+        below, beyond_both = bisect_left(highs, low - TOLERANCE), bisect_left(above, low - TOLERANCE)
+        agree[source] = len(offsets) - len(above) - below + beyond_both
+    return agree
 
 
 def _keep(table: dict[K, T], key: K, what: T) -> None:

@@ -1,8 +1,10 @@
 """The differences of clocks are measured by questions, as NTP does; the clock that most agree with is right."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from rebalance_model.observe.engine.clocks import TOLERANCE, UNANSWERED_MAX, Clocks
+from rebalance_model.observe.engine.clocks import TOLERANCE, UNANSWERED_MAX, Clocks, agreements
 
 POLL, HOOK = "c/poll-1", "c/hook-a"
 
@@ -61,6 +63,18 @@ def test_of_two_collectors_the_one_that_disagrees_is_corrected():
     ask(clocks, 0, collector="c/poll-2")
     ask(clocks, -9_000, collector=POLL)
     assert clocks.corrections == {POLL: 9_000}
+
+
+EDGES = st.integers(-4, 4).map(lambda number: number * TOLERANCE) | st.integers(-3 * TOLERANCE, 3 * TOLERANCE)
+
+
+@given(bounds=st.lists(st.tuples(EDGES, EDGES), max_size=12))  # also the wrong way round, of a clock that was set back
+def test_clocks_agree_if_their_bounds_are_within_the_tolerance(bounds):
+    offsets = {str(number): one for number, one in enumerate(bounds)}
+    assert agreements(offsets) == {
+        source: sum(low - TOLERANCE <= b and a - TOLERANCE <= high for a, b in bounds)
+        for source, (low, high) in offsets.items()
+    }
 
 
 def test_collectors_that_share_no_hook_are_not_compared():
