@@ -177,11 +177,23 @@ class GroupStep(Step):
         """The queue that is being judged: its state does not change meanwhile."""
         self.ages: tuple[Ages | None] | None = None
         """The ages of that queue, once a rule has requested them (`group.ages`)."""
+        self._members: tuple[tuple[str, ...], frozenset[str]] = (), frozenset()
 
     @property
     def cluster(self) -> ClusterState:
         """Return the state of the group's cluster."""
         return self.moment.cluster
+
+    @property
+    def members(self) -> frozenset[str]:
+        """Return the members as a set, made once for the step: to find one in `GroupState.members` takes a scan.
+
+        That is for loops over queues or clients, which may be as many as the members.
+        """
+        known = self.state.members
+        if self._members[0] is not known:
+            self._members = known, frozenset(known)
+        return self._members[1]
 
     def schedule_check(self, at: int) -> None:
         """Schedule a judgement of everything at that time, or before; for a large group up to a second later."""

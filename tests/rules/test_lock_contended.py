@@ -42,6 +42,12 @@ def test_six_lock_requests_of_a_thawed_client_are_no_contention():
     assert trace.locks(90, "a", 0, 1).incidents("LOCK_CONTENDED") == []
 
 
+def test_a_queue_that_a_lock_request_names_twice_is_handed_over_once():
+    trace = ordered().locks(30, "b", 0, 0)
+    handovers = trace.state.queues[MessageQueue("Orders", A, 0)].hook_view.lock_handovers
+    assert [client for client, *_ in handovers] == ["a", "b"]
+
+
 def test_a_lock_request_after_45_s_restarts_the_time():
     trace = ordered().locks(10, "b", 0, granted=()).locks(12, "b", 0, granted=())
     trace.locks(57.1, "b", 0, granted=()).locks(58, "b", 0, granted=())

@@ -39,7 +39,8 @@ class Ghost(NamedTuple):
 
 def is_listed_twice(state: GroupState, client_id: str) -> bool:
     """Return whether a broker lists the client on several channels: it may query the client on a dead one, in vain."""
-    return any(view.info.client_ids().count(client_id) > 1 for view in state.views.values())
+    tables = (view.info.channel_info_table.values() for view in state.views.values())
+    return any(sum(info.client_id == client_id for info in table) > 1 for table in tables)
 
 
 def find(step: GroupStep) -> list[Ghost]:
@@ -101,4 +102,4 @@ def _by_polls(step: GroupStep, view: BrokerView, client_id: str, channels: list[
     dead = tuple(sorted(c for c in channels if since[c] < newest))
     if len(dead) < len(channels) - 1:
         return Ghost(client_id, tuple(sorted(channels)), "", None, dropped_by)
-    return Ghost(client_id, dead, next(c for c in channels if c not in dead), None, dropped_by)
+    return Ghost(client_id, dead, next(c for c in channels if since[c] == newest), None, dropped_by)

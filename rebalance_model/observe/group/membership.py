@@ -1,7 +1,6 @@
 """Determine the members, of one broker's view and of all."""
 
 from collections import Counter
-from collections.abc import Collection
 
 from rebalance_model.entities import RETRY_TOPIC_PREFIX, java_order
 from rebalance_model.observe.group import causes, ownership, rebalances
@@ -49,11 +48,11 @@ def follow(step: GroupStep, before: Before, *, first_sight: bool) -> None:
     if not first_sight:
         _note_subscriptions(step, before)
     expect_again(step, before)
-    ids = {client_id for view in state.views.values() for client_id in _client_ids(view)}
+    ids = {client_id for view in state.views.values() for client_id in view.listed()}
     members = tuple(sorted(ids, key=java_order))
     if members == state.members:
         return
-    joined = [c for c in members if c not in state.members]
+    joined = [c for c in members if c not in step.members]
     left = [c for c in state.members if c not in ids]
     if not first_sight:
         _note_causes(step, before, joined, left)
@@ -67,12 +66,13 @@ def follow(step: GroupStep, before: Before, *, first_sight: bool) -> None:
         if client_id not in state.clients:
             state.clients[client_id] = ClientView(asked=0, answered=0, discovered=first_sight)
     expect(step)
+    held = ownership.held_by_hook(state)
     for client_id in left:
-        ownership.clear_claims(step, client_id, evidence="LEFT")
+        ownership.clear_claims(step, client_id, held, evidence="LEFT")
         del state.clients[client_id]
     recount_round(state)
     for client_id in joined:  # telemetry that shows it as a holder may have come before the list that names it
-        ownership.reconsider(step, ownership.known_of(state, client_id), evidence="ANSWER")
+        ownership.reconsider(step, ownership.known_of(state, client_id, held), evidence="ANSWER")
 
 
 def expect_again(step: GroupStep, before: Before) -> None:
@@ -88,12 +88,6 @@ def expect_again(step: GroupStep, before: Before) -> None:
 def recount_round(state: GroupState) -> None:
     """Count again how many members have been asked in the present round of polls."""
     state.rounds.asked_count = sum(state.clients[member].asked > state.rounds.after for member in state.members)
-
-
-def _client_ids(view: BrokerView) -> Collection[str]:
-    ids = {info.client_id for info in view.info.channel_info_table.values()}
-    ids |= view.expected_back_until.keys()
-    return ids if view.hook is None else ids | view.hook.expected_back_until.keys()
 
 
 def _note_connections(step: GroupStep, before: Before) -> None:

@@ -13,6 +13,7 @@ more), GONE (the broker finds no such client).
 """
 
 from collections.abc import Iterable
+from typing import TypeAlias
 
 from rebalance_model.entities import MessageQueue, java_order
 from rebalance_model.observe.group import former_holder, rebalances
@@ -21,6 +22,8 @@ from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.state import ClientView, GroupState, HookQueueView, QueueState, Unowned
 from rebalance_model.observe.step import GroupStep
 
+HeldByHook: TypeAlias = dict[str, list[MessageQueue]]
+"""The queues of which the brokers' hooks name a client as the holder, by the client's id."""
 _TAKEN = ("LOCK_GRANTED", "OFFSET_ASKED", "PULLED")
 
 
@@ -36,18 +39,34 @@ def reconsider(step: GroupStep, queues: Iterable[MessageQueue], *, evidence: str
             _hand_over(step, mq, current, owner, evidence)
 
 
-def known_of(state: GroupState, client_id: str) -> dict[MessageQueue, None]:
-    """Return the queues that any telemetry assigns to this client."""
-    known = dict.fromkeys(state.clients[client_id].queues)
-    return known | {
-        mq: None for mq, queue in state.queues.items() if queue.hook_view and queue.hook_view.holder == client_id
-    }
+def held_by_hook(state: GroupState) -> HeldByHook:
+    """Return the queues of each client that the brokers' hooks name as the holder."""
+    held: HeldByHook = {}
+    for mq, queue in state.queues.items():
+        if queue.hook_view is not None and queue.hook_view.holder is not None:
+            held.setdefault(queue.hook_view.holder, []).append(mq)
+    return held
 
 
-def clear_claims(step: GroupStep, client_id: str, *, evidence: str) -> None:
-    """Clear all claims of a client that is gone, by its answers or by the hook."""
+def known_of(state: GroupState, client_id: str, by_hook: HeldByHook | None = None) -> dict[MessageQueue, None]:
+    """Return the queues that any telemetry assigns to this client.
+
+    Args:
+        state: the group.
+        client_id: the client.
+        by_hook: the result of `held_by_hook`, for a step with many clients; None: look at every queue.
+    """
+    if by_hook is not None:
+        held = by_hook.get(client_id, [])
+    else:
+        held = [mq for mq, queue in state.queues.items() if queue.hook_view and queue.hook_view.holder == client_id]
+    return dict.fromkeys((*state.clients[client_id].queues, *held))
+
+
+def clear_claims(step: GroupStep, client_id: str, by_hook: HeldByHook | None = None, *, evidence: str) -> None:
+    """Clear all claims of a client that is gone, by its answers or by the hook; `by_hook` as for `known_of`."""
     client = step.state.clients[client_id]
-    held = known_of(step.state, client_id)
+    held = known_of(step.state, client_id, by_hook)
     _remember_locks(step, client_id, client)
     client.queues = {}
     for mq in held:
@@ -63,7 +82,7 @@ def clear_claims(step: GroupStep, client_id: str, *, evidence: str) -> None:
 
 def _believed_owner(step: GroupStep, mq: MessageQueue, current: str | None) -> str | None:
     hook_view = step.state.queues[mq].hook_view
-    if hook_view is not None and hook_view.holder in step.state.members and not _denies(step.state, hook_view, mq):
+    if hook_view is not None and hook_view.holder in step.members and not _denies(step.state, hook_view, mq):
         return hook_view.holder
     claims = {c: _claim(step, view, mq) for c, view in holders(step.state, mq)}
     if hook_view is not None and hook_view.observed_at and _reports_locks(step, mq):

@@ -214,8 +214,8 @@ def _explains(step: GroupStep, code: str, episode: Episode) -> bool:
 
 def _partly_listed(state: GroupState) -> str | None:
     """Return a member that only some brokers list; clients that query another broker divide the queues without it."""
-    views = [view for view in state.views.values() if not view.failing]
-    return next((member for member in state.members if not all(view.lists(member) for view in views)), None)
+    lists = [view.listed() for view in state.views.values() if not view.failing]
+    return next((member for member in state.members if not all(member in listed for listed in lists)), None)
 
 
 def _is_new(state: GroupState, mq: MessageQueue, former: str | None) -> bool:

@@ -136,8 +136,8 @@ def scan(step: GroupStep, broker: str, view: BrokerView, hook: HookView) -> None
     }
     heartbeats.note_listed(hook, view.info.client_ids(), now)
     follow(step, before, first_sight=False)
-    hook.client_by_channel = {channel: c for channel, c in hook.client_by_channel.items() if c in state.members}
-    hook.rebalance_loops = {c: asking for c, asking in hook.rebalance_loops.items() if c in state.members}
+    hook.client_by_channel = {channel: c for channel, c in hook.client_by_channel.items() if c in step.members}
+    hook.rebalance_loops = {c: asking for c, asking in hook.rebalance_loops.items() if c in step.members}
     timers = [
         *hook.expected_back_until.values(),
         *(max(mqs.values()) + HEARD_FROM_ALL + 1 for mqs in hook.unattributed_queries.values()),

@@ -1,5 +1,7 @@
 """Record lock requests: which client is refused and for how long, lock handovers, and locks lost by a restart."""
 
+from collections.abc import Iterable
+
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import LockBatchMq
 from rebalance_model.observe.identity import stable_id
@@ -16,9 +18,9 @@ HANDOVERS_KEPT = 4
 
 def note(step: GroupStep, hook: HookView, event: LockBatchMq) -> None:
     """Record the broker's answer, before the lock table is updated by it."""
-    for mq in event.granted:
-        if not mq.is_retry:
-            _grant(step, hook, mq, event)
+    handed_over = {mq: None for mq in event.granted if not mq.is_retry and _grant(step, hook, mq, event)}
+    if handed_over:
+        _note_handovers(step, handed_over, event)
     granted = frozenset(event.granted)
     for mq in event.requested:
         if mq not in granted and not mq.is_retry:
@@ -28,7 +30,7 @@ def note(step: GroupStep, hook: HookView, event: LockBatchMq) -> None:
 def note_restart(step: GroupStep, broker: str, hook: HookView) -> None:
     """Record that the broker has lost its locks; their holders still rely on them."""
     for mq, entry in hook.locks.items():
-        if not mq.is_retry and entry.client_id in step.state.members:
+        if not mq.is_retry and entry.client_id in step.members:
             hook.lost_locks[mq] = LostLock(entry.client_id, entry.last_update_timestamp)
             step.hook_view(mq).refusals = {}
     step.brokers_to_judge[broker] = None
@@ -42,7 +44,8 @@ def drop_lost_lock(step: GroupStep, broker: str, hook: HookView, mq: MessageQueu
         step.brokers_to_judge[broker] = None
 
 
-def _grant(step: GroupStep, hook: HookView, mq: MessageQueue, event: LockBatchMq) -> None:
+def _grant(step: GroupStep, hook: HookView, mq: MessageQueue, event: LockBatchMq) -> bool:
+    """Record a granted lock; return whether another client had it last."""
     if hook.lost_locks:
         drop_lost_lock(step, event.broker, hook, mq, event.client_id)
         if mq in hook.lost_locks:
@@ -50,12 +53,19 @@ def _grant(step: GroupStep, hook: HookView, mq: MessageQueue, event: LockBatchMq
     hook_view = step.hook_view(mq)
     if hook_view.lock_handovers and hook_view.lock_handovers[-1][0] == event.client_id:
         hook_view.refusals.pop(event.client_id, None)
-        return
+        return False
     hook_view.refusals = {}
+    return True
+
+
+def _note_handovers(step: GroupStep, queues: Iterable[MessageQueue], event: LockBatchMq) -> None:
+    """Record that the client is granted the locks of queues that it did not have, and by which list of members."""
     listed = sorted(set(step.state.views[event.broker].info.client_ids()))  # of this broker: others have other clocks
     handover = (event.client_id, event.time, stable_id(*listed))
-    hook_view.lock_handovers = (*hook_view.lock_handovers, handover)[-HANDOVERS_KEPT:]
-    step.queues_to_judge[mq] = None
+    for mq in queues:
+        hook_view = step.hook_view(mq)
+        hook_view.lock_handovers = (*hook_view.lock_handovers, handover)[-HANDOVERS_KEPT:]
+        step.queues_to_judge[mq] = None
 
 
 def _refuse(step: GroupStep, hook: HookView, mq: MessageQueue, event: LockBatchMq) -> None:
@@ -68,7 +78,7 @@ def _refuse(step: GroupStep, hook: HookView, mq: MessageQueue, event: LockBatchM
     else:
         refusals = _first_refusal(hook_view, event.client_id, event.time)
     entry = hook.locks.get(mq)
-    if entry is not None and entry.client_id not in step.state.members:
+    if entry is not None and entry.client_id not in step.members:
         refusals.orphaned, refusals.kept = event.time, 0
     else:
         refusals.kept += 1

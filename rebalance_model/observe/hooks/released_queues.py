@@ -50,7 +50,7 @@ def is_removed_from_topic(step: GroupStep, mq: MessageQueue) -> bool:
         return False
     if step.now - released.since <= step.policy.unassigned_after_release or _had_cause(step, released.since):
         return False  # its next owner may be about to take it, or should be
-    if queue.former_owner not in state.members or (queue.hook_view is not None and queue.hook_view.refusals):
+    if queue.former_owner not in step.members or (queue.hook_view is not None and queue.hook_view.refusals):
         return False
     listed = view.info.client_ids()
     if len(set(listed)) < len(listed):

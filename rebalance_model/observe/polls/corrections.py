@@ -68,9 +68,10 @@ def check(step: GroupStep, view: BrokerView, hook: HookView, polled: ConsumerGro
     for info in polled.channel_info_table.values():
         name_channel(view, info.client_id, info.channel)
     seen = [*_channels(view.info, polled), *_subscriptions(view.info, polled)]
+    unconfirmed = set(hook.unconfirmed_differences)
     for difference in seen:
         closed = difference.kind == "CHANNEL_CLOSED" and difference.since < asked - IN_FLIGHT
-        if closed or f"{difference} {difference.since}" in hook.unconfirmed_differences:
+        if closed or f"{difference} {difference.since}" in unconfirmed:
             _correct(view.info, polled, difference, step.now)
             step.correct(str(difference))
     hook.unconfirmed_differences = tuple(f"{difference} {difference.since}" for difference in seen)

@@ -32,12 +32,13 @@ def fold_route(step: GroupStep, event: TopicRoute) -> None:
 
 def _note_in_route(step: GroupStep, queues: tuple[MessageQueue, ...], known: Route | None) -> None:
     """Record for each queue whether the route has it."""
+    former = set(known.queues) if known is not None else None
     for mq in known.queues if known is not None else ():
         step.state.queues[mq].in_route = False
     for mq in queues:
         queue = step.queue(mq)
         queue.in_route = True
-        if known is not None and queue.owner is None and mq not in known.queues:
+        if former is not None and queue.owner is None and mq not in former:
             queue.unowned = Unowned(step.now, "NEW", expected_owner=queue.expected)
 
 

@@ -1,6 +1,7 @@
 """ASSIGNMENT_SKEW: one member has far more queues than the others."""
 
 from rebalance_model.observe.group.expectation import is_divided
+from rebalance_model.observe.group.ghost_connections import is_listed_twice
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
 from rebalance_model.observe.state import GroupState
 from rebalance_model.observe.step import GroupStep
@@ -18,7 +19,7 @@ def judge(step: GroupStep, _: str) -> Verdict:
     members, queues = len(state.members), sum(state.shares.values())
     if most * members <= FACTOR * queues or (most - MORE) * members <= queues:
         return CLEAR
-    if any(view.info.client_ids().count(who) > 1 for view in state.views.values()):
+    if is_listed_twice(state, who):
         return None  # two processes use one client id, and their shares are added up
     return Holds("info", client_id=who)
 

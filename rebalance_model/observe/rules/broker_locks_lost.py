@@ -45,7 +45,7 @@ def _lost(step: GroupStep, hook: HookView) -> list[MessageQueue]:
 
 
 def _counts(step: GroupStep, hook: HookView, mq: MessageQueue, lost: LostLock) -> bool:
-    return lost.client_id in step.state.members and (mq not in hook.locks or _believes(step, lost))
+    return lost.client_id in step.members and (mq not in hook.locks or _believes(step, lost))
 
 
 def _doubles(step: GroupStep, hook: HookView) -> list[MessageQueue]:

@@ -58,7 +58,7 @@ def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
 
 def _by_hook(step: GroupStep, mq: MessageQueue, queue: QueueState, view: BrokerView, hook: HookView) -> Verdict:
     refusals = queue.hook_view.refusals if queue.hook_view is not None else {}
-    now, members = step.now, step.state.members
+    now, members = step.now, step.members
     refused_since = [a.first for client_id, a in refusals.items() if client_id in members and now - a.last <= IN_A_ROW]
     entry = hook.locks.get(mq)
     if not refused_since or entry is None or view.lists(entry.client_id):
@@ -73,7 +73,7 @@ def _by_hook(step: GroupStep, mq: MessageQueue, queue: QueueState, view: BrokerV
 
 def _inferred(step: GroupStep, queue: QueueState) -> Verdict:
     now, free_at, gone_at = step.now, queue.lock_free_at, queue.released_at
-    if queue.owner is not None or queue.former_owner in step.state.members or free_at is None or gone_at is None:
+    if queue.owner is not None or queue.former_owner in step.members or free_at is None or gone_at is None:
         return CLEAR
     if now >= free_at:
         return CLEAR

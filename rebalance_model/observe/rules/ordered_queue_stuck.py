@@ -134,7 +134,7 @@ def _lock_is_kept(step: GroupStep, mq: MessageQueue) -> bool:
     hook = step.live_hook(step.state.views.get(mq.broker))
     if entry is not None and hook is not None:
         age = step.now - entry.last_update_timestamp
-        return entry.client_id not in step.state.members and age <= step.policy.broker_lock_max_live_time
+        return entry.client_id not in step.members and age <= step.policy.broker_lock_max_live_time
     free_at = step.state.queues[mq].lock_free_at
     return free_at is not None and step.now < free_at
 

@@ -66,7 +66,7 @@ def _could_move(state: GroupState, queue: QueueState) -> bool:
 def _free_at(step: GroupStep, mq: MessageQueue) -> int:
     """Return when the lock of a vanished owner expires, by the group's clock (epoch ms); 0 if there is none."""
     entry, hook = hook_lock(step.state, mq), step.live_hook(step.state.views.get(mq.broker))
-    if entry is not None and hook is not None and entry.client_id not in step.state.members:
+    if entry is not None and hook is not None and entry.client_id not in step.members:
         age = step.now - entry.last_update_timestamp
         return step.now + step.policy.broker_lock_max_live_time - age
     return step.state.queues[mq].lock_free_at or 0

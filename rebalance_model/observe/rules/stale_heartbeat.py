@@ -13,7 +13,7 @@ from rebalance_model.observe.step import GroupStep
 
 def judge(step: GroupStep, client_id: str) -> Verdict:
     """Compare with each broker's clock; one broker without heartbeats of the member is enough."""
-    if client_id not in step.state.members:
+    if client_id not in step.members:
         return CLEAR
     verdict: Verdict = None
     for _, hook, age in _ages(step, client_id):

@@ -93,6 +93,12 @@ class BrokerView(msgspec.Struct, array_like=True):
     skew: tuple[int, int] | None = None
     """The bounds of its clock minus the collector's, milliseconds; None: unknown. See `clock_skew`."""
 
+    def listed(self) -> set[str]:
+        """Return the clients that this broker lists as members, or is expected to list again."""
+        ids = {info.client_id for info in self.info.channel_info_table.values()}
+        ids |= self.expected_back_until.keys()
+        return ids if self.hook is None else ids | self.hook.expected_back_until.keys()
+
     def lists(self, client_id: str) -> bool:
         """Return whether this broker lists the client as a member."""
         if client_id in self.expected_back_until or (

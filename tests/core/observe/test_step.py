@@ -8,6 +8,16 @@ from rebalance_model.observe.state import GroupState, QueueState
 from rebalance_model.observe.step import LARGE, GroupStep, Moment
 
 
+def test_the_members_as_a_set_follow_the_states():
+    state = GroupState("c", "g", members=("a", "b"))
+    step = GroupStep(state, Policy(), Moment(0, None, 0))
+    assert step.members == {"a", "b"}
+    state.members = ("b", "c")
+    assert step.members == {"b", "c"}
+    state.members = ()
+    assert step.members == set()
+
+
 @pytest.mark.parametrize(("queues", "due"), [(LARGE - 1, 12_345), (LARGE, 13_000)])
 def test_a_large_group_is_checked_once_a_second_and_never_early(queues, due):
     """Each queue of a client that is gone has its own moment, and each look judges all of them."""
