@@ -16,6 +16,7 @@ from rebalance_model.observe.group.expectation import (
     broadcasts,
     declared_strategy,
     division,
+    division_of,
     group_info,
     is_consumed_unlisted,
 )
@@ -129,7 +130,7 @@ def _queue_health(
     if not state.is_polled and (view is None or view.hook is None or view.hook_source in state.silent):
         return "UNKNOWN", f"no source reports {mq.broker}"
     if owner is None:
-        return _WITHOUT_OWNER.get(division(state), ("UNKNOWN", "no known owner"))
+        return _WITHOUT_OWNER.get(division_of(step), ("UNKNOWN", "no known owner"))
     if owner.silent:
         return "UNKNOWN", f"no answer from {state.queues[mq].owner}"
     return "OK", ""

@@ -4,7 +4,7 @@ A `GroupStep` is a step of a group, a `ClusterStep` one of the cluster; both hav
 """
 
 from collections.abc import Collection, Iterator
-from typing import NamedTuple, Protocol, TypedDict
+from typing import Literal, NamedTuple, Protocol, TypeAlias, TypedDict
 
 import msgspec
 
@@ -29,6 +29,8 @@ CORRECTIONS_MAX = 64
 """At most this many corrections are listed in one GroupSnapshot."""
 DECIDED_WITHIN = 30_000
 """The time after ticks or answers stopped until it is known whether a broker is unreachable; milliseconds."""
+Division: TypeAlias = Literal["DIVIDED", "BROADCAST", "POPPED", "ACTIVE", "PROXIED", ""]
+"""How members share a group's queues; see `expectation.division`."""
 LARGE, LARGE_CHECK_EVERY = 256, 1_000
 """A check judges all of a group: with this many queues, a group has at most one check in this many milliseconds."""
 
@@ -177,6 +179,8 @@ class GroupStep(Step):
         """The queue that is being judged: its state does not change meanwhile."""
         self.ages: tuple[Ages | None] | None = None
         """The ages of that queue, once a rule has requested them (`group.ages`)."""
+        self.division: Division | None = None
+        """How the members share the queues, once a rule has requested it (`expectation.division_of`)."""
         self._members: tuple[tuple[str, ...], frozenset[str]] = (), frozenset()
 
     @property

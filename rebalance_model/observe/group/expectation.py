@@ -20,15 +20,13 @@ from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue
 from rebalance_model.observe.group.configured_strategy import configured_strategy, owners
 from rebalance_model.observe.policy import NEED_NO_PARAMETERS, Policy
 from rebalance_model.observe.state import BrokerView, GroupState, Unowned
-from rebalance_model.observe.step import GroupStep
+from rebalance_model.observe.step import Division, GroupStep
 
 PUSH = "CONSUME_PASSIVELY"
 
 Basis: TypeAlias = tuple[list[str], frozenset[str], str] | None
 """The inputs of the expected owners: members (once per channel), topics, message model."""
 Trust: TypeAlias = Literal["DECLARED", "CONFIGURED", "INFERRED", ""]
-Division: TypeAlias = Literal["DIVIDED", "BROADCAST", "POPPED", "ACTIVE", "PROXIED", ""]
-"""How members share a group's queues; see `division`."""
 _named = cache(strategy)
 
 
@@ -101,9 +99,19 @@ def is_subscribed(state: GroupState, topic: str) -> bool:
     return any(s.topic == topic for client in state.clients.values() for s in client.subscriptions)
 
 
-def is_divided(state: GroupState) -> bool:
-    """Return whether the members divide the queues among them, and their answers show their queues."""
-    return division(state) == "DIVIDED"
+def division_of(step: GroupStep) -> Division:
+    """Return `division` of the step's group, for rules: it looks at every client, so once for all queues of the step.
+
+    Call it only after the event is folded, since members and answers stay the same from then on.
+    """
+    if step.division is None:
+        step.division = division(step.state)
+    return step.division
+
+
+def is_divided(step: GroupStep) -> bool:
+    """Return whether the members divide the queues among them, and their answers show their queues (`division_of`)."""
+    return division_of(step) == "DIVIDED"
 
 
 def is_consumed_unlisted(state: GroupState, policy: Policy) -> bool:

@@ -19,7 +19,7 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
     queue = state.queues[mq]
     if queue.owner == queue.expected or queue.owner is None or queue.expected is None or mq.is_retry:
         return CLEAR
-    if state.strategy_basis == "INFERRED" or not is_divided(state):
+    if state.strategy_basis == "INFERRED" or not is_divided(step):
         return CLEAR
     owner = state.clients[queue.owner]
     settled = max(state.expected_at, state.owner_changed_at) + step.policy.assignment_settled_after

@@ -13,7 +13,7 @@ FACTOR, MORE = 2, 2
 def judge(step: GroupStep, _: str) -> Verdict:
     """Compare the largest share with the mean."""
     state = step.state
-    if not state.rounds.known_at or not is_divided(state):
+    if not state.rounds.known_at or not is_divided(step):
         return None  # the queues without a known owner may belong to a member that has not answered
     who, most = _most(state)
     members, queues = len(state.members), sum(state.shares.values())

@@ -6,7 +6,7 @@ event reports a closed channel, so the view built from a broker's hook may keep 
 such a member counts only while it sends heartbeats.
 """
 
-from rebalance_model.observe.group.expectation import division
+from rebalance_model.observe.group.expectation import division_of
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
 from rebalance_model.observe.state import BrokerView
 from rebalance_model.observe.step import GroupStep
@@ -17,7 +17,7 @@ HEARTBEAT_LATE = 5_000
 
 def judge(step: GroupStep, _: str) -> Verdict:
     """Compare the member lists of all brokers that answer or whose hook reports."""
-    if len(step.state.views) < 2 or division(step.state) == "PROXIED":
+    if len(step.state.views) < 2 or division_of(step) == "PROXIED":
         return CLEAR  # each broker with an embedded proxy lists only its own clients
     views = _views(step)
     if len(views) < 2:

@@ -6,7 +6,7 @@ works on the other (observed for 130 s after a restart of a real broker). Client
 request.
 """
 
-from rebalance_model.observe.group.expectation import division
+from rebalance_model.observe.group.expectation import division_of
 from rebalance_model.observe.group.ghost_connections import is_listed_twice
 from rebalance_model.observe.rules.rule import CLEAR, Advice, ClientRule, Evidence, Holds, Verdict
 from rebalance_model.observe.state import UNANSWERED_POLLS
@@ -16,7 +16,7 @@ from rebalance_model.observe.step import GroupStep
 def judge(step: GroupStep, client_id: str) -> Verdict:
     """Count the unanswered requests; a single one may be a long garbage collection."""
     client = step.state.clients.get(client_id)
-    if client is None or not client.unanswered or division(step.state) == "PROXIED":
+    if client is None or not client.unanswered or division_of(step) == "PROXIED":
         return CLEAR
     if not client.silent or is_listed_twice(step.state, client_id):
         return None

@@ -16,7 +16,7 @@ def judge(step: GroupStep, _: str) -> Verdict:
     queues = _queues(state)
     if queues is None:
         return None
-    if not 0 < queues < len(state.members) or not is_divided(state):
+    if not 0 < queues < len(state.members) or not is_divided(step):
         return CLEAR
     return Holds("info")
 

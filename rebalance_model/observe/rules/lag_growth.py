@@ -56,7 +56,7 @@ def _sub_cause(step: GroupStep, mq: MessageQueue, queue: QueueState) -> SubCause
     if episode is not None and mq in episode.moves:
         return "REBALANCE_PAUSE"
     produced, consumed = lag_trend.of_late(queue)
-    if queue.owner is None and (is_divided(step.state) or not (step.state.members or consumed)):
+    if queue.owner is None and (is_divided(step) or not (step.state.members or consumed)):
         return "UNASSIGNED"
     if consumed == 0:
         return "CONSUMED_SLOWER"

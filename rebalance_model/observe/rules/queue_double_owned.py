@@ -27,7 +27,7 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
     """Check the last two answers of both members, or the pulls of both."""
     queue = step.state.queues[mq]
     pulled = queue.hook_view is not None and queue.hook_view.concurrent_puller is not None
-    if (queue.rival is None and not pulled) or queue.owner is None or mq.is_retry or not is_divided(step.state):
+    if (queue.rival is None and not pulled) or queue.owner is None or mq.is_retry or not is_divided(step):
         return CLEAR
     by_pulls = _by_pulls(step, mq, queue.hook_view) if queue.hook_view is not None else None
     rival = by_pulls if by_pulls is not None else _by_answers(step, mq, queue.owner, queue.rival)

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group.ages import ages_of
-from rebalance_model.observe.group.expectation import division, is_divided
+from rebalance_model.observe.group.expectation import division_of, is_divided
 from rebalance_model.observe.hooks import released_queues
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.rules import stall
@@ -27,7 +27,7 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
     """Check for how long the queue has waited; None until that is long enough."""
     queue = step.state.queues[mq]
     state = step.state
-    if division(state) in ("BROADCAST", "POPPED"):
+    if division_of(step) in ("BROADCAST", "POPPED"):
         return CLEAR  # the broker's offsets are stale, or advance when messages are popped
     concurrent = state.orderly is False or (state.orderly is None and not state.is_polled)  # no lock was requested
     if not concurrent or mq.is_retry:
@@ -64,7 +64,7 @@ def _limit(policy: Policy) -> int:
 
 def _sub_cause(step: GroupStep, mq: MessageQueue, ages: Ages | None) -> SubCause:
     """Return the first sub-cause that applies."""
-    if ages is None and not is_divided(step.state) and step.state.members:
+    if ages is None and not is_divided(step) and step.state.members:
         return "UNDETERMINED"  # its clients do not report which of them has it
     if ages is None:
         return stall.without_owner(step, mq)

@@ -30,7 +30,7 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
     queue = state.queues[mq]
     if queue.owner is not None or not queue.in_route or mq.is_retry or holders(state, mq):
         return CLEAR
-    if not state.members or not is_divided(state) or not is_subscribed(state, mq.topic):
+    if not state.members or not is_divided(step) or not is_subscribed(state, mq.topic):
         return CLEAR
     if queue.unowned is None:
         return None

@@ -22,7 +22,7 @@ def judge(step: GroupStep, _: str) -> Verdict:
     if (
         not 0 < state.owner_changed_at < state.expected_at
         or state.strategy_basis in ("", "INFERRED")
-        or not is_divided(state)
+        or not is_divided(step)
     ):
         return CLEAR
     behind = _behind(step)

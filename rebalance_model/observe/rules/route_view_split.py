@@ -47,7 +47,7 @@ def _behind(step: GroupStep, route: Route) -> list[str]:
     """Return the members with the former route's share; empty unless another one has the present route's share."""
     state = step.state
     info, chosen = group_info(state), strategy_of(state, step.policy)
-    if info is None or chosen is None or not is_divided(state) or not info.client_ids():
+    if info is None or chosen is None or not is_divided(step) or not info.client_ids():
         return []
     has: dict[str, set[MessageQueue]] = {}
     for mq in dict.fromkeys((*route.queues, *route.former)):
