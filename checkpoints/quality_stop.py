@@ -58,4 +58,5 @@ class QualityStop:
                 return []
             rows = pa.RecordBatchReader.from_stream(self._table.scan(list(_NAMES), "checked_at IS NOT NULL")).read_all()
         self._version = self._table.version()
-        return in_epoch_ms(rows).to_pylist()
+        results: list[dict[str, Any]] = in_epoch_ms(rows).to_pylist()
+        return results
