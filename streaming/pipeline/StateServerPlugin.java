@@ -28,7 +28,10 @@ public final class StateServerPlugin implements SparkPlugin, ExecutorPlugin {
             Class<?> neighbour = BaseStreamingArrowWriter.class; // of the same package and loader
             MethodHandles.privateLookupIn(neighbour, MethodHandles.lookup()).defineClass(content);
         } catch (LinkageError error) {
-            // A former session of this JVM has defined it.
+            // "Duplicate definition": a former session of this JVM has defined it. A subclass says that it is wrong.
+            if (error.getClass() != LinkageError.class) {
+                throw error;
+            }
         } catch (Exception error) {
             throw new IllegalStateException(error);
         }
