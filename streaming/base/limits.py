@@ -44,6 +44,9 @@ EVENT_NUMBER: Final = NATURAL_MAX
 EVENT_TIME: Final = TIME_MAX
 """The highest time in an event, epoch milliseconds: the end of the year 9999. Its `time` is also at most 25 hours past
 the log's own stamp."""
+HEARTBEAT_GROUPS: Final = 1_000
+"""Groups of one heartbeat that a broker's hook reports, each as an event with the client's id; the rest is counted as
+lost."""
 REPLY_BYTES: Final = 65_536
 """Bytes of the answer of a webhook, an Alertmanager or a token server that are read; a channel's `timeout` is for the
 whole request, until the end of the answer."""

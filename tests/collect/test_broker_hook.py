@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from rebalance_model.observe import events
 from streaming.base.errors import UserError
+from streaming.base.limits import HEARTBEAT_GROUPS, NAME_CHARACTERS
 from streaming.cli.main import app
 from streaming.collect.broker_hook import build as building
 from streaming.collect.broker_hook.build import broker_jars, build
@@ -106,6 +107,14 @@ def of(found, kind):
     return [event for event in found if isinstance(event, kind)]
 
 
+def losses(found):
+    """Return how many events were lost, by the reason; a tick between two of them reports those before it."""
+    lost = Counter()
+    for event in of(found, events.TelemetryLost):
+        lost[event.reason] += event.count
+    return lost
+
+
 def commit(jvm, offset, group="g", **more):
     jvm.call(code=hooked.UPDATE_OFFSET, fields=hooked.commit(group, 0, offset), answer=0, **more)
 
@@ -194,16 +203,62 @@ def test_unreadable_requests_are_counted_and_leave_no_gap_in_seq(jvm, tmp_path):
     jvm.start(spool=str(tmp_path))
     commit(jvm, 1)
     jvm.nonsense()
-    jvm.call(code=hooked.HEART_BEAT, body=json.dumps(hooked.heartbeat("c" * 1_000_001, "g")), answer=0)
+    body = hooked.heartbeat("c", "g", heartbeatFingerprint=2**31)
+    jvm.call(code=hooked.HEART_BEAT, body=json.dumps(body), answer=0)
+    large = hooked.heartbeat("c", "g")
+    large["consumerDataSet"][0]["subscriptionDataSet"][0]["subString"] = "a || " * 200_000
+    jvm.call(code=hooked.HEART_BEAT, body=json.dumps(large), answer=0)
     commit(jvm, 2)
     after_a_tick(tmp_path)
     found = after_a_tick(tmp_path)
-    lost = Counter()  # a tick between two of them reports those before it
-    for event in of(found, events.TelemetryLost):
-        lost[event.reason] += event.count
-    assert lost == {"unreadable request": 6, "event too large": 1}
+    assert losses(found) == {"unreadable request": 7, "event too large": 1}
     assert [event.offset for event in of(found, events.UpdateConsumerOffset)] == [1, 2]
     assert hooked.missing(found) == 1  # the one that was too large; of the others no group is known
+
+
+def test_a_call_with_a_longer_name_than_an_event_may_have_is_unreadable(jvm, tmp_path):
+    jvm.start(spool=str(tmp_path))
+    most, more = "c" * NAME_CHARACTERS, "c" * (NAME_CHARACTERS + 1)
+    for name in (most, more):
+        jvm.call(code=hooked.HEART_BEAT, body=json.dumps(hooked.heartbeat(name, "g")), answer=0)
+        jvm.call(code=hooked.HEART_BEAT, body=json.dumps(hooked.heartbeat("c", "g", topic=name)), answer=0)
+        jvm.call(code=hooked.UNREGISTER_CLIENT, fields={"consumerGroup": "g", "clientID": name}, answer=0)
+        jvm.call(code=hooked.UNLOCK, body=json.dumps(hooked.locks(name, "g", 0)), answer=0)
+        queue = {"topic": "Orders", "brokerName": name, "queueId": 0}
+        jvm.call(code=hooked.UNLOCK, body=json.dumps(hooked.locks("c", "g") | {"mqSet": [queue]}), answer=0)
+        jvm.call(code=hooked.QUERY_OFFSET, fields={"consumerGroup": "g", "topic": name, "queueId": 0}, answer=0)
+        jvm.call(code=hooked.PULL, fields=hooked.pull("g", 0, 5, topic=name))
+        jvm.call(code=hooked.RUNTIME_INFO, fields=QUESTION | {"rebalanceWatchCollector": name}, answer=0)
+    after_a_tick(tmp_path)
+    found = after_a_tick(tmp_path)
+    assert losses(found) == {"unreadable request": 8}
+    own = (events.Tick, events.BrokerStatus, events.TelemetryLost)
+    assert len([event for event in found if not isinstance(event, own)]) == 8
+    assert hooked.is_whole(found)
+
+
+def test_one_heartbeat_is_reported_for_a_limited_number_of_groups(jvm, tmp_path):
+    """Each of its events repeats the client's id, so a small heartbeat could fill the spool."""
+    jvm.start(spool=str(tmp_path))
+    groups = [f"g-{number}" for number in range(HEARTBEAT_GROUPS + 3)]
+    jvm.call(code=hooked.HEART_BEAT, body=json.dumps(hooked.heartbeat("c", *groups)), answer=0)
+    after_a_tick(tmp_path)
+    found = after_a_tick(tmp_path)
+    assert [event.group for event in of(found, events.HeartBeat)] == groups[:HEARTBEAT_GROUPS]
+    assert losses(found) == {"too many groups in a heartbeat": 3}
+
+
+def test_a_refused_heartbeat_begins_no_sequence(jvm, tmp_path):
+    """Who has no permission could use up the sequences with invented groups."""
+    jvm.start(spool=str(tmp_path))
+    commit(jvm, 1, group="known")
+    jvm.call(code=hooked.HEART_BEAT, body=json.dumps(hooked.heartbeat("c", "invented", "known")), answer=1)
+    jvm.call(code=hooked.HEART_BEAT, body=json.dumps(hooked.heartbeat("c", "accepted")), answer=0)
+    after_a_tick(tmp_path)
+    found = after_a_tick(tmp_path)
+    assert [(event.group, event.code) for event in of(found, events.HeartBeat)] == [("known", 1), ("accepted", 0)]
+    assert hooked.is_whole(found)
+    assert losses(found) == {}
 
 
 def test_a_call_with_null_arguments_disturbs_no_other(jvm, tmp_path):

@@ -230,13 +230,9 @@ def batch(*bodies):
 def spooled(spool: Path) -> list[events.Event]:
     """Return the event of every complete line, in the order of the files; decode each as the archive does."""
     stamp = time.time_ns() // 1_000_000
-    return [decode(line, key=None, stamp=stamp, keyed=False) for line in spooled_lines(spool)]
-
-
-def spooled_lines(spool: Path) -> list[bytes]:
-    """Return every complete line, in the order of the files."""
     files = sorted(spool.glob("*/*.jsonl"))
-    return [line for file in files for line in file.read_bytes().split(b"\n")[:-1]]
+    lines = (line for file in files for line in file.read_bytes().split(b"\n")[:-1])
+    return [decode(line, key=None, stamp=stamp, keyed=False) for line in lines]
 
 
 def await_tick(spool: Path, brokers: int = 1) -> None:

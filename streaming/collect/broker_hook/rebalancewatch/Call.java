@@ -11,6 +11,7 @@ final class Call {
     /** Memory of a call beside its texts and bodies, in bytes: this object, its array, its place in a list. */
     private static final int BYTES = 160;
     private static final int BYTES_A_FIELD = 64;
+    private static final int SUCCESS = 0;
 
     final Kind kind;
     final String channel;
@@ -48,6 +49,11 @@ final class Call {
         this.begun = begun == null ? 0 : begun;
         this.newest = kind.isOfQueue() ? newest.of(fields[1], fields[2]) : -1;
         this.bytes = weight();
+    }
+
+    /** Whether the broker has answered with an error, as when the client has no permission. */
+    boolean isRefused() {
+        return code != null && code != SUCCESS;
     }
 
     private int weight() {

@@ -14,6 +14,7 @@ final class Losses {
     static final String UNREADABLE = "unreadable request";
     static final String TOO_LARGE = "event too large";
     static final String TOO_MANY_GROUPS = "too many groups";
+    static final String LARGE_HEARTBEAT = "too many groups in a heartbeat";
 
     static final class Loss {
         final String reason;

@@ -17,7 +17,14 @@ final class Telemetry {
     /** Sequences are never dropped, since a group would seem to restart; further groups are not reported. */
     static final int GROUPS_MAX = 50_000;
     /** RocketMQ's own limit (Validators.CHARACTER_MAX_LENGTH) for a group; a longer name is not a group. */
-    private static final int NAME_LENGTH_MAX = 255;
+    private static final int GROUP_LENGTH_MAX = 255;
+    /** The decoder rejects an event with a longer name (rebalance_model/entities.py, NAME_CHARACTERS_MAX). */
+    private static final int NAME_LENGTH_MAX = 1_000;
+    /**
+     * The groups of one heartbeat that are reported. Each makes an event that repeats the client's id: without limits
+     * a heartbeat of 1 MB would make 1 GB of events.
+     */
+    private static final int HEARTBEAT_GROUPS_MAX = 1_000;
     /** The decoder rejects a larger event (rebalance_model/observe/decoding.py). */
     private static final int LINE_BYTES_MAX = 1_000_000;
 
@@ -109,8 +116,8 @@ final class Telemetry {
     }
 
     private void pull(Call call) {
-        String group = named(call.fields[0]);
-        String topic = present(call.fields[1]);
+        String group = group(call.fields[0]);
+        String topic = name(call.fields[1]);
         long queueId = atLeast(0, call.fields[2]);
         long offset = atLeast(-1, call.fields[3]);
         boolean commits = (Long.parseLong(call.fields[4]) & 1) != 0; // PullSysFlag.FLAG_COMMIT_OFFSET
@@ -122,8 +129,8 @@ final class Telemetry {
     }
 
     private void offset(Call call) {
-        String group = named(call.fields[0]);
-        String topic = present(call.fields[1]);
+        String group = group(call.fields[0]);
+        String topic = name(call.fields[1]);
         long queueId = atLeast(0, call.fields[2]);
         boolean update = call.kind == Kind.UPDATE_CONSUMER_OFFSET;
         long offset = update ? atLeast(-1, call.fields[3]) : -1;
@@ -151,7 +158,7 @@ final class Telemetry {
         if (call.fields[0] == null) {
             return; // not a collector's question
         }
-        String collector = named(call.fields[0]);
+        String collector = name(call.fields[0]);
         long asked = atLeast(0, call.fields[1]);
         begin("CLOCK_SEEN", call.time, "").field("collector", collector).field("asked", asked)
             .field("seen", call.begun);
@@ -160,40 +167,49 @@ final class Telemetry {
 
     private void heartBeat(Call call) {
         Body body = Body.of(call.body);
-        String clientId = body.text("clientID");
-        long fingerprint = body.number("heartbeatFingerprint", 0);
-        boolean withoutSub = body.flag("withoutSub");
-        for (Body consumer : body.objects("consumerDataSet")) {
-            String group = named(consumer.text("groupName"));
-            List<Body> subscriptions = consumer.objects("subscriptionDataSet");
-            String consumeType = consumer.text("consumeType");
-            String messageModel = consumer.text("messageModel");
-            begin(call, group).field("client_id", clientId).field("language", call.language)
-                .field("version", call.version).field("consume_type", consumeType).field("message_model", messageModel)
-                .field("consume_from_where", consumer.text("consumeFromWhere", ""))
-                .field("without_sub", withoutSub).field("heartbeat_fingerprint", fingerprint)
-                .openList("subscriptions");
-            for (Body one : subscriptions) {
-                json.openObject().field("topic", one.text("topic")).field("sub_string", one.text("subString", ""))
-                    .field("expression_type", one.text("expressionType", "TAG"))
-                    .field("sub_version", Math.max(0, one.number("subVersion", 0))).closeObject();
-            }
-            json.closeList();
-            end(call.time, group);
+        name(body.text("clientID"));
+        List<Body> consumers = body.objects("consumerDataSet");
+        int reported = Math.min(consumers.size(), HEARTBEAT_GROUPS_MAX);
+        if (reported < consumers.size()) {
+            losses.add(Losses.LARGE_HEARTBEAT, call.time, call.time, consumers.size() - reported);
         }
+        for (Body consumer : consumers.subList(0, reported)) {
+            heartBeat(call, body, consumer);
+        }
+    }
+
+    private void heartBeat(Call call, Body body, Body consumer) {
+        String group = group(consumer.text("groupName"));
+        if (call.isRefused() && !sequences.containsKey(group)) {
+            return; // anybody may invent groups, and each begins a sequence; a refused heartbeat shows nothing else
+        }
+        begin(call, group).field("client_id", body.text("clientID")).field("language", call.language)
+            .field("version", call.version).field("consume_type", consumer.text("consumeType"))
+            .field("message_model", consumer.text("messageModel"))
+            .field("consume_from_where", consumer.text("consumeFromWhere", ""))
+            .field("without_sub", body.flag("withoutSub"))
+            .field("heartbeat_fingerprint", Math.toIntExact(body.number("heartbeatFingerprint", 0)))
+            .openList("subscriptions");
+        for (Body one : consumer.objects("subscriptionDataSet")) {
+            json.openObject().field("topic", name(one.text("topic"))).field("sub_string", one.text("subString", ""))
+                .field("expression_type", one.text("expressionType", "TAG"))
+                .field("sub_version", Math.max(0, one.number("subVersion", 0))).closeObject();
+        }
+        json.closeList();
+        end(call.time, group);
     }
 
     private void unregister(Call call) {
         if (call.fields[0] == null) {
             return; // a producer's
         }
-        String group = named(call.fields[0]);
-        begin(call, group).field("client_id", present(call.fields[1]));
+        String group = group(call.fields[0]);
+        begin(call, group).field("client_id", name(call.fields[1]));
         end(call.time, group);
     }
 
     private void consumerList(Call call) {
-        String group = named(call.fields[0]);
+        String group = group(call.fields[0]);
         List<String> ids = Body.of(call.answer).texts("consumerIdList");
         begin(call, group).field("asked", call.begun).field("consumer_ids", ids);
         end(call.time, group);
@@ -201,8 +217,8 @@ final class Telemetry {
 
     private void locks(Call call) {
         Body body = Body.of(call.body);
-        String group = named(body.text("consumerGroup"));
-        String clientId = body.text("clientId");
+        String group = group(body.text("consumerGroup"));
+        String clientId = name(body.text("clientId"));
         List<Body> asked = body.objects("mqSet");
         boolean lock = call.kind == Kind.LOCK_BATCH_MQ;
         if (!lock && body.flag("onlyThisBroker")) {
@@ -226,7 +242,7 @@ final class Telemetry {
     private void queues(String name, List<Body> queues) {
         json.openList(name);
         for (Body queue : queues) {
-            json.openObject().field("topic", queue.text("topic")).field("broker", queue.text("brokerName"))
+            json.openObject().field("topic", name(queue.text("topic"))).field("broker", name(queue.text("brokerName")))
                 .field("queue_id", atLeast(0, queue.text("queueId"))).closeObject();
         }
         json.closeList();
@@ -275,8 +291,16 @@ final class Telemetry {
         }
     }
 
-    private static String named(String name) {
-        if (present(name).length() > NAME_LENGTH_MAX) {
+    private static String group(String name) {
+        return atMost(GROUP_LENGTH_MAX, name);
+    }
+
+    private static String name(String name) {
+        return atMost(NAME_LENGTH_MAX, name);
+    }
+
+    private static String atMost(int length, String name) {
+        if (present(name).length() > length) {
             throw new IllegalArgumentException("a name of " + name.length() + " characters");
         }
         return name;
