@@ -1,0 +1,27 @@
+"""Fold events as a job does, and check that what it keeps and what it writes fits."""
+
+import msgspec
+
+from rebalance_model.observe.decoding import decode
+from rebalance_model.observe.effects import TABLE_OF, AnyRow
+from rebalance_model.observe.engine.shard import Shard
+from rebalance_model.observe.events import AnyEvent
+from rebalance_model.observe.group_store import GroupsInMemory
+from rebalance_model.observe.policy import Policy
+from schemas.arrow import table_of
+from schemas.tables import stored
+
+
+def fold(events: list[AnyEvent], stamp: int) -> list[AnyRow]:
+    """Fold events that arrive at once; check that the state can be kept, and that all rows fit their tables."""
+    groups = GroupsInMemory()
+    shard, rows = Shard(None, groups, Policy()), list[AnyRow]()
+    for event in events:
+        line = msgspec.json.encode(event)
+        rows += shard.push(decode(line, key=None, stamp=stamp, keyed=False), stamp, len(line))
+    rows += shard.finish()
+    Shard(shard.flush(), groups, Policy())
+    for table in {TABLE_OF[type(row)] for row in rows}:
+        payloads = [msgspec.json.decode(msgspec.json.encode(row)) for row in rows if TABLE_OF[type(row)] == table]
+        assert table_of(table, [stored(table, one) for one in payloads]).num_rows == len(payloads)
+    return rows
