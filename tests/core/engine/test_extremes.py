@@ -1,4 +1,4 @@
-"""Times and clocks that can't be, and a buffer that is full: no event runs timers for years, or holds back the others."""
+"""Times and clocks that can't be, and a full buffer: no event runs timers for years, or holds back the others."""
 
 import pytest
 

@@ -1,7 +1,9 @@
 """A queue that is gone is forgotten, so that a group that lives for years does not grow."""
 
-from rebalance_model.observe.effects import QueueSnapshot
+from rebalance_model.observe.effects import IncidentTransition, QueueSnapshot
+from rebalance_model.observe.events import Tick, UpdateConsumerOffset
 from rebalance_model.observe.policy import Policy
+from tests.support.folding import Fold
 from tests.support.trace import START, Trace, holding
 
 MINUTE = 60
@@ -35,3 +37,18 @@ def test_a_queue_that_its_topic_has_lost_is_forgotten_after_a_while_and_may_come
     assert shown(trace, end - 6 * MINUTE) == {0, 1, 2}
     assert trace.owners() == {0: "a", 1: "a", 2: "a"}
     assert not [row for row in trace.incidents() if row[1] == "OPENED"]
+
+
+def test_a_queue_with_an_open_incident_is_kept():
+    """By a hook alone it is unknown whether its topic still has it."""
+    fold, rows = Fold(Policy(group_memory=10 * MINUTE * 1000)), []
+    common = {"cluster": "c", "broker": "b", "source": "hook", "source_id": "hook-b@1"}
+    for minute in range(30):
+        time, queue_id = START + minute * MINUTE * 1000, 0 if minute else 7
+        where = {"group": "g", "channel": "1.1.1.1:1", "topic": "T", "queue_id": queue_id}
+        rows += fold.push(UpdateConsumerOffset(time=time, offset=minute, seq=minute + 1, **where, **common))
+        for second in range(0, MINUTE, 5):
+            rows += fold.push(Tick(time=time + second * 1000, seq=minute * MINUTE + second + 1, **common))
+    opened = {row.queue_id for row in rows if isinstance(row, IncidentTransition) and row.transition == "OPENED"}
+    late = {row.queue_id for row in rows if isinstance(row, QueueSnapshot) and row.time > START + 25 * MINUTE * 1000}
+    assert opened == late == {0, 7}
