@@ -337,7 +337,7 @@ def test_a_check_reads_what_is_new_since_the_last_one_that_passed(root):
     assert root.failed().keys() == {"ownership owned_twice"}, "until it is mended, or a day old"
 
     root.state("B", START + SPAN_MS)
-    root.events((0, 1, START + SPAN_MS))
+    root.events((0, 1, START + SPAN_MS), (2, 0, START + SPAN_MS))  # the second is its cause
     assert root.failed() == {}
 
     root.owner("B", time=START + SPAN_MS - OVERLAP_MS - 1)

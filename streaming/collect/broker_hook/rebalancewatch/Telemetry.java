@@ -20,6 +20,10 @@ final class Telemetry {
     private static final int GROUP_LENGTH_MAX = 255;
     /** The decoder rejects an event with a longer name (rebalance_model/entities.py, NAME_CHARACTERS_MAX). */
     private static final int NAME_LENGTH_MAX = 1_000;
+    /** The decoder rejects an event with a higher time, offset or other number (rebalance_model/entities.py). */
+    private static final long TIME_MAX = 253_402_300_799_999L;
+    private static final long OFFSET_MAX = (1L << 48) - 1;
+    private static final long NUMBER_MAX = (1L << 53) - 1;
     /**
      * The groups of one heartbeat that are reported. Each makes an event that repeats the client's id: without limits
      * a heartbeat of 1 MB would make 1 GB of events.
@@ -118,10 +122,11 @@ final class Telemetry {
     private void pull(Call call) {
         String group = group(call.fields[0]);
         String topic = name(call.fields[1]);
-        long queueId = atLeast(0, call.fields[2]);
-        long offset = atLeast(-1, call.fields[3]);
+        long queueId = within(0, NUMBER_MAX, call.fields[2]);
+        long offset = within(-1, OFFSET_MAX, call.fields[3]);
         boolean commits = (Long.parseLong(call.fields[4]) & 1) != 0; // PullSysFlag.FLAG_COMMIT_OFFSET
-        long commitOffset = commits ? atLeast(-1, call.fields[5]) : -1;
+        long commitOffset = commits ? within(-1, OFFSET_MAX, call.fields[5]) : -1;
+        notLong(call.channel); // it is written later, among others of a second
         closed(pulls.add(call, group, topic, queueId, offset, commitOffset, newest(call, offset)), call.time);
         if (pulls.isFull()) {
             closed(pulls.closeAll(), call.time);
@@ -131,9 +136,9 @@ final class Telemetry {
     private void offset(Call call) {
         String group = group(call.fields[0]);
         String topic = name(call.fields[1]);
-        long queueId = atLeast(0, call.fields[2]);
+        long queueId = within(0, NUMBER_MAX, call.fields[2]);
         boolean update = call.kind == Kind.UPDATE_CONSUMER_OFFSET;
-        long offset = update ? atLeast(-1, call.fields[3]) : -1;
+        long offset = update ? within(-1, OFFSET_MAX, call.fields[3]) : -1;
         closed(pulls.close(group, topic, queueId), call.time);
         begin(call, group).field("topic", topic).field("queue_id", queueId);
         if (update) {
@@ -145,7 +150,7 @@ final class Telemetry {
 
     /** Returns the newest offset, unless it is below an offset of the call: then messages come from elsewhere. */
     private static long newest(Call call, long offset) {
-        return call.newest >= offset ? call.newest : -1;
+        return call.newest >= offset && call.newest <= OFFSET_MAX ? call.newest : -1;
     }
 
     private void brokerOffset(long newest) {
@@ -159,7 +164,7 @@ final class Telemetry {
             return; // not a collector's question
         }
         String collector = name(call.fields[0]);
-        long asked = atLeast(0, call.fields[1]);
+        long asked = within(0, TIME_MAX, call.fields[1]);
         begin("CLOCK_SEEN", call.time, "").field("collector", collector).field("asked", asked)
             .field("seen", call.begun);
         end(call.time, "");
@@ -183,17 +188,17 @@ final class Telemetry {
         if (call.isRefused() && !sequences.containsKey(group)) {
             return; // anybody may invent groups, and each begins a sequence; a refused heartbeat shows nothing else
         }
-        begin(call, group).field("client_id", body.text("clientID")).field("language", call.language)
-            .field("version", call.version).field("consume_type", consumer.text("consumeType"))
-            .field("message_model", consumer.text("messageModel"))
-            .field("consume_from_where", consumer.text("consumeFromWhere", ""))
+        begin(call, group).field("client_id", body.text("clientID")).field("language", notLong(call.language))
+            .field("version", call.version).field("consume_type", notLong(consumer.text("consumeType")))
+            .field("message_model", notLong(consumer.text("messageModel")))
+            .field("consume_from_where", notLong(consumer.text("consumeFromWhere", "")))
             .field("without_sub", body.flag("withoutSub"))
             .field("heartbeat_fingerprint", Math.toIntExact(body.number("heartbeatFingerprint", 0)))
             .openList("subscriptions");
         for (Body one : consumer.objects("subscriptionDataSet")) {
             json.openObject().field("topic", name(one.text("topic"))).field("sub_string", one.text("subString", ""))
-                .field("expression_type", one.text("expressionType", "TAG"))
-                .field("sub_version", Math.max(0, one.number("subVersion", 0))).closeObject();
+                .field("expression_type", notLong(one.text("expressionType", "TAG")))
+                .field("sub_version", within(0, NUMBER_MAX, Math.max(0, one.number("subVersion", 0)))).closeObject();
         }
         json.closeList();
         end(call.time, group);
@@ -211,6 +216,7 @@ final class Telemetry {
     private void consumerList(Call call) {
         String group = group(call.fields[0]);
         List<String> ids = Body.of(call.answer).texts("consumerIdList");
+        ids.forEach(Telemetry::notLong);
         begin(call, group).field("asked", call.begun).field("consumer_ids", ids);
         end(call.time, group);
     }
@@ -243,7 +249,7 @@ final class Telemetry {
         json.openList(name);
         for (Body queue : queues) {
             json.openObject().field("topic", name(queue.text("topic"))).field("broker", name(queue.text("brokerName")))
-                .field("queue_id", atLeast(0, queue.text("queueId"))).closeObject();
+                .field("queue_id", within(0, NUMBER_MAX, queue.text("queueId"))).closeObject();
         }
         json.closeList();
     }
@@ -263,7 +269,7 @@ final class Telemetry {
     }
 
     private Json begin(Call call, String group) {
-        begin(call.kind.name(), call.time, group).field("channel", call.channel);
+        begin(call.kind.name(), call.time, group).field("channel", notLong(call.channel));
         return call.code == null ? json : json.field("code", call.code);
     }
 
@@ -306,6 +312,10 @@ final class Telemetry {
         return name;
     }
 
+    private static String notLong(String text) {
+        return text == null || text.isEmpty() ? text : name(text);
+    }
+
     private static String present(String value) {
         if (value == null || value.isEmpty()) {
             throw new IllegalArgumentException("a field is missing");
@@ -313,10 +323,13 @@ final class Telemetry {
         return value;
     }
 
-    private static long atLeast(long least, String value) {
-        long number = Long.parseLong(value);
-        if (number < least) {
-            throw new IllegalArgumentException(number + " is less than " + least);
+    private static long within(long least, long most, String value) {
+        return within(least, most, Long.parseLong(value));
+    }
+
+    private static long within(long least, long most, long number) {
+        if (number < least || number > most) {
+            throw new IllegalArgumentException(number + " is not between " + least + " and " + most);
         }
         return number;
     }
