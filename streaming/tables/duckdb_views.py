@@ -6,6 +6,7 @@ from pathlib import Path
 
 import duckdb
 
+from rebalance_model.entities import TIME_MAX
 from schemas.tables import TABLES
 from streaming.base.place import Place
 from streaming.tables import observations
@@ -35,7 +36,7 @@ def define(connection: duckdb.DuckDBPyConnection) -> None:
     """
     for table in TABLES:
         connection.execute(f"CREATE OR REPLACE VIEW {table} AS {select(table, Path(), [])}")
-    from_ms = f"make_timestamptz(least(ms, {observations.END_OF_TIME_MS}) * 1000)"
+    from_ms = f"make_timestamptz(least(ms, {TIME_MAX}) * 1000)"
     connection.execute(f"CREATE OR REPLACE MACRO from_ms(ms) AS {from_ms}")
     for name, parameters, sql in definitions(observations.IN_DUCKDB):
         head = f"VIEW {name} AS" if parameters is None else f"MACRO {name}({', '.join(parameters)}) AS TABLE"

@@ -20,7 +20,6 @@ of four answers are clients', and most queries need only one of the two."""
 RAW = 2
 LEVELS = {"queue_progress": RAW, "queue_progress_minute": 1, "queue_progress_5min": 0}
 """The tables, the finest with the highest number."""
-END_OF_TIME_MS = TIME_MAX
 _WHOLE = [c.name for c in columns("queue_progress") if not isinstance(c.type, ListOf) and c.name != "time"]
 _EACH = [c.name for c in columns("queue_progress") if isinstance(c.type, ListOf)]
 
@@ -114,7 +113,7 @@ def day(time_ms: str) -> str:
     Args:
         time_ms: the instant in SQL, epoch milliseconds.
     """
-    return f"CAST('1970-01-01' AS DATE) + CAST(floor(least({time_ms}, {END_OF_TIME_MS}) / 86400000) AS INTEGER)"
+    return f"CAST('1970-01-01' AS DATE) + CAST(floor(least({time_ms}, {TIME_MAX}) / 86400000) AS INTEGER)"
 
 
 def in_duckdb(table: str, rows: str, wanted: Collection[str], topics: str = "") -> str:
