@@ -111,7 +111,7 @@ def _ids(queues):
 class Pipeline:
     """From a broker's spool through Kafka and Spark into the tables; each part can be killed."""
 
-    def __init__(self, folder, settings_in):
+    def __init__(self, folder, settings_in, trigger_seconds=2):
         self.settings = settings_in(folder / "root", partitions=PARTITIONS)
         self.spool = folder / "spool"
         self.spool.mkdir()
@@ -123,7 +123,8 @@ class Pipeline:
             "SOURCE__BOOTSTRAP_SERVERS": self.kafka.bootstrap,
             "SOURCE__TOPIC": TOPIC,
             "SOURCE__PARTITIONS": PARTITIONS,
-            "JOB__ARCHIVE_TRIGGER_SECONDS": 2,  # as the operator's: it, too, is then killed within its batches
+            "JOB__TRIGGER_SECONDS": trigger_seconds,
+            "JOB__ARCHIVE_TRIGGER_SECONDS": trigger_seconds,  # it, too, is then killed within its batches
         }
         self.shipper = Command(folder, values, "collect", "spool", self.spool)
         self.job = Command(folder, values, "run")
@@ -321,7 +322,7 @@ def seconds_to_row(table, since):
 
 @pytest.mark.timeout(900)
 def test_tables_hold_each_action_once_though_every_process_is_killed(settings_in, tmp_path):
-    pipeline = Pipeline(tmp_path, settings_in)
+    pipeline = Pipeline(tmp_path, settings_in, trigger_seconds=6)  # each batch costs a second of processor time
     first = pipeline.job = pipeline.standby("first", DIES_WITHIN_BATCH)
     with pipeline.running(), pipeline.standby("second") as second:
         with pipeline.making() as makers:

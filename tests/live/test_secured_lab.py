@@ -67,6 +67,7 @@ def ours(lab, tmp_path):
         "RUNTIME__ROOT": str(tmp_path),
         "SOURCE__KIND": "kafka",
         "SOURCE__PARTITIONS": "2",
+        "JOB__TRIGGER_SECONDS": "5",  # each batch costs a second of processor time
         "COLLECTOR__INTERVAL_MS": str(POLL_MS),
         "COLLECTOR__GROUPS": '["shop%*", "audit-*"]',
         "ALERTS__FILE": str(tmp_path / "alerts.toml"),

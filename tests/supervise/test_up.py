@@ -39,7 +39,7 @@ def up(settings_in, tmp_path, ports):
         publish(publisher, list(telemetry(4, 20)))
     (tmp_path / "alerts.toml").write_text(ROUTES)
     settings = {"RUNTIME__ROOT": tmp_path, "SOURCE__KIND": "files", "SOURCE__PARTITIONS": PARTITIONS}
-    settings |= {"WEB__PORT": ports["web"], "ALERTS__FILE": tmp_path / "alerts.toml"}
+    settings |= {"WEB__PORT": ports["web"], "ALERTS__FILE": tmp_path / "alerts.toml", "JOB__TRIGGER_SECONDS": 10}
     settings |= {f"HEALTH__{name.upper()}": ports[name] for name in ("up", "run", "maintain", "alert")}
     with Command(tmp_path, settings, "up", "--without", "collect") as command:
         yield command.start()

@@ -15,7 +15,7 @@ def chromium() -> Iterator[Browser]:
         program = shutil.which("chromium")
         # Started as root, Chromium has no sandbox; what it loads here is ours.
         try:  # if there is none, Playwright looks for one of its own
-            browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+            browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
         except PlaywrightError as error:
             if program is None:
                 error.add_note("chromium is missing: conf/apt.txt")
