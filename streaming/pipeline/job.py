@@ -66,7 +66,8 @@ _REPLACED = "a batch to the former run (it noticed late that it was replaced)"
 _STARTS_MAX = 10
 """How often a query is started in a row without ending a batch; with the pauses that takes more than three minutes."""
 _PAUSE_SECONDS_MAX = 60.0
-_LOOK_SECONDS = 0.1
+_LOOK_SECONDS = 0.25
+"""How often a query is asked whether it has ended, or has a new progress; three calls into the JVM."""
 _STATUS_SECONDS = 1.0
 """How often a query is asked whether it waits for rows: an answer takes about 2 ms."""
 _STOP_SECONDS_MAX = 60

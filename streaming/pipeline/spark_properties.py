@@ -5,6 +5,7 @@ properties of [spark], and the secrets of Kafka for the executors, reach the JVM
 """
 
 import os
+import shlex
 import sys
 import sysconfig
 from collections.abc import Mapping
@@ -59,8 +60,25 @@ def spark_properties(settings: Settings, logs: Path) -> SparkProperties:
 
 def worker_python(settings: Settings) -> str:
     """Return the Python of the workers: that of this process, unless the executors have an environment of their own."""
-    own = f"python{sys.version_info.major}.{sys.version_info.minor}" if settings.job.environment else sys.executable
-    return str(settings.spark.get("spark.pyspark.python", own))
+    if "spark.pyspark.python" in settings.spark:
+        return str(settings.spark["spark.pyspark.python"])
+    if settings.job.environment:
+        return f"python{sys.version_info.major}.{sys.version_info.minor}"
+    return _without_zip(settings) if settings.job.is_local else sys.executable
+
+
+def _without_zip(settings: Settings) -> str:
+    """Return a script that starts this process's Python without Spark's copy of pyspark in its path.
+
+    Spark puts that copy, a zip file without compiled modules, first. To compile them takes a worker 1.3 s of processor
+    time; on a busy machine a start then takes more than the ten seconds after which Spark gives a worker up.
+    """
+    script = scratch_folder(settings.runtime.root / "spark") / "python"
+    script.write_text(
+        f'#!/bin/sh\nexport PYTHONPATH="${{PYTHONPATH#*/pyspark.zip:}}"\nexec {shlex.quote(sys.executable)} "$@"\n'
+    )
+    script.chmod(0o700)
+    return str(script) if os.access(script, os.X_OK) else sys.executable  # it is not where no program may be executed
 
 
 def worker_environment(settings: Settings) -> dict[str, str]:
@@ -132,6 +150,7 @@ def _needed(settings: Settings, logs: Path) -> dict[str, str]:
         "spark.sql.streaming.stopTimeout": "10s",
         # The archive's rows come to the driver if the tables are in an object store; a batch limits them.
         **({"spark.driver.maxResultSize": "0"} if settings.storage.tables else {}),
+        "spark.python.daemon.module": "streaming.pipeline.worker_daemon",
         # Collects a Python stack trace for every column expression.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         # It differs between the operators of the two queries, and workers with another environment are not shared.

@@ -159,6 +159,22 @@ def test_a_bare_python_finds_in_the_archive_all_that_workers_import(archive, tmp
     assert {Path(file).parents[1] for file in ended.stdout.split()[:3]} == {tmp_path / "unpacked"}
 
 
+def test_local_workers_take_pyspark_from_its_compiled_modules(tmp_path):
+    script = worker_python(settings_of(runtime={"root": tmp_path}))
+    path = ":".join(map(str, [SPARK_LIBRARIES / "pyspark.zip", *SPARK_LIBRARIES.glob("py4j-*.zip"), "/of the user"]))
+    asked = [script, "-c", "import pyspark, sys; print(pyspark.__file__, sys.executable, *sys.path, sep='\\n')"]
+    ended = subprocess.run(asked, env={"PYTHONPATH": path}, capture_output=True, text=True, check=True)
+    file, executable, *found = ended.stdout.splitlines()
+    assert (file, executable) == (pyspark.__file__, sys.executable)
+    assert "/of the user" in found
+
+
+def test_workers_are_forked_from_a_process_that_has_imported_what_they_need():
+    asked = "import sys, streaming.pipeline.worker_daemon; print(*sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert {"pandas", "pyarrow", "pyspark.worker", "streaming.pipeline.operator"} <= set(ended.stdout.split())
+
+
 @pytest.mark.parametrize("python", ["", sys._base_executable], ids=["by its name", "by a path"])
 def test_the_executors_python_finds_our_packages_on_the_drivers_machine_too(archive, monkeypatch, python):
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
