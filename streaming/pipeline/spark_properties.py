@@ -20,6 +20,8 @@ from streaming.pipeline.hadoop import s3a_keys, s3a_properties, uses_s3a
 from streaming.pipeline.kafka_options import java_options, kafka_environment
 from streaming.pipeline.scratch import scratch_folder
 
+WORKER_DAEMON = "streaming.pipeline.worker_daemon"
+"""The module of the process that Spark forks its Python workers from."""
 _EXECUTOR_VARIABLE = "spark.executorEnv."
 _ENVIRONMENT = "environment"
 """The folder into which an executor unpacks `job.environment`, below its working directory."""
@@ -150,7 +152,7 @@ def _needed(settings: Settings, logs: Path) -> dict[str, str]:
         "spark.sql.streaming.stopTimeout": "10s",
         # The archive's rows come to the driver if the tables are in an object store; a batch limits them.
         **({"spark.driver.maxResultSize": "0"} if settings.storage.tables else {}),
-        "spark.python.daemon.module": "streaming.pipeline.worker_daemon",
+        "spark.python.daemon.module": WORKER_DAEMON,
         # Collects a Python stack trace for every column expression.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         # It differs between the operators of the two queries, and workers with another environment are not shared.

@@ -25,6 +25,7 @@ from rich.table import Table
 from streaming.base.settings import load_settings
 from streaming.log.files import FilePublisher
 from streaming.log.rows import publish
+from streaming.pipeline.spark_properties import WORKER_DAEMON
 from tests.live.commands import Command
 from tests.support.counted_cluster import CountedCluster
 from tests.support.processes import command_of, descendants
@@ -128,7 +129,7 @@ def _part_of_job(pid: int) -> str:
     command = b" ".join(command_of(pid))
     if b"java" in command.split(b" ")[0]:
         return "run: JVM"
-    return "run: Python workers" if b"pyspark.daemon" in command else "run: driver"
+    return "run: Python workers" if WORKER_DAEMON.encode() in command else "run: driver"
 
 
 @contextmanager

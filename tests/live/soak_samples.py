@@ -20,6 +20,7 @@ from checkpoints.position import position_of_query
 from streaming.base.settings import Settings
 from streaming.log.kafka import offsets_of
 from streaming.log.kafka_properties import Connection
+from streaming.pipeline.spark_properties import WORKER_DAEMON
 from tests.live.soak_records import PART_OF, Files, Sample, Used
 from tests.support.processes import command_of, descendants, parents
 
@@ -44,8 +45,8 @@ def pids_by_kind(up: int) -> dict[str, list[int]]:
             command = command_of(pid)
             if part == "run" and command and command[0].endswith(b"/java"):
                 found["jvm"].append(pid)
-            elif part == "run" and b"pyspark.daemon" in command:
-                is_worker = b"pyspark.daemon" in command_of(parent_of.get(pid, 0))
+            elif part == "run" and WORKER_DAEMON.encode() in command:
+                is_worker = WORKER_DAEMON.encode() in command_of(parent_of.get(pid, 0))
                 found["workers" if is_worker else "daemon"].append(pid)
             else:
                 found[f"{part} children"].append(pid)

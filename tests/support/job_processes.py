@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from streaming.pipeline.spark_properties import WORKER_DAEMON
 from tests.live.commands import Command
 from tests.support.processes import command_of, descendants, parents
 
@@ -67,7 +68,7 @@ def _lost(job: Command) -> list[str]:
 def workers_of(pid: int) -> list[int]:
     """The Python workers below a process: forked by a daemon, which has the same command line."""
     parent_of = parents()
-    daemons = {one for one in descendants(pid) if b"pyspark.daemon" in command_of(one)}
+    daemons = {one for one in descendants(pid) if WORKER_DAEMON.encode() in command_of(one)}
     return [one for one in daemons if parent_of.get(one) in daemons]
 
 
