@@ -14,14 +14,30 @@ from schemas.columns import ListOf
 from schemas.tables import columns
 
 VIEW = "queue_observations"
-SEEN = {"brokers_seen_at": "client_id IS NULL", "clients_seen_at": "client_id IS NOT NULL"}
-"""The functions of an instant that return the last observed quantities of each queue, and whose rows each reads: three
-of four answers are clients', and most queries need only one of the two."""
 RAW = 2
 LEVELS = {"queue_progress": RAW, "queue_progress_minute": 1, "queue_progress_5min": 0}
 """The tables, the finest with the highest number."""
 _WHOLE = [c.name for c in columns("queue_progress") if not isinstance(c.type, ListOf) and c.name != "time"]
 _EACH = [c.name for c in columns("queue_progress") if isinstance(c.type, ListOf)]
+_PLACE = ("topic", "queue_id")
+
+
+class Seen(NamedTuple):
+    """Whose rows a function of an instant reads: three of four answers are clients', and most queries need one kind."""
+
+    only: str
+    """The condition for a row."""
+    reported: frozenset[str]
+    """The arrays that such rows have; the others are null, and are not unnested."""
+
+
+_OF_CLIENTS = frozenset({*_PLACE, "cached_count", "lock_at", "pull_at", "consume_at"})
+SEEN = {
+    "brokers_seen_at": Seen("client_id IS NULL", frozenset(_EACH) - {"cached_count", "consume_at"}),
+    "clients_seen_at": Seen("client_id IS NOT NULL", _OF_CLIENTS),
+}
+"""The functions of an instant that return the last observed quantities of each queue
+(`rebalance_model.observe.progress.answers`)."""
 
 
 _LAST_ANSWERS = """(
@@ -64,9 +80,9 @@ class Words(NamedTuple):
 
     def view(self) -> str:
         """Return the SELECT of `VIEW`."""
-        return _union(self, LEVELS, _EACH)
+        return _union(self, LEVELS)
 
-    def seen(self, only: str) -> str:
+    def seen(self, seen: Seen) -> str:
         """Return the SELECT of one of `SEEN`, with the parameter ``instant``.
 
         It looks back 15 minutes, or three intervals of a row if that is more, up to 65 minutes. It is split into parts
@@ -74,15 +90,16 @@ class Words(NamedTuple):
         read; ``row_time`` is the time in these statistics.
 
         Args:
-            only: the condition for a row that is read.
+            seen: whose rows it reads.
         """
+        only, last = seen.only, _LAST_ANSWERS.format(first=day(_AGO), last=day("epoch_ms(instant)"), only=seen.only)
         rolled_up = {table: level for table, level in LEVELS.items() if level != RAW}
         return f"""
 SELECT r.*, {rank("r")} AS rank
-FROM ({_of(_LAST_ANSWERS.format(first=day(_AGO), last=day("epoch_ms(instant)"), only=only), RAW, self, _EACH)}) r
+FROM ({_of(last, RAW, self, _EACH, seen.reported)}) r
 UNION ALL
 SELECT a.*, {rank("a")} AS rank
-FROM ({_union(self, rolled_up, _EACH)}) a
+FROM ({_union(self, rolled_up, seen.reported)}) a
 WHERE a.{only} AND a.row_time > instant - INTERVAL '15' MINUTE AND a.row_time <= instant + INTERVAL '5' MINUTE
     AND a.date BETWEEN {day(_AGO)} AND {day(_SOON)}
     AND a.time > instant - INTERVAL '15' MINUTE AND a.time <= instant
@@ -132,17 +149,19 @@ def in_duckdb(table: str, rows: str, wanted: Collection[str], topics: str = "") 
     return _of(f"(SELECT r.*, {places} AS places FROM {rows} r)", LEVELS[table], _IN_DUCKDB_PLACES, columns)  # noqa: S608  parts of ours
 
 
-def _union(words: Words, levels: dict[str, int], each: Collection[str]) -> str:
+def _union(words: Words, levels: dict[str, int], reported: Collection[str] = _EACH) -> str:
     """Return the union of several levels."""
-    return "\nUNION ALL\n".join(_of(table, level, words, each) for table, level in levels.items())
+    return "\nUNION ALL\n".join(_of(table, level, words, _EACH, reported) for table, level in levels.items())
 
 
-def _of(rows: str, level: int, words: Words, each: Collection[str]) -> str:
+def _of(rows: str, level: int, words: Words, each: Collection[str], reported: Collection[str] = _EACH) -> str:
+    """Return the SELECT that unnests the arrays that are reported; of `each`, the others are null."""
     rolled_up = level < RAW
-    names = [*each, "observed_at"] if rolled_up else each
+    present = [name for name in each if name in reported]
+    names = [*present, "observed_at"] if rolled_up else present
     arrays = ", ".join(f"coalesce(p.{name}, array())" for name in names)  # null in rows that are older than the column
     after = words.lateral.format(arrays=arrays, names=", ".join(names))
     time = words.element.format("observed_at") if rolled_up else "p.time"
     whole = ", ".join(f"p.{name}" for name in _WHOLE)
-    taken = ", ".join(f"{words.element.format(name)} AS {name}" for name in each)
+    taken = ", ".join(f"{words.element.format(name) if name in present else 'NULL'} AS {name}" for name in each)
     return f"SELECT {whole}, {level} AS level, p.time AS row_time, {time} AS time, {taken} FROM {rows} p{after}"  # noqa: S608  parts of ours

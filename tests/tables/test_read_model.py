@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import duckdb
+import msgspec
 import pytest
 from deltalake import DeltaTable, Field, write_deltalake
 from deltalake.schema import ArrayType, PrimitiveType
@@ -28,8 +29,10 @@ from streaming.pipeline.archive_rows import LogRow
 from streaming.tables import ReadModel
 from streaming.tables.catalog import FUNCTIONS, VIEWS, definitions
 from streaming.tables.duckdb_views import register as register_in_duckdb
-from streaming.tables.observations import IN_DUCKDB
+from streaming.tables.observations import IN_DUCKDB, SEEN
+from tests.support.folding import folded
 from tests.support.tables import accepted, append, append_rows, archive, make_tables, selected
+from tests.support.telemetry import telemetry
 
 COMMON = {"cluster": "c", "group": "orders", "cause": "poll-1@1|c/orders|1"}
 EXAMPLES = Path(__file__).parents[2] / "schemas" / "examples" / "accepted"
@@ -447,6 +450,15 @@ def test_the_day_of_a_row_is_its_table_s_own_and_leaves_files_out(tmp_path):
         ]  # fmt: skip
         (plan,) = model.rows("EXPLAIN ANALYZE SELECT t.value FROM telemetry t WHERE t.date = DATE '1970-01-03'")
         assert "Scanning Files: 1/2" in plan["explain_value"]
+
+
+def test_no_row_has_an_array_that_its_function_of_an_instant_leaves_out():
+    rows = [row for row in folded(telemetry(4, 20)) if isinstance(row, QueueProgress)]
+    assert {row.client_id is None for row in rows} == {True, False}
+    for row in rows:
+        seen = SEEN["brokers_seen_at" if row.client_id is None else "clients_seen_at"]
+        found = {name for name, value in msgspec.structs.asdict(row).items() if isinstance(value, tuple) and value}
+        assert found <= seen.reported, row
 
 
 @pytest.mark.spark
