@@ -50,42 +50,59 @@ def site(tmp_path_factory) -> Iterator[Site]:
 
 
 expect.set_options(timeout=40_000)  # beside other tests on two cores
-_SIZES = {1440: 900, 390: 844}
+SIZES = {1440: 900, 390: 844}
 """The height for each width: of a desktop screen and of a phone."""
 
 
+class Profile(NamedTuple):
+    """A browser profile, which keeps its cache, and its tabs that no test uses at present."""
+
+    context: BrowserContext
+    idle: list[Page]
+
+
 @pytest.fixture(scope="module")
-def profile(browser) -> Callable[[int, str, str], BrowserContext]:
-    """Return a browser profile by screen width, colour scheme and language; it keeps its cache."""
-
-    @cache
-    def made(width: int, scheme: str, locale: str) -> BrowserContext:
-        size = {"width": width, "height": _SIZES[width]}
-        return browser.new_context(viewport=size, color_scheme=scheme, locale=locale)
-
-    return made
+def profile(browser) -> Callable[[str], Profile]:
+    """Return a browser profile by language."""
+    return cache(lambda locale: Profile(browser.new_context(locale=locale), []))
 
 
 @pytest.fixture
 def open_page(site, profile):
-    """Return a function that opens a page; at the end no other host was requested, and no script has failed."""
-    pages, asked, failed = [], [], []
+    """Return a function that opens a page; at the end no other host was requested, and no script has failed.
+
+    It opens in a tab that another test has left: a new tab starts a process and compiles all scripts, for more than
+    twice the processor time of the page itself.
+    """
+    asked, failed = [], []
+    listeners = {
+        "request": lambda request: asked.append(request.url),
+        "websocket": lambda socket: asked.append(socket.url),
+        "pageerror": lambda error: failed.append(str(error)),
+        "console": lambda message: failed.append(message.text) if message.type == "error" else None,
+    }
+    used = []
 
     def opened(path: str, width: int = 1440, scheme: str = "light", locale: str = "en-US") -> Page:
-        page = profile(width, scheme, locale).new_page()
-        pages.append(page)
-        page.on("request", lambda request: asked.append(request.url))
-        page.on("websocket", lambda socket: asked.append(socket.url))
-        page.on("pageerror", lambda error: failed.append(str(error)))
-        page.on("console", lambda message: failed.append(message.text) if message.type == "error" else None)
+        context, idle = profile(locale)
+        page = idle.pop() if idle else context.new_page()
+        used.append((page, idle))
+        for event, listener in listeners.items():
+            page.on(event, listener)
         page.set_default_timeout(40_000)
+        page.set_viewport_size({"width": width, "height": SIZES[width]})
+        page.emulate_media(color_scheme=scheme)
+        page.mouse.move(0, 0)
         page.goto(site.base + path)
         page.get_by_role("heading", level=1).wait_for()
         return page
 
     yield opened
-    for page in pages:
-        page.close()
+    for page, idle in used:
+        page.goto("about:blank")  # it follows the tables no longer
+        for event, listener in listeners.items():
+            page.remove_listener(event, listener)
+        idle.append(page)
     host = site.base.removeprefix("http://")
     assert asked
     assert not [url for url in asked if not re.match(rf"(https?|wss?)://{re.escape(host)}/|data:|blob:", url)]

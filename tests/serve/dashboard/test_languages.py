@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.languages.catalogues import read
+from tests.serve.dashboard.conftest import SIZES
 from tests.serve.dashboard.tables import MINUTE, Group
 from tests.serve.dashboard.test_looks import PAGES
 from tests.support.tables import append
@@ -36,17 +37,16 @@ def _english(texts: list[str]) -> list[str]:
     return [text for text in said if text in translated or words.search(text)]
 
 
-@pytest.mark.parametrize("width", [1440, 390])
-def test_no_page_has_english_sentences_or_cut_texts_in_chinese(open_page, site, width):
-    page = open_page("/", width=width, locale=CHINESE)
-    for path in PAGES:
-        page.goto(site.base + path)
-        page.get_by_role("heading", level=1).wait_for()
-        expect(page.locator("html")).to_have_attribute("lang", CHINESE)
-        page.get_by_role("button", name="主题").wait_for()
-        assert not _english(page.evaluate(_SHOWN)), path
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
-        assert not page.evaluate(_CUT), path
+@pytest.mark.parametrize("path", PAGES)
+def test_no_page_has_english_sentences_or_cut_texts_in_chinese(open_page, path):
+    page = open_page(path, width=390, locale=CHINESE)
+    expect(page.locator("html")).to_have_attribute("lang", CHINESE)
+    page.get_by_role("button", name="主题").wait_for()
+    for width in (390, 1440):
+        page.set_viewport_size({"width": width, "height": SIZES[width]})
+        assert not _english(page.evaluate(_SHOWN)), width
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert not page.evaluate(_CUT), width
 
 
 def test_the_switch_changes_the_language_and_is_remembered(open_page, site):

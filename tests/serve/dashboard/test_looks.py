@@ -7,12 +7,13 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
+from tests.serve.dashboard.conftest import SIZES
 from tests.serve.dashboard.tables import MINUTE, STUCK
 from tests.support.chromium import first_paint_ms
 
 PAGES = (
-    "/", "/incidents", "/incident/stuck0001", "/clients", "/client/10.0.0.5@orders-1", "/group/orders-group",
-    "/group/orders-group/queue/Orders/broker-a/0", "/group/orders-group/rebalance/r1",
+    "/", "/incidents", "/incident/stuck0001", "/clients?group=orders-group", "/client/10.0.0.5@orders-1",
+    "/group/orders-group", "/group/orders-group/queue/Orders/broker-a/0", "/group/orders-group/rebalance/r1",
     "/group/orders-group/what-if?join=2&strategy=CONFIG&restart=true", "/group/storm-group",
     "/group/storm-group?fold=client", "/group/nobody",
 )  # fmt: skip
@@ -41,14 +42,9 @@ def _lightness(page) -> int:
     )
 
 
-def test_a_phone_scrolls_only_vertically(open_page, site):
+def test_problems_come_first_on_a_phone(open_page):
     page = open_page("/", width=390)
-    for path in PAGES:
-        page.goto(site.base + path)
-        page.get_by_role("heading", level=1).wait_for()
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
-        assert page.locator(".facts dt").evaluate_all(f"all => all.filter({_IS_CUT}).map(e => e.innerText)") == [], path
-    page.get_by_role("link", name="All consumer groups").click()
+
     row = page.get_by_role("row").filter(has_text="orders-group")
     expect(row.get_by_role("cell").first).to_contain_text("BAD")
     _none_is_cut(page)
@@ -96,16 +92,42 @@ def _tab_to(page, name: str) -> None:
     pytest.fail(f"{name} can't be reached with the keyboard")
 
 
-@pytest.mark.parametrize("path", [*PAGES, "/group/orders-group?at=stuck"])
-def test_axe_finds_no_serious_violation(open_page, site, path):
-    page = open_page(path.replace("at=stuck", f"at={site.now - STUCK + MINUTE}"))
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)
-        expect(page.locator("html")).to_have_attribute("data-theme", scheme)
-        found = Axe().run(page).response["violations"]
-        serious = [f"{path} {v['id']}: {n['html'][:200]}" for v in found if v["impact"] in ("serious", "critical")
-                   for n in v["nodes"]]  # fmt: skip
-        assert not serious
+_FOLDED = "/group/storm-group?fold=client"
+"""Like the page without `fold`, with other folds in its part "Ownership"."""
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(pytest.param(path, marks=[pytest.mark.prove] if path == _FOLDED else []) for path in PAGES),
+        "/group/orders-group?at=stuck",
+    ],
+)
+def test_a_phone_scrolls_only_vertically_and_axe_finds_no_serious_violation(open_page, site, path):
+    page = open_page(path.replace("at=stuck", f"at={site.now - STUCK + MINUTE}"), width=390)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.locator(".facts dt").evaluate_all(f"all => all.filter({_IS_CUT}).map(e => e.innerText)") == []
+
+    page.set_viewport_size({"width": 1440, "height": SIZES[1440]})
+    _stand_still(page)
+    assert not _serious(page)
+    page.emulate_media(color_scheme="dark")
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    assert not _serious(page, runOnly=["color-contrast", "link-in-text-block"])  # a theme has colours, nothing else
+
+
+def _stand_still(page) -> None:
+    """End a page's connection: axe keeps it from answering, and the server forgets a page that has not answered for
+    22 s, which it is told when it connects again, and loads itself anew.
+    """
+    page.evaluate("window.socket.off(); window.socket.disconnect()")
+
+
+def _serious(page, **options: object) -> list[str]:
+    """Return what axe finds; without what passes, whose description takes most of the time."""
+    found = Axe().run(page, options={"resultTypes": ["violations"], **options}).response["violations"]
+    return [f"{page.url} {v['id']}: {n['html'][:200]}" for v in found if v["impact"] in ("serious", "critical")
+            for n in v["nodes"]]  # fmt: skip
 
 
 def test_a_group_of_thousands_of_queues_is_usable_within_two_seconds(open_page, site):
