@@ -85,10 +85,8 @@ def _group(item: pytest.Item) -> str:
         return "session"
     if item.get_closest_marker("spark"):
         return "spark demo" if "demo_run" in fixtures else f"spark {item.path.stem}"
-    for shared in ("browser", "asked"):
-        if shared in fixtures and not item.get_closest_marker("xdist_group"):
-            return shared
-    return "jvm" if "differential" in item.path.parts else ""
+    shared = next((name for name in ("browser", "asked") if name in fixtures), "")
+    return shared or ("jvm" if "differential" in item.path.parts else "")
 
 
 @pytest.fixture(autouse=True)

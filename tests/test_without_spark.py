@@ -14,7 +14,7 @@ from tests.support.asked import END
 from tests.support.installed import build_wheel, install, required
 from tests.support.trace import START
 
-pytestmark = pytest.mark.xdist_group("without spark")  # one process makes the installation for all
+pytestmark = pytest.mark.xdist_group("asked")  # one process makes the installation, and the tables, for all
 
 IN_ONE_PROCESS = """
 import contextlib, io, json, sys
