@@ -63,7 +63,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         given = item.get_closest_marker("timeout")
         seconds_max[_group(item)] = max(seconds_max.get(_group(item), 0), given.args[0] if given else 0)
-    ranks, places = {"lab": 0, "session": 0, "live": 1, "spark": 1, "browser": 2, "jvm": 3, "": 4}, {}
+    ranks, places = {"lab": 0, "session": 0, "live": 1, "spark": 1, "browser": 2, "jvm": 3, "asked": 3, "": 4}, {}
     for kind, rank in ranks.items():
         groups = [group for group in seconds_max if group.partition(" ")[0] == kind]
         groups.sort(key=seconds_max.__getitem__, reverse=True)  # a test that takes long has a timeout of its own
@@ -73,7 +73,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _group(item: pytest.Item) -> str:
     """The lab that most live tests share; the object store; Spark's session, because another one starts for 20 s and is
-    slow at first; a file's servers or jobs; the browser; the JVM with real classes.
+    slow at first; a file's servers or jobs; the browser; the tables that are asked; the JVM with real classes.
     """
     fixtures = getattr(item, "fixturenames", ())
     if item.get_closest_marker("live"):
@@ -85,9 +85,8 @@ def _group(item: pytest.Item) -> str:
         return "session"
     if item.get_closest_marker("spark"):
         return "spark demo" if "demo_run" in fixtures else f"spark {item.path.stem}"
-    if "browser" in fixtures:
-        return "browser"
-    return "jvm" if "differential" in item.path.parts else ""
+    shared = next((name for name in ("browser", "asked") if name in fixtures), "")
+    return shared or ("jvm" if "differential" in item.path.parts else "")
 
 
 @pytest.fixture(autouse=True)
@@ -156,3 +155,12 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tables = tmp_path_factory.mktemp("asked") / "tables"
     write(tables, everything())
     return tables
+
+
+@pytest.fixture(scope="session")
+def asked_model(asked: Path) -> Iterator[object]:
+    """These tables, opened once for all tests that ask them in this process."""
+    from tests.support.asked import Asked  # noqa: PLC0415  folds a log
+
+    with Asked(asked) as opened:
+        yield opened

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 from importlib import metadata
+from typing import NamedTuple
 
 import httpx
 import pytest
@@ -13,8 +14,24 @@ from tests.support.asked import END
 from tests.support.installed import build_wheel, install, required
 from tests.support.trace import START
 
-pytestmark = pytest.mark.xdist_group("without spark")  # one process makes the installation for all
+pytestmark = pytest.mark.xdist_group("asked")  # one process makes the installation, and the tables, for all
 
+IN_ONE_PROCESS = """
+import contextlib, io, json, sys
+from streaming.cli.main import main
+ended = []
+for arguments in json.loads(sys.argv[1]):
+    sys.argv[1:] = arguments
+    output, error, code = io.StringIO(), io.StringIO(), 0
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(error):
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code or 0
+    ended.append((code, output.getvalue(), error.getvalue()))
+print(json.dumps(ended))
+"""
+"""Runs commands one after the other: half of a command's time is the start of its process."""
 IMPORT_ALL = """
 import pkgutil, sys, rebalance_model
 for module in pkgutil.walk_packages(rebalance_model.__path__, "rebalance_model."):
@@ -35,21 +52,9 @@ def program(wheel, tmp_path_factory):
     return install(wheel, tmp_path_factory.mktemp("without") / "venv", required("rebalance-watch")) / "rebalance-watch"
 
 
-@pytest.fixture
-def run(program, asked, tmp_path):
-    """Run a command over tables that are there."""
-
-    def run_command(*arguments):
-        command = [program, "--root", asked.parent, *arguments]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-
-    return run_command
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--version"],
+WITHOUT_SPARK = {
+    " ".join(arguments): arguments
+    for arguments in (
         ["group", "list"],
         ["group", "show", "g"],
         ["group", "rebalances", "g"],
@@ -63,26 +68,64 @@ def run(program, asked, tmp_path):
         ["maintain", "--dry-run"],
         ["backtest", "--since", str(START)],
         ["simulate", "join", "--out", "simulated"],
-    ],
-    ids=" ".join,
-)
-def test_what_needs_no_spark_works(run, arguments):
-    ended = run(*arguments)
-    assert ended.returncode == (3 if arguments == ["alert", "status"] else 0), ended.stderr  # no `alert run` works here
+    )
+}
+WITH_SPARK = {
+    " ".join(arguments): arguments
+    for arguments in (["run"], ["demo"], ["rebuild"], ["job", "pack"], ["lab", "up"], ["hook", "build"])
+}
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [["run"], ["demo"], ["rebuild"], ["job", "pack"], ["lab", "up"], ["hook", "build"]],
-    ids=" ".join,
-)
-def test_what_needs_spark_says_what_to_install(run, arguments):
-    ended = run(*arguments)
-    assert ended.returncode == 2
+class Ended(NamedTuple):
+    """How a command ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture(scope="module")
+def ended(program, asked, tmp_path_factory):
+    """How each command ended, over tables that are there."""
+    named = WITHOUT_SPARK | WITH_SPARK
+    commands = [["--root", str(asked.parent), *arguments] for arguments in named.values()]
+    process = subprocess.run(
+        [program.with_name("python"), "-c", IN_ONE_PROCESS, json.dumps(commands)],
+        cwd=tmp_path_factory.mktemp("work"), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    return {name: Ended(*one) for name, one in zip(named, json.loads(process.stdout), strict=True)}
+
+
+@pytest.fixture
+def run(program, asked, tmp_path):
+    """Run the installed command over tables that are there."""
+
+    def run_command(*arguments):
+        command = [program, "--root", asked.parent, *arguments]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    return run_command
+
+
+def test_the_command_starts(run):
+    assert run("--version").stdout.startswith("rebalance-watch ")
+
+
+@pytest.mark.parametrize("name", WITHOUT_SPARK)
+def test_what_needs_no_spark_works(ended, name):
+    one = ended[name]
+    assert one.returncode == (3 if name == "alert status" else 0), one.stderr  # no `alert run` works here
+
+
+@pytest.mark.parametrize("name", WITH_SPARK)
+def test_what_needs_spark_says_what_to_install(ended, name):
+    one = ended[name]
+    assert one.returncode == 2
     assert re.fullmatch(
         r"error: This command needs (py4j|pyspark|pandas|protobuf|jpype), which is not installed: "
         r"install rebalance-watch\[job\] instead of rebalance-watch\.\n",
-        ended.stderr,
+        one.stderr,
     )
 
 

@@ -29,8 +29,10 @@ RIGHT = {
                   "hand-over in a rebalance", "converged", "pause, several hand-overs"},
 }  # fmt: skip
 """The kinds of comparisons for each telemetry; `python -m tests.audit` prints all kinds."""
-SHORT_PAIRS = 100
-"""A request costs 0.1 s of processor time; `test_answers_at_thousands_of_pairs_are_right` is the long form."""
+SHORT_PAIRS = 40
+"""A request costs 0.3 s of processor time; `test_answers_at_thousands_of_pairs_are_right` is the long form."""
+ONE_LOOP = pytest.mark.xdist_group("audit")
+"""One process makes the tables of each telemetry for all tests."""
 BROKER_FAULTS = Path(__file__).with_name("broker_faults.jsonl.gz")
 """A recording of the lab of 2026-11-22: its broker restarted, killed, and frozen for 90 s (`live.fault_run brokers`).
 
@@ -65,15 +67,17 @@ def test_answers_are_what_the_raw_telemetry_says(demo_run, pairs):
     assert differences(demo_run.root, "hook,poll", pairs, 1) == []
 
 
+@ONE_LOOP
 @pytest.mark.parametrize("sources", ["hook", "poll"])
 def test_answers_by_one_kind_of_source_are_right(loop_root, sources):
     assert differences(loop_root(sources), sources, SHORT_PAIRS // 2, 1) == []
 
 
-@pytest.mark.parametrize("sources", ["hook", "hook,poll"])
+@pytest.mark.parametrize("sources", ["hook,poll", pytest.param("hook", marks=pytest.mark.prove)])
 def test_answers_are_right_while_a_broker_restarts_dies_and_stands(sources, tmp_path):
     run_loop(BROKER_FAULTS, tmp_path, sources.split(","))
-    assert differences(tmp_path, sources, SHORT_PAIRS, 1, BROKER_FAULTS) == []
+    pairs = 100  # a lower bound in place of a lag is rare in it
+    assert differences(tmp_path, sources, pairs, 1, BROKER_FAULTS) == []
 
 
 @pytest.mark.prove
@@ -105,11 +109,12 @@ def imported(path: Path) -> set[str]:
     return names | {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
 
 
+@ONE_LOOP
 def test_the_command_names_differences_and_exits_1(loop_root, monkeypatch, capsys, tmp_path):
     """Tables that differ from the telemetry are detected."""
     root, altered = loop_root("hook"), tmp_path / "altered.jsonl"
     altered.write_text((root / "hook.jsonl").read_text().replace("@orders-1", "@orders-9"))
-    argv = ["audit", str(altered), "--root", str(root), "--pairs", "50", "--sources", "hook"]
+    argv = ["audit", str(altered), "--root", str(root), "--pairs", "20", "--sources", "hook"]
     monkeypatch.setattr(sys, "argv", argv)
     assert command.main() == 1
     assert "answered 127.0.0.1@orders-1, raw 127.0.0.1@orders-9" in capsys.readouterr().out

@@ -10,6 +10,7 @@ from checkpoints.expectations import kept_results
 from checkpoints.quality import COLUMNS, judge
 from rebalance_model.observe.events import AnyEvent
 
+pytestmark = pytest.mark.xdist_group("quality")  # one process imports Great Expectations for all of them
 NOW = 1_795_255_680_000
 CHECK = {
     "share": "expect_table_row_count_to_be_between",

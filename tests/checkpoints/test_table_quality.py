@@ -18,6 +18,7 @@ from streaming.queries.quality import quality
 from streaming.tables import ReadModel
 from tests.support.tables import append_rows, make_tables, read_rows
 
+pytestmark = pytest.mark.xdist_group("quality")  # one process imports Great Expectations for all of them: 3 s
 START = now_ms() // DAY_MS * DAY_MS
 """Midnight of today: the archive's files are written now."""
 MINUTE, HOUR = 60_000, 3_600_000

@@ -36,7 +36,6 @@ from streaming.queries.results import as_json, times_of
 from streaming.queries.rolling_restart import RollingRestart, rolling_restart
 from streaming.queries.sql_process import SqlProcess
 from streaming.queries.what_if import what_if
-from streaming.tables import ReadModel
 from tests.support.asked import END, INSTANTS, ReportedGroup, everything, write
 from tests.support.processes import descendants
 from tests.support.tables import append
@@ -56,9 +55,8 @@ class Ended(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def model(asked):
-    with ReadModel(asked) as opened:
-        yield opened
+def model(asked_model):
+    return asked_model
 
 
 @pytest.fixture(scope="module")
@@ -478,7 +476,7 @@ def test_ctrl_c_ends_a_long_query_without_a_traceback(asked):
         [sys.executable, "-m", "streaming.cli.main", "--root", str(asked.parent), "sql", long, "--timeout", "900"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as asking:  # fmt: skip
-        eventually_busy(asking.pid, 8)
+        eventually_busy(asking.pid, 5)
         asking.send_signal(signal.SIGINT)
         _, error = asking.communicate(timeout=120)
     assert (asking.returncode, error) == (130, "")

@@ -19,7 +19,7 @@ from streaming.collect.broker_hook import build as building
 from streaming.collect.broker_hook.build import broker_jars, build
 from tests.support import hooked
 
-pytestmark = pytest.mark.xdist_group("hook jar")  # one build of the jar for all of them
+pytestmark = pytest.mark.xdist_group("hook jar")  # one JVM for most of them
 
 JAVA_8 = 52  # the class file version
 LATER = 90.0
@@ -27,8 +27,8 @@ LATER = 90.0
 
 
 @pytest.fixture(scope="module")
-def jar(tmp_path_factory):
-    return hooked.hook_jar(tmp_path_factory.mktemp("jar"))
+def jar():
+    return hooked.shared_hook_jar()
 
 
 class HookJvm:

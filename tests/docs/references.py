@@ -18,6 +18,8 @@ _KINDS = ("md", "py", "toml", "sql", "java", "js", "css", "jsonl", "yml", "j2", 
 _PATH = re.compile(rf"(?<![\w/.…*>{{}}-])((?:[\w.-]+/)*[\w.-]+\.(?:{'|'.join(_KINDS)}))(?![\w/*{{}}-]|\.\w)")
 _FOLDER = re.compile(rf"`((?:{'|'.join(map(re.escape, FOLDERS))})/[\w./-]*)`")
 _DOTTED = re.compile(r"`+([a-z]\w*(?:\.\w+)+)(?:\(\))?`+")
+_IN_COMMENT = re.compile(rf"#.*(?:`|\.(?:{'|'.join(_KINDS)})\b)")
+"""What a file has in a line if any of its comments names something; to find the comments themselves takes long."""
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _OF_USERS = {
     "my.toml", "opened.txt", "hook.jar", "incidents.jsonl", "recording.jsonl", "truth.jsonl", "story.toml",
@@ -88,13 +90,22 @@ def texts(file):
                 yield number, line
             made = made and not line.startswith("<!-- end")
         return
-    for token in tokenize.generate_tokens(io.StringIO(content).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.start[0], token.string
-    for node in ast.walk(ast.parse(content)):
+    if _IN_COMMENT.search(content):
+        for token in tokenize.generate_tokens(io.StringIO(content).readline):
+            if token.type == tokenize.COMMENT:
+                yield token.start[0], token.string
+    for node in _statements(ast.parse(content)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             for at, line in enumerate(node.value.value.splitlines()):
                 yield node.lineno + at, line
+
+
+def _statements(node):
+    """Yield what is in the bodies of a node, at any depth; `ast.walk` would look at every expression."""
+    for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for one in getattr(node, name, ()):
+            yield one
+            yield from _statements(one)
 
 
 def unresolved(file):

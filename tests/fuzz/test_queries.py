@@ -14,6 +14,7 @@ from streaming.queries.sql_process import SqlProcess
 from tests.fuzz.forms import fuzzed
 from tests.support.world import example
 
+pytestmark = pytest.mark.xdist_group("mutated queries")  # one process writes and opens the tables for all of them
 SECONDS_MAX = 2.0
 """The limit of a query's time."""
 HANG_SECONDS = 60.0

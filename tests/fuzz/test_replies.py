@@ -79,7 +79,7 @@ def channels(server):
 
 
 @given(name=st.sampled_from((*SERVICES, "webhook", "alertmanager")), answer=mutants(ANSWERS))
-@fuzzed(short=150, long=10_000)
+@fuzzed(short=80, long=10_000)
 def test_a_mutated_answer_to_an_alert_is_a_delivery_or_a_sentence(server, channels, name, answer, tally, form):
     server.answer = answer
     reason = ""
@@ -94,7 +94,7 @@ def test_a_mutated_answer_to_an_alert_is_a_delivery_or_a_sentence(server, channe
 
 
 @given(answer=mutants(ANSWERS))
-@fuzzed(short=50, long=2_000)
+@fuzzed(short=30, long=2_000)
 def test_a_mutated_answer_of_a_token_server_is_a_token_or_a_sentence(server, answer, tally, form):
     server.answer = answer
     provider = ClientCredentials(server.url, "job", SECRET, "")

@@ -19,6 +19,8 @@ from tests.fuzz.forms import fuzzed
 from tests.fuzz.requests import MARK, NICEGUI, REQUESTS, TOKEN, Asked, answered
 from tests.support.world import example
 
+pytestmark = pytest.mark.xdist_group("requests")  # one process starts the pages for all of them
+
 
 class Faults(logging.Handler):
     """Collects what is logged as an error."""
@@ -97,7 +99,7 @@ def outcome(status):
 
 
 @given(asked=REQUESTS)
-@fuzzed(short=150, long=20_000)
+@fuzzed(short=80, long=20_000)
 def test_a_mutated_request_is_answered_or_refused_in_its_form(site, faults, asked, tally, form):
     answer = in_time(site, 0, asked, tally)
     check(asked, answer)
@@ -106,7 +108,7 @@ def test_a_mutated_request_is_answered_or_refused_in_its_form(site, faults, aske
 
 
 @given(asked=REQUESTS, has_token=st.booleans())
-@fuzzed(short=150, long=30_000)
+@fuzzed(short=80, long=30_000)
 def test_a_mutated_request_gets_nothing_without_the_token(site, faults, asked, has_token, tally, form):
     if has_token:
         asked = asked._replace(headers=((b"authorization", f"Bearer {TOKEN}".encode()), *asked.headers))

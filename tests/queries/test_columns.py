@@ -19,7 +19,6 @@ from streaming.queries.ownership import queues
 from streaming.queries.rebalances import rebalances
 from streaming.serve.dashboard.group_list import ORDERS, Wanted
 from streaming.serve.dashboard.markup import rendered
-from streaming.tables import ReadModel
 from tests.support.asked import END
 
 TABLES = {name: table for name, table in vars(columns).items() if isinstance(table, Table)}
@@ -28,9 +27,8 @@ PAGED = {"at": None, "page": 0, "pages": 1, "now": END, "colours": {}, "short": 
 
 
 @pytest.fixture(scope="module")
-def model(asked):
-    with ReadModel(asked) as opened:
-        yield opened
+def model(asked_model):
+    return asked_model
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)

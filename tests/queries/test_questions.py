@@ -16,7 +16,6 @@ from streaming.queries.ownership import diff, intervals, last_owner, queues, who
 from streaming.queries.rebalances import rebalance, rebalance_totals, rebalances
 from streaming.queries.results import as_json
 from streaming.queries.sql import sql
-from streaming.tables import ReadModel
 from tests.support.asked import END, INSTANTS, ReportedGroup
 from tests.support.trace import START
 
@@ -25,9 +24,8 @@ NAMED = [("g", "c"), ("h", "c"), ("twin", "d")]
 
 
 @pytest.fixture(scope="module")
-def model(asked):
-    with ReadModel(asked) as opened:
-        yield opened
+def model(asked_model):
+    return asked_model
 
 
 def place(row) -> tuple[str, str, int]:

@@ -18,6 +18,7 @@ from streaming.queries.sql_process import SqlProcess
 from tests.support.tables import append, make_tables
 from tests.tables.test_read_model import orders
 
+pytestmark = pytest.mark.xdist_group("sql process")  # one process writes the tables for all of them
 IN_A_FUNCTION = "SELECT levenshtein(repeat('a', 400000), repeat('b', 400000))"
 """Takes minutes."""
 SOON_SECONDS = 60

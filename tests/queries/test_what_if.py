@@ -13,7 +13,6 @@ from rebalance_model.observe.policy import NEED_NO_PARAMETERS as STRATEGIES
 from streaming.base.errors import NotFoundError, UserError
 from streaming.base.limits import WHAT_IF_CLIENTS
 from streaming.queries.what_if import _plan, coming, newcomers, what_if
-from streaming.tables import ReadModel
 from tests.support.asked import INSTANTS, ReportedGroup
 
 CLIENTS = st.lists(st.text("ab-@1290", min_size=1, max_size=6), min_size=1, max_size=8, unique=True)
@@ -93,9 +92,8 @@ def test_newcomers_are_named_like_the_last_member(members, made):
 
 
 @pytest.fixture(scope="module")
-def model(asked):
-    with ReadModel(asked) as opened:
-        yield opened
+def model(asked_model):
+    return asked_model
 
 
 AT = INSTANTS[1]

@@ -22,7 +22,11 @@ from tests.support.folding import Fold
 from tests.support.simulated import small
 
 CAPTURE = Path(__file__).parents[3] / "streaming/lab/demo/capture.jsonl.gz"
-STORIES = ("kill", "thaw", "broker-restart", "hook-full", "collector-away", "partition")
+ONE_DEMO = pytest.mark.xdist_group("the demo in time")  # one process reads and folds the recording for all of them
+STORIES = [
+    pytest.param(name, marks=pytest.mark.xdist_group(f"late {name}"))  # one process simulates it for both sources
+    for name in ("kill", "thaw", "broker-restart", "hook-full", "collector-away", "partition")
+]
 NOT_COMPARED = ("known_at", "seq")
 Row = tuple[AnyEvent, int]
 """An event, and the log's stamp of it."""
@@ -89,6 +93,7 @@ def of_collector(event: AnyEvent) -> bool:
     return event.source_id.startswith("poll")
 
 
+@ONE_DEMO
 @pytest.mark.parametrize("ms", [15_000, *(pytest.param(ms, marks=pytest.mark.prove) for ms in (1_000, 10_000))])
 @pytest.mark.parametrize("is_late", [of_hook, of_collector])
 def test_a_source_up_to_15_s_late_changes_no_row_of_the_demo(is_late, ms):
@@ -101,11 +106,15 @@ def test_a_source_15_s_late_changes_no_row_of_a_scenario(name, is_late):
     assert comparable(fold(delayed(scenario_rows(name), is_late, 15_000))) == in_time(name)
 
 
+@ONE_DEMO
 def test_a_start_with_a_backlog_of_80_s_changes_no_row():
-    """The collector begins when the hook has spooled for so long; the spool comes at 20 times the speed."""
+    """The collector begins when the hook has spooled for so long; the spool comes at 20 times the speed.
+
+    Minutes after it is read nothing of it is left to see.
+    """
     first, backlog = the_demo()[0][1], 80_000
-    begin = first + backlog
-    rows = [(event, stamp) for event, stamp in the_demo() if of_hook(event) or event.time >= begin]
+    begin, end = first + backlog, first + 8 * backlog
+    rows = [(event, stamp) for event, stamp in the_demo() if stamp < end and (of_hook(event) or event.time >= begin)]
     caught_up = [
         (event, max(stamp, begin + (stamp - first) // 20) if of_hook(event) else stamp) for event, stamp in rows
     ]
@@ -115,6 +124,7 @@ def test_a_start_with_a_backlog_of_80_s_changes_no_row():
     assert not any(isinstance(one, IncidentTransition) and one.code == "TELEMETRY_GAP" for one in found[:200])
 
 
+@ONE_DEMO
 def test_rows_of_two_sources_that_are_swapped_change_no_row():
     """Within each source the order stays: that is what Kafka keeps."""
     rows = [(event, stamp + 7_000 * (of_hook(event) and stamp // 5_000 % 2)) for event, stamp in the_demo()]
@@ -125,11 +135,17 @@ def test_rows_of_two_sources_that_are_swapped_change_no_row():
     assert comparable(fold(sorted(rows, key=lambda row: row[1]))) == in_time("")
 
 
+@ONE_DEMO
 def test_no_row_is_dated_before_its_evidence_nor_known_before():
     events = {f"{e.source_id}|{getattr(e, 'group', '') and f'{e.cluster}/{e.group}'}|{e.seq}": e for e, _ in the_demo()}
     for row in fold(the_demo()):
         assert row.known_at >= row.time or row.cause == ""
         assert not row.cause or events[row.cause].time == row.time
+
+
+@cache
+def with_right_clock() -> Counter[str]:
+    return comparable(fold(recorded(broken(0))), *OWN_CLOCK)
 
 
 def broken(clock_offset_ms: int) -> Scenario:
@@ -142,18 +158,19 @@ OWN_CLOCK = ("cause", "evidence", "health_reason")
 """A hook's incarnation is named by its own clock; the wrong clock is reported."""
 
 
-@pytest.mark.parametrize("delay", [0, 10_000])
+@pytest.mark.xdist_group("wrong clock")  # one process simulates the right one for all of them
+@pytest.mark.parametrize("delay", [10_000, pytest.param(0, marks=pytest.mark.prove)])
 @pytest.mark.parametrize("off", [5_000, -5_000, 3_000_000, -3_000_000])
 def test_a_wrong_clock_of_a_broker_is_corrected_to_the_same_rows(off, delay):
-    right = comparable(fold(recorded(broken(0))), *OWN_CLOCK)
     found = fold(delayed(recorded(broken(off)), of_hook, delay))
     skewed = [one for one in found if isinstance(one, IncidentTransition) and one.code == "CLOCK_SKEW"]
     assert len(skewed) == (abs(off) > 5_000)
     wrong = comparable((one for one in found if one not in skewed), *OWN_CLOCK)
-    differences = (right - wrong) + (wrong - right)
+    differences = (with_right_clock() - wrong) + (wrong - with_right_clock())
     assert all('"row": "GroupSnapshot"' in row for row in differences), "only the group's health shows the clock"
 
 
+@pytest.mark.xdist_group("late kill")
 def test_a_constant_delay_is_no_wrong_clock():
     found = fold(delayed(scenario_rows("kill"), of_hook, 10_000))
     assert [one for one in found if isinstance(one, IncidentTransition) and one.code == "CLOCK_SKEW"] == []

@@ -27,7 +27,9 @@ from rebalance_model.simulation.truth import Fault, Owned
 from tests.support.folding import folded
 from tests.support.simulated import SimulatedRun, simulate
 
-STORIES = ("kill", "leave", "join", "freeze", "hang", "broker-restart")
+NAMES = ("kill", "leave", "join", "freeze", "hang", "broker-restart")
+STORIES = [pytest.param(name, marks=pytest.mark.xdist_group(f"together {name}")) for name in NAMES]
+"""One process simulates and folds a story for all of its tests."""
 SETTLED = START + 30_000
 A_SECOND = 1_000
 ONE_REBALANCE = 40_000

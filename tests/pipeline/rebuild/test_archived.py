@@ -10,6 +10,11 @@ from streaming.tables import ReadModel
 from tests.pipeline.rebuild.late import POLICY, Stamped, archived, compared, events, fold, log, partitions
 from tests.support.tables import make_tables
 
+pytestmark = pytest.mark.xdist_group("late archive")  # one process folds the recording in time for all of them
+LATE = [("hook", 90_000), ("poll", 600_000)]
+LATE += [pytest.param(*one, marks=pytest.mark.prove) for one in (("hook", 600_000), ("poll", 90_000))]
+"""Which source is late, and by how many milliseconds."""
+
 
 def rebuilt(tables, *, until):
     """Folded from the beginning up to ``until`` rows of each partition, written, read, and on to the end."""
@@ -31,8 +36,7 @@ def expected():
     return compared(fold(log(lambda _: False, 0)))
 
 
-@pytest.mark.parametrize("delay", [90_000, 600_000])
-@pytest.mark.parametrize("source", ["hook", "poll"])
+@pytest.mark.parametrize(("source", "delay"), LATE)
 def test_a_late_source_makes_no_difference_after_a_rebuild(tmp_path, expected, source, delay):
     rows = log(lambda event: event.source == source, delay)
     assert compared(fold(rows)) != expected, "a delay that nobody feels proves nothing"
@@ -40,8 +44,7 @@ def test_a_late_source_makes_no_difference_after_a_rebuild(tmp_path, expected, s
     assert rebuilt(tmp_path, until=[len(p) for p in partitions(rows)]) == expected
 
 
-@pytest.mark.parametrize("delay", [90_000, 600_000])
-@pytest.mark.parametrize("source", ["hook", "poll"])
+@pytest.mark.parametrize(("source", "delay"), LATE)
 def test_a_source_that_is_behind_at_the_end_catches_up_afterwards(tmp_path, expected, source, delay):
     """What is younger than its last tick waits in the buffer, which is part of the state."""
     cut = events()[0].time + 11 * 60_000 + 300
@@ -51,7 +54,7 @@ def test_a_source_that_is_behind_at_the_end_catches_up_afterwards(tmp_path, expe
     assert rebuilt(tmp_path, until=before) == expected
 
 
-@pytest.mark.parametrize("off", [3_000_000, -5_000])
+@pytest.mark.parametrize("off", [3_000_000, pytest.param(-5_000, marks=pytest.mark.prove)])
 def test_a_wrong_clock_and_a_delay_at_once_make_no_difference(tmp_path, off):
     """The collector's answers say by how much the broker's clock is off: the first one says it, in both runs."""
     rows = log(lambda event: event.source == "hook", 90_000)

@@ -43,6 +43,7 @@ from tests.pipeline.rebuild.late import (
 )
 from tests.support.tables import append
 
+pytestmark = pytest.mark.xdist_group("swap")  # one process makes the root, and rebuilds it, for all of them
 BASIS = Basis(
     source="kafka topic telemetry", partitions=PARTITIONS, state_partitions=2, code_version="1", policy=POLICY,
     state_version=STATE_VERSION,
@@ -83,6 +84,21 @@ def root(made, tmp_path) -> Path:
     return tmp_path / "root"
 
 
+@pytest.fixture(scope="module")
+def built(made, tmp_path_factory) -> Path:
+    """The same with a rebuild that is ready: to build it takes longer than to swap it in."""
+    root = tmp_path_factory.mktemp("built") / "root"
+    shutil.copytree(made, root)
+    Folder(root / "checkpoints").announce(build(root / "checkpoints", root / "tables"))
+    return root
+
+
+@pytest.fixture
+def announced(built, tmp_path) -> Path:
+    shutil.copytree(built, tmp_path / "root")
+    return tmp_path / "root"
+
+
 def never() -> None:
     raise AssertionError("the archive has all")
 
@@ -115,24 +131,24 @@ def progress(root: Path) -> int:
         return model.rows("SELECT count(*) AS rows FROM queue_progress")[0]["rows"]
 
 
-def test_the_swap_replaces_the_rows_and_keeps_the_rest(root):
-    before, kept = rows(root), progress(root)
-    rebuild(root)
-    after = rows(root)
+def test_the_swap_replaces_the_rows_and_keeps_the_rest(announced):
+    before, kept = rows(announced), progress(announced)
+    start(announced)
+    after = rows(announced)
     expected = compared(fold([row for row in log(lambda _: False, 0) if row.stamp < CUT]))
     assert after != before
     assert not after - expected
-    assert progress(root) == kept
+    assert progress(announced) == kept
     late = list(expected - after)
     last = max(msgspec.json.decode(row)[1]["time"] for row in after)
     assert all(msgspec.json.decode(row)[1]["time"] > last - 1_000 for row in late), "only what waits in the buffer"
 
 
-def test_seq_goes_on_so_that_no_new_row_is_taken_for_an_old_one(root):
-    with ReadModel(root / "tables") as model:
+def test_seq_goes_on_so_that_no_new_row_is_taken_for_an_old_one(announced):
+    with ReadModel(announced / "tables") as model:
         old = model.rows('SELECT "group", max(seq) AS seq FROM queue_state GROUP BY ALL')
-    rebuild(root)
-    with ReadModel(root / "tables") as model:
+    start(announced)
+    with ReadModel(announced / "tables") as model:
         new = {
             row["group"]: row["seq"]
             for row in model.rows('SELECT "group", min(seq) AS seq FROM queue_state GROUP BY ALL')
@@ -140,17 +156,16 @@ def test_seq_goes_on_so_that_no_new_row_is_taken_for_an_old_one(root):
     assert all(new[row["group"]] > row["seq"] for row in old)
 
 
-def test_rows_that_the_job_read_meanwhile_are_folded_at_the_swap(root):
+def test_rows_that_the_job_read_meanwhile_are_folded_at_the_swap(announced):
     """The operator has read all, and so has the archive once it is asked to."""
-    checkpoints, tables = root / "checkpoints", root / "tables"
-    ready = build(checkpoints, tables)
-    Folder(checkpoints).announce(ready)
-    is_at(root, OPERATOR, ROWS)
+    checkpoints, tables = announced / "checkpoints", announced / "tables"
+    ready = Folder(checkpoints).ready()
+    is_at(announced, OPERATOR, ROWS)
 
     def archive_to_end() -> None:
         write_deltalake(tables / "telemetry", pa.Table.from_pylist([], arrow_schema("telemetry")), mode="overwrite")
         archived(tables, ROWS)
-        is_at(root, ARCHIVE, ROWS)
+        is_at(announced, ARCHIVE, ROWS)
 
     with claimed(checkpoints, tables, BASIS):
         take_over(checkpoints, tables, archive_to_end, no_state)
@@ -160,43 +175,45 @@ def test_rows_that_the_job_read_meanwhile_are_folded_at_the_swap(root):
     assert read_manifest(checkpoints).seed == ready.rebuild_id
 
 
-def test_an_archive_that_is_behind_is_one_sentence_and_everything_stays(root):
-    before = rows(root)
-    ready = build(root / "checkpoints", root / "tables")
-    Folder(root / "checkpoints").announce(ready)
-    is_at(root, OPERATOR, ROWS)
-    with claimed(root / "checkpoints", root / "tables", BASIS):
-        take_over(root / "checkpoints", root / "tables", lambda: None, no_state)
-    assert "The archive lacks rows" in Folder(root / "checkpoints").failure(ready.rebuild_id)
-    assert rows(root) == before
-    assert Folder(root / "checkpoints").ready() is None
+def test_an_archive_that_is_behind_is_one_sentence_and_everything_stays(announced):
+    before = rows(announced)
+    ready = Folder(announced / "checkpoints").ready()
+    is_at(announced, OPERATOR, ROWS)
+    with claimed(announced / "checkpoints", announced / "tables", BASIS):
+        take_over(announced / "checkpoints", announced / "tables", lambda: None, no_state)
+    assert "The archive lacks rows" in Folder(announced / "checkpoints").failure(ready.rebuild_id)
+    assert rows(announced) == before
+    assert Folder(announced / "checkpoints").ready() is None
 
 
-def test_a_reader_that_lives_on_sees_it_after_a_look(root):
-    with ReadModel(root / "tables") as model:
+def test_a_reader_that_lives_on_sees_it_after_a_look(announced):
+    with ReadModel(announced / "tables") as model:
         model.refresh()
         before = compared_tables(model)
-        rebuild(root)
+        start(announced)
         assert compared_tables(model) == before
         assert model.refresh()
-        assert compared_tables(model) == rows(root) != before
-        maintain(root / "tables", "queue_state", Limits())
+        assert compared_tables(model) == rows(announced) != before
+        maintain(announced / "tables", "queue_state", Limits())
         model.refresh()
-        assert compared_tables(model) == rows(root)
+        assert compared_tables(model) == rows(announced)
 
 
-def test_undone_what_was_is_there_again(root):
-    before, kept = rows(root), progress(root)
-    state = root / "checkpoints" / OPERATOR / "commits" / "0"
-    rebuild(root)
+def test_undone_what_was_is_there_again(announced):
+    before, kept = rows(announced), progress(announced)
+    state = announced / "checkpoints" / OPERATOR / "commits" / "0"
+    start(announced)
     state.write_text("the job has gone on")
-    with claimed(root / "checkpoints", root / "tables", BASIS):
-        undo(root / "checkpoints", root / "tables")
-    assert (rows(root), progress(root)) == (before, kept)
+    with claimed(announced / "checkpoints", announced / "tables", BASIS):
+        undo(announced / "checkpoints", announced / "tables")
+    assert (rows(announced), progress(announced)) == (before, kept)
     assert state.read_text() == "v1\n{}"
-    start(root)
-    with claimed(root / "checkpoints", root / "tables", BASIS), pytest.raises(UserError, match="nothing to undo"):
-        undo(root / "checkpoints", root / "tables")
+    start(announced)
+    with (
+        claimed(announced / "checkpoints", announced / "tables", BASIS),
+        pytest.raises(UserError, match="nothing to undo"),
+    ):
+        undo(announced / "checkpoints", announced / "tables")
 
 
 def test_a_rebuild_makes_the_state_of_an_older_release_one_of_this(root):
@@ -216,11 +233,11 @@ def test_a_rebuild_makes_the_state_of_an_older_release_one_of_this(root):
     start(root, older)
 
 
-def test_a_second_rebuild_changes_nothing(root):
-    rebuild(root)
-    first = rows(root)
-    rebuild(root)
-    assert rows(root) == first
+def test_a_second_rebuild_changes_nothing(announced):
+    start(announced)
+    first = rows(announced)
+    rebuild(announced)
+    assert rows(announced) == first
 
 
 def test_rows_of_before_the_archive_are_kept_and_what_was_open_then_ends(root):
@@ -236,25 +253,32 @@ def test_rows_of_before_the_archive_are_kept_and_what_was_open_then_ends(root):
     assert [(row["transition"], row["time"]) for row in told] == [("OPENED", first - 1), ("RESOLVED", first)]
 
 
+@pytest.fixture(scope="module")
+def old(built) -> Counter[str]:
+    """The rows before a swap."""
+    return rows(built)
+
+
+@pytest.fixture(scope="module")
+def new(built, tmp_path_factory) -> Counter[str]:
+    """The rows after it."""
+    root = tmp_path_factory.mktemp("new") / "root"
+    shutil.copytree(built, root)
+    start(root)
+    return rows(root)
+
+
 class CrashError(BaseException):
     pass
 
 
-def test_a_crash_at_any_step_leaves_the_old_or_the_new(root, monkeypatch, tmp_path):
+def test_a_crash_at_any_step_leaves_the_old_or_the_new(built, old, new, monkeypatch, tmp_path):
     """Each link, each commit and each replaced file is a step; the next start finds one or the other, whole."""
-    old = rows(root)
-    ready = build(root / "checkpoints", root / "tables")
-    Folder(root / "checkpoints").announce(ready)
-    shutil.copytree(root, tmp_path / "ready")
-    start(tmp_path / "ready")
-    new = rows(tmp_path / "ready")
-    crashed, step, found = True, 0, Counter()
-    pristine = tmp_path / "pristine"
-    shutil.copytree(root, pristine)
+    crashed, step, found, root = True, 0, Counter(), tmp_path / "root"
     while crashed:
         step = step + 1 if step < 4 else int(step * 1.5)
-        shutil.rmtree(root)
-        shutil.copytree(pristine, root)
+        shutil.rmtree(root, ignore_errors=True)
+        shutil.copytree(built, root)
         left = [step]
 
         def counted(original, left=left):
@@ -300,19 +324,18 @@ for line in sys.stdin:
 """Imports once, for 4 s, what each process needs that is to be killed."""
 
 
-def test_kill_9_at_any_moment_leaves_the_old_or_the_new(root, tmp_path):
+@pytest.mark.parametrize("kills", [3, pytest.param(30, marks=pytest.mark.prove)])
+def test_kill_9_at_any_moment_leaves_the_old_or_the_new(announced, old, new, built, kills):
     """As above, but the process is gone: nothing of it can tidy up."""
-    old, rng = rows(root), random.Random(1)
-    Folder(root / "checkpoints").announce(build(root / "checkpoints", root / "tables"))
-    shutil.copytree(root, tmp_path / "pristine")
+    root, rng = announced, random.Random(1)
     began = time.monotonic()
     start(root)
-    lasts, new = time.monotonic() - began, rows(root)
+    lasts = time.monotonic() - began
     with subprocess.Popen([sys.executable, "-c", STARTS], stdin=PIPE, stdout=PIPE, text=True, bufsize=1) as starter:
         assert starter.stdout.readline() == "ready\n"
-        for _ in range(5):
+        for _ in range(kills):
             shutil.rmtree(root)
-            shutil.copytree(tmp_path / "pristine", root)
+            shutil.copytree(built, root)
             print(root, file=starter.stdin)
             pid = int(starter.stdout.readline())
             time.sleep(rng.uniform(0, lasts))

@@ -18,6 +18,7 @@ from streaming.serve.store import Store
 from streaming.tables.files import delta_time
 from tests.support.world import COVERED, NOON, World, example
 
+pytestmark = pytest.mark.xdist_group("metrics")  # one process writes the example's tables for all of them
 DAY = 86_400_000
 
 

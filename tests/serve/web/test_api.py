@@ -2,17 +2,20 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import httpx
 import pytest
 from typer.testing import CliRunner
 
+from streaming.cli import output
 from streaming.cli.main import app as command_line
 from streaming.queries.plan import Plan
 from streaming.queries.results import Group, IncidentDetail, Interval, Overview, Queue, Rebalance, SqlResult
 from streaming.serve.store import Store
 from streaming.serve.web.access import access
 from streaming.serve.web.server import api_application
+from streaming.tables import ReadModel
 from tests.support.served import answering
 from tests.support.world import NOON, example
 
@@ -43,6 +46,13 @@ def api(settings):
         app = api_application(settings, store, access("127.0.0.1", settings.web))
         with answering(app) as address, httpx.Client(base_url=f"{address}/api/v1", timeout=120) as client:
             yield client
+
+
+@pytest.fixture(scope="module")
+def model(settings):
+    """The tables, opened once for all commands: that takes longer than a command."""
+    with ReadModel(settings.runtime.tables) as opened:
+        yield opened
 
 
 def body_of(answer: httpx.Response):
@@ -259,8 +269,8 @@ def test_openapi_describes_every_route_with_a_typed_answer(api):
         (["allocate", "orders", "--rolling-restart"], "/groups/orders/rolling-restart"),
     ],
 )  # fmt: skip
-def test_the_command_line_prints_the_same_bytes(api, settings, monkeypatch, command, path):
-    monkeypatch.setenv("REBALANCE_WATCH_RUNTIME__ROOT", str(settings.runtime.root))
+def test_the_command_line_prints_the_same_bytes(api, model, monkeypatch, command, path):
+    monkeypatch.setattr(output, "tables", lambda: nullcontext(model))
 
     printed = CliRunner().invoke(command_line, [*command, "--format", "json"])
 

@@ -19,6 +19,7 @@ from tests.support.served import served
 from tests.support.tables import make_tables
 from tests.support.world import example
 
+ONE_SERVER = pytest.mark.xdist_group("web")  # one server for all of them, but for those in a browser
 SECONDS = 90
 """Nothing but a hang takes so long."""
 TOKEN = "a token of some length"
@@ -59,6 +60,7 @@ def test_an_error_at_the_start_is_one_sentence(command, root, monkeypatch):
     assert "Cannot listen on 203.0.113.1" in refused(command, "--host", "203.0.113.1", "--port", "0")
 
 
+@ONE_SERVER
 @pytest.mark.parametrize("path", ["/", "/api/v1/groups", "/metrics", f"{SOCKET}polling", "/group/orders"])
 def test_every_path_of_a_dashboard_with_a_token_needs_it(dashboard, path):
     assert httpx.get(dashboard + path, timeout=SECONDS).status_code == 401
@@ -72,12 +74,14 @@ def test_every_path_of_a_dashboard_with_a_token_needs_it(dashboard, path):
     assert "access-control-allow-origin" not in answer.headers
 
 
+@ONE_SERVER
 def test_the_probes_of_a_dashboard_need_no_token(dashboard):
     assert httpx.get(f"{dashboard}/healthz", timeout=SECONDS).json() == {"alive": True}
     [task] = httpx.get(f"{dashboard}/readyz", timeout=SECONDS).json()["tasks"]
     assert (task["task"], task["ready"]) == ("refresh of the tables", True)
 
 
+@ONE_SERVER
 def test_scripts_and_the_websocket_of_the_pages_need_the_token(dashboard):
     page = httpx.get(dashboard, headers=BEARER, timeout=SECONDS).text
     script = re.search(r'"(/_nicegui/[^"]+\.js)"', page)[1]
@@ -91,6 +95,7 @@ def test_scripts_and_the_websocket_of_the_pages_need_the_token(dashboard):
         assert websocket.recv(timeout=SECONDS).startswith("0{")  # socket.io's greeting
 
 
+@ONE_SERVER
 def test_metrics_and_the_api_show_the_tables(dashboard):
     metrics = httpx.get(f"{dashboard}/metrics", headers=BEARER, timeout=SECONDS)
 
