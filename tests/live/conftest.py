@@ -1,7 +1,6 @@
 """One lab for most live tests: real RocketMQ, Kafka and consumers, started once, and observed over the network."""
 
 import asyncio
-import time
 from collections import Counter
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -13,6 +12,7 @@ from streaming.collect.client import RemotingClient, RpcFailedError
 from streaming.collect.rpc import Rpc
 from streaming.collect.security import Security, security_of
 from streaming.lab.lab import Lab
+from tests.support.waiting import until
 
 UNSECURED = Security()
 ANSWER_SECONDS = 15.0
@@ -174,16 +174,14 @@ def watch(lab):
 
 def eventually(holds, seconds=PATIENCE_SECONDS):
     """Wait until a condition holds and return its value; a cluster needs time."""
-    deadline = time.monotonic() + seconds
-    while True:
+
+    def looked():
         try:
-            answer = holds()
+            return holds()
         except (AssertionError, RpcFailedError):  # seen in the middle of a change
-            answer = False
-        if answer:
-            return answer
-        assert time.monotonic() < deadline, f"not within {seconds} s"
-        time.sleep(0.5)
+            return False
+
+    return until(looked, seconds)
 
 
 @pytest.fixture(name="eventually", scope="session")

@@ -35,6 +35,7 @@ from tests.support.job_processes import kill_busy_worker
 from tests.support.plain import as_json, tables_of
 from tests.support.standby import DIE, DIES_WITHIN_BATCH, ELSEWHERE, Job, check_it_waits
 from tests.support.tables import read_rows
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.live, pytest.mark.spark]
 
@@ -236,13 +237,14 @@ class Pipeline:
         log, tables = self.log(), self.settings.runtime.tables
         sizes = {table: len(rows) for table, rows in tables_of(log, Policy(), keyed=True).items()}
         sizes["telemetry"] = sum(map(len, log))
-        deadline = time.monotonic() + BATCH_SECONDS_MAX
-        while any(DeltaTable(tables / table).count() < size for table, size in sizes.items()):
-            assert time.monotonic() < deadline, self.job.said_now()
+
+        def has_all():
             if not self.job.is_running:
                 assert self._wants_a_new_start(), self.job.said_now()
                 self.job.start()
-            time.sleep(0.5)
+            return all(DeltaTable(tables / table).count() >= size for table, size in sizes.items())
+
+        until(has_all, BATCH_SECONDS_MAX, self.job.said_now)
         assert self.job.interrupt() == 0, self.job.said_now()
         assert "Traceback" not in self.shipper.said() + self.job.said()
 
@@ -325,7 +327,7 @@ def test_tables_hold_each_action_once_though_every_process_is_killed(settings_in
     pipeline = Pipeline(tmp_path, settings_in, trigger_seconds=6)  # each batch costs a second of processor time
     first = pipeline.job = pipeline.standby("first", DIES_WITHIN_BATCH)
     with pipeline.running(), pipeline.standby("second") as second:
-        with pipeline.making() as makers:
+        with pipeline.making(pause_seconds=0.5) as makers:
             pipeline.kill_shipper()
             pipeline.await_batch("operator batch")
             second.start()

@@ -180,7 +180,7 @@ def run_job(folder, settings):
             while job.poll() is None:
                 assert time.monotonic() < deadline
                 assert secrets_in(subprocess.run(["ps", "-eo", "args"], capture_output=True, check=True).stdout) == []
-                time.sleep(0.2)
+                time.sleep(1)
             said = job.stdout.read()
         finally:
             job.kill()

@@ -20,6 +20,7 @@ from tests.support.plain import as_json, derived_rows, rows_of
 from tests.support.standby import ELSEWHERE, Job, check_it_waits
 from tests.support.tables import read_rows
 from tests.support.telemetry import telemetry
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.prove]
 
@@ -108,10 +109,10 @@ def finish(root, log, job):
     expected = {table: [] for table in DERIVED} | derived_rows(root / "log", PARTITIONS, Policy())
     sizes = {table: len(rows) for table, rows in expected.items()}
     sizes["telemetry"] = sum(len(rows_of(root / "log", partition)) for partition in range(PARTITIONS))
-    deadline = time.monotonic() + SECONDS
-    while any(DeltaTable(root / "tables" / table).count() < size for table, size in sizes.items()):
-        assert time.monotonic() < deadline, job.said_now()
-        time.sleep(0.5)
+    tables = root / "tables"
+    until(
+        lambda: all(DeltaTable(tables / table).count() >= size for table, size in sizes.items()), SECONDS, job.said_now
+    )
     assert job.interrupt() == 0
     assert {table: sorted(map(as_json, read_rows(root / "tables", table))) for table in DERIVED} == expected
     places = [(row["partition"], row["offset"]) for row in read_rows(root / "tables", "telemetry")]

@@ -21,6 +21,7 @@ from tests.live.commands import Command
 from tests.support.processes import command_of, descendants, parents
 from tests.support.tables import make_tables
 from tests.support.telemetry import telemetry
+from tests.support.waiting import until
 
 PARTITIONS = 2
 ROUTES = '[[routes]]\nchannels = ["ops"]\n[channels.ops]\nkind = "webhook"\nurl = "http://127.0.0.1:1"\n'
@@ -53,11 +54,13 @@ def answer(port, path):
 
 
 def wait_for_answer(port, path, holds=lambda got: got.status_code == 200, seconds=400):
-    deadline = time.monotonic() + seconds
-    while not ((got := answer(port, path)) is not None and holds(got)):
-        assert time.monotonic() < deadline, got and got.text
-        time.sleep(0.2)
-    return got
+    answers = [None]
+
+    def held():
+        answers.append(answer(port, path))
+        return answers[-1] if answers[-1] is not None and holds(answers[-1]) else None
+
+    return until(held, seconds, lambda: answers[-1] and answers[-1].text)
 
 
 def reasons(port):

@@ -10,6 +10,7 @@ from contextlib import suppress
 from streaming.pipeline.spark_properties import WORKER_DAEMON
 from tests.live.commands import Command
 from tests.support.processes import command_of, descendants, parents
+from tests.support.waiting import until
 
 SECONDS_MAX = 400
 
@@ -73,8 +74,8 @@ def workers_of(pid: int) -> list[int]:
 
 
 def _wait_until(job: Command, holds: Callable[[], object]) -> None:
-    deadline = time.monotonic() + SECONDS_MAX
-    while not holds():
+    def held() -> object:
         assert job.is_running, job.said_now()
-        assert time.monotonic() < deadline, job.said_now()
-        time.sleep(0.05)
+        return holds()
+
+    until(held, SECONDS_MAX, job.said_now)
