@@ -16,7 +16,7 @@ from deltalake.exceptions import TableNotFoundError
 from checkpoints.manifest import SWAP_MARK
 from streaming.base.errors import UserError
 from streaming.base.place import Place
-from streaming.tables.delta import delta_at
+from streaming.tables.delta import answered, delta_at
 from streaming.tables.folder import TableFolder, folder_at
 from streaming.tables.maintenance import MARK
 
@@ -86,10 +86,16 @@ class Follower:
                 yield Commit(time, rows)
 
     def whole(self, predicate: str | None = None) -> pa.RecordBatchReader:
-        """Read all rows of the newest version, unordered, and continue from that version."""
-        delta = delta_at(self._table)
-        self.version = delta.version()
-        return pa.RecordBatchReader.from_stream(delta.scan(self._columns, predicate))
+        """Read all rows of the newest version, unordered, and continue from that version.
+
+        Raises:
+            UserError: the object store fails, also later, while the rows are read.
+        """
+        with answered(self._table):
+            delta = delta_at(self._table)
+            self.version = delta.version()
+            rows = pa.RecordBatchReader.from_stream(delta.scan(self._columns, predicate))
+        return pa.RecordBatchReader.from_batches(rows.schema, self._answered(rows))
 
     def check(self) -> None:
         """Check that the table has not been replaced.
@@ -109,6 +115,10 @@ class Follower:
         history = delta_at(self._table).history()
         writes = (one for one in history if one.get("operation") in _APPENDS and MARK not in one)
         return max((int(one["timestamp"]) for one in writes), default=None)
+
+    def _answered(self, rows: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+        with answered(self._table):
+            yield from rows
 
     def _actions(self, version: int) -> list[dict[str, Any]] | None:
         try:

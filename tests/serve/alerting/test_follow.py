@@ -7,6 +7,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from streaming.base.errors import UserError
+from streaming.base.place import ObjectPlace
 from streaming.serve.alerting.follow import Follower, LostError
 
 SCHEMA = pa.schema([("name", pa.string()), ("time", pa.int64())])
@@ -81,6 +82,28 @@ def test_unread_rows_whose_files_were_vacuumed_are_reported_as_lost(table):
     assert sorted(follower.whole().read_all()["name"].to_pylist()) == ["a", "b"]
     append(table, "c")
     assert names(follower) == ["c"]
+
+
+class Failing:
+    """A table in an object store that fails while its rows are read, which a real one can't be made to do in time."""
+
+    def version(self):
+        return 1
+
+    def scan(self, columns, predicate):
+        def batches():
+            yield pa.record_batch({"name": ["a"], "time": [1]}, SCHEMA)
+            raise OSError("503 Slow Down")
+
+        return pa.RecordBatchReader.from_batches(SCHEMA, batches())
+
+
+def test_an_object_store_that_fails_while_rows_are_read_is_one_sentence(table, monkeypatch):
+    follower = Follower(table, ["name"])
+    monkeypatch.setattr(follower, "_table", ObjectPlace("s3://bucket/t", {}, table.parent, 0))
+    monkeypatch.setattr("streaming.serve.alerting.follow.delta_at", lambda _: Failing())
+    with pytest.raises(UserError, match=r"^The object store at AWS failed for s3://bucket/t: .*503 Slow Down"):
+        follower.whole().read_all()
 
 
 def test_versions_whose_log_was_deleted_are_reported_as_lost(table):
