@@ -52,7 +52,7 @@ START_AGAIN = ("Python worker failed to connect back", "does not respond")
 Then it is started again, as by a service manager."""
 STARTS_MAX = 10
 SPOOLED_SECONDS_MAX = 200
-BATCH_SECONDS_MAX = 300
+BATCH_SECONDS_MAX = 400
 """Spark starts in 15 s, on a machine that does nothing else."""
 TAKEOVER_SECONDS_MAX = 120
 """20 s without a beat, on a busy machine."""
@@ -322,7 +322,7 @@ def seconds_to_row(table, since):
     return sorted(ages)
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1_500)
 def test_tables_hold_each_action_once_though_every_process_is_killed(settings_in, tmp_path):
     pipeline = Pipeline(tmp_path, settings_in, trigger_seconds=6)  # each batch costs a second of processor time
     first = pipeline.job = pipeline.standby("first", DIES_WITHIN_BATCH)
