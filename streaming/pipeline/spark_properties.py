@@ -70,12 +70,12 @@ def worker_python(settings: Settings) -> str:
 
 
 def _without_zip(settings: Settings) -> str:
-    """Return a script that starts this process's Python without Spark's copy of pyspark in its path.
+    """Write a script that starts this process's Python without Spark's copy of pyspark in its path; return its path.
 
     Spark puts that copy, a zip file without compiled modules, first. To compile them takes a worker 1.3 s of processor
     time; on a busy machine a start then takes more than the ten seconds after which Spark gives a worker up.
     """
-    script = scratch_folder(settings.runtime.root / "spark") / "python"
+    script = _scratch(settings) / "python"
     script.write_text(
         f'#!/bin/sh\nexport PYTHONPATH="${{PYTHONPATH#*/pyspark.zip:}}"\nexec {shlex.quote(sys.executable)} "$@"\n'
     )
@@ -100,7 +100,11 @@ def worker_environment(settings: Settings) -> dict[str, str]:
 
 def plugin_jar(settings: Settings) -> Path:
     """Return the path of the jar that `state_server.write_plugin` has to write before the session starts."""
-    return scratch_folder(settings.runtime.root / "spark") / "state-server.jar"
+    return _scratch(settings) / "state-server.jar"
+
+
+def _scratch(settings: Settings) -> Path:
+    return scratch_folder(settings.runtime.root / "spark")
 
 
 def as_file(properties: Mapping[str, str]) -> str:
@@ -123,7 +127,7 @@ def _needed(settings: Settings, logs: Path) -> dict[str, str]:
         "spark.driver.extraJavaOptions": " ".join(
             (f"-Dlog4j2.configurationFile={log_config}", f"-Drebalance.watch.log={logs / 'spark.log'}", *java)
         ),
-        "spark.local.dir": str(scratch_folder(settings.runtime.root / "spark")),
+        "spark.local.dir": str(_scratch(settings)),
         "spark.sql.warehouse.dir": str(settings.runtime.root / "spark" / "warehouse"),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -7,7 +7,7 @@ time for each worker of a job with two cores, and memory that they could share. 
 
 from pyspark import daemon, worker  # noqa: F401  the worker's module, too, is only imported
 
-from streaming.pipeline import archive_rows, operator, sources  # noqa: F401
+from streaming.pipeline import archive_rows, operator, sources  # noqa: F401  as above
 
 if __name__ == "__main__":
     daemon.manager()

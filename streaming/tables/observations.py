@@ -142,7 +142,7 @@ def in_duckdb(table: str, rows: str, wanted: Collection[str], topics: str = "") 
         wanted: columns.
         topics: only the elements of these topics, in SQL: ``$one, $another``; empty: of all.
     """
-    columns = ["topic", "queue_id", *wanted]
+    columns = [*_PLACE, *wanted]
     if not topics:
         return _of(rows, LEVELS[table], IN_DUCKDB, columns)
     places = f"list_filter(range(1, len(r.topic) + 1), lambda place: r.topic[place] IN ({topics}))"

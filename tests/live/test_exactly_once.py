@@ -16,7 +16,6 @@ from threading import Event
 import msgspec
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable
 from kafka import KafkaConsumer, TopicPartition
 
 from checkpoints.manifest import ARCHIVE, OPERATOR
@@ -34,7 +33,7 @@ from tests.support import hooked
 from tests.support.job_processes import kill_busy_worker
 from tests.support.plain import as_json, tables_of
 from tests.support.standby import DIE, DIES_WITHIN_BATCH, ELSEWHERE, Job, check_it_waits
-from tests.support.tables import read_rows
+from tests.support.tables import has_rows, read_rows
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.live, pytest.mark.spark]
@@ -207,10 +206,8 @@ class Pipeline:
                 stop.set()
         for work in working:
             work.result()
-        now, deadline = _now(), time.monotonic() + SPOOLED_SECONDS_MAX
-        while not self._has_told_all_until(now):
-            assert time.monotonic() < deadline, "the hook's writer is behind"
-            time.sleep(0.1)
+        now = _now()
+        until(lambda: self._has_told_all_until(now), SPOOLED_SECONDS_MAX, lambda: "the hook's writer is behind")
 
     def _has_told_all_until(self, moment):
         """Whether the newest file, which no shipper deletes, has a later tick."""
@@ -242,7 +239,7 @@ class Pipeline:
             if not self.job.is_running:
                 assert self._wants_a_new_start(), self.job.said_now()
                 self.job.start()
-            return all(DeltaTable(tables / table).count() >= size for table, size in sizes.items())
+            return has_rows(tables, sizes)
 
         until(has_all, BATCH_SECONDS_MAX, self.job.said_now)
         assert self.job.interrupt() == 0, self.job.said_now()

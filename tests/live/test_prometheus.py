@@ -13,6 +13,7 @@ import pytest
 from streaming.base.settings import conf_file
 from streaming.lab.servers import LOOPBACK, free_port
 from tests.support.served import served
+from tests.support.waiting import until
 from tests.support.world import World
 
 TOKEN = "a token of the test's own"
@@ -59,15 +60,14 @@ def prometheus(folder: Path, target: str):
 
 def eventually(holds, what: str):
     """What it gives as soon as that is something."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < deadline:
+
+    def looked():
         try:
-            if found := holds():
-                return found
+            return holds()
         except OSError:
-            pass
-        time.sleep(0.2)
-    raise AssertionError(what)
+            return None
+
+    return until(looked, PATIENCE_SECONDS, lambda: what)
 
 
 def asked(url: str) -> dict:

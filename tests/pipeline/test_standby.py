@@ -9,7 +9,6 @@ import time
 from collections import Counter
 
 import pytest
-from deltalake import DeltaTable
 
 from rebalance_model.observe.policy import Policy
 from schemas.tables import DERIVED
@@ -18,7 +17,7 @@ from streaming.log.files import FilePublisher
 from streaming.log.rows import publish
 from tests.support.plain import as_json, derived_rows, rows_of
 from tests.support.standby import ELSEWHERE, Job, check_it_waits
-from tests.support.tables import read_rows
+from tests.support.tables import has_rows, read_rows
 from tests.support.telemetry import telemetry
 from tests.support.waiting import until
 
@@ -109,10 +108,7 @@ def finish(root, log, job):
     expected = {table: [] for table in DERIVED} | derived_rows(root / "log", PARTITIONS, Policy())
     sizes = {table: len(rows) for table, rows in expected.items()}
     sizes["telemetry"] = sum(len(rows_of(root / "log", partition)) for partition in range(PARTITIONS))
-    tables = root / "tables"
-    until(
-        lambda: all(DeltaTable(tables / table).count() >= size for table, size in sizes.items()), SECONDS, job.said_now
-    )
+    until(lambda: has_rows(root / "tables", sizes), SECONDS, job.said_now)
     assert job.interrupt() == 0
     assert {table: sorted(map(as_json, read_rows(root / "tables", table))) for table in DERIVED} == expected
     places = [(row["partition"], row["offset"]) for row in read_rows(root / "tables", "telemetry")]

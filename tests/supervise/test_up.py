@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import socket
-import time
 from pathlib import Path
 
 import httpx
@@ -54,13 +53,11 @@ def answer(port, path):
 
 
 def wait_for_answer(port, path, holds=lambda got: got.status_code == 200, seconds=400):
-    answers = [None]
-
     def held():
-        answers.append(answer(port, path))
-        return answers[-1] if answers[-1] is not None and holds(answers[-1]) else None
+        got = answer(port, path)
+        return got if got is not None and holds(got) else None
 
-    return until(held, seconds, lambda: answers[-1] and answers[-1].text)
+    return until(held, seconds, lambda: (got := answer(port, path)) and got.text)
 
 
 def reasons(port):
@@ -93,10 +90,11 @@ def test_one_command_runs_all_starts_again_what_dies_and_ends_all(up, ports, die
     assert up.interrupt() == 0
     assert up.said().endswith("stopped\n")
     assert "Traceback" not in up.said()
-    deadline = time.monotonic() + 200  # Spark's JVM and workers end when they notice that the job has
-    while left := [command_of(pid) for pid in children if Path(f"/proc/{pid}").exists()]:
-        assert time.monotonic() < deadline, left
-        time.sleep(0.2)
+
+    def left():
+        return [command_of(pid) for pid in children if Path(f"/proc/{pid}").exists()]
+
+    until(lambda: not left(), 200, left)  # Spark's JVM and workers end when they notice that the job has
     assert re.search(r"run       \| stopped\n", up.said())
 
 

@@ -36,6 +36,11 @@ def rows_in(table: DeltaTable) -> list[dict[str, object]]:
     return in_epoch_ms(pa.table(table.scan())).to_pylist()
 
 
+def has_rows(folder: Path, sizes: Mapping[str, int]) -> bool:
+    """Whether each table has so many rows, or more; by its log, which names the number for each file."""
+    return all(DeltaTable(folder / table).count() >= size for table, size in sizes.items())
+
+
 def selected(model: ReadModel, relation: str, group: str | None = None) -> list[Row]:
     """Return the rows of a table or view, of one group or of all, sorted by their columns."""
     query = f"SELECT * FROM {relation} t WHERE $group IS NULL OR t.group = $group ORDER BY ALL"
