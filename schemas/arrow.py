@@ -1,19 +1,23 @@
 """Arrow schemas of the tables, for readers and writers without Spark, and conversion of times.
 
 A table has timestamps in microseconds, UTC, as Delta requires; the program uses epoch milliseconds. Both conversions
-are here: `table_of` for writing to a table, `in_epoch_ms` for reading from it.
+are here: `table_of` and `table_of_json` for writing to a table, `in_epoch_ms` for reading from it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import pyarrow as pa
+from pyarrow import json
 
 from schemas.columns import Column, ColumnType, ListOf, StructOf
 from schemas.tables import columns
 
 _STORED = pa.timestamp("us", "UTC")
 _IN_MS = pa.timestamp("ms", "UTC")
+_DAY = "date"
+_BLOCK_BYTES = 2**20
+"""Arrow reads JSON in blocks; one must hold a row, whose characters have four bytes at most."""
 _SCALARS: dict[str, pa.DataType] = {
     "string": pa.string(),
     "long": pa.int64(),
@@ -43,6 +47,31 @@ def table_of(table: str, rows: Iterable[Mapping[str, object]]) -> pa.Table:
     schema = arrow_schema(table)
     in_ms = pa.schema([field.with_type(_with_times(field.type, _IN_MS)) for field in schema])
     return pa.Table.from_pylist(list(rows), in_ms).cast(schema)
+
+
+def table_of_json(table: str, rows: Sequence[str]) -> pa.Table:
+    """Return derived rows of a table, each a JSON object, in its schema; a column ``date`` is the UTC day of ``time``.
+
+    Arrow reads them without an object of Python for each value, which takes rows with many arrays, as those of
+    `queue_progress`, a tenth of the time.
+
+    Raises:
+        KeyError: the table does not exist.
+        pa.ArrowInvalid: a row does not fit its schema.
+    """
+    schema = arrow_schema(table)
+    sent = [field for field in schema if field.name != _DAY]
+    found = json.read_json(
+        pa.BufferReader("\n".join(rows).encode()),
+        json.ReadOptions(use_threads=False, block_size=max(_BLOCK_BYTES, 4 * max(map(len, rows)))),
+        json.ParseOptions(
+            explicit_schema=pa.schema([field.with_type(_with_times(field.type, pa.int64())) for field in sent]),
+            unexpected_field_behavior="error",
+        ),
+    ).cast(pa.schema([field.with_type(_with_times(field.type, _IN_MS)) for field in sent]))
+    if _DAY in schema.names:
+        found = found.add_column(schema.get_field_index(_DAY), schema.field(_DAY), found["time"].cast(pa.date32()))
+    return found.cast(schema)
 
 
 def column_of(values: pa.Array | Sequence[object], type_: pa.DataType) -> pa.Array:

@@ -1,7 +1,5 @@
 """Every table and its columns; `schemas.spark` and `schemas.arrow` convert them for the engines."""
 
-import datetime as dt
-
 import msgspec
 
 from rebalance_model.observe.effects import TABLE_OF, QueueProgress
@@ -50,12 +48,3 @@ def columns(table: str) -> tuple[Column, ...]:
         KeyError: the table does not exist.
     """
     return _COLUMNS[table]
-
-
-def stored(table: str, row: dict[str, object]) -> dict[str, object]:
-    """Add the partition column to a derived row: the UTC day of its ``time``."""
-    if "date" not in PARTITIONED_BY.get(table, ()):
-        return row
-    time = row["time"]
-    assert isinstance(time, int)  # noqa: S101  the contract
-    return row | {"date": dt.datetime.fromtimestamp(time // 1000, dt.UTC).date()}

@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import msgspec
 import pyarrow as pa
 from deltalake import CommitProperties, Transaction
 from pyspark import StorageLevel
@@ -26,8 +25,8 @@ from checkpoints.last_commits import note_last_commits
 from checkpoints.manifest import app_id
 from checkpoints.spark_files import checksum_of
 from rebalance_model.observe.effects import TABLE_OF
-from schemas.arrow import arrow_schema, table_of
-from schemas.tables import PARTITIONED_BY, stored
+from schemas.arrow import arrow_schema, table_of_json
+from schemas.tables import PARTITIONED_BY
 from streaming.base.durable import last_commit, sync, sync_commits
 from streaming.base.place import ObjectPlace, Place
 from streaming.tables.append import append
@@ -136,5 +135,4 @@ def write_effects(batch: DataFrame, sink: TableSink, batch_id: int) -> None:
         payloads[effect["kind"]].append(effect["payload"])
     for table in TABLE_OF.values():
         if table in payloads:
-            rows = [stored(table, msgspec.json.decode(payload)) for payload in payloads[table]]
-            sink.append_arrow(table_of(table, rows), table, batch_id=batch_id)
+            sink.append_arrow(table_of_json(table, payloads[table]), table, batch_id=batch_id)

@@ -22,9 +22,10 @@ from rebalance_model.observe.engine.shard import Shard
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
 from schemas.arrow import in_epoch_ms
-from schemas.tables import DERIVED, stored
+from schemas.tables import DERIVED
 from streaming.pipeline.operator import Row, fold
 from tests.support.plain import as_json
+from tests.support.tables import stored
 
 _ROWS_AT_ONCE = 20_000
 _MEMORY = "1500MB"

@@ -8,8 +8,7 @@ from rebalance_model.observe.engine.shard import Shard
 from rebalance_model.observe.events import AnyEvent
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
-from schemas.arrow import table_of
-from schemas.tables import stored
+from schemas.arrow import table_of_json
 
 
 def fold(events: list[AnyEvent], stamp: int) -> list[AnyRow]:
@@ -22,6 +21,6 @@ def fold(events: list[AnyEvent], stamp: int) -> list[AnyRow]:
     rows += shard.finish()
     Shard(shard.flush(), groups, Policy())
     for table in {TABLE_OF[type(row)] for row in rows}:
-        payloads = [msgspec.json.decode(msgspec.json.encode(row)) for row in rows if TABLE_OF[type(row)] == table]
-        assert table_of(table, [stored(table, one) for one in payloads]).num_rows == len(payloads)
+        payloads = [msgspec.json.encode(row).decode() for row in rows if TABLE_OF[type(row)] == table]
+        assert table_of_json(table, payloads).num_rows == len(payloads)
     return rows

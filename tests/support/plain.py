@@ -10,10 +10,10 @@ from rebalance_model.observe.effects import TABLE_OF, AnyRow
 from rebalance_model.observe.engine.shard import Shard
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
-from schemas.tables import stored
 from streaming.log.files import files_of, offset_of, parse_path
 from streaming.pipeline.operator import Row, fold
 from streaming.pipeline.sources import lines_of
+from tests.support.tables import stored
 
 
 def rows_of(log: Path, partition: int) -> list[Row]:

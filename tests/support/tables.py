@@ -1,5 +1,6 @@
 """Delta tables as a job leaves them, made without Spark, for tests of their readers."""
 
+import datetime as dt
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from rebalance_model.observe.effects import TABLE_OF, AnyRow
 from schemas.arrow import arrow_schema, in_epoch_ms, table_of
-from schemas.tables import PARTITIONED_BY, TABLES, stored
+from schemas.tables import PARTITIONED_BY, TABLES
 from streaming.pipeline.archive_rows import LogRow, Transport, archived
 from streaming.tables.reader import ReadModel, Row
 
@@ -45,6 +46,15 @@ def selected(model: ReadModel, relation: str, group: str | None = None) -> list[
     """Return the rows of a table or view, of one group or of all, sorted by their columns."""
     query = f"SELECT * FROM {relation} t WHERE $group IS NULL OR t.group = $group ORDER BY ALL"
     return model.rows(query, {"group": group})
+
+
+def stored(table: str, row: dict[str, object]) -> dict[str, object]:
+    """Add the partition column to a derived row: the UTC day of its ``time``."""
+    if "date" not in PARTITIONED_BY.get(table, ()):
+        return row
+    time = row["time"]
+    assert isinstance(time, int)
+    return row | {"date": dt.datetime.fromtimestamp(time // 1000, dt.UTC).date()}
 
 
 def append(folder: Path, effects: Iterable[AnyRow]) -> None:

@@ -8,10 +8,11 @@ import msgspec
 import pytest
 
 from rebalance_model.observe.effects import TABLE_OF
-from schemas.tables import TABLES, stored
+from schemas.tables import TABLES
 from streaming.tables.reader import ReadModel
 from tests.support.findings import CAPTURE, Line, begun, effects, events, faults, findings, golden
 from tests.support.folding import Fold
+from tests.support.tables import stored
 
 POLLED_S = 10
 """What happens is seen at the next poll."""
