@@ -32,6 +32,10 @@ _JOINED = {
     "spark.plugins": ",",
 }
 """Properties that are lists, with the separator: what [spark] gives is added to what the job needs."""
+_WITHOUT_OPTIMIZER = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
+"""No optimizing compiler in a JVM that shares its cores with the Python workers, which do most of the work: with two
+cores it took a third of the JVM's time and of a core for as long as the job was watched, and events waited. Without it
+Java reserves too little for code."""
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
@@ -125,7 +129,12 @@ def _needed(settings: Settings, logs: Path) -> dict[str, str]:
         **({"spark.plugins": state_server.PLUGIN} if state_server.NEEDED else {}),
         "spark.driver.memory": settings.job.driver_memory,
         "spark.driver.extraJavaOptions": " ".join(
-            (f"-Dlog4j2.configurationFile={log_config}", f"-Drebalance.watch.log={logs / 'spark.log'}", *java)
+            (
+                *(_WITHOUT_OPTIMIZER if settings.job.is_local else ()),
+                f"-Dlog4j2.configurationFile={log_config}",
+                f"-Drebalance.watch.log={logs / 'spark.log'}",
+                *java,
+            )
         ),
         "spark.local.dir": str(_scratch(settings)),
         "spark.sql.warehouse.dir": str(settings.runtime.root / "spark" / "warehouse"),

@@ -14,10 +14,6 @@ CAPTURE = Path(str(resources.files("streaming.lab.demo").joinpath("capture.jsonl
 FAULT_LOG = Path(str(resources.files("streaming.lab.demo").joinpath("faults.jsonl")))
 
 
-_SHORT_RUN = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
-"""No optimising compiler: it took half of the JVM's processor time, and a run this short ends before it pays."""
-
-
 def demo_settings(settings: Settings) -> Settings:
     """Return the default settings, with ``demo`` under the user's runtime root, and the user's jars."""
     runtime = {"root": settings.runtime.root / "demo", "jars": settings.runtime.jars}
@@ -26,7 +22,7 @@ def demo_settings(settings: Settings) -> Settings:
         storage={"tables": ""},
         source={"kind": "files", "path": ""},
         job={"trigger_seconds": 0, "master": "local"},
-        spark=_SHORT_RUN | settings.spark,
+        spark=settings.spark,
     )
 
 
