@@ -38,6 +38,7 @@ class File(NamedTuple):
     """As in the log: relative to the table, and URL-encoded."""
     size: int
     rows: int
+    """0 if the log has no statistics."""
     begins: int
     """The earliest ``time`` of its rows; 0 if the table has no such column, or the log no statistics."""
     ends: int

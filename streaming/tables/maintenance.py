@@ -19,6 +19,7 @@ from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self
+from urllib.parse import unquote
 
 import duckdb
 from deltalake import CommitProperties, DeltaTable, Transaction
@@ -48,6 +49,8 @@ ROW_GROUP_ROWS = 8_192
 MARK = "rebalance_watch.maintenance"
 """Marks the commits in the table's history: Delta calls them writes, but nothing was appended."""
 _MEMORY = "1GB"
+_SPARKS_CHECKPOINT_INTERVAL = 10
+"""That of a table without the property."""
 _MEANWHILE = "The files of {} were rewritten by another process meanwhile: try again."
 
 _ORDER = {
@@ -107,6 +110,16 @@ class Done:
     seconds: float
 
 
+def _checkpoint_interval(there: DeltaTable) -> int:
+    """Return every how many commits the one that commits also writes a checkpoint of the log, by the table's property.
+
+    Nobody else may write that checkpoint. Spark does it some seconds after its commit. If it finds one of delta-rs
+    there, it leaves the file, whose columns are others, and describes its own in ``_last_checkpoint``: delta-rs then
+    finds no statistics in it.
+    """
+    return int(there.metadata().configuration.get("delta.checkpointInterval") or _SPARKS_CHECKPOINT_INTERVAL)
+
+
 def maintained(tables: Place) -> FileLock:
     """Lock the tables for maintenance until the lock is closed.
 
@@ -137,10 +150,12 @@ def maintain(tables: Place, table: str, limits: Limits, *, dry_run: bool = False
     there = delta_at(tables / table)
     before = len(files_of(table, there))
     with _Rewriter(there, folder_at(tables / table), table, dry_run=dry_run) as rewriter:
+        rewriter.add_statistics()
         dropped = rewriter.drop(limits.rows_since) if limits.rows_since is not None else 0
         merged = rewriter.merge()
     if not dry_run:
-        there.create_checkpoint()
+        if there.version() % _checkpoint_interval(there):
+            there.create_checkpoint()
         if (folder := folder_of(there)) is not None:  # before the commits that it replaces are removed
             sync(*(folder / "_delta_log").glob("*checkpoint*"), folder / "_delta_log")
         there.cleanup_metadata()
@@ -167,6 +182,21 @@ class _Rewriter:
     def __exit__(self, *_: object) -> None:
         self._database.close()
         self._spilled.cleanup()
+
+    def add_statistics(self) -> None:
+        """Add the statistics of files that have none in the log, which another writer may leave out or lose.
+
+        Without them a file's number of rows is unknown, and no reader skips it. The file itself is not changed.
+        """
+        bare = [file for file in files_of(self._table, self._there) if not file.rows]
+        if self._dry_run or not bare:
+            return
+        self._folder.fetch(bare)
+        added = []
+        for file in bare:
+            stats = stats_of(self._database, self._table, self._folder.path / unquote(file.path))
+            added.append(self._add(file, stats, data_change=False))
+        self._commit(bare, added)
 
     def drop(self, since: int) -> int:
         """Drop the rows before an instant that no current state depends on; return how many."""
@@ -228,33 +258,39 @@ class _Rewriter:
             )
         self._folder.publish(relative)
         sync(path, path.parent, path.parent.parent)
-        added = AddAction(
-            relative.as_posix(), path.stat().st_size, dict(zip(names, partition, strict=True)), now_ms(), data_change,
-            json.dumps(stats),
-        )  # fmt: skip
-        self._replace(files, [added], data_change=data_change)
+        made = File(relative.as_posix(), path.stat().st_size, count, 0, 0, partition, now_ms())
+        self._replace(files, [self._add(made, stats, data_change=data_change)], data_change=data_change)
+
+    def _add(self, file: File, stats: dict[str, Any], *, data_change: bool) -> AddAction:
+        names = PARTITIONED_BY.get(self._table, ())
+        values = dict(zip(names, file.partition, strict=True))
+        return AddAction(file.path, file.size, values, file.written, data_change, json.dumps(stats))
 
     def _replace(self, files: Sequence[File], added: Sequence[AddAction], *, data_change: bool) -> None:
         """Commit removal and addition together: no reader sees one without the other."""
         if self._dry_run or not files:
             return
-        self._there.update_incremental()
-        if not {file.path for file in files} <= {file.path for file in files_of(self._table, self._there)}:
-            raise UserError(_MEANWHILE.format(self._table))
         names = PARTITIONED_BY.get(self._table, ())
         removed = [
             RemoveAction(file.path, data_change, now_ms(), file.size, dict(zip(names, file.partition, strict=True)))
             for file in files
         ]
+        self._commit(files, [*added, *removed])
+
+    def _commit(self, files: Sequence[File], actions: Sequence[AddAction | RemoveAction]) -> None:
+        """Commit what is about these files, if the table still has all of them."""
+        self._there.update_incremental()
+        if not {file.path for file in files} <= {file.path for file in files_of(self._table, self._there)}:
+            raise UserError(_MEANWHILE.format(self._table))
         application = f"maintain/{self._table}"
         turn = Transaction(application, (self._there.transaction_version(application) or 0) + 1)
         before = self._there.version()
         try:
             self._there.create_write_transaction(
-                [*added, *removed],
+                list(actions),
                 mode="append",
                 schema=self._there.schema(),
-                partition_by=list(names),
+                partition_by=list(PARTITIONED_BY.get(self._table, ())),
                 commit_properties=CommitProperties(custom_metadata={MARK: "true"}, app_transactions=[turn]),
             )
         except CommitFailedError:

@@ -17,7 +17,7 @@ from streaming.tables.files import File, files_of, select
 from streaming.tables.folder import folder_at
 
 SMALL_ROWS = 20_000
-"""Files with fewer rows are kept in memory."""
+"""Files with fewer rows are kept in memory; not those whose number of rows the log does not have."""
 KEPT_ROWS = 500_000
 """The maximum number of a table's rows in memory: about 150 MB. When there are more, the newer half is kept."""
 SCHEMA = "kept"
@@ -127,7 +127,7 @@ class TableView:
 
     def _keep(self, cursor: duckdb.DuckDBPyConnection) -> None:
         """Read the new small files; if files were removed, or there are too many rows, read all again."""
-        small = {file.path: file for file in self._files if file.rows < SMALL_ROWS}
+        small = {file.path: file for file in self._files if 0 < file.rows < SMALL_ROWS}
         fresh = [file for path, file in small.items() if path not in self._kept and path not in self._left_out]
         rows = sum(self._kept.values()) + sum(file.rows for file in fresh)
         if not self._kept or not self._kept.keys() <= small.keys() or rows > KEPT_ROWS:

@@ -5,6 +5,7 @@
 prints a table in Markdown, and what is wrong, and writes both to the folder, with a picture of the measures.
 """
 
+import re
 import statistics
 import sys
 import traceback
@@ -328,8 +329,15 @@ def logs_of(soaked: Soaked) -> tuple[list[str], list[str]]:
         wrong.append(f"up ended with {soaked.run.up_code}")
     if soaked.run.rest_code != 0:
         wrong.append(f"the run over the rest of the log ended with {soaked.run.rest_code}")
+    wrong += [f"maintain said: {said[:300]}" for said in _failures(soaked)]
     spark = [f"{len(found)} in {log.name}" for log in _logs(soaked) if (found := _tracebacks(log))]
     return [f"tracebacks in Spark's own logs: {', '.join(spark) or 'none'}"], wrong
+
+
+def _failures(soaked: Soaked) -> list[str]:
+    """Return what `maintain` could not do, each once: no fault of the soak hinders it."""
+    said = (str(line["event"]) for line in soaked.said if line.get("process") == "maintain")
+    return sorted({re.sub(r"[0-9]+", "n", event) for event in said if "Retrying" in event})
 
 
 def _logs(soaked: Soaked) -> list[Path]:

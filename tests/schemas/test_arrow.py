@@ -73,9 +73,7 @@ def test_many_blocks_keep_the_order_and_a_row_may_be_larger_than_one(monkeypatch
     assert len(group) == 10_000
 
 
-@pytest.mark.parametrize(
-    "change", [{"time": 1.5}, {"time": INT64_MAX + 1}, {"cluster": 1}, {"odd": 1}], ids=str
-)
+@pytest.mark.parametrize("change", [{"time": 1.5}, {"time": INT64_MAX + 1}, {"cluster": 1}, {"odd": 1}], ids=str)
 def test_a_row_that_does_not_fit_its_table_is_an_error(change):
     assert len(table_of_json("anomalies", [line(small("anomalies"))])) == 1
     with pytest.raises(pa.ArrowInvalid):
