@@ -192,11 +192,15 @@ class _Rewriter:
         if self._dry_run or not bare:
             return
         self._folder.fetch(bare)
-        added = []
-        for file in bare:
-            stats = stats_of(self._database, self._table, self._folder.path / unquote(file.path))
-            added.append(self._add(file, stats, data_change=False))
-        self._commit(bare, added)
+        found = [stats_of(self._database, self._table, self._folder.path / unquote(file.path)) for file in bare]
+        # A file that has no rows is not added in every round.
+        added = [
+            self._add(file, stats, data_change=False)
+            for file, stats in zip(bare, found, strict=True)
+            if stats["numRecords"]
+        ]
+        if added:
+            self._commit(bare, added)
 
     def drop(self, since: int) -> int:
         """Drop the rows before an instant that no current state depends on; return how many."""

@@ -438,6 +438,20 @@ def test_a_large_file_without_statistics_is_not_written_again(job, monkeypatch):
     assert (file.rows, file.begins) == (5, 3)
 
 
+def test_a_file_without_rows_changes_nothing(job, monkeypatch):
+    monkeypatch.setattr(maintenance, "FILE_ROWS", 1)
+    job.owners(3)
+    table = job.root / "tables" / HISTORY
+    pq.write_table(table_of(HISTORY, []), table / "empty.parquet")
+    there = DeltaTable(table)
+    empty = AddAction("empty.parquet", (table / "empty.parquet").stat().st_size, {}, 1, False, '{"numRecords": 0}')
+    there.create_write_transaction([empty], mode="append", schema=there.schema(), partition_by=[])
+    before = DeltaTable(table).version()
+
+    maintain(job.root / "tables", HISTORY, Limits())
+    assert DeltaTable(table).version() == before
+
+
 def test_the_checkpoint_of_a_commit_is_left_to_who_commits(job, monkeypatch):
     monkeypatch.setattr(maintenance, "FILE_ROWS", 1)  # so nothing is merged, and no commit is made
     tables, log = job.root / "tables", job.root / "tables" / HISTORY / "_delta_log"
