@@ -45,30 +45,26 @@ def table_of(table: str, rows: Iterable[Mapping[str, object]]) -> pa.Table:
         KeyError: the table does not exist.
     """
     schema = arrow_schema(table)
-    in_ms = pa.schema([field.with_type(_with_times(field.type, _IN_MS)) for field in schema])
-    return pa.Table.from_pylist(list(rows), in_ms).cast(schema)
+    return pa.Table.from_pylist(list(rows), _schema_with_times(schema, _IN_MS)).cast(schema)
 
 
 def table_of_json(table: str, rows: Sequence[str]) -> pa.Table:
     """Return derived rows of a table, each a JSON object, in its schema; a column ``date`` is the UTC day of ``time``.
 
     Arrow reads them without an object of Python for each value, which takes rows with many arrays, as those of
-    `queue_progress`, a tenth of the time.
+    `queue_progress`, a sixth of the time.
 
     Raises:
         KeyError: the table does not exist.
         pa.ArrowInvalid: a row does not fit its schema.
     """
     schema = arrow_schema(table)
-    sent = [field for field in schema if field.name != _DAY]
+    sent = pa.schema([field for field in schema if field.name != _DAY])
     found = json.read_json(
         pa.BufferReader("\n".join(rows).encode()),
         json.ReadOptions(use_threads=False, block_size=max(_BLOCK_BYTES, 4 * max(map(len, rows)))),
-        json.ParseOptions(
-            explicit_schema=pa.schema([field.with_type(_with_times(field.type, pa.int64())) for field in sent]),
-            unexpected_field_behavior="error",
-        ),
-    ).cast(pa.schema([field.with_type(_with_times(field.type, _IN_MS)) for field in sent]))
+        json.ParseOptions(explicit_schema=_schema_with_times(sent, pa.int64()), unexpected_field_behavior="error"),
+    ).cast(_schema_with_times(sent, _IN_MS))
     if _DAY in schema.names:
         found = found.add_column(schema.get_field_index(_DAY), schema.field(_DAY), found["time"].cast(pa.date32()))
     return found.cast(schema)
@@ -85,15 +81,17 @@ def in_epoch_ms(rows: Rows) -> Rows:
     """Return rows with epoch milliseconds (int64) for timestamps, inside lists and structs too."""
     if not any(_has_times(field.type) for field in rows.schema):
         return rows
-    in_ms, as_int = (
-        pa.schema([field.with_type(_with_times(field.type, leaf)) for field in rows.schema])
-        for leaf in (_IN_MS, pa.int64())
-    )
+    in_ms, as_int = (_schema_with_times(rows.schema, leaf) for leaf in (_IN_MS, pa.int64()))
     return rows.cast(in_ms, safe=False).cast(as_int)
 
 
 def _has_times(type_: pa.DataType) -> bool:
     return bool(_with_times(type_, pa.null()) != type_)
+
+
+def _schema_with_times(schema: pa.Schema, leaf: pa.DataType) -> pa.Schema:
+    """Return a schema with another type for timestamps."""
+    return pa.schema([field.with_type(_with_times(field.type, leaf)) for field in schema])
 
 
 def _with_times(type_: pa.DataType, leaf: pa.DataType) -> pa.DataType:

@@ -34,8 +34,8 @@ _JOINED = {
 """Properties that are lists, with the separator: what [spark] gives is added to what the job needs."""
 _WITHOUT_OPTIMIZER = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
 """No optimizing compiler in a JVM that shares its cores with the Python workers, which do most of the work: with two
-cores it took a third of the JVM's time and of a core for as long as the job was watched, and events waited. Without it
-Java reserves too little for code."""
+cores it still took a third of the JVM's time after ten minutes, while events waited. Without it Java reserves too
+little for code."""
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 

@@ -110,16 +110,6 @@ class Done:
     seconds: float
 
 
-def _checkpoint_interval(there: DeltaTable) -> int:
-    """Return every how many commits the one that commits also writes a checkpoint of the log, by the table's property.
-
-    Nobody else may write that checkpoint. Spark does it some seconds after its commit. If it finds one of delta-rs
-    there, it leaves the file, whose columns are others, and describes its own in ``_last_checkpoint``: delta-rs then
-    finds no statistics in it.
-    """
-    return int(there.metadata().configuration.get("delta.checkpointInterval") or _SPARKS_CHECKPOINT_INTERVAL)
-
-
 def maintained(tables: Place) -> FileLock:
     """Lock the tables for maintenance until the lock is closed.
 
@@ -266,19 +256,17 @@ class _Rewriter:
         self._replace(files, [self._add(made, stats, data_change=data_change)], data_change=data_change)
 
     def _add(self, file: File, stats: dict[str, Any], *, data_change: bool) -> AddAction:
-        names = PARTITIONED_BY.get(self._table, ())
-        values = dict(zip(names, file.partition, strict=True))
-        return AddAction(file.path, file.size, values, file.written, data_change, json.dumps(stats))
+        return AddAction(file.path, file.size, self._values(file), file.written, data_change, json.dumps(stats))
+
+    def _values(self, file: File) -> dict[str, str | None]:
+        """Return the values of the partition columns by their names."""
+        return dict(zip(PARTITIONED_BY.get(self._table, ()), file.partition, strict=True))
 
     def _replace(self, files: Sequence[File], added: Sequence[AddAction], *, data_change: bool) -> None:
         """Commit removal and addition together: no reader sees one without the other."""
         if self._dry_run or not files:
             return
-        names = PARTITIONED_BY.get(self._table, ())
-        removed = [
-            RemoveAction(file.path, data_change, now_ms(), file.size, dict(zip(names, file.partition, strict=True)))
-            for file in files
-        ]
+        removed = [RemoveAction(file.path, data_change, now_ms(), file.size, self._values(file)) for file in files]
         self._commit(files, [*added, *removed])
 
     def _commit(self, files: Sequence[File], actions: Sequence[AddAction | RemoveAction]) -> None:
@@ -302,6 +290,16 @@ class _Rewriter:
         if (folder := folder_of(self._there)) is not None:
             sync_commits(folder, before)
         self._there.update_incremental()
+
+
+def _checkpoint_interval(there: DeltaTable) -> int:
+    """Return every how many commits the one that commits also writes a checkpoint of the log, by the table's property.
+
+    Nobody else may write that checkpoint. Spark does it some seconds after its commit. If it finds one of delta-rs
+    there, it leaves the file, whose columns are others, and describes its own in ``_last_checkpoint``: delta-rs then
+    finds no statistics in it.
+    """
+    return int(there.metadata().configuration.get("delta.checkpointInterval") or _SPARKS_CHECKPOINT_INTERVAL)
 
 
 def stats_of(database: duckdb.DuckDBPyConnection, table: str, path: Path) -> dict[str, Any]:
