@@ -21,7 +21,7 @@ import msgspec
 
 from checkpoints.expectations import Suite
 from checkpoints.manifest import ARCHIVE
-from checkpoints.position import Position, position_of_query
+from checkpoints.position import position_of_query
 from checkpoints.quality import SUITE as OF_BATCHES
 from schemas.arrow import table_of
 from schemas.rows import QualityResult
@@ -88,8 +88,8 @@ class Checked(NamedTuple):
     """What one check of the tables found."""
 
     results: Sequence[QualityResult]
-    left_out: Sequence[str]
-    """A sentence for each suite that could not be checked: nothing is known about it."""
+    left_out: Sequence[UserError]
+    """Why a suite could not be checked: nothing is known about it. A `NotReadyError` mends itself."""
 
 
 class TableGate:
@@ -115,8 +115,12 @@ class TableGate:
             UserError: there are no tables, or they can't be read or written.
         """
         tables = tables_of(self._settings)
-        left_out: list[str] = []
-        log = self._log(left_out)  # before the tables: what it has read is there
+        left_out: list[UserError] = []
+        log = None
+        try:
+            log = self._log()  # before the tables: what it has read is there
+        except UserError as error:
+            left_out.append(type(error)(f"The archive was not compared with the log: {error}"))
         with ReadModel(tables) as model:
             [newest] = model.rows(_NEWEST)
             if newest["time"] is None:
@@ -141,26 +145,25 @@ class TableGate:
                 try:
                     results += _judge(model, one, given, of_check)
                 except UserError as error:
-                    left_out.append(f"The tables were not checked by the suite {one.suite.name}: {error}")
+                    left_out.append(UserError(f"The tables were not checked by the suite {one.suite.name}: {error}"))
         _append(results, tables)
         return Checked(results, left_out)
 
-    def _log(self, left_out: list[str]) -> list[dict[str, int | None]] | None:
-        """Return for each partition of the log how far it is archived, and which offsets Kafka has; None: not known."""
-        source = self._settings.source
-        archived: Position = {}
+    def _log(self) -> list[dict[str, int | None]]:
+        """Return for each partition of the log how far it is archived, and which offsets Kafka has.
+
+        Raises:
+            NotReadyError: the archive has finished no batch.
+            UserError: its checkpoint or Kafka can't be read from here.
+        """
+        source, folder = self._settings.source, self._settings.runtime.checkpoints / ARCHIVE
+        if self._settings.storage.checkpoints or not folder.exists():
+            raise UserError("the archive's checkpoint is not on this machine.")
+        if not (archived := position_of_query(folder)):
+            raise NotReadyError("the archive has finished no batch yet.")
         offsets: Mapping[int, tuple[int | None, int | None]] = {}
-        why = "its checkpoint is not on this machine, or no batch is finished"
-        if not self._settings.storage.checkpoints:
-            archived = position_of_query(self._settings.runtime.checkpoints / ARCHIVE)
-        if archived and source.kind == "kafka":
-            try:
-                offsets = offsets_of(connection_of(self._settings), source.topic)
-            except UserError as error:
-                archived, why = {}, str(error).rstrip(".")
-        if not archived:
-            left_out.append(f"The archive was not compared with the log: {why}.")
-            return None
+        if source.kind == "kafka":
+            offsets = offsets_of(connection_of(self._settings), source.topic)
         return [
             {"partition": partition, "archived": position, "log_begin": begin, "log_end": end}
             for partition, position in sorted(archived.items())

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from schemas.tables import TABLES
-from streaming.base.errors import UserError, first_line
+from streaming.base.errors import NotReadyError, UserError, first_line
 from streaming.base.health import Health, Task
 from streaming.base.lines import print_error, print_line, start_lines
 from streaming.base.place import Place, tables_of
@@ -151,16 +151,22 @@ class _Checks:
             self._gate = self._gate or TableGate(self._settings)
             checked = self._gate.check(now_ms())
         except UserError as error:
-            print_error(visible(f"The tables were not checked: {error}"))
+            _not_checked(error, f"The tables were not checked: {error}")
             return
-        for sentence in checked.left_out:
-            print_error(visible(sentence))
+        for why in checked.left_out:
+            _not_checked(why, str(why))
         for one in checked.results:
             if not one.success:
                 subject = f"{one.suite} {one.column or 'rows'}"
                 print_error(
                     visible(f"A check of the tables failed: {subject}: {one.why} {one.observed or ''}".rstrip())
                 )
+
+
+def _not_checked(why: UserError, sentence: str) -> None:
+    """Print why a check was not made; that a job has just begun is no error."""
+    say = print_line if isinstance(why, NotReadyError) else print_error
+    say(visible(sentence))
 
 
 def _round(

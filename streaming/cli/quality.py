@@ -46,8 +46,8 @@ def _check(since: int | None) -> None:
     from checkpoints.table_quality import TableGate
 
     place_of_tables()
-    for sentence in TableGate(load_settings()).check(now_ms(), since).left_out:
-        print_error(visible(sentence))
+    for why in TableGate(load_settings()).check(now_ms(), since).left_out:
+        print_error(visible(str(why)))
 
 
 def _draw(found: Sequence[QualityCheck], now: int) -> RenderableType:

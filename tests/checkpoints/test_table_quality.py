@@ -10,7 +10,7 @@ from checkpoints import table_quality
 from checkpoints.manifest import ARCHIVE
 from checkpoints.quality_stop import QualityStop
 from checkpoints.table_quality import OVERLAP_MS, SPAN_MS, TableGate, suites
-from streaming.base.errors import SettingsError, UserError
+from streaming.base.errors import NotReadyError, SettingsError, UserError
 from streaming.base.settings import load_settings
 from streaming.base.times import DAY_MS, now_ms
 from streaming.log.files import offset_of
@@ -309,7 +309,20 @@ def test_nothing_is_said_about_a_kafka_that_does_not_answer(tmp_path, monkeypatc
     checked = root.check()
 
     assert "archive" not in {one.suite for one in checked.results}
-    assert checked.left_out == ["The archive was not compared with the log: Kafka does not respond."]
+    [why] = checked.left_out
+    assert str(why) == "The archive was not compared with the log: Kafka does not respond."
+    assert not isinstance(why, NotReadyError)
+
+
+def test_an_archive_that_has_finished_no_batch_is_compared_later(tmp_path):
+    root = Root(tmp_path)
+    root.events((0, 0, START))
+    root.path.joinpath("checkpoints", ARCHIVE).mkdir(parents=True)
+
+    [why] = root.check().left_out
+
+    assert isinstance(why, NotReadyError)
+    assert str(why).endswith("not compared with the log: the archive has finished no batch yet.")
 
 
 def test_an_operator_that_is_behind_the_archive_is_found(root):
@@ -412,7 +425,7 @@ def test_a_suite_whose_query_fails_keeps_no_other_from_its_turn(root, tmp_path):
 
     checked = root.check()
 
-    assert [sentence.partition(": ")[0] for sentence in checked.left_out] == [
+    assert [str(why).partition(": ")[0] for why in checked.left_out] == [
         "The tables were not checked by the suite mine"
     ]
     assert {one.suite for one in checked.results} == {one.suite.name for one in suites()}
