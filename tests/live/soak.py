@@ -44,6 +44,8 @@ WARM_UP_SECONDS = 60
 READY_SECONDS_MAX = 400
 BACK_SECONDS_MAX = 400
 REST_SECONDS_MAX = 1_800
+SETTLE_SECONDS = 120
+"""After the last process is back: incidents of the telemetry that it kept away are resolved."""
 _STARTS_MAX = 5
 _ALERTS = """
 routes = [{{severity = "info", clusters = ["lab"], channels = ["hook"]}}]
@@ -139,7 +141,7 @@ class Soak:
         self._watch(end, webhook)
         while any(hit.is_alive() for hit in hits):
             self._watch(time.monotonic() + 1, webhook)
-        self._keep_alerts(webhook)
+        self._watch(time.monotonic() + SETTLE_SECONDS, webhook)
 
     def _next_case(self, bag: Iterator[tuple[str, int]], end: float) -> tuple[str, int] | None:
         """Return a case of a group without one that heals before the end, a broker's only while no group has one."""

@@ -38,8 +38,8 @@ EXCUSED_MS = 240_000
 SAID_MS_MAX = 120_000
 MAY_FAIL = {"times", "behind_seconds", "operator_behind_seconds"}
 """Checks that are right to fail when the job was killed or Kafka was away: volumes change, queries fall behind."""
-NOT_OURS = {"Kafka", "lab: consumer", "lab: producer", "lab: name server", "run children"}
-"""Processes that are not judged; a broker is, because it has our hook."""
+NOT_OURS = {"Kafka", "lab: consumer", "lab: producer", "lab: name server", "run children", "sender", "soak"}
+"""Processes that are not judged: no part of the product. A broker is, because it has our hook."""
 MB = 1e6
 _PARTS_OF_WINDOW = 9
 
