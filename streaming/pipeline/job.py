@@ -4,6 +4,7 @@ The operator's results and the archive are independent: each has its checkpoint,
 (a pool of the fair scheduler), so a slow archive delays no anomaly.
 """
 
+import gc
 import re
 import threading
 import time
@@ -70,6 +71,10 @@ _LOOK_SECONDS = 0.25
 """How often a query is asked whether it has ended, or has a new progress; three calls into the JVM."""
 _STATUS_SECONDS = 1.0
 """How often a query is asked whether it waits for rows: an answer takes about 2 ms."""
+_COLLECT_SECONDS = 60.0
+"""How often Python's cyclic garbage is collected, which takes 0.3 s. Of a batch some 30 objects of py4j are in cycles; as
+long as they live, the JVM keeps the batch's plan and the files of its shuffles. By itself Python frees them once in a
+quarter of an hour."""
 _STOP_SECONDS_MAX = 60
 """How long a batch may take to finish when the job stops; then it is interrupted, and the next start repeats it."""
 _DID_NOT_STOP = "failed to stop within"
@@ -87,6 +92,21 @@ class Batch:
     effects: int | None
     """Rows that the operator derived; None for the archive."""
     milliseconds: int
+
+
+class _Pace:
+    """Says that something is due, at once and then at most once in so many seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._at = time.monotonic()
+
+    def is_due(self) -> bool:
+        now = time.monotonic()
+        if now < self._at:
+            return False
+        self._at = now + self._seconds
+        return True
 
 
 @dataclass(frozen=True)
@@ -156,7 +176,7 @@ class Running:
             UserError: a query failed, or a check of the tables stops the job.
         """
         last = dict.fromkeys((query.name for query in self._queries), -1)
-        look_at = time.monotonic()
+        status, garbage = _Pace(_STATUS_SECONDS), _Pace(_COLLECT_SECONDS)
         running = True
         while running and not stopping.wait(_LOOK_SECONDS):
             self.was_interrupted = self._is_interrupted()
@@ -165,9 +185,9 @@ class Running:
             for check in self._checks:
                 check()
             running = any(query.isActive for query in self._queries)  # checked first, so that no batch is missed
-            looks = time.monotonic() >= look_at
-            if looks:
-                look_at = time.monotonic() + _STATUS_SECONDS
+            if garbage.is_due():
+                gc.collect()
+            looks = status.is_due()
             for index, query in enumerate(self._queries):
                 for batch in self._ended(query, after=last[query.name]):
                     self._listener.on_progress(query.name)

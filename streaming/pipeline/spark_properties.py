@@ -160,7 +160,7 @@ def _needed(settings: Settings, logs: Path) -> dict[str, str]:
         "spark.sql.streaming.minBatchesToRetain": "20",
         # Spark deletes a shuffle's files once the JVM has collected the object that stands for them, and asks it to
         # collect at this interval; by default every half hour. By then a busy job had 2,100 such files (170 MB), and a
-        # heap that had grown to its limit.
+        # heap that had grown to its limit. Python frees its part first (`pipeline.job`).
         "spark.cleaner.periodicGC.interval": "5min",
         # By default 100, of some kB each; all of it is read after each batch.
         "spark.sql.streaming.numRecentProgressUpdates": "20",

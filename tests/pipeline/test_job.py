@@ -1,5 +1,6 @@
 """The job as a whole, over file logs, against the same core in a plain loop."""
 
+import gc
 import gzip
 import os
 import random
@@ -13,6 +14,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from py4j.finalizer import ThreadSafeFinalizer
 from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -84,6 +86,21 @@ def test_the_rows_do_not_depend_on_where_the_log_is_cut(spark, settings_in, tmp_
     batches = run_operator(spark, settings)
     assert batches == -(-files // files_per_batch)
     assert tables_of(settings) == expected
+
+
+def test_the_jvm_keeps_no_plan_of_a_batch_that_has_ended(spark, settings_in, tmp_path, log, monkeypatch):
+    monkeypatch.setattr(job, "_COLLECT_SECONDS", 0.0)
+    settings = settings_in(tmp_path, path=str(log), partitions=PARTITIONS, files_per_batch=1)
+    gc.collect()
+    gc.disable()  # by itself Python comes to it rarely
+    try:
+        before = len(ThreadSafeFinalizer.finalizers)
+        batches = run_operator(spark, settings)
+        kept = len(ThreadSafeFinalizer.finalizers) - before
+    finally:
+        gc.enable()
+    assert batches > 10
+    assert kept < 4 * batches, "30 for each batch without it"
 
 
 @pytest.mark.parametrize(("files_per_batch", "shift_ms"), [(1000, 0), (1, -5)], ids=["equal", "reversed"])
