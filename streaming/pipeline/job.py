@@ -72,9 +72,11 @@ _LOOK_SECONDS = 0.25
 _STATUS_SECONDS = 1.0
 """How often a query is asked whether it waits for rows: an answer takes about 2 ms."""
 _COLLECT_SECONDS = 60.0
-"""How often Python's cyclic garbage is collected, which takes 0.3 s. Of a batch some 30 objects of py4j are in cycles; as
-long as they live, the JVM keeps the batch's plan and the files of its shuffles. By itself Python frees them once in a
-quarter of an hour."""
+"""How often Python's cyclic garbage is collected, which takes 0.3 s.
+
+Of a batch some 30 objects of py4j are in cycles; as long as they live, the JVM keeps the batch's plan and the files of
+its shuffles. By itself Python frees them once in a quarter of an hour.
+"""
 _STOP_SECONDS_MAX = 60
 """How long a batch may take to finish when the job stops; then it is interrupted, and the next start repeats it."""
 _DID_NOT_STOP = "failed to stop within"
