@@ -325,6 +325,16 @@ def test_an_archive_that_has_finished_no_batch_is_compared_later(tmp_path):
     assert str(why).endswith("not compared with the log: the archive has finished no batch yet.")
 
 
+def test_a_checkpoint_that_can_not_be_read_keeps_no_other_suite_from_its_turn(root):
+    root.path.joinpath("checkpoints", ARCHIVE, "offsets/0").write_text("v1\n")
+
+    checked = root.check()
+
+    [why] = checked.left_out
+    assert str(why).startswith("The archive was not compared with the log: ")
+    assert {one.suite for one in checked.results} == {one.suite.name for one in suites()} - {"archive"}
+
+
 def test_an_operator_that_is_behind_the_archive_is_found(root):
     root.state("A")
     root.owner("A")
