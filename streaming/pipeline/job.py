@@ -5,7 +5,6 @@ The operator's results and the archive are independent: each has its checkpoint,
 """
 
 import gc
-import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -33,6 +32,7 @@ from streaming.base.errors import SettingsError, UserError
 from streaming.base.place import queries_of, tables_of
 from streaming.base.settings import Settings
 from streaming.pipeline.archive import start_archive
+from streaming.pipeline.failures import failed, is_of_other_run, lost_by
 from streaming.pipeline.hadoop import checkpoint_url, uses_s3a
 from streaming.pipeline.operator import effects_of
 from streaming.pipeline.rebuild.folder import Folder
@@ -41,28 +41,6 @@ from streaming.pipeline.sinks import TableSink, sync_plan, sync_state, write_eff
 from streaming.pipeline.sources import ROWS_READ, check_source, read_log, source_identity
 
 _EFFECTS = "effects"
-_OWN_SENTENCE = re.compile(
-    r"^(?:streaming\.base\.errors\.\w+: |checkpoints\.lease\.\w+: |[\w.]+: \[USER_RAISED_EXCEPTION\] )"
-    r"(.+?)(?: SQLSTATE: \w+)?$",
-    re.MULTILINE,
-)
-"""A UserError of a Python worker or sink, or one of Spark SQL's raise_error, within a query's failure."""
-_KILLED = "(killed, or short of memory)"
-_LOST = {
-    "Python worker failed to connect back": "a Python worker (it came too late)",  # Spark gives it ten seconds
-    "Python worker exited unexpectedly": f"a Python worker {_KILLED}",
-    "PythonWorkerFactory.createWorker": f"a Python worker {_KILLED}",  # in the trace: it ended before it was connected
-    "ExecutorLostFailure": f"an executor {_KILLED}",  # four times the same task; fewer Spark repeats by itself
-    "has failed the maximum allowable number of times": f"an executor {_KILLED}",  # four times one that others read
-    "org.apache.kafka.common.errors.TimeoutException": "Kafka (it does not answer)",  # for three minutes
-}
-"""Failures after which a new start may succeed, and what was lost: nothing is wrong with the query or its rows."""
-_OTHER_RUN = (
-    "Multiple streaming",  # Spark: … jobs detected, … queries are concurrently using: the batch is recorded already
-    "ConcurrentTransactionException",  # Delta: the append is there already
-    "Concurrent transaction failed",  # delta-rs: the same
-)
-"""Failures by which only another run can be the cause, in spite of the lease."""
 _REPLACED = "a batch to the former run (it noticed late that it was replaced)"
 _STARTS_MAX = 10
 """How often a query is started in a row without ending a batch; with the pauses that takes more than three minutes."""
@@ -97,11 +75,12 @@ class Batch:
 
 
 class _Pace:
-    """Says that something is due, at once and then at most once in so many seconds."""
+    """Says that something is due, at most once in so many seconds."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, *, first: float = 0.0) -> None:
+        """``first``: seconds from now on."""
         self._seconds = seconds
-        self._at = time.monotonic()
+        self._at = time.monotonic() + first
 
     def is_due(self) -> bool:
         now = time.monotonic()
@@ -178,7 +157,7 @@ class Running:
             UserError: a query failed, or a check of the tables stops the job.
         """
         last = dict.fromkeys((query.name for query in self._queries), -1)
-        status, garbage = _Pace(_STATUS_SECONDS), _Pace(_COLLECT_SECONDS)
+        status, garbage = _Pace(_STATUS_SECONDS), _Pace(_COLLECT_SECONDS, first=_COLLECT_SECONDS)
         running = True
         while running and not stopping.wait(_LOOK_SECONDS):
             self.was_interrupted = self._is_interrupted()
@@ -254,8 +233,8 @@ class Running:
             UserError: it must not be started again.
         """
         name, starts = self._queries[index].name, self._starts_in_row[index]
-        lost = next((what for text, what in _LOST.items() if text in str(failure)), None)
-        if _is_of_other_run(failure) and self._confirm():
+        lost = lost_by(failure)
+        if is_of_other_run(failure) and self._confirm():
             lost = _REPLACED
         if lost is None or starts >= _STARTS_MAX:
             raise failed(name, failure, self._logs)
@@ -477,27 +456,3 @@ def _stop(queries: list[StreamingQuery], *, at_once: bool = False) -> None:
 def _last_batch(query: StreamingQuery) -> int | None:
     progress = query.lastProgress
     return progress.batchId if progress else None
-
-
-def failed(query: str, failure: StreamingQueryException, logs: Path) -> UserError:
-    """Return a query's failure as one sentence: the `UserError` inside it, else the error that Spark names."""
-    text = _message(failure)
-    if _is_of_other_run(failure):
-        return UserError(
-            f"The {query} query has found another run on the same checkpoints: this one has ended, and no row was "
-            "doubled."
-        )
-    if own := _OWN_SENTENCE.search(text):
-        return UserError(own[1])
-    lines = [line for line in text.splitlines() if line.strip() and not line[0].isspace()]
-    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-    cause = (causes or lines)[-1] if "Traceback (most recent call last)" in text else lines[0]
-    return UserError(f"The {query} query failed: {cause} (details are in {logs}; a restart resumes from there).")
-
-
-def _is_of_other_run(failure: StreamingQueryException) -> bool:
-    return any(one in _message(failure) for one in _OTHER_RUN)
-
-
-def _message(failure: StreamingQueryException) -> str:
-    return str(failure).split("\n\n=== Streaming Query ===")[0]
