@@ -1,6 +1,7 @@
 """The order and the errors of a polling round over a scripted cluster."""
 
 import asyncio
+from collections import Counter
 from itertools import pairwise
 
 import pytest
@@ -413,15 +414,24 @@ def test_groups_for_which_a_round_has_no_time_begin_the_next_one():
     groups = [f"g{number:02}" for number in range(40)]
     cluster = ScriptedCluster(groups=groups, members=())
     cluster.delays = {("connection", "broker-a"): 0.1}
-    late = []
+    rounds = []
 
     async def talk(poller):
-        for _ in range(6):
-            late.append((await poller.round()).late)
+        while sum(one.groups for one in rounds) < 2 * len(groups):
+            rounds.append(await poller.round())
             poller.tick()
+            if len(rounds) == 1:
+                cluster.delays["groups", "broker-a"] = 1.0  # one round in which the broker returns no groups
+                await poller.round()
+                del cluster.delays["groups", "broker-a"]
+                poller.tick()
 
     events = _run(cluster, talk, deadline_ms=450)
-    asked = [event.group for event in events if isinstance(event, ConsumerConnection)]
-    assert late[0] > 0
-    assert set(asked) == set(groups)
-    assert sorted(asked[:40]) == groups  # no group gets a second turn before the others had their first
+    assert rounds[0].late > 0
+    turns = Counter(dict.fromkeys(groups, 0))
+    for event in events:
+        if isinstance(event, ConsumerConnection):
+            turns[event.group] += 1
+        if isinstance(event, Tick):  # a round's end: answers within a round have no order
+            assert max(turns.values()) - min(turns.values()) <= 1
+    assert min(turns.values()) >= 2
