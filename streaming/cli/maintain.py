@@ -107,6 +107,7 @@ def _roll_up(tables: Place) -> None:
 
 def _repeat(once: Callable[[], None], every: str, wait: Callable[[Task], None], settings: Settings) -> NoReturn:
     """Repeat until interrupted; a round that fails (conflict with the job, full disk) is reported and retried."""
+    from streaming.base.memory import give_back
     from streaming.serve.web.probes import probes
 
     pause_ms, health = duration_ms(every), Health()
@@ -125,6 +126,7 @@ def _repeat(once: Callable[[], None], every: str, wait: Callable[[Task], None], 
                 maintained.failed(str(error))
                 print_error(visible(f"{error} Retrying in {every}."))
             checks.when_due()
+            give_back()
             time.sleep(pause_ms / 1000)
 
 

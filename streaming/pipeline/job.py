@@ -4,7 +4,6 @@ The operator's results and the archive are independent: each has its checkpoint,
 (a pool of the fair scheduler), so a slow archive delays no anomaly.
 """
 
-import gc
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,6 +28,7 @@ from checkpoints.state_files import check_state
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import STATE_VERSION
 from streaming.base.errors import SettingsError, UserError
+from streaming.base.memory import GIVE_BACK_SECONDS, give_back
 from streaming.base.place import queries_of, tables_of
 from streaming.base.settings import Settings
 from streaming.pipeline.archive import start_archive
@@ -49,12 +49,6 @@ _LOOK_SECONDS = 0.25
 """How often a query is asked whether it has ended, or has a new progress; three calls into the JVM."""
 _STATUS_SECONDS = 1.0
 """How often a query is asked whether it waits for rows: an answer takes about 2 ms."""
-_COLLECT_SECONDS = 60.0
-"""How often Python's cyclic garbage is collected, which takes 0.3 s.
-
-Of a batch some 30 objects of py4j are in cycles; as long as they live, the JVM keeps the batch's plan and the files of
-its shuffles. By itself Python frees them once in a quarter of an hour.
-"""
 _STOP_SECONDS_MAX = 60
 """How long a batch may take to finish when the job stops; then it is interrupted, and the next start repeats it."""
 _DID_NOT_STOP = "failed to stop within"
@@ -157,7 +151,7 @@ class Running:
             UserError: a query failed, or a check of the tables stops the job.
         """
         last = dict.fromkeys((query.name for query in self._queries), -1)
-        status, garbage = _Pace(_STATUS_SECONDS), _Pace(_COLLECT_SECONDS, first=_COLLECT_SECONDS)
+        status, memory = _Pace(_STATUS_SECONDS), _Pace(GIVE_BACK_SECONDS, first=GIVE_BACK_SECONDS)
         running = True
         while running and not stopping.wait(_LOOK_SECONDS):
             self.was_interrupted = self._is_interrupted()
@@ -166,8 +160,10 @@ class Running:
             for check in self._checks:
                 check()
             running = any(query.isActive for query in self._queries)  # checked first, so that no batch is missed
-            if garbage.is_due():
-                gc.collect()
+            if memory.is_due():
+                # Of a batch some 30 objects of py4j are in cycles; as long as they live, the JVM keeps the batch's plan
+                # and the files of its shuffles. By itself Python frees them once in a quarter of an hour.
+                give_back()
             looks = status.is_due()
             for index, query in enumerate(self._queries):
                 for batch in self._ended(query, after=last[query.name]):

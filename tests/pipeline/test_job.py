@@ -89,7 +89,7 @@ def test_the_rows_do_not_depend_on_where_the_log_is_cut(spark, settings_in, tmp_
 
 
 def test_the_jvm_keeps_no_plan_of_a_batch_that_has_ended(spark, settings_in, tmp_path, log, monkeypatch):
-    monkeypatch.setattr(job, "_COLLECT_SECONDS", 0.0)
+    monkeypatch.setattr(job, "GIVE_BACK_SECONDS", 0.0)
     settings = settings_in(tmp_path, path=str(log), partitions=PARTITIONS, files_per_batch=1)
     gc.collect()
     gc.disable()  # by itself Python comes to it rarely

@@ -14,6 +14,7 @@ from deltalake.exceptions import DeltaError
 
 from rebalance_model.observe.effects import IncidentTransition
 from streaming.base.errors import UserError
+from streaming.base.memory import GIVE_BACK_SECONDS, give_back
 from streaming.base.place import Place
 from streaming.serve.alerting.alert import Delivery
 from streaming.serve.alerting.channels import Channel
@@ -84,7 +85,7 @@ class Alerting:
         self._not_standing: set[str] = set()
         """The channels whose last state update failed."""
         self._due: dict[str, int] = {}
-        """The next time of periodic tasks: the dead-man check and the state updates of each channel."""
+        """The next time of periodic tasks, by their names, and of the state updates of each channel."""
 
     def stop(self) -> None:
         """Stop after the current round; safe in a signal handler."""
@@ -101,6 +102,8 @@ class Alerting:
             while not self._stopping:
                 self.round()
                 self._on_round()
+                if self._is_due("memory", round(1000 * GIVE_BACK_SECONDS), self._clock()):
+                    give_back()
                 self._rest()
         finally:
             self._record(self._sender.close())
