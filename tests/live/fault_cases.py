@@ -36,7 +36,7 @@ class Case:
     heal: float
     due: tuple[Due, ...] = ()
     may: frozenset[str] = frozenset()
-    """Further allowed codes, with the reason in a comment."""
+    """Further allowed codes, or codes with one sub-cause ("CODE SUB_CAUSE"), with the reason in a comment."""
     may_after: frozenset[str] = frozenset()
     """Codes allowed from the cure on; by hook alone they need not be resolved."""
     alone: bool = False
@@ -75,7 +75,7 @@ FREEZE = Case(
     ),
     # A client that is thawed may open another connection before the broker drops the dead one, which takes 120 s from
     # its last heartbeat. Until then it is listed twice (GHOST_CONNECTION), and the second share has really no owner.
-    may=frozenset({"QUEUE_UNASSIGNED"}),
+    may=frozenset({"QUEUE_UNASSIGNED GHOST_CONNECTION"}),
 )
 PARTITION = Case("partition", held=90, heal=60, due=FREEZE.due, alone=True)
 KILL = Case(

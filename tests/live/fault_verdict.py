@@ -154,7 +154,8 @@ def wrong_by(source, case, played, found, former=frozenset()):
     for one in found:
         absorbed = one.alerted is None and one.parent in named
         late = one.code in former or (one.code in case.may_after and one.opened >= played.cure)
-        if not (one.code in named or late or absorbed or is_reread(one)):
+        allowed = not named.isdisjoint((one.code, *(f"{one.code} {cause}" for cause in one.sub_causes)))
+        if not (allowed or late or absorbed or is_reread(one)):
             yield f"{source}: {show(one, played)} is a false alarm"
         if case.alone and one.client_id != played.client_id and not is_reread(one):
             yield f"{source}: {show(one, played)} is about {one.client_id}, not about {played.client_id}"

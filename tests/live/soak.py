@@ -40,6 +40,9 @@ from tests.live.soak_samples import Sampler, pids_by_kind
 
 TOPIC = "soak"
 RETENTION_MS = 7 * 86_400_000
+TRIGGER_SECONDS, ARCHIVE_TRIGGER_SECONDS = 20, 60
+"""Not the defaults, by which a batch begins as soon as the one before it ends: they fill the cores at any rate, and how
+long a batch takes then shows how fast the machine is at the moment, several times over."""
 WARM_UP_SECONDS = 60
 READY_SECONDS_MAX = 400
 BACK_SECONDS_MAX = 400
@@ -119,6 +122,8 @@ class Soak:
             "SOURCE__BOOTSTRAP_SERVERS": self.kafka.bootstrap,
             "SOURCE__TOPIC": TOPIC,
             "SOURCE__PARTITIONS": PARTITIONS,
+            "JOB__TRIGGER_SECONDS": TRIGGER_SECONDS,
+            "JOB__ARCHIVE_TRIGGER_SECONDS": ARCHIVE_TRIGGER_SECONDS,
             "ALERTS__FILE": alerts,
             "WEB__PORT": self._dashboard,
             "HEALTH__UP": self._port,

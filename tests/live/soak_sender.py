@@ -23,6 +23,8 @@ from tests.support.telemetry import live_telemetry
 
 CLUSTER = "soak"
 _AWAY_MS_MAX = 900_000
+_BURST_SECONDS = 0.2
+"""What is due in this time is sent together: to wake up for each event took half of the sender's processor time."""
 
 
 class Sent(msgspec.Struct):
@@ -44,7 +46,7 @@ def main(bootstrap: str, topic: str, partitions: int, rate: int, file: Path) -> 
     with KafkaPublisher(Connection(bootstrap), topic, partitions, resend_after_ms=_AWAY_MS_MAX) as log:
         for event in live_telemetry(rate, start=start, cluster=CLUSTER):
             if (left := event.time / 1000 - time.time()) > 0:
-                time.sleep(left)
+                time.sleep(max(left, _BURST_SECONDS))
             rows = rows_of(event, encode(event), partitions)
             log.write(rows)
             sent.events += 1
