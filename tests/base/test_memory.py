@@ -30,19 +30,19 @@ def arrow():
 
 kept = []
 work = globals()[sys.argv[1]]
+began = resident_mb()
 threads = [threading.Thread(target=work) for _ in range(2)]
 for thread in threads:
     thread.start()
 for thread in threads:
     thread.join()
-before = resident_mb()
 give_back()
-print(before - resident_mb())
+print(resident_mb() - began)
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize(("user", "mb"), [("python", 100), ("arrow", 300)])
-def test_what_threads_no_longer_use_is_given_back(user, mb):
+@pytest.mark.parametrize("user", ["python", "arrow"])
+def test_what_threads_no_longer_use_is_given_back(user):
     done = subprocess.run([sys.executable, "-c", ALLOCATES, user], capture_output=True, text=True, check=True)
-    assert float(done.stdout) > mb
+    assert float(done.stdout) < 100, "megabytes that stay; 160 to 550 without it"
