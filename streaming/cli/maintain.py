@@ -16,6 +16,7 @@ from schemas.tables import TABLES
 from streaming.base.errors import NotReadyError, UserError, first_line
 from streaming.base.health import Health, Task
 from streaming.base.lines import print_error, print_line, start_lines
+from streaming.base.pace import Pace
 from streaming.base.place import Place, tables_of
 from streaming.base.settings import Settings, load_settings
 from streaming.base.times import DAY_MS, duration_ms, now_ms
@@ -107,7 +108,7 @@ def _roll_up(tables: Place) -> None:
 
 def _repeat(once: Callable[[], None], every: str, wait: Callable[[Task], None], settings: Settings) -> NoReturn:
     """Repeat until interrupted; a round that fails (conflict with the job, full disk) is reported and retried."""
-    from streaming.base.memory import give_back
+    from streaming.base.memory import GIVE_BACK_SECONDS, give_back
     from streaming.serve.web.probes import probes
 
     pause_ms, health = duration_ms(every), Health()
@@ -117,7 +118,7 @@ def _repeat(once: Callable[[], None], every: str, wait: Callable[[Task], None], 
     with probes(health, settings.health.host, settings.health.maintain):
         wait(maintained)
         print_line(f"Maintaining the tables every {every}.")
-        checks = _Checks(settings)
+        checks, memory = _Checks(settings), Pace(GIVE_BACK_SECONDS)
         while True:
             try:
                 once()
@@ -126,7 +127,8 @@ def _repeat(once: Callable[[], None], every: str, wait: Callable[[Task], None], 
                 maintained.failed(str(error))
                 print_error(visible(f"{error} Retrying in {every}."))
             checks.when_due()
-            give_back()
+            if memory.is_due():
+                give_back()
             time.sleep(pause_ms / 1000)
 
 

@@ -229,7 +229,7 @@ class Poller:
         place, room = (broker.cluster, broker.name), asyncio.Semaphore(2 * self._settings.parallelism)
         known, answers = await self._groups_of(current, broker)
         shared = (name for name in known if current.share(broker.cluster, name))
-        first = self._first.pop(place, "") if answers else ""
+        first = self._first.pop(place, "") if answers else ""  # else kept for the next round
         names = sorted(shared, key=lambda name: (name < first, name))
         async with asyncio.TaskGroup() as tasks:
             for number, name in enumerate(names):

@@ -29,6 +29,7 @@ from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import STATE_VERSION
 from streaming.base.errors import SettingsError, UserError
 from streaming.base.memory import GIVE_BACK_SECONDS, give_back
+from streaming.base.pace import Pace
 from streaming.base.place import queries_of, tables_of
 from streaming.base.settings import Settings
 from streaming.pipeline.archive import start_archive
@@ -66,22 +67,6 @@ class Batch:
     effects: int | None
     """Rows that the operator derived; None for the archive."""
     milliseconds: int
-
-
-class _Pace:
-    """Says that something is due, at most once in so many seconds."""
-
-    def __init__(self, seconds: float, *, first: float = 0.0) -> None:
-        """``first``: seconds from now on."""
-        self._seconds = seconds
-        self._at = time.monotonic() + first
-
-    def is_due(self) -> bool:
-        now = time.monotonic()
-        if now < self._at:
-            return False
-        self._at = now + self._seconds
-        return True
 
 
 @dataclass(frozen=True)
@@ -151,7 +136,7 @@ class Running:
             UserError: a query failed, or a check of the tables stops the job.
         """
         last = dict.fromkeys((query.name for query in self._queries), -1)
-        status, memory = _Pace(_STATUS_SECONDS), _Pace(GIVE_BACK_SECONDS, first=GIVE_BACK_SECONDS)
+        status, memory = Pace(_STATUS_SECONDS), Pace(GIVE_BACK_SECONDS, first=GIVE_BACK_SECONDS)
         running = True
         while running and not stopping.wait(_LOOK_SECONDS):
             self.was_interrupted = self._is_interrupted()

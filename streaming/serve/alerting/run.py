@@ -15,6 +15,7 @@ from deltalake.exceptions import DeltaError
 from rebalance_model.observe.effects import IncidentTransition
 from streaming.base.errors import UserError
 from streaming.base.memory import GIVE_BACK_SECONDS, give_back
+from streaming.base.pace import Pace
 from streaming.base.place import Place
 from streaming.serve.alerting.alert import Delivery
 from streaming.serve.alerting.channels import Channel
@@ -85,7 +86,7 @@ class Alerting:
         self._not_standing: set[str] = set()
         """The channels whose last state update failed."""
         self._due: dict[str, int] = {}
-        """The next time of periodic tasks, by their names, and of the state updates of each channel."""
+        """The next time of periodic tasks: the dead-man check and the state updates of each channel."""
 
     def stop(self) -> None:
         """Stop after the current round; safe in a signal handler."""
@@ -98,11 +99,12 @@ class Alerting:
         Raises:
             UserError: the ledger cannot be written, or the tables have been replaced.
         """
+        memory = Pace(GIVE_BACK_SECONDS, first=GIVE_BACK_SECONDS)
         try:
             while not self._stopping:
                 self.round()
                 self._on_round()
-                if self._is_due("memory", round(1000 * GIVE_BACK_SECONDS), self._clock()):
+                if memory.is_due():
                     give_back()
                 self._rest()
         finally:
