@@ -176,7 +176,7 @@ def offsets_of(connection: Connection, topic: str) -> dict[int, tuple[int, int]]
     """
     check_handshake(connection)
     try:
-        consumer = client_of(KafkaConsumer, connection, bootstrap_timeout_ms=10_000)
+        consumer = client_of(KafkaConsumer, connection, enable_auto_commit=False, bootstrap_timeout_ms=10_000)
         try:
             partitions = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic) or ()]
             if not partitions:
