@@ -47,6 +47,8 @@ WARM_UP_SECONDS = 60
 READY_SECONDS_MAX = 400
 BACK_SECONDS_MAX = 400
 REST_SECONDS_MAX = 1_800
+QUIET_SHARE = 0.05
+"""Of the run: at its end no fault begins, so that it shows what the queries are behind, not that they were away."""
 SETTLE_SECONDS = 120
 """After the last process is back: incidents of the telemetry that it kept away are resolved."""
 _STARTS_MAX = 5
@@ -133,10 +135,11 @@ class Soak:
     def _faults(self, webhook: Webhook) -> None:
         """One fault after the other, of the lab and of ours by turns, until the time is over and all have healed."""
         end = time.monotonic() + self._run.minutes * 60
+        last = end - QUIET_SHARE * self._run.minutes * 60
         ours, lab = _bag(self._choice, list(PART_OF)), _bag(self._choice, _cases())
         is_labs_turn = True
         hits: list[threading.Thread] = []  # daemons: if this run is ended, they do not delay the end of its processes
-        while (due := time.monotonic() + self._choice.uniform(*self._every)) < end:
+        while (due := time.monotonic() + self._choice.uniform(*self._every)) < last:
             self._watch(due, webhook)
             case = self._next_case(lab, end) if is_labs_turn else None
             hit = (self._hit_lab, case) if case is not None else (self._hit_ours, (next(ours),))

@@ -1,10 +1,13 @@
-"""What a soak writes to its folder while it runs: `run.json`, `faults.jsonl` and `samples.jsonl`."""
+"""What a soak writes to its folder while it runs (`run.json`, `faults.jsonl`, `samples.jsonl`), and how it is read."""
 
+from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
 
 from tests.live.fault_run import Played
+from tests.live.soak_sender import Sent
 
 PARTITIONS = 8
 PART_OF = {
@@ -96,3 +99,29 @@ def lines_of(file: Path, kind: type) -> list:
     if not file.exists():
         return []
     return [msgspec.json.decode(line, type=kind) for line in file.read_bytes().split(b"\n")[:-1]]
+
+
+class Soaked:
+    """The content of a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.run = msgspec.json.decode((folder / "run.json").read_bytes(), type=Run)
+        self.samples = lines_of(folder / "samples.jsonl", Sample)
+        self.faults = sorted(lines_of(folder / "faults.jsonl", Fault), key=lambda one: one.time)
+        self.sent = [msgspec.json.decode(file.read_bytes(), type=Sent) for file in folder.glob("sent-*.json")]
+        self.tables = folder / "root/tables"
+        self.said = list(_lines(folder / "up.log"))
+
+    def minute(self, time: int) -> float:
+        """Return the minutes from the first sample to a time."""
+        return (time - self.samples[0].time) / 60_000
+
+
+def _lines(log: Path) -> Iterator[dict]:
+    for line in log.read_bytes().splitlines():
+        try:
+            one = msgspec.json.decode(line, type=dict)
+            yield one | {"ms": one.get("ms"), "at": int(datetime.fromisoformat(one["time"]).timestamp() * 1000)}
+        except (msgspec.DecodeError, KeyError, ValueError):
+            yield {"event": line.decode("utf-8", "replace"), "at": 0}

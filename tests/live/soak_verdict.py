@@ -10,23 +10,19 @@ import statistics
 import sys
 import traceback
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from itertools import combinations
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-
-import msgspec
 
 from checkpoints.quality import SUITE
 from rebalance_model.observe.effects import TABLE_OF, IncidentTransition
 from tests.live.fault_cases import BOTH, BROKER, SOAK
 from tests.live.fault_verdict import Incident, incidents_of, is_due, is_reread, show, within, wrong_by
-from tests.live.soak_picture import Series, picture
-from tests.live.soak_records import PART_OF, PARTITIONS, STARTS_AGAIN_ALONE, Fault, Run, Sample, lines_of
+from tests.live.soak_measures import flatness, growing_of, measures_of, speed_of
+from tests.live.soak_picture import picture
+from tests.live.soak_records import PART_OF, PARTITIONS, STARTS_AGAIN_ALONE, Fault, Soaked, lines_of
 from tests.live.soak_rows import Archive, differences
-from tests.live.soak_sender import CLUSTER, Sent
+from tests.live.soak_sender import CLUSTER
 from tests.support.tables import read_rows
 
 ENDED = {what: part for what, part in PART_OF.items() if what not in STARTS_AGAIN_ALONE}
@@ -38,77 +34,6 @@ EXCUSED_MS = 240_000
 SAID_MS_MAX = 120_000
 MAY_FAIL = {"times", "behind_seconds", "operator_behind_seconds"}
 """Checks that are right to fail when the job was killed or Kafka was away: volumes change, queries fall behind."""
-NOT_OURS = {"Kafka", "lab: consumer", "lab: producer", "lab: name server", "run children", "sender", "soak"}
-"""Processes that are not judged: no part of the product. A broker is, because it has our hook."""
-MB = 1e6
-_PARTS_OF_WINDOW = 9
-
-
-@dataclass(frozen=True)
-class Measure:
-    """Something that must not grow, and by how much it may seem to within the window that is judged."""
-
-    name: str
-    series: Series
-    share: float
-    """Of the median."""
-    least: float
-    """Tolerated in any case, in the unit of the values."""
-
-
-@dataclass(frozen=True)
-class Trend:
-    """The growth of a measure over the last two thirds of a run."""
-
-    measure: Measure
-    median: float
-    growth: float
-    """By the slope of Theil and Sen, over the length of the window."""
-
-    @property
-    def is_flat(self) -> bool:
-        """Return whether it has not grown by more than is tolerated."""
-        return self.growth <= max(self.measure.share * self.median, self.measure.least)
-
-
-def trend(measure: Measure) -> Trend | None:
-    """Return the trend of the medians of equal parts, which restarts move less than values; None: hardly measured."""
-    series = [one for one in measure.series if one[0] >= measure.series[-1][0] / 3]
-    if len(series) < _PARTS_OF_WINDOW:
-        return None
-    begin, length = series[0][0], series[-1][0] - series[0][0]
-    parts: list[list[float]] = [[] for _ in range(_PARTS_OF_WINDOW)]
-    for minute, value in series:
-        parts[min(int((minute - begin) / length * _PARTS_OF_WINDOW), _PARTS_OF_WINDOW - 1)].append(value)
-    medians = [(number / _PARTS_OF_WINDOW, statistics.median(values)) for number, values in enumerate(parts) if values]
-    slopes = [(later - former) / (end - start) for (start, former), (end, later) in combinations(medians, 2)]
-    return Trend(measure, statistics.median(value for _, value in series), statistics.median(slopes))
-
-
-class Soaked:
-    """The content of a folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.run = msgspec.json.decode((folder / "run.json").read_bytes(), type=Run)
-        self.samples = lines_of(folder / "samples.jsonl", Sample)
-        self.faults = sorted(lines_of(folder / "faults.jsonl", Fault), key=lambda one: one.time)
-        self.sent = [msgspec.json.decode(file.read_bytes(), type=Sent) for file in folder.glob("sent-*.json")]
-        self.tables = folder / "root/tables"
-        self.said = list(_lines(folder / "up.log"))
-
-    def minute(self, time: int) -> float:
-        """Return the minutes from the first sample to a time."""
-        return (time - self.samples[0].time) / 60_000
-
-
-def _lines(log: Path) -> Iterator[dict]:
-    for line in log.read_bytes().splitlines():
-        try:
-            one = msgspec.json.decode(line, type=dict)
-            yield one | {"ms": one.get("ms"), "at": int(datetime.fromisoformat(one["time"]).timestamp() * 1000)}
-        except (msgspec.DecodeError, KeyError, ValueError):
-            yield {"event": line.decode("utf-8", "replace"), "at": 0}
 
 
 def archive_of(soaked: Soaked) -> tuple[list[str], list[str]]:
@@ -236,70 +161,6 @@ def _is_about(fault: Fault, line: dict) -> bool:
     return words in line["event"]
 
 
-def measures_of(soaked: Soaked) -> list[Measure]:
-    """Return all that must stay flat; minutes from the first sample."""
-    kinds = sorted({kind for sample in soaked.samples for kind in sample.processes} - NOT_OURS)
-    found = []
-    for kind in kinds:
-        used = [(soaked.minute(one.time), one.processes[kind]) for one in soaked.samples if kind in one.processes]
-        used = [(minute, one) for minute, one in used if one.processes]
-        rss = [(minute, one.rss / MB) for minute, one in used]
-        found.append(Measure(f"{kind}: memory (RSS), MB", rss, 0.10, 40))
-        found.append(Measure(f"{kind}: open files", [(minute, one.files) for minute, one in used], 0.10, 15))
-    scrapes = [(soaked.minute(one.time), one.scrape) for one in soaked.samples if one.scrape is not None]
-    found.append(Measure("dashboard: metrics and all groups, s", scrapes, 0.20, 2))
-    for query in ("operator", "archive"):
-        batches = [line for line in soaked.said if line.get("query") == query and line.get("rows")]
-        timed = [(soaked.minute(line["at"]), line["ms"] / 1000) for line in batches if line["ms"]]
-        found.append(Measure(f"{query}: batch time, s", _per_minute(timed), 0.20, 1))
-        lag = [(soaked.minute(one.time), one.lag[query]) for one in soaked.samples if query in one.lag]
-        found.append(Measure(f"{query}: rows behind Kafka", lag, 0.20, 10_000))
-    for name in sorted({name for sample in soaked.samples for name in sample.files}):
-        counted = [(soaked.minute(one.time), one.files[name]) for one in soaked.samples if name in one.files]
-        if name.startswith("table "):
-            live = [(minute, one.live) for minute, one in counted if one.live is not None]
-            found.append(Measure(f"{name}: live files", live, 0.25, 25))
-        else:
-            found.append(Measure(f"{name}: files", [(minute, one.files) for minute, one in counted], 0.25, 100))
-    return [one for one in found if one.series]
-
-
-def _per_minute(series: Series) -> Series:
-    """Return the median of each minute."""
-    minutes: dict[int, list[float]] = defaultdict(list)
-    for minute, value in series:
-        minutes[int(minute)].append(value)
-    return [(minute + 0.5, statistics.median(values)) for minute, values in sorted(minutes.items())]
-
-
-def growing_of(soaked: Soaked) -> list[tuple[str, Series]]:
-    """Return what may grow with the data: what `maintain` keeps for a day, and the bytes."""
-    counted = [(soaked.minute(one.time), one.files) for one in soaked.samples if one.files]
-    tables = [(minute, [one for name, one in files.items() if name.startswith("table ")]) for minute, files in counted]
-    return [
-        (
-            "all tables: files, with those kept for a day",
-            [(minute, sum(one.files for one in files)) for minute, files in tables],
-        ),
-        ("all tables: MB", [(minute, sum(one.bytes for one in files) / MB) for minute, files in tables]),
-    ]
-
-
-def flatness(measures: Sequence[Measure]) -> tuple[list[str], list[str]]:
-    """Return a row of a table for each measure, and what has grown."""
-    rows, wrong = ["| measure | median | growth in the last two thirds | tolerated |", "| --- | --- | --- | --- |"], []
-    for measure in measures:
-        found = trend(measure)
-        if found is None:
-            rows.append(f"| {measure.name} | hardly measured | | |")
-            continue
-        tolerated = max(measure.share * found.median, measure.least)
-        rows.append(f"| {measure.name} | {found.median:,.4g} | {found.growth:+,.3g} | {tolerated:,.3g} |")
-        if not found.is_flat:
-            wrong.append(f"{measure.name} has grown by {found.growth:,.4g} from about {found.median:,.4g}")
-    return rows, wrong
-
-
 def processor_of(soaked: Soaked) -> tuple[list[str], list[str]]:
     """Return how much of the cores each kind of process has used."""
     first, last = soaked.samples[0], soaked.samples[-1]
@@ -418,7 +279,16 @@ def report(folder: Path) -> int:
     lines += [f"{labs} faults of the lab, {kills} kills of our processes.", ""]
     for title, (figures, wrong) in parts.items():
         lines += [f"## {title}", "", *(f"- {one}" for one in figures), *(f"- **WRONG** {one}" for one in wrong), ""]
-    lines += ["## What must not grow", "", *table, "", *(f"- **WRONG** {one}" for one in grown), ""]
+    lines += [
+        "## What must not grow",
+        "",
+        *table,
+        "",
+        speed_of(soaked),
+        "",
+        *(f"- **WRONG** {one}" for one in grown),
+        "",
+    ]
     lines += ["## What grows with the data", ""]
     lines += [f"- {name}: {series[0][1]:,.4g} to {series[-1][1]:,.4g}" for name, series in growing_of(soaked) if series]
     text = "\n".join([*lines, ""])

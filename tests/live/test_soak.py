@@ -1,5 +1,6 @@
 """Ninety minutes at 1,000 events a second with a fault every few minutes: nothing lost or doubled, nothing grows."""
 
+import msgspec
 import pytest
 from deltalake import DeltaTable
 
@@ -9,8 +10,9 @@ from streaming.pipeline.archive_rows import LogRow
 from streaming.pipeline.operator import Row
 from tests.live import soak_verdict
 from tests.live.soak import play
+from tests.live.soak_measures import Measure, flatness, measures_of, trend
+from tests.live.soak_records import Run, Sample, Soaked, Used
 from tests.live.soak_rows import Archive, differences
-from tests.live.soak_verdict import Measure, trend
 from tests.support.plain import effects
 from tests.support.tables import append, append_rows, archive, make_tables, read_rows
 from tests.support.telemetry import telemetry
@@ -55,3 +57,26 @@ def test_growth_is_found_beneath_restarts_and_none_where_there_is_none():
     grows = [(minute, value + minute * 0.5) for minute, value in saw]
     assert trend(Measure("saw", saw, 0.1, 5)).is_flat
     assert not trend(Measure("grows", grows, 0.1, 5)).is_flat
+
+
+def test_times_are_those_of_a_machine_that_is_equally_fast_all_the_time(tmp_path):
+    """From minute 60 on all takes twice as long; a batch of the archive grows besides."""
+    slow = [1.0 + (minute >= 60) for minute in range(96)]
+    samples = [
+        Sample(
+            time=minute * 60_000, load=1.0, cpu=0.0, end={0: 60_000 * minute}, scrape=4.0 * slow[minute],
+            processes={"sender": Used(processes=1, cpu=3.0 * sum(slow[:minute]))},
+        )
+        for minute in range(96)
+    ]  # fmt: skip
+    said = [
+        {"time": f"1970-01-01T{minute // 60:02}:{minute % 60:02}:00+00:00", "query": query, "rows": 20_000, "ms": ms}
+        for minute in range(96)
+        for query, ms in (("operator", 5_000 * slow[minute]), ("archive", 5_000 * (1 + minute / 96) * slow[minute]))
+    ]
+    run = Run(minutes=95, rate=1_000, seed=1, commit="", date="", cores=2, began=0)
+    (tmp_path / "run.json").write_bytes(msgspec.json.encode(run))
+    (tmp_path / "samples.jsonl").write_bytes(msgspec.json.Encoder().encode_lines(samples))
+    (tmp_path / "up.log").write_bytes(msgspec.json.Encoder().encode_lines(said))
+    grown = flatness(measures_of(Soaked(tmp_path)))[1]
+    assert [one.partition(":")[0] for one in grown] == ["archive"]

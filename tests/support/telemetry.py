@@ -39,6 +39,7 @@ class _Group:
     queues: list[MessageQueue]
     members: list[str]
     orderly: bool
+    members_max: int
     joined: int = 0
     produced: int = 100
     committed: dict[MessageQueue, int] = field(default_factory=dict)
@@ -111,6 +112,7 @@ def _group(number: int, clients: int, queues: int) -> _Group:
         queues=[MessageQueue(topic, BROKER, queue) for queue in range(queues)],
         members=[f"192.0.2.{client + 1}@{name}" for client in range(clients)],
         orderly=number % 2 == 0,
+        members_max=max(2 * clients - 1, 2),
         joined=clients,
     )
 
@@ -118,11 +120,8 @@ def _group(number: int, clients: int, queues: int) -> _Group:
 def _live(group: _Group, rng: random.Random) -> None:
     """Simulate ten seconds of the group: mostly only progress."""
     fate = rng.random()
-    if fate < 0.01 and len(group.members) > 1:
-        group.members.remove(rng.choice(group.members))
-    elif fate < 0.02:
-        group.joined += 1
-        group.members.append(f"192.0.2.{group.joined}@{group.name}")
+    if fate < 0.02:
+        _join_or_leave(group, rng, joins=fate >= 0.01)
     elif fate < 0.03:
         group.poisoned = rng.choice(group.queues)
     elif fate < 0.035:
@@ -136,6 +135,18 @@ def _live(group: _Group, rng: random.Random) -> None:
     for mq in group.queues:
         if mq != group.poisoned and owners.get(mq) != group.frozen:
             group.committed[mq] = group.produced
+
+
+def _join_or_leave(group: _Group, rng: random.Random, *, joins: bool) -> None:
+    """Change a member, if the group has not the most or the fewest; so all groups together stay as large as they are.
+
+    Without an upper limit they would grow, and with them the events, by a fifth in an hour and a half.
+    """
+    if joins and len(group.members) < group.members_max:
+        group.joined += 1
+        group.members.append(f"192.0.2.{group.joined}@{group.name}")
+    elif not joins and len(group.members) > 1:
+        group.members.remove(rng.choice(group.members))
 
 
 def _answers(group: _Group, now: int) -> Iterator[tuple[type, dict[str, object]]]:
