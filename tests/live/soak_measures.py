@@ -14,6 +14,8 @@ NOT_OURS = {"Kafka", "lab: consumer", "lab: producer", "lab: name server", "run 
 SPEED_MINUTES = 8
 """The length of the periods for which the speed of the machine is measured."""
 MB = 1e6
+_ROWS_MIN = 1_000
+"""Of a batch whose time for a row is judged: a smaller one takes as long as it takes to begin and end."""
 _PARTS_OF_WINDOW = 9
 
 
@@ -87,9 +89,10 @@ def _of_times(soaked: Soaked) -> Iterator[Measure]:
     scrapes = [(soaked.minute(one.time), one.scrape) for one in soaked.samples if one.scrape is not None]
     yield Measure("dashboard: metrics and all groups, s", _at_one_speed(scrapes, slowness), 0.20, 2)
     for query in ("operator", "archive"):
-        batches = [line for line in soaked.said if line.get("query") == query and line.get("rows")]
-        timed = [(soaked.minute(line["at"]), line["ms"] / line["rows"] * 1000) for line in batches if line["ms"]]
-        yield Measure(f"{query}: batch time for 1,000 rows, ms", _per_minute(_at_one_speed(timed, slowness)), 0.20, 0)
+        lines = [line for line in soaked.said if line.get("query") == query and line["ms"]]
+        batches = [line for line in lines if line.get("rows", 0) >= _ROWS_MIN]
+        timed = [(soaked.minute(line["at"]), line["ms"] / line["rows"] * 1000) for line in batches]
+        yield Measure(f"{query}: ms for 1,000 rows", _per_minute(_at_one_speed(timed, slowness)), 0.20, 0)
         lag = [(soaked.minute(one.time), one.lag[query]) for one in soaked.samples if query in one.lag]
         yield Measure(f"{query}: rows behind Kafka", lag, 0.20, 10_000)
     sent = [(soaked.minute(one.time), sum(one.end.values())) for one in soaked.samples if one.end]
@@ -168,7 +171,7 @@ def growing_of(soaked: Soaked) -> list[tuple[str, Series]]:
     tables = [(minute, [one for name, one in files.items() if name.startswith("table ")]) for minute, files in counted]
     return [
         (
-            "all tables: files, with those kept for a day",
+            "all tables: files, kept ones too",
             [(minute, sum(one.files for one in files)) for minute, files in tables],
         ),
         ("all tables: MB", [(minute, sum(one.bytes for one in files) / MB) for minute, files in tables]),

@@ -15,7 +15,7 @@ def picture(title: str, panels: Mapping[str, Series], marks: Sequence[tuple[floa
 
     Args:
         title: shown above.
-        panels: the values of each measure.
+        panels: the values of each measure; the highest of each minute is drawn.
         marks: the minute of each fault, and its kind: lab or ours.
         minutes: the length of the axis of time.
     """
@@ -44,16 +44,17 @@ def _panel(
     def at(minute: float) -> float:
         return x + minute / minutes * _WIDTH
 
-    points = " ".join(f"{at(minute):.1f},{y + _HEIGHT - value / most * _HEIGHT:.1f}" for minute, value in series)
+    points = " ".join(
+        f"{at(minute):.1f},{y + _HEIGHT - value / most * _HEIGHT:.1f}" for minute, value in _highest(series)
+    )
+    faults = {
+        kind: "".join(f"M{at(minute):.1f} {y}v{_HEIGHT}" for minute, of in marks if of == kind) for kind in _COLOURS
+    }
     figures = f"highest {most:,.4g}, last {series[-1][1]:,.4g}" if series else "not measured"
     return [
         f'<text x="{x}" y="{y - 5}" font-size="12">{escape(name)}</text>',
         f'<text x="{x + _WIDTH}" y="{y - 5}" font-size="11" fill="#555" text-anchor="end">{figures}</text>',
-        *(
-            f'<line x1="{at(minute):.1f}" x2="{at(minute):.1f}" y1="{y}" y2="{y + _HEIGHT}" '
-            f'stroke="{_COLOURS[kind]}" stroke-width="1"/>'
-            for minute, kind in marks
-        ),
+        *(f'<path d="{path}" stroke="{_COLOURS[kind]}"/>' for kind, path in faults.items()),
         f'<rect x="{x}" y="{y}" width="{_WIDTH}" height="{_HEIGHT}" fill="none" stroke="#ccc"/>',
         f'<polyline points="{points}" fill="none" stroke="#1f6f8b" stroke-width="1.2"/>',
         *(
@@ -62,3 +63,11 @@ def _panel(
             for minute in (0, round(minutes / 2), round(minutes))
         ),
     ]
+
+
+def _highest(series: Series) -> Series:
+    """Return the highest value of each minute."""
+    highest: dict[int, tuple[float, float]] = {}
+    for one in series:
+        highest[int(one[0])] = max(one, highest.get(int(one[0]), one), key=lambda one: one[1])
+    return list(highest.values())
