@@ -117,6 +117,25 @@ def test_an_unknown_value_is_not_shown_as_a_number():
     assert {str(formatted(None)) for formatted in (duration, count, clock)} == {'<span class="unknown">unknown</span>'}
 
 
+def test_the_list_of_incidents_says_how_many_the_tile_above_does_not_count(tmp_path):
+    group = Group("parent-group", "Parent", ("a@1",))
+    group.state(NOW - HOUR)
+    group.incident(NOW - HOUR, "cause", "OPENED", NOW - HOUR)
+    group.incident(NOW - HOUR, "effect", "OPENED", NOW - HOUR, parent="cause", code="LAG_GROWTH", severity="warning")
+    tables = make_tables(tmp_path / "tables")
+    append(tables, group.taken())
+    with ReadModel(tables) as model:
+        found = state(model, "parent-group", None, None)
+    consequences = sum(one.parent is not None for one in found.incidents)
+    assert found.group.incidents.critical + consequences == len(found.incidents) == 2
+    shown = page_of(found.incidents, 0, 6)
+    text = rendered(
+        "incident_list", incidents=shown.rows, **shown.pager, with_group=False, consequences=consequences, at=None,
+        now=NOW,
+    )  # fmt: skip
+    assert "1 of these incidents is explained by another one" in text
+
+
 def test_a_page_shows_that_telemetry_is_silent():
     def head(*, silent: bool) -> str:
         return rendered(
