@@ -90,7 +90,7 @@ def _of_times(soaked: Soaked) -> Iterator[Measure]:
     yield Measure("dashboard: metrics and all groups, s", _at_one_speed(scrapes, slowness), 0.20, 2)
     for query in ("operator", "archive"):
         lines = [line for line in soaked.said if line.get("query") == query and line["ms"]]
-        batches = [line for line in lines if line.get("rows", 0) >= _ROWS_MIN]
+        batches = [line for line in lines if (line.get("rows") or 0) >= _ROWS_MIN]
         timed = [(soaked.minute(line["at"]), line["ms"] / line["rows"] * 1000) for line in batches]
         yield Measure(f"{query}: ms for 1,000 rows", _per_minute(_at_one_speed(timed, slowness)), 0.20, 0)
         lag = [(soaked.minute(one.time), one.lag[query]) for one in soaked.samples if query in one.lag]
