@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 
 import pytest
 
-from rebalance_model.versions import release_of
 from streaming.base.errors import NotFoundError
 from streaming.queries.clients import client, clients, mixed_versions
 from streaming.tables import ReadModel
@@ -93,12 +92,3 @@ def test_incidents_of_a_client_are_those_of_the_period(model):
     assert [one.incident_id for one in client(model, CLIENTS[0], at=NOW).incidents] == ["stuck0001", "over0001"]
     recent = client(model, CLIENTS[0], since=NOW - 30 * MINUTE, at=NOW)
     assert [one.incident_id for one in recent.incidents] == ["stuck0001"]
-
-
-@pytest.mark.parametrize(
-    ("number", "release"),
-    [(-1, None), (0, None), (59, "3.x"), (213, "4.0.0"), (407, "4.9.7"), (475, "5.3.1"), (492, "5.4.0-SNAPSHOT"),
-     (611, "5.9.9"), (612, "6.0 or later")],
-)  # fmt: skip
-def test_a_version_number_is_the_ordinal_of_its_release(number, release):
-    assert release_of(number) == release

@@ -65,3 +65,13 @@ def test_an_answer_of_the_followed_replica_corrects_under_any_id():
     trace.cluster.sources |= {A: "c/hook-broker-a-0", f"{A}:1": SLAVE}
     trace.passes(LATER + 9).poll(LATER + 10, {"a": holding(0, 1)})
     assert trace.state.members == ("a",)
+
+
+def test_a_slave_that_clients_use_is_followed_when_answers_have_replaced_the_masters_hook():
+    trace = HookTrace().heart_beat(0, "a", "b").locks(0.1, "a", 0, 1).poll(10, {"a": holding(0, 1)})
+    trace.falls_silent(20, "c/hook-broker-a-0")
+    trace.poll(23, {"a": holding(0, 1)})
+    view = trace.state.views[A]
+    assert (view.hook, view.hook_source) == (None, "c/hook-broker-a-0")
+    trace.of(A, 1).locks(60, "a", 0, channel=channel_of("a", 7))
+    assert trace.view().source == trace.state.views[A].hook_source == SLAVE

@@ -161,3 +161,11 @@ def test_of_more_askers_than_are_kept_the_oldest_is_forgotten():
     hook_view = trace.state.queues[trace._mqs((0,))[0]].hook_view
     assert hook_view is not None
     assert sorted(hook_view.refusals) == list(askers)
+
+
+def test_the_late_sum_of_an_earlier_holder_is_no_sign_of_the_last_one():
+    """b had the queue for a moment after a, and did not pull it; only then the last pulls of a are reported."""
+    trace = ordered().pulls(39, "a", 0, offset=5).unlocks(40, "a", 0).locks(40.1, "b", 0).unlocks(40.3, "b", 0)
+    trace.locks(40.4, "a", 1).pulls(40.9, "a", 0, offset=9, first_time=trace.clock(39.1), last_time=trace.clock(39.9))
+    queue = trace.state.queues[MessageQueue(TOPIC, "broker-a", 0)].hook_view
+    assert (queue.former.client_id, queue.lost_by, queue.lost_by_sign) == ("a", "b", trace.clock(40.3))

@@ -312,3 +312,12 @@ def test_a_queue_that_its_client_has_dropped_is_left_out():
     queues = tuple(ProcessQueueInfo(mq=mq(q), dropped=q == 0, **held) for q in range(2))
     [row] = Log().take(ConsumerRunningInfo, 0, client_id="a", orderly=True, queues=queues)
     assert row.queue_id == (1,)
+
+
+def test_a_client_that_left_an_hour_ago_is_forgotten_when_another_one_comes():
+    log = Log()
+    log.runs(0, (mq(0), 0, 1))
+    log.take(ConsumerRunningInfo, 3_599, client_id="b", orderly=True, queues=())
+    assert set(log.state.clients) == {"a", "b"}
+    log.take(ConsumerRunningInfo, 3_601, client_id="c", orderly=True, queues=())
+    assert set(log.state.clients) == {name.split()[-1] for name in log.state.spacings} == {"b", "c"}
