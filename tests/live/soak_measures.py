@@ -14,8 +14,6 @@ NOT_OURS = {"Kafka", "lab: consumer", "lab: producer", "lab: name server", "run 
 SPEED_MINUTES = 8
 """The length of the periods for which the speed of the machine is measured."""
 MB = 1e6
-_ROWS_MIN = 1_000
-"""Of a batch whose time for a row is judged: a smaller one takes as long as it takes to begin and end."""
 _PARTS_OF_WINDOW = 9
 
 
@@ -89,9 +87,10 @@ def _of_times(soaked: Soaked) -> Iterator[Measure]:
     scrapes = [(soaked.minute(one.time), one.scrape) for one in soaked.samples if one.scrape is not None]
     yield Measure("dashboard: metrics and all groups, s", _at_one_speed(scrapes, slowness), 0.20, 2)
     for query in ("operator", "archive"):
-        lines = [line for line in soaked.said if line.get("query") == query and line["ms"]]
-        batches = [line for line in lines if (line.get("rows") or 0) >= _ROWS_MIN]
-        timed = [(soaked.minute(line["at"]), line["ms"] / line["rows"] * 1000) for line in batches]
+        batches = [line for line in soaked.said if line.get("query") == query and line["ms"] and line.get("rows")]
+        usual = statistics.median(line["rows"] for line in batches) if batches else 0
+        whole = [line for line in batches if line["rows"] >= usual / 2]  # a small one mostly begins and ends
+        timed = [(soaked.minute(line["at"]), line["ms"] / line["rows"] * 1000) for line in whole]
         yield Measure(f"{query}: ms for 1,000 rows", _per_minute(_at_one_speed(timed, slowness)), 0.20, 0)
         lag = [(soaked.minute(one.time), one.lag[query]) for one in soaked.samples if query in one.lag]
         yield Measure(f"{query}: rows behind Kafka", lag, 0.20, 10_000)
