@@ -2,11 +2,11 @@
 
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
-from tests.live.soak_picture import Series
+from tests.live.soak_picture import Series, per_minute
 from tests.live.soak_records import Soaked, Used
 
 NOT_OURS = {"Kafka", "lab: consumer", "lab: producer", "lab: name server", "run children", "sender", "soak"}
@@ -39,9 +39,14 @@ class Trend:
     """By the slope of Theil and Sen, over the length of the window."""
 
     @property
+    def tolerated(self) -> float:
+        """The growth that is tolerated."""
+        return max(self.measure.share * self.median, self.measure.least)
+
+    @property
     def is_flat(self) -> bool:
         """Return whether it has not grown by more than is tolerated."""
-        return self.growth <= max(self.measure.share * self.median, self.measure.least)
+        return self.growth <= self.tolerated
 
 
 def trend(measure: Measure) -> Trend | None:
@@ -91,7 +96,8 @@ def _of_times(soaked: Soaked) -> Iterator[Measure]:
         usual = statistics.median(line["rows"] for line in batches) if batches else 0
         whole = [line for line in batches if line["rows"] >= usual / 2]  # a small one mostly begins and ends
         timed = [(soaked.minute(line["at"]), line["ms"] / line["rows"] * 1000) for line in whole]
-        yield Measure(f"{query}: ms for 1,000 rows", _per_minute(_at_one_speed(timed, slowness)), 0.20, 0)
+        per_row = per_minute(_at_one_speed(timed, slowness), statistics.median)
+        yield Measure(f"{query}: ms for 1,000 rows", per_row, 0.20, 0)
         lag = [(soaked.minute(one.time), one.lag[query]) for one in soaked.samples if query in one.lag]
         yield Measure(f"{query}: rows behind Kafka", lag, 0.20, 10_000)
     sent = [(soaked.minute(one.time), sum(one.end.values())) for one in soaked.samples if one.end]
@@ -108,28 +114,23 @@ def _of_files(soaked: Soaked) -> Iterator[Measure]:
             yield Measure(f"{name}: files", [(minute, one.files) for minute, one in counted], 0.25, 100)
 
 
-def slowness_of(soaked: Soaked) -> Callable[[float], float]:
-    """Return how slow the machine was around a minute, as a multiple of the run's median.
+def slowness_of(soaked: Soaked) -> dict[float, float]:
+    """Return how slow the machine was in each period, by its first minute, as a multiple of the run's median.
 
     The sender does the same for each event all the time, so what it needs for one shows the speed of the machine,
     which on this kind of machine changes by a quarter within an hour.
     """
-    of_periods = _slowness(soaked)
-    return lambda minute: of_periods.get(minute // SPEED_MINUTES * SPEED_MINUTES, 1.0)
+    costs = {begin: one.cpu / one.rows for begin, one in _periods(soaked).items()}
+    return {begin: cost / statistics.median(costs.values()) for begin, cost in costs.items()}
 
 
 def speed_of(soaked: Soaked) -> str:
     """Return a sentence about the times that are judged."""
-    found = _slowness(soaked).values() or [1.0]
+    found = slowness_of(soaked).values() or [1.0]
     return (
         "Times are those of a machine that is equally fast all the time: divided by what the sender needed for an "
         f"event, {min(found):.2f} to {max(found):.2f} times its median."
     )
-
-
-def _slowness(soaked: Soaked) -> dict[float, float]:
-    costs = {begin: one.cpu / one.rows for begin, one in _periods(soaked).items()}
-    return {begin: cost / statistics.median(costs.values()) for begin, cost in costs.items()}
 
 
 def _rates(counts: Series) -> Series:
@@ -139,8 +140,13 @@ def _rates(counts: Series) -> Series:
     return [(later, (more - less) / (later - former) / 60) for (former, less), (later, more) in pairs]
 
 
-def _at_one_speed(series: Series, slowness: Callable[[float], float]) -> Series:
-    return [(minute, value / slowness(minute)) for minute, value in series]
+def _at_one_speed(series: Series, slowness: Mapping[float, float]) -> Series:
+    return [(minute, value / slowness.get(_period(minute), 1.0)) for minute, value in series]
+
+
+def _period(minute: float) -> float:
+    """Return the first minute of the period of a minute."""
+    return minute // SPEED_MINUTES * SPEED_MINUTES
 
 
 def _periods(soaked: Soaked) -> dict[float, _Period]:
@@ -150,18 +156,10 @@ def _periods(soaked: Soaked) -> dict[float, _Period]:
         rows = sum(sample.end.values()) - sum(before.end.values())
         cpu = sample.processes.get("sender", Used()).cpu - before.processes.get("sender", Used()).cpu
         if before.end and rows > 0 and cpu > 0:
-            period = periods[soaked.minute(before.time) // SPEED_MINUTES * SPEED_MINUTES]
+            period = periods[_period(soaked.minute(before.time))]
             period.rows += rows
             period.cpu += cpu
     return dict(periods)
-
-
-def _per_minute(series: Series) -> Series:
-    """Return the median of each minute."""
-    minutes: dict[int, list[float]] = defaultdict(list)
-    for minute, value in series:
-        minutes[int(minute)].append(value)
-    return [(minute + 0.5, statistics.median(values)) for minute, values in sorted(minutes.items())]
 
 
 def growing_of(soaked: Soaked) -> list[tuple[str, Series]]:
@@ -185,8 +183,7 @@ def flatness(measures: Sequence[Measure]) -> tuple[list[str], list[str]]:
         if found is None:
             rows.append(f"| {measure.name} | hardly measured | | |")
             continue
-        tolerated = max(measure.share * found.median, measure.least)
-        rows.append(f"| {measure.name} | {found.median:,.4g} | {found.growth:+,.3g} | {tolerated:,.3g} |")
+        rows.append(f"| {measure.name} | {found.median:,.4g} | {found.growth:+,.3g} | {found.tolerated:,.3g} |")
         if not found.is_flat:
             wrong.append(f"{measure.name} has grown by {found.growth:,.4g} from about {found.median:,.4g}")
     return rows, wrong

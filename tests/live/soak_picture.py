@@ -1,6 +1,7 @@
 """Draw measures over time as small multiples, in SVG, with the faults as marks."""
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
 _COLUMNS, _WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _TOP = 3, 380, 90, 40, 58, 70
@@ -36,6 +37,14 @@ def picture(title: str, panels: Mapping[str, Series], marks: Sequence[tuple[floa
     return "\n".join([*lines, "</svg>", ""])
 
 
+def per_minute(series: Series, of: Callable[[list[float]], float]) -> Series:
+    """Return one value for each minute: what ``of`` makes of those of the minute."""
+    minutes: dict[int, list[float]] = defaultdict(list)
+    for minute, value in series:
+        minutes[int(minute)].append(value)
+    return [(minute + 0.5, of(values)) for minute, values in sorted(minutes.items())]
+
+
 def _panel(
     name: str, series: Series, marks: Sequence[tuple[float, str]], minutes: float, x: int, y: int
 ) -> list[str]:  # fmt: skip
@@ -44,9 +53,8 @@ def _panel(
     def at(minute: float) -> float:
         return x + minute / minutes * _WIDTH
 
-    points = " ".join(
-        f"{at(minute):.1f},{y + _HEIGHT - value / most * _HEIGHT:.1f}" for minute, value in _highest(series)
-    )
+    drawn = ((at(minute), y + _HEIGHT - value / most * _HEIGHT) for minute, value in per_minute(series, max))
+    points = " ".join(f"{across:.1f},{down:.1f}" for across, down in drawn)
     faults = {
         kind: "".join(f"M{at(minute):.1f} {y}v{_HEIGHT}" for minute, of in marks if of == kind) for kind in _COLOURS
     }
@@ -63,11 +71,3 @@ def _panel(
             for minute in (0, round(minutes / 2), round(minutes))
         ),
     ]
-
-
-def _highest(series: Series) -> Series:
-    """Return the highest value of each minute."""
-    highest: dict[int, tuple[float, float]] = {}
-    for one in series:
-        highest[int(one[0])] = max(one, highest.get(int(one[0]), one), key=lambda one: one[1])
-    return list(highest.values())

@@ -279,16 +279,8 @@ def report(folder: Path) -> int:
     lines += [f"{labs} faults of the lab, {kills} kills of our processes.", ""]
     for title, (figures, wrong) in parts.items():
         lines += [f"## {title}", "", *(f"- {one}" for one in figures), *(f"- **WRONG** {one}" for one in wrong), ""]
-    lines += [
-        "## What must not grow",
-        "",
-        *table,
-        "",
-        speed_of(soaked),
-        "",
-        *(f"- **WRONG** {one}" for one in grown),
-        "",
-    ]
+    lines += ["## What must not grow", "", *table, "", speed_of(soaked), ""]
+    lines += [*(f"- **WRONG** {one}" for one in grown), ""]
     lines += ["## What grows with the data", ""]
     lines += [f"- {name}: {series[0][1]:,.4g} to {series[-1][1]:,.4g}" for name, series in growing_of(soaked) if series]
     text = "\n".join([*lines, ""])

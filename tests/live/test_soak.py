@@ -1,5 +1,7 @@
 """Ninety minutes at 1,000 events a second with a fault every few minutes: nothing lost or doubled, nothing grows."""
 
+import re
+
 import msgspec
 import pytest
 from deltalake import DeltaTable
@@ -11,6 +13,7 @@ from streaming.pipeline.operator import Row
 from tests.live import soak_verdict
 from tests.live.soak import play
 from tests.live.soak_measures import Measure, flatness, measures_of, trend
+from tests.live.soak_picture import picture
 from tests.live.soak_records import Run, Sample, Soaked, Used
 from tests.live.soak_rows import Archive, differences
 from tests.support.plain import effects
@@ -80,3 +83,12 @@ def test_times_are_those_of_a_machine_that_is_equally_fast_all_the_time(tmp_path
     (tmp_path / "up.log").write_bytes(msgspec.json.Encoder().encode_lines(said))
     grown = flatness(measures_of(Soaked(tmp_path)))[1]
     assert [one.partition(":")[0] for one in grown] == ["archive"]
+
+
+def test_the_picture_has_the_highest_value_of_each_minute():
+    drawn = picture("title", {"memory": [(0.1, 50.0), (0.2, 100.0), (1.5, 25.0)]}, [(1.0, "ours")], 2.0)
+    [points] = re.findall(r'points="([^"]*)"', drawn)
+    heights = [float(point.partition(",")[2]) for point in points.split()]
+    assert len(heights) == 2  # of two minutes
+    assert heights[0] < heights[1]  # further up
+    assert "highest 100, last 25" in drawn

@@ -312,7 +312,7 @@ class GroupPage:
         shown = page_of(state.incidents, self._pages["open"], _ROWS["open"])
         self._open.show(
             incidents=shown.rows, **shown.pager, with_group=False,
-            consequences=sum(one.parent is not None for one in state.incidents),
+            consequences=state.consequences,
             at=self._at, now=now, nothing=gettext("No open incidents."),
         )  # fmt: skip
 

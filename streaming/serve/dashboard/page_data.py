@@ -37,6 +37,11 @@ class State:
     """The open incidents, the worst first; those explained by another one come last."""
     failed: list[FailedMessages]
 
+    @property
+    def consequences(self) -> int:
+        """The number of open incidents that another one explains: `Group.incidents` does not count them."""
+        return sum(one.parent is not None for one in self.incidents)
+
 
 @dataclass(frozen=True)
 class History:
