@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from streaming.base.visible import visible, visible_lines
+
 Form = Literal["sentences", "fields"]
 """What people see of a line: its event alone, which is a sentence, or with time, level and fields."""
 
@@ -71,7 +73,7 @@ def print_line(sentence: str, **fields: object) -> None:
     if is_json():
         structlog.get_logger().info(sentence, **fields)
     else:
-        Console(stderr=True).print(escape(sentence), highlight=False, soft_wrap=True)
+        Console(stderr=True).print(escape(visible(sentence)), highlight=False, soft_wrap=True)
 
 
 def print_error(sentence: str) -> None:
@@ -79,7 +81,7 @@ def print_error(sentence: str) -> None:
     if is_json():
         structlog.get_logger().error(sentence)
     else:
-        Console(stderr=True).print(f"[red]error:[/] {escape(sentence)}", highlight=False, soft_wrap=True)
+        Console(stderr=True).print(f"[red]error:[/] {escape(visible(sentence))}", highlight=False, soft_wrap=True)
 
 
 def _on_stderr(*_: object) -> structlog.PrintLogger:
@@ -87,7 +89,7 @@ def _on_stderr(*_: object) -> structlog.PrintLogger:
 
 
 def _sentence(_: WrappedLogger, __: str, event: EventDict) -> str:
-    return str(event["event"])
+    return visible_lines(str(event["event"]))
 
 
 def _ordered(process: str) -> Processor:

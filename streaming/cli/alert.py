@@ -19,9 +19,11 @@ from streaming.base.health import Health
 from streaming.base.lines import start_lines
 from streaming.base.place import tables_of
 from streaming.base.settings import load_settings
+from streaming.base.shell import command_line
 from streaming.base.times import duration_ms, now_ms, written
+from streaming.base.visible import visible
 from streaming.cli.alert_routes import routes
-from streaming.cli.grid import Column, Grid, visible
+from streaming.cli.grid import Column, Grid
 from streaming.cli.options import TableOrJsonOption
 from streaming.cli.output import print_table, screen, severity
 from streaming.cli.waiting import wait_for_tables
@@ -193,9 +195,8 @@ def add(
         time=now, control="SILENCE", control_id=name, cluster=cluster, group=group, code=code, until=now + lasts,
         reason=reason, author=_author(),
     ))  # fmt: skip
-    typer.echo(
-        f"silence {name} active until {written(now + lasts)}; end it with `rebalance-watch alert silence end {name}`"
-    )
+    ends = command_line("rebalance-watch", "alert", "silence", "end", name)
+    typer.echo(f"silence {name} active until {written(now + lasts)}; end it with `{ends}`")
 
 
 @silence_app.command(name="list")

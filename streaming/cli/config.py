@@ -13,7 +13,7 @@ from streaming.base.errors import SettingsError, UserError
 from streaming.base.lines import print_error
 from streaming.base.setting_sources import EffectiveSetting, effective_settings
 from streaming.base.settings import Settings, load_policy, load_settings
-from streaming.cli.grid import Column, Grid, visible
+from streaming.cli.grid import Column, Grid
 from streaming.cli.options import PolicyOption, TableOrJsonOption
 from streaming.cli.output import print_table, screen
 
@@ -104,7 +104,7 @@ def _check_access(settings: Settings) -> None:
 
 def _print(checked: Checked) -> None:
     for sentence in checked.errors:
-        print_error(visible(sentence))
+        print_error(sentence)
     table = Grid([Column("setting"), Column("value"), Column("source")])
     for one in checked.settings:
         table.add(one.name, msgspec.json.encode(one.value).decode(), one.source)

@@ -5,8 +5,8 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -14,6 +14,7 @@ from rich.markup import escape
 
 from streaming.base.place import tables_of
 from streaming.base.settings import Settings, load_settings
+from streaming.base.shell import command_line
 from streaming.base.times import written
 from streaming.cli.output import screen
 from streaming.queries.column import SHORT_ID
@@ -57,19 +58,19 @@ def _ending(model: "ReadModel", settings: Settings) -> Iterator[str]:
     from streaming.queries.groups import groups
     from streaming.queries.incidents import incidents
 
-    command = f"{_program()} --root {quote(_short(settings.runtime.root))}"
+    ours = partial(command_line, _program(), "--root", _short(settings.runtime.root))
     found, moved = incidents(model), model.rows("SELECT count(*) AS rebalances FROM rebalances")
     stuck = max(
         (one for one in found if one.code == "ORDERED_QUEUE_STUCK"),
         key=lambda one: (one.main_cause == "SUSPEND_LOOP", one.opened_at),
     )
     address = f"http://{settings.web.host}:{settings.web.port}"
-    at = f"--at {written(stuck.opened_at)}"
-    queue = f"{stuck.topic} {stuck.broker}:{stuck.queue_id}"
+    queue = (str(stuck.topic), f"{stuck.broker}:{stuck.queue_id}")
+    owned = ours("who-owned", stuck.group, *queue, "--at", written(stuck.opened_at))
     yield _line("Found", f"{len(groups(model))} groups, {moved[0]['rebalances']} rebalances, {len(found)} incidents")
-    yield _line("Open", f"[bold]{escape(command)} dashboard[/], then {address}{incident_link(stuck.incident_id)}")
-    yield _line("Why it was stuck", f"[bold]{escape(command)} incident show {stuck.incident_id[:SHORT_ID]}[/]")
-    yield _line("Who owned it", f"[bold]{escape(command)} who-owned {stuck.group} {escape(queue)} {at}[/]")
+    yield _line("Open", f"[bold]{escape(ours('dashboard'))}[/], then {address}{incident_link(stuck.incident_id)}")
+    yield _line("Why it was stuck", f"[bold]{escape(ours('incident', 'show', stuck.incident_id[:SHORT_ID]))}[/]")
+    yield _line("Who owned it", f"[bold]{escape(owned)}[/]")
     yield _line(
         "Your own cluster", "[bold]rebalance-watch up[/] (see README); a test cluster: [bold]rebalance-watch lab up[/]"
     )

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from streaming.base.settings import load_settings
 from streaming.cli.options import TableOrJsonOption
+from streaming.cli.output import print_table
 
 if TYPE_CHECKING:
     from streaming.cli.checks import Check
@@ -42,7 +43,7 @@ def doctor(
     if output == "json":
         print_json(msgspec.json.encode(checks).decode())
     else:
-        Console().print(_table(checks))
+        print_table(_table(checks), Console())
     if not healthy(checks):
         raise typer.Exit(3)
 

@@ -14,6 +14,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment
 from rich.style import Style
 
+from streaming.base.visible import visible
 from streaming.base.zone import zone_at
 from streaming.queries.column import Column as Described
 from streaming.queries.column import Context
@@ -49,11 +50,6 @@ class Cell:
 
     def __str__(self) -> str:
         return self.text
-
-
-def visible(text: str) -> str:
-    """Return the text with non-printable characters (escapes, line ends) as Python escape sequences."""
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,6 @@ from streaming.cli import (
     up,
     who_owned,
 )
-from streaming.cli.grid import visible
 from streaming.supervise.parent import stop_with_supervisor
 
 app = typer.Typer(
@@ -136,12 +135,12 @@ def main() -> None:
     try:
         app()
     except UserError as error:
-        print_error(visible(str(error)))
+        print_error(str(error))
         sys.exit(_EXIT_CODES.get(type(error), 1))
     except OSError as error:
         if error.errno not in _OF_THE_DISK:
             raise
-        print_error(visible(f"{error.filename or 'A file'} can't be written ({error.strerror}): {_MEND}"))
+        print_error(f"{error.filename or 'A file'} can't be written ({error.strerror}): {_MEND}")
         sys.exit(1)
     except ModuleNotFoundError as error:
         if error.name not in _OF_THE_JOB:

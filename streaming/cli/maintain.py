@@ -20,7 +20,7 @@ from streaming.base.pace import Pace
 from streaming.base.place import Place, tables_of
 from streaming.base.settings import Settings, load_settings
 from streaming.base.times import DAY_MS, duration_ms, now_ms
-from streaming.cli.grid import visible
+from streaming.base.visible import visible
 from streaming.cli.waiting import wait_for_tables
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _repeat(once: Callable[[], None], every: str, wait: Callable[[Task], None], 
                 maintained.done()
             except UserError as error:
                 maintained.failed(str(error))
-                print_error(visible(f"{error} Retrying in {every}."))
+                print_error(f"{error} Retrying in {every}.")
             checks.when_due()
             if memory.is_due():
                 give_back()

@@ -2,6 +2,7 @@
 
 import csv
 import os
+import re
 import signal
 import sys
 import time
@@ -19,8 +20,10 @@ from rich.text import Text
 from streaming.base.errors import UserError
 from streaming.base.place import Place, root_of, tables_of
 from streaming.base.settings import load_settings
+from streaming.base.shell import command_line
 from streaming.base.times import now_ms, written
-from streaming.cli.grid import Cell, visible
+from streaming.base.visible import visible, visible_json, visible_lines
+from streaming.cli.grid import Cell
 from streaming.cli.options import Format, Output
 from streaming.queries.health import HEALTH, SEVERITY, Health, Severity
 from streaming.queries.labels import moment_in_zone
@@ -31,6 +34,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # noqa: RUF001  in Japanese and Chinese they do the same
+"""With these a formula begins in a spreadsheet."""
+_NUMBER = re.compile(r"[+-]?[0-9][0-9.,]*([eE][+-]?[0-9]+)?")
 _PIPED_WIDTH = 10_000
 """The width of output to a file or pipe, which is not folded; characters."""
 
@@ -50,7 +56,9 @@ def place_of_tables() -> Place:
     folder = tables_of(load_settings())
     demo = root_of(folder) / "demo"
     if isinstance(folder, Path) and not folder.is_dir() and (demo / folder.name).is_dir():
-        raise UserError(f"There are no tables in {folder}. To query those of the demo, use --root {demo}.")
+        raise UserError(
+            f"There are no tables in {folder}. To query those of the demo, use {command_line('--root', str(demo))}."
+        )
     return folder
 
 
@@ -119,7 +127,7 @@ class Visible:
             if segment.control or segment.text.isprintable():
                 yield segment
             else:
-                yield Segment("\n".join(map(visible, segment.text.split("\n"))), segment.style)
+                yield Segment(visible_lines(segment.text), segment.style)
 
 
 def print_table(body: RenderableType, console: Console) -> None:
@@ -156,18 +164,30 @@ def _rows(answer: object) -> Sequence[QueryResult]:
 
 def print_json(answer: object) -> None:
     """Print a result as JSON, in the format of the REST API; indented on a terminal."""
-    sys.stdout.write(as_json(answer, indent=2 if sys.stdout.isatty() else None).decode() + "\n")
+    text = as_json(answer, indent=2 if sys.stdout.isatty() else None).decode()
+    sys.stdout.write(f"{visible_json(text) if sys.stdout.isatty() else text}\n")
 
 
 def write_csv(names: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Write a header and rows as CSV: unknown values are empty, nested ones are JSON."""
+    """Write a header and rows as CSV: unknown values are empty, nested ones are JSON.
+
+    Foreign names do nothing to a terminal or spreadsheet: non-printable characters are escaped as in tables, and a text
+    that a spreadsheet would compute begins with an apostrophe. JSON has all texts as they are.
+    """
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(names)
+    writer.writerow(map(_text, names))
     writer.writerows([_plain(value) for value in row] for row in rows)
 
 
 def _plain(value: object) -> object:
-    return value if value is None or type(value) in {str, int, float} else as_json(value).decode()
+    if isinstance(value, str):
+        return _text(value)
+    return value if value is None or type(value) in {int, float} else visible_json(as_json(value).decode())
+
+
+def _text(text: str) -> str:
+    shown = visible(text)
+    return f"'{shown}" if shown.startswith(_FORMULA) and not _NUMBER.fullmatch(shown) else shown
 
 
 def _watch(

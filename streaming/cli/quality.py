@@ -10,7 +10,7 @@ from rich.text import Text
 from streaming.base.lines import print_error
 from streaming.base.settings import load_settings
 from streaming.base.times import now_ms
-from streaming.cli.grid import Grid, visible
+from streaming.cli.grid import Grid
 from streaming.cli.options import CheckOption, EveryOption, FormatOption, Output, SinceOption, WatchOption, instant
 from streaming.cli.output import place_of_tables, present
 from streaming.queries.column import Context
@@ -47,7 +47,7 @@ def _check(since: int | None) -> None:
 
     place_of_tables()
     for why in TableGate(load_settings()).check(now_ms(), since).left_out:
-        print_error(visible(str(why)))
+        print_error(str(why))
 
 
 def _draw(found: Sequence[QualityCheck], now: int) -> RenderableType:

@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from rebalance_model.entities import MessageQueue
-from streaming.cli.grid import visible
+from streaming.base.visible import visible
 from streaming.cli.options import (
     AtOption,
     ClusterOption,

@@ -4,12 +4,12 @@ The only place that builds them: pages, REST, command line and alerts show the s
 """
 
 from collections.abc import Iterator, Mapping
-from shlex import quote
 from typing import Any
 
 from rebalance_model.observe.rules.registry import advice_for
 from rebalance_model.observe.rules.rule import Inspection
 from streaming.base.language import gettext, marked
+from streaming.base.shell import command_line
 from streaming.queries.results import Command, Incident
 
 
@@ -41,7 +41,7 @@ def _commands(row: Mapping[str, Any], wanted: tuple[Inspection, ...]) -> Iterato
         built = _BUILD[inspection](row)
         if built is not None:
             purpose, *words = built
-            yield Command(purpose=gettext(purpose), text=" ".join(["mqadmin", *map(quote, words)]))
+            yield Command(purpose=gettext(purpose), text=command_line("mqadmin", *words))
 
 
 def _threads(row: Mapping[str, Any]) -> tuple[str, ...] | None:

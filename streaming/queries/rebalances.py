@@ -1,6 +1,7 @@
 """Queries of the rebalances of a group."""
 
 from rebalance_model.entities import INT64_MAX
+from streaming.base.shell import command_line, group_argument
 from streaming.queries.group_at import GroupAt, find_group, instant_of, only_one
 from streaming.queries.results import Move, Rebalance, RebalanceTotals
 from streaming.tables.reader import ReadModel, Row
@@ -77,7 +78,7 @@ def rebalance(model: ReadModel, group: str, rebalance_id: str, cluster: str | No
         " AND starts_with(r.rebalance_id, $id)",
         {"cluster": of.cluster, "group": of.group, "id": rebalance_id},
     )
-    command = f"rebalance-watch group rebalances {of.group}"
+    command = command_line("rebalance-watch", "group", "rebalances", *group_argument(of.group))
     return _rebalance(only_one(found, rebalance_id, "rebalance", command, of.group))
 
 

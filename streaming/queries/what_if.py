@@ -14,6 +14,7 @@ from streaming.base.errors import UserError
 from streaming.base.language import gettext, marked, ngettext
 from streaming.base.limits import WHAT_IF_CLIENTS
 from streaming.base.nearest import did_you_mean, full_name
+from streaming.base.shell import command_line, group_argument
 from streaming.base.times import written
 from streaming.queries import labels
 from streaming.queries.group_at import find_group
@@ -195,9 +196,8 @@ def _member(group: str, client: str, members: Sequence[str]) -> str:
     """Return the id of a member by its whole id or a unique end of it."""
     found = full_name(client, members, "member")
     if found is None:
-        advice = did_you_mean(client, members) or gettext(
-            "{command} lists its members.", command=f"`rebalance-watch group show {group}`"
-        )
+        command = command_line("rebalance-watch", "group", "show", *group_argument(group))
+        advice = did_you_mean(client, members) or gettext("{command} lists its members.", command=f"`{command}`")
         raise UserError(
             gettext("{client} is not a member of {group}: {advice}", client=client, group=group, advice=advice)
         )

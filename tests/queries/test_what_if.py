@@ -1,5 +1,6 @@
 """What-if: shares that partition the queues, counts that can be checked by hand, and questions that make no sense."""
 
+import re
 import time
 from collections import Counter
 
@@ -12,7 +13,7 @@ from rebalance_model.entities import MessageQueue, in_java_order, queue_order
 from rebalance_model.observe.policy import NEED_NO_PARAMETERS as STRATEGIES
 from streaming.base.errors import NotFoundError, UserError
 from streaming.base.limits import WHAT_IF_CLIENTS
-from streaming.queries.what_if import _plan, coming, newcomers, what_if
+from streaming.queries.what_if import _member, _plan, coming, newcomers, what_if
 from tests.support.asked import INSTANTS, ReportedGroup
 
 CLIENTS = st.lists(st.text("ab-@1290", min_size=1, max_size=6), min_size=1, max_size=8, unique=True)
@@ -137,6 +138,11 @@ def test_clients_may_be_given_instead_of_the_members(model):
 def test_what_makes_no_sense_is_a_sentence(model, arguments, sentence):
     with pytest.raises(UserError, match=sentence):
         what_if(model, "g", at=AT, **arguments)
+
+
+def test_a_groups_name_is_quoted_in_the_command_that_lists_its_members():
+    with pytest.raises(UserError, match=re.escape("`rebalance-watch group show 'g;reboot'` lists its members")):
+        _member("g;reboot", "stranger", [])
 
 
 def test_what_is_not_divided_is_not_planned(model):

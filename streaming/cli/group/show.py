@@ -8,7 +8,8 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from rebalance_model.entities import RETRY_TOPIC_PREFIX
-from streaming.cli.grid import Cell, Grid, visible
+from streaming.base.visible import visible
+from streaming.cli.grid import Cell, Grid
 from streaming.cli.incident.grid import incident_grid
 from streaming.cli.options import (
     AtOption,

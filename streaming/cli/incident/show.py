@@ -9,6 +9,7 @@ from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.text import Text
 
+from streaming.base.shell import command_line, group_argument
 from streaming.base.times import written
 from streaming.cli.grid import Column, Grid
 from streaming.cli.incident.grid import incident_grid
@@ -60,9 +61,9 @@ def _draw(detail: IncidentDetail, now: int) -> RenderableType:
     if detail.absorbed:
         parts += section("Explains", incident_grid(detail.absorbed, now, with_group=not shown.group))
     parts += section("Triggering event", _event(detail))
-    at = f"--cluster {shown.cluster} --at {written(shown.opened_at)}"
-    then = f"Group at that time: rebalance-watch group show {shown.group} {at}"
-    parts.append(Text("\n" + (then if shown.group else f"Groups at that time: rebalance-watch group list {at}")))
+    at = ("--cluster", shown.cluster, "--at", written(shown.opened_at))
+    what, words = ("Group", ("show", *group_argument(shown.group))) if shown.group else ("Groups", ("list",))
+    parts.append(Text(f"\n{what} at that time: {command_line('rebalance-watch', 'group', *words, *at)}"))
     return Lines(*parts)
 
 
@@ -100,7 +101,8 @@ def _summary(detail: IncidentDetail, now: int) -> Iterator[str]:
         lag, waiting = (QUEUE[name].value(queue, Context(now)) for name in ("lag", "waiting_ms"))
         yield f"currently: owner {owner}, lag {lag}{age}, waiting {waiting}, {queue.status}"
     if shown.parent is not None:
-        yield f"explained by {shown.parent[:SHORT_ID]}: rebalance-watch incident show {shown.parent}"
+        command = command_line("rebalance-watch", "incident", "show", shown.parent)
+        yield f"explained by {shown.parent[:SHORT_ID]}: {command}"
 
 
 def _event(detail: IncidentDetail) -> Text:

@@ -19,6 +19,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from rebalance_model.observe.effects import IncidentTransition
 from streaming.base.errors import UserError
 from streaming.base.language import ENGLISH, gettext, in_language, marked, ngettext
+from streaming.base.shell import command_line
 from streaming.base.times import written
 from streaming.queries.advice import advised, explained
 from streaming.queries.commands import commands_from
@@ -58,7 +59,7 @@ def sandbox(loader: ChoiceLoader | None = None) -> ImmutableSandboxedEnvironment
         lstrip_blocks=True,
     )
     environment.filters |= {"time": written, "span": duration}
-    environment.globals |= {"_": gettext, "ngettext": ngettext}
+    environment.globals |= {"_": gettext, "ngettext": ngettext, "command_line": command_line}
     return environment
 
 
