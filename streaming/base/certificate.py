@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
-from streaming.base.errors import SettingsError
+from streaming.base.errors import SettingsError, first_line
 from streaming.base.secrets import secret_of, text_of
 from streaming.base.settings import Certified
 
@@ -53,16 +54,20 @@ def load_certificate(context: ssl.SSLContext, section: str, tls: Certified) -> N
     chain, key = (Path(name).expanduser() for name in (tls.certificate_file, tls.key_file))
     try:
         context.load_cert_chain(chain, key, certificate.key_password)
-    except (ssl.SSLError, OSError):
-        raise SettingsError(
-            f"The key {tls.key_file} is not that of the certificate {tls.certificate_file}: correct {section}.key_file."
-        ) from None
+    except (ssl.SSLError, OSError, ValueError) as error:
+        reason = str(getattr(error, "reason", None) or first_line(error))
+        if "MISMATCH" in reason:
+            said = f"The key {tls.key_file} is not that of the certificate {tls.certificate_file}"
+        else:
+            refused = reason.replace("_", " ").lower()
+            said = f"OpenSSL does not accept {tls.certificate_file} with {tls.key_file} ({refused})"
+        raise SettingsError(f"{said}: correct {section}.certificate_file and {section}.key_file.") from None
 
 
 def _check_validity(section: str, file: str, chain: str) -> None:
     try:
         ends = x509.load_pem_x509_certificate(chain.encode()).not_valid_after_utc
-    except ValueError:
+    except (ValueError, UnsupportedAlgorithm):
         raise SettingsError(f"The file {file} has no PEM certificate: correct {section}.certificate_file.") from None
     if ends < datetime.now(UTC):
         raise SettingsError(f"The certificate {file} expired on {ends:%Y-%m-%d}: renew it.")
@@ -71,6 +76,11 @@ def _check_validity(section: str, file: str, chain: str) -> None:
 def _decrypted(section: str, file: str, pem: str, password: str) -> str:
     try:
         key = serialization.load_pem_private_key(pem.encode(), password.encode() if "ENCRYPTED" in pem else None)
+    except UnsupportedAlgorithm:
+        raise SettingsError(
+            f"The key {file} is of a kind or curve that is not supported: issue certificate and key again, with RSA, "
+            f"P-256 or P-384, or correct {section}.key_file."
+        ) from None
     except (TypeError, ValueError):
         raise SettingsError(
             f"The key {file} can't be used, or its password is wrong: correct {section}.key_file, or set "

@@ -4,11 +4,26 @@ httpx's own timeouts are for each read, so a byte a second would keep a request 
 """
 
 import asyncio
+import re
 import ssl
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
 import httpx
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[\x21-\x7e]([\t\x20-\x7e]*[\x21-\x7e])?")
+
+
+def check_headers(headers: Mapping[str, str]) -> None:
+    """Check that headers can be sent, and that none of them is more than one: a line end would begin the next one.
+
+    Raises:
+        ValueError: with the name of the first one that can't; never with its value.
+    """
+    for name, value in headers.items():
+        if not (_HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(value)):
+            raise ValueError(name)
 
 
 class Answer(NamedTuple):
@@ -43,8 +58,9 @@ class Poster:
             tls: how servers are checked; None: as usual.
 
         Raises:
-            ValueError: a header has characters that are not ASCII.
+            ValueError: a header's name or value can't be sent: it has a line end or control character, or is not ASCII.
         """
+        check_headers(headers or {})
         self._seconds = seconds
         self._bytes_max = bytes_max
         self._client = httpx.AsyncClient(

@@ -27,6 +27,7 @@ from streaming.queries.evidence import evidence_items
 from streaming.queries.incidents import with_main_cause
 from streaming.queries.labels import duration
 from streaming.serve.alerting.alert import Alert, Delivery
+from streaming.serve.alerting.neutral import BROKEN, neutral
 from streaming.serve.alerting.reach import Ask, nothing
 from streaming.serve.links import incident_link
 
@@ -47,7 +48,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     summary: bool
     link: str
     alerts: tuple[dict[str, Any], ...]
-    """Each with its own ``key``, its ``kind``, the transition's columns, and a ``link``."""
+    """Each with its own ``key``, its ``kind``, the transition's columns, and a ``link``; names are as they are."""
 
 
 def sandbox(loader: ChoiceLoader | None = None) -> ImmutableSandboxedEnvironment:
@@ -107,14 +108,15 @@ class Texts:
 
     def _message(self, environment: ImmutableSandboxedEnvironment, delivery: Delivery) -> Message:
         variables = [self._variables(alert) for alert in delivery.alerts]
+        shown = [neutral(one) for one in variables]
         if delivery.summary:
-            parts = [_parts(environment, "summary", _summary(variables) | {"address": self._address})]
+            parts = [_parts(environment, "summary", _summary(shown) | {"address": self._address})]
         else:
-            parts = [_parts(environment, one["kind"].lower(), one) for one in variables]
+            parts = [_parts(environment, one["kind"].lower(), one) for one in shown]
         title, body = parts[0]
         if len(parts) > 1:
             worst = "critical" if any(one["severity"] == "critical" for one in variables) else variables[0]["severity"]
-            about = _about(delivery.alerts[0].transition) or "rebalance-watch"
+            about = neutral(_about(delivery.alerts[0].transition)) or "rebalance-watch"
             title = gettext("{n} alerts for {about}, {severity}", n=len(parts), about=about, severity=gettext(worst))
             body = "\n\n".join(f"{head}\n{text}".rstrip() for head, text in parts)
         link = self._address if len(variables) > 1 else variables[0]["link"]
@@ -143,7 +145,7 @@ class Texts:
     def _try(self, path: Path) -> None:
         for name in NAMES:
             notified = None if name == "opened" else "warning"
-            sample = self._variables(msgspec.structs.replace(SAMPLE, notified_severity=notified))
+            sample = neutral(self._variables(msgspec.structs.replace(SAMPLE, notified_severity=notified)))
             try:
                 variables = _summary([sample]) | {"address": self._address} if name == "summary" else sample
                 _parts(self._theirs, name, variables)
@@ -158,7 +160,7 @@ def _about(transition: IncidentTransition) -> str:
 
 def _parts(environment: ImmutableSandboxedEnvironment, name: str, variables: Mapping[str, Any]) -> tuple[str, str]:
     title, _, body = environment.get_template(name).render(variables).strip().partition("\n")
-    return "".join(one if one.isprintable() else " " for one in title).strip(), body.strip()
+    return "".join(one if one.isprintable() or one == BROKEN else " " for one in title).strip(), body.strip()
 
 
 def _summary(variables: list[dict[str, Any]]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 from streaming.base.certificate import load_certificate
-from streaming.base.errors import SettingsError
+from streaming.base.errors import SettingsError, first_line
 from streaming.base.settings import Web
 
 _RENEWED_WITHIN_SECONDS = 60.0
@@ -44,6 +44,11 @@ class ServerTls:
             load_certificate(self.context, "web", self._web)
         except SettingsError as error:
             self._warn(f"The renewed certificate is not used: {error}")
+        except Exception as error:  # noqa: BLE001  whatever it is, the port goes on with the former one
+            self._warn(
+                f"The renewed certificate is not used ({first_line(error) or type(error).__name__}): write "
+                "web.certificate_file and web.key_file again, as PEM with a key of RSA, P-256 or P-384."
+            )
 
     def _new_context(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -52,9 +57,15 @@ class ServerTls:
         return context
 
     def _written_now(self) -> tuple[int | None, ...]:
-        """Return when the files were written, in nanoseconds; None for one that is not there."""
-        files = (Path(file).expanduser() for file in (self._web.certificate_file, self._web.key_file))
-        return tuple(file.stat().st_mtime_ns if file.exists() else None for file in files)
+        """Return when the files were written, in nanoseconds; None for one that is not there or can't be read."""
+        return tuple(map(_written_at, (self._web.certificate_file, self._web.key_file)))
+
+
+def _written_at(file: str) -> int | None:
+    try:
+        return Path(file).expanduser().stat().st_mtime_ns
+    except OSError:
+        return None
 
 
 @contextmanager

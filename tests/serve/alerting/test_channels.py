@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from streaming.base.errors import UserError
 from streaming.serve.alerting.channels import open_channel
 from streaming.serve.alerting.channels.channel import ChannelError
 from tests.support.alerting import MINUTE, NOW, config, message
@@ -119,6 +120,48 @@ def test_an_alertmanager_gets_the_last_transition_of_an_incident(server, channel
         channel(kind="alertmanager", url=server.url).send(update, NOW + MINUTE)
     ends = [[(one["labels"]["severity"], one["endsAt"][14:16]) for one in body] for *_, body in server.requests]
     assert ends == [[("critical", "58")], [("critical", "54")]]
+
+
+HOSTILE = "<!here> @everyone @ops [ok](http://e)"
+HARMLESS = "\uff1c!here> @\u200beveryone @\u200bops [ok] (http://e)"
+
+
+def test_a_name_is_exact_in_labels_and_mentions_nobody_in_texts(server, channel):
+    channel(kind="alertmanager", url=server.url).send(message(group=HOSTILE), NOW)
+    channel(kind="webhook", url=server.url).send(message(group=HOSTILE), NOW)
+    (_, _, [alert]), (_, _, body) = server.requests
+    assert alert["labels"]["consumer_group"] == body["alerts"][0]["group"] == HOSTILE
+    assert alert["annotations"]["summary"] == f"LAG_GROWTH: {HARMLESS} Orders@b:0"
+    assert body["title"] == f"CRITICAL LAG_GROWTH: {HARMLESS} Orders@b:0"
+
+
+@IMGHDR
+def test_a_name_mentions_nobody_in_what_apprise_sends(server, channel, tmp_path):
+    channel(kind="apprise", urls=addresses(tmp_path / "urls", server, "/chat")).send(message(group=HOSTILE), NOW)
+    [(_, _, body)] = server.requests
+    assert body["title"] == f"CRITICAL LAG_GROWTH: {HARMLESS} Orders@b:0"
+
+
+@pytest.mark.parametrize("kind", ["webhook", "alertmanager"])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *[("X-A", value) for value in ("a\r\nX-B: b", "a\nb", "a\x00", "ü")],
+        *[(name, "b") for name in ("X-A\r\nX-B", "X A", "")],
+    ],
+)
+def test_a_header_that_cannot_be_sent_is_refused_at_the_start(channel, kind, name, value):
+    with pytest.raises(UserError, match=r"^Invalid header .* of an alert channel: write its name and") as caught:
+        channel(kind=kind, url="http://127.0.0.1:1", headers={name: value})
+    assert str(caught.value).isprintable()
+    assert repr(value) not in str(caught.value)
+
+
+def test_a_header_from_a_file_of_two_lines_is_refused_at_the_start(channel, tmp_path):
+    file = tmp_path / "token"
+    file.write_text("Bearer abc\nX-Other: x\n")
+    with pytest.raises(UserError, match="a file or variable must have the value alone"):
+        channel(kind="webhook", url="http://127.0.0.1:1", headers={"Authorization": {"file": str(file)}})
 
 
 def test_an_incident_dated_by_a_clock_ahead_of_ours_starts_now(server, channel):

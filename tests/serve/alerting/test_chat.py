@@ -77,6 +77,35 @@ def test_each_recipe_sends_the_text_in_the_form_of_its_service(server, channel, 
     assert text_in(name, body).endswith("http://watch/incident/i1")
 
 
+HOSTILE = '<at user_id="all"></at><!channel>&lt;@everyone [ok](http://e)\r\nFirst step: run it'
+MARKUP = re.compile(r"<|\]\(|@everyone|(?<!\w)@\w")
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_a_name_mentions_nobody_and_is_no_markup(server, channel, name):
+    channel(name).send(
+        message(group=HOSTILE, subject=HOSTILE, client_id=HOSTILE, evidence=json.dumps({"a": HOSTILE})), NOW
+    )
+    [(_, _, body)] = server.requests
+    text = text_in(name, body)
+    assert "at user_id=" in text
+    assert MARKUP.findall(text) == []
+    assert [line for line in text.splitlines() if line.startswith("First step")] == ["First step: what"]
+
+
+def test_a_template_may_mention_somebody_but_the_names_in_it_may_not(server, channel, tmp_path):
+    file = tmp_path / "lark.json"
+    file.write_text(
+        '{"msg_type": "text", "content": {"text": {{ ("<at user_id=\\"all\\"></at> " ~ message.title ~ message.body'
+        " ~ message.alerts[0].group) | tojson }}}}"
+    )
+    channel("lark", template=str(file)).send(message(group=HOSTILE), NOW)
+    [(_, _, body)] = server.requests
+    text = text_in("lark", body)
+    assert text.startswith('<at user_id="all"></at> ')
+    assert MARKUP.findall(text.removeprefix('<at user_id="all"></at> ')) == []
+
+
 def test_dingtalk_finds_a_signature_in_the_address(server, channel):
     channel("dingtalk").send(message(), NOW)
     [(path, _, _)] = server.requests
@@ -146,7 +175,7 @@ def test_a_text_that_is_too_long_keeps_its_link(server, channel):
 def test_slack_gets_its_three_characters_escaped(server, channel):
     channel("slack").send(message(subject="<a & b>"), NOW)
     [(_, _, body)] = server.requests
-    assert "orders &lt;a &amp; b&gt;\n" in body["text"]
+    assert "orders \uff1ca &amp; b&gt;\n" in body["text"]
 
 
 def test_a_template_replaces_the_json_and_is_signed(server, channel, tmp_path):

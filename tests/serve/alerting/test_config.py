@@ -102,7 +102,7 @@ def test_a_missing_alerts_file_is_a_user_error():
         ('kind = "apprise"\nurls = {file = "/nowhere/urls"}', "the file /nowhere/urls"),
         ('kind = "webhook"\nurl = "ftp://secret@host"', "Invalid address of an alert channel"),
         ('kind = "webhook"\nurl = "http://h"\nheaders = {X = {env = "ALERTS_TEST_NONE"}}', "ALERTS_TEST_NONE"),
-        ('kind = "webhook"\nurl = "http://h"\nheaders = {X = "sécret"}', "Invalid header of an alert channel"),
+        ('kind = "webhook"\nurl = "http://h"\nheaders = {X = "sécret"}', "Invalid header 'X' of an alert channel"),
         ('kind = "webhook"\nurl = "http://h"\ntemplate = "/nowhere/t"', "Cannot read the webhook template /nowhere/t"),
     ],
 )

@@ -1,5 +1,6 @@
 """The port of the dashboard with TLS: who is answered, what is refused at the start, and a renewed certificate."""
 
+import base64
 import re
 import shutil
 import ssl
@@ -18,6 +19,7 @@ from streaming.cli.main import app
 from streaming.lab.certificates import Authority
 from streaming.serve.web.tls import ServerTls, server_tls
 from tests.support.served import served
+from tests.support.waiting import until
 from tests.support.world import example
 
 TOKEN = "a token of some length"
@@ -108,6 +110,36 @@ def test_the_files_are_looked_at_until_the_end(authority, tmp_path, monkeypatch)
     with server_tls(web(**used), warned.put):
         Path(used["certificate_file"]).write_text("none")
         assert "has no PEM certificate" in warned.get(timeout=60)
+
+
+@pytest.mark.parametrize("breaks", ["curve", "unexpected"])
+def test_a_renewal_that_fails_is_said_once_and_the_next_one_is_used(authority, tmp_path, monkeypatch, breaks):
+    monkeypatch.setattr("streaming.serve.web.tls._RENEWED_WITHIN_SECONDS", 0.01)
+    used = {"certificate_file": str(tmp_path / "watch.pem"), "key_file": str(tmp_path / "watch.key")}
+    said = Queue()
+    put(authority.issue("former"), used)
+    with server_tls(web(**used), said.put) as tls:
+        if breaks == "curve":
+            Path(used["key_file"]).write_text(KEY_OF_ANOTHER_CURVE)
+            words = "The renewed certificate is not used: The key .* is of a kind or curve that is not supported: issue"
+        else:
+            with monkeypatch.context() as broken:
+                broken.setattr(tls, "_new_context", lambda: 1 / 0)
+                Path(used["key_file"]).touch()
+                said.put(said.get(timeout=60))
+            words = r"The renewed certificate is not used \(division by zero\): write web.certificate_file and web.key"
+        assert re.match(words, said.get(timeout=60))
+        assert shown(tls, authority) == "former"
+        put(authority.issue("latter"), used)
+        until(lambda: shown(tls, authority) == "latter", 60)
+
+
+DER = bytes.fromhex("302c020100301006072a8648ce3d020106052b81040006041530130201" + "01040e" + "01" * 14)
+KEY_OF_ANOTHER_CURVE = f"""-----BEGIN PRIVATE KEY-----
+{base64.b64encode(DER).decode()}
+-----END PRIVATE KEY-----
+"""
+"""PKCS #8 with the curve secp112r1, which `cryptography` lacks, as other libraries lack other curves."""
 
 
 def put(certificate, used):

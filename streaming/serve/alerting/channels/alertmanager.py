@@ -13,6 +13,7 @@ import msgspec
 from streaming.base.times import written
 from streaming.serve.alerting.channels.channel import HttpClient
 from streaming.serve.alerting.config import AlertmanagerConfig
+from streaming.serve.alerting.neutral import neutral
 from streaming.serve.alerting.render import Message
 
 _RESENDS_AHEAD = 4
@@ -83,7 +84,9 @@ class Alertmanager:
         }
         return {
             "labels": self._labels | {name: str(value) for name, value in labels.items() if value not in {None, ""}},
-            "annotations": {name: str(value) for name, value in annotations.items() if value not in {None, ""}},
+            "annotations": neutral(
+                {name: str(value) for name, value in annotations.items() if value not in {None, ""}}
+            ),
             "startsAt": written(min(one["opened_at"], now)),  # a source's clock may be ahead of ours
             "endsAt": written(end),
             "generatorURL": one["link"],

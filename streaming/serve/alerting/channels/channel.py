@@ -72,8 +72,11 @@ class HttpClient:
         self._redaction = Redaction([*_secrets(self._url), *values.values()])
         try:
             self._poster = Poster(timeout_ms / 1000, REPLY_BYTES, headers=values)
-        except (UnicodeError, ValueError):
-            raise UserError("Invalid header of an alert channel. Use ASCII characters.") from None
+        except ValueError as error:
+            raise UserError(
+                f"Invalid header {str(error)!r} of an alert channel: write its name and its value in one line of ASCII "
+                "characters; a file or variable must have the value alone."
+            ) from None
 
     def post(self, body: bytes, key: str, query: Mapping[str, str] | None = None) -> bytes:
         """Post a body, with more parameters in the address if they are given; return the body of the answer.

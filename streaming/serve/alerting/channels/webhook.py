@@ -11,6 +11,7 @@ from streaming.serve.alerting.alert import Delivery
 from streaming.serve.alerting.channels.channel import ChannelError, HttpClient
 from streaming.serve.alerting.channels.chat import SERVICES, Service, Signature, refusal, text_of, with_fields
 from streaming.serve.alerting.config import WebhookConfig
+from streaming.serve.alerting.neutral import neutral
 from streaming.serve.alerting.render import SAMPLE, TEMPLATE_ERRORS, Message, Texts, sandbox
 
 
@@ -78,6 +79,7 @@ def _template(path: str) -> Template:
 
 
 def _made(template: Template, message: Message) -> bytes:
-    text = template.render(message=msgspec.to_builtins(message))
+    texts = {"title": message.title, "body": message.body}  # in which names are neutral already
+    text = template.render(message=neutral(msgspec.to_builtins(message)) | texts)
     json.loads(text)  # raises ValueError if invalid
     return text.encode()
