@@ -24,19 +24,24 @@ class FileLock:
             path: the file or folder to lock; the content of a file is not changed.
             refusal: the sentence for a lock that another process holds; None: wait until it is free.
             patience_seconds: how long to try before that sentence.
-            is_folder: whether the path is a folder; it is never made.
+            is_folder: whether the path is a folder; it is never made, and no link to one.
 
         Raises:
             UserError: another process holds the lock.
             OSError: the file can't be opened.
         """
-        flags = os.O_RDONLY | os.O_DIRECTORY if is_folder else os.O_RDWR | os.O_CREAT
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW if is_folder else os.O_RDWR | os.O_CREAT
         self._descriptor = os.open(path, flags, 0o666)
         try:
             self._acquire(refusal, patience_seconds)
         except BaseException:
             self.close()
             raise
+
+    @property
+    def descriptor(self) -> int:
+        """The open file or folder."""
+        return self._descriptor
 
     @property
     def closed(self) -> bool:

@@ -47,6 +47,17 @@ the log's own stamp."""
 HEARTBEAT_GROUPS: Final = 1_000
 """Groups of one heartbeat that a broker's hook reports, each as an event with the client's id; the rest is counted as
 lost."""
+SPOOL_FOLDERS: Final = 500
+"""Spools that a shipper has open at a time; each takes one of the process's open files, often 1,024. The oldest are
+first; the log says that there are more, and they wait, unchanged, until others are finished."""
+SPOOL_NAMES: Final = 1_000_000
+"""Names in a spool, or in a folder of spools. With more it is not looked at, which the log says, until it has fewer:
+nothing of it is lost, and the other spools go on. At a file in 10 s that is 115 days without Kafka."""
+SPOOL_LINES: Final = 20_000
+"""Lines of a spool that are sent at a time (and about 2 MiB), before it is the next spool's turn."""
+SPOOL_WARNINGS: Final = 20
+"""Different warnings about one spool, or one folder of spools, that are logged, each once; further ones are not, until
+the next start."""
 REPLY_BYTES: Final = 65_536
 """Bytes of the answer of a webhook, an Alertmanager or a token server that are read; a channel's `timeout` is for the
 whole request, until the end of the answer."""

@@ -56,7 +56,7 @@ def start_lines(format_: Literal["console", "json"], process: str, form: Form = 
         _take_library_lines(in_json)
         last: list[Processor] = [*_SHARED, *in_json]
     elif form == "fields":
-        last = [*_SHARED, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), timestamp_key="time")]
+        last = [*_SHARED, _printable, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), timestamp_key="time")]
     else:
         last = [_sentence]
     structlog.configure(processors=last, logger_factory=_on_stderr)
@@ -86,6 +86,15 @@ def print_error(sentence: str) -> None:
 
 def _on_stderr(*_: object) -> structlog.PrintLogger:
     return structlog.PrintLogger(sys.stderr)  # what it is now
+
+
+def _printable(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """Show what no terminal may interpret, such as ESC in a name that a stranger gave, by its code."""
+    return {name: _shown(value) if isinstance(value, str) else value for name, value in event.items()}
+
+
+def _shown(text: str) -> str:
+    return text if text.isprintable() else "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 def _sentence(_: WrappedLogger, __: str, event: EventDict) -> str:

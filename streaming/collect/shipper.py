@@ -4,9 +4,11 @@ A round deletes the lines that the log has acknowledged, then sends a chunk of e
 two, lines are sent again, in order, and every reader recognises them by their ``seq``.
 """
 
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Event as Flag
 from typing import Protocol, Self
@@ -18,9 +20,12 @@ from tenacity.nap import sleep_using_event
 
 from rebalance_model.observe.events import Event
 from streaming.base.errors import UserError
+from streaming.base.limits import SPOOL_FOLDERS, SPOOL_NAMES
 from streaming.base.settings import Settings
 from streaming.collect.emitter import Sink
-from streaming.collect.spool import QUIET_SECONDS, Position, Spool
+from streaming.collect.spool import QUIET_SECONDS, Position, Spool, incarnation
+from streaming.collect.spool_folder import too_many_names
+from streaming.collect.spool_warnings import SpoolWarnings
 from streaming.log.open import open_publisher
 from streaming.log.recording import Recorder
 from streaming.log.rows import Publisher, rows_of_line
@@ -98,7 +103,7 @@ class Shipper:
         """Open the sources that exist; each resumes where the last shipper stopped.
 
         Raises:
-            UserError: a folder does not exist, or another process ships one of the sources.
+            UserError: a folder does not exist, or another process ships the sources that there are.
         """
         for folder in folders:
             if not folder.is_dir():
@@ -107,13 +112,15 @@ class Shipper:
         self._quiet_seconds = quiet_seconds
         self._spools: dict[Path, Spool] = {}
         self._sent: dict[Path, int] = {}
-        self._told: set[tuple[Path, str]] = set()
+        self._warnings = SpoolWarnings()
         self._report_due = time.monotonic() + REPORT_SECONDS
         try:
-            self._find()
+            refusals = self._find()
         except BaseException:
             self.close()
             raise
+        if refusals and not self._spools:  # of some it is said: whoever locks one folder must not stop the others
+            raise refusals[0]
 
     def send_to(self, outlet: Outlet) -> None:
         """Use this outlet from now on; lines that the last one has not acknowledged are sent again."""
@@ -216,14 +223,17 @@ class Shipper:
             for spool in self._spools.values():
                 spool.acknowledge()
 
-    def _find(self) -> None:
-        """Open new sources, and check which writers are gone."""
-        for parent in self._folders:
-            with self._telling(parent):
-                for folder in sorted(parent.iterdir()):
-                    if folder not in self._spools and folder.name[0] != "." and folder.is_dir():
-                        with self._telling(folder):
-                            self._spools[folder] = Spool(folder)
+    def _find(self) -> list[UserError]:
+        """Open new sources, check which writers are gone; return the refusals of sources that others ship."""
+        self._forget_what_is_gone()
+        refusals = []
+        for path in self._new_folders():
+            with self._telling(path.parent, path.name):
+                try:
+                    self._spools[path] = Spool(path, partial(self._warnings.tell, path))
+                except UserError as refusal:
+                    self._warnings.tell(path.parent, "another process ships a spool; it is skipped until that ends", path.name)
+                    refusals.append(refusal)
         newest: dict[tuple[Path, str], int] = {}
         for folder, spool in self._spools.items():
             source = folder.parent, spool.instance
@@ -231,23 +241,58 @@ class Shipper:
         for folder, spool in self._spools.items():
             with self._telling(folder):
                 spool.see_whether_finished(newest[folder.parent, spool.instance], self._quiet_seconds)
+        return refusals
+
+    def _forget_what_is_gone(self) -> None:
+        for path, spool in list(self._spools.items()):
+            with self._telling(path):
+                if not spool.is_there():
+                    self._warnings.tell(path.parent, "a spool's folder was removed or replaced", path.name)
+                    self._forget(path)
+
+    def _forget(self, path: Path) -> None:
+        self._spools.pop(path).close()
+        self._warnings.forget(path)
+
+    def _new_folders(self) -> list[Path]:
+        """Return the folders that are not open yet, the oldest incarnations first, as many as may be open."""
+        found = [path for parent in self._folders for path in self._folders_in(parent) if path not in self._spools]
+        found.sort(key=lambda path: (incarnation(path)[1], path))
+        free = SPOOL_FOLDERS - len(self._spools)
+        for path in found[free:]:
+            self._warnings.tell(path.parent, f"there are more than {SPOOL_FOLDERS:,} spools; the newest wait", "")
+        return found[:free]
+
+    def _folders_in(self, parent: Path) -> list[Path]:
+        """Return the folders of a folder; what is none, or a link, is named once."""
+        folders = []
+        with self._telling(parent):
+            with os.scandir(parent) as entries:
+                for count, entry in enumerate(entries):
+                    if count >= SPOOL_NAMES:
+                        raise too_many_names()
+                    if entry.is_dir(follow_symlinks=False):
+                        if entry.name[0] != ".":
+                            folders.append(parent / entry.name)
+                    elif entry.name[0] != ".":
+                        self._warnings.tell(parent, "an entry is a link or not a folder; it is skipped", entry.name)
+            return folders
+        return []
 
     def _remove_what_is_done(self) -> None:
         for folder, spool in list(self._spools.items()):
             with self._telling(folder):
                 if spool.remove_if_done():
-                    del self._spools[folder]
+                    self._forget(folder)
                     log.info("a spool was sent completely and removed", source=folder.name)
 
     @contextmanager
-    def _telling(self, folder: Path) -> Iterator[None]:
+    def _telling(self, path: Path, name: str = "") -> Iterator[None]:
         """Log once that a source can't be read, and retry it later; the other sources continue."""
         try:
             yield
         except OSError as error:
-            if (folder, str(error)) not in self._told:
-                self._told.add((folder, str(error)))
-                log.warning("a spool can't be read; retrying", path=str(folder), error=str(error))
+            self._warnings.tell(path, "a spool can't be read; retrying", f"{name}: {error}" if name else str(error))
 
 
 def ship(

@@ -45,6 +45,11 @@ def test_fields_are_shown_where_the_event_is_no_sentence(capsys):
     assert "groups=3" in said
 
 
+def test_control_characters_in_a_name_do_not_reach_the_terminal(capsys):
+    start_lines("console", "collect spool", "fields").warning("skipped", spool="\x1b[31m@1\n消费\udcff")
+    assert "spool=\\x1b[31m@1\\n消费\\udcff\n" in capsys.readouterr().err
+
+
 def test_errors_and_the_lines_of_libraries_have_the_same_form(capsys):
     start_lines("json", "dashboard")
     print_error("Setting a.b: wrong.")

@@ -1,9 +1,11 @@
 """The shipper loses no line, keeps their order, and deletes nothing too early."""
 
+import errno
 import gzip
 import json
 import os
 import time
+from contextlib import contextmanager
 from threading import Event, Thread
 from unittest import mock
 
@@ -15,6 +17,7 @@ from rebalance_model.observe.events import Tick
 from streaming.base.errors import UserError
 from streaming.collect import spool as spooling
 from streaming.collect.shipper import LogOutlet, RecordingOutlet, Shipper, ship
+from streaming.collect.spool_folder import SpoolFolder
 from streaming.log.files import FilePublisher, files_of
 from streaming.log.recording import Recorder
 from streaming.log.rows import encode, publish
@@ -36,6 +39,20 @@ def shipped(*roots, quiet_seconds=10.0):
         shipper.drain()
         shipper.finish()
     return memory.safe
+
+
+@contextmanager
+def unreadable(number):
+    """Let a disk fail at the files of this number."""
+    read = SpoolFolder.read
+
+    def failing(folder, at, *arguments):
+        if at == number:
+            raise OSError(errno.EIO, "Input/output error")
+        return read(folder, at, *arguments)
+
+    with mock.patch.object(SpoolFolder, "read", failing):
+        yield
 
 
 def lag_of(said):
@@ -122,17 +139,16 @@ def test_a_newer_incarnation_waits_until_all_of_the_older_one_is_sent(tmp_path, 
 def test_a_newer_incarnation_waits_while_the_older_one_can_not_be_read(tmp_path):
     writer = SpoolWriter(tmp_path, "hook-a")
     writer.write(3)
-    obstacle = writer.folder / f"{1:020d}.jsonl"
-    obstacle.mkdir()
+    writer.roll()
     writer.reboot()
     writer.write(3)
     memory = MemoryLog()
     with Shipper([tmp_path]) as shipper:
         shipper.send_to(LogOutlet(memory))
-        for _ in range(3):
-            shipper.step()
+        with unreadable(number=1):
+            for _ in range(3):
+                shipper.step()
         assert set(incarnations(memory.safe[0])) == {"hook-a@1"}
-        obstacle.rmdir()
         for _ in range(3):
             shipper.step()
     check_delivery([writer], memory.safe)
@@ -198,16 +214,14 @@ def test_an_unreadable_file_delays_only_its_own_source(tmp_path, said):
     bad, good = SpoolWriter(tmp_path, "hook-a"), SpoolWriter(tmp_path, "hook-b")
     bad.write(3)
     good.write(3)
-    obstacle = bad.folder / f"{1:020d}.jsonl"
-    obstacle.mkdir()
+    bad.roll()
     memory = MemoryLog()
     with Shipper([tmp_path]) as shipper:
         shipper.send_to(LogOutlet(memory))
-        for _ in range(3):
-            shipper.step()
+        with unreadable(number=1):
+            for _ in range(3):
+                shipper.step()
         check_delivery([bad, good], memory.safe)
-        obstacle.rmdir()
-        bad.roll()
         bad.write(3)
         shipper.step()
     check_delivery([bad, good], memory.safe)
@@ -218,7 +232,7 @@ def test_on_a_full_disk_sent_files_are_deleted_without_a_position(tmp_path, said
     writer = SpoolWriter(tmp_path, "hook-a")
     writer.write(3)
     writer.roll()
-    with mock.patch("streaming.collect.spool.replace_atomically", side_effect=OSError(28, "No space left on device")):
+    with mock.patch.object(SpoolFolder, "keep_position", side_effect=OSError(28, "No space left on device")):
         safe = shipped(tmp_path)
     assert [file.name for file in writer.folder.iterdir()] == [f"{1:020d}.jsonl"]
     writer.write(3)

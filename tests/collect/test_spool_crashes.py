@@ -1,5 +1,6 @@
 """Wherever a shipper is killed, every line arrives once and in order."""
 
+import os
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,15 +34,15 @@ class Fuse:
                 raise Crash
 
     def on(self, name):
-        real = getattr(Path, name)
+        real = getattr(os, name)
 
-        def touching(path, *arguments, **options):
+        def touching(*arguments, **options):
             self.touch()
-            result = real(path, *arguments, **options)
+            result = real(*arguments, **options)
             self.touch()
             return result
 
-        return mock.patch.object(Path, name, touching)
+        return mock.patch.object(os, name, touching)
 
 
 WRITERS = st.integers(0, 2)
@@ -62,7 +63,7 @@ def test_every_line_arrives_once_in_order_despite_kills_and_restarts(steps, flus
     memory = MemoryLog(flush_seconds=flush_seconds, touch=fuse.touch)
     with TemporaryDirectory() as name, ExitStack() as patches:
         for patch in (
-            *(fuse.on(operation) for operation in ("write_bytes", "replace", "unlink", "rmdir")),
+            *(fuse.on(operation) for operation in ("write", "replace", "unlink", "rmdir")),
             mock.patch.object(spooling, "CHUNK_BYTES", chunk),
             mock.patch.object(shipping, "BATCH_BYTES", 2 * chunk),
             structlog.testing.capture_logs(),
