@@ -90,11 +90,7 @@ def _on_stderr(*_: object) -> structlog.PrintLogger:
 
 def _printable(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     """Show what no terminal may interpret, such as ESC in a name that a stranger gave, by its code."""
-    return {name: _shown(value) if isinstance(value, str) else value for name, value in event.items()}
-
-
-def _shown(text: str) -> str:
-    return text if text.isprintable() else "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+    return {name: visible(value) if isinstance(value, str) else value for name, value in event.items()}
 
 
 def _sentence(_: WrappedLogger, __: str, event: EventDict) -> str:

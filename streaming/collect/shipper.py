@@ -232,7 +232,7 @@ class Shipper:
                 try:
                     self._spools[path] = Spool(path, partial(self._warnings.tell, path))
                 except UserError as refusal:
-                    self._warnings.tell(path.parent, "another process ships a spool; it is skipped until that ends", path.name)
+                    self._warnings.tell(path.parent, "another process ships a spool; it is skipped", path.name)
                     refusals.append(refusal)
         newest: dict[tuple[Path, str], int] = {}
         for folder, spool in self._spools.items():

@@ -211,7 +211,7 @@ def test_a_folder_that_somebody_locks_stops_no_other(tmp_path, said):
         held.close()
         shipper.step()
     check_delivery([locked, other], memory.safe)
-    assert warnings(said) == [("another process ships a spool; it is skipped until that ends", locked.folder.name)]
+    assert warnings(said) == [("another process ships a spool; it is skipped", locked.folder.name)]
 
 
 ODD_NAMES = [b"\xff\xfe", b"a\nb", b"\x1b[31m@1", b"%ff@1", b"%", b"@", b"@1", b"x@" + b"9" * 200, "消费@1".encode()]
