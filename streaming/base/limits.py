@@ -81,4 +81,7 @@ REQUEST_BYTES: Final = 1_000_000
 LOGIN_FORM_BYTES: Final = 8_192
 """Bytes of the login form, which anybody may send."""
 LOGIN_FAILURES: Final = 10
-"""Wrong tokens from one address within a minute; after that its tokens are refused until the minute is over."""
+"""Wrong tokens from one address within a minute; after that, until the minute is over, one of its tokens is compared a
+second, and wrong ones are answered with 429."""
+LOGIN_TURNS: Final = 5
+"""Tokens of such an address that wait for their second; further ones are refused."""

@@ -3,6 +3,7 @@
 import os
 import re
 from importlib import resources
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -264,17 +265,34 @@ class Lab(_Section):
     groups: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*$")], LabGroup] = Field(min_length=1)
 
 
+def _network(proxy: str) -> str:
+    try:
+        network = ip_network(proxy, strict=False)
+    except ValueError:
+        raise ValueError('should have addresses or networks of proxies, such as "10.0.0.5" or "10.0.1.0/24"') from None
+    if not network.prefixlen:
+        raise ValueError("should name the proxies: of any address, each request could say where it comes from")
+    return str(network)
+
+
 class Web(Certified):
     """The dashboard, its REST API and its metrics."""
 
     host: str = Field(min_length=1)
     port: int = Field(ge=0, le=65_535)
     url: str = Field(pattern=r"^(https?://[^/\s]+(/\S*)?)?$")
+    trusted_proxies: tuple[str, ...]
+    """The networks of the proxies whose X-Forwarded-For and X-Forwarded-Proto count; those of others do not."""
     language: Literal["auto", LanguageCode]
     token: SecretStr
     token_file: str
     sql_seconds: float = Field(gt=0)
     sql_rows: int = Field(ge=1)
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _are_networks(cls, proxies: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(map(_network, proxies))
 
     @property
     def address(self) -> str:

@@ -21,7 +21,7 @@ _STARTS_SECONDS = 180
 @contextmanager
 def answering(app: FastAPI) -> Iterator[str]:
     """Serve the application until the end of the block; yields its address."""
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", proxy_headers=False))
     with listen("127.0.0.1", 0) as listening:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()

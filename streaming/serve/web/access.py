@@ -1,5 +1,6 @@
 """Access control: on loopback for users of this machine, from other machines with the token."""
 
+import asyncio
 import hashlib
 import ipaddress
 import secrets
@@ -18,7 +19,7 @@ TOKEN_LENGTH_MIN = 16
 
 
 class TooManyError(Exception):
-    """Too many wrong tokens came from an address; ``seconds``: until tokens are compared again."""
+    """Too many wrong tokens came from an address; ``seconds``: until its tokens are compared at once again."""
 
     def __init__(self, seconds: int) -> None:
         super().__init__(gettext("Too many wrong tokens from this address: retry in {seconds} s.", seconds=seconds))
@@ -35,6 +36,8 @@ class Access:
     sends its own name."""
     origin: str | None
     """The public origin, if there is a proxy in front of this server."""
+    is_https: bool = False
+    """Whether browsers speak HTTPS with this server, or with the proxy in front of it, whatever a request says."""
     sessions: Sessions = field(default_factory=Sessions, repr=False)
     failures: Failures = field(default_factory=Failures, repr=False)
 
@@ -42,18 +45,23 @@ class Access:
         """Return whether this is the token, in constant time."""
         return self.token is not None and secrets.compare_digest(_digest(token), _digest(self.token))
 
-    def check(self, token: str, address: str) -> bool:
+    async def check(self, token: str, address: str) -> bool:
         """Return whether this is the token; a wrong one is counted.
 
         Raises:
-            TooManyError: the address has sent too many wrong ones; then the right one is refused, too.
+            TooManyError: the address has sent too many wrong ones, and this one is wrong, or too many wait.
         """
+        if not token:
+            return False
+        turn = self.failures.turn(address)
+        if turn:
+            await asyncio.sleep(turn)
+        if turn is not None and self.knows(token):
+            return True
         if wait := self.failures.wait_seconds(address):
             raise TooManyError(ceil(wait))
-        right = self.knows(token)
-        if token and not right:
-            self.failures.add(address)
-        return right
+        self.failures.add(address)
+        return False
 
 
 def access(host: str, web: Web) -> Access:
@@ -74,6 +82,7 @@ def access(host: str, web: Web) -> Access:
         token=token,
         hosts=frozenset(name.lower() for name in names if name) if loopback else None,
         origin=f"{public.scheme}://{public.netloc}".lower() if web.url else None,
+        is_https=bool(web.certificate_file) or public.scheme == "https",
     )
 
 

@@ -74,7 +74,7 @@ class Gate:
             await send(message)
 
         connection = HTTPConnection(scope)
-        refusal = self._refused(connection)
+        refusal = await self._refused(connection)
         if refusal is None:
             await self._app(scope, receive, send_with_headers)
         elif scope["type"] == "websocket":
@@ -82,19 +82,21 @@ class Gate:
         else:
             await refusal(scope, receive, send_with_headers)
 
-    def _refused(self, connection: HTTPConnection) -> Response | None:
+    async def _refused(self, connection: HTTPConnection) -> Response | None:
         """Return the response that rejects a connection; None if it is accepted."""
         hosts = self._access.hosts
         if hosts is not None and _name(connection.headers.get("host", "")) not in hosts:
             return failure(HTTPStatus.BAD_REQUEST, "Unknown host name: use 127.0.0.1, or set web.url.")
         if self._is_foreign(connection):
             return failure(HTTPStatus.FORBIDDEN, "Requests from pages of other sites are not allowed.")
-        return _too_large(connection) or self._unknown(connection)
+        return _too_large(connection) or await self._unknown(connection)
 
-    def _unknown(self, connection: HTTPConnection) -> Response | None:
+    async def _unknown(self, connection: HTTPConnection) -> Response | None:
         """Return the response to a request that lacks the token; None if it has it, or needs none."""
         try:
-            if self._access.token is None or connection.scope["path"] in _OPEN_PATHS or self._is_known(connection):
+            if self._access.token is None or connection.scope["path"] in _OPEN_PATHS:
+                return None
+            if await self._is_known(connection):
                 return None
         except TooManyError as error:
             return _too_many(error)
@@ -119,11 +121,11 @@ class Gate:
         own = connection.headers.get("host", "").lower()
         return origin.lower() not in {f"http://{own}", f"https://{own}", self._access.origin}
 
-    def _is_known(self, connection: HTTPConnection) -> bool:
+    async def _is_known(self, connection: HTTPConnection) -> bool:
         scheme, _, token = connection.headers.get("authorization", "").partition(" ")
         if self._access.sessions.holds(connection.cookies.get(SESSION_COOKIE, "")):
             return True
-        return scheme.lower() == "bearer" and self._access.check(token.strip(), address_of(connection))
+        return scheme.lower() == "bearer" and await self._access.check(token.strip(), address_of(connection))
 
 
 def _too_large(connection: HTTPConnection) -> Response | None:
@@ -138,7 +140,7 @@ def _too_large(connection: HTTPConnection) -> Response | None:
 
 
 def address_of(connection: HTTPConnection) -> str:
-    """Return where a connection comes from; a proxy on this machine says it in X-Forwarded-For."""
+    """Return where a connection comes from; only a proxy of `web.trusted_proxies` says it in X-Forwarded-For."""
     return connection.client.host if connection.client else ""
 
 

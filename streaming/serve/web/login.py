@@ -35,7 +35,7 @@ def login_routes(access: Access) -> APIRouter:
         fields = await _form(request)
         target = _own(fields.get("next", "/"))
         try:
-            is_right = access.check(fields.get("token", "").strip(), address_of(request))
+            is_right = await access.check(fields.get("token", "").strip(), address_of(request))
         except TooManyError as error:
             waiting = {"Retry-After": str(error.seconds)}
             return HTMLResponse(shown(target, str(error)), HTTPStatus.TOO_MANY_REQUESTS, waiting)
@@ -47,7 +47,7 @@ def login_routes(access: Access) -> APIRouter:
         answer = RedirectResponse(target, HTTPStatus.SEE_OTHER)
         answer.set_cookie(
             SESSION_COOKIE, access.sessions.begin(), max_age=SESSION_SECONDS, httponly=True, samesite="strict",
-            secure=request.url.scheme == "https" or (access.origin or "").startswith("https:"),
+            secure=access.is_https or request.url.scheme == "https",
         )  # fmt: skip
         return answer
 

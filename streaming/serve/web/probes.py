@@ -56,7 +56,7 @@ def probes(health: Reporter, host: str, port: int) -> Iterator[None]:
             return
         config = uvicorn.Config(
             Starlette(routes=routes(health)), loop="asyncio", lifespan="off", log_config=None, log_level="warning",
-            access_log=False, server_header=False, timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+            access_log=False, server_header=False, proxy_headers=False, timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         )  # fmt: skip
         server = uvicorn.Server(config)
         thread = Thread(target=server.run, kwargs={"sockets": sockets}, name="probes", daemon=True)

@@ -18,6 +18,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from streaming.base.limits import REQUEST_BYTES
 from streaming.base.place import tables_of
@@ -93,6 +94,8 @@ def _application(settings: Settings, store: Store, who: Access, *, openapi_url: 
     install_error_handlers(app)
     app.add_middleware(Languages, setting=settings.web.language)
     app.add_middleware(Gate, access=who)  # the last one that is added is the outermost
+    if settings.web.trusted_proxies:
+        app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=list(settings.web.trusted_proxies))
     app.router.routes.extend(probes.routes(store.health))
     exported = registry(store, app.state.sources, settings)
 
@@ -139,6 +142,7 @@ def serve(
             log_level="warning",
             access_log=False,
             server_header=False,
+            proxy_headers=False,  # which would trust whoever connects from this machine; see web.trusted_proxies
             ws_max_size=REQUEST_BYTES,
             timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
             ssl_context_factory=None if tls is None else lambda *_: tls.context,

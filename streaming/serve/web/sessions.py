@@ -5,17 +5,20 @@ requests of a browser at the same one, which the pages' websocket needs, too.
 """
 
 import hashlib
+import ipaddress
 import secrets
 import time
 from collections import OrderedDict
 
-from streaming.base.limits import LOGIN_FAILURES
+from streaming.base.limits import LOGIN_FAILURES, LOGIN_TURNS
 
 SESSION_SECONDS = 7 * 86_400
 """The duration of a login."""
 _SESSIONS_MAX = 10_000
 _WINDOW_SECONDS = 60.0
 _ADDRESSES_MAX = 10_000
+_ADDRESS_LENGTH = 64
+"""Of what a proxy says that is no address."""
 
 
 class Sessions:
@@ -44,29 +47,70 @@ class Sessions:
         self._ends.pop(_hash(session), None)
 
 
+class _Count:
+    """The wrong tokens of an address. Times are in seconds."""
+
+    def __init__(self, began: float) -> None:
+        self.began = began
+        """When its minute began."""
+        self.wrong = 0
+        self.turn_at = began
+        """When its next token may be compared, after too many wrong ones."""
+
+
 class Failures:
-    """Counts wrong tokens by the address that sent them."""
+    """Counts wrong tokens by the address that sent them.
+
+    After `LOGIN_FAILURES` within a minute the tokens of the address are compared one a second, and at most
+    `LOGIN_TURNS` wait for that. So who guesses gets no further, and who has the right token and shares the address (a
+    proxy, a scraper with an old token beside it) is let in.
+    """
 
     def __init__(self) -> None:
-        self._found: OrderedDict[str, tuple[float, int]] = OrderedDict()
-        """When the minute of an address began, and its wrong tokens since; oldest first."""
+        self._found: OrderedDict[str, _Count] = OrderedDict()
+        """By network, oldest first."""
 
     def add(self, address: str, now: float | None = None) -> None:
         """Count one."""
         now = time.monotonic() if now is None else now
-        began, count = self._found.get(address, (now, 0))
-        if now - began >= _WINDOW_SECONDS:
-            self._found.pop(address)
-            began, count = now, 0
-        self._found[address] = began, count + 1
+        network = _network(address)
+        count = self._found.get(network)
+        if count is None or now - count.began >= _WINDOW_SECONDS:
+            self._found.pop(network, None)
+            count = self._found[network] = _Count(now)
+        count.wrong += 1
         if len(self._found) > _ADDRESSES_MAX:
             self._found.popitem(last=False)
 
     def wait_seconds(self, address: str, now: float | None = None) -> float:
-        """Return for how long tokens of an address are refused; 0: they are not."""
-        began, count = self._found.get(address, (0.0, 0))
-        left = began + _WINDOW_SECONDS - (time.monotonic() if now is None else now)
-        return max(0.0, left) if count >= LOGIN_FAILURES else 0.0
+        """Return for how long tokens of an address are compared one a second; 0: they are compared at once."""
+        count = self._found.get(_network(address))
+        if count is None or count.wrong < LOGIN_FAILURES:
+            return 0.0
+        return max(0.0, count.began + _WINDOW_SECONDS - (time.monotonic() if now is None else now))
+
+    def turn(self, address: str, now: float | None = None) -> float | None:
+        """Return after how many seconds a token of an address is compared; None: too many wait for that."""
+        now = time.monotonic() if now is None else now
+        if not self.wait_seconds(address, now):
+            return 0.0
+        count = self._found[_network(address)]
+        turn = max(now, count.turn_at)
+        if turn - now > LOGIN_TURNS:
+            return None
+        count.turn_at = turn + 1
+        return turn - now
+
+
+def _network(address: str) -> str:
+    """Return what one sender has of addresses: an address of IPv4, and 64 bits of IPv6, where any has 2^64."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address[:_ADDRESS_LENGTH]
+    if found.version == 4:
+        return str(found)
+    return str(found.ipv4_mapped or ipaddress.ip_network((int(found) >> 64 << 64, 64)))
 
 
 def _hash(session: str) -> bytes:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from streaming.base.errors import UserError
-from streaming.base.limits import LOGIN_FAILURES
+from streaming.base.errors import SettingsError, UserError
+from streaming.base.limits import LOGIN_FAILURES, LOGIN_TURNS
 from streaming.base.settings import load_settings
 from streaming.serve.web.access import access
 from streaming.serve.web.sessions import SESSION_SECONDS, Failures, Sessions
@@ -104,6 +104,52 @@ def test_wrong_tokens_of_an_address_are_limited_to_some_a_minute():
     assert failures.wait_seconds("a", NOW + 60) == 0
     failures.add("a", NOW + 61)
     assert failures.wait_seconds("a", NOW + 61) == 0
+
+
+@pytest.mark.parametrize(
+    ("one", "same", "other"),
+    [
+        ("2001:db8::1", "2001:db8::ffff:1", "2001:db8:0:1::1"),
+        ("192.0.2.1", "::ffff:192.0.2.1", "192.0.2.2"),
+        ("fe80::1%eth0", "fe80::2%eth1", "fe80:0:0:1::1"),
+        ("x" * 100, "x" * 64 + "y", "y" * 100),
+    ],
+)
+def test_addresses_that_one_sender_may_choose_among_count_as_one(one, same, other):
+    failures = Failures()
+    for _ in range(LOGIN_FAILURES):
+        failures.add(one, NOW)
+    assert failures.wait_seconds(same, NOW) == 60
+    assert failures.wait_seconds(other, NOW) == 0
+
+
+def test_tokens_of_a_throttled_address_are_compared_one_a_second():
+    failures = Failures()
+    assert failures.turn("a", NOW) == 0
+    for _ in range(LOGIN_FAILURES):
+        failures.add("a", NOW)
+    turns = [failures.turn("a", NOW + 0.5) for _ in range(LOGIN_TURNS + 3)]
+    assert turns == [*range(LOGIN_TURNS + 1), None, None]
+    assert failures.turn("b", NOW) == 0
+    assert failures.turn("a", NOW + 20) == 0
+    assert failures.turn("a", NOW + 60) == 0
+
+
+@pytest.mark.parametrize(
+    ("proxies", "words"),
+    [
+        (["*"], "should have addresses or networks of proxies"),
+        (["nginx"], "should have addresses or networks of proxies"),
+        (["0.0.0.0/0"], "should name the proxies"),
+        (["::/0"], "should name the proxies"),
+    ],
+)
+def test_only_named_proxies_can_be_trusted(proxies, words):
+    with pytest.raises(SettingsError, match=f"Setting web.trusted_proxies: {words}"):
+        load_settings(web={"trusted_proxies": proxies})
+    assert load_settings(web={"trusted_proxies": ["10.0.0.5", "10.1.2.3/16"]}).web.trusted_proxies == (
+        "10.0.0.5/32", "10.1.0.0/16",
+    )  # fmt: skip
 
 
 def test_the_addresses_kept_are_limited():

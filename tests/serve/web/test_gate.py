@@ -1,7 +1,9 @@
 """The gate: which requests and websockets it admits, and the headers of its answers."""
 
+import asyncio
 import socket
 from contextlib import ExitStack
+from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import httpx
@@ -11,11 +13,15 @@ from pydantic import SecretStr
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from streaming.base.limits import LOGIN_FAILURES, REQUEST_BYTES
+from streaming.base.limits import LOGIN_FAILURES, LOGIN_TURNS, REQUEST_BYTES
 from streaming.base.settings import load_settings
-from streaming.serve.web.access import access
+from streaming.serve.store import Store
+from streaming.serve.web import access as access_module
+from streaming.serve.web import sessions
+from streaming.serve.web.access import TooManyError, access
 from streaming.serve.web.gate import SESSION_COOKIE, Gate
 from streaming.serve.web.login import login_routes
+from streaming.serve.web.server import api_application
 from tests.support.served import answering
 
 pytestmark = pytest.mark.xdist_group("web")  # one server of each kind for all of them
@@ -163,7 +169,7 @@ def test_with_a_token_set_the_websocket_needs_it(closed):
 
 
 @pytest.mark.parametrize("way", ["form", "header"])
-def test_after_too_many_wrong_tokens_even_the_right_one_is_refused(way):
+def test_after_too_many_wrong_tokens_the_right_one_is_still_let_in(way):
     """By form and by header alike; who is logged in already is not affected."""
     with (
         answering(application(token=SecretStr(TOKEN))) as address,
@@ -179,13 +185,63 @@ def test_after_too_many_wrong_tokens_even_the_right_one_is_refused(way):
 
         statuses = [attempt(f"wrong {number}").status_code for number in range(LOGIN_FAILURES)]
         assert set(statuses) == {401}
-        refused = attempt(TOKEN)
+        refused = attempt("wrong again")
         assert (refused.status_code, "retry in" in refused.text) == (429, True)
         assert refused.headers["Content-Type"].startswith("text/html" if way == "form" else "application/json")
         assert 1 <= int(refused.headers["Retry-After"]) <= 60
-        assert client.get("/x", headers=BEARER).status_code == 429
         assert client.get("/x").status_code == 401
         assert inside.get("/x").status_code == 200
+        assert client.get("/x", headers=BEARER).status_code == 200
+        assert attempt(TOKEN).status_code == (303 if way == "form" else 200)
+
+
+def test_who_guesses_many_at_a_time_learns_of_one_a_second(monkeypatch):
+    """Most are refused without being compared: the answer to the right one among them is the same."""
+    allowed = access("127.0.0.1", load_settings().web.model_copy(update={"token": SecretStr(TOKEN)}))
+    compared, waited = [], []
+    monkeypatch.setattr(type(allowed), "knows", lambda _, token: compared.append(token) or token == TOKEN)
+    monkeypatch.setattr(sessions, "time", SimpleNamespace(monotonic=lambda: 1_000.0))
+
+    async def no_sleep(seconds):
+        waited.append(seconds)
+
+    monkeypatch.setattr(access_module, "asyncio", SimpleNamespace(sleep=no_sleep))
+    for number in range(LOGIN_FAILURES):
+        assert not asyncio.run(allowed.check(f"wrong {number}", "10.0.0.1"))
+    compared.clear()
+    for number in range(100):
+        with pytest.raises(TooManyError):
+            asyncio.run(allowed.check(TOKEN if number == 50 else f"wrong {number}", "10.0.0.1"))
+    assert len(compared) == LOGIN_TURNS + 1
+    assert waited == list(range(1, LOGIN_TURNS + 1))
+    assert asyncio.run(allowed.check(TOKEN, "10.0.0.2"))
+
+
+def test_a_header_of_who_is_no_trusted_proxy_is_ignored(tmp_path):
+    """Each request says another address and scheme: its tokens count all the same, and its cookie is Secure."""
+    with Store(tmp_path / "tables") as store:
+        for trusted, last in (([], 429), (["127.0.0.1", "10.1.2.3/8"], 401)):
+            settings = load_settings(runtime={"root": tmp_path}, web={"token": TOKEN, "trusted_proxies": trusted})
+            app = api_application(settings, store, access("127.0.0.1", settings.web))
+            with answering(app) as address, httpx.Client(base_url=address, timeout=SECONDS) as client:
+                for number in range(LOGIN_FAILURES + 1):
+                    said = {"X-Forwarded-For": f"10.0.0.1, 192.0.2.{number}, 10.0.0.2", "X-Forwarded-Proto": "https"}
+                    status = client.post("/login", data={"token": "wrong"}, headers=said).status_code
+                assert status == last
+                cookie = client.post("/login", data={"token": TOKEN}, headers=said).headers["Set-Cookie"]
+                assert ("Secure" in cookie) == bool(trusted)
+
+
+@pytest.mark.parametrize("web", [{"url": PUBLIC}, {"certificate_file": "x.pem", "key_file": "x.key"}])
+def test_no_header_takes_secure_from_a_cookie(tmp_path, web):
+    with Store(tmp_path / "tables") as store:
+        given = {"token": TOKEN, "trusted_proxies": ["127.0.0.1"], **web}
+        settings = load_settings(runtime={"root": tmp_path}, web=given)
+        app = api_application(settings, store, access("127.0.0.1", settings.web))
+        with answering(app) as address:
+            said = {"X-Forwarded-Proto": "http"}
+            answer = httpx.post(f"{address}/login", data={"token": TOKEN}, headers=said, timeout=SECONDS)
+    assert "; Secure" in answer.headers["Set-Cookie"]
 
 
 def test_a_body_that_is_too_large_or_has_no_length_is_not_read(free):

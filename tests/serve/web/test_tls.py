@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from streaming.base.errors import UserError
+from streaming.base.limits import LOGIN_FAILURES
 from streaming.base.settings import load_settings
 from streaming.cli.main import app
 from streaming.lab.certificates import Authority
@@ -54,6 +55,10 @@ def test_the_port_speaks_https_and_its_cookie_is_for_https_only(root, authority)
             assert client.get("/readyz").status_code in {200, 503}
             assert client.get("/metrics").status_code == 401
             assert client.get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
+            for number in range(LOGIN_FAILURES + 1):  # the address is the connection's, whatever a request says
+                said = {"Authorization": "Bearer wrong", "X-Forwarded-For": f"192.0.2.{number}"}
+                status = client.get("/metrics", headers=said).status_code
+            assert status == 429
         with pytest.raises(httpx.TransportError):
             httpx.get(address.replace("https", "http"))
         with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
