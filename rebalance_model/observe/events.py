@@ -23,6 +23,7 @@ Offset = Annotated[int, msgspec.Meta(ge=-1, le=OFFSET_MAX)]
 StoredOffset = Annotated[int, msgspec.Meta(ge=0, le=OFFSET_MAX)]
 """The offset of a message that is stored, or the one after it."""
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Difference = Annotated[int, msgspec.Meta(ge=-TIME_MAX, le=TIME_MAX)]
 """The difference of two instants, milliseconds."""
 Text = Annotated[str, msgspec.Meta(max_length=NAME_CHARACTERS_MAX)]
@@ -33,6 +34,8 @@ UNREACHABLE = -1
 """`RpcError.code` of a broker or client that could not be reached."""
 DEADLINE = -2
 """`RpcError.code` of a broker that did not answer in time."""
+UNREADABLE = -3
+"""`RpcError.code` of an answer that came and can't be read: who sent it is alive."""
 SYSTEM_ERROR = 1
 """`RpcError.code` with which a broker reports that a client is not online (307), or a group unknown (38)."""
 
@@ -42,7 +45,7 @@ class _Part(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=T
 
 
 class RpcError(_Part, frozen=True, gc=False, kw_only=True):
-    """The error that an RPC returned instead of data: RocketMQ's response code, `UNREACHABLE` or `DEADLINE`."""
+    """The error that an RPC returned instead of data: RocketMQ's response code, or one of the three above."""
 
     code: Int32
     remark: str = ""
@@ -57,9 +60,11 @@ class Subscription(_Part, frozen=True, gc=False, kw_only=True):
     """One topic of a consumer (SubscriptionData)."""
 
     topic: Name
-    sub_string: str
+    sub_string: str | None
+    """The expression; None: it was sent and can't be read."""
     expression_type: Text = "TAG"
-    sub_version: Natural = 0
+    sub_version: Int64 = 0
+    """A clock of the client's choice: Java counts milliseconds, Go nanoseconds."""
 
 
 class Connection(_Part, frozen=True, gc=False, kw_only=True):
@@ -72,22 +77,25 @@ class Connection(_Part, frozen=True, gc=False, kw_only=True):
 
 
 class ProcessQueueInfo(_Part, frozen=True, gc=False, kw_only=True):
-    """One row of a client's mqTable (ProcessQueueInfo). ``*_time`` are stamps of the client's clock."""
+    """One row of a client's mqTable (ProcessQueueInfo). ``*_time`` are stamps of the client's clock.
+
+    None: the client did not send the value, or sent one that can't be read. A default stands for the value itself.
+    """
 
     mq: MessageQueue
-    commit_offset: Offset
-    cached_count: Int32 = 0
-    cached_min: StoredOffset = 0
-    cached_max: StoredOffset = 0
-    transaction_count: Int32 = 0
-    transaction_min: StoredOffset = 0
-    transaction_max: StoredOffset = 0
-    locked: bool
-    lock_time: Time
-    dropped: bool
-    pull_time: Time
-    consume_time: Time
-    unlock_attempts: Natural = 0
+    commit_offset: Offset | None
+    cached_count: Int32 | None = 0
+    cached_min: StoredOffset | None = 0
+    cached_max: StoredOffset | None = 0
+    transaction_count: Int32 | None = 0
+    transaction_min: StoredOffset | None = 0
+    transaction_max: StoredOffset | None = 0
+    locked: bool | None
+    lock_time: Time | None
+    dropped: bool | None
+    pull_time: Time | None
+    consume_time: Time | None
+    unlock_attempts: Natural | None = 0
 
 
 class PopProcessQueueInfo(_Part, frozen=True, gc=False, kw_only=True):
@@ -96,9 +104,9 @@ class PopProcessQueueInfo(_Part, frozen=True, gc=False, kw_only=True):
     topic: Name
     broker: Name
     queue_id: Offset
-    wait_ack_count: Int32 = 0
-    dropped: bool = False
-    pop_time: Time = 0
+    wait_ack_count: Int32 | None = 0
+    dropped: bool | None = False
+    pop_time: Time | None = 0
 
 
 class ThreadStack(_Part, frozen=True, gc=False, kw_only=True):
@@ -174,6 +182,10 @@ class Answer(GroupEvent, frozen=True, gc=False, kw_only=True):
     answered: Time = 0
     """When the answer came, by the collector's clock; 0: not reported, it is `time` then."""
     error: RpcError | None = None
+    unreadable: tuple[Text, ...] = ()
+    """What of the answer can't be read, each with the reason; the first ones, if there are many."""
+    incomplete: bool = False
+    """Whether rows of it can't be told, so that what is not in it may exist all the same."""
 
     PAYLOAD: ClassVar[tuple[str, ...]] = ()
 
@@ -205,8 +217,11 @@ class ConsumerRunningInfo(Answer, frozen=True, gc=False, kw_only=True, tag="CONS
 
     client_id: Name
     orderly: bool | None = None
-    strategy: Text = ""
-    start_time: Time = 0
+    """None: unknown, as in an error."""
+    strategy: Text | None = ""
+    """Empty: it reports none; None: unknown."""
+    start_time: Time | None = 0
+    """0: it reports none; None: unknown."""
     properties: dict[str, str] = {}
     subscriptions: tuple[Subscription, ...] = ()
     queues: tuple[ProcessQueueInfo, ...] | None = None
@@ -214,7 +229,7 @@ class ConsumerRunningInfo(Answer, frozen=True, gc=False, kw_only=True, tag="CONS
     stacks: tuple[ThreadStack, ...] = ()
     """What its listener was doing; asked when it has finished no message for long."""
 
-    PAYLOAD = ("orderly", "queues")
+    PAYLOAD = ("queues",)
 
 
 class ConsumeStats(Answer, frozen=True, gc=False, kw_only=True, tag="CONSUME_STATS"):

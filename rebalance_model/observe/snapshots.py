@@ -102,6 +102,10 @@ def _health_of_members(state: GroupState) -> tuple[Health, str]:
     silent = [m for m in state.members if (c := state.clients.get(m)) is not None and c.silent]
     if silent:
         return "UNKNOWN", f"no answer from {silent[0]}" + (f" and {len(silent) - 1} more" if len(silent) > 1 else "")
+    unread = [m for m in state.members if (c := state.clients.get(m)) is not None and not c.readable]
+    if unread:
+        more = f" and {len(unread) - 1} more" if len(unread) > 1 else ""
+        return "UNKNOWN", f"the answer of {unread[0]}{more} can't be read"
     return "OK", ""
 
 
@@ -133,6 +137,8 @@ def _queue_health(
         return _WITHOUT_OWNER.get(division_of(step), ("UNKNOWN", "no known owner"))
     if owner.silent:
         return "UNKNOWN", f"no answer from {state.queues[mq].owner}"
+    if not owner.readable:
+        return "UNKNOWN", f"the answer of {state.queues[mq].owner} can't be read"
     return "OK", ""
 
 
@@ -180,7 +186,8 @@ def _locked(state: GroupState, mq: MessageQueue, owner: ClientView | None) -> bo
     """Return whether the owner of an ordered queue has its lock, by its answer or the hook, whichever is younger."""
     if owner is None:
         return None
-    held, entry = None if owner.silent else owner.queues.get(mq), hook_lock(state, mq)
+    is_known = owner.readable and not owner.silent
+    held, entry = owner.queues.get(mq) if is_known else None, hook_lock(state, mq)
     granted = entry is not None and entry.client_id == state.queues[mq].owner
     if held is not None and not (granted and entry is not None and entry.last_update_timestamp > owner.answered):
         return held.locked if owner.orderly else None

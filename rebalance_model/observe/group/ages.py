@@ -34,7 +34,8 @@ def _ages_of(step: GroupStep, mq: MessageQueue) -> Ages | None:
     if known is None or client is None:
         return None
     since = known.hook_view.observed_at if known.hook_view is not None else 0
-    queue = client.queues.get(mq) if client.asked_at_answer >= since else None  # else a former process queue
+    is_current = client.readable and client.asked_at_answer >= since  # else it may be a former process queue
+    queue = client.queues.get(mq) if is_current else None
     exact = _hook_age(step, mq, known.owner)
     lock, pull, consume = _polled(client, queue, step.now)
     if client.silent and is_listed_twice(state, known.owner or ""):
@@ -78,13 +79,10 @@ def hook_pull(step: GroupStep, mq: MessageQueue) -> int | None:
     return max(0, step.now - max(hook_view.pull_time, hook_view.holder_since, hook.covered_since))
 
 
-def _polled(
-    client: ClientView, queue: ProcessQueueView | None, now: int
-) -> tuple[int, int, int] | tuple[None, None, None]:
+def _polled(client: ClientView, queue: ProcessQueueView | None, now: int) -> tuple[int | None, int | None, int | None]:
     if queue is None:
         return None, None, None
     if client.silent:
         silence = max(0, now - client.unanswered_since)
         return silence, silence, silence
-    client_now, asked = client.client_now, client.asked_at_answer
-    return queue.lock.age(client_now, asked), queue.pull.age(client_now, asked), queue.consume.age(client_now, asked)
+    return client.age_of(queue.lock), client.age_of(queue.pull), client.age_of(queue.consume)

@@ -129,9 +129,9 @@ def holders(state: GroupState, mq: MessageQueue) -> list[tuple[str, ClientView]]
 def _claim(step: GroupStep, client: ClientView, mq: MessageQueue) -> tuple[bool, int]:
     """Return the strength of a claim: whether it has a valid lock, and since when the client has claimed the queue."""
     held = client.queues[mq]
-    lock_age = held.lock.age(client.client_now, client.asked_at_answer)
-    living = not client.orderly or (held.locked and lock_age <= step.policy.client_lock_max_live_time)
-    return living, held.claimed_since
+    lock_age = client.age_of(held.lock)
+    living = bool(held.locked) and lock_age is not None and lock_age <= step.policy.client_lock_max_live_time
+    return living or not client.orderly, held.claimed_since
 
 
 def _remember_locks(step: GroupStep, client_id: str, client: ClientView) -> None:
@@ -142,8 +142,9 @@ def _remember_locks(step: GroupStep, client_id: str, client: ClientView) -> None
     """
     for mq, held in client.queues.items():
         queue = step.queue(mq)
-        if client.orderly and held.locked and queue.owner == client_id:
-            seen = client.answered - held.lock.age(client.client_now, client.asked_at_answer)
+        lock_age = client.age_of(held.lock)
+        if client.orderly and held.locked and lock_age is not None and queue.owner == client_id:
+            seen = client.answered - lock_age
             renewed = min(seen + step.policy.lock_interval, step.now)
             queue.lock_free_at = max(client.answered, renewed + step.policy.broker_lock_max_live_time)
 

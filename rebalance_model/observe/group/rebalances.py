@@ -117,7 +117,10 @@ def note_answer(step: GroupStep, mq: MessageQueue, client_id: str) -> None:
     held = client.queues.get(mq) if client is not None else None
     if client is None or held is None or held.dropped or (client.orderly and not held.locked):
         return
-    began = client.time_of((held.lock if client.orderly else held.pull).value)
+    sign = held.lock if client.orderly else held.pull
+    if sign is None:
+        return
+    began = client.time_of(sign.value)
     if move.from_client != client_id or began > (move.polled_sign or 0):
         note_begun(step, mq, began, is_exact=False)
 

@@ -17,11 +17,15 @@ TOPICS_MAX = 64
 _SHORT_CHARACTERS_MAX = 2_000
 Interest = tuple[str, frozenset[str]]
 """The subscription of one topic: the kind of expression, and the tags, or the expression alone."""
+UNREADABLE: Interest = ("", frozenset())
+"""The subscription of a topic whose expression can't be read: it may be any."""
 
 
 def subscription_table(subscriptions: Sequence[Subscription]) -> dict[str, SubscriptionData]:
     """Return subscriptions as the broker keeps them, by topic."""
-    return {s.topic: SubscriptionData(s.topic, s.sub_string, s.expression_type, s.sub_version) for s in subscriptions}
+    return {
+        s.topic: SubscriptionData(s.topic, s.sub_string or "", s.expression_type, s.sub_version) for s in subscriptions
+    }
 
 
 def note_heartbeat(step: GroupStep, client_id: str, subscriptions: Sequence[Subscription]) -> None:
@@ -38,7 +42,7 @@ def of(client: ClientView) -> dict[str, Interest]:
     """Return by topic what the member subscribes; empty if it has not reported any. Retry topics are left out."""
     later = client.subscriptions_observed_at >= client.asked_at_answer or not client.subscriptions
     reported = client.heartbeat_subscriptions if later and client.heartbeat_subscriptions else client.subscriptions
-    characters = sum(len(s.topic) + len(s.sub_string) for s in reported)
+    characters = sum(len(s.topic) + len(s.sub_string or "") for s in reported)
     return (_short_interests if characters <= _SHORT_CHARACTERS_MAX else _interests)(reported)
 
 
@@ -51,6 +55,8 @@ _short_interests = functools.lru_cache(maxsize=16_384)(_interests)
 
 
 def _interest(subscription: Subscription) -> Interest:
+    if subscription.sub_string is None:
+        return UNREADABLE
     kind, text = subscription.expression_type or "TAG", subscription.sub_string.strip()
     if kind != "TAG":
         return kind, frozenset((text,))

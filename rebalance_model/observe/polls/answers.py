@@ -6,6 +6,7 @@ from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import (
     SYSTEM_ERROR,
     UNREACHABLE,
+    UNREADABLE,
     ConsumerRunningInfo,
     ProcessQueueInfo,
     Subscription,
@@ -27,7 +28,10 @@ closed while it registered; that lasts for 120 s, though the client works on ano
 
 
 def fold_running_info(step: GroupStep, event: ConsumerRunningInfo) -> None:
-    """Replace the client's view by its answer; an answer older than the known one changes nothing."""
+    """Replace the client's view by its answer; an answer older than the known one changes nothing.
+
+    What can't be read of an answer is unknown: it shows no restart, no change, and no release of a queue.
+    """
     state = step.state
     client = state.clients.get(event.client_id)
     if client is not None and event.asked < client.asked:
@@ -37,11 +41,11 @@ def fold_running_info(step: GroupStep, event: ConsumerRunningInfo) -> None:
     if event.error is not None:
         _fold_silence(step, event, client)
         return
-    if client is not None and client.answered and event.start_time != client.start_time:
+    answer = _view(event, client, state.orderly)
+    if client is not None and client.answered and answer.start_time != client.start_time:
         rebalances.open_or_extend(step, "CLIENT_RESTARTED", event.client_id, client_id=event.client_id)
-    if client is not None and client.strategy and event.strategy != client.strategy:
+    if client is not None and client.strategy and answer.strategy != client.strategy:
         rebalances.open_or_extend(step, "STRATEGY_CHANGED", event.client_id, client_id=event.client_id)
-    answer = _view(event, client)
     asked_before = client.asked if client is not None else 0
     known = ownership.known_of(state, event.client_id) if client is not None else {}
     state.clients[event.client_id] = answer
@@ -49,6 +53,8 @@ def fold_running_info(step: GroupStep, event: ConsumerRunningInfo) -> None:
     step.clients_to_judge[event.client_id] = None
     if client is None or answer.declared < DECLARED or client.declared < DECLARED:
         step.group_to_judge = True
+    if client is None or client.unreadable != answer.unreadable or not client.readable:
+        step.group_touched = True
     if client is None or (client.strategy, client.pops) != (answer.strategy, answer.pops):
         expect(step)
     affected = dict.fromkeys(answer.queues) | known  # including queues that a hook assigns to it and it denies
@@ -67,6 +73,9 @@ def _fold_silence(step: GroupStep, event: ConsumerRunningInfo, client: ClientVie
     if event.error.code == SYSTEM_ERROR and _NOT_ONLINE in event.error.remark:
         ownership.clear_claims(step, event.client_id, evidence="GONE")
         return
+    if event.error.code == UNREADABLE:
+        _note_unreadable(step, event, client)
+        return
     view = step.state.views.get(event.broker)
     broker_is_silent = event.error.code == UNREACHABLE or view is None or view.failing
     if not broker_is_silent:
@@ -77,12 +86,23 @@ def _fold_silence(step: GroupStep, event: ConsumerRunningInfo, client: ClientVie
         step.clients_to_judge[event.client_id] = None
 
 
+def _note_unreadable(step: GroupStep, event: ConsumerRunningInfo, client: ClientView) -> None:
+    """Record that a client has answered what can't be read: it is alive, and its queues are unknown since."""
+    client.readable, client.unanswered = False, 0
+    client.unreadable = (event.error.remark if event.error is not None else "",)
+    step.group_touched = True
+    step.touched |= dict.fromkeys(client.queues)
+    step.queues_to_judge |= dict.fromkeys(client.queues)
+    step.clients_to_judge[event.client_id] = None
+
+
 def _note_claims(step: GroupStep, client_id: str, answer: ClientView, affected: Iterable[MessageQueue]) -> None:
     """Record the claims of two clients to one queue, and clients that keep a dropped queue."""
     for mq in affected:
         queue, held = step.queue(mq), answer.queues.get(mq)
         if held is not None and queue.owner == client_id:
-            queue.owner_seen = client_id, answer.time_of(held.newest(orderly=bool(answer.orderly)))
+            newest = held.newest(orderly=bool(answer.orderly))
+            queue.owner_seen = client_id, answer.time_of(newest) if newest is not None else answer.asked
             rebalances.note_answer(step, mq, client_id)
         if held is not None and held.dropped:
             queue.dropped_by = client_id
@@ -94,9 +114,9 @@ def _note_claims(step: GroupStep, client_id: str, answer: ClientView, affected: 
             queue.rival = None
 
 
-def _declared(event: ConsumerRunningInfo, client: ClientView | None) -> int:
-    """Return in how many consecutive answers the client has declared the same strategy and consume mode."""
-    if client is None or (client.orderly, client.strategy) != (event.orderly, event.strategy):
+def _declared(event: ConsumerRunningInfo, client: ClientView | None, declared: tuple[bool | None, str]) -> int:
+    """Return in how many consecutive answers the client has declared the same consume mode and strategy."""
+    if client is None or (client.orderly, client.strategy) != declared:
         return 1
     return min(client.declared + 1, DECLARED) if client.subscriptions == _subscriptions(event) else 1
 
@@ -105,44 +125,48 @@ def _subscriptions(event: ConsumerRunningInfo) -> tuple[Subscription, ...]:
     return tuple(sorted(event.subscriptions, key=lambda s: s.topic))
 
 
-def _view(event: ConsumerRunningInfo, client: ClientView | None) -> ClientView:
-    queues = event.queues or ()
-    known = client.queues if client is not None else {}
-    newest = max((max(q.lock_time, q.pull_time, q.consume_time) for q in queues), default=0)
+def _view(event: ConsumerRunningInfo, client: ClientView | None, group_is_orderly: bool | None) -> ClientView:  # noqa: FBT001  as the group's state has it
+    former = client if client is not None else ClientView(0, 0, orderly=group_is_orderly)
+    known = former.queues
+    queues = {q.mq: _process_queue(q, known.get(q.mq), event) for q in event.queues or ()}
+    newest = max((stamp.value for q in queues.values() for stamp in (q.lock, q.pull, q.consume) if stamp), default=0)
+    orderly = event.orderly if event.orderly is not None else former.orderly
+    strategy = event.strategy if event.strategy is not None else former.strategy
     return ClientView(
         asked=event.asked,
         answered=event.time,
         asked_at_answer=event.asked,
         client_now=newest,
-        orderly=event.orderly,
-        strategy=event.strategy,
-        start_time=event.start_time,
+        orderly=orderly,
+        strategy=strategy,
+        start_time=event.start_time if event.start_time is not None else former.start_time,
         subscriptions=_subscriptions(event),
-        asked_before=client.asked_at_answer if client is not None else 0,
-        declared=_declared(event, client),
+        asked_before=former.asked_at_answer,
+        declared=_declared(event, client, (orderly, strategy)),
         pops=bool(event.pop_queues),
         skew=clock_skew.bounds(client, newest, event.time),
-        heartbeat_subscriptions=client.heartbeat_subscriptions if client is not None else (),
-        subscriptions_observed_at=client.subscriptions_observed_at if client is not None else 0,
-        queues={q.mq: _process_queue(q, known.get(q.mq), event) for q in queues},
+        heartbeat_subscriptions=former.heartbeat_subscriptions,
+        subscriptions_observed_at=former.subscriptions_observed_at,
+        queues=known | queues if event.incomplete else queues,
+        unreadable=event.unreadable,
     )
 
 
 def _process_queue(
     info: ProcessQueueInfo, known: ProcessQueueView | None, event: ConsumerRunningInfo
 ) -> ProcessQueueView:
-    same = known is not None and known.dropped == info.dropped
+    same = known is not None and known.dropped == bool(info.dropped)
     tried = known.first_unlock_attempts if known is not None and same else 0
     return ProcessQueueView(
         commit_offset=info.commit_offset,
         cached_count=info.cached_count,
         transaction_count=info.transaction_count,
         locked=info.locked,
-        dropped=info.dropped,
+        dropped=bool(info.dropped),
         unlock_attempts=info.unlock_attempts,
         lock=Stamp.seen_in(info.lock_time, event.time, known.lock if known else None),
         pull=Stamp.seen_in(info.pull_time, event.time, known.pull if known else None),
         consume=Stamp.seen_in(info.consume_time, event.time, known.consume if known else None),
         claimed_since=known.claimed_since if known and same else event.asked,
-        first_unlock_attempts=tried or info.unlock_attempts,
+        first_unlock_attempts=tried or info.unlock_attempts or 0,
     )

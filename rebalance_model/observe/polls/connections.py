@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection
 
 from rebalance_model.broker.consumer_group_info import ClientChannelInfo, ConsumerGroupInfo
-from rebalance_model.observe.events import ConsumerConnection
+from rebalance_model.observe.events import UNREADABLE, ConsumerConnection
 from rebalance_model.observe.group.membership import Before, expect_again, follow
 from rebalance_model.observe.group.subscriptions import subscription_table
 from rebalance_model.observe.polls import corrections
@@ -21,12 +21,15 @@ def fold_connections(step: GroupStep, event: ConsumerConnection) -> None:
     if event.error is not None:
         if view is not None:
             _note_silence(step, view, event)
+            _note_unreadable(step, view, (event.error.remark,) if event.error.code == UNREADABLE else ())
         if view is not None and not view.failing:
             before = Before(state, event.broker)
             view.failing = True
             expect_again(step, before)
         return
     polled = _group_info(event)
+    if event.incomplete and view is not None:  # a member whose row can't be read may be listed all the same
+        polled.channel_info_table = view.info.channel_info_table | polled.channel_info_table
     listed_before = (view.asked, view.info.channel_info_table.keys()) if view and not view.hook else (0, ())
     if view is not None and view.unanswered:
         if view.unanswered >= UNANSWERED_POLLS:
@@ -37,6 +40,7 @@ def fold_connections(step: GroupStep, event: ConsumerConnection) -> None:
         _take_answer(step, event, polled, view)
     else:
         view.asked = event.asked
+    _note_unreadable(step, state.views[event.broker], event.unreadable)
     _note_doubles(step, state.views[event.broker], event, *listed_before)
     _remove_former_members(step, event.asked)
 
@@ -68,6 +72,11 @@ def _note_silence(step: GroupStep, view: BrokerView, event: ConsumerConnection) 
     else:
         view.unanswered = 0
     step.brokers_to_judge[event.broker] = None
+
+
+def _note_unreadable(step: GroupStep, view: BrokerView, unreadable: tuple[str, ...]) -> None:
+    step.group_touched = step.group_touched or view.unreadable != unreadable
+    view.unreadable = unreadable
 
 
 def _group_info(event: ConsumerConnection) -> ConsumerGroupInfo:

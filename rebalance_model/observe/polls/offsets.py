@@ -5,7 +5,7 @@ between. A broker that does not answer, or a collector that was away, adds nothi
 """
 
 from rebalance_model.entities import MessageQueue
-from rebalance_model.observe.events import ConsumeStats, OffsetInfo
+from rebalance_model.observe.events import UNREADABLE, ConsumeStats, OffsetInfo
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.polls import clock_skew, lag_trend
 from rebalance_model.observe.state import FallenBack, QueueState
@@ -28,6 +28,8 @@ def fold_stats(step: GroupStep, event: ConsumeStats) -> tuple[MessageQueue, ...]
             stored = max(stored, info.last_time)  # of a message newer than the answer before
         _advance(step, queue, info, event)
         judged.append(info.mq)
+    if view is not None and view.unreadable_offsets != (unreadable := _unreadable(event)):
+        view.unreadable_offsets, step.group_touched = unreadable, True
     if view is not None and event.queues is not None:
         view.stats_asked = max(asked_before, event.asked)
         skew = clock_skew.narrowed(view.skew, stored - event.time, stored - asked_before) if stored else view.skew
@@ -35,6 +37,12 @@ def fold_stats(step: GroupStep, event: ConsumeStats) -> tuple[MessageQueue, ...]
             view.skew = skew
             step.brokers_to_judge[event.broker] = None
     return tuple(judged)
+
+
+def _unreadable(event: ConsumeStats) -> tuple[str, ...]:
+    if event.error is None:
+        return event.unreadable
+    return (event.error.remark,) if event.error.code == UNREADABLE else ()
 
 
 def _note_fall(queue: QueueState, commit: int) -> None:

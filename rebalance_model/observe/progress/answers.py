@@ -127,7 +127,7 @@ def on_running_info(state: ProgressState, event: ConsumerRunningInfo, policy: Po
     client = state.clients.setdefault(event.client_id, ClientProgress())
     known, client.queues = client.queues, {}
     repeats = at - client.repeated_at >= REPEATED_AFTER
-    newest = max((max(info.lock_time, info.pull_time, info.consume_time) for info in event.queues), default=0)
+    newest = max((at for q in event.queues for at in (q.lock_time, q.pull_time, q.consume_time) if at), default=0)
     changed: list[tuple[MessageQueue, ClientQueue]] = []
     for info in event.queues:
         if info.dropped:
@@ -233,7 +233,7 @@ def _client_queue(
         ordered: whether it locks its queues.
     """
     at = {
-        "lock_at": info.lock_time + client_behind_ms if ordered and info.locked else 0,
+        "lock_at": info.lock_time + client_behind_ms if ordered and info.locked and info.lock_time is not None else 0,
         "pull_at": info.pull_time + client_behind_ms if info.pull_time else 0,
         "consume_at": info.consume_time + client_behind_ms if info.consume_time else 0,
     }

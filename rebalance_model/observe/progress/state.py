@@ -16,18 +16,21 @@ class Spacing(msgspec.Struct, array_like=True):
 
 
 class ClientQueue(msgspec.Struct, array_like=True):
-    """What a client last reported of one queue; ``*_at`` are the latest times that its stamps can mean."""
+    """What a client last reported of one queue; ``*_at`` are the latest times that its stamps can mean.
 
-    cached_count: int
-    commit_offset: int
-    lock_at_client: int
-    pull_at_client: int
-    consume_at_client: int
+    None: it did not report the value, or one that can't be read.
+    """
+
+    cached_count: int | None
+    commit_offset: int | None
+    lock_at_client: int | None
+    pull_at_client: int | None
+    consume_at_client: int | None
     lock_at: int
     pull_at: int
     consume_at: int
 
-    def reported(self) -> tuple[int, ...]:
+    def reported(self) -> tuple[int | None, ...]:
         """Return the values that the client itself reported: a change of these is news."""
         return (
             self.cached_count,

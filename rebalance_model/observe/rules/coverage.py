@@ -20,6 +20,10 @@ _MISSING_BY_SHARING: dict[str, tuple[Need, ...]] = {
 """The needs that a group can't meet, by how its members share the queues (`Coverage.sharing`)."""
 
 
+UNREADABLE_SHOWN = 8
+"""How many of the things that can't be read are named."""
+
+
 class Coverage(msgspec.Struct, frozen=True):
     """The sources of a group, as the JSON beside its health shows them."""
 
@@ -38,6 +42,10 @@ class Coverage(msgspec.Struct, frozen=True):
     sharing: str = ""
     """How members share the queues (`expectation.division`). UNLISTED: commits advance though no member is listed (its
     clients are behind a proxy in CLUSTER mode). Empty: unknown."""
+    unreadable: tuple[str, ...] = ()
+    """What can't be read of the last answers, each with who sent it and the reason: at most `UNREADABLE_SHOWN`."""
+    unreadable_more: int = 0
+    """How many further ones there are."""
 
 
 def hooks_of(state: GroupState) -> int:
@@ -55,11 +63,40 @@ def coverage(state: GroupState, policy: Policy) -> str:
         polls,
         sum(not view.failing for view in state.views.values()) if polls else 0,
         len(clients),
-        sum(c is not None and c.answered > 0 and not c.unanswered for c in clients) if polls else 0,
+        sum(c is not None and c.answered > 0 and c.readable and not c.unanswered for c in clients) if polls else 0,
         polls and any(queue.commit_offset is not None for queue in state.queues.values()),
         polls and bool(state.dead_letters),
         "UNLISTED" if is_consumed_unlisted(state, policy) else division(state),
+        _unreadable(state),
     )
+
+
+def _unreadable(state: GroupState) -> tuple[str, ...]:
+    """Return what can't be read of the last answers about the group, each with who sent it."""
+    if not any(view.unreadable or view.unreadable_offsets for view in state.views.values()) and not any(
+        client.unreadable for client in state.clients.values()
+    ):
+        return ()
+    of_brokers = [
+        f"{broker}: {text}"
+        for broker, view in sorted(state.views.items())
+        for text in (*view.unreadable, *view.unreadable_offsets)
+    ]
+    of_clients = [
+        f"{_described(state, client_id)}: {text}"
+        for client_id, client in sorted(state.clients.items())
+        for text in client.unreadable
+    ]
+    return (*of_brokers, *of_clients)
+
+
+def _described(state: GroupState, client_id: str) -> str:
+    """Return a client's id with its language and version, as a broker lists them."""
+    for view in state.views.values():
+        for info in view.info.channel_info_table.values():
+            if info.client_id == client_id and info.language:
+                return f"{client_id} ({info.language} {info.version})"
+    return client_id
 
 
 @lru_cache(maxsize=1024)
@@ -73,6 +110,7 @@ def _encoded(  # noqa: PLR0913, PLR0917  the fields of Coverage, in order; calle
     offsets: bool,  # noqa: FBT001  in the order of the fields
     dead_letters: bool,  # noqa: FBT001  decides only about a rule
     sharing: str,
+    unreadable: tuple[str, ...],
 ) -> str:
     missing = list(_MISSING_BY_SHARING.get(sharing, ()))
     if not polls:
@@ -87,5 +125,17 @@ def _encoded(  # noqa: PLR0913, PLR0917  the fields of Coverage, in order; calle
         missing.append("COMMITS")
     silent = tuple(sorted(codes_needing(*missing)))
     return msgspec.json.encode(
-        Coverage(brokers, hooks, polls, answering, members, answered, offsets, silent, sharing)
+        Coverage(
+            brokers,
+            hooks,
+            polls,
+            answering,
+            members,
+            answered,
+            offsets,
+            silent,
+            sharing,
+            unreadable[:UNREADABLE_SHOWN],
+            max(0, len(unreadable) - UNREADABLE_SHOWN),
+        )
     ).decode()

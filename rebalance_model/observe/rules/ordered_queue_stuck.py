@@ -76,7 +76,7 @@ def _sub_cause(step: GroupStep, mq: MessageQueue, ages: Ages | None) -> SubCause
         return _without_owner(step, mq)
     if _is_unresponsive(step, mq, ages):
         return "OWNER_UNRESPONSIVE"
-    if ages.queue is not None and not ages.queue.locked:
+    if ages.queue is not None and ages.queue.locked is False:
         return "NOT_LOCKED"
     if ages.lock is not None and ages.lock > policy.client_lock_max_live_time:
         return "LOCK_EXPIRED"
@@ -109,10 +109,11 @@ def _has_held(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView) -> bo
 
 
 def _of_answer(queue: ProcessQueueView, ages: Ages, policy: Policy) -> SubCause:
-    frozen = ages.consume is not None and ages.consume > policy.consume_frozen_after
-    if frozen and queue.transaction_count > 0:
-        return "LISTENER_HUNG"
-    if not frozen and queue.cached_count + queue.transaction_count > 0:
+    taken = queue.transaction_count or 0
+    if ages.consume is not None and ages.consume > policy.consume_frozen_after:
+        if taken > 0:
+            return "LISTENER_HUNG"
+    elif queue.consume is not None and (queue.cached_count or 0) + taken > 0:
         return "SUSPEND_LOOP"
     if queue.cached_count == 0 and ages.pull is not None and ages.pull > policy.pull_suspended_max:
         return "NOT_PULLING"

@@ -61,10 +61,10 @@ def _exact_age(step: GroupStep, mq: MessageQueue, ages: Ages) -> int | None:
     """
     client, queue, pull = ages.client, ages.queue, hook_pull(step, mq)
     tolerance = 2 * step.policy.poll_interval
-    if queue is None or client.silent or pull is None or pull + tolerance <= step.policy.pull_max_idle_time:
+    answered = client.age_of(queue.pull) if queue is not None else None
+    if answered is None or client.silent or pull is None or pull + tolerance <= step.policy.pull_max_idle_time:
         return None
-    since = queue.pull.age(client.client_now, client.asked_at_answer) + step.now - client.asked_at_answer
-    return pull if since + tolerance >= pull else None
+    return pull if answered + step.now - client.asked_at_answer + tolerance >= pull else None
 
 
 def _by_hook(step: GroupStep, mq: MessageQueue, ages: Ages, pull: int) -> Verdict:

@@ -109,8 +109,10 @@ def _overlap(policy: Policy, mq: MessageQueue, one: ClientView, other: ClientVie
 
 def _was_locked(policy: Policy, held: ProcessQueueView, client: ClientView, at: int) -> bool:
     """Return whether the client believes in its lock now, and did so when the other client was asked (``at``)."""
-    age = held.lock.age(client.client_now, client.asked_at_answer)
-    return held.locked and age <= policy.client_lock_max_live_time and client.answered - age <= at
+    age = client.age_of(held.lock)
+    if not held.locked or age is None:
+        return False
+    return age <= policy.client_lock_max_live_time and client.answered - age <= at
 
 
 RULE = QueueRule(

@@ -40,7 +40,7 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
     ages = ages_of(step, mq)
     held = ages.queue if ages is not None else None
     if (
-        held.cached_count <= 0
+        held.cached_count is not None and held.cached_count <= 0
         if held is not None
         else not state.is_polled and released_queues.is_released_by_owner(step, mq)
     ):
@@ -71,7 +71,7 @@ def _sub_cause(step: GroupStep, mq: MessageQueue, ages: Ages | None) -> SubCause
     if ages.client.silent and step.now - ages.client.answered > step.policy.unresponsive_after:
         return "OWNER_UNRESPONSIVE"
     if ages.queue is not None:
-        return "LISTENER_HUNG"
+        return "LISTENER_HUNG" if ages.queue.cached_count is not None else "UNDETERMINED"
     if stall.is_unresponsive(step, mq):
         return "OWNER_UNRESPONSIVE"
     return "LISTENER_BLOCKED" if stall.by_hook(step, mq) is not None else "UNDETERMINED"

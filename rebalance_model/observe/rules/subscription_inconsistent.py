@@ -9,7 +9,7 @@ messages.
 from collections import Counter
 
 from rebalance_model.observe.group import subscriptions
-from rebalance_model.observe.group.subscriptions import Interest
+from rebalance_model.observe.group.subscriptions import UNREADABLE, Interest
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
 from rebalance_model.observe.step import GroupStep
 
@@ -22,7 +22,8 @@ def judge(step: GroupStep, _: str) -> Verdict:
     known = [one for one in reported.values() if one]
     first = known[0] if known else {}
     if all(one is first or one == first for one in known):
-        return CLEAR if len(known) == len(reported) else None
+        is_known = len(known) == len(reported) and not any(_is_unreadable(one) for one in known)
+        return CLEAR if is_known else None
     topics_differ = any(one.keys() != first.keys() for one in known)
     return Holds("critical", "TOPIC_SET" if topics_differ else "EXPRESSION", _odd_one(reported))
 
@@ -44,8 +45,22 @@ def evidence(step: GroupStep, _: str) -> Evidence:
 
 
 def _reported(step: GroupStep) -> dict[str, dict[str, Interest]]:
+    """Return by member what it subscribes; an expression that can't be read counts as the one of another member."""
     clients = step.state.clients
-    return {member: subscriptions.of(clients[member]) for member in step.state.members}
+    reported = {member: subscriptions.of(clients[member]) for member in step.state.members}
+    if not any(_is_unreadable(one) for one in reported.values()):
+        return reported
+    readable: dict[str, Interest] = {}
+    for one in reported.values():
+        readable |= {topic: interest for topic, interest in one.items() if interest is not UNREADABLE}
+    return {
+        member: {topic: readable.get(topic, UNREADABLE) if of is UNREADABLE else of for topic, of in one.items()}
+        for member, one in reported.items()
+    }
+
+
+def _is_unreadable(one: dict[str, Interest]) -> bool:
+    return any(interest is UNREADABLE for interest in one.values())
 
 
 def _odd_one(reported: dict[str, dict[str, Interest]]) -> str | None:

@@ -92,6 +92,10 @@ class BrokerView(msgspec.Struct, array_like=True):
     """When its last answered request for offsets (GET_CONSUME_STATS) was sent."""
     skew: tuple[int, int] | None = None
     """The bounds of its clock minus the collector's, milliseconds; None: unknown. See `clock_skew`."""
+    unreadable: tuple[str, ...] = ()
+    """What of its last list of members can't be read, each with the reason."""
+    unreadable_offsets: tuple[str, ...] = ()
+    """What of its last answer with offsets can't be read."""
 
     def listed(self) -> set[str]:
         """Return the clients that this broker lists as members, or is expected to list again."""

@@ -4,7 +4,7 @@ import msgspec
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import Subscription
-from rebalance_model.observe.state.process_queue import ProcessQueueView
+from rebalance_model.observe.state.process_queue import ProcessQueueView, Stamp
 
 UNANSWERED_POLLS = 2
 """A client or broker is unresponsive after this many consecutive unanswered requests."""
@@ -44,6 +44,14 @@ class ClientView(msgspec.Struct, array_like=True):
     """When that heartbeat came; 0: never."""
     skew: tuple[int, int] | None = None
     """The bounds of its clock minus the collector's, milliseconds; None: unknown. See `clock_skew`."""
+    readable: bool = True
+    """Whether its last answer could be read: else it is alive, and nothing is known of its queues since."""
+    unreadable: tuple[str, ...] = ()
+    """What of its last answer can't be read, each with the reason."""
+
+    def age_of(self, stamp: Stamp | None) -> int | None:
+        """Return the minimum age of a stamp of its last answer (ms) when it answered; None: the stamp is unknown."""
+        return stamp.age(self.client_now, self.asked_at_answer) if stamp is not None else None
 
     def time_of(self, stamp: int) -> int:
         """Bring a stamp of its last answer to the timeline; epoch milliseconds.

@@ -15,7 +15,7 @@ from rebalance_model.observe.state.queue import QueueState, Route
 from rebalance_model.observe.state.rebalance import Cause, Episode
 from rebalance_model.observe.state.source import Loss, Sequence, Silence
 
-STATE_VERSION = 4
+STATE_VERSION = 5
 
 
 class Rounds(msgspec.Struct, array_like=True):

@@ -19,8 +19,10 @@ class Stamp(msgspec.Struct, array_like=True, frozen=True):
     """When the first answer that carried the value came, by the collector's clock."""
 
     @classmethod
-    def seen_in(cls, value: int, now: int, former: "Stamp | None") -> "Stamp":
+    def seen_in(cls, value: int | None, now: int, former: "Stamp | None") -> "Stamp | None":
         """Return the stamp in an answer that came ``now``: the former one, unless the value has changed."""
+        if value is None:
+            return None
         return former if former is not None and former.value == value else cls(value, now)
 
     def age(self, client_now: int, asked: int) -> int:
@@ -29,23 +31,24 @@ class Stamp(msgspec.Struct, array_like=True, frozen=True):
 
 
 class ProcessQueueView(msgspec.Struct, array_like=True):
-    """What the last answer showed of one process queue."""
+    """What the last answer showed of one process queue; None: it can't be read, or was not sent."""
 
-    commit_offset: int
-    cached_count: int
-    transaction_count: int
-    locked: bool
+    commit_offset: int | None
+    cached_count: int | None
+    transaction_count: int | None
+    locked: bool | None
     dropped: bool
-    unlock_attempts: int
-    lock: Stamp
-    pull: Stamp
-    consume: Stamp
+    unlock_attempts: int | None
+    lock: Stamp | None
+    pull: Stamp | None
+    consume: Stamp | None
     claimed_since: int
     """When the first of the consecutive answers was requested that hold the queue in this way, or dropped; by the
     collector's clock."""
     first_unlock_attempts: int = 0
     """The number of unlock attempts in the first answer that showed any."""
 
-    def newest(self, *, orderly: bool) -> int:
+    def newest(self, *, orderly: bool) -> int | None:
         """Return when it was last locked (ordered) or pulled, by the client's clock; epoch milliseconds."""
-        return max(self.lock.value, self.pull.value) if orderly and self.locked else self.pull.value
+        stamps = (self.lock, self.pull) if orderly and self.locked else (self.pull,)
+        return max((stamp.value for stamp in stamps if stamp is not None), default=None)
