@@ -20,6 +20,27 @@ ANSWER_SECONDS: Final = 1.0
 """Seconds of processor time to read one answer of RocketMQ; 4,096 queues take 0.2."""
 ANSWER_KEY_CHARACTERS: Final = 4_096
 """Characters of a message queue that an answer of RocketMQ has as a key written as a string."""
+ANSWER_AT_ONCE_BYTES: Final = 65_536
+"""Bytes of an answer that the collector reads beside its other work; a larger one is read in a thread of its own."""
+LARGE_FRAMES: Final = 8
+"""Frames of more than 1 MB that the collector receives and reads at a time, of all servers; the others wait."""
+FRAME_SECONDS: Final = 10.0
+"""Seconds from the first to the last byte of a frame; the connection of a server that takes longer is closed."""
+GROUP_READING_SHARE: Final = 0.25
+"""The part of an interval that reading the answers about one group may take, as processor time, and at least one
+second. Further answers about the group are errors in this round. 1,000 clients of 10 queues each take 0.5 s."""
+ROUND_READING_SHARE: Final = 0.75
+"""The part of an interval that reading the answers of all groups may take. Beyond it, only those groups are read on
+whose answers took less than 0.1 s."""
+UNREADABLE_KEPT: Final = 8
+"""Fields of an answer that can't be read and are named; the others are not."""
+UNREADABLE_CHARACTERS: Final = 300
+"""Characters of such a name with its reason."""
+BROKERS: Final = 1_000
+"""Brokers of one set of name servers that are polled. Further ones are left out, and said so; a new one takes the place
+of one that has never answered."""
+STACK_CHARACTERS: Final = 4_000_000
+"""Characters of a client's thread dump that are read."""
 STACK_THREADS: Final = 20
 """Threads of a client's thread dump that are kept; a consumer consumes in 20 by default."""
 STACK_FRAMES: Final = 64

@@ -8,18 +8,31 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
+    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     TomlConfigSettingsSource,
 )
 from pydantic_settings import SettingsError as UnreadableError
 
+from rebalance_model.entities import NAME_CHARACTERS_MAX
 from rebalance_model.observe.policy import Policy
+from streaming.base.addresses import address_of, addresses_of
 from streaming.base.errors import SettingsError
 from streaming.base.invalid import ended, of_msgspec, sentence
 from streaming.base.language import LanguageCode
@@ -107,6 +120,13 @@ class Source(_Section):
     rows_per_batch: int = Field(ge=1)
     files_per_batch: int = Field(ge=1)
 
+    @field_validator("bootstrap_servers")
+    @classmethod
+    def _are_servers(cls, servers: str) -> str:
+        for one in servers.split(","):
+            address_of(one.strip())
+        return servers
+
 
 class Certified(_Section):
     """What one side of a TLS connection shows to the other; files are PEM."""
@@ -189,11 +209,40 @@ class RocketMqOf(_Section):
     security_token_file: str | None = None
 
 
+def _servers(given: object) -> object:
+    """Return each address of a list; RocketMQ's own form of a list, ``a:9876;b:9876``, may stand in it, or alone.
+
+    In the environment a list is JSON, or that form.
+    """
+    if isinstance(given, str) and given.lstrip()[:1] in {"[", '"'}:
+        try:
+            return _servers(msgspec.json.decode(given))
+        except msgspec.DecodeError:
+            msg = 'should be \'["a:9876", "b:9876"]\' or a:9876;b:9876'
+            raise ValueError(msg) from None
+    if isinstance(given, str):
+        return addresses_of(given)
+    if not isinstance(given, list | tuple):
+        return given  # refused as no list
+    return [one for text in given for one in (addresses_of(text) if isinstance(text, str) else (text,))]
+
+
+def _server(text: str) -> str:
+    address_of(text)
+    return text
+
+
+Servers = Annotated[
+    tuple[Annotated[str, AfterValidator(_server)], ...], BeforeValidator(_servers), Field(min_length=1), NoDecode
+]
+"""Addresses of servers, host:port."""
+
+
 class NameServers(_Section):
     """One entry of collector.clusters: name servers, and the clusters that are registered there."""
 
-    name_servers: tuple[str, ...] = Field(min_length=1)
-    names: dict[str, str] = {}
+    name_servers: Servers
+    names: dict[str, Annotated[str, Field(min_length=1, max_length=NAME_CHARACTERS_MAX)]] = {}
     """Names for clusters in place of their own (brokerClusterName)."""
     rocketmq: RocketMqOf = RocketMqOf()
 
@@ -201,7 +250,9 @@ class NameServers(_Section):
 class Collector(_Section):
     """The poll collector."""
 
-    name_servers: tuple[str, ...] = Field(min_length=1)
+    name_servers: Servers
+    broker_networks: tuple[Annotated[str, Field(min_length=1)], ...]
+    """Networks, addresses, and patterns of host names of the brokers that may be polled; empty: any."""
     clusters: tuple[NameServers, ...]
     share: bool
     instance: str = Field(pattern=r"^[A-Za-z0-9._-]+$")

@@ -229,7 +229,7 @@ def _name_server(address: str, security: Security) -> Check:
 
     async def brokers() -> int:
         async with RemotingClient(security) as client:
-            return len(await Rpc(client, (address,)).brokers(_ANSWER_SECONDS_MAX))
+            return len((await Rpc(client, (address,)).brokers(_ANSWER_SECONDS_MAX)).brokers)
 
     try:
         found = f"{asyncio.run(brokers())} brokers"

@@ -1,16 +1,22 @@
-"""An asynchronous RocketMQ client: one connection per server, many concurrent requests, each with its own deadline."""
+"""An asynchronous RocketMQ client: one connection per server, many concurrent requests, each with its own deadline.
+
+An answer is read before the next frame of the same server is received, and few large ones are received at a time: so
+the memory that servers can fill is bounded.
+"""
 
 import asyncio
 import contextlib
 import itertools
 import ssl
-from typing import Self
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, Self, TypeVar
 
 from rebalance_model.observe.events import DEADLINE, UNREACHABLE
-from streaming.base.limits import REMARK_CHARACTERS
+from streaming.base.limits import FRAME_SECONDS, LARGE_FRAMES, REMARK_CHARACTERS
 from streaming.base.tls_faults import is_alert, refused_certificate, untrusted
 from streaming.collect import remoting
 from streaming.collect.acl import signed
+from streaming.collect.reach import NotReachedError, Reach
 from streaming.collect.refusals import refusal
 from streaming.collect.remoting import Command, FrameError
 from streaming.collect.requests import Request
@@ -19,14 +25,23 @@ from streaming.collect.security import Credentials, Security
 CONNECT_SECONDS = 3.0
 """A server that takes longer to accept a connection is unreachable (ClientConfig.mqClientApiTimeout)."""
 _SUCCESS = 0  # ResponseCode.SUCCESS
+_LARGE_BYTES = 1_000_000
+_NO_CONNECTION = "no connection"
+"""All that an event says of a failed connection: who registers an address would learn else what listens there."""
+
+T = TypeVar("T")
+Read = Callable[[bytes], Awaitable[T]]
+"""Reads the body of an answer."""
 
 
 class RpcFailedError(Exception):
-    """A request without an answer: ``code`` is RocketMQ's response code, `UNREACHABLE` or `DEADLINE`."""
+    """A request without an answer: ``code`` is RocketMQ's response code, `UNREACHABLE`, `DEADLINE` or `UNREADABLE`."""
 
-    def __init__(self, code: int, remark: str) -> None:
+    def __init__(self, code: int, remark: str, detail: str = "") -> None:
         self.code = code
         self.remark = remark[:REMARK_CHARACTERS]
+        self.detail = detail[:REMARK_CHARACTERS]
+        """More about it, for the collector's own log alone."""
         super().__init__(f"{code}: {self.remark}")
 
 
@@ -37,12 +52,20 @@ class RefusedError(RpcFailedError):
 class RemotingClient:
     """Connections to servers, opened on demand and reopened when they fail. Runs in one event loop."""
 
-    def __init__(self, security: Security) -> None:
-        self._security = security
-        self._connections: dict[str, asyncio.Task[_Connection]] = {}
+    def __init__(self, security: Security, reach: Reach | None = None) -> None:
+        """Connect with these credentials.
 
-    async def ask(self, address: str, request: Request, *, seconds: float) -> Command:
-        """Send a request and return the server's answer.
+        Args:
+            security: how.
+            reach: where to; None: anywhere.
+        """
+        self._security = security
+        self._reach = reach
+        self._connections: dict[str, asyncio.Task[_Connection]] = {}
+        self._room = asyncio.Semaphore(LARGE_FRAMES)
+
+    async def ask(self, address: str, request: Request, read: Read[T], *, seconds: float) -> T:
+        """Send a request and return what is read of the server's answer.
 
         Raises:
             RpcFailedError: no connection, no answer within ``seconds``, or an error response.
@@ -51,26 +74,31 @@ class RemotingClient:
         try:
             async with asyncio.timeout(seconds):
                 connection = await self._connection(address)
-                answer = await connection.ask(request, self._security.credentials)
+                answer, content = await connection.ask(request, self._security.credentials, read)
         except TimeoutError:
             raise RpcFailedError(DEADLINE, f"no answer from {address} within {seconds:.1f} s") from None
+        except NotReachedError as error:
+            raise RpcFailedError(UNREACHABLE, str(error)) from None
         except OSError as error:
-            raise RpcFailedError(UNREACHABLE, f"{address}: {error}") from None
+            detail = error.detail if isinstance(error, _UntoldError) else ""
+            raise RpcFailedError(UNREACHABLE, f"{address}: {error}", detail) from None
         if answer.code != _SUCCESS:
             if sentence := refusal(address, request, answer, self._security.credentials):
                 raise RefusedError(answer.code, sentence)
             raise RpcFailedError(answer.code, answer.remark or "")
-        return answer
+        value: T = content
+        return value
+
+    async def forget(self, addresses: set[str]) -> None:
+        """Close the connections to all servers but these."""
+        for address in self._connections.keys() - addresses:
+            await _closed(self._connections.pop(address))
 
     async def close(self) -> None:
         """Close every connection."""
         tasks = list(self._connections.values())
         self._connections.clear()
-        for task in tasks:
-            task.cancel()
-        for made in await asyncio.gather(*tasks, return_exceptions=True):
-            if isinstance(made, _Connection):
-                await made.close()
+        await asyncio.gather(*map(_closed, tasks))
 
     async def __aenter__(self) -> Self:
         return self
@@ -82,50 +110,63 @@ class RemotingClient:
         """Return the connection to a server; concurrent callers share one attempt."""
         task = self._connections.get(address)
         if task is None or (task.done() and _is_lost(task)):
-            task = asyncio.create_task(_Connection.open(address, self._security))
+            task = asyncio.create_task(_Connection.open(_Server(address, self._security, self._reach, self._room)))
             task.add_done_callback(_is_lost)  # retrieves its exception, even if no caller waits any more
             self._connections[address] = task
         return await asyncio.shield(task)
 
 
+class _Server(NamedTuple):
+    """A server, and how to connect to it."""
+
+    address: str
+    security: Security
+    reach: Reach | None
+    room: asyncio.Semaphore
+    """Held while a large frame is received and read."""
+
+
+class _UntoldError(ConnectionError):
+    """No connection to a server, or no answer; why is for the log alone."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(_NO_CONNECTION)
+        self.detail = detail
+
+
 class _Connection:
     """One connection: numbers the requests, and passes each answer to its caller."""
 
-    def __init__(
-        self, address: str, security: Security, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
+    def __init__(self, server: _Server, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.failure: OSError | RefusedError | None = None
-        self._address = address
-        self._security = security
+        self._server = server
         self._writer = writer
         self._numbers = itertools.count(1)
-        self._waiting: dict[int, asyncio.Future[Command]] = {}
+        self._waiting: dict[int, _Asked] = {}
         self._reading = asyncio.create_task(self._read(reader))
 
     @classmethod
-    async def open(cls, address: str, security: Security) -> Self:
-        host, _, port = address.rpartition(":")
-        if not host or not port.isdigit():
-            msg = f"{address!r} is not host:port"
-            raise ConnectionError(msg)
+    async def open(cls, server: _Server) -> Self:
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                opened = await asyncio.open_connection(host.strip("[]"), int(port), ssl=security.tls)
+                opened = await _opened(server)
         except TimeoutError:
             msg = f"no connection within {CONNECT_SECONDS:.0f} s"
-            raise ConnectionError(msg) from None  # unreachable, not late
+            raise _told(server, ConnectionError(msg)) from None  # unreachable, not late
         except (ssl.SSLError, ConnectionResetError, ConnectionAbortedError) as error:
-            if security.tls is None:
-                raise
-            raise _not_connected(address, security, error) from None
-        return cls(address, security, *opened)
+            if server.security.tls is None:
+                raise _told(server, error) from None
+            raise _not_connected(server.address, server.security, error) from None
+        except OSError as error:
+            raise _told(server, error) from None
+        return cls(server, *opened)
 
-    async def ask(self, request: Request, credentials: Credentials | None) -> Command:
+    async def ask(self, request: Request, credentials: Credentials | None, read: Read[Any]) -> tuple[Command, Any]:
         if self.failure is not None:
             raise self.failure
         number = next(self._numbers)
-        future: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
-        self._waiting[number] = future
+        future: asyncio.Future[tuple[Command, Any]] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = _Asked(future, read)
         command = Command(
             code=request.code,
             opaque=number,
@@ -153,22 +194,81 @@ class _Connection:
             while True:
                 length = remoting.frame_length(await reader.readexactly(4))
                 is_heard = True
-                answer = remoting.decode(await reader.readexactly(length))
-                future = self._waiting.get(answer.opaque)
-                # Nobody waits for a request of the server (it pushes 40 and others to its clients), or for an answer
-                # that came too late.
-                if answer.is_response and future is not None and not future.done():
-                    future.set_result(answer)
+                async with self._server.room if length > _LARGE_BYTES else contextlib.nullcontext():
+                    await self._receive(reader, length)
         except (asyncio.IncompleteReadError, OSError) as error:
-            failure = _lost(error) if is_heard else _not_answered(self._address, self._security, error)
+            failure = _lost(error) if is_heard else _not_answered(self._server.address, self._server.security, error)
         except FrameError as error:
-            failure = ConnectionError(f"not RocketMQ's protocol: {error}")
+            failure = _told(self._server, ConnectionError(f"not RocketMQ's protocol: {error}"))
         finally:
             self.failure = failure
             self._writer.transport.abort()  # close() over TLS waits 30 s for an answer that RocketMQ does not send
-            for future in self._waiting.values():
-                if not future.done():
-                    future.set_exception(failure)
+            for asked in self._waiting.values():
+                if not asked.future.done():
+                    asked.future.set_exception(failure)
+
+    async def _receive(self, reader: asyncio.StreamReader, length: int) -> None:
+        """Receive the rest of a frame, and read it if somebody waits for it.
+
+        Nobody waits for a request of the server (it pushes 40 and others to its clients), or for an answer that came
+        too late.
+        """
+        try:
+            async with asyncio.timeout(FRAME_SECONDS):
+                frame = await reader.readexactly(length)
+        except TimeoutError:
+            msg = f"a frame takes more than {FRAME_SECONDS:.0f} s"
+            raise FrameError(msg) from None
+        answer = remoting.decode(frame)
+        asked = self._waiting.get(answer.opaque) if answer.is_response else None
+        if asked is None or asked.future.done():
+            return
+        try:
+            content = await asked.read(answer.body) if answer.code == _SUCCESS else None
+        except Exception as error:  # noqa: BLE001  whatever it is, it ends this request alone
+            _settle(asked.future, error)
+        else:
+            if not asked.future.done():
+                asked.future.set_result((answer, content))
+
+
+class _Asked(NamedTuple):
+    """A request that waits for its answer."""
+
+    future: asyncio.Future[tuple[Command, Any]]
+    read: Read[Any]
+
+
+def _settle(future: asyncio.Future[tuple[Command, Any]], error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
+
+
+async def _closed(task: asyncio.Task[_Connection]) -> None:
+    task.cancel()
+    [made] = await asyncio.gather(task, return_exceptions=True)
+    if isinstance(made, _Connection):
+        await made.close()
+
+
+async def _opened(server: _Server) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Open a connection to the first of the server's addresses that takes one."""
+    tls = server.security.tls
+    host, places = await (server.reach or Reach([server.address])).find(server.address)
+    failure: OSError = ConnectionError(_NO_CONNECTION)
+    for ip, port in places:
+        try:
+            return await asyncio.open_connection(ip, port, ssl=tls, server_hostname=host if tls else None)
+        except OSError as error:
+            failure = error
+    raise failure
+
+
+def _told(server: _Server, error: OSError) -> OSError:
+    """Return the error as events may have it."""
+    reach = server.reach
+    is_told = isinstance(error, NotReachedError) or reach is None or reach.is_configured(server.address)
+    return error if is_told else _UntoldError(str(error))
 
 
 def _lost(error: asyncio.IncompleteReadError | OSError) -> OSError:

@@ -15,6 +15,8 @@ from streaming.collect.client import RefusedError, RemotingClient, RpcFailedErro
 from streaming.collect.emitter import Emitter, Sink
 from streaming.collect.poll import Claims, Poller
 from streaming.collect.poll_round import Share, Summary, everything
+from streaming.collect.reach import Reach
+from streaming.collect.reading import Reading
 from streaming.collect.rpc import Rpc
 from streaming.collect.security import security_of
 from streaming.log.rows import partition_of
@@ -55,8 +57,10 @@ async def collect(
     async with AsyncExitStack() as clients:
         pollers: dict[Poller, NameServers] = {}
         for servers in collector.polled:
-            client = RemotingClient(security_of(settings.rocketmq.of(servers.rocketmq)))
-            rpc = Rpc(await clients.enter_async_context(client), servers.name_servers, servers.names)
+            reach = Reach(servers.name_servers, collector.broker_networks)
+            client = RemotingClient(security_of(settings.rocketmq.of(servers.rocketmq)), reach)
+            reading = Reading(collector.interval_ms / 1000)
+            rpc = Rpc(await clients.enter_async_context(client), servers.name_servers, servers.names, reading)
             pollers[Poller(rpc, emitter, collector, claims)] = servers
         await _reach(pollers)
         try:

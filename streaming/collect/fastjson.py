@@ -4,8 +4,14 @@ Beyond standard JSON an object's keys may be objects (``{{"brokerName":"b","queu
 numbers (``{0:12}``), and a value that occurs twice may be a reference to its first place (``{"$ref":"$.a[0]"}``).
 The C scanner of the standard library reads standard JSON; only the objects that it can't read are parsed here, so
 an answer with 4,096 queues takes some tens of milliseconds.
+
+Some of what clients write is no JSON, and is read as it is meant: a closing brace in place of a value (``"mqTable":}``,
+as the C++ client writes a table without rows) is an empty object, and further commas (``{,``, as a .NET client begins
+without a table) are skipped. Text that can't be decoded (bytes that are not UTF-8, half of a surrogate pair) has U+FFFD
+in its place; a number of more than `NUMBER_DIGITS` digits is infinite: its field is refused, the rest is read.
 """
 
+import math
 import re
 import time
 from collections.abc import Iterable
@@ -17,8 +23,21 @@ from streaming.base.limits import ANSWER_DEPTH, ANSWER_SECONDS, ANSWER_VALUES
 Json = Any
 """The result of `parse`: str, int, float, bool, None, lists and dicts of them, and `Pairs`."""
 
+NUMBER_DIGITS = 400
+"""No number of an answer has more; Python refuses 4,300 digits, and the time to read them is quadratic."""
+
+
+def _whole(digits: str) -> int | float:
+    return int(digits) if len(digits) <= NUMBER_DIGITS else math.inf
+
+
 _STANDARD = JSONDecoder(strict=False)  # fastjson leaves control characters in strings as they are
+_LONG_NUMBERS = JSONDecoder(strict=False, parse_int=_whole)  # takes longer
+_LONG_NUMBER = re.compile(rb"\d{%d}" % (NUMBER_DIGITS + 1))
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _SPACE = re.compile(r"[ \t\r\n]*")
+_COMMAS = re.compile(r"[ \t\r\n,]*")  # fastjson's AllowArbitraryCommas; a .NET client begins with one
 _NUMBER_KEY = re.compile(r"-?\d+")
 _STEP = re.compile(r"\.((?:[^.\[\\]|\\.)+)|\[(\d+)\]")
 _TOO_DEEP = f"nested more than {ANSWER_DEPTH} deep"
@@ -42,21 +61,25 @@ def parse(body: bytes, depth_max: int = ANSWER_DEPTH) -> Json:
     Raises:
         FastjsonError: the body is not JSON of the dialect, a reference has no target, or a limit is exceeded.
     """
+    if not body.strip():
+        msg = "the answer is empty"
+        raise FastjsonError(msg)
     if body.count(b",") + body.count(b"[") + body.count(b"{") > ANSWER_VALUES:
         msg = f"more than {ANSWER_VALUES:,} values"
         raise FastjsonError(msg)
-    deadline = _Deadline()
+    deadline = Deadline()
     try:
-        text = body.decode()
-        value = _Reader(text, depth_max, deadline).whole()
+        text = body.decode(errors="replace")
+        scanner = _LONG_NUMBERS if _LONG_NUMBER.search(body) else _STANDARD
+        value = _Reader(text, depth_max, deadline, scanner).whole()
     except FastjsonError:
         raise
-    except (ValueError, RecursionError) as error:  # JSONDecodeError, UnicodeDecodeError, a number of 5,000 digits
+    except (ValueError, RecursionError) as error:  # JSONDecodeError is a ValueError
         raise FastjsonError(str(error)) from None
     if '"$ref"' in text:
         value = _References(value, deadline).resolved()
     _check_depth(value, depth_max)
-    return value
+    return _without_surrogates(value) if _ESCAPED_SURROGATE.search(body) else value
 
 
 def items(table: Json) -> Iterable[tuple[Json, Json]]:
@@ -69,6 +92,17 @@ def items(table: Json) -> Iterable[tuple[Json, Json]]:
         return table
     msg = f"expected an object, got {type(table).__name__}"
     raise FastjsonError(msg)
+
+
+def _without_surrogates(value: Json) -> Json:
+    """Replace halves of surrogate pairs, which no encoding has; the depth of the value has been checked."""
+    if isinstance(value, str):
+        return _SURROGATE.sub("\ufffd", value)
+    if isinstance(value, dict):
+        return {_without_surrogates(key): _without_surrogates(one) for key, one in value.items()}
+    if isinstance(value, Pairs):
+        return Pairs((_without_surrogates(key), _without_surrogates(one)) for key, one in value)
+    return [_without_surrogates(one) for one in value] if isinstance(value, list) else value
 
 
 def _check_depth(value: Json, depth_max: int) -> None:
@@ -89,13 +123,14 @@ def _parts(value: Json) -> Iterable[Json]:
     return value if isinstance(value, list) else ()
 
 
-class _Deadline:
+class Deadline:
     """The end of the time to read one answer, as processor time of this thread: a busy machine shortens nothing."""
 
     def __init__(self) -> None:
         self._end = time.thread_time() + ANSWER_SECONDS
 
     def check(self) -> None:
+        """Raise `FastjsonError` when the time is over."""
         if time.thread_time() > self._end:
             msg = f"reading it takes more than {ANSWER_SECONDS:g} s"
             raise FastjsonError(msg)
@@ -104,8 +139,9 @@ class _Deadline:
 class _Reader:
     """Reads one text. Each step is either short or one call of the C scanner, so the deadline is kept."""
 
-    def __init__(self, text: str, depth_max: int, deadline: _Deadline) -> None:
+    def __init__(self, text: str, depth_max: int, deadline: Deadline, scanner: JSONDecoder) -> None:
         self._text = text
+        self._scan = scanner.raw_decode
         self._depth_max = depth_max
         self._deadline = deadline
 
@@ -120,19 +156,21 @@ class _Reader:
         if depth > self._depth_max:
             raise FastjsonError(_TOO_DEEP)
         opening = self._text[at : at + 1]
+        if opening == "}":
+            return {}, at + 1  # a table whose opening brace was cut
         if opening not in ("{", "["):
-            return _STANDARD.raw_decode(self._text, at)
+            return self._scan(self._text, at)
         inside = self._skip(at + 1)
         if opening == "[" or self._text[inside : inside + 1] in ('"', "}"):
             try:
-                return _STANDARD.raw_decode(self._text, at)
+                return self._scan(self._text, at)
             except JSONDecodeError:
                 pass  # a part of it is not standard
         return self._object(at, depth) if opening == "{" else self._array(at, depth)
 
     def _object(self, at: int, depth: int) -> tuple[Json, int]:
         pairs = Pairs()
-        at = self._skip(at + 1)
+        at = self._skip(at + 1, _COMMAS)
         while self._text[at : at + 1] != "}":
             self._deadline.check()
             key, at = self._key(at, depth)
@@ -144,7 +182,7 @@ class _Reader:
 
     def _array(self, at: int, depth: int) -> tuple[Json, int]:
         values = []
-        at = self._skip(at + 1)
+        at = self._skip(at + 1, _COMMAS)
         while self._text[at : at + 1] != "]":
             self._deadline.check()
             value, at = self._value(at, depth + 1)
@@ -157,9 +195,9 @@ class _Reader:
         return (int(number[0]), number.end()) if number else self._value(at, depth + 1)
 
     def _next(self, at: int, closing: str) -> int:
-        """Return the position after a comma, or of the closing bracket."""
+        """Return the position after the commas, or of the closing bracket."""
         at = self._skip(at)
-        return at if self._text[at : at + 1] == closing else self._expect(at, ",")
+        return at if self._text[at : at + 1] == closing else self._skip(self._expect(at, ","), _COMMAS)
 
     def _expect(self, at: int, sign: str) -> int:
         at = self._skip(at)
@@ -168,8 +206,8 @@ class _Reader:
             raise FastjsonError(msg)
         return self._skip(at + 1)
 
-    def _skip(self, at: int) -> int:
-        space = _SPACE.match(self._text, at)
+    def _skip(self, at: int, what: re.Pattern[str] = _SPACE) -> int:
+        space = what.match(self._text, at)
         return space.end() if space else at
 
 
@@ -186,7 +224,7 @@ class _References:
     the number of values counts each use, as a reader of the result meets it.
     """
 
-    def __init__(self, root: Json, deadline: _Deadline) -> None:
+    def __init__(self, root: Json, deadline: Deadline) -> None:
         self._root = root
         self._deadline = deadline
         self._values = 0

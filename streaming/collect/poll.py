@@ -23,7 +23,7 @@ clients' own state) is asked at a slave meanwhile, which the clients use, too.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, TypeAlias
@@ -34,6 +34,7 @@ from rebalance_model.entities import DEAD_LETTER_TOPIC_PREFIX, RETRY_TOPIC_PREFI
 from rebalance_model.observe.events import (
     DEADLINE,
     UNREACHABLE,
+    UNREADABLE,
     BrokerStatus,
     ConsumerConnection,
     ConsumerRunningInfo,
@@ -45,14 +46,17 @@ from rebalance_model.observe.events import (
     TopicRoute,
     TopicStats,
 )
+from streaming.base.limits import BROKERS, REMARK_CHARACTERS
 from streaming.base.settings import Collector
 from streaming.base.times import now_ms
 from streaming.collect.client import CONNECT_SECONDS, RefusedError, RpcFailedError
 from streaming.collect.emitter import Emitter, UnsendableError
+from streaming.collect.known_brokers import KnownBrokers, Place
 from streaming.collect.poll_round import Answer, PolledGroup, Round, Share, Summary, everything
 from streaming.collect.responses import Broker, Payload
 from streaming.collect.rpc import Rpc
 from streaming.collect.stacks import Listeners, Member
+from streaming.collect.told_once import ToldOnce
 
 log = structlog.get_logger()
 
@@ -77,8 +81,6 @@ IMPLICIT_TOPICS = (RETRY_TOPIC_PREFIX, DEAD_LETTER_TOPIC_PREFIX)
 _CONSUME_MSG_TIMEOUT = 207  # ResponseCode: the broker waited 10 s for the client
 
 _Ask: TypeAlias = Callable[[float], Awaitable[Payload]]
-_Place: TypeAlias = tuple[str, str]
-"""A broker: its cluster and its name."""
 
 
 class Claims(dict[str, "Poller"]):
@@ -109,12 +111,9 @@ class Poller:
         self._narrow_gate = asyncio.Semaphore(max(1, settings.parallelism // 4))
         self.doubles: set[str] = set()
         """Clusters that are not polled here, because another poller has found a cluster of that name."""
-        self._masters: dict[_Place, Broker | None] = {}
-        """By cluster and name, the master or the slave that acts as master, as last known; None: never known."""
-        self._slaves: dict[_Place, Broker] = {}
-        """The slaves that are asked while there is no master."""
-        self._groups: defaultdict[_Place, set[str]] = defaultdict(set)
-        self._first: dict[_Place, str] = {}
+        self._brokers = KnownBrokers()
+        self._groups: defaultdict[Place, set[str]] = defaultdict(set)
+        self._first: dict[Place, str] = {}
         """By broker, the group with which the next round begins, if the last one was too short for all."""
         self._silent: set[str] = set()
         self._listeners = Listeners(settings.stacks_after_ms)
@@ -126,6 +125,7 @@ class Poller:
         self._dead_letters_every = max(1, round(settings.dead_letters_interval_ms / settings.interval_ms))
         """Dead letters are requested in one of this many rounds."""
         self._tally = Summary()
+        self._told = ToldOnce(log)
 
     async def find_brokers(self) -> None:
         """Request the brokers from the name server.
@@ -133,16 +133,14 @@ class Poller:
         Raises:
             RpcFailedError: no name server answers.
         """
-        for broker in await self._rpc.brokers(self._settings.deadline_ms / 1000):
-            place = broker.cluster, broker.name
-            if self._claims.setdefault(broker.cluster, self) is not self:
-                self.doubles.add(broker.cluster)
-            elif broker.is_master:
-                self._masters[place] = broker
-                self._slaves.pop(place, None)
-            else:
-                self._masters.setdefault(place, None)
-                self._slaves[place] = broker
+        found = await self._rpc.brokers(self._settings.deadline_ms / 1000)
+        clusters = {broker.cluster for broker in found.brokers}
+        self.doubles |= {name for name in clusters if self._claims.setdefault(name, self) is not self}
+        self._brokers.update(broker for broker in found.brokers if broker.cluster not in self.doubles)
+        for text in found.unreadable:
+            self._told.warn("the name server lists a broker that can't be read", reason=text)
+        if self._brokers.left_out:
+            self._told.warn("the name server lists too many brokers: some are not polled", limit=BROKERS)
 
     async def check_access(self) -> None:
         """Request the groups of every known broker; one that is slow or away is not waited for long.
@@ -150,11 +148,24 @@ class Poller:
         Raises:
             RefusedError: every broker refuses the client.
         """
-        answers = await asyncio.gather(
-            *(self._rpc.groups(broker, CONNECT_SECONDS) for broker in self._in_use()), return_exceptions=True
-        )
-        refusals = [answer for answer in answers if isinstance(answer, RefusedError)]
-        if refusals and len(refusals) == len(answers):
+        brokers, gate = self._brokers.in_use(), asyncio.Semaphore(self._settings.parallelism)
+
+        async def refusal(broker: Broker) -> RefusedError | None:
+            async with gate:
+                try:
+                    await self._rpc.groups(broker, CONNECT_SECONDS)
+                except RefusedError as error:
+                    return error
+                except RpcFailedError:
+                    pass  # the rounds tell
+            return None
+
+        asking = [asyncio.create_task(refusal(broker)) for broker in brokers]
+        done, late = await asyncio.wait(asking, timeout=2 * CONNECT_SECONDS) if asking else (set(), set())
+        for task in late:
+            task.cancel()
+        refusals = [error for task in done if (error := task.result()) is not None]
+        if refusals and len(refusals) == len(brokers):
             raise refusals[0]
 
     async def round(self, share: Share = everything) -> Summary:
@@ -166,22 +177,35 @@ class Poller:
         async with asyncio.TaskGroup() as tasks:
             current = Round(self._settings.deadline_ms / 1000, tasks, share, self._rounds)
             self._rounds += 1
-            tasks.create_task(self._find_more_brokers())
-            for place, master in list(self._masters.items()):
-                tasks.create_task(self._ask_status(current, place, master))
-            for broker in self._in_use():
-                tasks.create_task(self._ask_broker(current, broker))
+            self._rpc.begin_round()
+            self._told.begin_round()
+            tasks.create_task(self._confined("the name server", self._find_more_brokers()))
+            for place, master in list(self._brokers.masters.items()):
+                tasks.create_task(self._confined(place[1], self._ask_status(current, place, master)))
+            for broker in self._brokers.in_use():
+                tasks.create_task(self._confined(broker.name, self._ask_broker(current, broker)))
         return await self._end(current)
 
     @property
     def clusters(self) -> list[str]:
         """The names of the clusters found so far."""
-        return sorted({cluster for cluster, _ in self._masters})
+        return self._brokers.clusters()
 
     def tick(self, *, end: bool = False) -> None:
         """Emit a tick in every cluster: all events stamped so far have been sent; with ``end``, none will follow."""
         for cluster in self.clusters:
             self._emitter.emit(Tick, cluster=cluster, end=end)
+
+    async def _confined(self, subject: str, work: Coroutine[Any, Any, None]) -> None:
+        """Await a part of the round; whatever it raises ends this part alone, and is printed once."""
+        try:
+            await work
+        except RpcFailedError as error:
+            self._tally.errors += 1
+            self._told.warn("a part of the round failed", subject=subject, error=str(error))
+        except Exception as error:  # noqa: BLE001  no answer of anybody may end the collector
+            self._tally.errors += 1
+            self._told.warn("a part of the round failed", subject=subject, error=repr(error), exc_info=error)
 
     async def drain(self) -> None:
         """Wait for clients that have not answered yet."""
@@ -202,6 +226,8 @@ class Poller:
         except RpcFailedError as error:
             log.warning("no name server answers", error=str(error))
             self._tally.errors += 1
+        else:
+            await self._rpc.keep_connections(self._brokers.in_use())
         for name in sorted(self.doubles - doubles):
             log.error("two entries of collector.clusters have one cluster: it is polled in one of them", cluster=name)
 
@@ -220,11 +246,6 @@ class Poller:
         summary.ms = round((loop.time() - current.started) * 1000)
         return summary
 
-    def _in_use(self) -> list[Broker]:
-        """Return the replica of each broker that its clients use."""
-        masters = [master for master in self._masters.values() if master is not None]
-        return [*(one for one in masters if (one.cluster, one.name) not in self._slaves), *self._slaves.values()]
-
     async def _ask_broker(self, current: Round, broker: Broker) -> None:
         place, room = (broker.cluster, broker.name), asyncio.Semaphore(2 * self._settings.parallelism)
         known, answers = await self._groups_of(current, broker)
@@ -237,17 +258,19 @@ class Poller:
                     self._first[place] = name
                     self._tally.late += len(names) - number
                     break
-                task = tasks.create_task(self._ask_group(current, current.group(broker.cluster, name), broker))
+                asking = self._ask_group(current, current.group(broker.cluster, name), broker)
+                task = tasks.create_task(self._confined(name, asking))
                 task.add_done_callback(lambda _: room.release())
 
-    async def _ask_status(self, current: Round, place: _Place, master: Broker | None) -> None:
+    async def _ask_status(self, current: Round, place: Place, master: Broker | None) -> None:
         cluster, name = place
         if master is None:
             now = now_ms()
             missing = RpcError(code=UNREACHABLE, remark=f"the name server lists no master of {name}")
             self._emit(BrokerStatus, Answer(now, now, None, missing), cluster=cluster, broker=name)
             return
-        answer = await self._ask(partial(self._rpc.broker_status, master, self._emitter.source_id), current)
+        ask = partial(self._rpc.broker_status, master, self._emitter.source_id)
+        answer = await self._ask(ask, current, self._gate_of(place))
         self._emit(BrokerStatus, answer, cluster=cluster, broker=name, broker_id=master.broker_id)
 
     async def _groups_of(self, current: Round, broker: Broker) -> tuple[set[str], bool]:
@@ -256,7 +279,8 @@ class Poller:
         If it does not, an event of each group says so.
         """
         patterns, place = self._settings.groups, (broker.cluster, broker.name)
-        answer = await self._ask(lambda seconds: self._group_names(broker, seconds), current)
+        answer = await self._ask(partial(self._group_names, broker), current, self._gate_of(place))
+        self._brokers.note(broker, answers=answer.payload is not None)
         if answer.payload is None:
             log.warning("a broker does not return its groups", broker=broker.name, error=str(answer.error))
             self._tally.errors += 1
@@ -270,6 +294,10 @@ class Poller:
         }
         return self._groups[place], True
 
+    def _gate_of(self, place: Place) -> asyncio.Semaphore:
+        """Return the gate of a broker: those that did not answer last time share a narrow one."""
+        return self._narrow_gate if place in self._brokers.silent else self._gate
+
     async def _group_names(self, broker: Broker, seconds: float) -> Payload:
         return dict.fromkeys(await self._rpc.groups(broker, seconds))
 
@@ -280,14 +308,14 @@ class Poller:
         """
         emit = partial(self._emit_of, group, broker=broker)
         members = await self._ask(partial(self._rpc.connection, broker, group.name), current)
-        await self._routes(current, group, [one["topic"] for one in _rows(members, "subscriptions")])
+        await self._routes(current, group, [one.topic for one in _rows(members, "subscriptions")])
         listed = _rows(members, "connections") if emit(ConsumerConnection, members) else []
         stats = await self._ask(partial(self._rpc.consume_stats, broker, group.name), current)
-        topics = list(dict.fromkeys(row["mq"]["topic"] for row in _rows(stats, "queues")))
+        topics = list(dict.fromkeys(queue.mq.topic for queue in _rows(stats, "queues")))
         await self._routes(current, group, topics)
         emit(ConsumeStats, stats)
         for one in listed:
-            self._ask_client_once(current, group, broker, one["client_id"])
+            self._ask_client_once(current, group, broker, one.client_id)
         if self._settings.consume_time_span:
             await asyncio.gather(*(self._ask_time_span(current, group, broker, topic) for topic in topics))
         if self._settings.dead_letters_interval_ms and current.is_turn_of(group.name, self._dead_letters_every):
@@ -327,7 +355,8 @@ class Poller:
         if member in self._under_way:
             return
         before = self._last_question.get(client)  # one client may be in several groups: one request at a time
-        task = asyncio.create_task(self._ask_client(group, broker, client, before))
+        asking = self._confined(client, self._ask_client(group, broker, client, before))
+        task = asyncio.create_task(asking)
         self._last_question[client] = self._under_way[member] = task
         current.clients.add(task)
         task.add_done_callback(lambda _: self._answered(member, task))
@@ -379,11 +408,25 @@ class Poller:
             payload = await ask(left)
             return Answer(asked, now_ms(), payload, None)
         except RpcFailedError as error:
-            if isinstance(error, RefusedError):
-                self._tally.refusals.add(error.remark)
-            return Answer(asked, now_ms(), None, RpcError(code=error.code, remark=error.remark))
+            return Answer(asked, now_ms(), None, self._error_of(error))
+        except _LeftError:
+            raise
+        except Exception as error:  # noqa: BLE001  of any answer, address, client or parser: it ends this request alone
+            self._told.warn("a request failed", request=str(ask), error=repr(error), exc_info=error)
+            return Answer(asked, now_ms(), None, RpcError(code=UNREADABLE, remark=repr(error)[:REMARK_CHARACTERS]))
         finally:
             gate.release()
+
+    def _error_of(self, error: RpcFailedError) -> RpcError:
+        """Return a failed request as events have it; more about it is printed once."""
+        if error.detail:
+            self._told.warn("no answer", error=error.remark, detail=error.detail)
+        if not isinstance(error, RefusedError):
+            return RpcError(code=error.code, remark=error.remark)
+        self._tally.refusals.add(error.remark)
+        # What listens at an address that anybody may have registered is for who runs the collector alone.
+        remark = error.remark if error.code != UNREACHABLE else "the connection was refused"
+        return RpcError(code=error.code, remark=remark)
 
     def _emit_of(
         self, group: PolledGroup, kind: type[Event], answer: Answer, *, broker: Broker | None = None, **fields: str
@@ -399,7 +442,9 @@ class Poller:
             try:
                 emit(**answer.payload)
             except UnsendableError as problem:
-                error = RpcError(code=UNREACHABLE, remark=str(problem))
+                error = RpcError(code=UNREADABLE, remark=str(problem))
+        if (answer.payload or {}).get("unreadable") or (error is not None and error.code == UNREADABLE):
+            self._note_unreadable(kind, answer, error, fields)
         if error is None:
             self._tally.answered += 1
             return True
@@ -410,6 +455,15 @@ class Poller:
             log.warning("an answer is left out", event_type=kind.__name__, reason=str(problem))
         return False
 
+    def _note_unreadable(
+        self, kind: type[Event], answer: Answer, error: RpcError | None, fields: dict[str, Any]
+    ) -> None:
+        """Count an answer that can't be read, whole or in part, and print once what of whom."""
+        self._tally.unreadable += 1
+        sender = fields.get("client_id") or fields.get("broker", "")
+        for text in (error.remark,) if error is not None else (answer.payload or {})["unreadable"]:
+            self._told.warn("an answer can't be read", event_type=kind.__name__, sender=sender, reason=text)
 
-def _rows(answer: Answer, field: str) -> list[Payload]:
+
+def _rows(answer: Answer, field: str) -> list[Any]:
     return answer.payload.get(field, []) if answer.payload else []

@@ -31,6 +31,8 @@ class Summary(msgspec.Struct):
     members: int = 0
     answered: int = 0
     errors: int = 0
+    unreadable: int = 0
+    """Answers that can't be read, whole or in part."""
     pending: int = 0
     late: int = 0
     """Groups of brokers that got no request, because the round's time was over."""

@@ -11,6 +11,8 @@ import msgspec
 
 from rebalance_model.observe.events import Int32
 from streaming.base.limits import FRAME_BYTES, REMARK_CHARACTERS
+from streaming.collect import fastjson
+from streaming.collect.fastjson import FastjsonError
 
 VERSION = 479
 """MQVersion.V5_3_3. From 401 (4.9.4) on the name server answers routes in standard JSON."""
@@ -112,10 +114,26 @@ def _json_header(command: Command) -> bytes:
 def _from_json(header: bytes, body: bytes) -> Command:
     try:
         command = msgspec.json.decode(header, type=Command, strict=False)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        command = _leniently(header)
+    return msgspec.structs.replace(command, remark=_readable(command.remark), body=body)
+
+
+def _leniently(header: bytes) -> Command:
+    """Return what can be read of a header: a broker forwards that of a client, whose answer alone it may cost.
+
+    Raises:
+        FrameError: it does not say to which request it belongs.
+    """
+    try:
+        sent = fastjson.parse(header)
+        known = {name: sent[name] for name in ("code", "opaque", "flag") if name in sent}
+        remark = sent.get("remark")
+        command = msgspec.convert(known, type=Command, strict=False)
+    except (FastjsonError, msgspec.ValidationError, AttributeError, TypeError) as error:
         msg = f"the JSON header can't be read: {error}"
         raise FrameError(msg) from None
-    return msgspec.structs.replace(command, remark=_beginning(command.remark), body=body)
+    return msgspec.structs.replace(command, remark=remark if isinstance(remark, str) else None)
 
 
 def _binary_header(command: Command) -> bytes:
@@ -151,13 +169,14 @@ def _from_binary(header: bytes, body: bytes) -> Command:
         version=version,
         opaque=opaque,
         flag=flag,
-        remark=_beginning(remark) or None,  # RocketMQSerializable: a text of length zero is null
+        remark=_readable(remark) or None,  # RocketMQSerializable: a text of length zero is null
         fields=fields or None,
         body=body,
     )
 
 
-def _beginning(remark: str | None) -> str | None:
+def _readable(remark: str | None) -> str | None:
+    """Return the beginning of a remark."""
     return remark and remark[:REMARK_CHARACTERS]
 
 
@@ -183,8 +202,4 @@ class _Reader:
             msg = f"a text of {length} bytes in a header of {len(self._header)}"
             raise FrameError(msg)
         self.at += length
-        try:
-            return self._header[self.at - length : self.at].decode()
-        except UnicodeDecodeError as error:
-            msg = f"a header text is not UTF-8: {error}"
-            raise FrameError(msg) from None
+        return self._header[self.at - length : self.at].decode(errors="replace")

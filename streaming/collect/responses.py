@@ -1,17 +1,34 @@
-"""Convert the bodies of answers (org.apache.rocketmq.remoting.protocol) to the fields of events.
+"""Read the bodies of answers (org.apache.rocketmq.remoting.protocol) as the fields of events, typed and checked.
 
-The values are checked when the event is created (`emitter`). Lists in hash order are sorted, so that equal answers give
-equal bytes.
+This is the one place where bytes from outside become values: nothing else looks at an answer. What can't be read of an
+answer is left out, or unknown, and named in its event (`fields`); an answer without its main part is refused. Lists in
+hash order are sorted, so that equal answers give equal bytes.
 """
 
 import re
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeVar
 
+import msgspec
+
+from rebalance_model.entities import MessageQueue, Name, Natural, Time
+from rebalance_model.observe.events import (
+    Connection,
+    OffsetInfo,
+    PopProcessQueueInfo,
+    ProcessQueueInfo,
+    Subscription,
+    Text,
+    TimeSpanInfo,
+    TopicOffset,
+)
 from streaming.base.limits import ANSWER_KEY_CHARACTERS, ROUTE_QUEUES
 from streaming.collect.fastjson import FastjsonError, Json, items, parse
+from streaming.collect.fields import Names, Unreadable, row, rows, value
 from streaming.collect.stacks import listener_stacks
 
+T = TypeVar("T", bound=msgspec.Struct)
 Payload = dict[str, Any]
 """Fields of an event."""
 
@@ -35,7 +52,7 @@ PROPERTIES = (
 )
 """The properties of a consumer that are kept: those that detection reads or shows as evidence."""
 
-_PROCESS_QUEUE = {
+_PROCESS_QUEUE: Names = {
     "commit_offset": "commitOffset",
     "cached_count": "cachedMsgCount",
     "cached_min": "cachedMsgMinOffset",
@@ -45,12 +62,12 @@ _PROCESS_QUEUE = {
     "transaction_max": "transactionMsgMaxOffset",
     "locked": "locked",
     "lock_time": "lastLockTimestamp",
-    "dropped": "droped",  # RocketMQ's own spelling
+    "dropped": ("droped", "dropped"),  # RocketMQ's own spelling, and that of the client in Go
     "pull_time": "lastPullTimestamp",
     "consume_time": "lastConsumeTimestamp",
     "unlock_attempts": "tryUnlockTimes",
 }
-_POP_QUEUE = {"wait_ack_count": "waitAckCount", "dropped": "droped", "pop_time": "lastPopTimestamp"}
+_POP_QUEUE: Names = {"wait_ack_count": "waitAckCount", "dropped": ("droped", "dropped"), "pop_time": "lastPopTimestamp"}
 _OFFSETS = {
     "broker_offset": "brokerOffset",
     "consumer_offset": "consumerOffset",
@@ -65,11 +82,13 @@ _SUBSCRIPTION = {
     "sub_version": "subVersion",
 }
 _CONNECTION = {"client_id": "clientId", "channel": "clientAddr", "language": "language", "version": "version"}
+_QUEUE: Names = {"topic": "topic", "broker": "brokerName", "queue_id": "queueId"}
 
-_RUNTIME = re.compile(r"\[ (\d+) days, (\d+) hours, (\d+) minutes, (\d+) seconds \]")
+_RUNTIME = re.compile(r"\[ (\d{1,9}) days, (\d{1,9}) hours, (\d{1,9}) minutes, (\d{1,9}) seconds \]", re.ASCII)
 """StoreStatsService.getFormatRuntime."""
 
 _PERM_READ = 4  # PermName.PERM_READ
+_REPLICAS_MAX = 100  # of a broker; a master has a few
 
 
 class Broker(NamedTuple):
@@ -83,28 +102,62 @@ class Broker(NamedTuple):
     """Whether it is the master or acts as master, and grants locks; else it is a slave that only serves reads."""
 
 
-def brokers(body: bytes) -> list[Broker]:
+class Listed(NamedTuple):
+    """The brokers that a name server lists, and what of its answer can't be read."""
+
+    brokers: list[Broker]
+    unreadable: tuple[str, ...] = ()
+
+
+class _Queues(msgspec.Struct):
+    """A row of a route (QueueData)."""
+
+    brokerName: Name  # noqa: N815  RocketMQ's name
+    readQueueNums: int = 0  # noqa: N815
+    perm: int = 0
+
+
+def brokers(body: bytes) -> Listed:
     """Return every broker of every cluster (ClusterInfo, 106): its master, else the slave with the lowest id.
 
     That slave acts as master if its broker allows it (enableSlaveActingMaster). The name server must support that, too
     (supportActingMaster), which no answer shows.
     """
-    return [
-        _in_use(data, {int(broker_id): address for broker_id, address in items(data["brokerAddrs"])})
-        for _, data in items(parse(body)["brokerAddrTable"])
-        if data["brokerAddrs"]
-    ]
+    unreadable = Unreadable()
+    found = [_in_use(data, str(name), unreadable) for name, data in items(_object(parse(body)).get("brokerAddrTable"))]
+    return Listed([broker for broker in found if broker is not None], unreadable.texts())
 
 
-def _in_use(data: Json, replicas: Mapping[int, str]) -> Broker:
+def _in_use(data: Json, name: str, unreadable: Unreadable) -> Broker | None:
+    """Return the replica that clients use; None if there is none, or what names it can't be read."""
+    place = name[:_PLACE_CHARACTERS]
+    if not isinstance(data, dict):
+        unreadable.note_row("brokerAddrTable", "", "Expected `object`", place)
+        return None
+    if data.get("brokerAddrs") == {}:
+        return None  # all of its replicas have unregistered
+    replicas: dict[int, str] = {}
+    for key, address in items(data.get("brokerAddrs")):
+        broker_id = value(Natural, key, None, "brokerAddrs", unreadable)
+        if broker_id is not None and isinstance(address, str) and len(replicas) < _REPLICAS_MAX:
+            replicas[broker_id] = address
+    cluster, broker = (value(Name, data.get(field), None, field, unreadable) for field in ("cluster", "brokerName"))
+    if not replicas or cluster is None or broker is None:
+        unreadable.note_row("brokerAddrTable", "", "no cluster, name or address", place)
+        return None
     first = min(replicas)
     is_master = first == 0 or bool(data.get("enableActingMaster"))  # MixAll.MASTER_ID
-    return Broker(_text(data["cluster"]), _text(data["brokerName"]), _text(replicas[first]), first, is_master)
+    return Broker(cluster, broker, replicas[first], first, is_master)
 
 
 def groups(body: bytes) -> set[str]:
-    """Return the consumer groups of a broker, online or not (SubscriptionGroupWrapper, 201)."""
-    return {_text(name) for name, _ in items(parse(body)["subscriptionGroupTable"])}
+    """Return the consumer groups of a broker, online or not (SubscriptionGroupWrapper, 201); those with a valid name.
+
+    Raises:
+        FastjsonError: the answer has no table.
+    """
+    table = _required(_object(parse(body)), "subscriptionGroupTable")
+    return {name for name, _ in items(table) if isinstance(name, str) and _is_name(name)}
 
 
 def broker_status(body: bytes) -> Payload:
@@ -112,43 +165,54 @@ def broker_status(body: bytes) -> Payload:
 
     Both come from the message store (StoreStatsService.getRuntimeInfo), which reports its age as text. If the age can't
     be parsed, ``now`` is 0: unknown.
+
+    Raises:
+        FastjsonError: the answer has no boot time.
     """
-    table = parse(body)["table"]
-    boot_time = int(table["bootTimestamp"])
-    age = _RUNTIME.fullmatch(str(table.get("runtime", "")))
+    table = _object(_required(_object(parse(body)), "table"))
+    boot_time = _converted(Time, _required(table, "bootTimestamp"), "bootTimestamp")
+    age = _RUNTIME.fullmatch(str(table.get("runtime", ""))[:1_000])
     if age is None:
         return {"boot_time": boot_time, "now": 0}
     days, hours, minutes, seconds = map(int, age.groups())
-    return {"boot_time": boot_time, "now": boot_time + (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1_000}
+    now = boot_time + (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1_000
+    return {"boot_time": boot_time, "now": now if _is(Time, now) else 0}
 
 
-def route(body: bytes) -> Payload:
+def route(body: bytes, topic: str) -> Payload:
     """Return the read queues of a topic (TopicRouteData, 105; MQClientInstance.topicRouteData2TopicSubscribeInfo).
 
     Raises:
-        FastjsonError: it has more queues than `limits.ROUTE_QUEUES`: each becomes an object here.
+        FastjsonError: it has more queues than `limits.ROUTE_QUEUES`: each becomes an object here; or a row can't be
+            read: a part of a route would look as if the topic had lost queues.
     """
-    readable = [data for data in parse(body)["queueDatas"] if data["perm"] & _PERM_READ]
-    if (count := sum(max(0, data["readQueueNums"]) for data in readable)) > ROUTE_QUEUES:
+    sent = _required(_object(parse(body)), "queueDatas")
+    if not isinstance(sent, list):
+        msg = "queueDatas is no list"
+        raise FastjsonError(msg)
+    readable = [data for one in sent if (data := _converted(_Queues, one, "queueDatas")).perm & _PERM_READ]
+    if (count := sum(max(0, data.readQueueNums) for data in readable)) > ROUTE_QUEUES:
         msg = f"a route of {count:,} queues, the limit is {ROUTE_QUEUES:,}"
         raise FastjsonError(msg)
-    queues = sorted((data["brokerName"], number) for data in readable for number in range(data["readQueueNums"]))
-    return {"queues": [{"broker": broker, "queue_id": number} for broker, number in queues]}
+    queues = sorted({(data.brokerName, number) for data in readable for number in range(data.readQueueNums)})
+    return {"queues": [MessageQueue(topic, broker, number) for broker, number in queues]}
 
 
 def connection(body: bytes) -> Payload:
     """Return a group's members and subscriptions on a broker (ConsumerConnection, 203)."""
-    answer = parse(body)
+    answer, unreadable = _object(parse(body)), Unreadable()
+    members = [
+        row(Connection, one, _CONNECTION, "connectionSet", _place(one, "clientId"), unreadable)
+        for one in rows(_required(answer, "connectionSet"), "connectionSet", unreadable)
+    ]
+    subscriptions = _table(answer, "subscriptionTable", unreadable)
     return {
-        "connections": sorted(
-            (_renamed(one, _CONNECTION) for one in answer["connectionSet"]),
-            key=lambda one: (one["client_id"], one["channel"]),
-        ),
-        "subscriptions": _subscriptions([one for _, one in items(answer.get("subscriptionTable"))]),
-        "consume_type": answer.get("consumeType") or "",
-        "message_model": answer.get("messageModel") or "",
-        "consume_from_where": answer.get("consumeFromWhere") or "",
-    }
+        "connections": sorted({one for one in members if one is not None}, key=attrgetter("client_id", "channel")),
+        "subscriptions": _subscriptions((one for _, one in subscriptions), "subscriptionTable", unreadable),
+        "consume_type": value(Text, answer.get("consumeType"), "", "consumeType", unreadable),
+        "message_model": value(Text, answer.get("messageModel"), "", "messageModel", unreadable),
+        "consume_from_where": value(Text, answer.get("consumeFromWhere"), "", "consumeFromWhere", unreadable),
+    } | unreadable.fields("connectionSet")
 
 
 NO_MEMBERS: Payload = {"connections": []}
@@ -157,7 +221,9 @@ NO_MEMBERS: Payload = {"connections": []}
 
 def consume_stats(body: bytes) -> Payload:
     """Return a group's offsets on a broker (ConsumeStats, 208)."""
-    return {"queues": [{"mq": mq, **_renamed(row, _OFFSETS)} for mq, row in _by_queue(parse(body)["offsetTable"])]}
+    answer, unreadable = _object(parse(body)), Unreadable()
+    queues = _of_queues(OffsetInfo, _required(answer, "offsetTable"), _OFFSETS, "offsetTable", unreadable)
+    return {"queues": queues} | unreadable.fields()
 
 
 def consume_time_span(body: bytes) -> Payload:
@@ -167,81 +233,183 @@ def consume_time_span(body: bytes) -> Payload:
     subtracts -1 or 0 from its clock: a wait of some 50 years, which is omitted. It is recognised without a clock: such
     a wait is greater than the timestamp of the newest message.
     """
-    rows = [
-        {"mq": _mq(row["messageQueue"]), "delay_time": row["delayTime"]}
-        for row in parse(body)["consumeTimeSpanSet"]
-        if row["delayTime"] <= 0 or row["delayTime"] < row["maxTimeStamp"]
-    ]
-    return {"queues": sorted(rows, key=lambda row: tuple(row["mq"].values()))}
+    answer, unreadable, table = _object(parse(body)), Unreadable(), "consumeTimeSpanSet"
+    found: dict[MessageQueue, TimeSpanInfo] = {}
+    for one in rows(_required(answer, table), table, unreadable):
+        mq = _mq(one.get("messageQueue") if isinstance(one, dict) else one, table, unreadable)
+        read = mq and row(TimeSpanInfo, one, {"delay_time": "delayTime"}, table, str(mq), unreadable, mq=mq)
+        if mq and read:
+            newest = value(int, one.get("maxTimeStamp"), 0, f"{table}.maxTimeStamp", unreadable)
+            if read.delay_time <= 0 or read.delay_time < newest:
+                found[mq] = read
+    return {"queues": [found[mq] for mq in sorted(found, key=_MQ_ORDER)]} | unreadable.fields()
 
 
 def topic_stats(body: bytes) -> Payload:
     """Return between which offsets a topic's messages are stored on a broker (TopicStatsTable, 202)."""
-    return {"queues": [{"mq": mq, **_renamed(row, _STORED)} for mq, row in _by_queue(parse(body)["offsetTable"])]}
+    answer, unreadable = _object(parse(body)), Unreadable()
+    queues = _of_queues(TopicOffset, _required(answer, "offsetTable"), _STORED, "offsetTable", unreadable)
+    return {"queues": queues} | unreadable.fields()
 
 
 NO_TOPIC: Payload = {"queues": []}
 """The answer to 202 with code 17: the broker has no such topic. A fact, not a failure."""
 
 
-def running_info(body: bytes) -> Payload:
-    """Return a client's own state (ConsumerRunningInfo, 307)."""
-    answer = parse(body)
-    properties: Mapping[str, str] = answer["properties"]
+def running_info(body: bytes, *, stacks: bool = False) -> Payload:
+    """Return a client's own state (ConsumerRunningInfo, 307).
+
+    Args:
+        body: the answer.
+        stacks: whether its stacks were asked for; else they are not looked at.
+    """
+    answer, unreadable = _object(parse(body)), Unreadable()
+    properties = dict(_table(answer, "properties", unreadable))
+    queues = _of_queues(ProcessQueueInfo, _required(answer, "mqTable"), _PROCESS_QUEUE, "mqTable", unreadable)
     return {
-        "orderly": properties.get("PROP_CONSUMEORDERLY") == "true",
-        "strategy": _simple_class_name(properties.get("allocateMessageQueueStrategy", "")),
-        "start_time": int(properties.get("PROP_CONSUMER_START_TIMESTAMP", 0)),
-        "properties": {name: properties[name] for name in PROPERTIES if name in properties},
-        "subscriptions": _subscriptions(answer.get("subscriptionSet") or []),
-        "queues": [{"mq": mq, **_process_queue(row)} for mq, row in _by_queue(answer["mqTable"])],
-        "pop_queues": [{**mq, **_renamed(row, _POP_QUEUE)} for mq, row in _by_queue(answer.get("mqPopTable"))],
-        "stacks": listener_stacks(_text(answer.get("jstack") or "")),
-    }
+        "orderly": _is_orderly(properties, unreadable),
+        "strategy": _strategy(properties, unreadable),
+        "start_time": value(
+            Time | None, properties.get(_START), None if _START in properties else 0, _START, unreadable
+        ),
+        "properties": {
+            name: text for name in PROPERTIES if isinstance(text := properties.get(name), str) and _is(Text, text)
+        },
+        "queues": queues,
+        "subscriptions": _subscriptions(
+            rows(answer.get("subscriptionSet"), "subscriptionSet", unreadable), "subscriptionSet", unreadable
+        ),
+        "pop_queues": _pop_queues(answer.get("mqPopTable"), unreadable),
+        "stacks": listener_stacks(value(str, answer.get("jstack"), "", "jstack", unreadable)) if stacks else [],
+    } | unreadable.fields("mqTable")
 
 
-def _process_queue(row: Json) -> Payload:
-    renamed = _renamed(row, _PROCESS_QUEUE)
-    renamed["commit_offset"] = max(int(renamed["commit_offset"]), -1)  # OffsetStore.readOffset: -2 where it failed
-    return renamed
+_START = "PROP_CONSUMER_START_TIMESTAMP"
+_ORDERLY = "PROP_CONSUMEORDERLY"
+_STRATEGY = "allocateMessageQueueStrategy"
 
 
-def _renamed(row: Json, names: Mapping[str, str]) -> Payload:
-    """Return the row's fields under the events' names; a field that an older version doesn't send keeps its default."""
-    return {ours: row[theirs] for ours, theirs in names.items() if row.get(theirs) is not None}
+def _is_orderly(properties: Mapping[str, Json], unreadable: Unreadable) -> bool | None:
+    """Return whether it consumes in order; a client that can't (one that pulls itself) has no such property."""
+    otherwise = None if _ORDERLY in properties else False
+    orderly: bool | None = value(bool, properties.get(_ORDERLY), otherwise, _ORDERLY, unreadable)
+    return orderly
 
 
-def _subscriptions(subscriptions: Json) -> list[Payload]:
-    return sorted((_renamed(one, _SUBSCRIPTION) for one in subscriptions), key=lambda one: _text(one["topic"]))
+def _strategy(properties: Mapping[str, Json], unreadable: Unreadable) -> str | None:
+    """Return ``AllocateMessageQueueAveragely`` for ``org.….AllocateMessageQueueAveragely@1a2b`` (Object.toString)."""
+    otherwise = None if _STRATEGY in properties else ""
+    text: str | None = value(Text, properties.get(_STRATEGY), otherwise, _STRATEGY, unreadable)
+    return text.partition("@")[0].rpartition(".")[2] if text else text
 
 
-def _by_queue(table: Json) -> list[tuple[Payload, Json]]:
-    """Return the rows of a table keyed by message queue: an object, or an object written as a string (fastjson 2)."""
-    rows = []
-    for key, row in items(table):
-        rows.append((_mq(_queue_of(key) if isinstance(key, str) else key), row))
-    return sorted(rows, key=lambda one: tuple(one[0].values()))
+def _of_queues(kind: type[T], sent: Json, names: Names, table: str, unreadable: Unreadable) -> list[T]:
+    """Return the rows of a table that is keyed by message queue, in the order of the queues; the last of equal keys."""
+    found: dict[MessageQueue, T] = {}
+    for key, one in items(sent):
+        mq = _mq(_queue_of(key) if isinstance(key, str) else key, table, unreadable)
+        read = row(kind, one, names, table, str(mq), unreadable, mq=mq) if mq is not None else None
+        if mq is not None and read is not None:
+            found[mq] = read
+    return [found[mq] for mq in sorted(found, key=_MQ_ORDER)]
+
+
+def _pop_queues(sent: Json, unreadable: Unreadable) -> list[PopProcessQueueInfo]:
+    found: dict[tuple[str, str, int], PopProcessQueueInfo] = {}
+    for key, one in items(sent) if sent is None or isinstance(sent, dict | list) else ():
+        queue = _queue_of(key) if isinstance(key, str) else key
+        if not isinstance(queue, dict) or not isinstance(one, dict):
+            unreadable.note("mqPopTable", "", "Expected `object`")
+            continue
+        read = row(PopProcessQueueInfo, {**one, **queue}, {**_QUEUE, **_POP_QUEUE}, "mqPopTable", "", unreadable)
+        if read is not None:
+            found[read.topic, read.broker, read.queue_id] = read
+    return [found[place] for place in sorted(found)]
+
+
+def _subscriptions(sent: Iterable[Json], table: str, unreadable: Unreadable) -> list[Subscription]:
+    found = [row(Subscription, one, _SUBSCRIPTION, table, _place(one, "topic"), unreadable) for one in sent]
+    return sorted((one for one in found if one is not None), key=lambda one: one.topic)
+
+
+_MQ_ORDER = attrgetter("topic", "broker", "queue_id")
+_PLACE_CHARACTERS = 100
+
+
+def _mq(queue: Json, table: str, unreadable: Unreadable) -> MessageQueue | None:
+    """Return the message queue of a row; without an id it is queue 0, which some clients leave out."""
+    if isinstance(queue, dict) and queue.get("queueId") is None:
+        queue = {**queue, "queueId": 0}
+    return row(MessageQueue, queue, _QUEUE, table, _place(queue, "topic"), unreadable)
 
 
 def _queue_of(key: str) -> Json:
-    if len(key) > ANSWER_KEY_CHARACTERS:
-        msg = f"a key of {len(key):,} characters"
+    """Return the message queue that is written as a string (fastjson 2); None if it can't be read."""
+    try:
+        return parse(key.encode(), depth_max=1) if len(key) <= ANSWER_KEY_CHARACTERS else None
+    except FastjsonError:
+        return None
+
+
+def _place(sent: Json, field: str) -> str:
+    """Return what names a row, for a person."""
+    named = sent.get(field) if isinstance(sent, dict) else None
+    return named[:_PLACE_CHARACTERS] if isinstance(named, str) else ""
+
+
+def _object(sent: Json) -> dict[str, Json]:
+    """Return an object with names as its keys.
+
+    Raises:
+        FastjsonError: it is something else.
+    """
+    if not isinstance(sent, dict):
+        msg = f"an object is expected, not {type(sent).__name__}"
         raise FastjsonError(msg)
-    return parse(key.encode(), depth_max=1)
+    return sent
 
 
-def _mq(queue: Json) -> Payload:
-    return {"topic": _text(queue["topic"]), "broker": queue["brokerName"], "queue_id": queue["queueId"]}
+def _required(answer: dict[str, Json], field: str) -> Json:
+    """Return the main part of an answer.
+
+    Raises:
+        FastjsonError: it is missing.
+    """
+    if answer.get(field) is None:
+        msg = f"{field} is missing"
+        raise FastjsonError(msg)
+    return answer[field]
 
 
-def _text(value: Json) -> str:
-    """Return a name; names are used before the event checks its fields."""
-    if not isinstance(value, str):
-        msg = f"a name of type {type(value).__name__}"
-        raise TypeError(msg)
-    return value
+def _table(answer: dict[str, Json], field: str, unreadable: Unreadable) -> list[tuple[Json, Json]]:
+    """Return the pairs of a further part of an answer, which may be absent."""
+    try:
+        return list(items(answer.get(field)))
+    except FastjsonError as error:
+        unreadable.note(field, "", str(error))
+        return []
 
 
-def _simple_class_name(text: str) -> str:
-    """Return ``AllocateMessageQueueAveragely`` for ``org.….AllocateMessageQueueAveragely@1a2b`` (Object.toString)."""
-    return text.partition("@")[0].rpartition(".")[2]
+def _converted(kind: Any, sent: Json, field: str) -> Any:
+    """Return the value as its type.
+
+    Raises:
+        FastjsonError: it can't be read.
+    """
+    try:
+        return msgspec.convert(sent, kind, strict=False)
+    except msgspec.ValidationError as error:
+        msg = f"{field}: {error}"
+        raise FastjsonError(msg) from None
+
+
+def _is(kind: Any, sent: object) -> bool:
+    try:
+        msgspec.convert(sent, kind)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+def _is_name(text: str) -> bool:
+    return _is(Name, text)

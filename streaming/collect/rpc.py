@@ -1,14 +1,16 @@
 """The collector's requests, typed: each method is one RPC and changes nothing in the cluster."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TypeVar
 
 from rebalance_model.observe.events import UNREACHABLE
 from streaming.base.times import now_ms
 from streaming.collect import responses
 from streaming.collect.client import RemotingClient, RpcFailedError
+from streaming.collect.reading import Reading, UnreadableError
 from streaming.collect.requests import ReadCode, Request
-from streaming.collect.responses import Broker, Payload
+from streaming.collect.responses import Broker, Listed, Payload
 
 T = TypeVar("T")
 
@@ -17,8 +19,6 @@ ASKED_FIELD = "rebalanceWatchAsked"
 """Header fields that the hook reads, too (Kind.java)."""
 NAME_SERVER_SECONDS = 3.0
 """A name server answers from memory, so the timeout is short (ClientConfig.mqClientApiTimeout)."""
-UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
-"""What a function of `responses` raises for an answer that it can't read."""
 _TOPIC_NOT_EXIST = 17  # ResponseCode: the broker has no such topic
 _CONSUMER_NOT_ONLINE = 206  # ResponseCode: no member of the group is connected
 
@@ -30,7 +30,11 @@ class Rpc:
     """
 
     def __init__(
-        self, client: RemotingClient, name_servers: tuple[str, ...], names: Mapping[str, str] | None = None
+        self,
+        client: RemotingClient,
+        name_servers: tuple[str, ...],
+        names: Mapping[str, str] | None = None,
+        reading: Reading | None = None,
     ) -> None:
         """Use a client of these servers.
 
@@ -38,22 +42,32 @@ class Rpc:
             client: the connections.
             name_servers: host:port of each.
             names: names for clusters in place of their own.
+            reading: the time that answers may take; None: that of rounds of ten seconds.
         """
         self._client = client
         self._name_servers = list(name_servers)
         self._names = names or {}
+        self._reading = reading or Reading(10.0)
 
-    async def brokers(self, seconds: float) -> list[Broker]:
+    def begin_round(self) -> None:
+        """Begin a round: answers have its whole time again."""
+        self._reading.begin_round()
+
+    async def keep_connections(self, brokers: list[Broker]) -> None:
+        """Close the connections to all servers but the name servers and these brokers."""
+        await self._client.forget({*self._name_servers, *(broker.address for broker in brokers)})
+
+    async def brokers(self, seconds: float) -> Listed:
         """Return the brokers of every cluster."""
         request = Request(ReadCode.GET_BROKER_CLUSTER_INFO)
         found = await self._ask_name_servers(request, responses.brokers, seconds)
-        return [broker._replace(cluster=self._names.get(broker.cluster, broker.cluster)) for broker in found]
+        named = [broker._replace(cluster=self._names.get(broker.cluster, broker.cluster)) for broker in found.brokers]
+        return found._replace(brokers=named)
 
     async def route(self, topic: str, seconds: float) -> Payload:
         """Return the read queues of a topic."""
         request = Request(ReadCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
-        payload = await self._ask_name_servers(request, responses.route, seconds)
-        return {"queues": [{"topic": topic, **queue} for queue in payload["queues"]]}
+        return await self._ask_name_servers(request, partial(responses.route, topic=topic), seconds)
 
     async def groups(self, broker: Broker, seconds: float) -> set[str]:
         """Return the broker's consumer groups."""
@@ -112,7 +126,7 @@ class Rpc:
             ReadCode.GET_CONSUMER_RUNNING_INFO,
             {"consumerGroup": group, "clientId": client_id, "jstackEnable": str(stacks).lower()},
         )
-        return await self._ask(broker.address, request, responses.running_info, seconds)
+        return await self._ask(broker.address, request, partial(responses.running_info, stacks=stacks), seconds)
 
     async def _ask_name_servers(self, request: Request, read: Callable[[bytes], T], seconds: float) -> T:
         """Return the answer of the first name server that responds; all have the same data.
@@ -135,9 +149,10 @@ class Rpc:
         raise failure
 
     async def _ask(self, address: str, request: Request, read: Callable[[bytes], T], seconds: float) -> T:
-        answer = await self._client.ask(address, request, seconds=seconds)
+        group = request.fields.get("consumerGroup") or request.fields.get("group", "")
+        reading = partial(self._reading.read, group, read)
         try:
-            return read(answer.body)
-        except UNREADABLE as error:
-            remark = f"{address}: the answer to {request.code.name} can't be read: {error!r}"
-            raise RpcFailedError(UNREACHABLE, remark) from error
+            return await self._client.ask(address, request, reading, seconds=seconds)
+        except UnreadableError as error:
+            remark = f"{address}: the answer to {request.code.name} can't be read: {error.remark}"
+            raise UnreadableError(remark) from error

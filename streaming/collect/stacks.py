@@ -8,16 +8,19 @@ service that calls the listener.
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from streaming.base.limits import STACK_FRAME_CHARACTERS, STACK_FRAMES, STACK_THREADS
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.events import ProcessQueueInfo, ThreadStack
+from streaming.base.limits import STACK_CHARACTERS, STACK_FRAME_CHARACTERS, STACK_FRAMES, STACK_THREADS
 
 Member: TypeAlias = tuple[str, str, str]
 """Cluster, group and client id."""
 
 _AGAIN_MS = 600_000
 """A listener that goes on for long is asked again after this time."""
-_THREAD = re.compile(r"(?P<name>.*?) *TID: \d+ STATE: (?P<state>[A-Z_]+)\s*")
+_ID = "TID: "
+_STATE = " STATE: "
 _CONSUMES = re.compile(r"\.ConsumeMessage\w+Service\$\w*ConsumeRequest\.run\(")
 
 
@@ -31,7 +34,7 @@ class Listeners:
             after_ms: milliseconds without a finished message after which a listener is asked; 0: never.
         """
         self._after_ms = after_ms
-        self._since: dict[Member, dict[tuple[str, str, int], tuple[int, int]]] = {}
+        self._since: dict[Member, dict[MessageQueue, tuple[int | None, int]]] = {}
         self._asked: dict[Member, int] = {}
 
     def is_due(self, member: Member, now: int) -> bool:
@@ -45,12 +48,12 @@ class Listeners:
             return False
         return any(now - since >= self._after_ms for _, since in self._since.get(member, {}).values())
 
-    def note(self, member: Member, queues: Iterable[dict[str, Any]], now: int, *, asked: bool) -> None:
+    def note(self, member: Member, queues: Iterable[ProcessQueueInfo], now: int, *, asked: bool) -> None:
         """Take a member's answer.
 
         Args:
             member: the member.
-            queues: its process queues, as the fields of ProcessQueueInfo.
+            queues: its process queues.
             now: the time of the answer, epoch milliseconds.
             asked: whether it was asked for its stacks.
         """
@@ -59,12 +62,11 @@ class Listeners:
         if asked:
             self._asked[member] = now
         before, self._since[member] = self._since.get(member, {}), {}
-        for row in queues:
-            if row["dropped"] or not row.get("cached_count", 0) + row.get("transaction_count", 0):
+        for queue in queues:
+            if queue.dropped or not (queue.cached_count or 0) + (queue.transaction_count or 0):
                 continue
-            mq, consumed = tuple(row["mq"].values()), row["consume_time"]
-            same = mq in before and before[mq][0] == consumed
-            self._since[member][mq] = before[mq] if same else (consumed, now)
+            same = queue.mq in before and before[queue.mq][0] == queue.consume_time
+            self._since[member][queue.mq] = before[queue.mq] if same else (queue.consume_time, now)
 
     def keep(self, members: set[Member]) -> None:
         """Forget all members but these."""
@@ -73,19 +75,45 @@ class Listeners:
                 del known[member]
 
 
-def listener_stacks(dump: str) -> list[dict[str, Any]]:
-    """Return the threads that consume: `name`, `state` and `frames` of each, as the fields of ThreadStack."""
-    return [stack for block in re.split(r"\r?\n\r?\n", dump) for stack in _stack(block)][:STACK_THREADS]
+def listener_stacks(dump: str) -> list[ThreadStack]:
+    """Return the threads that consume, in time that is linear in the text: it may come from anybody."""
+    lines = dump[:STACK_CHARACTERS].splitlines()
+    found: list[ThreadStack] = []
+    for begin, end in _blocks(lines):
+        stack = _stack(lines[begin], lines[begin + 1 : end])
+        if stack is not None:
+            found.append(stack)
+        if len(found) == STACK_THREADS:
+            break
+    return found
 
 
-def _stack(block: str) -> Iterator[dict[str, Any]]:
-    first, *lines = block.strip("\r\n").splitlines() or [""]
-    thread = _THREAD.fullmatch(first)
-    if thread is None:
-        return
-    name = thread["name"]
+def _blocks(lines: list[str]) -> Iterator[tuple[int, int]]:
+    """Yield where each run of lines that are not empty begins and ends."""
+    begin = 0
+    for place, line in enumerate((*lines, "")):
+        if line:
+            continue
+        if begin < place:
+            yield begin, place
+        begin = place + 1
+
+
+def _stack(first: str, lines: list[str]) -> ThreadStack | None:
+    name, is_thread, rest = first.rpartition(_ID)  # a name of 40 characters or more has no space behind it
+    number, has_state, state = rest.partition(_STATE)
+    state = state.strip()
+    if not (is_thread and has_state and number.isdecimal() and state.replace("_", "").isalpha()):
+        return None
+    name = name.rstrip(" ")
     frames = [line.removeprefix(name).strip() for line in lines]
-    service = next((place for place, frame in enumerate(frames) if _CONSUMES.search(frame)), None)
-    if service is not None:
-        kept = [frame[:STACK_FRAME_CHARACTERS] for frame in frames[: service + 1][:STACK_FRAMES]]
-        yield {"name": name[:STACK_FRAME_CHARACTERS], "state": thread["state"], "frames": kept}
+    service = next((place for place, frame in enumerate(frames) if _consumes(frame)), None)
+    if service is None:
+        return None
+    kept = tuple(frame[:STACK_FRAME_CHARACTERS] for frame in frames[: service + 1][:STACK_FRAMES])
+    return ThreadStack(name=name[:STACK_FRAME_CHARACTERS], state=state[:STACK_FRAME_CHARACTERS], frames=kept)
+
+
+def _consumes(frame: str) -> bool:
+    """Return whether it is the frame of the consume service; a longer one is none, and is not searched."""
+    return len(frame) <= STACK_FRAME_CHARACTERS and _CONSUMES.search(frame) is not None

@@ -73,8 +73,7 @@ def test_the_dead_letters_of_a_real_answer():
 
 
 def test_the_read_queues_of_a_real_answer():
-    queues = [{"topic": "Orders", **queue} for queue in responses.route(_body("route_105"))["queues"]]
-    event = _event(TopicRoute, {"queues": queues}, topic="Orders")
+    event = _event(TopicRoute, responses.route(_body("route_105"), "Orders"), topic="Orders")
     assert [str(queue) for queue in event.queues] == [f"Orders@broker-a:{number}" for number in range(4)]
 
 
@@ -108,8 +107,8 @@ def test_only_brokers_with_read_permission_have_read_queues():
         {"brokerName": "a", "perm": 4, "readQueueNums": 1, "writeQueueNums": 1},
         {"brokerName": "c", "perm": 2, "readQueueNums": 4, "writeQueueNums": 4},
     ]
-    queues = responses.route(msgspec.json.encode({"queueDatas": queue_datas}))["queues"]
-    assert [(queue["broker"], queue["queue_id"]) for queue in queues] == [("a", 0), ("b", 0), ("b", 1)]
+    queues = responses.route(msgspec.json.encode({"queueDatas": queue_datas}), "T")["queues"]
+    assert [str(mq) for mq in queues] == ["T@a:0", "T@b:0", "T@b:1"]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +125,7 @@ def test_a_broker_is_asked_at_its_master_or_lowest_slave(addresses, found):
     data = '"b":{"brokerName":"b","cluster":"C","brokerAddrs":' + addresses + "}"
     gone = '"e":{"brokerName":"e","cluster":"C","brokerAddrs":{}}'
     body = ('{"brokerAddrTable":{' + data + "," + gone + '},"clusterAddrTable":{"C":["b","e"]}}').encode()
-    assert responses.brokers(body) == [responses.Broker("C", "b", *found)]
+    assert responses.brokers(body) == ([responses.Broker("C", "b", *found)], ())
 
 
 def test_groups_of_a_broker():

@@ -12,6 +12,7 @@ from streaming.collect.client import RemotingClient, RpcFailedError
 from streaming.collect.remoting import Command, Serialize, decode, encode
 from streaming.collect.requests import ReadCode, Request
 from streaming.collect.security import Security
+from tests.support.bodies import body_of
 
 
 def _question(name="g"):
@@ -66,7 +67,7 @@ def _run(respond, talk):
 def _failure(respond, seconds=60.0):
     async def talk(server, client):
         with pytest.raises(RpcFailedError) as failed:
-            await client.ask(server.address, _question(), seconds=seconds)
+            await client.ask(server.address, _question(), body_of, seconds=seconds)
         return failed.value
 
     return _run(respond, talk)
@@ -83,8 +84,8 @@ def test_concurrent_requests_share_a_connection_and_get_their_answers():
 
     async def talk(server, client):
         names = [f"g{number}" for number in range(20)]
-        answers = await asyncio.gather(*(client.ask(server.address, _question(name), seconds=60) for name in names))
-        assert [answer.body.decode() for answer in answers] == names
+        asking = (client.ask(server.address, _question(name), body_of, seconds=60) for name in names)
+        assert [body.decode() for body in await asyncio.gather(*asking)] == names
         assert server.connections == 1
 
     _run(respond, talk)
@@ -95,7 +96,7 @@ def test_an_answer_is_decoded_by_its_own_serialization():
         writer.write(encode(Command(code=0, opaque=question.opaque, flag=1, body=b"b"), Serialize.ROCKETMQ))
 
     async def talk(server, client):
-        assert (await client.ask(server.address, _question(), seconds=60)).body == b"b"
+        assert await client.ask(server.address, _question(), body_of, seconds=60) == b"b"
         assert server.questions[0].version >= 401  # so that the name server answers in standard JSON
 
     _run(respond, talk)
@@ -107,7 +108,7 @@ def test_a_pushed_request_is_no_answer():
         writer.write(_answer(question, b"answer"))
 
     async def talk(server, client):
-        assert (await client.ask(server.address, _question(), seconds=60)).body == b"answer"
+        assert await client.ask(server.address, _question(), body_of, seconds=60) == b"answer"
 
     _run(respond, talk)
 
@@ -129,13 +130,13 @@ def test_each_request_has_its_deadline_and_late_answers_are_dropped():
             writer.write(_answer(question, name.encode()))
 
     async def talk(server, client):
-        slow = asyncio.create_task(client.ask(server.address, _question("slow"), seconds=0.1))
-        assert (await client.ask(server.address, _question("quick"), seconds=60)).body == b"quick"
+        slow = asyncio.create_task(client.ask(server.address, _question("slow"), body_of, seconds=0.1))
+        assert await client.ask(server.address, _question("quick"), body_of, seconds=60) == b"quick"
         with pytest.raises(RpcFailedError) as failed:
             await slow
         assert failed.value.code == DEADLINE
         await asyncio.sleep(0.2)
-        assert (await client.ask(server.address, _question("after"), seconds=60)).body == b"after"
+        assert await client.ask(server.address, _question("after"), body_of, seconds=60) == b"after"
         assert server.connections == 1
 
     _run(respond, talk)
@@ -183,8 +184,8 @@ def test_a_lost_connection_is_reopened():
     async def talk(server, client):
         for _ in range(2):
             with pytest.raises(RpcFailedError):
-                await client.ask(server.address, _question("drop"), seconds=60)
-            assert (await client.ask(server.address, _question(), seconds=60)).body == b"ok"
+                await client.ask(server.address, _question("drop"), body_of, seconds=60)
+            assert await client.ask(server.address, _question(), body_of, seconds=60) == b"ok"
         assert server.connections == 3  # the reopened one is used until it is dropped
 
     _run(respond, talk)
@@ -193,7 +194,7 @@ def test_a_lost_connection_is_reopened():
 def _ask_nowhere(address, seconds):
     async def ask():
         async with RemotingClient(Security()) as client:
-            await client.ask(address, _question(), seconds=seconds)
+            await client.ask(address, _question(), body_of, seconds=seconds)
 
     with pytest.raises(RpcFailedError) as failed:
         asyncio.run(ask())

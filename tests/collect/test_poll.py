@@ -6,14 +6,17 @@ from itertools import pairwise
 
 import pytest
 
+from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import (
     DEADLINE,
     UNREACHABLE,
+    UNREADABLE,
     BrokerStatus,
     ConsumerConnection,
     ConsumerRunningInfo,
     ConsumeStats,
     ConsumeTimeSpan,
+    ProcessQueueInfo,
     Tick,
     TopicRoute,
     TopicStats,
@@ -26,6 +29,7 @@ from streaming.collect.responses import Broker
 from tests.support.scripted_cluster import A, B, ScriptedCluster
 
 SETTINGS = Collector(
+    broker_networks=(),
     name_servers=("ns:1",),
     instance="poll-1",
     interval_ms=1000,
@@ -289,12 +293,12 @@ def test_groups_are_selected_by_name_and_system_groups_are_skipped(patterns, ask
     assert {event.group for event in events if isinstance(event, ConsumeStats)} == asked
 
 
-def test_an_invalid_answer_is_an_error_event_without_a_gap_in_seq():
-    cluster = ScriptedCluster(members=("c1", ""))  # a client without an id
+def test_an_answer_that_no_event_can_have_is_an_error_without_a_gap_in_seq():
+    cluster = ScriptedCluster(members=[f"{number}" * 900 for number in range(1_200)])
     events = _run(cluster)
     (connection,) = [event for event in events if isinstance(event, ConsumerConnection)]
-    assert connection.error.code == UNREACHABLE
-    assert "client_id" in connection.error.remark
+    assert connection.error.code == UNREADABLE
+    assert "the log accepts 1000000" in connection.error.remark
     assert len(_kinds(events, ConsumeStats)) == 1
 
 
@@ -391,10 +395,10 @@ def test_a_client_is_not_asked_when_its_group_was_left_within_the_round():
 
 def test_a_listener_that_hangs_is_asked_once_for_its_stacks():
     cluster = ScriptedCluster(members=("c1",))
-    mq = {"topic": "T", "broker": "broker-a", "queue_id": 0}
+    mq = MessageQueue("T", "broker-a", 0)
     cluster.queues = [
-        {"mq": mq, "commit_offset": 7, "cached_count": 3, "locked": True, "lock_time": 1, "dropped": False,
-         "pull_time": 1, "consume_time": 1}
+        ProcessQueueInfo(mq=mq, commit_offset=7, cached_count=3, locked=True, lock_time=1, dropped=False, pull_time=1,
+                         consume_time=1)
     ]  # fmt: skip
 
     async def talk(poller):

@@ -70,7 +70,6 @@ def test_an_unknown_language_code_is_accepted():
         (BINARY_FRAME[4:21] + b"\x7f" + BINARY_FRAME[22:], "a text of"),
         (bytes.fromhex("01000003") + b"\0\0\0", "ends too early"),
         (BINARY_FRAME[4:28] + b"\x7f" + BINARY_FRAME[29:], "127 bytes of header fields"),
-        (BINARY_FRAME[4:-1] + b"\xff", "not UTF-8"),
     ],
 )
 def test_invalid_bytes_are_refused_with_the_reason(frame, why):
@@ -96,6 +95,28 @@ def test_an_invalid_frame_length_is_refused(length):
 def test_a_header_that_nests_deeply_or_has_numbers_beyond_an_int_is_refused(header):
     with pytest.raises(FrameError, match="can't be read"):
         decode(struct.pack(">I", len(header)) + header)
+
+
+@pytest.mark.parametrize(
+    ("header", "remark"),
+    [
+        (rb'{"code":1,"opaque":7,"flag":1,"remark":"\ud800!"}', "\ufffd!"),
+        (b'{"code":1,"opaque":7,"flag":1,"remark":"\xff!"}', "\ufffd!"),
+        (b'{"code":1,"opaque":7,"flag":1,"remark":{"a":1},"version":"x"}', None),
+        (b'{"code":1,"opaque":7,"flag":1,"extFields":{"a":[1]},"language":7,"remark":"why"}', "why"),
+        (b'{"code":1,"opaque":7,"flag":1,"extFields":"x","remark":"a\nb"}', "a\nb"),
+    ],
+)
+def test_a_clients_header_that_a_broker_forwards_costs_its_own_answer_alone(header, remark):
+    """It would otherwise end the connection to the broker, and with it the requests about all other groups."""
+    answer = decode(struct.pack(">I", len(header)) + header + b"body")
+    assert (answer.code, answer.opaque, answer.is_response, answer.remark) == (1, 7, True, remark)
+
+
+def test_a_binary_remark_that_is_not_utf8_is_read():
+    frame = bytearray(encode(Command(code=1, opaque=7, flag=1, remark="abc"), Serialize.ROCKETMQ)[4:])
+    frame[frame.index(b"abc")] = 0xFF
+    assert decode(bytes(frame)).remark == "\ufffdbc"
 
 
 @pytest.mark.parametrize("serialize", Serialize)

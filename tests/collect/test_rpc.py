@@ -1,11 +1,13 @@
 import asyncio
+import time
 
 import pytest
 
-from rebalance_model.observe.events import DEADLINE, UNREACHABLE
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.events import DEADLINE, UNREACHABLE, UNREADABLE
 from streaming.base.limits import ROUTE_QUEUES
 from streaming.collect.client import RpcFailedError
-from streaming.collect.remoting import Command
+from streaming.collect.reading import Reading, UnreadableError
 from streaming.collect.requests import ReadCode
 from streaming.collect.responses import Broker
 from streaming.collect.rpc import NAME_SERVER_SECONDS, Rpc
@@ -21,12 +23,12 @@ class _Client:
         self.answers = answers
         self.asked = []
 
-    async def ask(self, address, request, *, seconds):
+    async def ask(self, address, request, read, *, seconds):
         self.asked.append((address, request, seconds))
         answer = self.answers[address.partition(":")[0]]
         if isinstance(answer, Exception):
             raise answer
-        return Command(code=0, opaque=1, body=answer)
+        return await read(answer)
 
 
 def _ask(client, question, name_servers=("first:1", "second:1")):
@@ -67,17 +69,13 @@ def test_any_other_error_of_the_broker_is_a_failure():
         b"{}",
         b"[]",
         b"null",
-        b'{"connectionSet":[{}]}',
-        b'{"connectionSet":3}',
-        b'{"connectionSet":[],"subscriptionTable":{"T":{"topic":["T"]}}}',
-        b'{"connectionSet":[],"subscriptionTable":{"T":{}}}',
         b"[" * 900 + b"]" * 900,
     ],
 )
 def test_an_unreadable_answer_is_a_failure_with_the_requests_name(body):
     with pytest.raises(RpcFailedError) as failed:
         _ask(_Client(broker=body), lambda rpc: rpc.connection(BROKER, "g", 9))
-    assert failed.value.code == UNREACHABLE
+    assert failed.value.code == UNREADABLE
     assert "GET_CONSUMER_CONNECTION_LIST" in failed.value.remark
 
 
@@ -88,7 +86,7 @@ def test_an_unreachable_name_server_is_tried_last_from_then_on(code):
     async def twice(rpc):
         return [await rpc.route("T", 9), await rpc.route("T", 9)]
 
-    assert _ask(client, twice) == [{"queues": [{"topic": "T", "broker": "b", "queue_id": 0}]}] * 2
+    assert _ask(client, twice) == [{"queues": [MessageQueue("T", "b", 0)]}] * 2
     assert [address for address, _, _ in client.asked] == ["first:1", "second:1", "second:1"]
     assert sum(seconds for _, _, seconds in client.asked[:2]) <= NAME_SERVER_SECONDS
 
@@ -112,20 +110,39 @@ def test_a_clients_state_is_requested_without_a_thread_dump():
 @pytest.mark.parametrize(
     ("question", "body"),
     [
-        (lambda rpc: rpc.groups(BROKER, 9), b'{"subscriptionGroupTable":{7:{}}}'),
-        (lambda rpc: rpc.brokers(9), b'{"brokerAddrTable":{"b":{"cluster":"C","brokerName":"b","brokerAddrs":{0:1}}}}'),
         (lambda rpc: rpc.broker_status(BROKER, "c", 9), b'{"table":{"bootTimestamp":Infinity}}'),
-        (
-            lambda rpc: rpc.consume_stats(BROKER, "g", 9),
-            b'{"offsetTable":{{"topic":[],"brokerName":"b","queueId":0}:{}}}',
-        ),
-        (lambda rpc: rpc.consume_stats(BROKER, "g", 9), b'{"offsetTable":{"%s":{}}}' % (b"[" * 10_000)),
-        (lambda rpc: rpc.running_info(BROKER, "g", "c", 9), b'{"properties":{},"mqTable":{"\\ud800":{}}}'),
+        (lambda rpc: rpc.groups(BROKER, 9), b'{"subscriptionGroupTable":null}'),
+        (lambda rpc: rpc.consume_stats(BROKER, "g", 9), b'{"offsetTable":[]}'),
+        (lambda rpc: rpc.running_info(BROKER, "g", "c", 9), b'{"properties":{},"mqTable":7}'),
+        (lambda rpc: rpc.route("T", 9), b'{"queueDatas":[{"brokerName":"a","readQueueNums":4,"perm":6},{}]}'),
     ],
 )
-def test_an_answer_of_another_shape_is_a_failure(question, body):
-    with pytest.raises(RpcFailedError, match="can't be read"):
+def test_an_answer_without_its_main_part_is_a_failure(question, body):
+    with pytest.raises(RpcFailedError, match="can't be read") as failed:
         _ask(_Client(broker=body, first=body), question, name_servers=("first:1",))
+    assert failed.value.code == UNREADABLE
+
+
+def test_a_group_whose_answers_take_too_long_is_read_no_further_in_this_round(monkeypatch):
+    """Any client of the group may answer what takes a second; the other groups go on."""
+    monkeypatch.setattr("streaming.collect.reading.GROUP_READING_SHARE", -1.0)  # the least: one second
+
+    def slow(body):
+        end = time.thread_time() + 1.1
+        while time.thread_time() < end:
+            pass
+        return len(body)
+
+    async def talk():
+        reading = Reading(10.0)
+        assert await reading.read("g", slow, b"x") == 1
+        with pytest.raises(UnreadableError, match=r"takes more than 1\.0 s in this round"):
+            await reading.read("g", len, b"x")
+        assert await reading.read("h", len, b"x") == 1
+        reading.begin_round()
+        assert await reading.read("g", len, b"x" * 70_000) == 70_000  # in a thread
+
+    asyncio.run(talk())
 
 
 def test_a_route_has_no_more_queues_than_the_limit():

@@ -13,6 +13,7 @@ from streaming.collect.remoting import Command, decode, encode, frame_length
 from streaming.collect.requests import ReadCode, Request
 from streaming.collect.security import Credentials, security_of
 from streaming.lab.certificates import Authority
+from tests.support.bodies import body_of
 
 ACL_1 = "org.apache.rocketmq.acl.common.AclException: "
 QUESTION = Request(ReadCode.GET_CONSUME_STATS, {"consumerGroup": "g"})
@@ -111,7 +112,7 @@ def refused(server_tls, **rocketmq):
         server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=server_tls)
         address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
         async with server, RemotingClient(of(**rocketmq)) as client:
-            await client.ask(address, QUESTION, seconds=60)
+            await client.ask(address, QUESTION, body_of, seconds=60)
             return address
 
     return asyncio.run(talk())

@@ -1,9 +1,13 @@
 """Which client is asked for the stacks of its listener, and what is kept of a thread dump."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.events import ProcessQueueInfo, ThreadStack
 from streaming.base.limits import STACK_FRAMES, STACK_THREADS
 from streaming.collect.stacks import Listeners, listener_stacks
 
@@ -30,14 +34,29 @@ def test_the_threads_that_consume_are_kept_down_to_the_consume_service(kind, nam
 
     for newline in ("\n", "\r\n"):
         dump = "\n".join([idle, hung, thread("main", "RUNNABLE", "a.Main.main(Main.java:1)")]).replace("\n", newline)
-        assert listener_stacks(dump) == [{"name": name, "state": "WAITING", "frames": list(of_listener)}]
+        assert listener_stacks(dump) == [ThreadStack(name=name, state="WAITING", frames=of_listener)]
 
 
 def test_of_many_threads_and_frames_the_first_are_kept():
     deep = ("a.B.c(B.java:1)",) * 1_000 + (SERVICE.format("Orderly"),)
     stacks = listener_stacks("\n".join(thread(f"t-{n}", "RUNNABLE", *deep) for n in range(100)))
     assert len(stacks) == STACK_THREADS
-    assert {len(one["frames"]) for one in stacks} == {STACK_FRAMES}
+    assert {len(one.frames) for one in stacks} == {STACK_FRAMES}
+
+
+@pytest.mark.parametrize(
+    "piece", [" ", "\n", " \n", "TID: ", "TID: 1 STATE: ", "x TID: 1 STATE: A\n", "a.ConsumeMessage", "\r\n\r\n", "$"]
+)
+def test_a_dump_is_read_in_time_that_is_linear_in_it(piece):
+    """A regular expression over a line took 1.3 s for 40,000 blanks; a frame may have 16 MB."""
+
+    def seconds(characters):
+        dump = "name" + piece * (characters // len(piece))
+        began = time.thread_time()
+        listener_stacks(dump)
+        return time.thread_time() - began
+
+    assert seconds(400_000) < 0.05 + 40 * seconds(40_000)
 
 
 @given(st.text() | st.text(alphabet="a\n: TIDSE4").map(lambda text: f"n TID: 1 STATE: A\n{text}"))
@@ -46,8 +65,10 @@ def test_any_text_is_read(text):
 
 
 def queue(consumed, *, cached=3, dropped=False):
-    mq = {"topic": "Orders", "broker": "broker-a", "queue_id": 0}
-    return {"mq": mq, "cached_count": cached, "dropped": dropped, "consume_time": consumed}
+    return ProcessQueueInfo(
+        mq=MessageQueue("Orders", "broker-a", 0), commit_offset=7, cached_count=cached, locked=True, lock_time=1,
+        dropped=dropped, pull_time=1, consume_time=consumed,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -59,9 +80,13 @@ def queue(consumed, *, cached=3, dropped=False):
         ([(0, queue(5)), (AFTER, queue(5, cached=0))], False),
         ([(0, queue(5)), (AFTER, queue(5, dropped=True))], False),
         ([(0, queue(5, cached=0)), (AFTER, queue(5))], False),
+        ([(0, queue(5, cached=None)), (AFTER, queue(5, cached=None))], False),
+        ([(0, queue(None)), (AFTER, queue(None))], True),
+        ([(0, queue(5, dropped=None)), (AFTER, queue(5, dropped=None))], True),
     ],
-    ids=["hung", "not-yet", "consumes", "nothing-to-consume", "released", "only-now"],
-)
+    ids=["hung", "not-yet", "consumes", "nothing-to-consume", "released", "only-now", "no-count", "no-stamp",
+         "unknown-whether-dropped"],
+)  # fmt: skip
 def test_a_listener_is_asked_when_it_finished_no_message_for_long(answers, due):
     listeners = Listeners(AFTER)
     start = 1_000_000

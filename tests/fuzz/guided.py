@@ -10,6 +10,7 @@ import random
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,9 +24,9 @@ with atheris.instrument_imports(include=["rebalance_model", "streaming"]):
     from streaming.base.errors import UserError
     from streaming.base.settings import load_policy
     from streaming.collect import responses
+    from streaming.collect.fastjson import FastjsonError
     from streaming.collect.remoting import FrameError, frame_length
     from streaming.collect.remoting import decode as decode_frame
-    from streaming.collect.rpc import UNREADABLE
     from streaming.log.recording import replayed_rows
     from streaming.serve.alerting.config import load_alerts
 
@@ -41,8 +42,10 @@ HANG_SECONDS = 30
 MEMORY_MB_MAX = 1_500
 """Of the whole process, with all that coverage needs."""
 _READERS = (
-    responses.brokers, responses.groups, responses.broker_status, responses.route, responses.connection,
+    responses.brokers, responses.groups, responses.broker_status, partial(responses.route, topic="T"),
+    responses.connection,
     responses.consume_stats, responses.consume_time_span, responses.topic_stats, responses.running_info,
+    partial(responses.running_info, stacks=True),
 )  # fmt: skip
 
 
@@ -89,7 +92,7 @@ def _of_file(name: str, read: Callable[[Path], object]) -> Callable[[bytes, Path
 
 TARGETS = {
     "events": Target(events, [b"\n".join(SAMPLES[at : at + 10]) for at in range(0, len(SAMPLES), 10)], ()),
-    "answers": Target(answers, [bytes([at]) + body for at in range(9) for body in ANSWERS.values()], UNREADABLE),
+    "answers": Target(answers, [bytes([at]) + body for at in range(9) for body in ANSWERS.values()], (FastjsonError,)),
     "frames": Target(frames, FRAMES, (FrameError,)),
     "alerts": Target(_of_file("alerts.toml", lambda file: load_alerts(str(file))), ALERTS, (UserError,)),
     "policy": Target(_of_file("policy.toml", load_policy), POLICIES, (UserError,)),

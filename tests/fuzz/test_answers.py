@@ -34,11 +34,14 @@ class Cluster:
     def __init__(self, mutants):
         self.mutants = mutants
 
-    async def ask(self, address, request, *, seconds):
+    async def ask(self, address, request, read, *, seconds):
         del address, seconds
         steps = self.mutants.get(request.code)
         body = ANSWERS[request.code]
-        return Command(code=0, opaque=1, flag=1, body=mutated(body, steps, BODIES) if steps else body)
+        return await read(mutated(body, steps, BODIES) if steps else body)
+
+    async def forget(self, addresses):
+        del addresses
 
 
 async def collect(cluster):

@@ -188,7 +188,7 @@ def _ask_list(broker, group):
 def _masters(name_server):
     async def ask():
         async with RemotingClient(Security()) as client:
-            return await Rpc(client, (name_server,)).brokers(10.0)
+            return (await Rpc(client, (name_server,)).brokers(10.0)).brokers
 
     try:
         return asyncio.run(ask())

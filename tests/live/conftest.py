@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter
 from contextlib import contextmanager
-from types import SimpleNamespace
 
 import pytest
 
@@ -91,7 +90,7 @@ class Watch:
     def connections(self, group):
         """Return the client id of every connection that the brokers list; all brokers must agree."""
         views = [
-            sorted(one["client_id"] for one in view["connections"]) for view in self._ask_brokers("connection", group)
+            sorted(one.client_id for one in view["connections"]) for view in self._ask_brokers("connection", group)
         ]
         assert all(view == views[0] for view in views), "the brokers know different members"
         return views[0]
@@ -99,13 +98,13 @@ class Watch:
     def running(self, group, client_id, seconds=ANSWER_SECONDS):
         """Return the queues in the client's answer."""
         rows = self.running_info(group, client_id, seconds)["queues"]
-        return {_place(row): SimpleNamespace(**row) for row in rows if row["mq"]["topic"][0] != "%"}
+        return {_place(row): row for row in rows if not row.mq.is_retry}
 
     def running_info(self, group, client_id, seconds=ANSWER_SECONDS):
         """Return the client's whole answer about itself."""
 
         async def ask(rpc):
-            brokers = await rpc.brokers(seconds)
+            brokers = (await rpc.brokers(seconds)).brokers
             return await rpc.running_info(brokers[0], group, client_id, seconds)
 
         return self._ask(ask)
@@ -129,10 +128,10 @@ class Watch:
     def offsets(self, group, topic):
         """Return the broker's offset and the committed one of every queue."""
         return {
-            _place(row): (row["broker_offset"], row["consumer_offset"])
+            _place(row): (row.broker_offset, row.consumer_offset)
             for stats in self._ask_brokers("consume_stats", group)
             for row in stats["queues"]
-            if row["mq"]["topic"] == topic
+            if row.mq.topic == topic
         }
 
     def queues(self, topic):
@@ -141,16 +140,16 @@ class Watch:
 
     def brokers(self):
         """Return the brokers' names by the name server's answer."""
-        return {broker.name for broker in self._ask(lambda rpc: rpc.brokers(ANSWER_SECONDS))}
+        return {broker.name for broker in self._ask(lambda rpc: rpc.brokers(ANSWER_SECONDS)).brokers}
 
     def masters(self):
         """Return the id of each broker's master, or of the slave that acts as master, by the name server's answer."""
-        found = self._ask(lambda rpc: rpc.brokers(ANSWER_SECONDS))
+        found = self._ask(lambda rpc: rpc.brokers(ANSWER_SECONDS)).brokers
         return {broker.name: broker.broker_id for broker in found if broker.is_master}
 
     def _ask_brokers(self, question, group):
         async def ask(rpc):
-            brokers = await rpc.brokers(ANSWER_SECONDS)
+            brokers = (await rpc.brokers(ANSWER_SECONDS)).brokers
             return [await getattr(rpc, question)(broker, group, ANSWER_SECONDS) for broker in brokers]
 
         return self._ask(ask)
@@ -164,7 +163,7 @@ class Watch:
 
 
 def _place(row):
-    return row["mq"]["broker"], row["mq"]["queue_id"]
+    return row.mq.broker, row.mq.queue_id
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from streaming.collect.client import RefusedError, RemotingClient, RpcFailedErro
 from streaming.collect.requests import ReadCode, Request
 from streaming.collect.security import Credentials, Security
 from tests.support import hooked
+from tests.support.bodies import body_of
 
 pytestmark = [pytest.mark.live, pytest.mark.prove]
 
@@ -48,7 +49,7 @@ def failure(address, request, credentials):
 
     async def ask():
         async with RemotingClient(Security(credentials=credentials)) as client:
-            await client.ask(address, request, seconds=10)
+            await client.ask(address, request, body_of, seconds=10)
 
     try:
         asyncio.run(ask())

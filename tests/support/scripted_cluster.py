@@ -3,9 +3,18 @@
 import asyncio
 from collections import defaultdict
 
-from rebalance_model.observe.events import DEADLINE
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.events import (
+    DEADLINE,
+    Connection,
+    OffsetInfo,
+    Subscription,
+    ThreadStack,
+    TimeSpanInfo,
+    TopicOffset,
+)
 from streaming.collect.client import RpcFailedError
-from streaming.collect.responses import Broker
+from streaming.collect.responses import Broker, Listed
 
 A, B = Broker("C", "broker-a", "h:1"), Broker("C", "broker-b", "h:2")
 
@@ -43,7 +52,13 @@ class ScriptedCluster:
         return payload
 
     async def brokers(self, seconds):
-        return await self._answer("brokers", "", seconds, self.known)
+        return await self._answer("brokers", "", seconds, Listed(self.known))
+
+    def begin_round(self):
+        pass
+
+    async def keep_connections(self, brokers):
+        del brokers
 
     async def groups(self, broker, seconds):
         return await self._answer("groups", broker.name, seconds, self.group_names)
@@ -53,33 +68,33 @@ class ScriptedCluster:
         return await self._answer("broker_status", broker.name, seconds, payload)
 
     async def route(self, topic, seconds):
-        queues = [{"topic": topic, "broker": broker.name, "queue_id": 0} for broker in self.known]
+        queues = [MessageQueue(topic, broker.name, 0) for broker in self.known]
         return await self._answer("route", topic, seconds, {"queues": queues})
 
     async def connection(self, broker, group, seconds):
-        connections = [{"client_id": member, "channel": "h:9"} for member in self.members]
-        subscriptions = [{"topic": topic, "sub_string": "*"} for topic in (f"%RETRY%{group}", "T")]
+        connections = [Connection(client_id=member, channel="h:9") for member in self.members]
+        subscriptions = [Subscription(topic=topic, sub_string="*") for topic in (f"%RETRY%{group}", "T")]
         payload = {"connections": connections, "subscriptions": subscriptions if connections else []}
         return await self._answer("connection", broker.name, seconds, payload)
 
     async def consume_stats(self, broker, group, seconds):
         queues = [
-            {"mq": {"topic": topic, "broker": broker.name, "queue_id": 0}, "broker_offset": 1, "consumer_offset": 1}
+            OffsetInfo(mq=MessageQueue(topic, broker.name, 0), broker_offset=1, consumer_offset=1)
             for topic in (f"%RETRY%{group}", "T", "Old")
         ]
         return await self._answer("consume_stats", broker.name, seconds, {"queues": queues})
 
     async def consume_time_span(self, broker, group, topic, seconds):
         del group
-        queues = [{"mq": {"topic": topic, "broker": broker.name, "queue_id": 0}, "delay_time": 5}]
+        queues = [TimeSpanInfo(mq=MessageQueue(topic, broker.name, 0), delay_time=5)]
         return await self._answer("consume_time_span", topic, seconds, {"queues": queues})
 
     async def topic_stats(self, broker, topic, seconds):
-        row = {"mq": {"topic": topic, "broker": broker.name, "queue_id": 0}, "min_offset": 2, "max_offset": 5}
+        row = TopicOffset(mq=MessageQueue(topic, broker.name, 0), min_offset=2, max_offset=5)
         return await self._answer("topic_stats", topic, seconds, {"queues": [row]})
 
     async def running_info(self, broker, group, client_id, seconds, *, stacks=False):
         del broker, group
-        threads = [{"name": "ConsumeMessageThread_1", "state": "WAITING", "frames": ["a.Listener.consume"]}]
+        threads = [ThreadStack(name="ConsumeMessageThread_1", state="WAITING", frames=("a.Listener.consume",))]
         payload = {"orderly": True, "queues": self.queues, "stacks": threads if stacks else []}
         return await self._answer("running_info", client_id, seconds, payload)

@@ -1,0 +1,211 @@
+"""Turn rows of an answer into types: what can't be read of a row is confined to its field, or to the row.
+
+A row that is as it should be is converted at once. Otherwise each field is converted alone: one that is missing or
+can't be read becomes None where the type allows it, else its default, and is noted with the reason. Without either the
+row is left out, and noted.
+
+Clients write "none" as -1, and those in C++ as the unsigned number with the same bits, often as text: it is -1 where
+that is allowed, and None elsewhere; nothing is noted then.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeVar, get_args
+
+import msgspec
+
+from streaming.base.limits import UNREADABLE_CHARACTERS, UNREADABLE_KEPT
+from streaming.collect.fastjson import Deadline, Json
+
+T = TypeVar("T", bound=msgspec.Struct)
+Names = Mapping[str, str | tuple[str, ...]]
+"""By a field of ours, RocketMQ's name of it, or several of which a client sends one."""
+
+_NONE = frozenset({-1, -2, 2**64 - 1, 2**64 - 2, "-1", "-2", str(2**64 - 1), str(2**64 - 2)})
+"""-1 in any notation; OffsetStore.readOffset also returns -2, where it failed."""
+_MISSING = "missing"
+
+
+class _Fault:
+    """Fields of one table that can't be read for one reason."""
+
+    def __init__(self) -> None:
+        self.fields: dict[str, None] = {}
+        self.first = ""
+        self.rows = 0
+        self._last: str | None = None
+
+    def add(self, field: str, place: str) -> None:
+        """Note a field of a row; the fields of a row come one after the other."""
+        if place != self._last:
+            self.first, self._last, self.rows = self.first or place, place, self.rows + 1
+        if len(self.fields) <= UNREADABLE_KEPT:
+            self.fields[field] = None
+
+    def text(self, table: str, reason: str) -> str:
+        """Return a sentence's part: the fields, the reason, and the rows."""
+        names = [field for field in self.fields if field]
+        more = [", …"] if len(names) > UNREADABLE_KEPT else []
+        what = ".".join(part for part in (table, ", ".join(names[:UNREADABLE_KEPT])) if part)
+        rows = " and ".join(part for part in (self.first, f"{self.rows - 1:,} more" if self.rows > 1 else "") if part)
+        return f"{what}{''.join(more)}: {reason}" + (f" ({rows})" if rows else "")
+
+
+class Unreadable:
+    """What can't be read of one answer, by table and reason."""
+
+    def __init__(self) -> None:
+        self._tables_with_gaps: set[str] = set()
+        self._faults: dict[tuple[str, str], _Fault] = {}
+        self._deadline = Deadline()
+
+    def note(self, table: str, field: str, reason: str, place: str = "") -> None:
+        """Note a field of the answer, or of one of its rows.
+
+        Args:
+            table: RocketMQ's name of the table; empty: a field of the answer itself.
+            field: RocketMQ's name of the field; empty: the table or the row as a whole.
+            reason: why it can't be read.
+            place: which row.
+
+        Raises:
+            FastjsonError: the time to read the answer is over.
+        """
+        self._deadline.check()
+        fault = self._faults.get((table, reason))
+        if fault is None:
+            if len(self._faults) == UNREADABLE_KEPT:
+                return
+            fault = self._faults[table, reason] = _Fault()
+        fault.add(field, place)
+
+    def note_row(self, table: str, field: str, reason: str, place: str = "") -> None:
+        """Note a row that is left out; as `note`."""
+        self._tables_with_gaps.add(table)
+        self.note(table, field, reason, place)
+
+    def texts(self) -> tuple[str, ...]:
+        """Return what can't be read, each with the reason and the first row; empty if all could be read."""
+        return tuple(fault.text(*what)[:UNREADABLE_CHARACTERS] for what, fault in self._faults.items())
+
+    def fields(self, table: str = "") -> dict[str, Any]:
+        """Return the fields of an event that say so; none if all could be read.
+
+        Args:
+            table: the table of which a missing row makes the event incomplete.
+        """
+        return {"unreadable": self.texts(), "incomplete": table in self._tables_with_gaps} if self._faults else {}
+
+
+class _Field(NamedTuple):
+    name: str
+    type: Any
+    otherwise: Any
+    """What stands for an unreadable value; `NODEFAULT`: the row is left out."""
+
+
+class _Fields(NamedTuple):
+    all: tuple[_Field, ...]
+    may_be_unknown: bool
+    """Whether a missing value differs from the default: it is None then."""
+
+
+def row(  # noqa: PLR0913, PLR0917  a row, what it is, and where it is
+    kind: type[T], sent: Json, names: Names, table: str, place: str, unreadable: Unreadable, **known: Any
+) -> T | None:
+    """Return a row as its type; None if it is left out.
+
+    Args:
+        kind: the type.
+        sent: the row, as it was sent.
+        names: the row's fields.
+        table: RocketMQ's name of the table.
+        place: which row.
+        unreadable: takes what can't be read.
+        known: further fields, which are known already.
+    """
+    if not isinstance(sent, dict):
+        unreadable.note_row(table, "", _kind_of(sent), place)
+        return None
+    values = {ours: found for ours, theirs in names.items() if (found := _found(sent, theirs)) is not None}
+    if len(values) == len(names) or not _fields(kind).may_be_unknown:
+        try:
+            return msgspec.convert(values | known, kind, strict=False)
+        except msgspec.ValidationError:
+            pass  # a field of it can't be read
+    return _field_by_field(kind, values | known, names, table, place, unreadable)
+
+
+def value(kind: Any, sent: Json, otherwise: Any, field: str, unreadable: Unreadable) -> Any:
+    """Return a value as its type, or ``otherwise`` if it is absent (which is not noted) or can't be read."""
+    if sent is None:
+        return otherwise
+    try:
+        return msgspec.convert(sent, kind, strict=False)
+    except msgspec.ValidationError as error:
+        unreadable.note("", field, _reason(error))
+        return otherwise
+
+
+def rows(sent: Json, table: str, unreadable: Unreadable) -> Sequence[Json]:
+    """Return the rows of a list, none if it is absent; anything else is noted as rows that are left out."""
+    if isinstance(sent, list):
+        return sent
+    if sent is not None:
+        unreadable.note_row(table, "", _kind_of(sent))
+    return ()
+
+
+def _found(sent: dict[str, Json], theirs: str | tuple[str, ...]) -> Json:
+    if isinstance(theirs, str):
+        return sent.get(theirs)
+    return next((found for name in theirs if (found := sent.get(name)) is not None), None)
+
+
+def _field_by_field(  # noqa: PLR0913, PLR0917  as `row`
+    kind: type[T], values: dict[str, Any], names: Names, table: str, place: str, unreadable: Unreadable
+) -> T | None:
+    read: dict[str, Any] = {}
+    for field in _fields(kind).all:
+        if field.name in values:
+            found, reason = _converted(field, values[field.name])
+        elif field.otherwise is None or field.otherwise is msgspec.NODEFAULT:
+            found, reason = msgspec.NODEFAULT, _MISSING
+        else:
+            continue  # an older version does not send it
+        if found is msgspec.NODEFAULT:
+            theirs = names.get(field.name, field.name)
+            name = theirs if isinstance(theirs, str) else theirs[0]
+            if field.otherwise is msgspec.NODEFAULT:
+                unreadable.note_row(table, name, reason, place)
+                return None
+            unreadable.note(table, name, reason, place)
+            found = field.otherwise
+        read[field.name] = found
+    return kind(**read)
+
+
+def _converted(field: _Field, sent: Json) -> tuple[Any, str]:
+    """Return a field's value; `NODEFAULT` and the reason if it can't be read."""
+    is_none = isinstance(sent, int | str) and sent in _NONE
+    try:
+        return msgspec.convert(-1 if is_none else sent, field.type, strict=False), ""
+    except msgspec.ValidationError as error:
+        return None if is_none and field.otherwise is None else msgspec.NODEFAULT, _reason(error)
+
+
+@lru_cache(maxsize=64)
+def _fields(kind: type[msgspec.Struct]) -> _Fields:
+    found = tuple(
+        _Field(field.name, field.type, None if type(None) in get_args(field.type) else field.default)
+        for field in msgspec.structs.fields(kind)
+    )
+    return _Fields(found, any(field.otherwise is None for field in found))
+
+
+def _reason(error: msgspec.ValidationError) -> str:
+    return str(error).partition(" - at ")[0]
+
+
+def _kind_of(sent: Json) -> str:
+    return _MISSING if sent is None else f"Expected `object`, got `{type(sent).__name__}`"

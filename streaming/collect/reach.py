@@ -1,0 +1,96 @@
+"""Which servers the collector connects to: a name server may be open, and lists whatever anybody registers there.
+
+Configured name servers are always reached. A broker is reached where ``collector.broker_networks`` has its address or
+its host, and anywhere without that setting. A broker on this machine is reached only beside a name server on this
+machine: otherwise a registered ``127.0.0.1:22`` would be tried from here. The host is resolved once, and the connection
+opened to the address that was checked.
+"""
+
+import asyncio
+import socket
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from ipaddress import IPv4Network, IPv6Network, ip_network
+
+from streaming.base.addresses import address_of, ip_of, is_local
+
+
+class NotReachedError(ConnectionError):
+    """The settings do not allow a connection to a server."""
+
+
+class Reach:
+    """Checks the addresses of servers before a connection is opened."""
+
+    def __init__(self, name_servers: Iterable[str] = (), networks: Iterable[str] = ()) -> None:
+        """Allow these servers.
+
+        Args:
+            name_servers: host:port of each configured one.
+            networks: networks, addresses, or patterns of host names; none: any but this machine.
+        """
+        self._name_servers = frozenset(name_servers)
+        self._networks: list[IPv4Network | IPv6Network] = []
+        self._hosts: list[str] = []
+        for one in networks:
+            try:
+                self._networks.append(ip_network(one, strict=False))
+            except ValueError:
+                self._hosts.append(one.lower())
+
+    def is_configured(self, address: str) -> bool:
+        """Return whether it is a configured name server: of such a one any error may be told."""
+        return address in self._name_servers
+
+    async def find(self, address: str) -> tuple[str, list[tuple[str, int]]]:
+        """Return the host of an address for its certificate, and the addresses to connect to, in order.
+
+        Raises:
+            NotReachedError: none of them is allowed.
+            OSError: it is no address, or the host can't be resolved.
+        """
+        try:
+            host, port = address_of(address)
+        except ValueError as error:
+            raise ConnectionError(str(error)) from None
+        found = await _resolved(host, port)
+        if address not in self._name_servers:
+            found = [ip for ip in found if await self._allows(host, ip)]
+        if not found:
+            msg = f"{address} is not allowed by collector.broker_networks, or is on this machine"
+            raise NotReachedError(msg)
+        return host, [(ip, port) for ip in found]
+
+    async def _allows(self, host: str, ip: str) -> bool:
+        one = ip_of(ip)
+        if self._networks or self._hosts:
+            return any(one in network for network in self._networks) or self._allows_host(host)
+        return not is_local(one) or await self._is_beside_a_name_server()
+
+    def _allows_host(self, host: str) -> bool:
+        return any(fnmatchcase(host.lower(), pattern) for pattern in self._hosts)
+
+    async def _is_beside_a_name_server(self) -> bool:
+        """Return whether a configured name server is on this machine."""
+        for name_server in self._name_servers:
+            try:
+                host, port = address_of(name_server)
+                found = await _resolved(host, port)
+            except (ValueError, OSError):
+                continue
+            if any(is_local(ip_of(ip)) for ip in found):
+                return True
+        return False
+
+
+async def _resolved(host: str, port: int) -> list[str]:
+    """Return the numeric addresses of a host, without duplicates."""
+    try:
+        return [str(ip_of(host))]
+    except ValueError:
+        pass
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except UnicodeError as error:  # of the resolver's own encoding
+        raise ConnectionError(str(error)) from None
+    return list(dict.fromkeys(str(where[0]) for *_, where in found))

@@ -1,0 +1,44 @@
+"""Warnings that would come again in each round: each is printed once, and few in a round."""
+
+from typing import Any
+
+_KEPT = 1_000
+"""Different warnings that are known; beyond that all are forgotten, and may come again."""
+_IN_A_ROUND = 20
+
+
+class ToldOnce:
+    """Prints each warning once: their texts may come from anybody, so there may be any number of them."""
+
+    def __init__(self, log: Any) -> None:
+        """Print to a structlog logger."""
+        self._log = log
+        self._told: set[str] = set()
+        self._in_round = 0
+
+    def begin_round(self) -> None:
+        """Begin another round, and say how many warnings of the last one were not printed."""
+        if (more := self._in_round - _IN_A_ROUND) > 0:
+            self._log.warning("further warnings of this round were not printed", number=more)
+        self._in_round = 0
+
+    def warn(self, event: str, *, exc_info: BaseException | None = None, **values: object) -> None:
+        """Print a warning, unless an equal one was.
+
+        Args:
+            event: what happened.
+            exc_info: the exception behind it, for its traceback at level debug; it does not count.
+            values: more about it.
+        """
+        key = f"{event} {values}"
+        if key in self._told:
+            return
+        if len(self._told) >= _KEPT:
+            self._told.clear()
+        self._told.add(key)
+        self._in_round += 1
+        if self._in_round > _IN_A_ROUND:
+            return
+        self._log.warning(event, **values)
+        if exc_info is not None:
+            self._log.debug(event, exc_info=exc_info)
