@@ -28,6 +28,14 @@ def test_declarations_that_all_members_must_share(odd, code, expected):
     assert evidence(trace, code) == {"declared": expected, "members": "c"}
 
 
+def test_a_version_that_is_the_time_of_the_answer_is_no_other_declaration():
+    """The client in .NET has a new version of its subscriptions in each answer."""
+    odd = replace(holding(3), orderly=False, subscribes=("Orders",), versions_are_times=True)
+    trace = rounds(Trace(), 0, 20, FOUR)
+    rounds(trace, 20, 60, {"a": holding(0, 1), "b": holding(2), "c": odd})
+    assert trace.incidents("MIXED_CONSUME_MODE") == [(30, "OPENED", "MIXED_CONSUME_MODE")]
+
+
 @pytest.mark.parametrize("odd", [replace(holding(3), strategy=CIRCLE), replace(holding(3), orderly=False)])
 def test_a_difference_declared_once_is_a_near_miss(odd):
     trace = rounds(Trace(), 0, 20, FOUR)

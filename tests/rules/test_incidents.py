@@ -38,6 +38,9 @@ def test_a_healthy_group_raises_nothing():
     [
         # the listener has a message and its stamp stands
         (Member((Held(0, consume_age=50, in_listener=1, cached=9), Held(1))), "LISTENER_HUNG"),
+        # a client without such a stamp: the message is in the listener, or waits
+        (Member((Held(0, consume_age=None, in_listener=1, cached=9), Held(1))), "LISTENER_HUNG"),
+        (Member((Held(0, consume_age=None, cached=9), Held(1))), "UNDETERMINED"),
         # the listener receives the message again every second
         (Member((Held(0, consume_age=1, cached=10), Held(1))), "SUSPEND_LOOP"),
         # suspended for the longest time RocketMQ allows, 30 s: still a loop

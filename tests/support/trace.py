@@ -51,7 +51,8 @@ class Held:
     locked: bool = True
     lock_age: float = 5
     pull_age: float = 0
-    consume_age: float = 0
+    consume_age: float | None = 0
+    """None: the client has no such stamp."""
     cached: int = 0
     in_listener: int = 0
     dropped: bool = False
@@ -70,6 +71,8 @@ class Member:
     strategy: str = AVG
     start_time: int = 1
     subscribes: tuple[str, ...] = ()
+    versions_are_times: bool = False
+    """Whether each answer has other versions of its subscriptions."""
     pops: bool = False
 
 
@@ -281,7 +284,10 @@ class Trace:
             orderly=member.orderly,
             strategy=member.strategy,
             start_time=member.start_time,
-            subscriptions=tuple(Subscription(topic=topic, sub_string="*") for topic in member.subscribes),
+            subscriptions=tuple(
+                Subscription(topic=topic, sub_string="*", sub_version=now if member.versions_are_times else 0)
+                for topic in member.subscribes
+            ),
             pop_queues=(PopProcessQueueInfo(topic=TOPIC, broker="broker-a", queue_id=-1),) if member.pops else (),
             queues=tuple(_info(held, now + CLIENT_CLOCK_OFF) for held in member.holds),
             **common,
@@ -289,8 +295,8 @@ class Trace:
 
 
 def _info(held: Held, client_now: int) -> ProcessQueueInfo:
-    def stamp(age_s: float) -> int:
-        return client_now - round(age_s * 1000)
+    def stamp(age_s: float | None) -> int | None:
+        return None if age_s is None else client_now - round(age_s * 1000)
 
     return ProcessQueueInfo(
         mq=mq(held.queue_id, held.topic),

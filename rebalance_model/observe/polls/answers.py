@@ -118,7 +118,12 @@ def _declared(event: ConsumerRunningInfo, client: ClientView | None, declared: t
     """Return in how many consecutive answers the client has declared the same consume mode and strategy."""
     if client is None or (client.orderly, client.strategy) != declared:
         return 1
-    return min(client.declared + 1, DECLARED) if client.subscriptions == _subscriptions(event) else 1
+    return min(client.declared + 1, DECLARED) if _topics(client.subscriptions) == _topics(event.subscriptions) else 1
+
+
+def _topics(subscriptions: Iterable[Subscription]) -> set[tuple[str, str, str | None]]:
+    """Return what is subscribed. The versions do not count: a client in .NET takes the time of each answer."""
+    return {(s.topic, s.expression_type, s.sub_string) for s in subscriptions}
 
 
 def _subscriptions(event: ConsumerRunningInfo) -> tuple[Subscription, ...]:

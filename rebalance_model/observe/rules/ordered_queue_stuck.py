@@ -110,6 +110,8 @@ def _has_held(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView) -> bo
 
 def _of_answer(queue: ProcessQueueView, ages: Ages, policy: Policy) -> SubCause:
     taken = queue.transaction_count or 0
+    if queue.consume is None and taken > 0:
+        return "LISTENER_HUNG"  # of Go's ordered client, which has no such stamp: one that it rejected it has put back
     if ages.consume is not None and ages.consume > policy.consume_frozen_after:
         if taken > 0:
             return "LISTENER_HUNG"
