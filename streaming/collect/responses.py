@@ -266,8 +266,11 @@ def running_info(body: bytes, *, stacks: bool = False) -> Payload:
     answer, unreadable = _object(parse(body)), Unreadable()
     properties = dict(_table(answer, "properties", unreadable))
     queues = _of_queues(ProcessQueueInfo, _required(answer, "mqTable"), _PROCESS_QUEUE, "mqTable", unreadable)
+    orderly = _is_orderly(properties, unreadable)
+    if orderly and _is_go(properties):
+        queues = [_with_stamps_of_go(queue) for queue in queues]
     return {
-        "orderly": _is_orderly(properties, unreadable),
+        "orderly": orderly,
         "strategy": _strategy(properties, unreadable),
         "start_time": value(
             Time | None, properties.get(_START), None if _START in properties else 0, _START, unreadable
@@ -282,6 +285,21 @@ def running_info(body: bytes, *, stacks: bool = False) -> Payload:
         "pop_queues": _pop_queues(answer.get("mqPopTable"), unreadable),
         "stacks": listener_stacks(value(str, answer.get("jstack"), "", "jstack", unreadable)) if stacks else [],
     } | unreadable.fields("mqTable")
+
+
+def _is_go(properties: Mapping[str, Json]) -> bool:
+    """Return whether it is the client in Go: its version begins with a small letter (v2.1.2), Java's with V4_9_7."""
+    return str(properties.get("PROP_CLIENT_VERSION"))[:1] == "v"
+
+
+def _with_stamps_of_go(queue: ProcessQueueInfo) -> ProcessQueueInfo:
+    """Return a process queue of an ordered consumer in Go with its stamps as Java's client has them.
+
+    There each renewal of the lock sets lastConsumeTimestamp (consumer.go: lockAll), consuming does not. What sets
+    lastLockTimestamp is another request of the lock (lock), which the client makes when that stamp is 30 s old.
+    """
+    renewed = max((at for at in (queue.lock_time, queue.consume_time) if at is not None), default=None)
+    return msgspec.structs.replace(queue, lock_time=renewed, consume_time=None)
 
 
 _START = "PROP_CONSUMER_START_TIMESTAMP"

@@ -1,9 +1,10 @@
 """The stacks of a client's listener: which client is asked for them, and how its thread dump is read.
 
 A listener that has not finished a message for long is asked once for what it does (307 with jstackEnable). The client
-then lists every thread (org.apache.rocketmq.common.UtilAll.jstack): a line with its name, id and state, and a line for
-each frame that begins with the name again. Kept are the threads that consume, each from the top down to the consume
-service that calls the listener.
+then lists every thread. Kept are those that consume, each from the top down to what calls the listener. Java's client
+(org.apache.rocketmq.common.UtilAll.jstack) writes a line with the thread's name, id and state, and a line for each
+frame that begins with the name again. Go's (push_consumer.go: GetConsumerRunningInfo) writes its goroutines as Go
+itself does (runtime/pprof, debug=2): a line with number and state, and two for each frame, the call and its place.
 """
 
 import re
@@ -22,6 +23,9 @@ _AGAIN_MS = 600_000
 _ID = "TID: "
 _STATE = " STATE: "
 _CONSUMES = re.compile(r"\.ConsumeMessage\w+Service\$\w*ConsumeRequest\.run\(")
+_GOROUTINE = "goroutine "
+_GO_LISTENER = "/consumer.(*pushConsumer).consumeInner("
+"""The frame of Go's client that calls the listener; its goroutine consumes even while it waits for a message."""
 
 
 class Listeners:
@@ -65,8 +69,9 @@ class Listeners:
         for queue in queues:
             if queue.dropped or not (queue.cached_count or 0) + (queue.transaction_count or 0):
                 continue
-            same = queue.mq in before and before[queue.mq][0] == queue.consume_time
-            self._since[member][queue.mq] = before[queue.mq] if same else (queue.consume_time, now)
+            finished = queue.commit_offset if queue.consume_time is None else queue.consume_time
+            same = queue.mq in before and before[queue.mq][0] == finished
+            self._since[member][queue.mq] = before[queue.mq] if same else (finished, now)
 
     def keep(self, members: set[Member]) -> None:
         """Forget all members but these."""
@@ -100,6 +105,8 @@ def _blocks(lines: list[str]) -> Iterator[tuple[int, int]]:
 
 
 def _stack(first: str, lines: list[str]) -> ThreadStack | None:
+    if first.startswith(_GOROUTINE):
+        return _goroutine(first, lines)
     name, is_thread, rest = first.rpartition(_ID)  # a name of 40 characters or more has no space behind it
     number, has_state, state = rest.partition(_STATE)
     state = state.strip()
@@ -112,6 +119,22 @@ def _stack(first: str, lines: list[str]) -> ThreadStack | None:
         return None
     kept = tuple(frame[:STACK_FRAME_CHARACTERS] for frame in frames[: service + 1][:STACK_FRAMES])
     return ThreadStack(name=name[:STACK_FRAME_CHARACTERS], state=state[:STACK_FRAME_CHARACTERS], frames=kept)
+
+
+def _goroutine(first: str, lines: list[str]) -> ThreadStack | None:
+    name, has_state, state = first.removesuffix(":").partition(" [")
+    caller = next((place for place, line in enumerate(lines) if _GO_LISTENER in line), None)
+    if caller is None or not has_state:
+        return None
+    calls, places = lines[: caller + 1 : 2], lines[1 : caller + 2 : 2]
+    frames = [
+        f"{call.rpartition('(')[0]}({place.strip().partition(' ')[0]})"  # a place ends with an address
+        for call, place in zip(calls[:STACK_FRAMES], places, strict=False)
+    ]
+    kept = tuple(frame[:STACK_FRAME_CHARACTERS] for frame in frames)
+    return ThreadStack(
+        name=name[:STACK_FRAME_CHARACTERS], state=state.rstrip("]")[:STACK_FRAME_CHARACTERS], frames=kept
+    )
 
 
 def _consumes(frame: str) -> bool:

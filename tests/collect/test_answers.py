@@ -3,6 +3,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import (
     BrokerStatus,
     ConsumerConnection,
@@ -36,6 +37,17 @@ def test_members_and_subscriptions_of_a_real_answer():
     assert [one.topic for one in event.subscriptions] == ["%RETRY%orders-group", "Orders"]
     assert event.subscriptions[1].sub_version == 1795255678607
     assert (event.consume_type, event.message_model) == ("CONSUME_PASSIVELY", "CLUSTERING")
+
+
+def test_an_ordered_client_in_go_renews_its_locks_and_has_no_stamp_of_consuming():
+    """Its lastConsumeTimestamp is the last renewal, its lastLockTimestamp may be 35 s old while all is well."""
+    hung = responses.running_info((WIRE / "clients/go-2.1.2/307-ordered-hung-stacks.body").read_bytes())
+    [queue] = [one for one in hung["queues"] if one.mq == MessageQueue("Orders", "broker-a", 0)]
+    assert (queue.lock_time, queue.consume_time) == (1795726559853, None)  # sent: 1795726519065 and 1795726559853
+    assert (queue.pull_time, queue.cached_count, queue.transaction_count) == (1795726570138, 101, 1)
+    assert queue.dropped is False
+    concurrent = responses.running_info((WIRE / "clients/go-2.1.2/307-concurrent.body").read_bytes())
+    assert all(one.consume_time for one in concurrent["queues"])
 
 
 def test_a_clients_state_of_a_real_answer():

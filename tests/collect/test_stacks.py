@@ -1,6 +1,7 @@
 """Which client is asked for the stacks of its listener, and what is kept of a thread dump."""
 
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import ProcessQueueInfo, ThreadStack
 from streaming.base.limits import STACK_FRAMES, STACK_THREADS
+from streaming.collect.responses import running_info
 from streaming.collect.stacks import Listeners, listener_stacks
 
 MEMBER = ("lab", "orders-group", "orders-1")
@@ -37,6 +39,25 @@ def test_the_threads_that_consume_are_kept_down_to_the_consume_service(kind, nam
         assert listener_stacks(dump) == [ThreadStack(name=name, state="WAITING", frames=of_listener)]
 
 
+@pytest.mark.parametrize(("mode", "threads"), [("ordered", 8), ("concurrent", STACK_THREADS)])
+def test_the_goroutines_that_consume_are_kept_down_to_the_listener(mode, threads):
+    """A real answer of the client in Go: a goroutine for each queue waits for messages, too, and many others."""
+    body = (Path(__file__).parent / f"wire/clients/go-2.1.2/307-{mode}-hung-stacks.body").read_bytes()
+    stacks = running_info(body, stacks=True)["stacks"]
+    assert len(stacks) == threads
+    client, place = "github.com/apache/rocketmq-client-go/v2", "consumer/push_consumer.go:1040"
+    assert stacks[0] == ThreadStack(
+        name=stacks[0].name,
+        state="sleep",
+        frames=(
+            "time.Sleep(GOROOT/src/runtime/time.go:363)",
+            "main.main.func1(app/main.go:37)",
+            f"{client}/consumer.(*pushConsumer).consumeInner(GOPATH/pkg/mod/{client}@v2.1.2/{place})",
+        ),
+    )
+    assert all(one.name.startswith("goroutine ") for one in stacks)
+
+
 def test_of_many_threads_and_frames_the_first_are_kept():
     deep = ("a.B.c(B.java:1)",) * 1_000 + (SERVICE.format("Orderly"),)
     stacks = listener_stacks("\n".join(thread(f"t-{n}", "RUNNABLE", *deep) for n in range(100)))
@@ -59,14 +80,18 @@ def test_a_dump_is_read_in_time_that_is_linear_in_it(piece):
     assert seconds(400_000) < 0.05 + 40 * seconds(40_000)
 
 
-@given(st.text() | st.text(alphabet="a\n: TIDSE4").map(lambda text: f"n TID: 1 STATE: A\n{text}"))
+@given(
+    st.text()
+    | st.text(alphabet="a\n: TIDSE4").map(lambda text: f"n TID: 1 STATE: A\n{text}")
+    | st.text(alphabet="a\n:( []\t").map(lambda text: f"goroutine 1 [{text}")
+)
 def test_any_text_is_read(text):
     assert listener_stacks(text) == []
 
 
-def queue(consumed, *, cached=3, dropped=False):
+def queue(consumed, *, cached=3, dropped=False, commit=7):
     return ProcessQueueInfo(
-        mq=MessageQueue("Orders", "broker-a", 0), commit_offset=7, cached_count=cached, locked=True, lock_time=1,
+        mq=MessageQueue("Orders", "broker-a", 0), commit_offset=commit, cached_count=cached, locked=True, lock_time=1,
         dropped=dropped, pull_time=1, consume_time=consumed,
     )  # fmt: skip
 
@@ -82,10 +107,11 @@ def queue(consumed, *, cached=3, dropped=False):
         ([(0, queue(5, cached=0)), (AFTER, queue(5))], False),
         ([(0, queue(5, cached=None)), (AFTER, queue(5, cached=None))], False),
         ([(0, queue(None)), (AFTER, queue(None))], True),
+        ([(0, queue(None)), (AFTER, queue(None, commit=8))], False),
         ([(0, queue(5, dropped=None)), (AFTER, queue(5, dropped=None))], True),
     ],
     ids=["hung", "not-yet", "consumes", "nothing-to-consume", "released", "only-now", "no-count", "no-stamp",
-         "unknown-whether-dropped"],
+         "no-stamp-but-commits", "unknown-whether-dropped"],
 )  # fmt: skip
 def test_a_listener_is_asked_when_it_finished_no_message_for_long(answers, due):
     listeners = Listeners(AFTER)
