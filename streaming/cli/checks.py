@@ -4,6 +4,7 @@ The checks fetch, start and change nothing.
 """
 
 import asyncio
+import os
 import re
 import shutil
 import sys
@@ -58,7 +59,7 @@ def examine(settings: Settings, *, servers: bool) -> Iterator[Check]:
     yield from packages
     if all(check.part != "pyspark" or check.state != "missing" for check in packages):  # its Ivy fetches the jars
         yield from (_jars(conf, settings.runtime.jars) for conf in jars.JAR_SETS)
-    yield _disk(settings.runtime.root)
+    yield _disk(settings)
     yield _memory(settings.job.driver_memory)
     yield _generation(settings)
     if servers:
@@ -132,8 +133,14 @@ def _jars(conf: jars.JarSet, root: Path) -> Check:
             )
 
 
-def _disk(root: Path) -> Check:
-    existing = next(folder for folder in (root, *root.parents) if folder.exists())
+def _disk(settings: Settings) -> Check:
+    runtime = settings.runtime
+    written = (runtime.root, runtime.tables, runtime.checkpoints, settings.log_path)
+    for folder in dict.fromkeys(map(_existing, written)):
+        if not (folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)):
+            mend = "make it writable, or set runtime.root to another folder"
+            return Check(part="disk", state="wrong", found=f"{folder} {_not_writable(folder)}", mend=mend)
+    existing = _existing(runtime.root)
     free = shutil.disk_usage(existing).free
     enough = free >= _DISK_BYTES_MIN
     return Check(
@@ -142,6 +149,18 @@ def _disk(root: Path) -> Check:
         found=f"{_gigabytes(free)} free at {existing}",
         mend="" if enough else f"free {_gigabytes(_DISK_BYTES_MIN)}, or set runtime.root to another disk",
     )
+
+
+def _existing(folder: Path) -> Path:
+    """Return the folder, or the nearest one above it that exists: there the folder will be created."""
+    return next(one for one in (folder, *folder.parents) if os.path.lexists(one))
+
+
+def _not_writable(folder: Path) -> str:
+    if not folder.is_dir():
+        return "is no folder"
+    is_read_only = os.statvfs(folder).f_flag & os.ST_RDONLY
+    return "is on a file system that is mounted read-only" if is_read_only else "can't be written by this user"
 
 
 def _memory(driver_memory: str) -> Check:

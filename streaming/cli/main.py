@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -88,7 +89,9 @@ _OF_THE_JOB = frozenset({"py4j", "pyspark", "pandas", "protobuf", "great_expecta
 
 _OF_THE_DISK = frozenset({errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EFBIG, errno.EIO})
 """What a disk or the rights on it refuse, to any command: no fault of the program."""
-_MEND = "free space, make it writable, or set runtime.root to another folder."
+_OF_RIGHTS = frozenset({errno.EACCES, errno.EPERM})
+_OF_DELTA = re.compile(r"\(os error (\d+)\)")
+"""What delta-rs says in place of an errno."""
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001  typer gives it so
@@ -127,6 +130,21 @@ def _options(  # noqa: PLR0913  a command line
         os.environ["REBALANCE_WATCH_RUNTIME__ROOT"] = str(root)
 
 
+def _refused(error: OSError) -> str | None:
+    """Return what a disk or the rights on it refuse, as a sentence; None if the error is none of these."""
+    found = _OF_DELTA.search(str(error))
+    number = error.errno or (int(found[1]) if found else 0)
+    if number not in _OF_THE_DISK:
+        return None
+    file, why = error.filename or "A file", error.strerror or os.strerror(number)
+    if number in _OF_RIGHTS:
+        return (
+            f"{file} can't be read or written ({why}): run this as the user to whom it belongs, let this user read and "
+            "write it, or set runtime.root to another folder."
+        )
+    return f"{file} can't be written ({why}): free space, make it writable, or set runtime.root to another folder."
+
+
 def main() -> None:
     """Run the command line.
 
@@ -138,9 +156,9 @@ def main() -> None:
         print_error(str(error))
         sys.exit(_EXIT_CODES.get(type(error), 1))
     except OSError as error:
-        if error.errno not in _OF_THE_DISK:
+        if (said := _refused(error)) is None:
             raise
-        print_error(f"{error.filename or 'A file'} can't be written ({error.strerror}): {_MEND}")
+        print_error(said)
         sys.exit(1)
     except ModuleNotFoundError as error:
         if error.name not in _OF_THE_JOB:

@@ -52,6 +52,10 @@ class Worker:
             self._is_last = True
             self._fail(error)
             return
+        except Exception as error:  # noqa: BLE001  whatever it is, the process that asks must hear of it
+            self._is_last = True
+            self._fail(UserError(f"The tables can't be opened: {first_line(error) or type(error).__name__}."))
+            return
         with model:
             if self._is_lasting:
                 self._refresh(model)

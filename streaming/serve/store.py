@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec, Self, TypeVar
 
-from streaming.base.errors import NotReadyError
+from streaming.base.errors import NotReadyError, UserError
 from streaming.base.health import Health
 from streaming.base.language import gettext
 from streaming.base.place import Place
@@ -109,6 +109,11 @@ class Store:
                 self.refresh()
                 self._note_refresh()
                 failing = False
+            except UserError as error:
+                self._refreshed.failed(str(error))
+                if not failing:
+                    _LOG.error("refreshing the tables failed; retrying every second: %s", error)
+                failing = True
             except Exception:  # noqa: BLE001  whatever it is, the next attempt may succeed
                 self._refreshed.failed("reading the tables failed: see the log")
                 # Queries continue over the last state; /health reports its age.

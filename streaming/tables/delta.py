@@ -6,7 +6,6 @@ each other: the job, `maintain`, the alerts. Spark writes none of these tables: 
 request, and is safe only if a single process writes a table.
 """
 
-import re
 import secrets
 import threading
 from collections.abc import Iterator
@@ -22,8 +21,9 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake._internal import DeltaFileSystemHandler
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from streaming.base.errors import UserError, first_line
+from streaming.base.errors import UserError
 from streaming.base.place import ObjectPlace, Place
+from streaming.tables.unreadable import cause, check_rights, damaged, meaning
 
 _WRITERS, _COMMITS = 2, 3
 """Of the check of a store: of six commits a store without conditions keeps three."""
@@ -51,9 +51,6 @@ _SENTENCES = (
     ),
 )
 """What an error of an object store means, by any of the texts in it; the first one that fits."""
-_LAYERS = re.compile(r"(\x1b\[\d+m|\s|↳)+")
-"""What delta-rs puts between the errors of its layers."""
-_ERROR_LENGTH = 300
 
 
 def delta_at(table: Place) -> DeltaTable:
@@ -61,18 +58,18 @@ def delta_at(table: Place) -> DeltaTable:
 
     Raises:
         TableNotFoundError: there is none.
-        UserError: the object store does not answer, or refuses it; or the log of a folder's table is damaged.
+        UserError: the object store does not answer, or refuses it; or the log of a folder's table is damaged, or this
+            user may not read it.
     """
     if isinstance(table, Path):
         try:
             opened = DeltaTable(table.resolve())
         except TableNotFoundError:
+            check_rights(table)
             raise
-        except DeltaError as error:
-            raise UserError(
-                f"The Delta log of the table {table.name} in {table.parent} can't be read ({first_line(error)}): "
-                "restore tables and checkpoints from one backup."
-            ) from None
+        except (DeltaError, OSError) as error:
+            what = f"The Delta log of the table {table.name} in {table.parent}"
+            raise meaning(table, error) or damaged(what, cause(error)) from None
         _check_last_commit(table, opened.version())
         return opened
     with answered(table):
@@ -99,9 +96,10 @@ def is_delta_at(table: Place) -> bool:
     """Return whether there is a table.
 
     Raises:
-        UserError: the object store does not answer, or refuses it.
+        UserError: the object store does not answer, or refuses it; or this user may not read the folder.
     """
     if isinstance(table, Path):
+        check_rights(table)
         return DeltaTable.is_deltatable(str(table))
     with answered(table):
         return DeltaTable.is_deltatable(table.url, dict(table.options))
@@ -175,6 +173,20 @@ def answered(place: Place) -> Iterator[None]:
         raise UserError(sentence(place, error)) from None
 
 
+@contextmanager
+def readable(table: Place) -> Iterator[None]:
+    """Turn an error of reading a table's log or files into a `UserError`, wherever it is, if it means anything."""
+    try:
+        with answered(table):
+            yield
+    except FileNotFoundError:
+        raise
+    except (OSError, DeltaError, pa.ArrowException) as error:
+        if isinstance(table, Path) and (found := meaning(table, error)) is not None:
+            raise found from None
+        raise
+
+
 def sentence(place: ObjectPlace, error: Exception) -> str:
     """Return an error of an object store as one sentence; it has no secret, which the text of the error may have."""
     text, bucket = str(error), urlsplit(place.url).netloc
@@ -182,5 +194,4 @@ def sentence(place: ObjectPlace, error: Exception) -> str:
     for texts, means in _SENTENCES:
         if any(one in text for one in texts):
             return means.format(at=at, bucket=bucket, url=place.url)
-    cause = _LAYERS.sub(" ", text)[:_ERROR_LENGTH].strip(" .")
-    return f"The object store at {at} failed for {place.url}: {cause}."
+    return f"The object store at {at} failed for {place.url}: {cause(error)}."

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import unquote
 
 from deltalake._internal import DeltaFileSystemHandler  # the public class around it can't write with this pyarrow
@@ -24,6 +24,7 @@ from streaming.base.errors import UserError
 from streaming.base.files import replace_atomically, temporary_name
 from streaming.base.place import ObjectPlace, Place
 from streaming.tables.delta import answered
+from streaming.tables.unreadable import TableFile
 
 _PARALLEL = 16
 _CHUNK_BYTES = 8 << 20
@@ -33,18 +34,6 @@ _UNUSED_SECONDS = 86_400.0
 _LOOK_SECONDS = 600.0
 """The interval in which copies are looked through, unless many bytes are fetched."""
 _MANY_BYTES = 256 << 20
-
-
-class TableFile(Protocol):
-    """A file as Delta's log has it (`streaming.tables.files.File`)."""
-
-    @property
-    def path(self) -> str:
-        """As in the log: relative to the table, and URL-encoded."""
-
-    @property
-    def size(self) -> int:
-        """Bytes."""
 
 
 class TableFolder:

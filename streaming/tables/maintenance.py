@@ -33,7 +33,7 @@ from streaming.base.errors import UserError
 from streaming.base.files import FileLock
 from streaming.base.place import ObjectPlace, Place
 from streaming.base.times import DAY_MS, iso, now_ms
-from streaming.tables.delta import delta_at, folder_of
+from streaming.tables.delta import delta_at, folder_of, readable
 from streaming.tables.files import File, files_of, literal, select
 from streaming.tables.folder import TableFolder, folder_at
 from streaming.tables.progress_rollup import SERIES
@@ -136,6 +136,11 @@ def maintain(tables: Place, table: str, limits: Limits, *, dry_run: bool = False
     Raises:
         UserError: another process rewrote the same files meanwhile.
     """
+    with readable(tables / table):
+        return _maintain(tables, table, limits, dry_run=dry_run)
+
+
+def _maintain(tables: Place, table: str, limits: Limits, *, dry_run: bool) -> Done:
     began = time.monotonic()
     there = delta_at(tables / table)
     before = len(files_of(table, there))

@@ -29,9 +29,12 @@ from streaming.tables.files import literal
 from streaming.tables.folder import folder_at
 from streaming.tables.guard import Guard
 from streaming.tables.table import SCHEMA, TableView
+from streaming.tables.unreadable import cause, damaged
 
 _MEMORY = "1GB"
 """The memory limit of a query; larger sorts and aggregates spill to disk."""
+_OF_FILES = (duckdb.IOException, duckdb.InvalidInputException, duckdb.SerializationException)
+"""Errors that a file may have caused, or the query."""
 _CTRL_C = "Query interrupted"
 """DuckDB's message for a KeyboardInterrupt while a query runs."""
 _BATCH_ROWS = 10_000
@@ -73,6 +76,7 @@ class ReadModel:
         self.checkpoints = root_of(tables) / "checkpoints"
         """The checkpoints of the job that writes the tables, if it runs on this machine."""
         tables = tables.resolve() if isinstance(tables, Path) else tables
+        self._tables = tables
         self._views = _opened(tables)
         self._refreshing = threading.Lock()
         self._unseen: set[TableView] = set()
@@ -82,10 +86,7 @@ class ReadModel:
         self._database = duckdb.connect(":memory:")
         self._database.execute(f"CREATE SCHEMA {SCHEMA}")
         define(self._database)
-        try:
-            self._show(self._views, keep=False)
-        except duckdb.Error as error:
-            raise UserError(_damaged(f"A file of the tables in {tables}", error)) from None
+        self._show(self._views, keep=False)
         self._spilled = TemporaryDirectory(prefix="rebalance-watch-") if spill is None else None
         folder = spill if self._spilled is None else self._spilled.name
         self._database.execute(f"SET memory_limit = '{_MEMORY}'; SET temp_directory = {literal(str(folder))}")
@@ -148,7 +149,7 @@ class ReadModel:
         """
         self._guard.check(query)
         self._fetch(query)
-        with self._cursor() as cursor:
+        with self._cursor(query) as cursor:
             found = _first(cursor, query, parameters, limit + 1)
         return QueryResult(found.slice(0, limit), cut=found.num_rows > limit)
 
@@ -162,7 +163,7 @@ class ReadModel:
             UserError: DuckDB reports an error.
         """
         self._fetch(query)
-        with self._cursor() as cursor:
+        with self._cursor(query) as cursor:
             return _relation(cursor, query, parameters).to_arrow_table()
 
     def rows(self, query: str, parameters: Parameters = ()) -> list[Row]:
@@ -173,7 +174,7 @@ class ReadModel:
     def scan(self, query: str, parameters: Parameters = ()) -> Iterator[pa.RecordBatch]:
         """Run one of the program's own queries in batches, for results larger than memory: sorting spills to disk."""
         self._fetch(query)
-        with self._cursor() as cursor:
+        with self._cursor(query) as cursor:
             yield from map(in_epoch_ms, _relation(cursor, query, parameters).to_arrow_reader(_BATCH_ROWS))
 
     def span(self, table: str) -> tuple[int, int] | None:
@@ -189,7 +190,7 @@ class ReadModel:
         return (min(file.begins for file in files), max(file.ends for file in files)) if files else None
 
     @contextmanager
-    def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
+    def _cursor(self, query: str) -> Iterator[duckdb.DuckDBPyConnection]:
         """Yield a connection for one query: a DuckDB connection runs only one query at a time."""
         try:
             with self._database.cursor() as cursor:
@@ -197,7 +198,9 @@ class ReadModel:
         except duckdb.InterruptException:
             raise
         except duckdb.Error as error:
-            raise UserError(f"The query failed: {str(error).splitlines()[0]}") from None
+            read = tables_in(query)
+            fault = self._fault([view for view in self._views if view.name in read], error)
+            raise fault or UserError(f"The query failed: {first_line(error)}.") from None
         except RuntimeError as error:
             if str(error) != _CTRL_C:
                 raise
@@ -229,10 +232,23 @@ class ReadModel:
                 for view in views:
                     view.show(cursor, keep=keep)
                 cursor.execute("COMMIT")
-            except duckdb.Error:
+            except duckdb.Error as error:
                 for view in self._views:
                     view.forget()
-                raise
+                if (fault := self._fault(views, error)) is None:
+                    raise
+                raise fault from None
+
+    def _fault(self, views: Sequence[TableView], error: duckdb.Error) -> UserError | None:
+        """Return the error about a file of these views, if DuckDB's may be about one; None if it is not."""
+        if not isinstance(error, _OF_FILES) and type(error) is not duckdb.Error:
+            return None
+        if (fault := next(filter(None, (view.fault() for view in views)), None)) is not None:
+            return fault
+        if type(error) is duckdb.Error and views:  # of the content: the reader of Parquet has no class and no names
+            names = ", ".join(view.name for view in views)
+            return damaged(f"A file of the tables {names} in {self._tables}", cause(error))
+        return None
 
 
 def _relation(cursor: duckdb.DuckDBPyConnection, query: str, parameters: Parameters) -> duckdb.DuckDBPyRelation:
@@ -280,7 +296,3 @@ def _open(tables: Place, table: str) -> TableView:
             f"The table {table} is missing in {tables}: start `rebalance-watch run`, which creates it or explains "
             "the cause."
         ) from None
-
-
-def _damaged(what: str, error: Exception) -> str:
-    return f"{what} can't be read ({first_line(error)}): restore tables and checkpoints from one backup."

@@ -12,9 +12,10 @@ import duckdb
 from schemas.tables import DERIVED, columns
 from streaming.base.errors import UserError
 from streaming.base.place import Place
-from streaming.tables.delta import answered, delta_at
+from streaming.tables.delta import delta_at, readable
 from streaming.tables.files import File, files_of, select
 from streaming.tables.folder import folder_at
+from streaming.tables.unreadable import fault_in
 
 SMALL_ROWS = 20_000
 """Files with fewer rows are kept in memory; not those whose number of rows the log does not have."""
@@ -61,7 +62,7 @@ class TableView:
         """Return whether there is a newer version, for `show`; if that fails, the next call finds it again."""
         if self._folder.is_copy and not self._may_be_newer():
             return False
-        with answered(self._place):
+        with readable(self._place):
             self._delta.update_incremental()
         if self._delta.version() == self.version:
             return False
@@ -120,6 +121,10 @@ class TableView:
             rows += f"\nUNION ALL\nSELECT {names} FROM {SCHEMA}.{self.name}"
         cursor.execute(f"CREATE OR REPLACE VIEW {self.name} AS\n{rows}")
         self.shown = self._files
+
+    def fault(self) -> UserError | None:
+        """Return the error about the first of its files that can't be read; None if all can, or they are copies."""
+        return None if self._folder.is_copy else fault_in(self.name, self._folder.path, self._files)
 
     def forget(self) -> None:
         """Discard the rows in memory because they may be wrong: the next `show` reads them again."""

@@ -383,7 +383,10 @@ def test_a_missing_table_is_named(tmp_path):
 
 @pytest.mark.parametrize(
     ("files", "says"),
-    [("anomalies/_delta_log/*.json", "The Delta log of the table anomalies"), ("**/*.parquet", "A file of the tables")],
+    [
+        ("anomalies/_delta_log/*.json", "The Delta log of the table anomalies"),
+        ("**/*.parquet", "The file .* of the table rebalances"),
+    ],
 )
 def test_damaged_tables_are_one_sentence(tmp_path, files, says):
     append(make_tables(tmp_path), orders())

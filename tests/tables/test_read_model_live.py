@@ -7,6 +7,7 @@ import pytest
 from deltalake import DeltaTable
 
 from rebalance_model.observe.effects import TABLE_OF, AssignmentChange
+from streaming.base.errors import UserError
 from streaming.tables import ReadModel, table
 from streaming.tables.files import File, files_of
 from streaming.tables.maintenance import Limits, maintain
@@ -78,7 +79,7 @@ def test_a_look_that_failed_leaves_what_was_and_the_next_one_begins_anew(folder)
         own(folder, 2_001, "C")
         [new] = set((folder / HISTORY).glob("*.parquet")) - before
         moved = new.rename(folder / "moved")
-        with pytest.raises(Exception, match="No files found"):
+        with pytest.raises(UserError, match=rf"The file {new} of the table {HISTORY} can't be read .it is missing."):
             model.refresh()
         assert times(model) == [2_000]
 

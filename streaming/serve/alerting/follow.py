@@ -16,7 +16,7 @@ from deltalake.exceptions import TableNotFoundError
 from checkpoints.manifest import SWAP_MARK
 from streaming.base.errors import UserError
 from streaming.base.place import Place
-from streaming.tables.delta import answered, delta_at
+from streaming.tables.delta import delta_at, readable
 from streaming.tables.folder import TableFolder, folder_at
 from streaming.tables.maintenance import MARK
 
@@ -91,7 +91,7 @@ class Follower:
         Raises:
             UserError: the object store fails, also later, while the rows are read.
         """
-        with answered(self._table):
+        with readable(self._table):
             delta = delta_at(self._table)
             self.version = delta.version()
             rows = pa.RecordBatchReader.from_stream(delta.scan(self._columns, predicate))
@@ -112,17 +112,19 @@ class Follower:
 
     def last_append(self) -> int | None:
         """Return the time of the last append in the log, in epoch milliseconds; None if there is none."""
-        history = delta_at(self._table).history()
+        with readable(self._table):
+            history = delta_at(self._table).history()
         writes = (one for one in history if one.get("operation") in _APPENDS and MARK not in one)
         return max((int(one["timestamp"]) for one in writes), default=None)
 
     def _answered(self, rows: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-        with answered(self._table):
+        with readable(self._table):
             yield from rows
 
     def _actions(self, version: int) -> list[dict[str, Any]] | None:
         try:
-            text = self._folder.read(f"_delta_log/{version:020}.json").decode()
+            with readable(self._table):
+                text = self._folder.read(f"_delta_log/{version:020}.json").decode()
         except FileNotFoundError:
             if _checkpointed(self._folder) >= version:
                 raise LostError(f"version {version} of {self._table.name}") from None
@@ -137,10 +139,14 @@ class Follower:
         if not self._columns:
             return pa.table({})
         try:
-            self._folder.fetch([_File(add["path"], add["size"]) for add in added])
-            return pa.concat_tables([self._read(unquote(add["path"])) for add in added], promote_options="default")
+            with readable(self._table):
+                return self._appended(added)
         except FileNotFoundError:
             raise LostError(f"a file of {self._table.name}") from None
+
+    def _appended(self, added: Sequence[dict[str, Any]]) -> pa.Table:
+        self._folder.fetch([_File(add["path"], add["size"]) for add in added])
+        return pa.concat_tables([self._read(unquote(add["path"])) for add in added], promote_options="default")
 
     def _read(self, path: str) -> pa.Table:
         # Read as a single file, not as a data set, which would add partition columns from the path.
