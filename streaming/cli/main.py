@@ -139,7 +139,7 @@ def _refused(error: OSError) -> str | None:
     file, why = error.filename or "A file", error.strerror or os.strerror(number)
     if number in _OF_RIGHTS:
         return (
-            f"{file} can't be read or written ({why}): run this as the user to whom it belongs, let this user read and "
+            f"{file} can't be written or read ({why}): run this as the user to whom it belongs, let this user read and "
             "write it, or set runtime.root to another folder."
         )
     return f"{file} can't be written ({why}): free space, make it writable, or set runtime.root to another folder."

@@ -85,7 +85,7 @@ def test_a_file_below_a_folder_that_may_not_be_written_is_one_sentence(root):
     (root / "tables").chmod(0o555)
     [(code, lines)] = said(root, "maintain --table anomalies").values()
     assert (code, len(lines)) == (1, 1)
-    assert "can't be read or written (Permission denied): run this as the user to whom it belongs" in lines[0]
+    assert "can't be written or read (Permission denied): run this as the user to whom it belongs" in lines[0]
 
 
 def test_doctor_says_that_a_root_cannot_be_written(root):
