@@ -68,10 +68,10 @@ class Subscription(_Part, frozen=True, gc=False, kw_only=True):
 
 
 class Connection(_Part, frozen=True, gc=False, kw_only=True):
-    """One member as a broker lists it (Connection); the channel is the client's address and port."""
+    """One member as a broker lists it (Connection); the channel is the client's address and port, empty if unknown."""
 
     client_id: Name
-    channel: Text
+    channel: Text = ""
     language: Text = ""
     version: Int32 = 0
 

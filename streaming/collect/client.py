@@ -76,6 +76,8 @@ class RemotingClient:
                 connection = await self._connection(address)
                 answer, content = await connection.ask(request, self._security.credentials, read)
         except TimeoutError:
+            if self._is_strange(address):
+                raise RpcFailedError(UNREACHABLE, f"{address}: {_NO_CONNECTION}", "no answer") from None
             raise RpcFailedError(DEADLINE, f"no answer from {address} within {seconds:.1f} s") from None
         except NotReachedError as error:
             raise RpcFailedError(UNREACHABLE, str(error)) from None
@@ -88,6 +90,12 @@ class RemotingClient:
             raise RpcFailedError(answer.code, answer.remark or "")
         value: T = content
         return value
+
+    def _is_strange(self, address: str) -> bool:
+        """Return whether a server that is not configured has never said anything: it may be none of RocketMQ."""
+        task = self._connections.get(address)
+        is_heard = task is not None and task.done() and not _is_lost(task) and task.result().is_heard
+        return self._reach is not None and not self._reach.is_configured(address) and not is_heard
 
     async def forget(self, addresses: set[str]) -> None:
         """Close the connections to all servers but these."""
@@ -139,6 +147,8 @@ class _Connection:
 
     def __init__(self, server: _Server, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.failure: OSError | RefusedError | None = None
+        self.is_heard = False
+        """Whether the server has said anything."""
         self._server = server
         self._writer = writer
         self._numbers = itertools.count(1)
@@ -189,15 +199,16 @@ class _Connection:
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
         failure: OSError | RefusedError = ConnectionError("the connection was closed")
-        is_heard = False
         try:
             while True:
                 length = remoting.frame_length(await reader.readexactly(4))
-                is_heard = True
+                self.is_heard = True
                 async with self._server.room if length > _LARGE_BYTES else contextlib.nullcontext():
                     await self._receive(reader, length)
         except (asyncio.IncompleteReadError, OSError) as error:
-            failure = _lost(error) if is_heard else _not_answered(self._server.address, self._server.security, error)
+            failure = (
+                _lost(error) if self.is_heard else _not_answered(self._server.address, self._server.security, error)
+            )
         except FrameError as error:
             failure = _told(self._server, ConnectionError(f"not RocketMQ's protocol: {error}"))
         finally:

@@ -30,6 +30,11 @@ class Asked(NamedTuple):
     """Of the connection: of one collector."""
 
 
+def answered(question, body=b"", **more):
+    """Return the frame of an answer."""
+    return encode(Command(code=more.pop("code", 0), opaque=question.opaque, flag=_RESPONSE, body=body, **more))
+
+
 class CountedCluster:
     """Serves until the end of a with-block, in a thread of its own."""
 
@@ -68,12 +73,16 @@ class CountedCluster:
                 if question.code == ReadCode.GET_CONSUMER_RUNNING_INFO:
                     fields = question.fields
                     self.asked.append(Asked(time.time(), fields["consumerGroup"], fields["clientId"], port))
-                body = json.dumps(self._body(question)).encode()
-                writer.write(encode(Command(code=0, opaque=question.opaque, flag=_RESPONSE, body=body)))
+                writer.write(self.frame(question))
                 await writer.drain()
         writer.close()
 
-    def _body(self, question):
+    def frame(self, question):
+        """Return the answer to a request."""
+        return answered(question, json.dumps(self.content(question)).encode())
+
+    def content(self, question):
+        """Return the body of the answer to a request, as JSON has it."""
         members = self.members.get(question.fields.get("consumerGroup") if question.fields else None, ())
         broker = {"cluster": CLUSTER, "brokerName": BROKER, "brokerAddrs": {"0": self.address}}
         return {

@@ -82,7 +82,8 @@ def _note_unreadable(step: GroupStep, view: BrokerView, unreadable: tuple[str, .
 def _group_info(event: ConsumerConnection) -> ConsumerGroupInfo:
     return ConsumerGroupInfo(
         channel_info_table={
-            c.channel: ClientChannelInfo(c.channel, c.client_id, c.language, c.version) for c in event.connections or ()
+            (channel := c.channel or c.client_id): ClientChannelInfo(channel, c.client_id, c.language, c.version)
+            for c in event.connections or ()
         },
         subscription_table=subscription_table(event.subscriptions),
         consume_type=event.consume_type,
