@@ -74,6 +74,36 @@ class Driver:
         self._hook.doBeforeRequest("192.0.2.1:7", request)
         self._hook.doAfterResponse("192.0.2.1:7", request, response)
 
+    def ask_lists(self, groups, prefix, answer):
+        """Pass a list request for each of so many groups."""
+        request = self._command.createRequestCommand(38, None)
+        response = self._command.createResponseCommand(answer, "")
+        for number in range(groups):
+            request.addExtField("consumerGroup", f"{prefix}{number}")
+            self._hook.doAfterResponse("192.0.2.1:7", request, response)
+
+    def send_topics(self, topics, prefix):
+        """Pass an answered send to each of so many topics."""
+        request = self._command.createRequestCommand(10, None)
+        response = self._command.createResponseCommand(0, "")
+        header = jpype.JClass("org.apache.rocketmq.remoting.protocol.header.SendMessageResponseHeader")()
+        header.setQueueId(jpype.JClass("java.lang.Integer")(0))
+        header.setQueueOffset(jpype.JClass("java.lang.Long")(1))
+        response.writeCustomHeader(header)
+        for number in range(topics):
+            request.addExtField("topic", f"{prefix}{number}")
+            self._hook.doAfterResponse("192.0.2.1:7", request, response)
+
+    def locale(self, tag):
+        """Set the JVM's locale, as the user's environment does at its start."""
+        locale = jpype.JClass("java.util.Locale")
+        locale.setDefault(locale.forLanguageTag(tag))
+
+    def writer_seconds(self):
+        """Return the processor time that the hook's thread has taken so far."""
+        beans = jpype.JClass("java.lang.management.ManagementFactory").getThreadMXBean()
+        return beans.getThreadCpuTime(self._writer().getId()) / 1e9
+
     def nothing(self):
         """Pass calls with null arguments, which no broker does."""
         self._hook.doBeforeRequest(None, None)
@@ -92,12 +122,16 @@ class Driver:
 
     def kill(self, how):
         """End the writer's thread, or interrupt it."""
-        threads = jpype.JClass("java.lang.Thread").getAllStackTraces().keySet()
-        thread = [one for one in threads if one.getName() == NAME][-1]
+        thread = self._writer()
         getattr(thread, how)()
         if how == "stop":
             thread.join(2000)
         return bool(thread.isAlive())
+
+    def _writer(self):
+        """Return the thread of the newest hook."""
+        threads = jpype.JClass("java.lang.Thread").getAllStackTraces().keySet()
+        return max((one for one in threads if one.getName() == NAME), key=lambda one: one.getId())
 
     def exit(self):
         """End the JVM as SIGTERM does."""

@@ -12,6 +12,8 @@ final class Call {
     private static final int BYTES = 160;
     private static final int BYTES_A_FIELD = 64;
     private static final int SUCCESS = 0;
+    /** In place of a larger body, which is not kept; no body can be read from it. */
+    private static final byte[] TOO_LARGE = {'?'};
 
     final Kind kind;
     final String channel;
@@ -39,11 +41,11 @@ final class Call {
         this.fields = new String[kind.fields.length];
         Map<String, String> header = request.getExtFields();
         for (int i = 0; header != null && i < fields.length; i++) {
-            fields[i] = header.get(kind.fields[i]);
+            fields[i] = kept(header.get(kind.fields[i]));
         }
         this.code = response == null ? null : Integer.valueOf(response.getCode());
-        this.body = kind.hasBodies() ? request.getBody() : null;
-        this.answer = kind.hasBodies() && response != null ? response.getBody() : null;
+        this.body = kind.hasBodies() ? kept(request.getBody()) : null;
+        this.answer = kind.hasBodies() && response != null ? kept(response.getBody()) : null;
         this.language = String.valueOf(request.getLanguage());
         this.version = request.getVersion();
         this.begun = begun == null ? 0 : begun;
@@ -53,7 +55,21 @@ final class Call {
 
     /** Whether the broker has answered with an error, as when the client has no permission. */
     boolean isRefused() {
+        return isRefusal(code);
+    }
+
+    static boolean isRefusal(Integer code) {
         return code != null && code != SUCCESS;
+    }
+
+    private static byte[] kept(byte[] body) {
+        return body == null || body.length <= Limits.BODY_BYTES ? body : TOO_LARGE;
+    }
+
+    /** Returns enough of a field to show that it is too long. */
+    private static String kept(String field) {
+        int most = Limits.NAME_CHARACTERS + 1;
+        return field == null || field.length() <= most ? field : field.substring(0, most);
     }
 
     private int weight() {

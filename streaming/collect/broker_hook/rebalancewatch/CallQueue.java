@@ -26,15 +26,7 @@ final class CallQueue {
             this.lost = lost;
             this.lostFrom = lostFrom;
         }
-
-        /** The time of the first call in the batch, epoch ms. */
-        long from() {
-            return calls.isEmpty() ? until : calls.get(0).time;
-        }
     }
-
-    /** A larger call is not kept: parsing it would take many times its size, and no client needs to send it. */
-    private static final int CALL_BYTES_MAX = 4 << 20;
 
     private final int capacity;
     private final long bytesMax;
@@ -61,10 +53,6 @@ final class CallQueue {
 
     /** Stamps a call and keeps it, or counts it as lost. Pulls, the most frequent, may use only half of the room. */
     synchronized void offer(Call call) {
-        if (call.bytes > CALL_BYTES_MAX) {
-            lost();
-            return;
-        }
         call.time = now();
         boolean pull = call.kind == Kind.PULL_MESSAGE;
         boolean fits = fits(call, pull ? 2 : 1);

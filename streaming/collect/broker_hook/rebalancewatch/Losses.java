@@ -12,8 +12,9 @@ final class Losses {
     static final String SPOOL_FAILED = "spool can't be written";
     static final String WRITER_FAILED = "writer failed";
     static final String UNREADABLE = "unreadable request";
+    static final String UNREADABLE_FIELD = "unreadable field";
+    static final String ENDED = "broker ended";
     static final String TOO_LARGE = "event too large";
-    static final String TOO_MANY_GROUPS = "too many groups";
     static final String LARGE_HEARTBEAT = "too many groups in a heartbeat";
 
     static final class Loss {

@@ -3,9 +3,9 @@ package rebalancewatch;
 import java.lang.reflect.Method;
 import java.nio.ByteBuffer;
 import java.util.Map;
-import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicIntegerArray;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.rocketmq.remoting.protocol.RemotingCommand;
 
@@ -22,6 +22,9 @@ import org.apache.rocketmq.remoting.protocol.RemotingCommand;
  * committed, retries. A topic that gets one of the former is unknown from then on; the retry topics always are. The
  * methods run in the RPC's thread: two look-ups in hash tables for a send, a pull or a commit; nothing is parsed but a
  * number.
+ *
+ * <p>Beyond {@link Limits#NEWEST_QUEUES} all are forgotten, and come back with the next send to each. Unknown topics
+ * are never forgotten: they are marked by their hash, so that another topic of the same hash is unknown, too.
  */
 final class NewestOffsets {
     private static final int SEND_MESSAGE = 10;
@@ -31,12 +34,13 @@ final class NewestOffsets {
     private static final String RETRY_TOPIC_PREFIX = "%RETRY%";
     /** Properties (MessageConst) of a message that is stored elsewhere first, under another queue's offset. */
     private static final String[] STORED_ELSEWHERE = {"DELAY\u0001", "TRAN_MSG\u0001true", "TIMER_D"};
-    /** The maximum number of queues: 10 MB. */
-    private static final int QUEUES_MAX = 100_000;
+    /** Marks of unknown topics, a power of two: 128 KB. */
+    private static final int MARKS = 1 << 20;
 
     private final Map<String, Map<Integer, AtomicLong>> topics = new ConcurrentHashMap<>();
-    private final Set<String> unknown = ConcurrentHashMap.newKeySet();
+    /** The number of topics and queues, about: a topic may be forgotten while one of its queues is added. */
     private final AtomicInteger size = new AtomicInteger();
+    private final AtomicIntegerArray unknown = new AtomicIntegerArray(MARKS / Integer.SIZE);
     private volatile Answer answer;
 
     /** How an answer's header is read: 4.9 and 5.x have the same class in different packages. */
@@ -64,14 +68,14 @@ final class NewestOffsets {
         }
         boolean plain = request.getCode() == SEND_MESSAGE; // the others have short names (SendMessageRequestHeaderV2)
         String topic = fields.get(plain ? "topic" : "b");
-        if (topic == null || topic.startsWith(RETRY_TOPIC_PREFIX) || unknown.contains(topic)) {
+        if (topic == null || topic.length() > Limits.TOPIC_CHARACTERS || topic.startsWith(RETRY_TOPIC_PREFIX)
+            || isUnknown(topic)) {
             return;
         }
         if (isStoredElsewhere(fields.get(plain ? "properties" : "i"))) {
-            if (size.get() < QUEUES_MAX && unknown.add(topic)) {
-                size.incrementAndGet();
-            }
-            topics.remove(topic);
+            markUnknown(topic);
+            Map<Integer, AtomicLong> queues = topics.remove(topic);
+            size.addAndGet(queues == null ? 0 : -1 - queues.size());
             return;
         }
         Object header = response.readCustomHeader();
@@ -91,7 +95,7 @@ final class NewestOffsets {
     /** Returns the newest offset of a queue; -1: unknown. */
     long of(String topic, String queueId) {
         Map<Integer, AtomicLong> queues = topic == null || topics.isEmpty() ? null : topics.get(topic);
-        if (queues == null) {
+        if (queues == null || isUnknown(topic)) {
             return -1;
         }
         try {
@@ -103,20 +107,28 @@ final class NewestOffsets {
     }
 
     private void raise(String topic, Integer queueId, long offset) {
-        Map<Integer, AtomicLong> queues = topics.computeIfAbsent(topic, missing -> new ConcurrentHashMap<>());
-        AtomicLong newest = queues.get(queueId);
+        Map<Integer, AtomicLong> queues = topics.get(topic);
+        AtomicLong newest = queues == null ? null : queues.get(queueId);
         if (newest == null) {
-            if (size.get() >= QUEUES_MAX) {
-                return;
+            int more = queues == null ? 2 : 1;
+            if (size.addAndGet(more) > Limits.NEWEST_QUEUES) {
+                topics.clear();
+                size.set(more);
             }
-            AtomicLong made = new AtomicLong(offset);
-            newest = queues.putIfAbsent(queueId, made);
-            if (newest == null) {
-                size.incrementAndGet();
-                return;
-            }
+            newest = topics.computeIfAbsent(topic, missing -> new ConcurrentHashMap<>(4))
+                .computeIfAbsent(queueId, missing -> new AtomicLong(offset));
         }
         newest.accumulateAndGet(offset, Math::max);
+    }
+
+    private boolean isUnknown(String topic) {
+        int mark = topic.hashCode() & MARKS - 1;
+        return (unknown.get(mark / Integer.SIZE) & 1 << mark % Integer.SIZE) != 0;
+    }
+
+    private void markUnknown(String topic) {
+        int mark = topic.hashCode() & MARKS - 1;
+        unknown.accumulateAndGet(mark / Integer.SIZE, 1 << mark % Integer.SIZE, (before, one) -> before | one);
     }
 
     private static boolean isStoredElsewhere(String properties) {

@@ -11,8 +11,8 @@ import java.util.Objects;
 
 /** Pulls, summed for each (group, queue, channel, code). */
 final class PullSums {
-    /** The maximum number of sums; beyond it, all are closed early. */
-    static final int MAX = 50_000;
+    /** Memory of a sum beside its names, in bytes. */
+    private static final int BYTES = 300;
     /** The maximum period of a sum, ms. */
     private static final long SPAN_MAX = 1_000;
 
@@ -45,6 +45,10 @@ final class PullSums {
             this.lastBegun = call.begun;
         }
 
+        private int bytes() {
+            return BYTES + 2 * (group.length() + topic.length() + channel.length());
+        }
+
         private boolean takes(Call call) {
             return Objects.equals(channel, call.channel) && Objects.equals(code, call.code);
         }
@@ -52,9 +56,11 @@ final class PullSums {
 
     private final Map<List<Object>, List<Sum>> sums = new LinkedHashMap<>();
     private int size;
+    private long bytes;
 
+    /** Whether all sums are to be closed early. */
     boolean isFull() {
-        return size >= MAX;
+        return size >= Limits.PULL_SUMS || bytes >= Limits.PULL_SUM_BYTES;
     }
 
     /**
@@ -78,6 +84,7 @@ final class PullSums {
                     closed = Collections.singletonList(known);
                     sum = null;
                     size--;
+                    bytes -= known.bytes();
                 }
                 break;
             }
@@ -86,6 +93,7 @@ final class PullSums {
             sum = new Sum(group, topic, queueId, call, offset);
             open.add(sum);
             size++;
+            bytes += sum.bytes();
         }
         sum.lastTime = call.time;
         sum.count++;
@@ -109,6 +117,9 @@ final class PullSums {
             return Collections.emptyList();
         }
         size -= closed.size();
+        for (Sum sum : closed) {
+            bytes -= sum.bytes();
+        }
         return closed;
     }
 
@@ -117,6 +128,7 @@ final class PullSums {
         sums.values().forEach(closed::addAll);
         sums.clear();
         size = 0;
+        bytes = 0;
         return closed;
     }
 

@@ -16,11 +16,10 @@ import org.apache.rocketmq.remoting.protocol.RemotingCommand;
  * equally well (tests/PROVED.md). The newest offset of a queue is known from the answers to sends ({@link
  * NewestOffsets} lists the brokers). When the JVM ends on request, the last tick is marked as the end.
  *
- * <p>Memory: calls that wait, at most {@code queueBytes} (32 MB) and {@code queueCapacity} of them; at most
- * {@link PullSums#MAX} sums of pulls (30 MB, if as many queues are pulled within a second);
- * {@link Telemetry#GROUPS_MAX} sequences (32 MB, if all groups have the longest name); the newest offsets of at most
- * 100,000 queues (10 MB); one call that is parsed (20 MB);
- * 2 MB of lines that are about to be written. So below 128 MB at its worst; in practice a few.
+ * <p>Memory: calls that wait, at most {@code queueBytes} (32 MB) and {@code queueCapacity} of them; and what {@link
+ * Limits} allows: sums of pulls (24 MB, if as many queues are pulled within a second), sequences (32 MB, if all groups
+ * have the longest name), newest offsets (25 MB), the content of one body (12 MB), and 3 MB of lines that are about to
+ * be written. So about 128 MB at its worst; in practice a few.
  */
 public final class RebalanceWatchHook implements RPCHook {
     private final CallQueue queue;

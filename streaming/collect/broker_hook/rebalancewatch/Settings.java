@@ -7,6 +7,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.Paths;
+import java.util.Locale;
 import java.util.Properties;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
@@ -125,7 +126,7 @@ final class Settings {
             char c = (char) (one & 0xFF);
             boolean plain = c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9'
                 || "._@-".indexOf(c) >= 0;
-            text.append(plain ? String.valueOf(c) : String.format("%%%02X", (int) c));
+            text.append(plain ? String.valueOf(c) : String.format(Locale.ROOT, "%%%02X", (int) c));
         }
         return text.toString();
     }

@@ -6,6 +6,7 @@ import java.io.RandomAccessFile;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Locale;
 import java.util.concurrent.TimeUnit;
 
 /**
@@ -27,7 +28,8 @@ final class Spool {
 
     private RandomAccessFile file;
     private Path path;
-    private long number = 1;
+    /** Of the newest file; never used again, even if that file was removed: the reader may have its position. */
+    private long number;
     /** Bytes of whole lines in the file. */
     private long size;
     private long opened;
@@ -44,14 +46,14 @@ final class Spool {
     }
 
     /** Keeps a line for the next {@link #flush}. */
-    void append(byte[] line, long time) {
+    void append(Json line, long time) {
         if (bufferedLines == 0) {
             bufferedFrom = time;
-        } else if (buffer.size() + line.length > BUFFER_BYTES) {
+        } else if (buffer.size() + line.size() > BUFFER_BYTES) {
             flush();
             bufferedFrom = time;
         }
-        buffer.write(line, 0, line.length);
+        buffer.write(line.bytes(), 0, line.size());
         bufferedTo = time;
         bufferedLines++;
     }
@@ -127,9 +129,9 @@ final class Spool {
     private void begin() throws IOException {
         close();
         Files.createDirectories(folder);
-        while (Files.exists(folder.resolve(name()))) {
+        do {
             number++;
-        }
+        } while (Files.exists(folder.resolve(name())));
         path = Files.createFile(folder.resolve(name()));
         file = new RandomAccessFile(path.toFile(), "rw"); // a FileChannel would be closed by an interrupt
         size = 0;
@@ -138,7 +140,7 @@ final class Spool {
     }
 
     private String name() {
-        return String.format("%020d.jsonl", number);
+        return String.format(Locale.ROOT, "%020d.jsonl", number); // other locales have other digits
     }
 
     /** Checks what the shipper has deleted; ends a non-empty file with an empty successor, so that it can go too. */

@@ -1,9 +1,8 @@
 package rebalancewatch;
 
-import java.util.ArrayList;
-import java.util.HashMap;
+import java.util.Collections;
 import java.util.List;
-import java.util.Map;
+import java.util.function.BooleanSupplier;
 
 /**
  * Makes the events of the calls, as rebalance_model/observe/events.py defines them. All of it happens in the writer's
@@ -14,28 +13,16 @@ import java.util.Map;
  * lost body may have been of any group: so the gap shows for each.
  */
 final class Telemetry {
-    /** Sequences are never dropped, since a group would seem to restart; further groups are not reported. */
-    static final int GROUPS_MAX = 50_000;
-    /** RocketMQ's own limit (Validators.CHARACTER_MAX_LENGTH) for a group; a longer name is not a group. */
-    private static final int GROUP_LENGTH_MAX = 255;
-    /** The decoder rejects an event with a longer name (rebalance_model/entities.py, NAME_CHARACTERS_MAX). */
-    private static final int NAME_LENGTH_MAX = 1_000;
     /** The decoder rejects an event with a higher time, offset or other number (rebalance_model/entities.py). */
     private static final long TIME_MAX = 253_402_300_799_999L;
     private static final long OFFSET_MAX = (1L << 48) - 1;
     private static final long NUMBER_MAX = (1L << 53) - 1;
-    /**
-     * The groups of one heartbeat that are reported. Each makes an event that repeats the client's id: without limits
-     * a heartbeat of 1 MB would make 1 GB of events.
-     */
-    private static final int HEARTBEAT_GROUPS_MAX = 1_000;
-    /** The decoder rejects a larger event (rebalance_model/observe/decoding.py). */
-    private static final int LINE_BYTES_MAX = 1_000_000;
+    private static final List<Bodies.Subscription> NONE = Collections.emptyList();
 
     private final Settings settings;
     private final Spool spool;
     private final Losses losses;
-    private final Map<String, Long> sequences = new HashMap<>();
+    private final Sequences sequences = new Sequences();
     private final PullSums pulls = new PullSums();
     private final Json json = new Json();
 
@@ -43,31 +30,61 @@ final class Telemetry {
         this.settings = settings;
         this.spool = spool;
         this.losses = losses;
-        sequences.put("", 0L);
     }
 
-    void tell(CallQueue.Batch batch) {
-        for (Call call : batch.calls) {
-            try {
-                tell(call);
-            } catch (RuntimeException | StackOverflowError error) { // fastjson's, or a field that is missing or wrong
-                losses.add(Losses.UNREADABLE, call.time, call.time, 1);
+    /**
+     * Makes the events of a batch's calls, and counts each call that makes none.
+     *
+     * @param isLate whether the JVM ends and can't wait for the rest
+     */
+    void tell(CallQueue.Batch batch, BooleanSupplier isLate) {
+        String reason = Losses.WRITER_FAILED;
+        int told = 0;
+        try {
+            for (Call call : batch.calls) {
+                if (isLate.getAsBoolean()) {
+                    reason = Losses.ENDED;
+                    break;
+                }
+                tellAny(call);
+                told++;
+            }
+        } finally {
+            int rest = batch.calls.size() - told;
+            if (rest > 0) {
+                gap(reason, batch.calls.get(told).time, batch.until, rest);
+            }
+            if (batch.lost > 0) {
+                gap(Losses.QUEUE_FULL, batch.lostFrom, batch.until, batch.lost);
             }
         }
-        if (batch.lost > 0) {
-            gap(Losses.QUEUE_FULL, batch.lostFrom, batch.until, batch.lost);
+    }
+
+    private void tellAny(Call call) {
+        try {
+            tell(call);
+        } catch (RuntimeException error) { // a field that is missing or wrong: it leaves no gap
+            lost(Losses.UNREADABLE, call, 1);
+        } catch (OutOfMemoryError error) {
+            gap(Losses.WRITER_FAILED, call.time, call.time, 1);
+        }
+    }
+
+    private void lost(String reason, Call call, int count) {
+        if (count > 0) {
+            losses.add(reason, call.time, call.time, count);
         }
     }
 
     /** Skips a number in every group's sequence: a lost call may have been of any group. */
-    void gap(String reason, long from, long to, long count) {
-        sequences.replaceAll((group, seq) -> seq + 1);
+    private void gap(String reason, long from, long to, long count) {
+        sequences.skip();
         losses.add(reason, from, to, count);
     }
 
     void booted(long time) {
         begin("BROKER_STATUS", time, "").field("boot_time", settings.bootTime);
-        end(time, "");
+        end(time, "", false);
     }
 
     /**
@@ -80,13 +97,13 @@ final class Telemetry {
         for (Losses.Loss loss : losses.tell()) {
             begin("TELEMETRY_LOST", time, "").field("from_time", loss.from).field("to_time", loss.to)
                 .field("count", loss.count).field("reason", loss.reason);
-            end(time, "");
+            end(time, "", false);
         }
         begin("TICK", time, "");
         if (end) {
             json.field("end", true);
         }
-        end(time, "");
+        end(time, "", false);
     }
 
     private void tell(Call call) {
@@ -120,13 +137,13 @@ final class Telemetry {
     }
 
     private void pull(Call call) {
-        String group = group(call.fields[0]);
-        String topic = name(call.fields[1]);
+        String group = Names.group(call.fields[0]);
+        String topic = Names.name(call.fields[1]);
         long queueId = within(0, NUMBER_MAX, call.fields[2]);
         long offset = within(-1, OFFSET_MAX, call.fields[3]);
         boolean commits = (Long.parseLong(call.fields[4]) & 1) != 0; // PullSysFlag.FLAG_COMMIT_OFFSET
         long commitOffset = commits ? within(-1, OFFSET_MAX, call.fields[5]) : -1;
-        notLong(call.channel); // it is written later, among others of a second
+        Names.notLong(call.channel); // it is written later, among others of a second
         closed(pulls.add(call, group, topic, queueId, offset, commitOffset, newest(call, offset)), call.time);
         if (pulls.isFull()) {
             closed(pulls.closeAll(), call.time);
@@ -134,8 +151,8 @@ final class Telemetry {
     }
 
     private void offset(Call call) {
-        String group = group(call.fields[0]);
-        String topic = name(call.fields[1]);
+        String group = Names.group(call.fields[0]);
+        String topic = Names.name(call.fields[1]);
         long queueId = within(0, NUMBER_MAX, call.fields[2]);
         boolean update = call.kind == Kind.UPDATE_CONSUMER_OFFSET;
         long offset = update ? within(-1, OFFSET_MAX, call.fields[3]) : -1;
@@ -145,7 +162,7 @@ final class Telemetry {
             json.field("offset", offset);
             brokerOffset(newest(call, offset));
         }
-        end(call.time, group);
+        end(call, group);
     }
 
     /** Returns the newest offset, unless it is below an offset of the call: then messages come from elsewhere. */
@@ -163,93 +180,94 @@ final class Telemetry {
         if (call.fields[0] == null) {
             return; // not a collector's question
         }
-        String collector = name(call.fields[0]);
+        String collector = Names.name(call.fields[0]);
         long asked = within(0, TIME_MAX, call.fields[1]);
         begin("CLOCK_SEEN", call.time, "").field("collector", collector).field("asked", asked)
             .field("seen", call.begun);
-        end(call.time, "");
+        end(call, "");
     }
 
     private void heartBeat(Call call) {
-        Body body = Body.of(call.body);
-        name(body.text("clientID"));
-        List<Body> consumers = body.objects("consumerDataSet");
-        int reported = Math.min(consumers.size(), HEARTBEAT_GROUPS_MAX);
-        if (reported < consumers.size()) {
-            losses.add(Losses.LARGE_HEARTBEAT, call.time, call.time, consumers.size() - reported);
+        Bodies.Heartbeat beat = Bodies.heartbeat(call.body);
+        lost(Losses.LARGE_HEARTBEAT, call, beat.beyond);
+        if (beat.clientId == null) {
+            lost(Losses.UNREADABLE, call, Math.max(1, beat.consumers.size() + beat.unreadable));
+            return;
         }
-        for (Body consumer : consumers.subList(0, reported)) {
-            heartBeat(call, body, consumer);
+        lost(Losses.UNREADABLE, call, beat.unreadable);
+        lost(Losses.UNREADABLE_FIELD, call, beat.unknown);
+        for (Bodies.Consumer consumer : beat.consumers) {
+            heartBeat(call, beat, consumer);
         }
     }
 
-    private void heartBeat(Call call, Body body, Body consumer) {
-        String group = group(consumer.text("groupName"));
-        if (call.isRefused() && !sequences.containsKey(group)) {
+    private void heartBeat(Call call, Bodies.Heartbeat beat, Bodies.Consumer consumer) {
+        if (call.isRefused() && !sequences.has(consumer.group)) {
             return; // anybody may invent groups, and each begins a sequence; a refused heartbeat shows nothing else
         }
-        begin(call, group).field("client_id", body.text("clientID")).field("language", notLong(call.language))
-            .field("version", call.version).field("consume_type", notLong(consumer.text("consumeType")))
-            .field("message_model", notLong(consumer.text("messageModel")))
-            .field("consume_from_where", notLong(consumer.text("consumeFromWhere", "")))
-            .field("without_sub", body.flag("withoutSub"))
-            .field("heartbeat_fingerprint", Math.toIntExact(body.number("heartbeatFingerprint", 0)))
+        boolean unknown = consumer.subscriptions == null;
+        begin(call, consumer.group).field("client_id", beat.clientId).field("language", Names.notLong(call.language))
+            .field("version", call.version).field("consume_type", consumer.consumeType)
+            .field("message_model", consumer.messageModel).field("consume_from_where", consumer.consumeFromWhere)
+            .field("without_sub", beat.withoutSub || unknown).field("heartbeat_fingerprint", beat.fingerprint)
             .openList("subscriptions");
-        for (Body one : consumer.objects("subscriptionDataSet")) {
-            json.openObject().field("topic", name(one.text("topic"))).field("sub_string", one.text("subString", ""))
-                .field("expression_type", notLong(one.text("expressionType", "TAG")))
-                .field("sub_version", within(0, NUMBER_MAX, Math.max(0, one.number("subVersion", 0)))).closeObject();
+        for (Bodies.Subscription one : unknown ? NONE : consumer.subscriptions) {
+            json.openObject().field("topic", one.topic).field("sub_string", one.subString)
+                .field("expression_type", one.expressionType).field("sub_version", one.version).closeObject();
         }
         json.closeList();
-        end(call.time, group);
+        end(call, consumer.group);
     }
 
     private void unregister(Call call) {
         if (call.fields[0] == null) {
             return; // a producer's
         }
-        String group = group(call.fields[0]);
-        begin(call, group).field("client_id", name(call.fields[1]));
-        end(call.time, group);
+        String group = Names.group(call.fields[0]);
+        begin(call, group).field("client_id", Names.name(call.fields[1]));
+        end(call, group);
     }
 
     private void consumerList(Call call) {
-        String group = group(call.fields[0]);
-        List<String> ids = Body.of(call.answer).texts("consumerIdList");
-        ids.forEach(Telemetry::notLong);
-        begin(call, group).field("asked", call.begun).field("consumer_ids", ids);
-        end(call.time, group);
+        String group = Names.group(call.fields[0]);
+        Bodies.Listed<String> ids = Bodies.clientIds(call.answer);
+        lost(Losses.UNREADABLE_FIELD, call, ids.unknown);
+        begin(call, group).field("asked", call.begun).field("consumer_ids", ids.values);
+        end(call, group);
     }
 
     private void locks(Call call) {
-        Body body = Body.of(call.body);
-        String group = group(body.text("consumerGroup"));
-        String clientId = name(body.text("clientId"));
-        List<Body> asked = body.objects("mqSet");
+        Bodies.LockRequest asked = Bodies.lockRequest(call.body);
+        String group = Names.group(asked.group);
+        String clientId = Names.name(asked.clientId);
         boolean lock = call.kind == Kind.LOCK_BATCH_MQ;
-        if (!lock && body.flag("onlyThisBroker")) {
+        if (!lock && asked.onlyThisBroker) {
             return; // lockInStrictMode: a broker forwards a client's call to every replica, itself included
         }
-        List<Body> granted = lock ? Body.of(call.answer).objects("lockOKMQSet") : new ArrayList<>();
-        for (Body queue : asked) {
-            closed(pulls.close(group, queue.text("topic"), queue.number("queueId", 0)), call.time);
+        Bodies.Listed<Bodies.Queue> granted = Bodies.locked(lock ? call.answer : null);
+        if (granted.unknown > asked.unknown || asked.queues.isEmpty() && asked.unknown > 0) {
+            throw new IllegalArgumentException("which queues are granted is unknown");
+        }
+        lost(Losses.UNREADABLE_FIELD, call, asked.unknown);
+        for (Bodies.Queue queue : asked.queues) {
+            closed(pulls.close(group, queue.topic, queue.id), call.time);
         }
         begin(call, group).field("client_id", clientId);
         if (lock) {
-            json.field("only_this_broker", body.flag("onlyThisBroker"));
+            json.field("only_this_broker", asked.onlyThisBroker);
         }
-        queues(lock ? "requested" : "queues", asked);
+        queues(lock ? "requested" : "queues", asked.queues);
         if (lock) {
-            queues("granted", granted);
+            queues("granted", granted.values);
         }
-        end(call.time, group);
+        end(call, group);
     }
 
-    private void queues(String name, List<Body> queues) {
+    private void queues(String name, List<Bodies.Queue> queues) {
         json.openList(name);
-        for (Body queue : queues) {
-            json.openObject().field("topic", name(queue.text("topic"))).field("broker", name(queue.text("brokerName")))
-                .field("queue_id", within(0, NUMBER_MAX, queue.text("queueId"))).closeObject();
+        for (Bodies.Queue queue : queues) {
+            json.openObject().field("topic", queue.topic).field("broker", queue.broker).field("queue_id", queue.id)
+                .closeObject();
         }
         json.closeList();
     }
@@ -264,12 +282,12 @@ final class Telemetry {
             if (sum.code != null) {
                 json.field("code", sum.code);
             }
-            end(time, sum.group);
+            end(time, sum.group, Call.isRefusal(sum.code));
         }
     }
 
     private Json begin(Call call, String group) {
-        begin(call.kind.name(), call.time, group).field("channel", notLong(call.channel));
+        begin(call.kind.name(), call.time, group).field("channel", Names.notLong(call.channel));
         return call.code == null ? json : json.field("code", call.code);
     }
 
@@ -280,47 +298,18 @@ final class Telemetry {
         return group.isEmpty() ? json : json.field("group", group);
     }
 
+    private void end(Call call, String group) {
+        end(call.time, group, call.isRefused());
+    }
+
     /** Completes the event: it gets its number last, so that an event that could not be made leaves no gap. */
-    private void end(long time, String group) {
-        Long before = sequences.get(group);
-        if (before == null && sequences.size() > GROUPS_MAX) {
-            losses.add(Losses.TOO_MANY_GROUPS, time, time, 1);
-            return;
-        }
-        long seq = before == null ? 1 : before + 1;
-        sequences.put(group, seq);
-        byte[] line = json.field("seq", seq).end();
-        if (line.length > LINE_BYTES_MAX) {
-            losses.add(Losses.TOO_LARGE, time, time, 1);
+    private void end(long time, String group, boolean refused) {
+        json.field("seq", sequences.next(group, refused));
+        if (json.end()) {
+            spool.append(json, time);
         } else {
-            spool.append(line, time);
+            losses.add(Losses.TOO_LARGE, time, time, 1);
         }
-    }
-
-    private static String group(String name) {
-        return atMost(GROUP_LENGTH_MAX, name);
-    }
-
-    private static String name(String name) {
-        return atMost(NAME_LENGTH_MAX, name);
-    }
-
-    private static String atMost(int length, String name) {
-        if (present(name).length() > length) {
-            throw new IllegalArgumentException("a name of " + name.length() + " characters");
-        }
-        return name;
-    }
-
-    private static String notLong(String text) {
-        return text == null || text.isEmpty() ? text : name(text);
-    }
-
-    private static String present(String value) {
-        if (value == null || value.isEmpty()) {
-            throw new IllegalArgumentException("a field is missing");
-        }
-        return value;
     }
 
     private static long within(long least, long most, String value) {

@@ -7,7 +7,10 @@ final class Writer implements Runnable {
     private static final String NAME = "rebalance-watch-hook";
     private static final long ROUND_MS = 50;
     private static final long TICK = TimeUnit.SECONDS.toNanos(1);
+    /** How long the calls that wait are processed when the JVM ends; the rest is counted as lost. */
     private static final long END_NANOS_MAX = TimeUnit.SECONDS.toNanos(2);
+    /** How long the JVM waits for a round to end: for the call and the write that it is at. */
+    private static final long END_WAIT_NANOS_MAX = TimeUnit.SECONDS.toNanos(10);
 
     private final CallQueue queue;
     private final Losses losses = new Losses();
@@ -18,6 +21,7 @@ final class Writer implements Runnable {
     private boolean announced;
     private boolean failing;
 
+    private long endBegun;
     private volatile boolean ending;
     private volatile Thread thread;
 
@@ -68,15 +72,10 @@ final class Writer implements Runnable {
     /** Runs one round; only one thread at a time. */
     private synchronized void round(boolean last) {
         CallQueue.Batch batch = queue.take();
-        boolean reported = false;
         try {
-            telemetry.tell(batch);
-            reported = true;
+            telemetry.tell(batch, this::isLate);
         } finally {
             queue.release(batch);
-            if (!reported) {
-                telemetry.gap(Losses.WRITER_FAILED, batch.from(), batch.until, batch.calls.size() + batch.lost);
-            }
         }
         long now = System.nanoTime();
         boolean due = last || now - ticked >= TICK;
@@ -100,13 +99,17 @@ final class Writer implements Runnable {
         }
     }
 
-    /** Writes the remaining calls when the JVM ends. */
+    private boolean isLate() {
+        return ending && System.nanoTime() - endBegun > END_NANOS_MAX;
+    }
+
+    /** Writes the remaining calls when the JVM ends, or counts them as lost, and marks the last tick. */
     private void end() {
+        endBegun = System.nanoTime();
         ending = true;
         try {
-            long begun = System.nanoTime();
-            while (isAlive() && System.nanoTime() - begun < END_NANOS_MAX) {
-                pause();
+            while (isAlive() && System.nanoTime() - endBegun < END_WAIT_NANOS_MAX) {
+                pause(); // unlike a join, not ended by an interrupt
             }
             if (!isAlive()) {
                 round(true);

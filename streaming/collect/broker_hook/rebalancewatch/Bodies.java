@@ -1,0 +1,293 @@
+package rebalancewatch;
+
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+
+/**
+ * What the events need of a body, decoded once. A failure is confined to its part: a field that can't be read has its
+ * default, a consumer, subscription, queue or client id without a valid name is left out, and both are counted.
+ */
+final class Bodies {
+    private Bodies() {
+    }
+
+    /** A client's heartbeat (HeartbeatData). */
+    static final class Heartbeat {
+        /** Null: there is none. */
+        String clientId;
+        boolean withoutSub;
+        int fingerprint;
+        List<Consumer> consumers = Collections.emptyList();
+        /** Consumers that are left out: without a group, and beyond {@link Limits#HEARTBEAT_GROUPS}. */
+        int unreadable;
+        int beyond;
+        int unknown;
+    }
+
+    /** One group of a heartbeat (ConsumerData); a text that is unknown is empty. */
+    static final class Consumer {
+        String group;
+        String consumeType = "";
+        String messageModel = "";
+        String consumeFromWhere = "";
+        /** Null: they are unknown. */
+        List<Subscription> subscriptions = Collections.emptyList();
+    }
+
+    /** A subscription (SubscriptionData). */
+    static final class Subscription {
+        String topic;
+        /** Empty: it was not sent; null: it can't be read. */
+        String subString = "";
+        String expressionType = "TAG";
+        long version;
+    }
+
+    /** A request for locks, or to release them (LockBatchRequestBody, UnlockBatchRequestBody). */
+    static final class LockRequest {
+        String group;
+        String clientId;
+        boolean onlyThisBroker;
+        List<Queue> queues = Collections.emptyList();
+        int unknown;
+    }
+
+    /** A MessageQueue. */
+    static final class Queue {
+        String topic;
+        String broker;
+        long id = -1;
+    }
+
+    /** The names in an answer, and how many of it could not be read. */
+    static final class Listed<T> {
+        final List<T> values;
+        final int unknown;
+
+        private Listed(List<T> values, int unknown) {
+            this.values = values;
+            this.unknown = unknown;
+        }
+    }
+
+    /** Reads one value of a list; null: it is left out. */
+    private interface Part<T> {
+        T read(JsonReader json);
+    }
+
+    static Heartbeat heartbeat(byte[] body) {
+        JsonReader json = new JsonReader(body);
+        Heartbeat read = new Heartbeat();
+        for (String field = begin(json); field != null; field = json.field()) {
+            switch (field) {
+                case "clientID":
+                    read.clientId = json.name(Limits.NAME_CHARACTERS);
+                    break;
+                case "withoutSub":
+                    read.withoutSub = json.flag();
+                    break;
+                case "heartbeatFingerprint":
+                    read.fingerprint = json.int32(0);
+                    break;
+                case "consumerDataSet":
+                    consumers(json, read);
+                    break;
+                default:
+                    json.skip();
+            }
+        }
+        read.unknown = json.unknown();
+        return read;
+    }
+
+    static LockRequest lockRequest(byte[] body) {
+        JsonReader json = new JsonReader(body);
+        LockRequest read = new LockRequest();
+        for (String field = begin(json); field != null; field = json.field()) {
+            switch (field) {
+                case "consumerGroup":
+                    read.group = json.name(Limits.GROUP_CHARACTERS);
+                    break;
+                case "clientId":
+                    read.clientId = json.name(Limits.NAME_CHARACTERS);
+                    break;
+                case "onlyThisBroker":
+                    read.onlyThisBroker = json.flag();
+                    break;
+                case "mqSet":
+                    read.queues = required(list(json, Bodies::queue));
+                    break;
+                default:
+                    json.skip();
+            }
+        }
+        read.unknown = json.unknown();
+        return read;
+    }
+
+    /** Reads the queues that a broker has locked (LockBatchResponseBody). */
+    static Listed<Queue> locked(byte[] answer) {
+        return answered(answer, "lockOKMQSet", Bodies::queue);
+    }
+
+    /** Reads the ids of a group's members (GetConsumerListByGroupResponseBody). */
+    static Listed<String> clientIds(byte[] answer) {
+        return answered(answer, "consumerIdList", json -> json.name(Limits.NAME_CHARACTERS));
+    }
+
+    private static <T> Listed<T> answered(byte[] answer, String name, Part<T> part) {
+        JsonReader json = new JsonReader(answer);
+        List<T> values = Collections.emptyList();
+        for (String field = begin(json); field != null; field = json.field()) {
+            if (field.equals(name)) {
+                values = required(list(json, part));
+            } else {
+                json.skip();
+            }
+        }
+        return new Listed<>(values, json.unknown());
+    }
+
+    private static String begin(JsonReader json) {
+        return json.beginBody() ? json.field() : null;
+    }
+
+    private static void consumers(JsonReader json, Heartbeat read) {
+        read.consumers = new ArrayList<>();
+        read.unreadable = 0;
+        read.beyond = 0;
+        if (!json.beginList()) {
+            return;
+        }
+        while (json.more()) {
+            if (read.consumers.size() == Limits.HEARTBEAT_GROUPS) {
+                json.skip();
+                read.beyond++;
+                continue;
+            }
+            int before = json.unknown();
+            Consumer consumer = consumer(json);
+            if (consumer == null) {
+                json.setUnknown(before);
+                read.unreadable++;
+            } else {
+                read.consumers.add(consumer);
+            }
+        }
+    }
+
+    private static Consumer consumer(JsonReader json) {
+        if (!json.beginObject()) {
+            return null;
+        }
+        Consumer read = new Consumer();
+        for (String field = json.field(); field != null; field = json.field()) {
+            switch (field) {
+                case "groupName":
+                    read.group = json.name(Limits.GROUP_CHARACTERS);
+                    break;
+                case "consumeType":
+                    read.consumeType = text(json, "");
+                    break;
+                case "messageModel":
+                    read.messageModel = text(json, "");
+                    break;
+                case "consumeFromWhere":
+                    read.consumeFromWhere = text(json, "");
+                    break;
+                case "subscriptionDataSet":
+                    read.subscriptions = list(json, Bodies::subscription);
+                    break;
+                default:
+                    json.skip();
+            }
+        }
+        return read.group == null ? null : read;
+    }
+
+    private static Subscription subscription(JsonReader json) {
+        if (!json.beginObject()) {
+            return null;
+        }
+        Subscription read = new Subscription();
+        for (String field = json.field(); field != null; field = json.field()) {
+            switch (field) {
+                case "topic":
+                    read.topic = json.name(Limits.NAME_CHARACTERS);
+                    break;
+                case "subString":
+                    int before = json.unknown();
+                    read.subString = json.text(Limits.EVENT_BYTES);
+                    if (read.subString == null && json.unknown() == before) {
+                        read.subString = "";
+                    }
+                    break;
+                case "expressionType":
+                    read.expressionType = text(json, "TAG");
+                    break;
+                case "subVersion":
+                    read.version = json.number(0);
+                    break;
+                default:
+                    json.skip();
+            }
+        }
+        return read.topic == null ? null : read;
+    }
+
+    private static Queue queue(JsonReader json) {
+        if (!json.beginObject()) {
+            return null;
+        }
+        Queue read = new Queue();
+        for (String field = json.field(); field != null; field = json.field()) {
+            switch (field) {
+                case "topic":
+                    read.topic = json.name(Limits.NAME_CHARACTERS);
+                    break;
+                case "brokerName":
+                    read.broker = json.name(Limits.NAME_CHARACTERS);
+                    break;
+                case "queueId":
+                    read.id = json.int32(-1);
+                    break;
+                default:
+                    json.skip();
+            }
+        }
+        return read.topic == null || read.broker == null || read.id < 0 ? null : read;
+    }
+
+    private static String text(JsonReader json, String otherwise) {
+        String text = json.text(Limits.NAME_CHARACTERS);
+        return text == null ? otherwise : text;
+    }
+
+    /** Reads a list without the parts that can't be read; null: it is no list. */
+    private static <T> List<T> list(JsonReader json, Part<T> part) {
+        int before = json.unknown();
+        List<T> values = new ArrayList<>();
+        if (!json.beginList()) {
+            return json.unknown() == before ? values : null;
+        }
+        while (json.more()) {
+            json.beginPart();
+            before = json.unknown();
+            T value = part.read(json);
+            if (value == null) {
+                json.setUnknown(before + 1);
+            } else {
+                values.add(value);
+            }
+        }
+        return values;
+    }
+
+    private static <T> List<T> required(List<T> values) {
+        if (values == null) {
+            throw new IllegalArgumentException("no list");
+        }
+        return values;
+    }
+}
