@@ -8,12 +8,17 @@ import pytest
 
 from rebalance_model.observe import events
 from streaming.base import jars
-from streaming.base.java import java_home
+from streaming.base.java import java_executable, java_home
 from streaming.base.settings import load_settings
 from streaming.collect.broker_hook.build import JAR, build
 from tests.support import hooked
 
 CALLS = Path(__file__).with_name("HookCalls.java")
+ATTACK = Path(__file__).with_name("HookAttack.java")
+INSTALLED = sorted({java.resolve() for java in Path("/usr/lib/jvm").glob("*/bin/java")}) or [java_executable()]
+"""Every Java of this machine, also one that is too old or too new for Spark: a broker may run on it."""
+MILLIS_A_ROUND_MAX = 16_000
+"""Processor time of the hook's thread for the 16 bodies of a round: a second each."""
 GROWN_BYTES_MAX = 100_000_000
 """The hook's own limits are below 128 MB (RebalanceWatchHook); its tables fill within the first quarter."""
 
@@ -58,3 +63,57 @@ def test_a_hook_throws_nothing_and_writes_only_valid_events(tmp_path, calls, tal
 def test_a_hook_of_4_9_throws_nothing_and_writes_only_valid_events(tmp_path, tally):
     jars_4_9 = jars.ensure("rocketmq4", load_settings().runtime.jars)
     check(tmp_path / "spool", 8, 50_000, [*jars_4_9, build(jars_4_9, tmp_path / JAR)], tally)
+
+
+def attack(folder, rounds, class_path, java):
+    """Attack the hook; return its spool and what the attacker counted."""
+    javac = [java_home() / "bin" / "javac", "--release", "8", "-nowarn", "-d", folder, "-cp", class_path, ATTACK]
+    subprocess.run([str(one) for one in javac], check=True, capture_output=True)
+    spool = folder / "spool"
+    command = [
+        java,
+        "-Xmx200m",
+        f"-Drebalance.watch.spool={spool}",
+        "-cp",
+        f"{folder}:{class_path}",
+        "HookAttack",
+        rounds,
+    ]
+    ran = subprocess.run([str(one) for one in command], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr[-2_000:]
+    assert "telemetry is lost" not in ran.stderr
+    return spool, [int(one) for one in ran.stdout.splitlines()[-1].split()]
+
+
+def check_attack(folder, rounds, jars, java, tally):
+    class_path = ":".join(map(str, [build(jars, folder / JAR), *jars]))
+    spool, (calls, commits, millis, heap) = attack(folder, rounds, class_path, java)
+    found = hooked.spooled(spool)
+    assert isinstance(found[-1], events.Tick)
+    assert found[-1].end
+    own = (events.Tick, events.BrokerStatus, events.TelemetryLost)
+    written = [one for one in found if not isinstance(one, own)]
+    lost = Counter()
+    for one in found:
+        if isinstance(one, events.TelemetryLost):
+            lost[one.reason] += one.count
+    del lost["unreadable field"]  # of calls that are reported
+    assert len(written) + lost.total() == calls
+    assert lost.keys() <= {"unreadable request", "event too large", "queue full", "broker ended"}, "no error of its own"
+    kept = sum(isinstance(one, events.UpdateConsumerOffset) for one in written)
+    assert kept >= commits - lost["queue full"] - lost["broker ended"]
+    assert millis <= rounds * MILLIS_A_ROUND_MAX
+    print(f"{java}: {millis // rounds} ms of processor time a round, a heap of {heap} MB, {lost}")
+    tally.add("calls of an attacker read", len(written))
+    tally.add("counted as lost", lost.total())
+
+
+def test_an_attacker_costs_a_hook_neither_its_end_nor_a_call(tmp_path, tally):
+    check_attack(tmp_path, 2, hooked.rocketmq_jars(), java_executable(), tally)
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("java", INSTALLED, ids=lambda java: java.parents[1].name)
+@pytest.mark.parametrize("release", ["rocketmq4", "rocketmq"])
+def test_an_attacker_of_any_release_on_any_java_costs_a_hook_nothing(tmp_path, tally, release, java):
+    check_attack(tmp_path, 12, jars.ensure(release, load_settings().runtime.jars), java, tally)
