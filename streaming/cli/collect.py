@@ -1,13 +1,8 @@
 """`rebalance-watch collect`: write the telemetry of a cluster to the log or to a recording."""
 
-import asyncio
-import os
-import signal
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
-from threading import Event as Flag
-from threading import Thread
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,6 +11,7 @@ from streaming.base.errors import SettingsError
 from streaming.base.health import Health
 from streaming.base.lines import start_lines
 from streaming.base.settings import load_settings
+from streaming.cli.interruption import Interruption
 
 if TYPE_CHECKING:
     from rebalance_model.observe.events import Event
@@ -25,6 +21,8 @@ if TYPE_CHECKING:
 
 _AGE_MS_MAX = 60_000
 """A collector that has done nothing for this time is not ready; it writes ticks every second."""
+_DRAIN_SECONDS = 3.0
+"""How long spools are shipped at the end after a signal; what is left is shipped after the next start."""
 
 app = typer.Typer(help="Collect the telemetry of a RocketMQ cluster.", no_args_is_help=True)
 
@@ -45,7 +43,8 @@ def poll(
 ) -> None:
     """Poll every broker and consumer each collector.interval_ms, with read-only requests.
 
-    Events go to the log selected by source.kind (Kafka or files). Ctrl-C stops it; responses received so far are kept.
+    Events go to the log selected by source.kind (Kafka or files). Ctrl-C or SIGTERM stops it within 10 s; responses
+    received so far are kept.
     """
     from streaming.collect.collector import collect
     from streaming.collect.poll_round import Summary
@@ -84,13 +83,17 @@ def poll(
         return write
 
     rounds = 1 if once else rounds
-    with probes(health, settings.health.host, settings.health.poll), Shipper(spools or []) as shipper:
+    with (
+        Interruption() as interruption,
+        probes(health, settings.health.host, settings.health.poll),
+        Shipper(spools or []) as shipper,
+    ):
         if to is not None:
             with Recorder(to) as recorder:
                 shipper.send_to(RecordingOutlet(recorder))
                 sink = noted(shipper.beside(recorder.publish))
-                asyncio.run(collect(settings, sink, rounds=rounds, report=report))
-                shipper.drain()
+                interruption.run(collect(settings, sink, rounds=rounds, report=report))
+                shipper.drain(interruption.at_most(_DRAIN_SECONDS))
         else:
             resend_after_ms = DELIVERY_MS if spools else None
             with (
@@ -99,8 +102,8 @@ def poll(
             ):
                 shipper.send_to(LogOutlet(publisher))
                 sink = noted(shipper.beside(partial(publish, publisher)))
-                asyncio.run(collect(settings, sink, rounds=rounds, shares=shares, report=report))
-                shipper.drain()
+                interruption.run(collect(settings, sink, rounds=rounds, shares=shares, report=report))
+                shipper.drain(interruption.at_most(_DRAIN_SECONDS))
         shipper.finish()
 
 
@@ -130,30 +133,5 @@ def spool(
     settings, health = load_settings(), Health()
     start_lines(settings.log.format, "collect spool", "fields")
     shipped = health.task("look at the spools", _AGE_MS_MAX)
-    with probes(health, settings.health.host, settings.health.spool):
-        ship(settings, folders, _interruption(), once=once, on_look=shipped.done)
-
-
-def _interruption() -> Flag:
-    """Return an event set by the first SIGINT or SIGTERM; the second signal ends the process at once.
-
-    The handler only lets Python write the signal's number into a pipe: setting the event inside the handler would
-    interrupt whatever the main thread is doing, even while it holds the event's own lock. (Blocking the signals and
-    waiting for them does not work either: a library's thread that was started before and does not block them would end
-    the process.)
-    """
-    interruption = Flag()
-    reader, writer = os.pipe()
-    os.set_blocking(writer, False)
-
-    def wait() -> None:
-        os.read(reader, 1)
-        interruption.set()
-        [number] = os.read(reader, 1)
-        os._exit(128 + number)
-
-    signal.set_wakeup_fd(writer)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: None)
-    Thread(target=wait, daemon=True).start()
-    return interruption
+    with Interruption() as interruption, probes(health, settings.health.host, settings.health.spool):
+        ship(settings, folders, interruption.flag, once=once, on_look=shipped.done)

@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -40,6 +40,10 @@ class Part(StrEnum):
     DASHBOARD = "dashboard"
 
 
+_GRACE_SECONDS = {Part.COLLECT: 10.0}
+"""A collector ends itself within this time, unless it can do nothing at all."""
+
+
 def up(
     *,
     only: Annotated[list[Part] | None, typer.Option(help="Run only this process; repeatable.")] = None,
@@ -49,9 +53,9 @@ def up(
 ) -> None:
     """Run collect poll, run, maintain, alert run (if it has routes) and dashboard together until Ctrl-C.
 
-    A process that ends is started again after 1 s, then after twice as long, up to 60 s. If one ends five times within
-    10 minutes, or a setting is wrong, all are stopped, but not if it had run for 5 minutes and a server is away. Each
-    line is printed with the name of its process.
+    A process that ends is started again after 1 s, then after twice as long, up to 60 s; after five exits within 10
+    minutes each 5 minutes, until it has run for 5 minutes. The others run on. Only a wrong setting stops all. Exit code
+    1: a process kept ending until the end. Each line is printed with the name of its process.
     """
     checked = checked_configuration(policy)
     if not checked.ok:
@@ -60,31 +64,32 @@ def up(
     parts = _chosen(settings, only or [], without or [])
     os.environ.update(_OUTPUT)  # of the children: their lines are not folded, and not kept back
     log = start_lines(settings.log.format, "up")
-    with _probed(settings, parts) as sockets:
-        programs = [Program(part, _command(part, sockets.get(part), spools or [], policy)) for part in parts]
-        if is_json():
-            supervisor = Supervisor(programs, _say_as_json, error_of=_error_in_json)
-        else:
-            supervisor = Supervisor(programs, _say)
+    with TemporaryDirectory(prefix="rebalance-watch-") as folder:
+        sockets = {str(part): Path(folder, part) for part in parts} if settings.health.up else {}
+        programs = [
+            Program(part, _command(part, sockets.get(part), spools or [], policy), _GRACE_SECONDS.get(part))
+            for part in parts
+        ]
+        said = (_say_as_json, _error_in_json) if is_json() else (_say, error_of)
+        supervisor = Supervisor(programs, said[0], error_of=said[1])
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: supervisor.stop())
-        supervisor.run()
+        with _probed(settings, sockets, supervisor):
+            supervisor.run()
     log.info("stopped")
 
 
 @contextmanager
-def _probed(settings: Settings, parts: Sequence[Part]) -> Iterator[dict[str, Path]]:
-    """Serve the probes of `up`, if it has a port for them; give the socket on which each process answers its own."""
+def _probed(settings: Settings, sockets: Mapping[str, Path], supervisor: Supervisor) -> Iterator[None]:
+    """Serve the probes of `up`, if it has a port for them."""
     if not settings.health.up:
-        yield {}
+        yield
         return
     from streaming.serve.web.probes import probes
     from streaming.supervise.children import ChildrenHealth
 
-    with TemporaryDirectory(prefix="rebalance-watch-") as folder:
-        sockets = {str(part): Path(folder, part) for part in parts}
-        with probes(ChildrenHealth(sockets), settings.health.host, settings.health.up):
-            yield sockets
+    with probes(ChildrenHealth(sockets, supervisor.down), settings.health.host, settings.health.up):
+        yield
 
 
 def _say(name: str, line: str) -> None:

@@ -20,6 +20,8 @@ class Program(NamedTuple):
 
     name: str
     command: Sequence[str]
+    grace_seconds: float | None = None
+    """How long it may take to its end; None: as long as the supervisor lets every program."""
 
 
 class Line(NamedTuple):

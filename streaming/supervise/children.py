@@ -3,7 +3,7 @@
 A socket's file needs no port that could be in use, and is there whether or not [health] gives the process a port.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -19,9 +19,15 @@ _ANSWER_SECONDS_MAX = 2.0
 class ChildrenHealth:
     """The health of several processes, asked for when it is wanted: ready if all of them are."""
 
-    def __init__(self, sockets: Mapping[str, Path]) -> None:
-        """Know the socket of each process by its name."""
+    def __init__(self, sockets: Mapping[str, Path], down: Callable[[str], str | None] = lambda _: None) -> None:
+        """Know the socket of each process by its name.
+
+        Args:
+            sockets: where each process answers.
+            down: returns why a process does not run, or ended when it last did; None: it has not ended.
+        """
         self._sockets = sockets
+        self._down = down
         self._answered: dict[str, int] = {}
         self._begun = now_ms()
 
@@ -40,7 +46,7 @@ class ChildrenHealth:
         except httpx.TimeoutException:
             return [self._silent(name, f"{name} has not answered within {_ANSWER_SECONDS_MAX:g} s")]
         except httpx.TransportError:
-            return [self._silent(name, f"{name} does not answer: it is starting, or has ended")]
+            return [self._silent(name, self._down(name) or f"{name} does not answer: it is starting")]
         self._answered[name] = now_ms()
         tasks = msgspec.json.decode(answer, type=ProcessHealth).tasks
         return [msgspec.structs.replace(task, task=f"{name}: {task.task}") for task in tasks]

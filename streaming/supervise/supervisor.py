@@ -16,7 +16,7 @@ from streaming.supervise.restarts import RestartPolicy, Restarts
 USAGE_CODE = 2
 """The exit code of a command with a wrong option or setting, for which a new start is of no use."""
 GRACE_SECONDS = 90.0
-"""How long a program may take to its end: the job up to 80 s if its batches hang."""
+"""How long a program may take to its end, unless it has a time of its own: the job up to 80 s if its batches hang."""
 AWAY_CODE = 4
 """The exit code of a command that a server did not answer."""
 _LINES_KEPT = 20
@@ -34,7 +34,7 @@ def error_of(line: str) -> str | None:
 
 
 class Supervisor:
-    """Runs programs until `stop`, or until one of them keeps failing."""
+    """Runs programs until `stop`, or until one of them says that a setting is wrong."""
 
     def __init__(
         self,
@@ -57,27 +57,36 @@ class Supervisor:
         self._started: dict[str, int] = {}
         self._children: dict[str, Child] = {}
         self._last_lines = {name: deque[str](maxlen=_LINES_KEPT) for name in self._programs}
+        self._down: dict[str, str] = {}
+        """Why each program does not run, or ended when it last did; written by one thread, read by others."""
 
     def stop(self) -> None:
         """Stop everything; a second call kills what is left. Safe in a signal handler."""
         self._events.put(StopRequest())
 
+    def down(self, name: str) -> str | None:
+        """Return why a program does not run, or ended when it last did; None: it has not ended."""
+        return self._down.get(name)
+
     def run(self) -> None:
         """Run the programs until `stop`; no child is left over, however this ends.
 
         Raises:
-            UserError: a program keeps failing, or has a wrong option or setting.
+            UserError: a program has a wrong option or setting, or one kept failing when all were stopped.
         """
         try:
             while True:
                 self._start_due()
                 event = self._next(min(self._due.values(), default=None))
                 if isinstance(event, StopRequest):
-                    return
+                    failing = self._failing()
+                    break
                 if isinstance(event, Ended):
                     self._restart(event)
         finally:
             self._end()
+        if failing:
+            raise UserError(" ".join(failing))
 
     def _start_due(self) -> None:
         now = _now_ms()
@@ -106,16 +115,29 @@ class Supervisor:
         Raises:
             UserError: it must not be started again.
         """
-        name, now = ended.name, _now_ms()
+        name, now, restarts = ended.name, _now_ms(), self._restarts[ended.name]
         if ended.code == USAGE_CODE:
             raise UserError(f"{name} can't run: {self._reason(name)}")
-        pause_ms = self._restarts[name].failed(self._started[name], now, server_is_away=ended.code == AWAY_CODE)
-        if pause_ms is None:
-            times, minutes = self._policy.failures_max, self._policy.within_ms / 60_000
-            raise UserError(f"{name} ended {times} times within {minutes:g} minutes, so all are stopped; it "
-                            f"{_how(ended.code)}: {self._reason(name)}")  # fmt: skip
+        pause_ms = restarts.failed(self._started[name], now, server_is_away=ended.code == AWAY_CODE)
+        how, again = _how(ended.code), f"starting it again in {pause_ms / 1000:g} s"
         self._due[name] = now + pause_ms
-        self._say(name, f"{_how(ended.code)}; starting it again in {pause_ms / 1000:g} s")
+        if not restarts.keeps_failing:
+            self._down[name] = f"{name} {how}"
+            self._say(name, f"{how}; {again}")
+            return
+        times, minutes = self._policy.failures_max, self._policy.within_ms / 60_000
+        why = f"ended {times} times within {minutes:g} minutes; the last time it {how}: {self._reason(name)}"
+        self._down[name] = f"{name} {why}"
+        self._say(name, f"{why} The others run on; {again}")
+
+    def _failing(self) -> list[str]:
+        """Return a sentence about each program that keeps failing, and does not run well now."""
+        settled_before = _now_ms() - self._policy.settled_ms
+        return [
+            self._down[name]
+            for name, restarts in self._restarts.items()
+            if restarts.keeps_failing and not (name in self._children and self._started[name] <= settled_before)
+        ]
 
     def _reason(self, name: str) -> str:
         """Return the last error that a program printed, otherwise its last lines."""
@@ -128,14 +150,15 @@ class Supervisor:
         for name in self._programs:
             if (child := self._children.get(name)) is not None:
                 child.stop()
-                deadline = _now_ms() + round(self._grace_seconds * 1000)
+                grace_seconds = self._programs[name].grace_seconds or self._grace_seconds
+                deadline = _now_ms() + round(grace_seconds * 1000)
                 while name in self._children:
                     if isinstance(self._next(deadline), StopRequest):
                         self._kill()
                     elif _now_ms() >= deadline:
-                        self._say(name, f"has not ended within {self._grace_seconds:g} s and is killed")
+                        self._say(name, f"has not ended within {grace_seconds:g} s and is killed")
                         child.kill()
-                        deadline += round(self._grace_seconds * 1000)
+                        deadline += round(grace_seconds * 1000)
 
     def _kill(self) -> None:
         for child in self._children.values():

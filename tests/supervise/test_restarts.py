@@ -26,20 +26,29 @@ def test_a_program_that_ran_for_long_gets_the_first_pause_again():
     assert pauses(RestartPolicy(failures_max=100), runs) == [1_000, 2_000, 4_000, 1_000, 2_000]
 
 
-def test_five_failures_within_ten_minutes_are_too_many():
-    assert pauses(RestartPolicy(), [10] * 5) == [1_000, 2_000, 4_000, 8_000, None]
+def test_after_five_failures_within_ten_minutes_the_pauses_are_long():
+    assert pauses(RestartPolicy(), [10] * 8) == [1_000, 2_000, 4_000, 8_000, *[5 * MINUTE] * 4]
 
 
-@pytest.mark.parametrize(("lasts", "last"), [(2 * MINUTE, None), (3 * MINUTE, 16 * SECOND), (6 * MINUTE, 1_000)])
+def test_what_keeps_failing_does_so_until_it_has_run_for_five_minutes():
+    runs = [10] * 5 + [4 * MINUTE, 5 * MINUTE, 10]
+    assert pauses(RestartPolicy(), runs)[4:] == [5 * MINUTE, 5 * MINUTE, 1_000, 2_000]
+
+
+@pytest.mark.parametrize(("lasts", "last"), [(2 * MINUTE, 5 * MINUTE), (3 * MINUTE, 16 * SECOND), (6 * MINUTE, 1_000)])
 def test_failures_that_are_longer_ago_do_not_count(lasts, last):
     assert pauses(RestartPolicy(), [lasts] * 5)[-1] == last
 
 
-def test_what_once_ran_well_waits_for_a_server_for_as_long_as_it_is_away():
-    waiting = [5 * MINUTE] + [10] * 50
-    assert pauses(RestartPolicy(), waiting, server_is_away=True)[-1] == MINUTE
-    assert None in pauses(RestartPolicy(), waiting)
+@pytest.mark.parametrize("runs", [[5 * MINUTE] + [10] * 50, [10] * 50])
+def test_what_waits_for_a_server_is_tried_each_minute(runs):
+    assert pauses(RestartPolicy(), runs, server_is_away=True)[-1] == MINUTE
+    assert pauses(RestartPolicy(), runs)[-1] == 5 * MINUTE
 
 
-def test_a_server_that_was_never_there_may_be_a_wrong_address():
-    assert pauses(RestartPolicy(), [10] * 5, server_is_away=True) == [1_000, 2_000, 4_000, 8_000, None]
+@pytest.mark.parametrize(("first", "keeps_failing"), [(5 * MINUTE, False), (10, True)])
+def test_a_server_that_was_never_there_may_be_a_wrong_address(first, keeps_failing):
+    restarts = Restarts(RestartPolicy())
+    for now in (first, *range(first + 10, first + 100, 10)):
+        restarts.failed(now - (first if now == first else 10), now, server_is_away=True)
+    assert restarts.keeps_failing is keeps_failing

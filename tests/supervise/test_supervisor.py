@@ -14,7 +14,7 @@ from streaming.supervise.child import Program
 from streaming.supervise.restarts import RestartPolicy
 from streaming.supervise.supervisor import Supervisor
 
-QUICK = RestartPolicy(first_ms=20, longest_ms=100)
+QUICK = RestartPolicy(first_ms=20, longest_ms=100, failing_ms=150)
 CHILD = """
 import os, signal, sys, time
 from streaming.supervise.parent import stop_with_supervisor
@@ -48,7 +48,7 @@ def program(name, code):
 
 def supervise(told, *programs, policy=QUICK, grace_seconds=30.0):
     supervisor = Supervisor(programs, told, policy, grace_seconds=grace_seconds)
-    told.stop = supervisor.stop
+    told.stop, told.down = supervisor.stop, supervisor.down
     supervisor.run()
 
 
@@ -94,16 +94,52 @@ def test_what_is_killed_is_started_again_and_the_others_stay():
     assert not any(map(is_there, pids))
 
 
-def test_what_keeps_failing_stops_all_with_its_last_error():
-    told = Told()
-    failing = "import sys\nprint('hello')\nprint('error: No name server answers.', file=sys.stderr)\nsys.exit(1)"
+FAILING = "import sys\nprint('hello')\nprint('error: No name server answers.', file=sys.stderr)\nsys.exit(1)"
+KEPT_FAILING = "ended 5 times within 10 minutes; the last time it ended with exit code 1: No name server answers."
+
+
+def test_what_keeps_failing_stops_nothing_else_and_is_tried_again():
+    def on(name, line):
+        if (name, line) == ("collect", "hello") and told.count((name, line)) == 8:
+            down.append(told.down("collect"))
+            told.stop()
+
+    down, told = [], Told(on)
     with pytest.raises(UserError) as ended:
-        supervise(told, program("collect", failing), program("run", CHILD))
-    assert str(ended.value) == (
-        "collect ended 5 times within 10 minutes, so all are stopped; it ended with exit code 1: "
-        "No name server answers."
+        supervise(told, program("collect", FAILING), program("run", CHILD))
+    assert str(ended.value) == f"collect {KEPT_FAILING}", "who stops `up` hears of it, by its exit code, too"
+    assert down == [f"collect {KEPT_FAILING}"]
+    assert told.down("run") is None
+    again = [line for name, line in told if name == "collect" and "again" in line]
+    assert again[3:5] == [
+        "ended with exit code 1; starting it again in 0.1 s",
+        f"{KEPT_FAILING} The others run on; starting it again in 0.15 s",
+    ]
+    assert [line.split()[0] for name, line in told if name == "run"] == ["runs", "ends"], "once, until the end"
+
+
+def test_what_failed_often_and_runs_again_is_no_failure_at_the_end(tmp_path):
+    """It has run for long enough when all are stopped."""
+    mark = tmp_path / "mark"
+    recovering = (
+        f"import pathlib, sys\nmark = pathlib.Path({str(mark)!r})\nmark.open('a').write('x')\n"
+        f"if len(mark.read_text()) < 7:\n    sys.exit(1)\n{CHILD}"
     )
-    assert told.count(("collect", "hello")) == 5
+    policy = RestartPolicy(first_ms=5, longest_ms=5, failing_ms=5, settled_ms=10)
+    settled = RestartPolicy(first_ms=5, longest_ms=5, failing_ms=5, settled_ms=10**9)
+
+    def on(name, line):
+        if line.startswith("runs"):
+            Timer(0.1, told.stop).start()
+
+    for one, fails in ((settled, True), (policy, False)):
+        mark.unlink(missing_ok=True)
+        told = Told(on)
+        if fails:
+            with pytest.raises(UserError, match="ended 5 times"):
+                supervise(told, program("collect", recovering), policy=one)
+        else:
+            supervise(told, program("collect", recovering), policy=one)
 
 
 def test_a_wrong_setting_stops_all_at_once():
@@ -116,8 +152,9 @@ def test_a_wrong_setting_stops_all_at_once():
 
 def test_without_an_error_line_the_last_lines_are_the_reason():
     lines = "import sys\nprint('1\\n2\\n3\\n4')\nsys.exit(3)"
+    told = Told(lambda _, line: "The others" in line and told.stop())
     with pytest.raises(UserError, match=r": 2 / 3 / 4$"):
-        supervise(Told(), program("collect", lines))
+        supervise(told, program("collect", lines))
 
 
 def test_a_program_that_is_not_there_is_one_sentence():
@@ -129,6 +166,12 @@ def test_what_does_not_end_is_killed():
     told = Told(lambda name, line: line == "runs" and told.stop())
     supervise(told, program("run", STUBBORN), grace_seconds=0.2)
     assert told[-1] == ("run", "has not ended within 0.2 s and is killed")
+
+
+def test_a_program_may_have_a_time_of_its_own_to_end():
+    told = Told(lambda name, line: line == "runs" and told.stop())
+    supervise(told, Program("collect", program("", STUBBORN).command, 0.2), grace_seconds=500)
+    assert told[-1] == ("collect", "has not ended within 0.2 s and is killed")
 
 
 def test_a_second_request_kills_at_once():

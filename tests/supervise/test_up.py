@@ -82,7 +82,7 @@ def test_one_command_runs_all_starts_again_what_dies_and_ends_all(up, ports, die
     [process] = [pid for pid in children if dies.encode() in (said := command_of(pid)) and b"alert" not in said]
     os.kill(process, signal.SIGKILL)
     up.wait_for(f"{dies:<9} | was killed by SIGKILL; starting it again in 1 s", 200)
-    assert reasons(ports["up"])[dies] == f"{dies} does not answer: it is starting, or has ended"
+    assert reasons(ports["up"])[dies] == f"{dies} was killed by SIGKILL"
     wait_for_answer(ports["up"], "/readyz")
     assert up.said().count("run       | processing the log") == (2 if dies == "run" else 1)
 
@@ -149,13 +149,19 @@ def test_in_json_the_lines_of_all_processes_are_json(tmp_path, ports):
     assert lines[-1]["event"] == "stopped"
 
 
-def test_in_json_the_last_error_is_found_too(tmp_path):
-    settings = {"RUNTIME__ROOT": tmp_path, "LOG__FORMAT": "json", "SOURCE__KIND": "files"}
+def test_a_collector_that_keeps_ending_stops_nothing_else(tmp_path, ports):
+    """It is said in the log, also in JSON, by the probe, and by the exit code at the end."""
+    settings = {"RUNTIME__ROOT": tmp_path, "LOG__FORMAT": "json", "SOURCE__KIND": "files", "HEALTH__UP": ports["up"]}
     settings["COLLECTOR__NAME_SERVERS"] = '["127.0.0.1:1"]'
-    with Command(tmp_path, settings, "up", "--only", "collect") as up:
+    with Command(tmp_path, settings, "up", "--only", "collect", "--only", "maintain") as up:
         up.start()
-        assert up.ended(400) == 1
+        up.wait_for("The others run on; starting it again", 400)
+        wait_for_answer(ports["up"], "/readyz", lambda got: "collect ended" in got.text and "maintain: " in got.text)
+        why = reasons(ports["up"])["collect"]
+        assert why.startswith("collect ended 5 times within 10 minutes")
+        assert "No name server of 127.0.0.1:1 answers" in why
+        assert up.interrupt() == 1
+    assert up.said().count('"process": "maintain"') > 0
     last = json.loads(up.said().splitlines()[-1])
     assert last["level"] == "error"
-    assert last["event"].startswith("collect ended 5 times within 10 minutes")
-    assert "No name server of 127.0.0.1:1 answers" in last["event"]
+    assert last["event"] == why
