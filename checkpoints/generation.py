@@ -46,6 +46,7 @@ from streaming.base.durable import torn_file
 from streaming.base.errors import UserError
 from streaming.base.files import is_locked
 from streaming.base.place import ObjectPlace, Place
+from streaming.log.identity import LogId
 from streaming.tables.delta import check_commits, create_at, delta_at, folder_of, is_delta_at
 from streaming.tables.folder import folder_at
 
@@ -81,6 +82,7 @@ def claimed(
         found = verify(checkpoints, tables, queries)
         if found is not None:
             _check_basis(found.basis, queries, basis)
+            basis = msgspec.structs.replace(basis, log=basis.log.completed_by(found.basis.log))
             if queries == checkpoints:
                 mend_state(checkpoints / OPERATOR)  # only now: a start that is refused removes nothing of the state
         check_commits(tables)
@@ -131,6 +133,30 @@ def check_state_version(kept: Basis, checkpoints: Place, version: int) -> None:
             "`rebalance-watch rebuild`, or start that release again."
         )
     _check_not_newer(kept, checkpoints, version)
+
+
+def check_log(source: str, kept: LogId, now: LogId | None) -> None:
+    """Check that a log is the one whose offsets the checkpoints have.
+
+    Args:
+        source: its name, as in `Basis.source`.
+        kept: its ids when it was first read.
+        now: its ids now; None: it is gone.
+
+    Raises:
+        UserError: it is another one, or gone.
+    """
+    if now is None:
+        raise UserError(
+            f"The log ({source}) that the checkpoints were made with is gone: restore it, or start under a new "
+            "runtime.root."
+        )
+    if kept.is_other(now):
+        raise UserError(
+            f"This log ({source}) is not the one that the checkpoints were made with: it was created again, or is in "
+            "another cluster, and its rows would be skipped or mixed with the former ones. Correct the setting source, "
+            "or start under a new runtime.root, which reads this log from its beginning."
+        )
 
 
 def check_rebuild(kept: Basis, checkpoints: Place, version: int) -> None:
@@ -294,6 +320,7 @@ def _check_basis(kept: Basis, checkpoints: Place, wanted: Basis) -> None:
                 f"The checkpoints in {checkpoints} were made with {setting} = {before}, not {now}: restore it, or "
                 "start under a new runtime.root, which reads the log from its beginning."
             )
+    check_log(kept.source, kept.log, wanted.log)
     batch = unfinished_batch(checkpoints / OPERATOR)
     if batch is None:
         return

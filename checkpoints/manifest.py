@@ -16,6 +16,7 @@ from rebalance_model.observe.policy import SNAPSHOT_INTERVAL_MIN, Policy
 from schemas.tables import DERIVED, TABLES
 from streaming.base.errors import UserError
 from streaming.base.files import replace_atomically
+from streaming.log.identity import LogId
 
 PROPERTY = "rebalance_watch.generation"
 SWAP_MARK = "rebalance_watch.swap"
@@ -42,6 +43,8 @@ class Basis(msgspec.Struct, frozen=True, kw_only=True):
     policy: Policy
     state_version: int = 1
     """The version of the operator's state; manifests before version 2 do not contain it."""
+    log: LogId = LogId()
+    """The ids of the log; those of earlier releases had none."""
 
 
 class Swap(msgspec.Struct, frozen=True):

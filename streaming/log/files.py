@@ -18,6 +18,7 @@ from streaming.base.durable import sync
 from streaming.base.errors import UserError
 from streaming.base.files import FileLock, temporary_name
 from streaming.base.times import now_ms
+from streaming.log.identity import mark_files
 from streaming.log.rows import Row
 
 FILE_BYTES_MAX = 2**24
@@ -87,6 +88,7 @@ class FilePublisher:
         )
         try:
             self._shape(partitions)
+            mark_files(root)
             self._finish_what_a_crash_left()
             logs = [files_of(root, partition) for partition in range(partitions)]
             self._next = [parse_path(files[-1].as_posix())[1] + 1 if files else 0 for files in logs]

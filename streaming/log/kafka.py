@@ -1,7 +1,7 @@
 """The log as a Kafka topic."""
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Self
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
@@ -64,13 +64,7 @@ class KafkaPublisher:
         self._closed = False
         self._resends = resend_after_ms is not None
         self._flush_seconds_max = (resend_after_ms or DELIVERY_MS) / 1000
-        there = partition_count(connection, topic, ACLOperation.WRITE)
-        if there is None:
-            raise UserError(
-                f"Kafka at {connection.servers} has no topic {topic}: create it with `rebalance-watch topic create`."
-            )
-        if there != partitions:
-            raise UserError(_other_count(topic, there, partitions))
+        self._check_topic()
         self._producer = client_of(
             KafkaProducer,
             connection,
@@ -119,6 +113,14 @@ class KafkaPublisher:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _check_topic(self) -> None:
+        servers, topic = self._connection.servers, self._topic
+        there = partition_count(self._connection, topic, ACLOperation.WRITE)
+        if there is None:
+            raise UserError(f"Kafka at {servers} has no topic {topic}: create it with `rebalance-watch topic create`.")
+        if there != self.partitions:
+            raise UserError(_other_count(topic, there, self.partitions))
+
     def _disconnect(self) -> None:
         try:
             self._producer.close(timeout=0 if self._failure else 5)
@@ -134,6 +136,8 @@ class KafkaPublisher:
         if self._failure is not None:
             if (refused := _refusal(self._connection, self._failure)) is not None:
                 raise refused from None
+            with suppress(UnavailableError):  # the topic may have been deleted, or created again with fewer partitions
+                self._check_topic()
             raise UnavailableError(
                 f"Kafka at {self._connection.servers} did not accept a row of topic {self._topic} ({self._failure}): "
                 "check that the brokers are running, then start again."
@@ -160,6 +164,20 @@ def partition_count(connection: Connection, topic: str, *operations: ACLOperatio
         if allowed and operation.name not in allowed:
             raise _forbidden(connection, topic, operation)
     return len(described["partitions"]) or None
+
+
+def ids_of(connection: Connection, topic: str) -> tuple[str, str] | None:
+    """Return the ids of the cluster and of the topic, empty where Kafka has none (before 2.8); None: no such topic.
+
+    Raises:
+        UserError: Kafka can't be reached, or refuses this client.
+    """
+    with _admin(connection) as admin:
+        (described,) = admin.describe_topics([topic])
+        cluster = admin.describe_cluster().get("cluster_id")
+    if described["error_code"] == TopicAuthorizationFailedError.errno:
+        raise _forbidden(connection, topic, ACLOperation.DESCRIBE)
+    return (cluster or "", described.get("topic_id") or "") if described["partitions"] else None
 
 
 def has_rows(connection: Connection, topic: str) -> bool:

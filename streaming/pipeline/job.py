@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  pyspark's own convention
 from pyspark.sql.streaming.query import StreamingQuery
 
-from checkpoints.generation import claimed
+from checkpoints.generation import check_log, claimed
 from checkpoints.lease import Lease, LeaseLostError
 from checkpoints.manifest import OPERATOR, Basis, read_manifest
 from checkpoints.quality_stop import QualityStop
@@ -32,9 +32,11 @@ from streaming.base.memory import GIVE_BACK_SECONDS, give_back
 from streaming.base.pace import Pace
 from streaming.base.place import queries_of, tables_of
 from streaming.base.settings import Settings
+from streaming.log.identity import LogId, log_id
 from streaming.pipeline.archive import start_archive
 from streaming.pipeline.failures import failed, is_of_other_run, lost_by
 from streaming.pipeline.hadoop import checkpoint_url, uses_s3a
+from streaming.pipeline.log_watch import LogWatch
 from streaming.pipeline.operator import effects_of
 from streaming.pipeline.rebuild.folder import Folder
 from streaming.pipeline.session import OPERATOR_POOL, alive, in_pool, spark_session
@@ -96,6 +98,7 @@ class Running:
         *,
         checks: Sequence[Callable[[], None]] = (),
         confirm: Callable[[], bool] = lambda: False,
+        explain: Callable[[], None] = lambda: None,
     ) -> None:
         self._starts = starts
         self._logs = logs
@@ -104,6 +107,8 @@ class Running:
         """Each raises an error when the job must end."""
         self._confirm = confirm
         """Whether it is certain, at this moment, that no other run may write; raises an error if one may."""
+        self._explain = explain
+        """Raises an error that says more about the failure of a query than the query itself."""
         self._is_interrupted = is_interrupted
         """Whether the queries must end and start again, because a rebuild waits to be swapped in."""
         self.was_interrupted = False
@@ -218,6 +223,7 @@ class Running:
         if is_of_other_run(failure) and self._confirm():
             lost = _REPLACED
         if lost is None or starts >= _STARTS_MAX:
+            self._explain()
             raise failed(name, failure, self._logs)
         pause = min(2.0 ** (starts - 2), _PAUSE_SECONDS_MAX) if starts > 1 else 0.0
         when = f" in {pause:g} s" if pause else ""
@@ -267,10 +273,16 @@ def running(
         rebuilds = Folder(checkpoints)
         # A lease below the root says nothing of a run elsewhere that works on the same checkpoints.
         confirm = (lambda: False) if settings.storage.checkpoints else lease.confirm
-        checks = (lease.check, stop.check)
-        made = Running(starts, logs, lambda: rebuilds.ready() is not None, listener, checks=checks, confirm=confirm)
-        with alive(logs), made as job:
+        watch = LogWatch(settings, source_identity(settings), _kept(settings).log)
+        checks = (lease.check, stop.check, watch.check)
+        made = Running(
+            starts, logs, lambda: rebuilds.ready() is not None, listener,
+            checks=checks, confirm=confirm, explain=watch.explain,
+        )  # fmt: skip
+        with alive(logs), watch, made as job:
             yield job
+        if available_now:  # the whole log of the checkpoints, and not of another one
+            watch.look()
 
 
 def _check_standby(settings: Settings, listener: Listener) -> None:
@@ -282,11 +294,16 @@ def _check_standby(settings: Settings, listener: Listener) -> None:
 
 
 def _basis(settings: Settings, policy: Policy) -> Basis:
-    """Return what the state of a run with these settings is made with."""
+    """Return what the state of a run with these settings is made with.
+
+    Raises:
+        UserError: Kafka can't be reached, or refuses this client.
+    """
     return Basis(
         source=source_identity(settings),
         partitions=settings.source.partitions,
         state_partitions=settings.job.state_partitions,
+        log=log_id(settings) or LogId(),
         code_version=version("rebalance-watch"),
         policy=policy,
         state_version=STATE_VERSION,
@@ -320,18 +337,25 @@ def _take_over(settings: Settings, generation: str, session: Callable[[], SparkS
 
     def archive_to_end() -> None:
         check_source(settings)
+        basis = _kept(settings)
+        check_log(basis.source, basis.log, log_id(settings))
         start = partial(start_archive, session(), settings, generation, available_now=True)
         with alive(logs), Running([start], logs) as job:
             for _ in job.batches(threading.Event()):
                 pass
 
     def empty_state(copy: Path) -> None:
-        manifest = read_manifest(checkpoints)
-        assert manifest is not None  # noqa: S101  `claimed`
         with alive(logs):
-            write_empty_state(session(), copy, place=checkpoints / OPERATOR, basis=manifest.basis)
+            write_empty_state(session(), copy, place=checkpoints / OPERATOR, basis=_kept(settings))
 
     take_over(checkpoints, tables_of(settings), archive_to_end, empty_state)
+
+
+def _kept(settings: Settings) -> Basis:
+    """Return what the claimed checkpoints were made with."""
+    manifest = read_manifest(settings.runtime.checkpoints)
+    assert manifest is not None  # noqa: S101  `claimed`
+    return manifest.basis
 
 
 def run_available_now(settings: Settings, policy: Policy) -> list[Batch]:

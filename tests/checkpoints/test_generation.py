@@ -17,6 +17,7 @@ from schemas.tables import TABLES
 from streaming.base.errors import UserError
 from streaming.base.place import ObjectPlace
 from streaming.base.settings import load_policy
+from streaming.log.identity import LogId
 from streaming.pipeline.rebuild.build import require_manifest
 from streaming.pipeline.rebuild.folder import Folder
 from tests.support.basis import BASIS
@@ -59,6 +60,17 @@ def test_the_first_start_makes_all_tables_of_one_generation(tmp_path):
     for table in TABLES:
         assert DeltaTable(tmp_path / "tables" / table).metadata().configuration[PROPERTY] == generation
     assert start(tmp_path) == generation
+
+
+def test_another_log_of_the_same_name_is_refused_and_a_root_without_ids_takes_them(tmp_path):
+    start(tmp_path)  # of an earlier release
+    start(tmp_path, log=LogId("cluster", "topic"))
+    assert read_manifest(tmp_path / "checkpoints").basis.log == LogId("cluster", "topic")
+    for other in (LogId("cluster", "again"), LogId("elsewhere", "topic")):
+        with pytest.raises(UserError, match=r"This log \(files /log\) is not the one .* under a new runtime\.root"):
+            start(tmp_path, log=other)
+    start(tmp_path, log=LogId("cluster", ""))  # a Kafka before 2.8 has no topic ids
+    assert read_manifest(tmp_path / "checkpoints").basis.log == LogId("cluster", "topic")
 
 
 def test_who_opens_a_table_reads_at_most_20_commits_of_its_log(tmp_path):
