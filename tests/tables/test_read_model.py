@@ -385,7 +385,7 @@ def test_a_missing_table_is_named(tmp_path):
     ("files", "says"),
     [
         ("anomalies/_delta_log/*.json", "The Delta log of the table anomalies"),
-        ("**/*.parquet", "The file .* of the table anomalies"),
+        ("**/*.parquet", "The file .* of the table"),
     ],
 )
 def test_damaged_tables_are_one_sentence(tmp_path, files, says):
