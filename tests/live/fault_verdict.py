@@ -49,10 +49,14 @@ class Incident:
 
 def read(folder):
     """Return the run and its events."""
+    return msgspec.json.decode((folder / "run.json").read_bytes(), type=Run), events(folder)
+
+
+def events(folder):
+    """Return the events of a recording, in their order."""
     stamp = time.time_ns() // 1_000_000
     rows = recorded_rows(folder / "recording.jsonl", 1)
-    log = [decode(row.value, key=None, stamp=stamp, keyed=False) for line in rows for row in line]
-    return msgspec.json.decode((folder / "run.json").read_bytes(), type=Run), log
+    return [decode(row.value, key=None, stamp=stamp, keyed=False) for line in rows for row in line]
 
 
 def answers(folder):

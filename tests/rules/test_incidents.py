@@ -95,7 +95,7 @@ def test_a_concurrent_group_has_no_stuck_ordered_queue():
     member = Member((Held(0, consume_age=50, in_listener=1),), orderly=False)
     for n in range(12):
         trace.poll(10 * n, {"a": member}, {0: (50 + n, 10)})
-    assert trace.incidents() == []
+    assert trace.incidents("ORDERED_QUEUE_STUCK") == []
 
 
 def test_uncovered_time_does_not_count():

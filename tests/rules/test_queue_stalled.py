@@ -1,6 +1,7 @@
 """QUEUE_STALLED by polls: a concurrent queue whose commit does not advance."""
 
 import msgspec
+import pytest
 
 from rebalance_model.observe.events import RpcError
 from tests.support.rounds import FOUR, MINE, concurrent, evidence, rounds
@@ -33,9 +34,25 @@ def test_a_commit_that_advances_within_90_s_is_a_near_miss():
     assert trace.incidents(*MINE) == []
 
 
-def test_a_client_with_nothing_cached_waits_for_no_listener():
-    trace = stalled(Trace(route=1), concurrent(0, cached=0), 0, 130)
-    assert trace.incidents(*MINE) == []
+@pytest.mark.parametrize("ages", [{}, {"consume_age": 30}, {"consume_age": 120, "pull_age": 60}])
+def test_a_client_with_nothing_cached_waits_for_no_listener(ages):
+    trace = stalled(Trace(route=1), concurrent(0, cached=0, **ages), 0, 130)
+    assert trace.incidents("QUEUE_STALLED") == []
+
+
+def test_a_client_that_pulls_and_consumes_nothing_is_stalled_whatever_it_has():
+    """It may not report what waits in it. A queue without lag stays quiet."""
+    silent_about_it = concurrent(0, cached=0, consume_age=60, pull_age=20)
+    trace = stalled(Trace(route=1), silent_about_it, 0, 130)
+    trace.poll(130, {"a": concurrent(0)}, {0: (400, 300)})
+    assert trace.incidents(*MINE) == [
+        (100, "OPENED", "QUEUE_STALLED UNDETERMINED"),
+        (130, "RESOLVED", "QUEUE_STALLED UNDETERMINED"),
+    ]
+    idle = Trace(route=1)
+    for at in range(0, 300, 10):
+        idle.poll(at, {"a": silent_about_it}, {0: (100, 100)})
+    assert idle.incidents(*MINE) == []
 
 
 def test_a_concurrent_queue_with_no_owner_or_a_silent_one_is_stalled():

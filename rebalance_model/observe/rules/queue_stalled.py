@@ -2,8 +2,9 @@
 
 The commit of such a queue is the smallest offset that is still being processed: one listener that does not return holds
 it back, while others continue until the span reaches consumeConcurrentlyMaxSpan. Judged like ORDERED_QUEUE_STUCK, on
-covered time alone. A queue of which the owner has no cached message, or which it has released without a call
-(`released_queues`), does not wait for a listener.
+covered time alone. A queue of which the owner has no cached message does not wait for a listener, unless the owner
+pulls it and consumes nothing: then the client may not report what it has. Nor does one that it has released without a
+call (`released_queues`).
 """
 
 from typing import Literal, get_args
@@ -40,8 +41,8 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
     ages = ages_of(step, mq)
     held = ages.queue if ages is not None else None
     if (
-        held.cached_count is not None and held.cached_count <= 0
-        if held is not None
+        held.cached_count is not None and held.cached_count <= 0 and not _pulls_in_vain(ages, step.policy)
+        if ages is not None and held is not None
         else not state.is_polled and released_queues.is_released_by_owner(step, mq)
     ):
         return None
@@ -58,6 +59,12 @@ def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
     return found | ghost_evidence(step, mq)
 
 
+def _pulls_in_vain(ages: Ages, policy: Policy) -> bool:
+    """Return whether the owner pulls the queue and has consumed nothing of it for long."""
+    pulls = ages.pull is not None and ages.pull <= policy.pull_suspended_max
+    return pulls and ages.consume is not None and ages.consume > policy.consume_frozen_after
+
+
 def _limit(policy: Policy) -> int:
     return policy.stuck_after + policy.stalled_open_after
 
@@ -70,11 +77,13 @@ def _sub_cause(step: GroupStep, mq: MessageQueue, ages: Ages | None) -> SubCause
         return stall.without_owner(step, mq)
     if ages.client.silent and step.now - ages.client.answered > step.policy.unresponsive_after:
         return "OWNER_UNRESPONSIVE"
-    if ages.queue is not None:
-        return "LISTENER_HUNG" if ages.queue.cached_count is not None else "UNDETERMINED"
-    if stall.is_unresponsive(step, mq):
+    if ages.queue is not None and (ages.queue.cached_count or 0) > 0:
+        return "LISTENER_HUNG"
+    if ages.queue is None and stall.is_unresponsive(step, mq):
         return "OWNER_UNRESPONSIVE"
-    return "LISTENER_BLOCKED" if stall.by_hook(step, mq) is not None else "UNDETERMINED"
+    seen = stall.by_hook(step, mq)
+    has_pulled = seen is not None and (ages.queue is None or bool(seen.lag))
+    return "LISTENER_BLOCKED" if has_pulled else "UNDETERMINED"
 
 
 RULE = QueueRule(
