@@ -122,6 +122,9 @@ REBALANCES: Final = 10_000
 """Rebalances in an answer of the REST API."""
 REQUEST_BYTES: Final = 1_000_000
 """Bytes of the body of a request to the dashboard, and of a message of its websocket."""
+METRIC_GROUPS: Final = 10_000
+"""Consumer groups that have series in `/metrics`: first those that are not OK, then by name; how many are left out is
+a series, too."""
 LOGIN_FORM_BYTES: Final = 8_192
 """Bytes of the login form, which anybody may send."""
 LOGIN_FAILURES: Final = 10

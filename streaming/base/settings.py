@@ -214,14 +214,11 @@ def _servers(given: object) -> object:
 
     In the environment a list is JSON, or that form.
     """
-    if isinstance(given, str) and given.lstrip()[:1] in {"[", '"'}:
-        try:
-            return _servers(msgspec.json.decode(given))
-        except msgspec.DecodeError:
-            msg = 'should be \'["a:9876", "b:9876"]\' or a:9876;b:9876'
-            raise ValueError(msg) from None
     if isinstance(given, str):
-        return addresses_of(given)
+        try:
+            return _servers(msgspec.json.decode(given)) if given.lstrip()[:1] in {"[", '"'} else addresses_of(given)
+        except msgspec.DecodeError:
+            return addresses_of(given)  # an IPv6 address begins with a bracket, too
     if not isinstance(given, list | tuple):
         return given  # refused as no list
     return [one for text in given for one in (addresses_of(text) if isinstance(text, str) else (text,))]

@@ -270,6 +270,8 @@ def _brokers(settings: Settings) -> Check:
         raise KeyboardInterrupt  # the collector has handled Ctrl-C by a clean end
     [round_] = rounds
     found = f"{round_.groups} groups, {round_.answered} requests answered, {round_.errors} failed"
+    if round_.unreadable:
+        found += f", {round_.unreadable} not readable in part ({'; '.join(round_.unreadable_texts)})"
     if refusals := sorted(round_.refusals):
         more = f" ({len(refusals) - 1} more requests are refused.)" if refusals[1:] else ""
         return Check(part="brokers", state="wrong", found=found, mend=refusals[0] + more, needed=False)

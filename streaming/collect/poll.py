@@ -46,7 +46,7 @@ from rebalance_model.observe.events import (
     TopicRoute,
     TopicStats,
 )
-from streaming.base.limits import BROKERS, REMARK_CHARACTERS
+from streaming.base.limits import BROKERS, REMARK_CHARACTERS, UNREADABLE_KEPT
 from streaming.base.settings import Collector
 from streaming.base.times import now_ms
 from streaming.collect.client import CONNECT_SECONDS, RefusedError, RpcFailedError
@@ -463,6 +463,8 @@ class Poller:
         sender = fields.get("client_id") or fields.get("broker", "")
         for text in (error.remark,) if error is not None else (answer.payload or {})["unreadable"]:
             self._told.warn("an answer can't be read", event_type=kind.__name__, sender=sender, reason=text)
+            if len(self._tally.unreadable_texts) < UNREADABLE_KEPT:
+                self._tally.unreadable_texts.append(f"{sender}: {text}")
 
 
 def _rows(answer: Answer, field: str) -> list[Any]:

@@ -37,6 +37,8 @@ class Summary(msgspec.Struct):
     late: int = 0
     """Groups of brokers that got no request, because the round's time was over."""
     ms: int = 0
+    unreadable_texts: list[str] = msgspec.field(default_factory=list)
+    """What of them, each with who sent it; the first ones."""
     refusals: set[str] = msgspec.field(default_factory=set)
     """Why servers refused requests for reasons of TLS or access control, each with what to do."""
 

@@ -48,6 +48,8 @@ class Coverage(QueryResult):
     offsets: bool = False
     silent_rules: tuple[str, ...] = ()
     sharing: str = ""
+    unreadable: tuple[str, ...] = ()
+    unreadable_more: int = 0
 
 
 class OpenIncidents(QueryResult):

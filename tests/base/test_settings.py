@@ -61,10 +61,35 @@ def test_all_wrong_settings_are_named_at_once(monkeypatch):
 
 
 def test_a_list_in_the_environment_that_is_not_json_is_a_sentence(monkeypatch):
-    monkeypatch.setenv("REBALANCE_WATCH_COLLECTOR__NAME_SERVERS", "10.0.0.5:9876")
+    monkeypatch.setenv("REBALANCE_WATCH_COLLECTOR__GROUPS", "orders-group")
     with pytest.raises(SettingsError, match=r"^Setting collector: one of its .* not valid JSON") as refused:
         load_settings()
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("given", ["a:9876;b:9876", '["a:9876", "b:9876"]', '["a:9876;b:9876"]', " a:9876 ; b:9876;"])
+def test_name_servers_may_be_given_in_rocketmqs_own_form(monkeypatch, given):
+    monkeypatch.setenv("REBALANCE_WATCH_COLLECTOR__NAME_SERVERS", given)
+    assert load_settings().collector.name_servers == ("a:9876", "b:9876")
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["a", "a:", ":1", "a:0", "a:99999", "a:" + "9" * 5_000, "a:²", "a:٣", "a b:1", "a..b:1", "a" * 64 + ":1",
+     "[::1:1", "[x]:1", "http://a:1", "a\x7f:1"],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["COLLECTOR__NAME_SERVERS", "SOURCE__BOOTSTRAP_SERVERS"])
+def test_an_address_that_is_none_stops_the_start_with_one_sentence(monkeypatch, name, address):
+    monkeypatch.setenv(f"REBALANCE_WATCH_{name}", address)
+    with pytest.raises(SettingsError, match="is not host:port") as refused:
+        load_settings()
+    assert len(refused.value.args) == 1
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "[::1]:9876", "a_b.c-d:65535", "bücher.example:9876", "a.:1"])
+def test_an_address_that_a_connection_can_be_opened_to_is_accepted(monkeypatch, address):
+    monkeypatch.setenv("REBALANCE_WATCH_COLLECTOR__NAME_SERVERS", address)
+    assert load_settings().collector.name_servers == (address,)
 
 
 def test_a_secret_is_never_shown(monkeypatch):

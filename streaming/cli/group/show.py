@@ -124,6 +124,10 @@ def _coverage(coverage: Coverage) -> Iterator[RenderableType]:
         *([polls] if coverage.polls else []),
     ]
     yield Text(f"telemetry: {' and '.join(sources) or 'none'}")
+    for text in coverage.unreadable:
+        yield Text(f"can't be read: {visible(text)}", style=health("UNKNOWN").style)
+    if coverage.unreadable_more:
+        yield Text(f"and {coverage.unreadable_more:,} more that can't be read", style=health("UNKNOWN").style)
     if coverage.silent_rules:
         yield Text(
             f"rules suspended (missing telemetry) or not applicable: {', '.join(coverage.silent_rules)}",

@@ -144,6 +144,8 @@ def coverage_of(coverage: Coverage) -> str:
     if coverage.silent_rules:
         rules = len(coverage.silent_rules)
         parts.append(ngettext("{n} rule suspended or not applicable", "{n} rules suspended or not applicable", rules))
+    if unreadable := len(coverage.unreadable) + coverage.unreadable_more:
+        parts.append(ngettext("{n} part of an answer unreadable", "{n} parts of answers unreadable", unreadable))
     return " · ".join(parts) or gettext("none")
 
 

@@ -32,6 +32,18 @@ def group_families(snapshot: Snapshot) -> Iterator[Metric]:
         ((_name(one), _complete(one.coverage)) for one in snapshot.groups),
     )
     yield family(
+        "rocketmq_consumer_answers_unreadable",
+        "Parts of the last answers about a consumer group that can't be read.",
+        _GROUP,
+        ((_name(one), len(one.coverage.unreadable) + one.coverage.unreadable_more) for one in snapshot.groups),
+    )
+    yield family(
+        "rebalance_watch_groups_without_series",
+        "Consumer groups beyond the limit of series; those that are OK come last by name.",
+        (),
+        [((), snapshot.groups_left_out)],
+    )
+    yield family(
         "rocketmq_consumer_connections",
         "Members of a consumer group.",
         _GROUP,

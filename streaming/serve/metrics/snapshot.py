@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import duckdb
 
+from streaming.base.limits import METRIC_GROUPS
 from streaming.base.times import DAY_MS, now_ms
 from streaming.queries.groups import is_divided
 from streaming.queries.health import Health, rank_sql
@@ -137,6 +138,8 @@ class Snapshot(NamedTuple):
     sources: dict[Source, LastEvent]
     last_time: int
     """The latest time in the tables, in epoch milliseconds."""
+    groups_left_out: int = 0
+    """Groups beyond `limits.METRIC_GROUPS`, which are in none of the rows above."""
 
 
 def read_snapshot(model: ReadModel, sources: Sources, queue_series: int) -> Snapshot:
@@ -150,7 +153,7 @@ def read_snapshot(model: ReadModel, sources: Sources, queue_series: int) -> Snap
         here.register("queues", model.sql(_QUEUES, {"now": now}))
         topics = here.sql(_TOPICS).to_arrow_table().to_pylist()
         unwell = here.sql(_UNWELL, params={"limit": queue_series}).to_arrow_table().to_pylist()
-    return Snapshot(
+    found = Snapshot(
         groups=known,
         topics=topics,
         unwell=unwell,
@@ -161,6 +164,27 @@ def read_snapshot(model: ReadModel, sources: Sources, queue_series: int) -> Snap
         judged=quality(model),
         sources=last,
         last_time=last_time,
+    )
+    return _limited(found) if len(known) > METRIC_GROUPS else found
+
+
+def _limited(found: Snapshot) -> Snapshot:
+    """Return the values without the groups beyond the limit; anybody who may connect may invent groups."""
+    by_need = sorted(found.groups, key=lambda one: (one.health == "OK", one.cluster, one.group))
+    names = {(one.cluster, one.group) for one in by_need[:METRIC_GROUPS]}
+    kept = [one for one in found.groups if (one.cluster, one.group) in names]
+
+    def of_kept(rows: list[Row]) -> list[Row]:
+        return [row for row in rows if (row["cluster"], row["group"]) in names]
+
+    return found._replace(
+        groups=kept,
+        topics=of_kept(found.topics),
+        unwell=of_kept(found.unwell),
+        dead_letters=of_kept(found.dead_letters),
+        rebalances=of_kept(found.rebalances),
+        incidents=[one for one in found.incidents if not one.group or (one.cluster, one.group) in names],
+        groups_left_out=len(found.groups) - len(kept),
     )
 
 
