@@ -152,8 +152,9 @@ class Event(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=T
 
     ``broker`` and ``broker_id`` name the replica whose view it is: 0 is the master, others are slaves, one of which may
     act as master. A hook under a controller has the id that it was given. ``source_id`` names one incarnation of a
-    source (instance@start); ``seq`` rises by one for each (source_id, key), and has a sequence of its own under the
-    empty key. ``time`` is stamped at emission under the same lock as ``seq`` and never falls within a source.
+    source (instance@start); ``seq`` rises by one for each (source_id, key), by more after a loss or where a hook had
+    forgotten the group, and has a sequence of its own under the empty key. ``time`` is stamped at emission under the
+    same lock as ``seq`` and never falls within a source.
     """
 
     time: Time
