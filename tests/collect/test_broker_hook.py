@@ -3,6 +3,7 @@
 import json
 import time
 import zipfile
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -18,6 +19,7 @@ from tests.support.hook_process import after_a_tick, commit, losses, of
 
 pytestmark = pytest.mark.xdist_group("hook jar")  # one JVM for most of them
 
+CLIENTS = Path(__file__).parent / "wire/clients"
 JAVA_8 = 52  # the class file version
 
 
@@ -99,6 +101,29 @@ def test_names_with_special_characters_are_unchanged(jvm, tmp_path):
     (committed,) = of(found, events.UpdateConsumerOffset)
     assert (beat.client_id, beat.group, beat.subscriptions[0].topic) == (odd, f"{odd}-group", odd)
     assert (committed.group, committed.topic, committed.channel) == (odd, odd, odd)
+
+
+@pytest.mark.parametrize(
+    ("client", "where", "digits"),
+    [
+        ("java-4.9.7", "LAST", 13),
+        ("java-5.4.0", "LAST", 13),
+        ("go-2.1.2", "FIRST", 19),
+        ("cpp-2.2.0", "FIRST", 13),  # sends the numbers of the constants, and the version as text
+    ],
+)
+def test_the_heartbeat_of_each_client_is_read_as_the_broker_reads_it(jvm, tmp_path, client, where, digits):
+    jvm.start(spool=str(tmp_path))
+    body = (CLIENTS / client / "34-ordered.body").read_text()
+    jvm.call(code=hooked.HEART_BEAT, body=body, answer=0)
+    found = after_a_tick(tmp_path)
+    [beat] = of(found, events.HeartBeat)
+    assert (beat.consume_type, beat.message_model) == ("CONSUME_PASSIVELY", "CLUSTERING")
+    assert beat.consume_from_where == f"CONSUME_FROM_{where}_OFFSET"
+    [orders] = [one for one in beat.subscriptions if one.topic == "Orders"]
+    assert (orders.sub_string, orders.expression_type, len(str(orders.sub_version))) == ("*", "TAG", digits)
+    assert len(beat.subscriptions) == 2
+    assert not losses(found)
 
 
 def test_unreadable_requests_are_counted_and_leave_no_gap_in_seq(jvm, tmp_path):

@@ -423,7 +423,7 @@ def test_bodies_are_read_as_other_languages_write_them(jvm, tmp_path):
     found = found_after(jvm, tmp_path)
     (event,) = of(found, events.HeartBeat)
     assert (event.client_id, event.group) == ("10.0.0.1@a/\U0001f600\b\f", "g\ttab")
-    assert (event.consume_type, event.message_model, event.without_sub) == ("1", "", True)
+    assert (event.consume_type, event.message_model, event.without_sub) == ("CONSUME_PASSIVELY", "", True)
     assert event.heartbeat_fingerprint == -5
     assert event.subscriptions == (events.Subscription(topic="Té", sub_string="a || \n b", sub_version=12),)
     assert losses(found) == {}

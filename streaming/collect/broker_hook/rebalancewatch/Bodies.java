@@ -9,6 +9,14 @@ import java.util.List;
  * default, a consumer, subscription, queue or client id without a valid name is left out, and both are counted.
  */
 final class Bodies {
+    /** Their constants in RocketMQ's order; the classes are in other packages in 4.9 and in 5.x. */
+    private static final String[] CONSUME_TYPES = {"CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP"};
+    private static final String[] MESSAGE_MODELS = {"BROADCASTING", "CLUSTERING"};
+    private static final String[] CONSUME_FROM_WHERE = {
+        "CONSUME_FROM_LAST_OFFSET", "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST", "CONSUME_FROM_MIN_OFFSET",
+        "CONSUME_FROM_MAX_OFFSET", "CONSUME_FROM_FIRST_OFFSET", "CONSUME_FROM_TIMESTAMP",
+    };
+
     private Bodies() {
     }
 
@@ -188,13 +196,13 @@ final class Bodies {
                     read.group = json.name(Limits.GROUP_CHARACTERS);
                     break;
                 case "consumeType":
-                    read.consumeType = text(json, "");
+                    read.consumeType = constant(json, CONSUME_TYPES);
                     break;
                 case "messageModel":
-                    read.messageModel = text(json, "");
+                    read.messageModel = constant(json, MESSAGE_MODELS);
                     break;
                 case "consumeFromWhere":
-                    read.consumeFromWhere = text(json, "");
+                    read.consumeFromWhere = constant(json, CONSUME_FROM_WHERE);
                     break;
                 case "subscriptionDataSet":
                     read.subscriptions = list(json, Bodies::subscription);
@@ -262,6 +270,17 @@ final class Bodies {
     private static String text(JsonReader json, String otherwise) {
         String text = json.text(Limits.NAME_CHARACTERS);
         return text == null ? otherwise : text;
+    }
+
+    /** Reads a constant of an enum: its name, or its number, which the client in C++ sends and the broker takes. */
+    private static String constant(JsonReader json, String[] names) {
+        String text = text(json, "");
+        for (int number = 0; number < names.length; number++) {
+            if (text.equals(Integer.toString(number))) {
+                return names[number];
+            }
+        }
+        return text;
     }
 
     /** Reads a list without the parts that can't be read; null: it is no list. */
