@@ -51,6 +51,10 @@ from rebalance_model.observe.step import GroupStep, Moment
 
 _OF_ONE_QUEUE = (PullMessage, UpdateConsumerOffset, QueryConsumerOffset)
 """The most frequent calls; they change a queue alone, unless an incident or the group's order changes by them."""
+_CALLERS_OWN = frozenset(
+    {"unreadable request", "unreadable field", "event too large", "too many groups in a heartbeat"}
+)
+"""The reasons of a hook's losses that lie in a call itself (Losses.java); no other call can have been lost by them."""
 FOLLOW_INTERVALS = 1.5
 """The number of poll intervals without a report of the group after which another collector is followed: one that has
 left the group to another collector has missed a round then."""
@@ -169,11 +173,14 @@ def skip_idle_time(state: GroupState, now: int, idle_ms: int) -> None:
 def note_loss(state: GroupState, moment: Moment, policy: Policy, *, event: TelemetryLost) -> list[AnyEffect]:
     """Process a source's report of lost events; a gap in the sequence shows whether this group is affected.
 
-    Until then it may be: missing events of a hook from that time are not attributed to a client.
+    Until then it may be: missing events of a hook from that time are not attributed to a client. Calls that the hook
+    can't read are of one client each: they hide nothing of others, or any client could switch the rules off for all.
     """
     del moment, policy
     source = source_of(event)
     state.losses[source] = Loss(event.from_time, event.to_time, event.count, event.reason)
+    if event.reason in _CALLERS_OWN:
+        return []
     for view in state.views.values():
         if view.hook is not None and view.hook.source == source:
             view.hook.covered_since = max(view.hook.covered_since, event.to_time)

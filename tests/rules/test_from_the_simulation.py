@@ -1,5 +1,7 @@
 """Errors that seeded simulations (tests/detection) showed, each as a short trace."""
 
+import pytest
+
 from rebalance_model.observe.policy import Policy
 from tests.support.hook_trace import HookTrace
 from tests.support.trace import Trace, holding
@@ -96,6 +98,15 @@ def test_losses_of_a_ticking_hook_may_explain_missing_clients():
     trace = two().passes(2).loses(3, 25).passes(25 + LIVES)
     assert [what for _, how, what in trace.incidents() if how == "OPENED"] == []
     assert len(opened(trace.passes(26 + LIVES), "LOCK_EXPIRED")) == 4
+
+
+@pytest.mark.parametrize("reason", ["unreadable request", "unreadable field", "event too large"])
+def test_calls_that_a_hook_cannot_read_explain_no_missing_ones(reason):
+    """Not a seed: any client may send one a second, and would switch off the rules for every group of the broker."""
+    trace = two()
+    for at in range(2, 3 + int(LIVES)):
+        trace.passes(at).loses(at - 1, at, reason)
+    assert len(opened(trace.passes(3 + LIVES), "LOCK_EXPIRED")) == 4
 
 
 def test_a_lag_that_jumps_at_the_end_of_a_window_has_not_grown_in_it():

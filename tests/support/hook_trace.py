@@ -101,10 +101,10 @@ class HookTrace(Trace):
         self.state.validate()
         return self
 
-    def loses(self, begin: float, end: float) -> "HookTrace":
+    def loses(self, begin: float, end: float, reason: str = "disk full") -> "HookTrace":
         """Emit the hook's report that it could not send the events between two times."""
         common, span = self._common(self.clock(end)), {"from_time": self.clock(begin), "to_time": self.clock(end)}
-        lost = TelemetryLost(seq=0, count=9, reason="disk full", **common, **span)
+        lost = TelemetryLost(seq=0, count=9, reason=reason, **common, **span)
         self._advance(lost.time)
         self._keep(group_observer.note_loss(self.state, self.moment(lost), self.policy, event=lost))
         return self
