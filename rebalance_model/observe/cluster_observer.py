@@ -9,6 +9,7 @@ from rebalance_model.observe.clock_bounds import Bounds, bounds_of_now
 from rebalance_model.observe.events import (
     AnyEvent,
     BrokerStatus,
+    ClockStep,
     TelemetryLost,
     Tick,
     instance_of,
@@ -17,7 +18,7 @@ from rebalance_model.observe.events import (
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.rules.lifecycle import apply
 from rebalance_model.observe.rules.registry import CLUSTER_RULES
-from rebalance_model.observe.state import ClusterBroker, ClusterState, Loss, Reach, Sequence, Silence
+from rebalance_model.observe.state import ClockSet, ClusterBroker, ClusterState, Loss, Reach, Sequence, Silence
 from rebalance_model.observe.step import ClusterStep, Moment
 
 
@@ -53,6 +54,8 @@ class Cluster:
             self._note_tick(event, source)
         elif isinstance(event, TelemetryLost):
             state.losses[source] = Loss(event.from_time, event.to_time, event.count, event.reason)
+        elif isinstance(event, ClockStep):
+            self._note_clock_set(event, source)
         elif isinstance(event, BrokerStatus) and (source in state.collectors or event.asked or event.error is not None):
             self._note_answer(event, source)  # a hook reports it, too, when its broker starts
 
@@ -100,6 +103,14 @@ class Cluster:
             state.ended[source] = tick.time
         else:
             state.ended.pop(source, None)
+        self._judge_all()
+
+    def _note_clock_set(self, event: ClockStep, source: str) -> None:
+        """Record that a source's clock was set; what was measured by it, or of it, is void."""
+        self.state.clocks_set[source] = ClockSet(self.step.now, event.step)
+        for view in self.state.brokers.values():
+            if source == view.hook or source in self.state.collectors:
+                view.skew = None
         self._judge_all()
 
     def _note_answer(self, status: BrokerStatus, collector: str) -> None:

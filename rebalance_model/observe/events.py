@@ -154,7 +154,7 @@ class Event(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=T
     act as master. A hook under a controller has the id that it was given. ``source_id`` names one incarnation of a
     source (instance@start); ``seq`` rises by one for each (source_id, key), by more after a loss or where a hook had
     forgotten the group, and has a sequence of its own under the empty key. ``time`` is stamped at emission under the
-    same lock as ``seq`` and never falls within a source.
+    same lock as ``seq``, by a monotonic clock: it falls only where the source reports with CLOCK_STEP that it was set.
     """
 
     time: Time
@@ -421,6 +421,19 @@ class ClockSeen(Event, frozen=True, gc=False, kw_only=True, tag="CLOCK_SEEN"):
     BROADCAST = True
 
 
+class ClockStep(Event, frozen=True, gc=False, kw_only=True, tag="CLOCK_STEP"):
+    """A source's clock was set: its events before this one are stamped by the former clock, later ones by the new one.
+
+    A source stamps by a monotonic clock (System.nanoTime, CLOCK_MONOTONIC) that began at the time of its host, and
+    compares the two. ``time`` is by the new clock.
+    """
+
+    step: Difference
+    """The new clock minus the former one, milliseconds: negative where the former one was ahead."""
+
+    BROADCAST = True
+
+
 class Tick(Event, frozen=True, gc=False, kw_only=True, tag="TICK"):
     """Everything of this source that is older than ``time`` has been sent."""
 
@@ -445,7 +458,7 @@ HookEvent = (
 PollEvent = ConsumerConnection | ConsumerRunningInfo | ConsumeStats | TopicRoute | ConsumeTimeSpan | TopicStats
 """What a poll reports of one group."""
 
-Broadcast = BrokerStatus | ClockSeen | TelemetryLost | Tick
+Broadcast = BrokerStatus | ClockSeen | ClockStep | TelemetryLost | Tick
 """What a source reports of itself, or of a broker."""
 
 AnyEvent = HookEvent | PollEvent | Broadcast

@@ -87,9 +87,10 @@ def _of_cluster(step: GroupStep) -> Iterator[Incident]:
 def _group_health(step: GroupStep) -> tuple[Health, str]:
     state, policy = step.state, step.policy
     worst = _worst(step, (*state.incidents.values(), *_of_cluster(step)))
-    if worst is not None:
+    is_reported = state.is_polled or hooks_of(state)
+    if worst is not None and (is_reported or worst[0] != "OK"):
         return worst
-    if not state.is_polled and not hooks_of(state):
+    if not is_reported:
         return "UNKNOWN", "no source reports it"
     if group_info(state) is None:
         return "UNKNOWN", "no broker answers"
@@ -128,10 +129,9 @@ def _queue_health(
     if state.incidents or step.cluster.incidents:
         down = step.cluster.incident("BROKER_UNREACHABLE", mq.broker)
         worst = _worst(step, [*incidents.get(mq, ()), *([down] if down is not None else ())])
-        if worst is not None:
+        if worst is not None and (worst[0] != "OK" or _is_reported(step, mq.broker)):
             return worst
-    view = state.views.get(mq.broker)
-    if not state.is_polled and (view is None or view.hook is None or view.hook_source in state.silent):
+    if not _is_reported(step, mq.broker):
         return "UNKNOWN", f"no source reports {mq.broker}"
     if owner is None:
         return _WITHOUT_OWNER.get(division_of(step), ("UNKNOWN", "no known owner"))
@@ -140,6 +140,11 @@ def _queue_health(
     if not owner.readable:
         return "UNKNOWN", f"the answer of {state.queues[mq].owner} can't be read"
     return "OK", ""
+
+
+def _is_reported(step: GroupStep, broker: str) -> bool:
+    """Return whether a source reports the broker's queues."""
+    return step.state.is_polled or step.live_hook(step.state.views.get(broker)) is not None
 
 
 def _snapshot_group(step: GroupStep, *, always: bool) -> None:

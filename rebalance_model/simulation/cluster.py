@@ -41,6 +41,7 @@ class Cluster:
         }
         self.clients: dict[str, Client] = {}
         self.collector: PollCollector | None = None
+        self.collector_clock = Clock(scheduler)
         self.groups = {group.name: group for group in scenario.groups}
         self.topics = {topic.name: topic for topic in scenario.topics}
         self._strategies = {
@@ -53,7 +54,8 @@ class Cluster:
             scheduler.after(random.between(1, SECOND), broker.start)
         for group in scenario.groups:
             self._start_group(group)
-        self._poll = partial(PollCollector, self.world, list(self.brokers.values()), list(self.groups), sink)
+        brokers = list(self.brokers.values())
+        self._poll = partial(PollCollector, self.world, self.collector_clock, brokers, list(self.groups), sink)
         if poll:
             scheduler.after(BROKERS_FIRST, self.start_collector)
 

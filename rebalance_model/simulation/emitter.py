@@ -1,11 +1,11 @@
-"""Stamp events as a source does: one sequence for each key, and a time that never falls."""
+"""Stamp events as a source does: one sequence for each key, and a time that falls only where its clock was set back."""
 
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Literal, TypedDict
 
-from rebalance_model.observe.events import AnyEvent
-from rebalance_model.simulation.scheduler import Clock
+from rebalance_model.observe.events import AnyEvent, ClockStep
+from rebalance_model.simulation.scheduler import MS, Clock
 
 CLUSTER = "sim"
 Sink = Callable[[AnyEvent], None]
@@ -32,13 +32,14 @@ class Emitter:
     """One incarnation of a source; a stamped event must be emitted before the next stamp."""
 
     def __init__(self, instance: str, clock: Clock, sink: Sink) -> None:
-        self._clock = clock
+        self._clock, self._offset = clock, clock.offset
         self.source_id = f"{instance}@{clock.now()}"
         self._seq: defaultdict[str, int] = defaultdict(int)
         self.emit = sink
 
     def stamp(self, broker: str = "") -> Stamp:
         """Return the stamp of a broadcast."""
+        self.follow_clock(broker)
         return Stamp(
             time=self._clock.now(),
             cluster=CLUSTER,
@@ -50,6 +51,7 @@ class Emitter:
 
     def group_stamp(self, group: str, broker: str = "") -> GroupStamp:
         """Return the stamp of a group's event."""
+        self.follow_clock(broker)
         return GroupStamp(
             time=self._clock.now(),
             cluster=CLUSTER,
@@ -59,6 +61,12 @@ class Emitter:
             seq=self._next(group),
             group=group,
         )
+
+    def follow_clock(self, broker: str = "") -> None:
+        """Report that the clock was set since the last event, if it was."""
+        step, self._offset = (self._clock.offset - self._offset) // MS, self._clock.offset
+        if step:
+            self.emit(ClockStep(**self.stamp(broker), step=step))
 
     def _next(self, key: str) -> int:
         self._seq[key] = number = self._seq[key] + 1

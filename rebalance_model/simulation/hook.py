@@ -30,6 +30,9 @@ class BrokerHook:
 
     wants_pulls: ClassVar[bool] = False
     """Whether the hook reports each pull."""
+    ahead: int = 0
+    """By how much the clock by which it stamps, and which its broker reports, is ahead of the broker's; milliseconds.
+    Everything else in the broker goes on by the broker's clock."""
 
     def booted(self, broker: HookedBroker) -> None:
         """Handle the broker's start."""
@@ -39,6 +42,9 @@ class BrokerHook:
 
     def disk(self, *, full: bool) -> None:
         """Set whether the disk that the hook writes to is full."""
+
+    def set_clock(self, by: int) -> None:
+        """Set that clock ahead, or back if negative; milliseconds."""
 
     def get_broker_runtime_info(self, collector: str, asked: int) -> None:
         """Observe GET_BROKER_RUNTIME_INFO with the collector's source_id and time (ms) from the request."""

@@ -29,7 +29,7 @@ from rebalance_model.simulation.client_responses import subscriptions
 from rebalance_model.simulation.emitter import Emitter, GroupStamp, Sink
 from rebalance_model.simulation.hook import BrokerHook, HookedBroker
 from rebalance_model.simulation.network import Channel
-from rebalance_model.simulation.scheduler import SECOND, Clock
+from rebalance_model.simulation.scheduler import MS, SECOND, Clock
 
 DISK_FULL = "disk full"
 _Key = tuple[str, str, int | None]
@@ -58,6 +58,7 @@ class HookCollector(BrokerHook):
         self._sees_sends = sees_sends
         self._sums: dict[MessageQueue, dict[_Key, _Sum]] = {}
         self._disk_full = False
+        self._is_up = False
         self._lost: list[int] = []
         """The times of the events that did not get onto the disk; epoch milliseconds."""
 
@@ -67,8 +68,9 @@ class HookCollector(BrokerHook):
         self._logs = broker.logs
         self._scheduler = broker.world.scheduler
         self._booted = self._scheduler.now
-        self._clock: Clock = broker.clock
-        self._emitter = Emitter(f"hook-{broker.name}", broker.clock, self._write)
+        self._clock = Clock(broker.world.scheduler, broker.clock.offset // MS + self.ahead)
+        self._emitter = Emitter(f"hook-{broker.name}", self._clock, self._write)
+        self._is_up = True
         self._sums.clear()
         self._lost.clear()
         status = BrokerStatus(**self._emitter.stamp(self._broker), boot_time=broker.boot_time)
@@ -78,10 +80,19 @@ class HookCollector(BrokerHook):
     def stopped(self) -> None:
         """End the incarnation; send pending sums and a last tick."""
         self._send_tick(end=True)
+        self._is_up = False
 
     def disk(self, *, full: bool) -> None:
         """Set whether the disk is full: events are then lost with their sequence numbers; a later event reports it."""
         self._disk_full = full
+
+    def set_clock(self, by: int) -> None:
+        """Set the clock by which it stamps; what it has summed is by the former one."""
+        self.ahead += by
+        if self._is_up:
+            self._close_all_sums()
+            self._clock.set(by)
+            self._emitter.follow_clock(self._broker)
 
     def get_broker_runtime_info(self, collector: str, asked: int) -> None:
         """Report the collector's clock from its request, and this broker's clock."""
@@ -199,9 +210,7 @@ class HookCollector(BrokerHook):
 
     def _send_tick(self, *, end: bool = False) -> None:
         """Send the pending sums and losses, then a tick."""
-        for queue in list(self._sums):
-            for group in {key[0]: None for key in self._sums[queue]}:
-                self._close_sums(group, (queue,))
+        self._close_all_sums()
         self._report_losses()
         self._emitter.emit(Tick(**self._emitter.stamp(self._broker), end=end))
 
@@ -241,6 +250,11 @@ class HookCollector(BrokerHook):
                 self._emit_sum(queue, key, sums.pop(key))
             if not sums:
                 self._sums.pop(queue, None)
+
+    def _close_all_sums(self) -> None:
+        for queue in list(self._sums):
+            for group in {key[0]: None for key in self._sums[queue]}:
+                self._close_sums(group, (queue,))
 
     def _emit_sum(self, queue: MessageQueue, key: _Key, total: _Sum) -> None:
         group, channel, code = key

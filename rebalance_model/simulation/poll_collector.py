@@ -71,11 +71,13 @@ class Gate:
 class PollCollector:
     """One run of the collector: queries every broker and every member every 10 s, and ticks every second."""
 
-    def __init__(self, world: World, brokers: Collection[Broker], groups: Collection[str], sink: Sink) -> None:
+    def __init__(
+        self, world: World, clock: Clock, brokers: Collection[Broker], groups: Collection[str], sink: Sink
+    ) -> None:
         self._world = world
         self._brokers = brokers
         self._groups = groups
-        self._clock = Clock(world.scheduler)
+        self._clock = clock
         self._process = Process(world.scheduler)
         self._emitter = Emitter("poll-1", self._clock, sink)
         self._gate = Gate(PARALLELISM)
@@ -99,6 +101,11 @@ class PollCollector:
         self._emitter.emit(Tick(**self._emitter.stamp(), end=True))
         self._process.kill()
 
+    def set_clock(self, by: int) -> None:
+        """Set the collector's clock ahead, or back if negative; milliseconds."""
+        self._clock.set(by)
+        self._emitter.follow_clock()
+
     def _tick(self) -> None:
         self._emitter.emit(Tick(**self._emitter.stamp()))
         self._process.after(SECOND, self._tick)
@@ -111,23 +118,24 @@ class PollCollector:
         self._process.after(INTERVAL, self._round)
 
     async def _ask_broker(self, current: "_Round", broker: Broker) -> None:
-        asked = self._clock.now()
-        status = await self._request(broker, partial(broker.runtime_info, self._emitter.source_id, asked))
-        stamp = self._emitter.stamp(broker.name)
-        when = _When(asked=asked, answered=stamp["time"])
+        asked = self._world.scheduler.now
+        request = partial(broker.runtime_info, self._emitter.source_id, self._clock.at(asked))
+        status = await self._request(broker, request)
+        stamp, when = self._emitter.stamp(broker.name), self._when(asked)
         if isinstance(status, RpcError):
             self._emitter.emit(BrokerStatus(**stamp, **when, error=status))
         else:
-            self._emitter.emit(BrokerStatus(**stamp, **when, boot_time=status.boot_time, now=status.now))
+            now = status.now + broker.hook.ahead
+            self._emitter.emit(BrokerStatus(**stamp, **when, boot_time=status.boot_time, now=now))
         known = broker.groups.subscription_group_table
         for group in self._groups:
             if group in known:
                 self._process.spawn(self._ask_group(current, broker, group))
 
     async def _ask_group(self, current: "_Round", broker: Broker, group: str) -> None:
-        asked = self._clock.now()
+        asked = self._world.scheduler.now
         answers = await self._request(broker, partial(_Answers, broker, group))
-        when = _When(asked=asked, answered=self._clock.now())
+        when = self._when(asked)
         if isinstance(answers, RpcError):
             self._emitter.emit(ConsumerConnection(**self._stamp(group, broker), **when, error=answers))
             self._emitter.emit(ConsumeStats(**self._stamp(group, broker), **when, error=answers))
@@ -148,6 +156,14 @@ class PollCollector:
         for one in answers.connections:
             self._request_client_once(current, broker, group, one)
 
+    def _when(self, asked: int) -> "_When":
+        """Return when an answer that came now was requested: by the present clock, though it was set meanwhile.
+
+        Args:
+            asked: true time, microseconds.
+        """
+        return _When(asked=self._clock.at(asked), answered=self._clock.now())
+
     def _stamp(self, group: str, broker: Broker) -> GroupStamp:
         return self._emitter.group_stamp(group, broker.name)
 
@@ -162,9 +178,9 @@ class PollCollector:
             await self._process.sleep_until(self._world.scheduler.now + 2 * LATENCY)
 
     async def _ask_routes(self, group: str, topics: Sequence[str]) -> None:
-        asked = self._clock.now()
-        await self._process.sleep_until(self._world.scheduler.now + 2 * LATENCY)
-        when = _When(asked=asked, answered=self._clock.now())
+        asked = self._world.scheduler.now
+        await self._process.sleep_until(asked + 2 * LATENCY)
+        when = self._when(asked)
         for topic in topics:
             self._routed.add((group, topic))
             queues = self._world.name_server.route(topic)
@@ -186,12 +202,11 @@ class PollCollector:
         client_id = listed.client_id
         gate = self._narrow_gate if client_id in self._silent else self._gate
         await gate.enter()
-        asked = self._clock.now()
+        asked = self._world.scheduler.now
         answer = await self._request_through(broker, group, listed)
         gate.leave()
         self._under_way.discard((group, client_id))
-        stamp = self._stamp(group, broker)
-        when = _When(asked=asked, answered=stamp["time"])
+        stamp, when = self._stamp(group, broker), self._when(asked)
         if isinstance(answer, RpcError):
             (self._silent.add if answer.code == CONSUME_MSG_TIMEOUT else self._silent.discard)(client_id)
             event = ConsumerRunningInfo(**stamp, **when, client_id=client_id, error=answer)

@@ -192,6 +192,22 @@ class CollectorAway(Lasting, frozen=True, kw_only=True, tag="collector-away"):
     """Kill the poll collector; undone: start it again."""
 
 
+class SetClock(Lasting, frozen=True, kw_only=True, tag="set-clock"):
+    """Set the clock by which the ``collector``, or the hook of a broker, stamps its events; undone: set it back.
+
+    Only these stamps are by it: the broker itself goes on by its own clock.
+    """
+
+    of: Name = "collector"
+    by_ms: int
+    """Ahead; negative: back."""
+
+    @property
+    def subject(self) -> str:
+        """The collector, or the broker."""
+        return self.of
+
+
 class Rollout(Step, frozen=True, kw_only=True, tag="rollout"):
     """Restart the consumers of a group cleanly, one after the other."""
 
@@ -218,6 +234,7 @@ AnyStep = (
     | LoseNotifications
     | HookFull
     | CollectorAway
+    | SetClock
     | Rollout
 )
 

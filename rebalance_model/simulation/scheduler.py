@@ -70,11 +70,15 @@ class Scheduler:
 
 
 class Clock:
-    """The clock of one machine: milliseconds, with a fixed offset from true time."""
+    """The clock of one machine: milliseconds, with an offset from true time."""
 
     def __init__(self, scheduler: Scheduler, offset: int = 0) -> None:
         self._scheduler = scheduler
         self.offset = offset * MS
+
+    def set(self, by: int) -> None:
+        """Set the clock ahead, or back if negative; milliseconds."""
+        self.offset += by * MS
 
     def now(self) -> int:
         """Return the machine's time; epoch milliseconds."""

@@ -25,10 +25,12 @@ from rebalance_model.simulation.scenario import (
     Rollout,
     Scenario,
     ScenarioError,
+    SetClock,
     StopBroker,
 )
 
 Undo = Callable[[], object]
+COLLECTOR = "collector"
 
 
 def check(scenario: Scenario) -> None:
@@ -54,6 +56,8 @@ def check(scenario: Scenario) -> None:
                 named.append(("broker", step.broker, brokers))
             case Partition():
                 named.append(("broker", step.broker, brokers | {NAME_SERVER}))
+            case SetClock():
+                named.append(("broker", step.of, brokers | {COLLECTOR}))
             case _:
                 pass
     for kind, name, known in named:
@@ -112,6 +116,8 @@ def _do(cluster: Cluster, step: AnyStep) -> Undo:
             hook = cluster.brokers[step.broker].hook
             hook.disk(full=True)
             undo = partial(hook.disk, full=False)
+        case SetClock():
+            undo = _set_clock(cluster, step)
         case CollectorAway():
             undo = _send_collector_away(cluster)
         case _:
@@ -174,6 +180,19 @@ def _send_collector_away(cluster: Cluster) -> Undo:
     cluster.collector.stop()
     cluster.collector = None
     return cluster.start_collector
+
+
+def _set_clock(cluster: Cluster, step: SetClock) -> Undo:
+    def set_by(by: int) -> None:
+        if step.of != COLLECTOR:
+            cluster.brokers[step.of].hook.set_clock(by)
+        elif cluster.collector is not None:
+            cluster.collector.set_clock(by)
+        else:
+            cluster.collector_clock.set(by)  # it starts later
+
+    set_by(step.by_ms)
+    return partial(set_by, -step.by_ms)
 
 
 def _roll_out(cluster: Cluster, step: Rollout) -> Undo:

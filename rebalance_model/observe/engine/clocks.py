@@ -6,8 +6,9 @@ delay looks the same. A collector's request carries its time, the broker's hook 
 difference of the two clocks by the round trip, as in NTP. Where no hook reports CLOCK_SEEN, the broker's own ``now`` in
 BROKER_STATUS bounds it to a second.
 
-The reference is the clock that agrees with most sources within their bounds; among equals a collector is preferred,
-then the lowest name. A source is corrected by the middle of its bounds if 0 lies more than `TOLERANCE` outside them.
+The reference is the clock that agrees with most sources within their bounds; among equals one that is near the
+timeline (a host that boots with a wrong clock must not move the others), then a collector, then the lowest name. A
+source is corrected by the middle of its bounds if 0 lies more than `TOLERANCE` outside them.
 The correction changes only when new bounds exclude it.
 """
 
@@ -44,6 +45,8 @@ class Clocks(msgspec.Struct, array_like=True):
     """Requests that a hook saw and whose answer has not arrived: the hook, and the time of the sighting."""
     measured: dict[str, dict[int, Bounds]] = {}
     """By hook and the time of a request: the bounds of the hook's clock minus the reference from that request."""
+    off: dict[str, None] = {}
+    """Sources whose clock, as it is, is far from the timeline."""
 
     def note_answer(self, request: RequestKey, answered: int) -> bool:
         """Record the time of an answer (collector's clock); return whether a correction has changed."""
@@ -77,6 +80,27 @@ class Clocks(msgspec.Struct, array_like=True):
         last = max((time for time in found if time <= asked), default=None)
         return (found[last], last) if last is not None else None
 
+    def note_off(self, source: str, *, is_off: bool) -> bool:
+        """Record whether a source's clock is far from the timeline; return whether a correction has changed."""
+        if is_off == (source in self.off):
+            return False
+        if is_off:
+            self.off[source] = None
+        else:
+            del self.off[source]
+        return self._correct_all()[0]
+
+    def note_set(self, source: str) -> None:
+        """Record that a source's clock was set: what was measured of it, or by it, is void."""
+        self.forget(source)
+        self.off.pop(source, None)
+        self.answered = {request: at for request, at in self.answered.items() if request[0] != source}
+        self.seen = {
+            request: (hook, at) for request, (hook, at) in self.seen.items() if source not in (request[0], hook)
+        }
+        self.measured.clear()
+        self._correct_all()
+
     def forget(self, source: str) -> None:
         """Forget what was measured of a source's clock."""
         self.corrections.pop(source, None)
@@ -87,15 +111,23 @@ class Clocks(msgspec.Struct, array_like=True):
 
     def _bound(self, request: RequestKey, hook: str, bounds: Bounds) -> bool:
         self.bounds.setdefault(request[0], {})[hook] = bounds
+        changed, differences = self._correct_all()
+        if hook in differences:
+            _keep(self.measured.setdefault(hook, {}), request[2], differences[hook])
+        return changed
+
+    def _correct_all(self) -> tuple[bool, dict[str, Bounds]]:
+        """Correct each source; return whether a correction has changed, and each clock minus the reference."""
         former = dict(self.corrections)
-        offsets = self._offsets()
-        reference = offsets[self._reference(offsets)]
-        for source, offset in offsets.items():
-            self._correct(source, (offset[0] - reference[1], offset[1] - reference[0]))
-        if hook in offsets:
-            bounds = offsets[hook][0] - reference[1], offsets[hook][1] - reference[0]
-            _keep(self.measured.setdefault(hook, {}), request[2], bounds)
-        return self.corrections != former
+        self.bounds = {collector: hooks for collector, hooks in self.bounds.items() if hooks}
+        offsets = self._offsets() if self.bounds else {}
+        reference = offsets[self._reference(offsets)] if offsets else (0, 0)
+        differences = {name: (low - reference[1], high - reference[0]) for name, (low, high) in offsets.items()}
+        for source in former.keys() - offsets.keys():
+            del self.corrections[source]
+        for source, difference in differences.items():
+            self._correct(source, difference)
+        return self.corrections != former, differences
 
     def _correct(self, source: str, bounds: Bounds) -> None:
         low, high = bounds
@@ -125,9 +157,9 @@ class Clocks(msgspec.Struct, array_like=True):
         return offsets
 
     def _reference(self, offsets: dict[str, Bounds]) -> str:
-        """Return the source whose clock most agree with; a collector before a hook, then the lowest name."""
+        """Return the source whose clock most agree with; then one near the timeline, a collector, the lowest name."""
         agree = agreements(offsets)
-        return min(offsets, key=lambda source: (-agree[source], source not in self.bounds, source))
+        return min(offsets, key=lambda name: (-agree[name], name in self.off, name not in self.bounds, name))
 
 
 def agreements(offsets: Mapping[str, Bounds]) -> dict[str, int]:

@@ -14,8 +14,16 @@ of two sources in the log does not matter; each source waits for the others for 
 - *End*: a source that stops reports it in its last tick, and the watermark no longer waits for it. When all have ended,
   everything is released. For a hook whose broker does not answer, the wait ends 5 s after its last tick.
 - *Bound*: 100,000 events or 64 MB. Beyond that the watermark no longer waits for the source that is furthest behind.
+- *Clock set*: a source that reports it (CLOCK_STEP) has stamped its events before that by another clock. Those in the
+  buffer get the new clock's times.
+- *Doubt*: time does not come back. So a tick more than a minute ahead of all others' moves nothing at first. If the
+  source goes on like that for as long as a source may be behind, either the others have paused, and time follows it;
+  or they have gone on meanwhile, or it is ahead of the log's own stamp, too: then its clock is wrong, it is not waited
+  for, and its events are skipped. The same holds for a source that is behind the timeline though no other is ahead of
+  it: time had followed a wrong clock, which was then set back.
+- *Incarnations* are numbered in the order in which they appear, not by their start, which is by the host's clock.
 
-The log's stamp has one more use beside the start: a clock ahead of it does not make the other sources late.
+The log's stamp has one more use beside these: a clock ahead of it does not make the other sources late.
 
 Decisions that were measured on the demo's recording and the simulation's scenarios, and differ from the first design:
 - A silent source may come back, and its events are then as late as before. So the watermark stays behind the highest
@@ -30,17 +38,17 @@ Decisions that were measured on the demo's recording and the simulation's scenar
 """
 
 import heapq
-from collections.abc import Collection, Iterator
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Collection, Iterator
 
 import msgspec
 
 from rebalance_model.observe.decoding import FUTURE_MS_MAX
-from rebalance_model.observe.engine.clocks import Clocks
+from rebalance_model.observe.engine.sources import JUMP, NEVER, Doubt, Held, OutOfWait, Source, Waiting, Why
 from rebalance_model.observe.events import (
     AnyEvent,
     BrokerStatus,
     ClockSeen,
+    ClockStep,
     Event,
     GroupEvent,
     Tick,
@@ -51,8 +59,12 @@ from rebalance_model.observe.events import (
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import Sequence
 
+__all__ = ["NEVER", "Held", "Ordering", "OutOfWait", "Waiting"]
+
 START_MARGIN = 5_000
 """Nothing is released before the log's stamp is `source_silent_after` plus this past its first row's; milliseconds."""
+START_STAMP_STEP = 15_000
+"""A longer step between two stamps counts for this much; milliseconds. Files of a log are stamped every 10 s."""
 START_TICKS = 600_000
 """The alternative start condition: ticks span this long; milliseconds."""
 UNREACHABLE_WAIT = 5_000
@@ -61,96 +73,10 @@ LAG_EASES = 50
 """A source's recorded lag decreases by this much with each of its ticks; milliseconds."""
 COMES_BACK_WITHIN = 3_600_000
 """The watermark makes no allowance for a source that has been silent for longer; milliseconds."""
-INTERVAL_MAX = 600_000
-"""A source whose ticks are further apart is waited for as if they came after this; milliseconds. Otherwise two ticks
-with years between them, as of a host whose clock was at 1970, would let time run on for years without a tick."""
 EVENTS_MAX = 100_000
 """The limit of the buffer, events."""
 BYTES_MAX = 64_000_000
 """The limit of the buffer, bytes as received."""
-NEVER = 2**63 - 1
-"""A time after every event; epoch milliseconds."""
-
-Why = Literal["SILENT", "LATE", "BUFFER_FULL"]
-"""Why the watermark does not wait for a source: no tick comes, ticks stay behind, or the buffer was full."""
-
-
-class OutOfWait(NamedTuple):
-    """A source that the watermark no longer waits for."""
-
-    source: str
-    tick: int
-    """Its last tick."""
-    at: int
-    """The time on the timeline from which it is silent; epoch milliseconds."""
-    why: Why
-
-
-class Source(msgspec.Struct, array_like=True):
-    """What has arrived from one source; times are on the timeline, stopwatch values in milliseconds since its start."""
-
-    broker: str = ""
-    """The replica of a broker whose hook it is, as its ticks report: cluster/broker, a slave's with :id at its end;
-    empty for a collector."""
-    correction: int = 0
-    """The correction that is subtracted from its times, milliseconds."""
-    tick: int = -1
-    """Its highest tick; -1: none has come yet."""
-    span: int = 0
-    """The time between its first tick and its highest; milliseconds."""
-    steps: tuple[int, ...] = ()
-    """The gaps between its last ticks, at most two; milliseconds."""
-    last: Sequence | None = None
-    """The seq of its last tick: a copy of a tick does not show that the source is alive."""
-    tick_elapsed: int = 0
-    """The stopwatch when its last tick came."""
-    behind_since: int | None = None
-    """The stopwatch when its ticks began to be too far behind; None: they are not."""
-    unreachable_since: int | None = None
-    """When a collector found that its broker does not answer; None: it does."""
-    newest: int = 0
-    """The highest time of its events so far."""
-    floor: int = 0
-    """A lower bound for the times of its events: after a changed correction, time must not go back within a source."""
-    lag: int = 0
-    """How far behind the highest tick its rows have recently been on arrival; milliseconds."""
-    late: bool = False
-    """Whether the watermark no longer waits for it."""
-    stays_behind: bool = False
-    """Whether that is because its ticks stay behind, not because none comes."""
-    ended: bool = False
-
-    @property
-    def is_collector(self) -> bool:
-        """Whether it is a collector: it sends requests, and others may stand by for it."""
-        return not self.broker
-
-    @property
-    def interval(self) -> int:
-        """Return the time between two of its ticks, milliseconds, without an outage; 0: unknown."""
-        return min(*self.steps, INTERVAL_MAX) if self.steps else 0
-
-
-class Waiting(msgspec.Struct, array_like=True):
-    """The shard's own part of the ordering's state; the buffer is kept beside it."""
-
-    first_stamp: int = -1
-    started: bool = False
-    watermark: int = 0
-    """The watermark: everything older has been released."""
-    highest: int = 0
-    """The highest tick, limited to the log's stamp plus the tolerated difference of clocks."""
-    elapsed: int = 0
-    """A stopwatch that advances with the highest tick; a clock step counts for at most `_step_max`."""
-    arrivals: int = 0
-    sources: dict[str, Source] = {}
-    clocks: Clocks = msgspec.field(default_factory=Clocks)
-    bytes: int = 0
-    """The size of the buffer's content, in bytes as received."""
-
-
-Held = tuple[int, str, int, int, AnyEvent]
-"""One event in the buffer: its time on the timeline, its source, its arrival number, its size, the event itself."""
 
 
 class Ordering:
@@ -162,6 +88,17 @@ class Ordering:
         """A heap."""
         self._policy = policy
         self._out: list[OutOfWait] = []
+        self._skipped: list[AnyEvent] = []
+
+    def identified(self, event: AnyEvent) -> AnyEvent:
+        """Return the event under the number of its source's incarnation; see `Source.number_of`."""
+        name, (instance, start) = source_of(event), instance_of(event.source_id)
+        source = self._source(name)
+        behind, known = source.newest - (event.time - source.correction), source.incarnations
+        number = source.number_of(start, was_set_back=behind > 0)
+        if known and source.incarnations is not known and behind > self.limit_of(source):
+            self._set_clock(name, source, -behind)
+        return event if number == start else msgspec.structs.replace(event, source_id=f"{instance}@{number}")
 
     def push(self, event: AnyEvent, stamp: int, size: int, *, at_once: bool = False) -> AnyEvent | None:
         """Process the next row of the log.
@@ -177,11 +114,11 @@ class Ordering:
             dropped.
         """
         state, name = self.state, source_of(event)
-        state.first_stamp = stamp if state.first_stamp < 0 else state.first_stamp
-        source = state.sources.get(name)
-        if source is None:
-            source = state.sources[name] = Source()
+        stamp = self._note_stamp(stamp)
+        source = self._source(name)
         broadcast = not isinstance(event, GroupEvent)
+        if isinstance(event, ClockStep) and not self._fold_step(event, name, source):
+            return None
         if broadcast and _is_consistent(event):
             self._compare_clocks(event, name)
         if source.correction < 0 and event.time - source.correction > stamp + FUTURE_MS_MAX:
@@ -196,7 +133,7 @@ class Ordering:
                 return None
         elif broadcast and isinstance(event, BrokerStatus):
             self._note_reachable(event, time)
-        if time < state.watermark:
+        if source.wrong or time < state.watermark:
             return corrected(event, time, source.correction)
         heapq.heappush(self.held, (time, name, state.arrivals, size, event))
         state.bytes += size
@@ -233,11 +170,20 @@ class Ordering:
         """Return whether the watermark no longer waits for the source."""
         return self.state.sources[name].late
 
+    def is_trusted(self, name: str) -> bool:
+        """Return whether the times of the source can be used as they are on the timeline."""
+        return self.state.sources[name].is_trusted
+
+    def skipped(self) -> list[AnyEvent]:
+        """Return the buffered events that are not folded, because of their source's clock, since the last call."""
+        skipped, self._skipped = self._skipped, []
+        return skipped
+
     def end(self) -> None:
         """Wait for no source any longer."""
         self.state.started = True
         for source in self.state.sources.values():
-            source.ended = True
+            source.ended, source.doubt = True, None
 
     def out_of_wait(self) -> list[OutOfWait]:
         """Return the sources that have stopped being waited for since the last call."""
@@ -258,6 +204,16 @@ class Ordering:
         silent_after = self._policy.source_silent_after
         return silent_after + 2 * source.interval if source.interval else 2 * silent_after
 
+    def _note_stamp(self, stamp: int) -> int:
+        """Return the log's stamp; before the start without its jumps, because the clock that stamps may be set, too."""
+        state = self.state
+        if not state.started:
+            jump = stamp - state.stamp - START_STAMP_STEP
+            state.jumped += max(0, jump) if state.stamp else 0
+            state.stamp, stamp = stamp, stamp - state.jumped
+            state.first_stamp = stamp if state.first_stamp < 0 else min(state.first_stamp, stamp)
+        return stamp
+
     def _may_start(self, stamp: int) -> bool:
         state = self.state
         if stamp - state.first_stamp >= self._policy.source_silent_after + START_MARGIN or self.is_full():
@@ -271,8 +227,10 @@ class Ordering:
         A silent source may come back at any time, and its events are then as late as before. The watermark allows for
         that, which delays nothing further: all sources waited that long while it was reporting.
         """
-        waited_for = [source.tick for source in self._waited_for(followed).values()]
+        waited_for = [source.complete_until for source in self._waited_for(followed).values()]
         if not waited_for:
+            if any(one.wrong for one in self.state.sources.values()):
+                return self.state.highest + 1  # its silence begins after its last tick
             return NEVER
         gone = (source for source in self.state.sources.values() if self._may_come_back(source))
         lags = (min(source.lag + source.interval, self.limit_of(source)) for source in gone)
@@ -300,50 +258,93 @@ class Ordering:
                 return  # releasing what is complete makes room
             self._stop_waiting(name, waited_for[name], "BUFFER_FULL")
 
-    def _stop_waiting(self, name: str, source: Source, why: Why) -> None:
+    def _stop_waiting(self, name: str, source: Source, why: Why, *, wrong_clock: bool = False) -> None:
         """Stop waiting for a source; it is silent from its last tick on: missing events after it prove nothing."""
-        source.late, source.stays_behind = True, why != "SILENT"
-        self._out.append(OutOfWait(name, source.tick, source.tick + 1, why))
+        source.late, source.stays_behind, source.wrong = True, why != "SILENT", wrong_clock
+        at = source.complete_until + 1 if source.doubt or not wrong_clock else self.state.watermark
+        self._out.append(OutOfWait(name, at - 1, at, why, wrong_clock))
+
+    def _source(self, name: str) -> Source:
+        source = self.state.sources.get(name)
+        if source is None:
+            source = self.state.sources[name] = Source()
+        return source
 
     # Ticks
 
     def _fold_tick(self, tick: Tick, source: Source, time: int, stamp: int, *, at_once: bool) -> bool:
         """Process a tick: its source is alive, and time has advanced for the others; return False for a copy."""
         state = self.state
-        number = Sequence(instance_of(tick.source_id)[1], tick.seq)
+        number, name = Sequence(instance_of(tick.source_id)[1], tick.seq), source_of(tick)
         if source.last is not None and source.last.covers(number.start, number.seq):
             return False
         source.last, source.ended = number, tick.end
         source.broker = _broker_of(tick) if tick.broker else ""
-        if time > source.tick >= 0:
-            source.steps = (*source.steps, time - source.tick)[-2:]
-            source.span += time - source.tick
+        behind = source.tick - (tick.time - source.correction)
+        if behind > self.limit_of(source):
+            self._set_clock(name, source, -behind)  # its report of that is lost
+            time = _time_of(tick, source)
+        before, jump = source.tick, source.jump
+        step = time - before
+        if step > 0 and source.tick >= 0:
+            source.steps = (*source.steps, step)[-2:]
+            source.span += step if step <= jump else 0
         source.tick = max(source.tick, time)
-        step = min(time, stamp + self._policy.clock_skew) - state.highest
-        if step > 0:
+        bound = stamp + self._policy.clock_skew
+        self._judge_doubt(name, source, before, jump, bound)
+        step = min(time, bound) - state.highest
+        if step > 0 and source.doubt is None:
             state.highest += step
             state.elapsed += 0 if at_once else min(step, self._step_max(source))
         source.tick_elapsed = state.elapsed
         if source.unreachable_since is not None and time > source.unreachable_since:
             source.unreachable_since = None
+        is_off = tick.time > bound + JUMP or (state.started and abs(tick.time - state.highest) > JUMP)
+        if state.clocks.note_off(name, is_off=is_off):
+            self._correct()
         self._note_behind(source)
         if state.started:
             self._detect_late()
         return True
+
+    def _judge_doubt(self, name: str, source: Source, before: int, jump: int, bound: int) -> None:
+        """Judge whether the source's tick is too far ahead, and if it is for long, who is right.
+
+        Args:
+            name: its name.
+            source: the source.
+            before: its tick before.
+            jump: how far a tick may be ahead of all others', milliseconds.
+            bound: the log's stamp and the tolerated difference of clocks; epoch milliseconds.
+        """
+        state, doubt = self.state, source.doubt
+        impossible = source.tick > bound + jump
+        if not (impossible or (state.started and source.tick > state.highest + jump)):
+            source.doubt = None
+        elif doubt is None:
+            source.doubt = Doubt(source.tick, state.highest, before)
+        elif (lasted := source.tick - doubt.since) >= self.limit_of(source):
+            others = state.highest - doubt.highest
+            # Others that pass through a backlog are much faster than time.
+            contradicted = impossible or lasted // 2 <= others <= 2 * lasted
+            if contradicted and not source.wrong:
+                self._stop_waiting(name, source, "LATE", wrong_clock=True)
+                self._skip(lambda one: one[1] == name)
+            source.doubt = Doubt(source.tick, state.highest, before) if contradicted else None
 
     def _step_max(self, source: Source) -> int:
         """Return the largest step that counts: neither a set clock nor an outage of everything makes a source late."""
         return max(self._policy.source_silent_after // 2, min(source.interval, self._policy.source_silent_after))
 
     def _note_behind(self, source: Source) -> None:
-        behind, limit = self.state.highest - source.tick, self.limit_of(source)
+        behind, limit = max(self.state.highest, self.state.watermark) - source.tick, self.limit_of(source)
         source.lag = max(0, source.lag - LAG_EASES)
         if behind <= limit:
             source.behind_since = None
         elif source.behind_since is None:
             source.behind_since = self.state.elapsed
-        if source.late and (2 * behind < limit if source.stays_behind else behind <= limit):
-            source.late = False
+        if source.late and source.doubt is None and (2 * behind < limit if source.stays_behind else behind <= limit):
+            source.late = source.wrong = False
 
     def _detect_late(self) -> None:
         state = self.state
@@ -355,7 +356,7 @@ class Ordering:
             if unreachable or silent_ms > limit:
                 self._stop_waiting(name, source, "SILENT")
             elif source.behind_since is not None and state.elapsed - source.behind_since > limit:
-                self._stop_waiting(name, source, "LATE")
+                self._stop_waiting(name, source, "LATE", wrong_clock=state.highest - source.tick <= limit)
 
     def _note_reachable(self, status: BrokerStatus, time: int) -> None:
         """Note whether a broker answers; only a collector can find that it does not."""
@@ -382,19 +383,58 @@ class Ordering:
         if changed:
             self._correct()
 
-    def _correct(self) -> None:
-        """Assign new times to the buffered events after the correction of a source has changed."""
+    def _fold_step(self, event: ClockStep, name: str, source: Source) -> bool:
+        """Bring what a source has reported by its former clock to the new one; return False for a copy."""
+        number = Sequence(instance_of(event.source_id)[1], event.seq)
+        if source.last is not None and source.last.covers(number.start, number.seq):
+            return False
+        source.last = number
+        state = self.state
+        if not state.started and state.first_stamp >= source.newest + source.correction - JUMP:
+            state.first_stamp += min(0, event.step)  # the log was stamped by that clock, too
+        self.held = [
+            (*one[:4], corrected(one[4], max(0, one[4].time + event.step), -event.step) if one[1] == name else one[4])
+            for one in self.held
+        ]
+        self._set_clock(name, source, event.step)
+        return True
+
+    def _set_clock(self, name: str, source: Source, step: int) -> None:
+        """Move a source by the step of its clock; what was measured of its clock is void."""
+        source.tick = max(0, source.tick + step) if source.tick >= 0 else -1
+        source.newest = max(0, source.newest + step)
+        source.doubt, source.wrong = None, False
+        self.state.clocks.note_set(name)
+        self._correct(name)
+
+    def _correct(self, moved: str = "") -> None:
+        """Assign new times to the buffered events after a correction has changed, or a clock was set."""
         state = self.state
         for name, source in state.sources.items():
             shift = state.clocks.corrections.get(name, 0) - source.correction
             source.correction += shift
-            source.floor = state.watermark if shift else source.floor
             source.tick = max(0, source.tick - shift) if source.tick >= 0 else -1
             source.newest = max(0, source.newest - shift)
             source.behind_since = None
-        state.highest = max(source.tick for source in state.sources.values())
+            if shift or name == moved:
+                is_near = state.watermark - source.newest <= self.limit_of(source)
+                source.floor = state.watermark if is_near else 0  # one that is far behind is skipped until it is not
+        ticks = (one.tick for one in state.sources.values() if not (one.doubt or one.late or one.ended))
+        highest = max((tick for tick in ticks if tick >= 0), default=state.highest)
+        if highest <= max(state.highest, state.watermark) + JUMP:  # else it must be doubted
+            state.highest = highest
         self.held = [(_time_of(one[4], state.sources[one[1]]), *one[1:]) for one in self.held]
         heapq.heapify(self.held)
+        self._skip(lambda one: one[0] < state.watermark)
+
+    def _skip(self, which: Callable[[Held], bool]) -> None:
+        """Take events out of the buffer that are not to be folded."""
+        skipped = sorted(one for one in self.held if which(one))
+        if skipped:
+            self.held = [one for one in self.held if not which(one)]
+            heapq.heapify(self.held)
+            self.state.bytes -= sum(one[3] for one in skipped)
+            self._skipped += [corrected(one[4], one[0], self.state.sources[one[1]].correction) for one in skipped]
 
 
 def _is_consistent(event: AnyEvent) -> bool:

@@ -9,9 +9,10 @@ import msgspec
 
 from rebalance_model.entities import INT64_MAX
 from rebalance_model.observe.effects import AnyRow
-from rebalance_model.observe.engine.ordering import Held, Ordering, Waiting
+from rebalance_model.observe.engine.ordering import Ordering
+from rebalance_model.observe.engine.sources import Held, Waiting
 from rebalance_model.observe.engine.timeline import Timeline, TimelineState
-from rebalance_model.observe.events import AnyEvent, GroupEvent, Tick, source_of
+from rebalance_model.observe.events import AnyEvent, BrokerStatus, GroupEvent, Tick, source_of
 from rebalance_model.observe.group_store import GroupStore
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.progress import ProgressLog, Unwritten
@@ -77,14 +78,17 @@ class Shard:
             at_once: whether it arrived together with the event before it, see `Ordering.push`.
         """
         self._state.timeline.known_at = max(self._state.timeline.known_at, stamp)
+        event = self._ordering.identified(event)
         late = self._ordering.push(event, stamp, size, at_once=at_once)
-        seen = self._ordering.on_timeline(event)
+        seen, is_trusted = self._ordering.on_timeline(event), self._ordering.is_trusted(source_of(event))
         effects: list[AnyRow] = []
-        if isinstance(seen, GroupEvent):
+        for one in self._ordering.skipped():
+            effects += self.timeline.skip(one)
+        if isinstance(seen, GroupEvent) and is_trusted:
             effects += self._progress.observe(seen, self._state.waiting.highest)
         elif isinstance(seen, Tick):
             effects += self._progress.tick(self._state.waiting.highest)
-        if late is not None:
+        if late is not None and (is_trusted or not isinstance(late, BrokerStatus)):
             effects += self.timeline.skip(late)
             if isinstance(late, Tick) and self._ordering.is_late(source := source_of(late)):
                 effects += self.timeline.note_behind(source)

@@ -16,7 +16,7 @@ from rebalance_model.observe import group_observer
 from rebalance_model.observe.cluster_observer import Cluster
 from rebalance_model.observe.effects import AnyEffect
 from rebalance_model.observe.engine.clocks import Clocks
-from rebalance_model.observe.engine.ordering import NEVER, OutOfWait
+from rebalance_model.observe.engine.sources import NEVER, OutOfWait
 from rebalance_model.observe.events import (
     AnyEvent,
     Broadcast,
@@ -204,7 +204,7 @@ class Timeline:
     def _do(self, due: int, kind: int, name: str) -> list[AnyEffect]:
         if kind == _SILENCE:
             out = self.state.falls_silent.pop(name)
-            return self._note_silence(name, Silence(out.at, out.why), self._moment_of(name))
+            return self._note_silence(name, Silence(out.at, out.why, out.wrong_clock), self._moment_of(name))
         if kind == _CLUSTER:
             moment = self._moment(name)
             cluster = Cluster(moment.cluster, moment, self._policy)

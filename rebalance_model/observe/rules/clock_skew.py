@@ -1,7 +1,8 @@
-"""CLOCK_SKEW: the clock of a client or a broker differs from the collector's.
+"""CLOCK_SKEW: the clock of a client or a broker differs from the collector's, or that of a source was set.
 
 A broker's clock is measured from broadcasts (`engine.clocks`), and the incident is about the cluster. Where no
-broadcast measures it, and for a client, timestamps in answers to one group show it (`polls.clock_skew`).
+broadcast measures it, and for a client, timestamps in answers to one group show it (`polls.clock_skew`). A collector or
+a hook reports itself that the clock of its host was set (CLOCK_STEP): the times before that were wrong.
 
 Effects: if a client's clock is slow, the broker keeps its older subscription. If a broker's clock is off, messages are
 retained too long or too short, and delayed messages are delivered at the wrong time. Timestamps of that client or
@@ -22,10 +23,12 @@ from rebalance_model.observe.rules.rule import (
     Unit,
     Verdict,
 )
+from rebalance_model.observe.state import ClockSet
 from rebalance_model.observe.step import ClusterStep, GroupStep, Step
 
 CODE = "CLOCK_SKEW"
 _UNITS: Mapping[str, Unit] = {"ahead_ms_min": "ms", "ahead_ms_max": "ms", "limit_ms": "ms"}
+_UNITS_OF_SET: Mapping[str, Unit] = {"set_by_ms": "ms", "set_at": "epoch_ms"}
 
 
 def judge(step: GroupStep, client_id: str) -> Verdict:
@@ -42,10 +45,23 @@ def judge_broker(step: GroupStep, broker: str) -> Verdict:
     return _judge(step, view.skew, whose="BROKER_")
 
 
-def judge_broker_clock(step: ClusterStep, broker: str) -> Verdict:
-    """Check the measured bounds."""
-    view = step.state.brokers.get(broker)
-    return _judge(step, view.skew, whose="BROKER_", stamp=view.skew_since) if view is not None else CLEAR
+def judge_source_clock(step: ClusterStep, subject: str) -> Verdict:
+    """Check whether the clock of a broker's hook or of a collector was just set; else a broker's measured bounds."""
+    clock_set, shown_for = _clock_set(step, subject), step.policy.clock_skew_after
+    if clock_set is not None and step.now - clock_set.at < shown_for:
+        step.schedule_check(clock_set.at + shown_for)
+        source = step.state.sources.get(subject, "")
+        whose = "COLLECTOR" if source in step.state.collectors else "HOOK"
+        sub_cause = f"{whose}_SET_BACK" if clock_set.step < 0 else f"{whose}_SET_AHEAD"
+        return Holds("info", sub_cause, held=shown_for, stamp=clock_set.at)
+    view = step.state.brokers.get(subject)
+    if view is None or (clock_set is not None and view.skew is None):
+        return CLEAR
+    return _judge(step, view.skew, whose="BROKER_", stamp=view.skew_since)
+
+
+def _clock_set(step: ClusterStep, subject: str) -> ClockSet | None:
+    return step.state.clocks_set.get(step.state.sources.get(subject, ""))
 
 
 def _judge(
@@ -73,10 +89,11 @@ def broker_evidence(step: GroupStep, broker: str) -> Evidence:
     return _evidence(step, view.skew if view is not None else None)
 
 
-def clock_evidence(step: ClusterStep, broker: str) -> Evidence:
-    """The bounds."""
-    view = step.state.brokers.get(broker)
-    return _evidence(step, view.skew if view is not None else None)
+def clock_evidence(step: ClusterStep, subject: str) -> Evidence:
+    """By how much its clock was set, and when; and the bounds of a broker's."""
+    view, clock_set = step.state.brokers.get(subject), _clock_set(step, subject)
+    found = _evidence(step, view.skew if view is not None else None)
+    return found | ({"set_by_ms": clock_set.step, "set_at": clock_set.at} if clock_set is not None else {})
 
 
 def _evidence(step: Step, skew: Bounds | None) -> Evidence:
@@ -123,13 +140,38 @@ OF_BROKER = BrokerRule(
     open_after=lambda policy: policy.clock_skew_after,
     advice=_BROKER_ADVICE,
 )
-OF_BROKER_CLOCK = ClusterRule(
+OF_SOURCE_CLOCK = ClusterRule(
     CODE,
-    judge_broker_clock,
+    judge_source_clock,
     clock_evidence,
-    units=_UNITS,
-    sub_causes=("BROKER_AHEAD", "BROKER_BEHIND"),
+    units={**_UNITS, **_UNITS_OF_SET},
+    sub_causes=(
+        "BROKER_AHEAD",
+        "BROKER_BEHIND",
+        "COLLECTOR_SET_BACK",
+        "COLLECTOR_SET_AHEAD",
+        "HOOK_SET_BACK",
+        "HOOK_SET_AHEAD",
+    ),
     needs=("POLLS",),
     open_after=lambda policy: policy.clock_skew_after,
-    advice=_BROKER_ADVICE,
+    advice={
+        **_BROKER_ADVICE,
+        "COLLECTOR_SET_BACK": Advice(
+            what="The clock of the collector's host was ahead and has been set back; earlier times of its are wrong.",
+            first_step="Check NTP on the collector's host: the time must be right before `rebalance-watch` starts.",
+        ),
+        "COLLECTOR_SET_AHEAD": Advice(
+            what="The clock of the collector's host was behind, or it was suspended; its clock has been set ahead.",
+            first_step="Check NTP on the collector's host: the time must be right before `rebalance-watch` starts.",
+        ),
+        "HOOK_SET_BACK": Advice(
+            what="The clock of the broker's host was ahead and has been set back: its locks expire that much later.",
+            first_step="Check NTP on the broker's host: the time must be right before the broker starts.",
+        ),
+        "HOOK_SET_AHEAD": Advice(
+            what="The clock of the broker's host was behind, or it was suspended: its locks expired at once.",
+            first_step="Check NTP on the broker's host: the time must be right before the broker starts.",
+        ),
+    },
 )

@@ -23,7 +23,7 @@ from rebalance_model.observe.step import Step
 
 Transition: TypeAlias = Literal["OPENED", "ESCALATED", "DEESCALATED", "RECLASSIFIED", "RESOLVED"]
 _RANK: dict[str, int] = {"info": 0, "warning": 1, "critical": 2}
-_NOTHING_OPENS = ("HOOK_SILENT", "POLL_SILENT", "LATE", "BUFFER_FULL")
+_NOTHING_OPENS = ("HOOK_SILENT", "POLL_SILENT", "LATE", "BUFFER_FULL", "CLOCK_WRONG")
 """Sub-causes of sources that explain nothing: rules that need such a source are suspended, so nothing opens."""
 _SOURCES = ("BROKER_UNREACHABLE", "TELEMETRY_GAP")
 """Codes that explain every incident of a queue, not only those whose rules name them."""

@@ -91,7 +91,7 @@ RULES: tuple[AnyRule, ...] = (
     messages_dead_lettered.RULE,
     broker_unreachable.RULE,
     telemetry_gap.OF_SOURCE,
-    clock_skew.OF_BROKER_CLOCK,
+    clock_skew.OF_SOURCE_CLOCK,
 )
 QUEUE_RULES = tuple(rule for rule in RULES if isinstance(rule, QueueRule))
 CLIENT_RULES = tuple(rule for rule in RULES if isinstance(rule, ClientRule))

@@ -1,10 +1,11 @@
 """TELEMETRY_GAP: telemetry of a source is missing; it explains incidents that depend on that source.
 
 For a whole source the incident is about the cluster. SILENT: the source's ticks have stopped while another's continue.
-LATE: they stay far behind. BUFFER_FULL: more events waited for it than can be buffered (all three in
-`engine.ordering`). From its last tick on, nothing is judged from it; the incident opens after
-`Policy.source_silent_after`. Clear when the source keeps up again, or another collector does. Rules that need the
-source are suspended meanwhile, so it explains nothing that opens from the other source.
+LATE: they stay far behind. BUFFER_FULL: more events waited for it than can be buffered. CLOCK_WRONG: its times can't be
+used, and no measurement corrects them (all four in `engine.ordering`). From its last tick on, nothing is judged from
+it; the incident opens after `Policy.source_silent_after`, which a wrong clock has had before. Clear when the source
+keeps up again, or another collector does. Rules that need the source are suspended meanwhile, so it explains nothing
+that opens from the other source.
 
 LOST is about a group: the sequence numbers of a source's events have a gap. Clear when the source has reported
 everything again: for a hook, when every member has sent a heartbeat and every lock was renewed; for a collector, after
@@ -93,6 +94,8 @@ def polls_evidence(step: GroupStep, _: str) -> Evidence:
 
 
 def _since(step: ClusterStep, silence: Silence, kind: str) -> Holds:
+    if silence.wrong_clock:  # it has been observed for as long; and a wrong clock may be the only one
+        return Holds("warning", "CLOCK_WRONG", held=step.policy.source_silent_after, stamp=silence.since)
     sub_cause = f"{kind}_SILENT" if silence.why == "SILENT" else silence.why
     return Holds("warning", sub_cause, held=step.now - silence.since, stamp=silence.since)
 
@@ -115,7 +118,7 @@ OF_SOURCE = ClusterRule(
     judge_source,
     source_evidence,
     units={"source": "text", "limit_ms": "ms", "silent_since": "epoch_ms", **_LOSS},
-    sub_causes=("HOOK_SILENT", "POLL_SILENT", "LATE", "BUFFER_FULL"),
+    sub_causes=("HOOK_SILENT", "POLL_SILENT", "LATE", "BUFFER_FULL", "CLOCK_WRONG"),
     open_after=lambda policy: policy.source_silent_after,
     clear_after=lambda policy: policy.clear_after,
     absorbed_by=("BROKER_UNREACHABLE",),
@@ -140,6 +143,10 @@ OF_SOURCE = ClusterRule(
                 "without it."
             ),
             first_step="Check the host of this source and its connection to the log.",
+        ),
+        "CLOCK_WRONG": Advice(
+            what="The source's times are far from the log's or other sources': its events are skipped.",
+            first_step="Check the clocks and NTP: of the source's host, and of the host that stamps the log.",
         ),
     },
 )

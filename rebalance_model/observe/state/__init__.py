@@ -18,7 +18,7 @@ from rebalance_model.observe.state.incident import HeldCause, Incident, Pending
 from rebalance_model.observe.state.process_queue import ProcessQueueView, Stamp
 from rebalance_model.observe.state.queue import FallenBack, LagTrend, LastQueueRow, QueueState, Route, Unowned
 from rebalance_model.observe.state.rebalance import Cause, Episode, Move
-from rebalance_model.observe.state.source import Loss, Sequence, Silence
+from rebalance_model.observe.state.source import ClockSet, Loss, Sequence, Silence
 
 __all__ = [
     "STATE_VERSION",
@@ -27,6 +27,7 @@ __all__ = [
     "Cause",
     "ChannelBeats",
     "ClientView",
+    "ClockSet",
     "ClusterBroker",
     "ClusterState",
     "ConcurrentPuller",

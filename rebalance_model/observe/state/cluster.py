@@ -3,7 +3,7 @@
 import msgspec
 
 from rebalance_model.observe.state.incident import Incident, Pending
-from rebalance_model.observe.state.source import Loss, Sequence, Silence
+from rebalance_model.observe.state.source import ClockSet, Loss, Sequence, Silence
 
 
 class Reach(msgspec.Struct, array_like=True):
@@ -57,6 +57,8 @@ class ClusterState(msgspec.Struct):
     next_check: int = 0
     """When everything has to be judged again; 0: at no known time."""
     rows: int = 0
+    clocks_set: dict[str, ClockSet] = {}
+    """By source, the last time that its clock was set."""
 
     def keeps_up(self, source: str) -> bool:
         """Return whether the source ticks, and is not late."""

@@ -24,6 +24,8 @@ class Silence(msgspec.Struct, array_like=True):
     since: int
     why: Literal["SILENT", "LATE", "BUFFER_FULL"] = "SILENT"
     """No tick comes; ticks stay behind; too many events waited for it."""
+    wrong_clock: bool = False
+    """Whether it is not waited for because its clock is wrong, whatever its ticks are."""
 
 
 class Loss(msgspec.Struct, array_like=True):
@@ -33,3 +35,12 @@ class Loss(msgspec.Struct, array_like=True):
     to_time: int
     count: int
     reason: str
+
+
+class ClockSet(msgspec.Struct, array_like=True):
+    """A source has reported that its clock was set (CLOCK_STEP)."""
+
+    at: int
+    """When that was, on the timeline; epoch milliseconds."""
+    step: int
+    """The new clock minus the former one, milliseconds."""

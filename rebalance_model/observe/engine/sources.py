@@ -1,0 +1,158 @@
+"""What the ordering of a shard remembers of its sources (`ordering` decides with it)."""
+
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from rebalance_model.observe.engine.clocks import Clocks
+from rebalance_model.observe.events import AnyEvent
+from rebalance_model.observe.state import Sequence
+
+INTERVAL_MAX = 600_000
+"""A source whose ticks are further apart is waited for as if they came after this; milliseconds. Otherwise two ticks
+with years between them, as of a host whose clock was at 1970, would let time run on for years without a tick."""
+JUMP = 60_000
+"""A tick that is further ahead of the highest one is doubted, and a clock that differs by more from the timeline is not
+preferred as the reference; milliseconds."""
+INCARNATIONS_MAX = 64
+"""The number of a source's incarnations that are remembered. A copy of an older one's event would begin a new one."""
+NEVER = 2**63 - 1
+"""A time after every event; epoch milliseconds."""
+
+Why = Literal["SILENT", "LATE", "BUFFER_FULL"]
+"""Why the watermark does not wait for a source: no tick comes, ticks stay behind, or the buffer was full."""
+
+
+class OutOfWait(NamedTuple):
+    """A source that the watermark no longer waits for."""
+
+    source: str
+    tick: int
+    """Its last tick."""
+    at: int
+    """The time on the timeline from which it is silent; epoch milliseconds."""
+    why: Why
+    wrong_clock: bool = False
+    """Whether its ticks are late because its clock is wrong; or too early."""
+
+
+class Doubt(msgspec.Struct, array_like=True, frozen=True):
+    """Ticks of a source are far ahead of all others': either those have paused, or its clock is wrong."""
+
+    since: int
+    """The first of these ticks."""
+    highest: int
+    """The highest tick of the others then."""
+    tick: int
+    """Its last tick before; -1: it had none."""
+
+
+class Source(msgspec.Struct, array_like=True):
+    """What has arrived from one source; times are on the timeline, stopwatch values in milliseconds since its start."""
+
+    broker: str = ""
+    """The replica of a broker whose hook it is, as its ticks report: cluster/broker, a slave's with :id at its end;
+    empty for a collector."""
+    correction: int = 0
+    """The correction that is subtracted from its times, milliseconds."""
+    tick: int = -1
+    """Its highest tick; -1: none has come yet."""
+    span: int = 0
+    """The time between its first tick and its highest; milliseconds."""
+    steps: tuple[int, ...] = ()
+    """The gaps between its last ticks, at most two; milliseconds."""
+    last: Sequence | None = None
+    """The seq of its last tick: a copy of a tick does not show that the source is alive."""
+    tick_elapsed: int = 0
+    """The stopwatch when its last tick came."""
+    behind_since: int | None = None
+    """The stopwatch when its ticks began to be too far behind; None: they are not."""
+    unreachable_since: int | None = None
+    """When a collector found that its broker does not answer; None: it does."""
+    newest: int = 0
+    """The highest time of its events so far."""
+    floor: int = 0
+    """A lower bound for the times of its events: after a changed correction, time must not go back within a source."""
+    lag: int = 0
+    """How far behind the highest tick its rows have recently been on arrival; milliseconds."""
+    late: bool = False
+    """Whether the watermark no longer waits for it."""
+    stays_behind: bool = False
+    """Whether that is because its ticks stay behind, not because none comes."""
+    ended: bool = False
+    doubt: Doubt | None = None
+    """None: its ticks are not far ahead of the others'."""
+    wrong: bool = False
+    """Whether it is not waited for because its clock is wrong; its events are skipped."""
+    incarnations: tuple[tuple[int, int], ...] = ()
+    """Its last incarnations: when each began by the clock of its host, and the number by which it is known here."""
+
+    def number_of(self, start: int, *, was_set_back: bool) -> int:
+        """Return the number of its incarnation that began at ``start``: usually that, else above the last one.
+
+        A host whose clock was set back starts the next incarnation before the last one.
+
+        Args:
+            start: epoch milliseconds, by the clock of its host.
+            was_set_back: whether the event's time is before that of earlier ones.
+        """
+        if not self.incarnations and self.last is not None:  # kept by a release that did not number them
+            self.incarnations = ((self.last.start, self.last.start),)
+        for known, number in reversed(self.incarnations):
+            if known == start:
+                return number
+        last = max((number for _, number in self.incarnations), default=-1)
+        number = max(start, last + 1) if was_set_back else start
+        self.incarnations = (*self.incarnations, (start, number))[-INCARNATIONS_MAX:]
+        return number
+
+    @property
+    def is_collector(self) -> bool:
+        """Whether it is a collector: it sends requests, and others may stand by for it."""
+        return not self.broker
+
+    @property
+    def is_trusted(self) -> bool:
+        """Return whether its times can be used as they are on the timeline."""
+        return self.doubt is None and not self.wrong
+
+    @property
+    def complete_until(self) -> int:
+        """Return until when all its events are there: a tick that is doubted shows nothing; -1: unknown."""
+        return self.tick if self.doubt is None or self.doubt.tick < 0 else self.doubt.tick
+
+    @property
+    def jump(self) -> int:
+        """Return by how much a tick must be ahead of all others' to be doubted, milliseconds."""
+        return max(JUMP, 3 * self.interval)
+
+    @property
+    def interval(self) -> int:
+        """Return the time between two of its ticks, milliseconds, without an outage; 0: unknown."""
+        return min(*self.steps, INTERVAL_MAX) if self.steps else 0
+
+
+class Waiting(msgspec.Struct, array_like=True):
+    """The shard's own part of the ordering's state; the buffer is kept beside it."""
+
+    first_stamp: int = -1
+    started: bool = False
+    watermark: int = 0
+    """The watermark: everything older has been released."""
+    highest: int = 0
+    """The highest tick, limited to the log's stamp plus the tolerated difference of clocks."""
+    elapsed: int = 0
+    """A stopwatch that advances with the highest tick; a clock step counts for at most `_step_max`."""
+    arrivals: int = 0
+    sources: dict[str, Source] = {}
+    clocks: Clocks = msgspec.field(default_factory=Clocks)
+    bytes: int = 0
+    """The size of the buffer's content, in bytes as received."""
+    stamp: int = 0
+    """The log's last stamp before the start."""
+    jumped: int = 0
+    """By how much stamps had jumped until then; milliseconds."""
+
+
+Held = tuple[int, str, int, int, AnyEvent]
+"""One event in the buffer: its time on the timeline, its source, its arrival number, its size, the event itself."""
