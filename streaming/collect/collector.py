@@ -59,8 +59,8 @@ async def collect(
         for servers in collector.polled:
             reach = Reach(servers.name_servers, collector.broker_networks)
             client = RemotingClient(security_of(settings.rocketmq.of(servers.rocketmq)), reach)
-            reading = Reading(collector.interval_ms / 1000)
-            rpc = Rpc(await clients.enter_async_context(client), servers.name_servers, servers.names, reading)
+            connected, reading = await clients.enter_async_context(client), Reading(collector.interval_ms / 1000)
+            rpc = Rpc(connected, servers.name_servers, servers.names, reading, emitter.clock.now)
             pollers[Poller(rpc, emitter, collector, claims)] = servers
         await _reach(pollers)
         try:

@@ -7,9 +7,10 @@ from typing import TypeVar
 
 import msgspec
 
-from rebalance_model.observe.events import Event
+from rebalance_model.observe.events import ClockStep, Event
 from streaming.base.limits import EVENT_BYTES, REMARK_CHARACTERS
 from streaming.base.times import now_ms
+from streaming.collect.source_clock import SourceClock, monotonic_ms
 from streaming.log.rows import encode
 
 E = TypeVar("E", bound=Event)
@@ -24,15 +25,25 @@ class UnsendableError(ValueError):
 class Emitter:
     """Makes valid events, stamped in the order in which they are sent.
 
-    Stamping and queueing are one step of the event loop, so nothing runs between them: ``time`` never decreases,
-    ``seq`` has no gaps, and a TICK follows every event that was stamped before it.
+    Stamping and queueing are one step of the event loop, so nothing runs between them: ``seq`` has no gaps, and a TICK
+    follows every event that was stamped before it. ``time`` decreases only where the host's clock was set back: a
+    CLOCK_STEP in every cluster says so before the first event that is stamped by the clock as it is set then.
     """
 
-    def __init__(self, instance: str, clock: Callable[[], int] = now_ms) -> None:
-        """Begin an incarnation of the source ``instance``; its id contains the start time."""
-        self.source_id = f"{instance}@{clock()}"
-        self._clock = clock
-        self._time = 0
+    def __init__(
+        self, instance: str, clock: Callable[[], int] = now_ms, monotonic: Callable[[], int] = monotonic_ms
+    ) -> None:
+        """Begin an incarnation of a source.
+
+        Args:
+            instance: its name; its id contains the start time, too.
+            clock: the host's clock; epoch milliseconds.
+            monotonic: a clock that nobody sets; milliseconds.
+        """
+        self.clock = SourceClock(clock, monotonic)
+        self.source_id = f"{instance}@{self.clock.now()}"
+        self._clusters: dict[str, None] = {}
+        """Those that have events by the clock as it was set before."""
         self._seq: defaultdict[str, int] = defaultdict(int)
         self._queue: asyncio.Queue[Event | None] = asyncio.Queue()
 
@@ -42,14 +53,23 @@ class Emitter:
         Raises:
             UnsendableError: the event is invalid; nothing was queued and no ``seq`` used.
         """
+        self.follow_clock()
+        return self._emit(kind, cluster, group, fields)
+
+    def follow_clock(self) -> None:
+        """Set the clock by which events are stamped if that of the host was set, and report it in every cluster."""
+        if step := self.clock.follow():
+            for cluster in self._clusters:
+                self._emit(ClockStep, cluster, None, {"step": step})
+
+    def _emit(self, kind: type[E], cluster: str, group: str | None, fields: dict[str, object]) -> E:
         key = "" if group is None else f"{cluster}/{group}"
         seq = self._seq[key] + 1
-        stamp = max(self._time, self._clock())
         stamped = {
             **fields,
             **({} if group is None else {"group": group}),
             "type": kind.__struct_config__.tag,
-            "time": stamp,
+            "time": self.clock.now(),
             "cluster": cluster,
             "source": "poll",
             "source_id": self.source_id,
@@ -63,7 +83,8 @@ class Emitter:
         if size > EVENT_BYTES:
             msg = f"the answer gives an event of {size} bytes; the log accepts {EVENT_BYTES}"
             raise UnsendableError(msg)
-        self._time, self._seq[key] = stamp, seq
+        self._clusters[cluster] = None
+        self._seq[key] = seq
         self._queue.put_nowait(event)
         return event
 

@@ -48,7 +48,6 @@ from rebalance_model.observe.events import (
 )
 from streaming.base.limits import BROKERS, REMARK_CHARACTERS, UNREADABLE_KEPT
 from streaming.base.settings import Collector
-from streaming.base.times import now_ms
 from streaming.collect.client import CONNECT_SECONDS, RefusedError, RpcFailedError
 from streaming.collect.emitter import Emitter, UnsendableError
 from streaming.collect.known_brokers import KnownBrokers, Place
@@ -265,12 +264,15 @@ class Poller:
     async def _ask_status(self, current: Round, place: Place, master: Broker | None) -> None:
         cluster, name = place
         if master is None:
-            now = now_ms()
+            now = self._emitter.clock.steady()
             missing = RpcError(code=UNREACHABLE, remark=f"the name server lists no master of {name}")
             self._emit(BrokerStatus, Answer(now, now, None, missing), cluster=cluster, broker=name)
             return
-        ask = partial(self._rpc.broker_status, master, self._emitter.source_id)
+        ask, steps = partial(self._rpc.broker_status, master, self._emitter.source_id), self._emitter.clock.steps
         answer = await self._ask(ask, current, self._gate_of(place))
+        self._emitter.follow_clock()
+        if answer.payload is not None and self._emitter.clock.steps != steps:
+            del answer.payload["asked"]  # by the clock as it was set before
         self._emit(BrokerStatus, answer, cluster=cluster, broker=name, broker_id=master.broker_id)
 
     async def _groups_of(self, current: Round, broker: Broker) -> tuple[set[str], bool]:
@@ -368,7 +370,7 @@ class Poller:
             await asyncio.wait([before])
         gate = self._narrow_gate if client in self._silent else self._gate
         member = group.member(client)
-        stacks = self._listeners.is_due(member, now_ms())
+        stacks = self._listeners.is_due(member, self._emitter.clock.steady())
 
         async def ask(seconds: float) -> Payload:
             if not group.is_ours():  # checked last: to wait for the client's other answer or the gate takes time
@@ -400,20 +402,21 @@ class Poller:
             async with asyncio.timeout_at(current.deadline if current else None):
                 await gate.acquire()
         except TimeoutError:
-            now = now_ms()
+            now = self._emitter.clock.steady()
             return Answer(now, now, None, RpcError(code=DEADLINE, remark="not asked: the round's time was over"))
-        asked = now_ms()
+        asked = self._emitter.clock.steady()
         left = current.deadline - loop.time() if current else self._settings.client_deadline_ms / 1000
         try:
             payload = await ask(left)
-            return Answer(asked, now_ms(), payload, None)
+            return Answer(asked, self._emitter.clock.steady(), payload, None)
         except RpcFailedError as error:
-            return Answer(asked, now_ms(), None, self._error_of(error))
+            return Answer(asked, self._emitter.clock.steady(), None, self._error_of(error))
         except _LeftError:
             raise
         except Exception as error:  # noqa: BLE001  of any answer, address, client or parser: it ends this request alone
             self._told.warn("a request failed", request=str(ask), error=repr(error), exc_info=error)
-            return Answer(asked, now_ms(), None, RpcError(code=UNREADABLE, remark=repr(error)[:REMARK_CHARACTERS]))
+            unreadable = RpcError(code=UNREADABLE, remark=repr(error)[:REMARK_CHARACTERS])
+            return Answer(asked, self._emitter.clock.steady(), None, unreadable)
         finally:
             gate.release()
 
@@ -436,7 +439,11 @@ class Poller:
 
     def _emit(self, kind: type[Event], answer: Answer, **fields: Any) -> bool:
         """Emit an answer as an event, or the error if it is missing or invalid; return whether there was an answer."""
-        emit = partial(self._emitter.emit, kind, asked=answer.asked, answered=answer.answered, **fields)
+        self._emitter.follow_clock()  # before its times are brought to that clock
+        time_of = self._emitter.clock.time_of
+        emit = partial(
+            self._emitter.emit, kind, asked=time_of(answer.asked), answered=time_of(answer.answered), **fields
+        )
         error = answer.error
         if answer.payload is not None:
             try:

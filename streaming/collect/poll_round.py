@@ -48,7 +48,7 @@ class Summary(msgspec.Struct):
 
 
 class Answer(NamedTuple):
-    """The answer to one request, or its error, with the times of both."""
+    """The answer to one request, or its error, with the times of both by `SourceClock.steady`."""
 
     asked: int
     answered: int

@@ -35,6 +35,7 @@ class Rpc:
         name_servers: tuple[str, ...],
         names: Mapping[str, str] | None = None,
         reading: Reading | None = None,
+        now: Callable[[], int] = now_ms,
     ) -> None:
         """Use a client of these servers.
 
@@ -43,7 +44,9 @@ class Rpc:
             name_servers: host:port of each.
             names: names for clusters in place of their own.
             reading: the time that answers may take; None: that of rounds of ten seconds.
+            now: the clock by which the collector stamps its events; epoch milliseconds.
         """
+        self._now = now
         self._client = client
         self._name_servers = list(name_servers)
         self._names = names or {}
@@ -81,7 +84,7 @@ class Rpc:
         ignores. The hook in the broker reports them with its own time (CLOCK_SEEN), which bounds the difference of the
         clocks.
         """
-        asked = now_ms()
+        asked = self._now()
         request = Request(ReadCode.GET_BROKER_RUNTIME_INFO, {COLLECTOR_FIELD: collector, ASKED_FIELD: str(asked)})
         return {"asked": asked, **await self._ask(broker.address, request, responses.broker_status, seconds)}
 

@@ -25,7 +25,7 @@ final class Call {
     final byte[] answer;
     final String language;
     final int version;
-    /** When its processing began: epoch ms, or {@link System#nanoTime} if {@link Kind#overtaken}; 0: unknown. */
+    /** When its processing began: {@link System#nanoTime}; 0: unknown. */
     final long begun;
     /** The newest offset of its queue when it was done; -1: unknown. */
     final long newest;
@@ -33,6 +33,8 @@ final class Call {
     final int bytes;
     /** When it was done, epoch ms; set by {@link CallQueue}. */
     long time;
+    /** When its processing began, epoch ms; 0: unknown; set by {@link CallQueue}. */
+    long begunAt;
 
     Call(Kind kind, String channel, RemotingCommand request, RemotingCommand response, Long begun,
         NewestOffsets newest) {

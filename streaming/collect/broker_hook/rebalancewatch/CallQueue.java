@@ -2,32 +2,44 @@ package rebalancewatch;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.TimeUnit;
 
 /**
  * The calls that the RPC threads pass to the writer, bounded by number and by memory. Its lock fixes the order of the
- * calls and their time, which never falls; the sequence numbers follow that order ({@link Telemetry} explains why they
- * are not assigned here). Calls beyond the bound are counted, and their place in the order is known: no call is
- * accepted until the writer has taken the batch.
+ * calls and their time, by the clock of this source ({@link #now}); the sequence numbers follow that order ({@link
+ * Telemetry} explains why they are not assigned here). Calls beyond the bound are counted, and their place in the order
+ * is known: no call is accepted until the writer has taken the batch.
  */
 final class CallQueue {
     /** The calls since the last batch, and after them those that were lost. */
     static final class Batch {
         final List<Call> calls;
-        /** The queue's clock when the batch was taken: every later call has this time or a later one. */
+        /** The time when the batch was taken, by the clock as it was set until then. */
         final long until;
+        /** By how much the clock was then set, ms: every later call has the time {@code until + step} or a later one. */
+        final long step;
         final int lost;
         final long lostFrom;
         private final long bytes;
 
-        private Batch(List<Call> calls, long bytes, long until, int lost, long lostFrom) {
+        private Batch(List<Call> calls, long bytes, long until, long step, int lost, long lostFrom) {
             this.calls = calls;
             this.bytes = bytes;
             this.until = until;
+            this.step = step;
             this.lost = lost;
             this.lostFrom = lostFrom;
         }
     }
 
+    /** The host's clock and ours are the same within this, ms; a larger difference is followed and reported. */
+    private static final long STEP_MIN = 250;
+    /** Two clocks are compared only if they were read within this time, ms. */
+    private static final long READ_MAX = 25;
+
+    /** {@link System#nanoTime} at the start, and the host's clock then, epoch ms. */
+    private final long startNanos = System.nanoTime();
+    private final long startMillis = System.currentTimeMillis();
     private final int capacity;
     private final long bytesMax;
     private List<Call> waiting = new ArrayList<>();
@@ -38,22 +50,37 @@ final class CallQueue {
     private int lost;
     private long lostFrom;
     private boolean closed;
-    private long last;
+    /** By how much the clock was set since the start, ms. */
+    private long setBy;
 
     CallQueue(int capacity, long bytesMax) {
         this.capacity = capacity;
         this.bytesMax = bytesMax;
     }
 
-    /** Returns the clock of this source, epoch ms: the system's, but it never falls. */
+    /** Returns the time, epoch ms: monotonic from the host's time at the start, and set only by {@link #take}. */
     synchronized long now() {
-        last = Math.max(last, System.currentTimeMillis());
-        return last;
+        return startMillis + setBy + TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - startNanos);
+    }
+
+    /** Sets the clock to the host's if that was set; returns by how much, ms, or 0. */
+    private long followClock() {
+        long before = now();
+        long host = System.currentTimeMillis();
+        long after = now();
+        if (after - before > READ_MAX || Math.abs(host - after) < STEP_MIN) {
+            return 0;
+        }
+        setBy += host - after;
+        return host - after;
     }
 
     /** Stamps a call and keeps it, or counts it as lost. Pulls, the most frequent, may use only half of the room. */
     synchronized void offer(Call call) {
         call.time = now();
+        if (call.begun != 0) {
+            call.begunAt = call.time - TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - call.begun);
+        }
         boolean pull = call.kind == Kind.PULL_MESSAGE;
         boolean fits = fits(call, pull ? 2 : 1);
         closed |= !fits && !pull;
@@ -77,9 +104,13 @@ final class CallQueue {
         }
     }
 
-    /** Takes all waiting calls; their memory counts as held until {@link #release}. */
+    /**
+     * Takes all waiting calls; their memory counts as held until {@link #release}. If the host's clock was set, later
+     * calls are by the clock as it is now.
+     */
     synchronized Batch take() {
-        Batch batch = new Batch(waiting, waitingBytes, now(), lost, lostFrom);
+        long until = now();
+        Batch batch = new Batch(waiting, waitingBytes, until, followClock(), lost, lostFrom);
         waiting = new ArrayList<>();
         takenCalls += batch.calls.size();
         takenBytes += batch.bytes;

@@ -55,7 +55,7 @@ public final class RebalanceWatchHook implements RPCHook {
         try {
             Kind kind = queue == null ? null : Kind.of(request.getCode());
             if (kind != null && (kind.timed() || kind.overtaken())) {
-                begun.set(kind.timed() ? queue.now() : System.nanoTime());
+                begun.set(System.nanoTime());
             }
         } catch (Throwable error) {
             // without the stamp the event has 0: unknown

@@ -87,23 +87,35 @@ final class Telemetry {
         end(time, "", false);
     }
 
+    /** Reports that the clock was set, after all that is by the clock as it was set until then. */
+    void clockSet(long until, long step) {
+        report(until);
+        begin("CLOCK_STEP", until + step, "").field("step", step);
+        end(until + step, "", false);
+    }
+
     /**
      * Emits a tick: everything before it has been sent.
      *
      * @param end nothing will follow
      */
     void tick(long time, boolean end) {
+        report(time);
+        begin("TICK", time, "");
+        if (end) {
+            json.field("end", true);
+        }
+        end(time, "", false);
+    }
+
+    /** Emits the sums of pulls, and the losses. */
+    private void report(long time) {
         closed(pulls.closeAll(), time);
         for (Losses.Loss loss : losses.tell()) {
             begin("TELEMETRY_LOST", time, "").field("from_time", loss.from).field("to_time", loss.to)
                 .field("count", loss.count).field("reason", loss.reason);
             end(time, "", false);
         }
-        begin("TICK", time, "");
-        if (end) {
-            json.field("end", true);
-        }
-        end(time, "", false);
     }
 
     private void tell(Call call) {
@@ -183,7 +195,7 @@ final class Telemetry {
         String collector = Names.name(call.fields[0]);
         long asked = within(0, TIME_MAX, call.fields[1]);
         begin("CLOCK_SEEN", call.time, "").field("collector", collector).field("asked", asked)
-            .field("seen", call.begun);
+            .field("seen", call.begunAt);
         end(call, "");
     }
 
@@ -232,7 +244,7 @@ final class Telemetry {
         String group = Names.group(call.fields[0]);
         Bodies.Listed<String> ids = Bodies.clientIds(call.answer);
         lost(Losses.UNREADABLE_FIELD, call, ids.unknown);
-        begin(call, group).field("asked", call.begun).field("consumer_ids", ids.values);
+        begin(call, group).field("asked", call.begunAt).field("consumer_ids", ids.values);
         end(call, group);
     }
 

@@ -77,14 +77,18 @@ final class Writer implements Runnable {
         } finally {
             queue.release(batch);
         }
+        if (batch.step != 0) {
+            telemetry.clockSet(batch.until, batch.step);
+        }
+        long time = batch.until + batch.step;
         long now = System.nanoTime();
         boolean due = last || now - ticked >= TICK;
         if (due) {
             ticked = now - ticked < 2 * TICK ? ticked + TICK : now; // a second each, without drift
             if (!announced) {
-                telemetry.booted(batch.until);
+                telemetry.booted(time);
             }
-            telemetry.tick(batch.until, last);
+            telemetry.tick(time, last);
         }
         boolean written = spool.flush();
         announced = written && (announced || due);

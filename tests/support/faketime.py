@@ -1,0 +1,28 @@
+"""A process whose host's clock is wrong and is set: libfaketime moves its wall clock, and not the monotonic one."""
+
+import os
+from pathlib import Path
+
+LIBRARY = next(iter(sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))), Path("libfaketimeMT.so.1"))
+
+
+class FakeClock:
+    """The clock of a process that is started with this environment."""
+
+    def __init__(self, file: Path, seconds: int) -> None:
+        """Begin that many seconds ahead of the real time, or behind if negative."""
+        self._file = file
+        self.set(seconds)
+        self.environment = {
+            "LD_PRELOAD": str(LIBRARY),
+            "FAKETIME_TIMESTAMP_FILE": str(file),
+            "FAKETIME_NO_CACHE": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            "DONT_FAKE_MONOTONIC": "1",
+        }
+
+    def set(self, seconds: int) -> None:
+        """Set the clock to that many seconds ahead of the real time."""
+        new = self._file.with_suffix(".new")
+        new.write_text(f"{seconds:+d}\n")
+        os.replace(new, self._file)
