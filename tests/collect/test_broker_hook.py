@@ -15,7 +15,6 @@ from streaming.cli.main import app
 from streaming.collect.broker_hook import build as building
 from streaming.collect.broker_hook.build import broker_jars, build
 from tests.support import hooked
-from tests.support.faketime import FakeClock
 from tests.support.hook_process import after_a_tick, commit, losses, of
 
 pytestmark = pytest.mark.xdist_group("hook jar")  # one JVM for most of them
@@ -370,31 +369,3 @@ def test_a_retry_topic_has_no_known_newest_offset(jvm, tmp_path):
     jvm.start(spool=str(tmp_path))
     jvm.send(code=hooked.SEND, fields=hooked.send(0, topic="%RETRY%g"), offset=6)
     assert newest(jvm, tmp_path, topic="%RETRY%g") == -1
-
-
-@pytest.mark.parametrize("ahead", [3_600, pytest.param(-600, marks=pytest.mark.prove)])
-def test_a_clock_that_is_set_is_followed_and_reported(new_jvm, tmp_path, ahead):
-    """It is wrong when the broker starts, and is set while calls come."""
-    clock = FakeClock(tmp_path / "clock", ahead)
-    jvm = new_jvm(clock.environment)
-    spool = tmp_path / "spool"
-    jvm.start(spool=spool)
-    commit(jvm, 1)
-    until(lambda: of(hooked.spooled(spool), events.Tick))
-    clock.set(0)
-    until(lambda: of(hooked.spooled(spool), events.ClockStep))
-    commit(jvm, 2)
-    found = after_a_tick(spool)
-    at = next(place for place, event in enumerate(found) if isinstance(event, events.ClockStep))
-    assert abs(found[at].step + 1_000 * ahead) < 1_000
-    assert [event.seq for event in found if not isinstance(event, events.GroupEvent)] == list(
-        range(1, 1 + sum(not isinstance(event, events.GroupEvent) for event in found))
-    )
-    before, after = found[:at], found[at:]
-    real = time.time_ns() // 1_000_000
-    assert all(abs(event.time - 1_000 * ahead - real) < LATER * 1_000 for event in before)
-    assert all(0 <= real - event.time < LATER * 1_000 for event in after)
-    for part in (before, after):
-        assert [event.time for event in part] == sorted(event.time for event in part)
-    assert [event.offset for event in of(before, events.UpdateConsumerOffset)] == [1]
-    assert [event.offset for event in of(after, events.UpdateConsumerOffset)] == [2]

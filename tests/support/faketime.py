@@ -1,6 +1,5 @@
 """A process whose host's clock is wrong and is set: libfaketime moves its wall clock, and not the monotonic one."""
 
-import os
 from pathlib import Path
 
 LIBRARY = next(iter(sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))), Path("libfaketimeMT.so.1"))
@@ -25,4 +24,4 @@ class FakeClock:
         """Set the clock to that many seconds ahead of the real time."""
         new = self._file.with_suffix(".new")
         new.write_text(f"{seconds:+d}\n")
-        os.replace(new, self._file)
+        new.replace(self._file)
