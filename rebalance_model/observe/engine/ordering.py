@@ -170,6 +170,11 @@ class Ordering:
         """Return whether the watermark no longer waits for the source."""
         return self.state.sources[name].late
 
+    def is_known(self, event: Tick | ClockStep) -> bool:
+        """Return whether the event is a copy of one that was pushed before."""
+        last = self._source(source_of(event)).last
+        return last is not None and last.covers(instance_of(event.source_id)[1], event.seq)
+
     def is_trusted(self, name: str) -> bool:
         """Return whether the times of the source can be used as they are on the timeline."""
         return self.state.sources[name].is_trusted
@@ -275,10 +280,10 @@ class Ordering:
     def _fold_tick(self, tick: Tick, source: Source, time: int, stamp: int, *, at_once: bool) -> bool:
         """Process a tick: its source is alive, and time has advanced for the others; return False for a copy."""
         state = self.state
-        number, name = Sequence(instance_of(tick.source_id)[1], tick.seq), source_of(tick)
-        if source.last is not None and source.last.covers(number.start, number.seq):
+        if self.is_known(tick):
             return False
-        source.last, source.ended = number, tick.end
+        name = source_of(tick)
+        source.last, source.ended = Sequence(instance_of(tick.source_id)[1], tick.seq), tick.end
         source.broker = _broker_of(tick) if tick.broker else ""
         behind = source.tick - (tick.time - source.correction)
         if behind > self.limit_of(source):
@@ -385,10 +390,9 @@ class Ordering:
 
     def _fold_step(self, event: ClockStep, name: str, source: Source) -> bool:
         """Bring what a source has reported by its former clock to the new one; return False for a copy."""
-        number = Sequence(instance_of(event.source_id)[1], event.seq)
-        if source.last is not None and source.last.covers(number.start, number.seq):
+        if self.is_known(event):
             return False
-        source.last = number
+        source.last = Sequence(instance_of(event.source_id)[1], event.seq)
         state = self.state
         if not state.started and state.first_stamp >= source.newest + source.correction - JUMP:
             state.first_stamp += min(0, event.step)  # the log was stamped by that clock, too

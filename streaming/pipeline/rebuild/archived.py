@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from rebalance_model.observe.effects import AnyRow
 from rebalance_model.observe.engine.ordering import NEVER, Ordering, Waiting
 from rebalance_model.observe.engine.shard import Saved, Shard
-from rebalance_model.observe.events import Tick
+from rebalance_model.observe.events import ClockStep, Tick, source_of
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
 from streaming.pipeline.archived_events import batches, decoded
@@ -124,9 +124,15 @@ def _survey(model: ReadModel, wanted: dict[str, object], policy: Policy) -> Surv
         event, size = decoded(value, ingested)
         if event is None:
             continue
+        event = ordering.identified(event)
+        if isinstance(event, ClockStep) and not ordering.is_known(event):
+            name, step = source_of(event), event.step
+            known = [(since, correction - step) for since, correction in corrections.get(name, [])[1:]]
+            corrections[name] = [(0, 0), *(known or [(0, -step)]), (offset, 0)]  # what is older is by the former clock
         ordering.push(event, ingested, size)
         for _ in ordering.released(()):
             pass
+        ordering.skipped()
         if not isinstance(event, Tick):
             for name, source in state.sources.items():
                 known = corrections.get(name, [(0, 0)])
