@@ -33,7 +33,6 @@ def _whole(digits: str) -> int | float:
 
 _STANDARD = JSONDecoder(strict=False)  # fastjson leaves control characters in strings as they are
 _LONG_NUMBERS = JSONDecoder(strict=False, parse_int=_whole)  # takes longer
-_LONG_NUMBER = re.compile(rb"\d{%d}" % (NUMBER_DIGITS + 1))
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -70,8 +69,7 @@ def parse(body: bytes, depth_max: int = ANSWER_DEPTH) -> Json:
     deadline = Deadline()
     try:
         text = body.decode(errors="replace")
-        scanner = _LONG_NUMBERS if _LONG_NUMBER.search(body) else _STANDARD
-        value = _Reader(text, depth_max, deadline, scanner).whole()
+        value = _read(text, depth_max, deadline)
     except FastjsonError:
         raise
     except (ValueError, RecursionError) as error:  # JSONDecodeError is a ValueError
@@ -79,7 +77,17 @@ def parse(body: bytes, depth_max: int = ANSWER_DEPTH) -> Json:
     if '"$ref"' in text:
         value = _References(value, deadline).resolved()
     _check_depth(value, depth_max)
-    return _without_surrogates(value) if _ESCAPED_SURROGATE.search(body) else value
+    may_have_halves = b"\\u" in body and _ESCAPED_SURROGATE.search(body)
+    return _without_surrogates(value) if may_have_halves else value
+
+
+def _read(text: str, depth_max: int, deadline: "Deadline") -> Json:
+    try:
+        return _Reader(text, depth_max, deadline, _STANDARD).whole()
+    except ValueError as error:
+        if isinstance(error, JSONDecodeError | FastjsonError):
+            raise
+        return _Reader(text, depth_max, deadline, _LONG_NUMBERS).whole()  # a number of more than 4,300 digits
 
 
 def items(table: Json) -> Iterable[tuple[Json, Json]]:

@@ -18,12 +18,36 @@ from streaming.base.limits import UNREADABLE_CHARACTERS, UNREADABLE_KEPT
 from streaming.collect.fastjson import Deadline, Json
 
 T = TypeVar("T", bound=msgspec.Struct)
-Names = Mapping[str, str | tuple[str, ...]]
-"""By a field of ours, RocketMQ's name of it, or several of which a client sends one."""
 
 _NONE = frozenset({-1, -2, 2**64 - 1, 2**64 - 2, "-1", "-2", str(2**64 - 1), str(2**64 - 2)})
 """-1 in any notation; OffsetStore.readOffset also returns -2, where it failed."""
 _MISSING = "missing"
+
+
+class Names:
+    """RocketMQ's names of the fields of a row."""
+
+    def __init__(self, names: Mapping[str, str], others: Mapping[str, str] | None = None) -> None:
+        """Name the fields.
+
+        Args:
+            names: by a field of ours, RocketMQ's name.
+            others: by a field of ours, how some client spells it.
+        """
+        self.of = dict(names)
+        self._pairs = tuple(names.items())
+        self._others = tuple((others or {}).items())
+
+    def values(self, sent: dict[str, Json]) -> dict[str, Any]:
+        """Return the values of a row by our names, without those that are absent."""
+        values = {ours: value for ours, theirs in self._pairs if (value := sent.get(theirs)) is not None}
+        for ours, theirs in self._others:
+            if ours not in values and sent.get(theirs) is not None:
+                values[ours] = sent[theirs]
+        return values
+
+    def __add__(self, more: "Names") -> "Names":
+        return Names(self.of | more.of, dict(self._others + more._others))
 
 
 class _Fault:
@@ -127,8 +151,8 @@ def row(  # noqa: PLR0913, PLR0917  a row, what it is, and where it is
     if not isinstance(sent, dict):
         unreadable.note_row(table, "", _kind_of(sent), place)
         return None
-    values = {ours: found for ours, theirs in names.items() if (found := _found(sent, theirs)) is not None}
-    if len(values) == len(names) or not _fields(kind).may_be_unknown:
+    values = names.values(sent)
+    if len(values) == len(names.of) or not _fields(kind).may_be_unknown:
         try:
             return msgspec.convert(values | known, kind, strict=False)
         except msgspec.ValidationError:
@@ -156,12 +180,6 @@ def rows(sent: Json, table: str, unreadable: Unreadable) -> Sequence[Json]:
     return ()
 
 
-def _found(sent: dict[str, Json], theirs: str | tuple[str, ...]) -> Json:
-    if isinstance(theirs, str):
-        return sent.get(theirs)
-    return next((found for name in theirs if (found := sent.get(name)) is not None), None)
-
-
 def _field_by_field(  # noqa: PLR0913, PLR0917  as `row`
     kind: type[T], values: dict[str, Any], names: Names, table: str, place: str, unreadable: Unreadable
 ) -> T | None:
@@ -174,8 +192,7 @@ def _field_by_field(  # noqa: PLR0913, PLR0917  as `row`
         else:
             continue  # an older version does not send it
         if found is msgspec.NODEFAULT:
-            theirs = names.get(field.name, field.name)
-            name = theirs if isinstance(theirs, str) else theirs[0]
+            name = names.of.get(field.name, field.name)
             if field.otherwise is msgspec.NODEFAULT:
                 unreadable.note_row(table, name, reason, place)
                 return None

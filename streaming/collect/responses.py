@@ -52,37 +52,49 @@ PROPERTIES = (
 )
 """The properties of a consumer that are kept: those that detection reads or shows as evidence."""
 
-_PROCESS_QUEUE: Names = {
-    "commit_offset": "commitOffset",
-    "cached_count": "cachedMsgCount",
-    "cached_min": "cachedMsgMinOffset",
-    "cached_max": "cachedMsgMaxOffset",
-    "transaction_count": "transactionMsgCount",
-    "transaction_min": "transactionMsgMinOffset",
-    "transaction_max": "transactionMsgMaxOffset",
-    "locked": "locked",
-    "lock_time": "lastLockTimestamp",
-    "dropped": ("droped", "dropped"),  # RocketMQ's own spelling, and that of the client in Go
-    "pull_time": "lastPullTimestamp",
-    "consume_time": "lastConsumeTimestamp",
-    "unlock_attempts": "tryUnlockTimes",
-}
-_POP_QUEUE: Names = {"wait_ack_count": "waitAckCount", "dropped": ("droped", "dropped"), "pop_time": "lastPopTimestamp"}
-_OFFSETS = {
-    "broker_offset": "brokerOffset",
-    "consumer_offset": "consumerOffset",
-    "pull_offset": "pullOffset",
-    "last_time": "lastTimestamp",
-}
-_STORED = {"min_offset": "minOffset", "max_offset": "maxOffset", "last_time": "lastUpdateTimestamp"}
-_SUBSCRIPTION = {
-    "topic": "topic",
-    "sub_string": "subString",
-    "expression_type": "expressionType",
-    "sub_version": "subVersion",
-}
-_CONNECTION = {"client_id": "clientId", "channel": "clientAddr", "language": "language", "version": "version"}
-_QUEUE: Names = {"topic": "topic", "broker": "brokerName", "queue_id": "queueId"}
+_GO = {"dropped": "dropped"}
+"""Go's spelling of a field for which RocketMQ has its own, ``droped``."""
+_PROCESS_QUEUE = Names(
+    {
+        "commit_offset": "commitOffset",
+        "cached_count": "cachedMsgCount",
+        "cached_min": "cachedMsgMinOffset",
+        "cached_max": "cachedMsgMaxOffset",
+        "transaction_count": "transactionMsgCount",
+        "transaction_min": "transactionMsgMinOffset",
+        "transaction_max": "transactionMsgMaxOffset",
+        "locked": "locked",
+        "lock_time": "lastLockTimestamp",
+        "dropped": "droped",
+        "pull_time": "lastPullTimestamp",
+        "consume_time": "lastConsumeTimestamp",
+        "unlock_attempts": "tryUnlockTimes",
+    },
+    _GO,
+)
+_QUEUE = Names({"topic": "topic", "broker": "brokerName", "queue_id": "queueId"})
+_POP_QUEUE = _QUEUE + Names(
+    {"wait_ack_count": "waitAckCount", "dropped": "droped", "pop_time": "lastPopTimestamp"}, _GO
+)
+_OFFSETS = Names(
+    {
+        "broker_offset": "brokerOffset",
+        "consumer_offset": "consumerOffset",
+        "pull_offset": "pullOffset",
+        "last_time": "lastTimestamp",
+    }
+)
+_STORED = Names({"min_offset": "minOffset", "max_offset": "maxOffset", "last_time": "lastUpdateTimestamp"})
+_DELAY = Names({"delay_time": "delayTime"})
+_SUBSCRIPTION = Names(
+    {
+        "topic": "topic",
+        "sub_string": "subString",
+        "expression_type": "expressionType",
+        "sub_version": "subVersion",
+    }
+)
+_CONNECTION = Names({"client_id": "clientId", "channel": "clientAddr", "language": "language", "version": "version"})
 
 _RUNTIME = re.compile(r"\[ (\d{1,9}) days, (\d{1,9}) hours, (\d{1,9}) minutes, (\d{1,9}) seconds \]", re.ASCII)
 """StoreStatsService.getFormatRuntime."""
@@ -237,7 +249,7 @@ def consume_time_span(body: bytes) -> Payload:
     found: dict[MessageQueue, TimeSpanInfo] = {}
     for one in rows(_required(answer, table), table, unreadable):
         mq = _mq(one.get("messageQueue") if isinstance(one, dict) else one, table, unreadable)
-        read = mq and row(TimeSpanInfo, one, {"delay_time": "delayTime"}, table, str(mq), unreadable, mq=mq)
+        read = mq and row(TimeSpanInfo, one, _DELAY, table, str(mq), unreadable, mq=mq)
         if mq and read:
             newest = value(int, one.get("maxTimeStamp"), 0, f"{table}.maxTimeStamp", unreadable)
             if read.delay_time <= 0 or read.delay_time < newest:
@@ -339,7 +351,7 @@ def _pop_queues(sent: Json, unreadable: Unreadable) -> list[PopProcessQueueInfo]
         if not isinstance(queue, dict) or not isinstance(one, dict):
             unreadable.note("mqPopTable", "", "Expected `object`")
             continue
-        read = row(PopProcessQueueInfo, {**one, **queue}, {**_QUEUE, **_POP_QUEUE}, "mqPopTable", "", unreadable)
+        read = row(PopProcessQueueInfo, {**one, **queue}, _POP_QUEUE, "mqPopTable", "", unreadable)
         if read is not None:
             found[read.topic, read.broker, read.queue_id] = read
     return [found[place] for place in sorted(found)]

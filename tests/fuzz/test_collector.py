@@ -136,5 +136,5 @@ def test_mutants_end_no_round_and_change_no_healthy_group(slowest, tally):
 
 @pytest.mark.prove
 def test_200_000_mutants_end_no_round_and_change_no_healthy_group(slowest, tally):
-    check(range(250), 12, slowest, tally)
+    check(range(280), 12, slowest, tally)
     assert tally.counts["mutants"] >= 200_000
