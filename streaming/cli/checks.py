@@ -18,6 +18,9 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from checkpoints.generation import check_state_version, verify
+from rebalance_model.observe.clock_bounds import bounds_of_now
+from rebalance_model.observe.events import BrokerStatus, ClockStep, Event
+from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import STATE_VERSION
 from streaming.base import jars, java
 from streaming.base.errors import SettingsError, UserError
@@ -240,7 +243,7 @@ def _rocketmq(settings: Settings) -> Iterator[Check]:
         checks += [_name_server(address, security) for address in polled.name_servers]
     yield from checks
     if any(check.state == "ok" for check in checks):
-        yield _brokers(settings)
+        yield from _brokers(settings)
 
 
 def _name_server(address: str, security: Security) -> Check:
@@ -260,12 +263,14 @@ def _name_server(address: str, security: Security) -> Check:
     return Check(part=part, state="ok", found=found, needed=False)
 
 
-def _brokers(settings: Settings) -> Check:
-    rounds: list[Summary] = []
+def _brokers(settings: Settings) -> Iterator[Check]:
+    """Check what the brokers refuse, and their clocks, by one round of polls."""
+    rounds, events = list[Summary](), list[Event]()
     try:
-        asyncio.run(collect(settings, lambda _: None, rounds=1, report=rounds.append))
+        asyncio.run(collect(settings, events.extend, rounds=1, report=rounds.append))
     except UserError as error:
-        return Check(part="brokers", state="wrong", found="refused", mend=str(error), needed=False)
+        yield Check(part="brokers", state="wrong", found="refused", mend=str(error), needed=False)
+        return
     if not rounds:
         raise KeyboardInterrupt  # the collector has handled Ctrl-C by a clean end
     [round_] = rounds
@@ -274,8 +279,30 @@ def _brokers(settings: Settings) -> Check:
         found += f", {round_.unreadable} not readable in part ({'; '.join(round_.unreadable_texts)})"
     if refusals := sorted(round_.refusals):
         more = f" ({len(refusals) - 1} more requests are refused.)" if refusals[1:] else ""
-        return Check(part="brokers", state="wrong", found=found, mend=refusals[0] + more, needed=False)
-    return Check(part="brokers", state="ok", found=found, needed=False)
+        yield Check(part="brokers", state="wrong", found=found, mend=refusals[0] + more, needed=False)
+    else:
+        yield Check(part="brokers", state="ok", found=found, needed=False)
+    yield from _clocks(events)
+
+
+def _clocks(events: list[Event]) -> Iterator[Check]:
+    """Compare this machine's clock with the brokers', as far as they report theirs; say if it was set meanwhile."""
+    limit_ms, off, compared = Policy().clock_skew, list[str](), 0
+    for event in events:
+        if isinstance(event, ClockStep):
+            off.append(f"this machine's clock was set by {event.step / 1_000:+,.0f} s")
+        elif isinstance(event, BrokerStatus) and event.now and event.asked <= event.answered:
+            low, high = bounds_of_now(event.asked, event.answered, event.now)
+            compared += 1
+            if low > limit_ms or high < -limit_ms:
+                way = "ahead of" if low > 0 else "behind"
+                off.append(f"{event.broker}'s is {min(abs(low), abs(high)) / 1_000:,.0f} s {way} this machine's")
+    off = list(dict.fromkeys(off))
+    if off:
+        mend = "check NTP on this machine and on the brokers' hosts: where all brokers differ, this machine is wrong"
+        yield Check(part="clocks", state="wrong", found="; ".join(off), mend=mend, needed=False)
+    elif compared:
+        yield Check(part="clocks", state="ok", found=f"within {limit_ms // 1_000} s of the brokers'", needed=False)
 
 
 def _bytes(size: str) -> int:
