@@ -104,9 +104,9 @@ def _health_of_members(state: GroupState) -> tuple[Health, str]:
     if silent:
         return "UNKNOWN", f"no answer from {silent[0]}" + (f" and {len(silent) - 1} more" if len(silent) > 1 else "")
     unread = [m for m in state.members if (c := state.clients.get(m)) is not None and not c.readable]
-    if unread:
+    if unread and hooks_of(state) < len(state.views):
         more = f" and {len(unread) - 1} more" if len(unread) > 1 else ""
-        return "UNKNOWN", f"the answer of {unread[0]}{more} can't be read"
+        return "UNKNOWN", f"no readable answer from {unread[0]}{more}"
     return "OK", ""
 
 
@@ -137,8 +137,8 @@ def _queue_health(
         return _WITHOUT_OWNER.get(division_of(step), ("UNKNOWN", "no known owner"))
     if owner.silent:
         return "UNKNOWN", f"no answer from {state.queues[mq].owner}"
-    if not owner.readable:
-        return "UNKNOWN", f"the answer of {state.queues[mq].owner} can't be read"
+    if not owner.readable and step.live_hook(state.views.get(mq.broker)) is None:
+        return "UNKNOWN", f"no readable answer from {state.queues[mq].owner}"
     return "OK", ""
 
 

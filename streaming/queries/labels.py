@@ -69,8 +69,8 @@ REASONS = (
     marked("no known owner"),
     marked("no answer from {client} and {n} more"),
     marked("no answer from {client}"),
-    marked("the answer of {client} and {n} more can't be read"),
-    marked("the answer of {client} can't be read"),
+    marked("no readable answer from {client} and {n} more"),
+    marked("no readable answer from {client}"),
     marked("commits advance, but no client is listed: they are behind a proxy"),
     marked("no client is listed, and messages wait since {time} UTC or longer"),
 )

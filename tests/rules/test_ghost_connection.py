@@ -6,7 +6,7 @@ from rebalance_model.observe.effects import IncidentTransition
 from tests.support.hook_trace import HookTrace
 from tests.support.trace import START, Member, Trace, holding
 
-SILENT_BY_DEAD_CHANNEL = Member(error=1, remark="The consumer <g> <x> not reached")
+SILENT_BY_DEAD_CHANNEL = Member(error=1, remark="invoke consumer <g> <x> Exception: RemotingSendRequestException")
 EVERY_10_S = range(0, 100, 10)
 
 

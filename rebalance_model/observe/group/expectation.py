@@ -84,7 +84,7 @@ def division(state: GroupState) -> Division:
     if RETRY_TOPIC_PREFIX + state.group in info.subscription_table:
         return "DIVIDED"
     asked = any(client.asked for client in state.clients.values())
-    answered = any(client.answered for client in state.clients.values())
+    answered = any(client.answered or not client.readable for client in state.clients.values())
     return "PROXIED" if asked and not answered else "DIVIDED"
 
 

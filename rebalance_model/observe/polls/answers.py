@@ -9,10 +9,11 @@ from rebalance_model.observe.events import (
     UNREADABLE,
     ConsumerRunningInfo,
     ProcessQueueInfo,
+    RpcError,
     Subscription,
 )
 from rebalance_model.observe.group import ownership, rebalances
-from rebalance_model.observe.group.expectation import expect
+from rebalance_model.observe.group.expectation import division, expect
 from rebalance_model.observe.polls import clock_skew, rounds
 from rebalance_model.observe.state import ClientView, ProcessQueueView, Stamp
 from rebalance_model.observe.step import GroupStep
@@ -21,6 +22,10 @@ DECLARED = 2
 """A client that has declared the same in this many consecutive answers is taken to mean it."""
 
 
+_NOT_SUPPORTED = 3  # RemotingSysResponseCode.REQUEST_CODE_NOT_SUPPORTED
+_NOT_REACHED = "invoke consumer"
+_EXCEPTION = "Exception"
+"""In the remark of a broker that could not send the request, or refuses it."""
 _NOT_ONLINE = "not online"
 """The broker's remark if it does not know the client (AdminBrokerProcessor.callConsumer). With another remark the same
 code means that it could not reach the client on the chosen channel. A broker that restarts may keep a channel that was
@@ -73,8 +78,11 @@ def _fold_silence(step: GroupStep, event: ConsumerRunningInfo, client: ClientVie
     if event.error.code == SYSTEM_ERROR and _NOT_ONLINE in event.error.remark:
         ownership.clear_claims(step, event.client_id, evidence="GONE")
         return
-    if event.error.code == UNREADABLE:
-        _note_unreadable(step, event, client)
+    if _is_of_client(event.error):
+        _note_unreadable(step, client, event)
+        return
+    if not client.answered and _works_unanswered(step, event.client_id):
+        _note_unreadable(step, client, event)
         return
     view = step.state.views.get(event.broker)
     broker_is_silent = event.error.code == UNREACHABLE or view is None or view.failing
@@ -86,10 +94,39 @@ def _fold_silence(step: GroupStep, event: ConsumerRunningInfo, client: ClientVie
         step.clients_to_judge[event.client_id] = None
 
 
-def _note_unreadable(step: GroupStep, event: ConsumerRunningInfo, client: ClientView) -> None:
-    """Record that a client has answered what can't be read: it is alive, and its queues are unknown since."""
+def _is_of_client(error: RpcError) -> bool:
+    """Return whether an error is the client's own answer, which its broker passes on: it is alive.
+
+    Clients without this request answer "not supported" (rocketmq-client-go before 2.1.0: code 1), and what they answer
+    may be unreadable. The broker's own errors are known by their remarks (AdminBrokerProcessor.callConsumer).
+    """
+    if error.code == SYSTEM_ERROR:
+        return not error.remark.startswith(_NOT_REACHED) and _EXCEPTION not in error.remark
+    return error.code in {UNREADABLE, _NOT_SUPPORTED}
+
+
+def _works_unanswered(step: GroupStep, client_id: str) -> bool:
+    """Return whether a client that has never answered works all the same: it does not know the request.
+
+    By a hook, it renews or takes a queue, pulls or commits; by polls alone, commits advance though no member has ever
+    answered.
+    """
+    state, since = step.state, step.now - step.policy.unresponsive_after
+    for mq, queue in state.queues.items():
+        hook_view = queue.hook_view
+        if hook_view is None or hook_view.holder != client_id or step.live_hook(state.views.get(mq.broker)) is None:
+            continue
+        if max(hook_view.pull_time, hook_view.commit_time, hook_view.holder_since) > since:
+            return True
+    if any(client.answered for client in state.clients.values()) or division(state) == "PROXIED":
+        return False
+    return state.advanced_at > since
+
+
+def _note_unreadable(step: GroupStep, client: ClientView, event: ConsumerRunningInfo) -> None:
+    """Record that a client is alive, and that its queues are unknown since its last answer."""
     client.readable, client.unanswered = False, 0
-    client.unreadable = (event.error.remark if event.error is not None else "",)
+    client.unreadable = (f"code {event.error.code}: {event.error.remark}" if event.error is not None else "",)
     step.group_touched = True
     step.touched |= dict.fromkeys(client.queues)
     step.queues_to_judge |= dict.fromkeys(client.queues)

@@ -68,6 +68,7 @@ def coverage(state: GroupState, policy: Policy) -> str:
         polls and bool(state.dead_letters),
         "UNLISTED" if is_consumed_unlisted(state, policy) else division(state),
         _unreadable(state),
+        bool(clients) and not any(c is not None and c.readable for c in clients),
     )
 
 
@@ -111,10 +112,13 @@ def _encoded(  # noqa: PLR0913, PLR0917  the fields of Coverage, in order; calle
     dead_letters: bool,  # noqa: FBT001  decides only about a rule
     sharing: str,
     unreadable: tuple[str, ...],
+    mute: bool,  # noqa: FBT001  in the order of the fields
 ) -> str:
     missing = list(_MISSING_BY_SHARING.get(sharing, ()))
     if not polls:
         missing.append("POLLS")
+    if mute and not hooks:
+        missing += ["OWNERS", "ANSWERS"]  # no member reports its queues
     if not offsets:
         missing.append("OFFSETS")
     if not dead_letters:

@@ -45,7 +45,8 @@ class ClientView(msgspec.Struct, array_like=True):
     skew: tuple[int, int] | None = None
     """The bounds of its clock minus the collector's, milliseconds; None: unknown. See `clock_skew`."""
     readable: bool = True
-    """Whether its last answer could be read: else it is alive, and nothing is known of its queues since."""
+    """Whether its last answer could be read, and it knows the request: else it is alive, and does not report its
+    queues."""
     unreadable: tuple[str, ...] = ()
     """What of its last answer can't be read, each with the reason."""
 

@@ -1,5 +1,7 @@
 """Hook and polls are combined: polls confirm or correct the hook's view, and replace it while it is silent."""
 
+from collections.abc import Callable
+
 import pytest
 
 from rebalance_model.observe.effects import AnyEffect, AssignmentChange, GroupSnapshot, RebalanceSettled
@@ -109,9 +111,13 @@ def seconds(event: AnyEvent) -> float:
     return (event.time - START) / 1000
 
 
-def fold(events: list[AnyEvent]) -> tuple[GroupState, list[AnyEffect]]:
+def fold(
+    events: list[AnyEvent], stamp_of: Callable[[AnyEvent], int | None] = lambda _: None
+) -> tuple[GroupState, list[AnyEffect]]:
+    """Return the group and all effects; ``stamp_of``: when the log, by its own clock, got an event."""
     fold = Fold()
-    effects = fold.all(events)
+    effects = [effect for event in events for effect in fold.push(event, stamp_of(event))] + fold.shard.finish()
+    fold.shard.timeline.group(CLUSTER, "g").validate()
     return fold.shard.timeline.group(CLUSTER, "g"), effects
 
 
@@ -202,7 +208,7 @@ def test_a_late_spool_makes_no_incident_and_no_lasting_wrong_owner(run, late):
 def test_a_broker_clock_that_is_hours_off_moves_and_expires_nothing_more(run, offset):
     brokers = [{"name": "broker-a", "clock_offset_ms": offset}]
     off = simulate(small(*STEPS, minutes=4, brokers=brokers), hook=True, poll=True)
-    state, effects = fold(off.events)
+    state, effects = fold(off.events, lambda event: event.time - (offset if is_hooks(event) else 0))
     _, right_effects = fold(run.events)
     assert is_true(state, off)
     assert alarms(effects, "CLOCK_SKEW") == alarms(right_effects) == set()

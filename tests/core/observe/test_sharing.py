@@ -167,5 +167,5 @@ def test_the_hook_still_shows_lock_and_pulls_of_a_silent_client():
 def test_a_push_group_of_which_one_has_answered_is_behind_no_proxy(error):
     trace = Trace().poll(0, {"a": holding(0, 1), "b": holding(2, 3)})
     for at in range(10, 60, 10):
-        trace.poll(at, {"a": holding(0, 1), "b": Member(error=error, remark="no answer")})
+        trace.poll(at, {"a": holding(0, 1), "b": Member(error=error, remark="invoke consumer <g> <b>")})
     assert len(trace.incidents("CLIENT_UNRESPONSIVE")) == 1
