@@ -372,13 +372,13 @@ class Poller:
         member = group.member(client)
         stacks = self._listeners.is_due(member, self._emitter.clock.steady())
 
-        async def ask(seconds: float) -> Payload:
+        async def running_info(seconds: float) -> Payload:
             if not group.is_ours():  # checked last: to wait for the client's other answer or the gate takes time
                 raise _LeftError
             return await self._rpc.running_info(broker, group.name, client, seconds, stacks=stacks)
 
         try:
-            answer = await self._ask(ask, None, gate)
+            answer = await self._ask(running_info, None, gate)
         except _LeftError:
             return
         if answer.error is not None and answer.error.code in (DEADLINE, _CONSUME_MSG_TIMEOUT):
@@ -402,11 +402,12 @@ class Poller:
             async with asyncio.timeout_at(current.deadline if current else None):
                 await gate.acquire()
         except TimeoutError:
-            now = self._emitter.clock.steady()
-            return Answer(now, now, None, RpcError(code=DEADLINE, remark="not asked: the round's time was over"))
+            return self._not_asked()
         asked = self._emitter.clock.steady()
         left = current.deadline - loop.time() if current else self._settings.client_deadline_ms / 1000
         try:
+            if left <= 0:
+                return self._not_asked()
             payload = await ask(left)
             return Answer(asked, self._emitter.clock.steady(), payload, None)
         except RpcFailedError as error:
@@ -414,11 +415,15 @@ class Poller:
         except _LeftError:
             raise
         except Exception as error:  # noqa: BLE001  of any answer, address, client or parser: it ends this request alone
-            self._told.warn("a request failed", request=str(ask), error=repr(error), exc_info=error)
+            self._told.warn("a request failed", request=_name_of(ask), error=repr(error), exc_info=error)
             unreadable = RpcError(code=UNREADABLE, remark=repr(error)[:REMARK_CHARACTERS])
             return Answer(asked, self._emitter.clock.steady(), None, unreadable)
         finally:
             gate.release()
+
+    def _not_asked(self) -> Answer:
+        now = self._emitter.clock.steady()
+        return Answer(now, now, None, RpcError(code=DEADLINE, remark="not asked: the round's time was over"))
 
     def _error_of(self, error: RpcFailedError) -> RpcError:
         """Return a failed request as events have it; more about it is printed once."""
@@ -472,6 +477,13 @@ class Poller:
             self._told.warn("an answer can't be read", event_type=kind.__name__, sender=sender, reason=text)
             if len(self._tally.unreadable_texts) < UNREADABLE_KEPT:
                 self._tally.unreadable_texts.append(f"{sender}: {text}")
+
+
+def _name_of(ask: _Ask) -> str:
+    """Return the name of a request, with what it is about."""
+    if isinstance(ask, partial):
+        return " ".join([ask.func.__name__, *map(str, ask.args)])
+    return getattr(ask, "__name__", "")
 
 
 def _rows(answer: Answer, field: str) -> list[Any]:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -25,6 +26,7 @@ from streaming.base.settings import Collector
 from streaming.collect.client import RpcFailedError
 from streaming.collect.emitter import Emitter
 from streaming.collect.poll import Claims, Poller
+from streaming.collect.poll_round import Round, everything
 from streaming.collect.responses import Broker
 from tests.support.scripted_cluster import A, B, ScriptedCluster
 
@@ -269,6 +271,32 @@ def test_a_hanging_broker_delays_no_other_and_keeps_its_deadline():
     of_b = [event for event in second if event.broker == "broker-b"]
     assert len(_kinds(of_b, ConsumerRunningInfo)) == 2
     assert max(event.time for event in of_b) < min(event.time for event in of_a)
+
+
+def test_a_request_for_which_no_time_is_left_is_not_sent():
+    """It had "no answer within -2.4 s"."""
+    cluster = ScriptedCluster()
+
+    async def talk(poller):
+        current = Round(-2.4, None, everything, 0)
+        answer = await poller._ask(partial(cluster.connection, A, "g"), current, asyncio.Semaphore(1))
+        assert (answer.error.code, answer.error.remark) == (DEADLINE, "not asked: the round's time was over")
+
+    _run(cluster, talk)
+    assert [question for question, _ in cluster.asked if question == "connection"] == []
+
+
+def test_any_exception_of_a_request_ends_that_request_alone(capsys):
+    """No answer of anybody may end the collector: not even one that shows a fault of ours."""
+    cluster = ScriptedCluster(groups=("g", "h"))
+    cluster.failures["running_info", "c1"] = ZeroDivisionError("ours")
+    events = _run(cluster)
+    answers = [event for event in events if isinstance(event, ConsumerRunningInfo)]
+    assert {(event.client_id, event.error.code if event.error else None) for event in answers} == {
+        ("c1", UNREADABLE), ("c2", None),
+    }  # fmt: skip
+    printed = capsys.readouterr().out.splitlines()
+    assert len([line for line in printed if "a request failed" in line and "warning" in line]) == 1  # for both groups
 
 
 def test_brokers_are_polled_while_the_name_server_is_unreachable():
