@@ -132,6 +132,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     (ConsumeMessageOrderlyService.submitConsumeRequestLater clamps to 10..30000)."""
     pull_suspended_max: Natural = 30_000
     """consumerTimeoutMillisWhenSuspend: a client that pulls shows a pull at least this often."""
+    pull_refused_after: Natural = 45_000
+    """How long a broker may answer every pull of a queue with an error: after its restart it does so until the clients'
+    next heartbeats, up to 30 s later."""
     rebalance_settle_after: Natural = 150_000
     """A rebalance whose owners do not match the strategy is closed as not converged this long after its last change:
     the broker's 120 s channel expiry, its 10 s scan and the clients' 20 s timer."""

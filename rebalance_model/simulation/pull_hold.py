@@ -7,6 +7,7 @@ from typing import Protocol
 
 from rebalance_model.broker.consumer_manager import ConsumerManager
 from rebalance_model.broker.consumer_offset_manager import ConsumerOffsetManager
+from rebalance_model.broker.subscription_group_config import SubscriptionGroupManager
 from rebalance_model.client.host import BrokerError, RefusedError
 from rebalance_model.client.process_queue import Message
 from rebalance_model.client.pull_flow_control import Pull, PullResult
@@ -23,6 +24,7 @@ SUSPEND = 15 * SECOND
 """brokerSuspendMaxTimeMillis: how long a client lets its pull wait."""
 HOLD_CHECK = 5 * SECOND
 """How often the broker checks for pulls that have waited that long: so they wait for up to 20 s."""
+NO_PERMISSION = 16
 SUBSCRIPTION_NOT_EXIST = 24
 SUBSCRIPTION_NOT_LATEST = 25
 
@@ -62,6 +64,7 @@ class PulledBroker(HookedBroker, Protocol):
     """The parts of a broker that its pulls read, and the offsets that they commit."""
 
     hook: BrokerHook
+    groups: SubscriptionGroupManager
     manager: ConsumerManager
     offsets: ConsumerOffsetManager
     pulls: "PullHold"
@@ -200,7 +203,10 @@ class PullHold:
         held.reply(self.answer(held.group, held.queue, held.offset))
 
     def _refusal(self, group: str, queue: MessageQueue, pull: Pull) -> tuple[int, str] | None:
-        """Return code and remark if the broker's subscription is missing or older than the client's, else None."""
+        """Return code and remark if the group may not consume, or the broker's subscription is missing or too old."""
+        config = self._broker.groups.find_subscription_group_config(group)
+        if config is not None and not config.consume_enable:
+            return NO_PERMISSION, f"subscription group no permission, {group}"
         known = self._broker.manager.find_subscription_data(group, queue.topic)
         if known is None:
             return SUBSCRIPTION_NOT_EXIST, "the consumer's subscription not exist"

@@ -171,6 +171,17 @@ class StopBroker(Lasting, frozen=True, kw_only=True, tag="stop-broker"):
         return self.broker
 
 
+class DisableConsume(Lasting, frozen=True, kw_only=True, tag="disable-consume"):
+    """Set a group's consumeEnable to false on every broker (mqadmin updateSubGroup); undone: to true."""
+
+    group: Name
+
+    @property
+    def subject(self) -> str:
+        """The group."""
+        return self.group
+
+
 class LoseNotifications(Lasting, frozen=True, kw_only=True, tag="lose-notifications"):
     """Lose a share of the brokers' notifications to members."""
 
@@ -231,6 +242,7 @@ AnyStep = (
     | Partition
     | AddQueues
     | StopBroker
+    | DisableConsume
     | LoseNotifications
     | HookFull
     | CollectorAway

@@ -5,6 +5,7 @@ from functools import partial
 
 import msgspec
 
+from rebalance_model.broker.subscription_group_config import SubscriptionGroupConfig
 from rebalance_model.simulation.cluster import NAME_SERVER, Cluster
 from rebalance_model.simulation.listener import ANY
 from rebalance_model.simulation.process import ProcessState
@@ -13,6 +14,7 @@ from rebalance_model.simulation.scenario import (
     AnyStep,
     CollectorAway,
     ConsumerSpec,
+    DisableConsume,
     Freeze,
     Hang,
     HookFull,
@@ -48,7 +50,7 @@ def check(scenario: Scenario) -> None:
             case Join():
                 named.append(("group", step.group, groups))
                 named += [("topic", topic, topics) for topic in step.topics or ()]
-            case Rollout():
+            case Rollout() | DisableConsume():
                 named.append(("group", step.group, groups))
             case AddQueues():
                 named.append(("topic", step.topic, topics))
@@ -110,8 +112,8 @@ def _do(cluster: Cluster, step: AnyStep) -> Undo:
             broker = cluster.broker(step.broker)
             broker.stop()
             undo = broker.start
-        case LoseNotifications():
-            undo = _lose_notifications(cluster, step.share)
+        case DisableConsume() | LoseNotifications():
+            undo = _do_to_brokers(cluster, step)
         case HookFull():
             hook = cluster.brokers[step.broker].hook
             hook.disk(full=True)
@@ -163,6 +165,24 @@ def _partition(cluster: Cluster, step: Partition) -> Undo:
             network.heal(step.who, end)
 
     return heal
+
+
+def _do_to_brokers(cluster: Cluster, step: DisableConsume | LoseNotifications) -> Undo:
+    if isinstance(step, DisableConsume):
+        return _disable_consume(cluster, step.group)
+    return _lose_notifications(cluster, step.share)
+
+
+def _disable_consume(cluster: Cluster, group: str) -> Undo:
+    def enable(*, consume: bool) -> None:
+        for broker in cluster.brokers.values():
+            broker.pulls.wake(group)
+            config = broker.groups.find_subscription_group_config(group) or SubscriptionGroupConfig(group)
+            config.consume_enable = consume
+            broker.groups.update_subscription_group_config(config)
+
+    enable(consume=False)
+    return partial(enable, consume=True)
 
 
 def _lose_notifications(cluster: Cluster, share: float) -> Undo:

@@ -384,7 +384,12 @@ def _dead_letter(builder: ScenarioBuilder) -> float:
     return 220
 
 
-LATER_FAULTS: dict[str, Action] = {"dead letter": _dead_letter}
+def _consume_disabled(builder: ScenarioBuilder) -> float:
+    builder.add_step("disable-consume", 150, group=builder.group()["name"])
+    return 150
+
+
+LATER_FAULTS: dict[str, Action] = {"dead letter": _dead_letter, "consume disabled": _consume_disabled}
 """Faults that were added later: they follow those of some seeds, whose own draws stay what they were."""
 LATER_SHARE = 0.1
 

@@ -99,6 +99,23 @@ def pull_expired(snapshot: Snapshot, _: History) -> Conditions:
                 yield Condition("PULL_EXPIRED", str(mq), required(snapshot, mq, telemetry, certain))
 
 
+def pull_refused(snapshot: Snapshot, _: History) -> Conditions:
+    """Yield PULL_REFUSED: the group may not consume, or the broker has no current subscription of it to the topic."""
+    for name in snapshot.cluster.brokers:
+        yield Condition("PULL_REFUSED", f"%RETRY%{snapshot.group}@{name}:0")
+    for mq, holders in snapshot.holders.items():
+        broker = snapshot.cluster.brokers[mq.broker]
+        config = broker.groups.find_subscription_group_config(snapshot.group)
+        is_disabled = config is not None and not config.consume_enable
+        known = broker.manager.find_subscription_data(snapshot.group, mq.topic)
+        sent = [client.consumer.subscription_inner.get(mq.topic) for client, _ in holders]
+        versions = {one.sub_version for one in sent if one is not None}
+        if is_disabled or known is None or any(known.sub_version < version for version in versions):
+            idle = all(client.consumer.paused or queue.msg_count > 0 or queue.dropped for client, queue in holders)
+            certain = is_disabled and not idle and len(holders) == 1 and snapshot.is_reachable(holders[0][0])
+            yield Condition("PULL_REFUSED", str(mq), required(snapshot, mq, HOOK, certain))
+
+
 def _newest_stamp(client: Client) -> int:
     """Return the newest timestamp in the client's answers, the lower bound of its clock; epoch milliseconds."""
     queues = client.owned.values()

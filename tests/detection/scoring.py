@@ -56,6 +56,7 @@ _BOUNDS = {
     "LOCK_ORPHANED": Bounds(hook=10, poll=45),  # 5 s, and until the next owner asks
     "LOCK_CONTENDED": Bounds(),
     "BROKER_LOCKS_LOST": Bounds(),
+    "PULL_REFUSED": Bounds(45, hook=25, early=12),  # a pull that is held is refused when it is processed again
     "PULL_EXPIRED": Bounds(poll=13),
     "QUEUE_UNASSIGNED": Bounds(20, poll=170, early=12),
     "QUEUE_DOUBLE_OWNED": Bounds(hook=60, poll=35),

@@ -47,7 +47,7 @@ def test_a_healthy_group_raises_nothing():
         (Member((Held(0, consume_age=30, cached=10), Held(1))), "SUSPEND_LOOP"),
         (Member((Held(0, locked=False), Held(1))), "NOT_LOCKED"),
         (Member((Held(0, consume_age=50, pull_age=31), Held(1))), "NOT_PULLING"),
-        (Member((Held(0, consume_age=50, pull_age=29), Held(1))), "UNDETERMINED"),
+        (Member((Held(0, consume_age=50, pull_age=29), Held(1))), "NOTHING_RECEIVED"),
         # kept but dropped, the queue is unassigned
         (Member((Held(0, dropped=True), Held(1))), "ZOMBIE"),
         (Member((Held(0, dropped=True, unlock_attempts=2), Held(1))), "UNLOCK_PENDING"),

@@ -46,8 +46,8 @@ def test_a_client_that_pulls_and_consumes_nothing_is_stalled_whatever_it_has():
     trace = stalled(Trace(route=1), silent_about_it, 0, 130)
     trace.poll(130, {"a": concurrent(0)}, {0: (400, 300)})
     assert trace.incidents(*MINE) == [
-        (100, "OPENED", "QUEUE_STALLED UNDETERMINED"),
-        (130, "RESOLVED", "QUEUE_STALLED UNDETERMINED"),
+        (100, "OPENED", "QUEUE_STALLED NOTHING_RECEIVED"),
+        (130, "RESOLVED", "QUEUE_STALLED NOTHING_RECEIVED"),
     ]
     idle = Trace(route=1)
     for at in range(0, 300, 10):

@@ -45,6 +45,7 @@ def test_a_client_that_does_not_pull_and_still_commits_has_its_queue():
     assert distinct_transitions(trace, "PULL_EXPIRED", "QUEUE_STALLED") == [
         (110.201, "OPENED", "QUEUE_STALLED LISTENER_BLOCKED"),
         (140.101, "OPENED", "PULL_EXPIRED"),
+        (140.101, "DEESCALATED", "QUEUE_STALLED LISTENER_BLOCKED"),  # no pull is its cause
     ]
 
 

@@ -36,7 +36,7 @@ from rebalance_model.observe.group import causes, former_holder, ownership, reba
 from rebalance_model.observe.group.channels import client_of_channel, name_channel
 from rebalance_model.observe.group.membership import HEARD_FROM_ALL, Before, follow
 from rebalance_model.observe.group.subscriptions import subscription_table
-from rebalance_model.observe.hooks import broker_view, commits, heartbeats, lock_requests, released_queues
+from rebalance_model.observe.hooks import broker_view, commits, heartbeats, lock_requests, pull_errors, released_queues
 from rebalance_model.observe.state import BrokerView, ConcurrentPuller, HookView
 from rebalance_model.observe.step import GroupStep
 
@@ -312,6 +312,7 @@ def _pull(step: GroupStep, view: BrokerView, hook: HookView, event: PullMessage)
     mq = MessageQueue(event.topic, event.broker, event.queue_id)
     client_id = client_of_channel(view, hook, event.channel)
     commits.note_former(step, mq, client_id, event)
+    pull_errors.note(step, mq, client_id, event)
     if client_id is not None and client_id in step.state.members:
         _pull_of(step, hook, mq, client_id, event)
     if event.commit_offset >= 0 and event.code in (None, SUCCESS):  # a refused pull commits nothing

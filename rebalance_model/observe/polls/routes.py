@@ -47,7 +47,7 @@ def _route_cause(
 ) -> tuple[str, str]:
     """Return the cause: the topic has other queues, or a broker with all its queues has disappeared or returned."""
     had, has = {mq.broker for mq in former}, {mq.broker for mq in queues}
-    if has < had and queues == {mq for mq in former if mq.broker in has}:
+    if has and has < had and queues == {mq for mq in former if mq.broker in has}:
         return "BROKER_LOST", ",".join(sorted(had - has))
     if had < has and former == {mq for mq in queues if mq.broker in had} and queues <= state.queues.keys():
         return "BROKER_BACK", ",".join(sorted(has - had))

@@ -83,6 +83,8 @@ RULE = QueueRule(
     sub_causes=get_args(SubCause),
     needs=("OFFSETS", "OFFSETS_OF_BROKER"),
     absorbed_by=(
+        "PULL_REFUSED",
+        "PULL_EXPIRED",
         "NO_ACTIVE_CLIENTS_WITH_LAG",
         "ORDERED_QUEUE_STUCK",
         "QUEUE_STALLED",

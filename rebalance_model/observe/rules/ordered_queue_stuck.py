@@ -12,9 +12,9 @@ from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group.ages import ages_of, hook_lock
 from rebalance_model.observe.group.expectation import broadcasts
 from rebalance_model.observe.group.offsets import committed
-from rebalance_model.observe.hooks import released_queues
+from rebalance_model.observe.hooks import pull_errors, released_queues
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.rules import stall
+from rebalance_model.observe.rules import pull_stall, stall
 from rebalance_model.observe.rules.ghost_connection import ghost_evidence
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Severity, Verdict
 from rebalance_model.observe.state import HookQueueView, ProcessQueueView
@@ -33,6 +33,10 @@ SubCause = Literal[
     "LISTENER_BLOCKED",
     "SUSPEND_LOOP",
     "NOT_PULLING",
+    "PULL_REFUSED",
+    "TOPIC_NOT_READABLE",
+    "SUSPENDED",
+    "NOTHING_RECEIVED",
     "UNDETERMINED",
 ]
 
@@ -80,9 +84,9 @@ def _sub_cause(step: GroupStep, mq: MessageQueue, ages: Ages | None) -> SubCause
         return "NOT_LOCKED"
     if ages.lock is not None and ages.lock > policy.client_lock_max_live_time:
         return "LOCK_EXPIRED"
-    if ages.queue is None:
-        return _of_hook(step, mq, ages)
-    return _of_answer(ages.queue, ages, policy)
+    if (of_pulls := pull_stall.cause_of(step, mq, ages)) is not None:
+        return of_pulls
+    return _of_hook(step, mq, ages) if ages.queue is None else _of_answer(ages.queue, ages, policy)
 
 
 def _is_unresponsive(step: GroupStep, mq: MessageQueue, ages: Ages) -> bool:
@@ -123,6 +127,8 @@ def _of_answer(queue: ProcessQueueView, ages: Ages, policy: Policy) -> SubCause:
 
 
 def _without_owner(step: GroupStep, mq: MessageQueue) -> SubCause:
+    if pull_errors.is_refused(step, mq):
+        return "PULL_REFUSED"
     if _lock_is_kept(step, mq):
         return "OWNER_GONE_LOCK_HELD"
     kept = [q for c in step.state.clients.values() if (q := c.queues.get(mq)) is not None and q.dropped]
@@ -152,6 +158,7 @@ RULE = QueueRule(
     absorbed_by=("BROKER_UNREACHABLE", "TELEMETRY_GAP"),
     advice={
         **stall.ADVICE,
+        **pull_stall.ADVICE,
         "OWNER_GONE_LOCK_HELD": Advice(
             what="The owner vanished without unlocking: other clients are refused until the broker's lock expires.",
             first_step="Wait for the lock to expire (60 s); if it stays, check that the expected owner requests it.",

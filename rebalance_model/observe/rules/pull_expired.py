@@ -8,6 +8,8 @@ lock), but the broker then sees no pull. So by the hook alone the verdict is unk
 messages that the client may hold back, for a queue committed beyond what its master served (a slave serves it), and for
 a queue that its owner has released without a call (`released_queues`).
 
+SUSPENDED: messages wait, the client's timestamp is fresh and it has no message, and the broker sees no pull.
+
 If both sources report, the answer is up to a poll interval old and its timestamp a lower bound, while the hook is
 exact. So if the answer's age equals the hook's within two intervals, the hook's age counts.
 """
@@ -16,7 +18,9 @@ from rebalance_model.broker.consumer_manager import SCAN_PERIOD
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group.ages import ages_of, hook_pull
 from rebalance_model.observe.group.expectation import PUSH, group_info
+from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.hooks import released_queues
+from rebalance_model.observe.rules import pull_stall
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
 from rebalance_model.observe.state import HookQueueView
 from rebalance_model.observe.step import Ages, GroupStep
@@ -30,17 +34,31 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
     info = group_info(step.state)
     if ages.pull is None or mq.is_retry or info is None or info.consume_type != PUSH:
         return None
-    limit = _limit(step, ages)
     if ages.queue is None:
         return _by_hook(step, mq, ages, ages.pull)
-    if ages.pull > limit:
+    return _by_answer(step, mq, ages, ages.pull)
+
+
+def _by_answer(step: GroupStep, mq: MessageQueue, ages: Ages, age: int) -> Verdict:
+    if _is_suspended(step, mq, ages):
+        return Holds("warning", "SUSPENDED", step.state.queues[mq].owner)
+    limit = _limit(step, ages)
+    if age > limit:
         return Holds("critical", client_id=step.state.queues[mq].owner)
     if ages.client.silent:
-        step.schedule_check(step.now + limit + 1 - ages.pull)
+        step.schedule_check(step.now + limit + 1 - age)
         return None
     pull = _exact_age(step, mq, ages)
     by_hook = _by_hook(step, mq, ages, pull) if pull is not None else None
     return by_hook or CLEAR
+
+
+def _is_suspended(step: GroupStep, mq: MessageQueue, ages: Ages) -> bool:
+    """Return whether messages wait, the client stamps its pulls, and the broker has seen none for `stuck_after`."""
+    queue, pull = step.state.queues[mq], hook_pull(step, mq)
+    if pull is None or pull <= step.policy.stuck_after or not lag_of(queue) or not queue.stalled_ms:
+        return False
+    return pull_stall.cause_of(step, mq, ages) == "SUSPENDED"
 
 
 def _limit(step: GroupStep, ages: Ages) -> int:
@@ -100,7 +118,7 @@ def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
     ages = ages_of(step, mq)
     found: Evidence = {"owner": step.state.queues[mq].owner}
     if ages is not None:
-        exact = _exact_age(step, mq, ages)
+        exact = hook_pull(step, mq) if _is_suspended(step, mq, ages) else _exact_age(step, mq, ages)
         found |= {
             "pull_age_ms": ages.pull if exact is None else exact,
             "limit_ms": _limit(step, ages),
@@ -115,15 +133,19 @@ RULE = QueueRule(
     judge,
     evidence,
     units={"owner": "text", "pull_age_ms": "ms", "limit_ms": "ms", "cached_count": "messages", "silent": "flag"},
+    sub_causes=("", "SUSPENDED"),
     needs=("OWNERS",),
     advice={
         "": Advice(
             what=(
-                "The owner has not pulled from this queue for longer than pullMaxIdleTime: its messages wait, and the "
-                "client will drop and re-acquire the queue."
+                "The owner has not pulled from this queue for longer than pullMaxIdleTime: its messages wait. A client "
+                "that runs will drop and re-acquire the queue; one that is suspended keeps it."
             ),
-            first_step="Check the owner's pullInterval, and whether its pull thread is blocked.",
+            first_step=(
+                "Check the owner's pullInterval, whether its pull thread is blocked, and whether it is suspended."
+            ),
             inspect=("THREADS",),
         ),
+        "SUSPENDED": pull_stall.ADVICE["SUSPENDED"],
     },
 )

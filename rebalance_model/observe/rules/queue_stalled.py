@@ -12,15 +12,24 @@ from typing import Literal, get_args
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group.ages import ages_of
 from rebalance_model.observe.group.expectation import division_of, is_divided
-from rebalance_model.observe.hooks import released_queues
+from rebalance_model.observe.hooks import pull_errors, released_queues
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.rules import stall
+from rebalance_model.observe.rules import pull_stall, stall
 from rebalance_model.observe.rules.ghost_connection import ghost_evidence
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
 from rebalance_model.observe.step import Ages, GroupStep
 
 SubCause = Literal[
-    "UNASSIGNED", "GHOST_CONNECTION", "OWNER_UNRESPONSIVE", "LISTENER_HUNG", "LISTENER_BLOCKED", "UNDETERMINED"
+    "UNASSIGNED",
+    "GHOST_CONNECTION",
+    "OWNER_UNRESPONSIVE",
+    "PULL_REFUSED",
+    "TOPIC_NOT_READABLE",
+    "SUSPENDED",
+    "NOTHING_RECEIVED",
+    "LISTENER_HUNG",
+    "LISTENER_BLOCKED",
+    "UNDETERMINED",
 ]
 
 
@@ -71,19 +80,32 @@ def _limit(policy: Policy) -> int:
 
 def _sub_cause(step: GroupStep, mq: MessageQueue, ages: Ages | None) -> SubCause:
     """Return the first sub-cause that applies."""
-    if ages is None and not is_divided(step) and step.state.members:
-        return "UNDETERMINED"  # its clients do not report which of them has it
     if ages is None:
-        return stall.without_owner(step, mq)
-    if ages.client.silent and step.now - ages.client.answered > step.policy.unresponsive_after:
+        return _without_owner(step, mq)
+    if _is_unresponsive(step, mq, ages):
         return "OWNER_UNRESPONSIVE"
+    if (of_pulls := pull_stall.cause_of(step, mq, ages)) is not None:
+        return of_pulls
     if ages.queue is not None and (ages.queue.cached_count or 0) > 0:
         return "LISTENER_HUNG"
-    if ages.queue is None and stall.is_unresponsive(step, mq):
-        return "OWNER_UNRESPONSIVE"
     seen = stall.by_hook(step, mq)
     has_pulled = seen is not None and (ages.queue is None or bool(seen.lag))
     return "LISTENER_BLOCKED" if has_pulled else "UNDETERMINED"
+
+
+def _without_owner(step: GroupStep, mq: MessageQueue) -> SubCause:
+    if pull_errors.is_refused(step, mq):
+        return "PULL_REFUSED"
+    if not is_divided(step) and step.state.members:
+        return "UNDETERMINED"  # its clients do not report which of them has it
+    return stall.without_owner(step, mq)
+
+
+def _is_unresponsive(step: GroupStep, mq: MessageQueue, ages: Ages) -> bool:
+    """Return whether neither the collector nor, where there is no answer, the broker receives anything from it."""
+    if ages.client.silent and step.now - ages.client.answered > step.policy.unresponsive_after:
+        return True
+    return ages.queue is None and stall.is_unresponsive(step, mq)
 
 
 RULE = QueueRule(
@@ -93,9 +115,18 @@ RULE = QueueRule(
     units=stall.UNITS,
     sub_causes=get_args(SubCause),
     needs=("OFFSETS_OF_BROKER", "PULLS", "ANSWERS"),
-    absorbed_by=("LOCK_ORPHANED", "BROKER_UNREACHABLE", "TELEMETRY_GAP", "REBALANCE_STORM"),
+    absorbed_by=(
+        "PULL_REFUSED",
+        "PULL_EXPIRED",
+        "NO_ACTIVE_CLIENTS_WITH_LAG",
+        "LOCK_ORPHANED",
+        "BROKER_UNREACHABLE",
+        "TELEMETRY_GAP",
+        "REBALANCE_STORM",
+    ),
     advice={
         **stall.ADVICE,
+        **pull_stall.ADVICE,
         "LISTENER_HUNG": Advice(
             what="The message at the commit offset is in a listener that has not returned; the commit waits for it.",
             first_step="Take a thread dump of the owner (mqadmin consumerStatus -s) and look at ConsumeMessageThread.",

@@ -17,6 +17,7 @@ from collections import Counter
 from typing import Literal, get_args
 
 from rebalance_model.observe.group import causes
+from rebalance_model.observe.hooks import pull_errors
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
 from rebalance_model.observe.state import Cause
 from rebalance_model.observe.step import GroupStep
@@ -38,7 +39,7 @@ SubCause = Literal[
 def judge(step: GroupStep, _: str) -> Verdict:
     """Count the repeated causes; once open, it holds until none has repeated for the whole window."""
     state, policy = step.state, step.policy
-    looping = _looping_client(step)
+    looping = _looping_client(step) if not _has_unreadable_topic(step) else None
     if looping is not None:
         config = state.clients[looping].strategy.endswith(CONFIG)
         return Holds("critical", "CONFIG_ON_RETRY_TOPIC" if config else "ENDLESS_REBALANCE", looping)
@@ -100,6 +101,16 @@ def _culprit(found: list[Cause]) -> str | None:
     """Return the client that makes most of the causes, if there is one."""
     [(client_id, count)] = Counter(cause.client_id for cause in found).most_common(1)
     return client_id if 2 * count > len(found) else None
+
+
+def _has_unreadable_topic(step: GroupStep) -> bool:
+    """Return whether a topic has no readable queue: its clients' rebalance fails and is repeated every second then.
+
+    AllocateMessageQueueStrategy.check throws for an empty mqAll, and RebalanceImpl.rebalanceByTopic keeps the queues.
+    """
+    if step.state.is_polled and any(not route.queues for route in step.state.routes.values()):
+        return True
+    return any(pull_errors.is_refused(step, mq) for mq in step.state.queues)
 
 
 def _looping_client(step: GroupStep) -> str | None:

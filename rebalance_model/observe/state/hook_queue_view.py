@@ -69,6 +69,18 @@ class ConcurrentPuller(msgspec.Struct, array_like=True):
     pull_time: int
 
 
+class PullError(msgspec.Struct, array_like=True):
+    """Consecutive pulls of a queue that its broker answered with an error; see `pull_errors`."""
+
+    code: int
+    """The response code of the last one."""
+    since: int
+    last: int
+    count: int
+    client_id: str | None
+    """The client of the last one; None: unknown, as it is no member."""
+
+
 class HookQueueView(msgspec.Struct, array_like=True):
     """What the broker's hook has seen of one queue."""
 
@@ -119,3 +131,5 @@ class HookQueueView(msgspec.Struct, array_like=True):
     """The client that lost the queue last, whether it had pulled it or not; empty: unknown."""
     lost_by_sign: int = 0
     """When that client unlocked the queue; otherwise its last lock, pull or commit before it lost the queue."""
+    pull_error: PullError | None = None
+    """The pulls that are answered with an error; None: the last one was served."""

@@ -1,0 +1,54 @@
+"""Record the pulls that a broker answers with an error, for as long as it serves none of the queue.
+
+PullMessageProcessor.processRequest refuses a pull before it reads any message: with NO_PERMISSION where the broker, the
+group (consumeEnable) or the topic is not readable, with TOPIC_NOT_EXIST, with SUBSCRIPTION_GROUP_NOT_EXIST, and with
+SUBSCRIPTION_NOT_EXIST or SUBSCRIPTION_NOT_LATEST where its subscription table differs from the client's. The client
+pulls again after pullTimeDelayMillsWhenException, for ever, and reports a fresh pull each time.
+"""
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.events import PullMessage
+from rebalance_model.observe.state import PullError
+from rebalance_model.observe.step import GroupStep
+
+NO_PERMISSION, TOPIC_NOT_EXIST, OFFSET_MOVED = 16, 17, 21
+SUBSCRIPTION_NOT_EXIST, SUBSCRIPTION_NOT_LATEST, GROUP_NOT_EXIST = 24, 25, 26
+_SERVED = (None, 0, 19, 20)
+"""Response codes of a pull that was served: later, at once, PULL_NOT_FOUND, PULL_RETRY_IMMEDIATELY."""
+REPEATED_WITHIN = 30_000
+"""A client whose pull was refused pulls again within this time, or no longer has the queue; milliseconds."""
+
+
+def note(step: GroupStep, mq: MessageQueue, client_id: str | None, event: PullMessage) -> None:
+    """Record the answers to pulls of any client; those of one second are reported together, for each code."""
+    hook_view = step.hook_view(mq)
+    error = hook_view.pull_error
+    if event.code in _SERVED:
+        if error is not None and event.last_time > error.last:
+            hook_view.pull_error = None
+            step.queues_to_judge[mq] = None
+        return
+    if error is None or event.first_time - error.last > REPEATED_WITHIN:
+        error = hook_view.pull_error = PullError(event.code or 0, event.first_time, event.first_time, 0, client_id)
+        step.queues_to_judge[mq] = None
+    elif error.code != event.code:
+        step.queues_to_judge[mq] = None
+    error.code, error.last, error.client_id = event.code or 0, max(error.last, event.last_time), client_id
+    error.count += event.count
+
+
+def error_of(step: GroupStep, mq: MessageQueue) -> PullError | None:
+    """Return the errors with which the queue's pulls are being answered; None: there are none, or no pulls."""
+    queue = step.state.queues.get(mq)
+    error = queue.hook_view.pull_error if queue is not None and queue.hook_view is not None else None
+    if error is None or step.live_hook(step.state.views.get(mq.broker)) is None:
+        return None
+    return error if step.now - error.last <= REPEATED_WITHIN else None
+
+
+def is_refused(step: GroupStep, mq: MessageQueue) -> bool:
+    """Return whether the broker has refused every pull of the queue for `pull_refused_after`."""
+    error = error_of(step, mq)
+    if error is None or error.code == OFFSET_MOVED:
+        return False
+    return step.now - error.since > step.policy.pull_refused_after

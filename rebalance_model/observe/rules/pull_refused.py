@@ -1,0 +1,153 @@
+"""PULL_REFUSED: a broker answers every pull of a queue with an error; by its hook, which reports the response code.
+
+The members, their heartbeats and their answers are as usual: the client stamps a pull before it sends it. Clear when a
+pull is served, or no client pulls the queue any more. PULL_OFFSET_MOVED (21) is no refusal: the client corrects its
+offset by it.
+"""
+
+from typing import Literal, get_args
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.hooks import pull_errors
+from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Severity, Verdict
+from rebalance_model.observe.state import PullError
+from rebalance_model.observe.step import GroupStep
+
+SubCause = Literal[
+    "NO_PERMISSION",
+    "TOPIC_NOT_READABLE",
+    "TOPIC_NOT_EXIST",
+    "SUBSCRIPTION_NOT_EXIST",
+    "SUBSCRIPTION_NOT_LATEST",
+    "GROUP_NOT_EXIST",
+    "ERROR",
+]
+_SUB_CAUSES: dict[int, SubCause] = {
+    pull_errors.NO_PERMISSION: "NO_PERMISSION",
+    pull_errors.TOPIC_NOT_EXIST: "TOPIC_NOT_EXIST",
+    pull_errors.SUBSCRIPTION_NOT_EXIST: "SUBSCRIPTION_NOT_EXIST",
+    pull_errors.SUBSCRIPTION_NOT_LATEST: "SUBSCRIPTION_NOT_LATEST",
+    pull_errors.GROUP_NOT_EXIST: "GROUP_NOT_EXIST",
+}
+_NAMES = {26: "SUBSCRIPTION_GROUP_NOT_EXIST", **{code: name for code, name in _SUB_CAUSES.items() if code != 26}}
+
+
+def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
+    """Check for how long no pull has been served; unknown while the hook is silent."""
+    hook = step.live_hook(step.state.views.get(mq.broker))
+    if hook is None:
+        return None
+    error = pull_errors.error_of(step, mq)
+    if error is None or error.code == pull_errors.OFFSET_MOVED:
+        return CLEAR
+    step.schedule_check(error.last + pull_errors.REPEATED_WITHIN + 1)
+    severity: Severity = "warning" if mq.is_retry else "critical"
+    held = step.now - max(error.since, hook.covered_since)
+    return Holds(severity, _sub_cause(step, mq, error), error.client_id, held=held, stamp=error.since)
+
+
+def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
+    """Return the broker, the response code, and how often and since when pulls were answered with it."""
+    hook_view = step.state.queues[mq].hook_view
+    error = hook_view.pull_error if hook_view is not None else None
+    if error is None:
+        return {"broker": mq.broker, "limit_ms": step.policy.pull_refused_after}
+    return {
+        "broker": mq.broker,
+        "code": f"{error.code} {_NAMES.get(error.code, '')}".rstrip(),
+        "refused": error.count,
+        "refused_since": error.since,
+        "refused_ms": step.now - error.since,
+        "limit_ms": step.policy.pull_refused_after,
+    }
+
+
+def _sub_cause(step: GroupStep, mq: MessageQueue, error: PullError) -> SubCause:
+    found = _SUB_CAUSES.get(error.code, "ERROR")
+    return "TOPIC_NOT_READABLE" if found == "NO_PERMISSION" and _is_of_topic(step, mq, error) else found
+
+
+def _is_of_topic(step: GroupStep, mq: MessageQueue, error: PullError) -> bool:
+    """Return whether the topic alone is not readable: its route shows it, or the broker serves the group's others."""
+    route = step.state.routes.get(mq.topic) if step.state.is_polled else None
+    if route is not None and not any(one.broker == mq.broker for one in route.queues):
+        return True
+    views = (
+        queue.hook_view
+        for other, queue in step.state.queues.items()
+        if other.broker == mq.broker and other.topic != mq.topic
+    )
+    return any(view is not None and view.pull_error is None and view.pull_time > error.since for view in views)
+
+
+RULE = QueueRule(
+    "PULL_REFUSED",
+    judge,
+    evidence,
+    units={
+        "broker": "text",
+        "code": "text",
+        "refused": "count",
+        "refused_since": "epoch_ms",
+        "refused_ms": "ms",
+        "limit_ms": "ms",
+    },
+    sub_causes=get_args(SubCause),
+    needs=("HOOKS", "PULLS"),
+    open_after=lambda policy: policy.pull_refused_after,
+    absorbed_by=("NO_ACTIVE_CLIENTS_WITH_LAG", "BROKER_UNREACHABLE", "TELEMETRY_GAP"),
+    advice={
+        "NO_PERMISSION": Advice(
+            what="The broker refuses every pull of the queue with code 16, NO_PERMISSION: nothing is consumed.",
+            first_step=(
+                "Check the group's consumeEnable (mqadmin updateSubGroup -s true), the topic's permission (mqadmin "
+                "updateTopicPerm -p 6), the broker's brokerPermission, and the ACL."
+            ),
+            inspect=("MEMBERS", "PROGRESS"),
+        ),
+        "TOPIC_NOT_READABLE": Advice(
+            what=(
+                "The topic has no readable queue on the broker any more: the clients keep theirs, and every pull is "
+                "refused with code 16, NO_PERMISSION."
+            ),
+            first_step="Give the topic its read permission back: mqadmin updateTopicPerm -p 6.",
+            inspect=("BROKERS", "PROGRESS"),
+        ),
+        "TOPIC_NOT_EXIST": Advice(
+            what="The broker refuses every pull of the queue with code 17: it does not have the topic.",
+            first_step=(
+                "Create the topic on this broker (mqadmin updateTopic), or remove it from the clients' subscriptions."
+            ),
+            inspect=("BROKERS",),
+        ),
+        "SUBSCRIPTION_NOT_EXIST": Advice(
+            what=(
+                "The broker refuses every pull of the queue with code 24: it has no subscription of the group to the "
+                "topic, because no heartbeat with it was accepted."
+            ),
+            first_step=(
+                "Check whether the clients' heartbeats reach this broker and are accepted, and that all members "
+                "subscribe to the topic."
+            ),
+            inspect=("MEMBERS",),
+        ),
+        "SUBSCRIPTION_NOT_LATEST": Advice(
+            what=(
+                "The broker refuses every pull of the queue with code 25: its subscription of the group is older than "
+                "the client's."
+            ),
+            first_step="Give every member the same subscriptions, and restart all of them at once.",
+            inspect=("MEMBERS", "COMPARE"),
+        ),
+        "GROUP_NOT_EXIST": Advice(
+            what="The broker refuses every pull of the queue with code 26: the group was not created on it.",
+            first_step="Create the group on this broker: mqadmin updateSubGroup.",
+            inspect=("BROKERS",),
+        ),
+        "ERROR": Advice(
+            what="The broker answers every pull of the queue with an error: nothing is consumed.",
+            first_step="Read the broker's log for this client and code; it has the reason.",
+            inspect=("BROKERS", "MEMBERS"),
+        ),
+    },
+)

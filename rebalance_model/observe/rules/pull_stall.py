@@ -1,0 +1,72 @@
+"""Say why a queue waits whose owner has no message of it: sub-causes that the rules about a stall share.
+
+DefaultMQPushConsumerImpl.pullMessage stamps the pull first; only then does it return for a consumer that is suspended
+(isPause), and only then does the broker refuse it. So a fresh stamp beside no message shows one of the two. The
+broker's hook tells them apart: it sees the refused pulls with their code, and none of a suspended consumer.
+"""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.group.ages import hook_pull
+from rebalance_model.observe.hooks import pull_errors
+from rebalance_model.observe.rules.rule import Advice
+from rebalance_model.observe.step import Ages, GroupStep
+
+PullCause = Literal["PULL_REFUSED", "TOPIC_NOT_READABLE", "SUSPENDED", "NOTHING_RECEIVED"]
+
+ADVICE: Mapping[str, Advice] = {
+    "PULL_REFUSED": Advice(
+        what="The broker answers every pull of the queue with an error: its messages reach no client.",
+        first_step="Look at PULL_REFUSED of the same queue: it has the response code, and what to change.",
+        inspect=("PROGRESS",),
+    ),
+    "TOPIC_NOT_READABLE": Advice(
+        what="The topic has no readable queue any more: the clients keep theirs, and receive no message.",
+        first_step="Give the topic its read permission back: mqadmin updateTopicPerm -p 6.",
+        inspect=("BROKERS", "PROGRESS"),
+    ),
+    "SUSPENDED": Advice(
+        what="The owner runs and has no message of the queue, but the broker sees no pull: the consumer is suspended.",
+        first_step="Check whether the application called suspend(); call resume(), or restart the owner.",
+        inspect=("THREADS",),
+    ),
+    "NOTHING_RECEIVED": Advice(
+        what=(
+            "The owner tries to pull and receives no message, though messages wait: the broker refuses its pulls, or "
+            "the consumer is suspended."
+        ),
+        first_step=(
+            "Read the owner's log for the response code of its pulls (consumeEnable, permission of the topic, ACL); "
+            "check whether the application called suspend()."
+        ),
+        inspect=("THREADS", "PROGRESS"),
+    ),
+}
+"""Advice by sub-cause."""
+
+
+def cause_of(step: GroupStep, mq: MessageQueue, ages: Ages | None) -> PullCause | None:
+    """Return why the queue's owner receives no message; None if it has some, or pulls as usual, or that is unknown."""
+    held = ages.queue if ages is not None else None
+    if held is not None and ((held.cached_count or 0) > 0 or (held.transaction_count or 0) > 0):
+        return None
+    if pull_errors.is_refused(step, mq):
+        return "PULL_REFUSED"
+    if ages is None or held is None or held.cached_count is None or not _pulls(step, ages):
+        return None
+    route = step.state.routes.get(mq.topic)
+    if route is not None and not route.queues:
+        return "TOPIC_NOT_READABLE"
+    pull = hook_pull(step, mq)
+    if pull is None:
+        return "NOTHING_RECEIVED"
+    return "SUSPENDED" if pull > step.policy.pull_suspended_max + step.policy.poll_interval else None
+
+
+def _pulls(step: GroupStep, ages: Ages) -> bool:
+    """Return whether the owner's answers show that it pulls, and that it has long consumed nothing."""
+    if ages.client.silent or ages.pull is None or ages.pull > step.policy.pull_suspended_max:
+        return False
+    return ages.consume is None or ages.consume > step.policy.consume_frozen_after
