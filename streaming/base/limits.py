@@ -28,10 +28,11 @@ FRAME_SECONDS: Final = 10.0
 """Seconds from the first to the last byte of a frame; the connection of a server that takes longer is closed."""
 GROUP_READING_SHARE: Final = 0.25
 """The part of an interval that reading the answers about one group may take, as processor time, and at least one
-second. Further answers about the group are errors in this round. 1,000 clients of 10 queues each take 0.5 s."""
+second; the same for a topic's routes, and for a server's own lists. Further ones are errors in this round. 1,000
+clients of 10 queues each take 0.5 s."""
 ROUND_READING_SHARE: Final = 0.75
-"""The part of an interval that reading the answers of all groups may take. Beyond it, only those groups are read on
-whose answers took less than 0.1 s."""
+"""The part of an interval that reading all answers may take. Beyond it, only those of groups, topics and servers are
+read on whose answers took less than 0.1 s."""
 UNREADABLE_KEPT: Final = 8
 """Fields of an answer that can't be read and are named; the others are not."""
 UNREADABLE_CHARACTERS: Final = 300
@@ -39,6 +40,11 @@ UNREADABLE_CHARACTERS: Final = 300
 BROKERS: Final = 1_000
 """Brokers of one set of name servers that are polled. Further ones are left out, and said so; a new one takes the place
 of one that has never answered."""
+LOOKUPS: Final = 64
+"""Host names that are looked up at a time for the brokers of one set of name servers; a further one fails until then.
+Each takes a thread, for as long as the name servers of its domain let it."""
+SILENT_BROKER_GROUPS: Final = 1_000
+"""Groups of a broker that does not answer which a round reports as not answered; beyond it they take turns."""
 STACK_CHARACTERS: Final = 4_000_000
 """Characters of a client's thread dump that are read."""
 STACK_THREADS: Final = 20

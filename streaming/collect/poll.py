@@ -22,8 +22,8 @@ clients' own state) is asked at a slave meanwhile, which the clients use, too.
 """
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, TypeAlias
@@ -46,10 +46,11 @@ from rebalance_model.observe.events import (
     TopicRoute,
     TopicStats,
 )
-from streaming.base.limits import BROKERS, REMARK_CHARACTERS, UNREADABLE_KEPT
+from streaming.base.limits import BROKERS, REMARK_CHARACTERS, SILENT_BROKER_GROUPS, UNREADABLE_KEPT
 from streaming.base.settings import Collector
 from streaming.collect.client import CONNECT_SECONDS, RefusedError, RpcFailedError
 from streaming.collect.emitter import Emitter, UnsendableError
+from streaming.collect.gates import Gates
 from streaming.collect.known_brokers import KnownBrokers, Place
 from streaming.collect.poll_round import Answer, PolledGroup, Round, Share, Summary, everything
 from streaming.collect.responses import Broker, Payload
@@ -106,12 +107,11 @@ class Poller:
         self._rpc = rpc
         self._emitter = emitter
         self._settings = settings
-        self._gate = asyncio.Semaphore(settings.parallelism)
-        self._narrow_gate = asyncio.Semaphore(max(1, settings.parallelism // 4))
+        self._gates = Gates(settings.parallelism)
         self.doubles: set[str] = set()
         """Clusters that are not polled here, because another poller has found a cluster of that name."""
         self._brokers = KnownBrokers()
-        self._groups: defaultdict[Place, set[str]] = defaultdict(set)
+        self._groups: dict[Place, set[str]] = {}
         self._first: dict[Place, str] = {}
         """By broker, the group with which the next round begins, if the last one was too short for all."""
         self._silent: set[str] = set()
@@ -249,8 +249,12 @@ class Poller:
         place, room = (broker.cluster, broker.name), asyncio.Semaphore(2 * self._settings.parallelism)
         known, answers = await self._groups_of(current, broker)
         shared = (name for name in known if current.share(broker.cluster, name))
-        first = self._first.pop(place, "") if answers else ""  # else kept for the next round
+        first = self._first.pop(place, "")
         names = sorted(shared, key=lambda name: (name < first, name))
+        if not answers:
+            self._first[place] = names[SILENT_BROKER_GROUPS] if len(names) > SILENT_BROKER_GROUPS else first
+            self._tally.late += max(0, len(names) - SILENT_BROKER_GROUPS)
+            names = names[:SILENT_BROKER_GROUPS]
         async with asyncio.TaskGroup() as tasks:
             for number, name in enumerate(names):
                 if answers and not await current.has_time(room):
@@ -286,7 +290,7 @@ class Poller:
         if answer.payload is None:
             log.warning("a broker does not return its groups", broker=broker.name, error=str(answer.error))
             self._tally.errors += 1
-            return self._groups[place], False
+            return self._groups.get(place, set()), False
         self._groups[place] = {
             name
             for name in answer.payload
@@ -297,8 +301,8 @@ class Poller:
         return self._groups[place], True
 
     def _gate_of(self, place: Place) -> asyncio.Semaphore:
-        """Return the gate of a broker: those that did not answer last time share a narrow one."""
-        return self._narrow_gate if place in self._brokers.silent else self._gate
+        """Return the room for a broker's first requests of a round: those that did not answer last time share one."""
+        return self._gates.silent if place in self._brokers.silent else self._gates.broker(place)
 
     async def _group_names(self, broker: Broker, seconds: float) -> Payload:
         return dict.fromkeys(await self._rpc.groups(broker, seconds))
@@ -309,10 +313,11 @@ class Poller:
         The requests are sequential: this keeps the order of their answers without delaying any.
         """
         emit = partial(self._emit_of, group, broker=broker)
-        members = await self._ask(partial(self._rpc.connection, broker, group.name), current)
+        gate = self._gates.broker((broker.cluster, broker.name))
+        members = await self._ask(partial(self._rpc.connection, broker, group.name), current, gate)
         await self._routes(current, group, [one.topic for one in _rows(members, "subscriptions")])
         listed = _rows(members, "connections") if emit(ConsumerConnection, members) else []
-        stats = await self._ask(partial(self._rpc.consume_stats, broker, group.name), current)
+        stats = await self._ask(partial(self._rpc.consume_stats, broker, group.name), current, gate)
         topics = list(dict.fromkeys(queue.mq.topic for queue in _rows(stats, "queues")))
         await self._routes(current, group, topics)
         emit(ConsumeStats, stats)
@@ -325,12 +330,14 @@ class Poller:
 
     async def _ask_time_span(self, current: Round, group: PolledGroup, broker: Broker, topic: str) -> None:
         """Request how long the messages of one topic wait; for all topics of the offsets, retry topics included."""
-        answer = await self._ask(partial(self._rpc.consume_time_span, broker, group.name, topic), current)
+        gate = self._gates.broker((broker.cluster, broker.name))
+        answer = await self._ask(partial(self._rpc.consume_time_span, broker, group.name, topic), current, gate)
         self._emit_of(group, ConsumeTimeSpan, answer, broker=broker, topic=topic)
 
     async def _ask_dead_letters(self, current: Round, group: PolledGroup, broker: Broker) -> None:
         topic = f"{DEAD_LETTER_TOPIC_PREFIX}{group.name}"
-        answer = await self._ask(partial(self._rpc.topic_stats, broker, topic), current)
+        gate = self._gates.broker((broker.cluster, broker.name))
+        answer = await self._ask(partial(self._rpc.topic_stats, broker, topic), current, gate)
         self._emit_of(group, TopicStats, answer, broker=broker, topic=topic)
 
     async def _routes(self, current: Round, group: PolledGroup, topics: list[str]) -> None:
@@ -344,7 +351,8 @@ class Poller:
     async def _ask_route(self, current: Round, group: PolledGroup, topic: str) -> None:
         """Request a topic's route once per round, and emit it once for each group."""
         if topic not in current.routes:
-            current.routes[topic] = asyncio.create_task(self._ask(partial(self._rpc.route, topic), current))
+            asking = self._ask(partial(self._rpc.route, topic), current, self._gates.name_servers)
+            current.routes[topic] = asyncio.create_task(asking)
         self._emit_of(group, TopicRoute, await current.routes[topic], topic=topic)
         self._routed.add((group.cluster, group.name, topic))
 
@@ -368,7 +376,7 @@ class Poller:
     ) -> None:
         if before is not None:
             await asyncio.wait([before])
-        gate = self._narrow_gate if client in self._silent else self._gate
+        gate = self._gates.silent if client in self._silent else self._gates.client((group.cluster, group.name))
         member = group.member(client)
         stacks = self._listeners.is_due(member, self._emitter.clock.steady())
 
@@ -394,15 +402,18 @@ class Poller:
         if self._last_question.get(member[2]) is task:
             del self._last_question[member[2]]
 
-    async def _ask(self, ask: _Ask, current: Round | None, gate: asyncio.Semaphore | None = None) -> Answer:
-        """Send a request when a slot is free: by the round's deadline or, without a round, by a client's own."""
+    async def _ask(self, ask: _Ask, current: Round | None, gate: AbstractAsyncContextManager[None]) -> Answer:
+        """Send a request when there is room: by the round's deadline or, without a round, by a client's own."""
+        async with AsyncExitStack() as room:
+            try:
+                async with asyncio.timeout_at(current.deadline if current else None):
+                    await room.enter_async_context(gate)
+            except TimeoutError:
+                return self._not_asked()
+            return await self._ask_at_once(ask, current)
+
+    async def _ask_at_once(self, ask: _Ask, current: Round | None) -> Answer:
         loop = asyncio.get_running_loop()
-        gate = gate or self._gate
-        try:
-            async with asyncio.timeout_at(current.deadline if current else None):
-                await gate.acquire()
-        except TimeoutError:
-            return self._not_asked()
         asked = self._emitter.clock.steady()
         left = current.deadline - loop.time() if current else self._settings.client_deadline_ms / 1000
         try:
@@ -418,8 +429,6 @@ class Poller:
             self._told.warn("a request failed", request=_name_of(ask), error=repr(error), exc_info=error)
             unreadable = RpcError(code=UNREADABLE, remark=repr(error)[:REMARK_CHARACTERS])
             return Answer(asked, self._emitter.clock.steady(), None, unreadable)
-        finally:
-            gate.release()
 
     def _not_asked(self) -> Answer:
         now = self._emitter.clock.steady()

@@ -6,13 +6,12 @@ machine: otherwise a registered ``127.0.0.1:22`` would be tried from here. The h
 opened to the address that was checked.
 """
 
-import asyncio
-import socket
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from ipaddress import IPv4Network, IPv6Network, ip_network
 
 from streaming.base.addresses import address_of, ip_of, is_local
+from streaming.collect.lookups import Lookups
 
 
 class NotReachedError(ConnectionError):
@@ -29,6 +28,7 @@ class Reach:
             name_servers: host:port of each configured one.
             networks: networks, addresses, or patterns of host names; none: any but this machine.
         """
+        self._lookups = Lookups()
         self._name_servers = frozenset(name_servers)
         self._networks: list[IPv4Network | IPv6Network] = []
         self._hosts: list[str] = []
@@ -53,7 +53,7 @@ class Reach:
             host, port = address_of(address)
         except ValueError as error:
             raise ConnectionError(str(error)) from None
-        found = await _resolved(host, port)
+        found = await self._resolved(host)
         if address not in self._name_servers:
             found = [ip for ip in found if await self._allows(host, ip)]
         if not found:
@@ -70,27 +70,21 @@ class Reach:
     def _allows_host(self, host: str) -> bool:
         return any(fnmatchcase(host.lower(), pattern) for pattern in self._hosts)
 
+    async def _resolved(self, host: str) -> list[str]:
+        """Return the numeric addresses of a host, without duplicates."""
+        try:
+            return [str(ip_of(host))]
+        except ValueError:
+            return await self._lookups.addresses(host)
+
     async def _is_beside_a_name_server(self) -> bool:
         """Return whether a configured name server is on this machine."""
         for name_server in self._name_servers:
             try:
-                host, port = address_of(name_server)
-                found = await _resolved(host, port)
+                host, _ = address_of(name_server)
+                found = await self._resolved(host)
             except (ValueError, OSError):
                 continue
             if any(is_local(ip_of(ip)) for ip in found):
                 return True
         return False
-
-
-async def _resolved(host: str, port: int) -> list[str]:
-    """Return the numeric addresses of a host, without duplicates."""
-    try:
-        return [str(ip_of(host))]
-    except ValueError:
-        pass
-    try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except UnicodeError as error:  # of the resolver's own encoding
-        raise ConnectionError(str(error)) from None
-    return list(dict.fromkeys(str(where[0]) for *_, where in found))

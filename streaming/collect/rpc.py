@@ -152,10 +152,16 @@ class Rpc:
         raise failure
 
     async def _ask(self, address: str, request: Request, read: Callable[[bytes], T], seconds: float) -> T:
-        group = request.fields.get("consumerGroup") or request.fields.get("group", "")
-        reading = partial(self._reading.read, group, read)
+        reading = partial(self._reading.read, _subject(address, request.fields), read)
         try:
             return await self._client.ask(address, request, reading, seconds=seconds)
         except UnreadableError as error:
             remark = f"{address}: the answer to {request.code.name} can't be read: {error.remark}"
             raise UnreadableError(remark) from error
+
+
+def _subject(address: str, fields: Mapping[str, str]) -> str:
+    """Return what a request is about: a group, else a topic, else the server itself."""
+    if group := fields.get("consumerGroup") or fields.get("group"):
+        return f"group {group}"
+    return f"topic {topic}" if (topic := fields.get("topic")) else address

@@ -260,6 +260,40 @@ def test_many_registered_brokers_delay_no_other_and_are_limited(control, monkeyp
     assert len({event.broker for event in events if isinstance(event, BrokerStatus)}) == 50
 
 
+class Mute(CountedCluster):
+    """A broker that lists groups, and answers nothing about them."""
+
+    def frame(self, question):
+        return b"" if question.code == ReadCode.GET_CONSUMER_CONNECTION_LIST else super().frame(question)
+
+
+def test_a_broker_that_is_silent_about_many_groups_uses_its_own_room(control):
+    with Mute([f"evil-{number}" for number in range(100)]) as mute:
+        cluster = OddCluster(brokers=[("evil", (CLUSTER, mute.address))])
+        events = collected(cluster, parallelism=4, deadline_ms=3_000)
+    assert of_group(events, HEALTHY) == of_group(control, HEALTHY)
+    assert any(isinstance(event, GroupEvent) and event.group.startswith("evil") for event in events)
+
+
+def test_hosts_whose_lookup_hangs_delay_no_event(monkeypatch):
+    written, late = threading.Event(), []
+
+    def hangs(host, *_, **__):
+        if not written.wait(timeout=30):
+            late.append(host)
+        raise socket.gaierror(socket.EAI_AGAIN, "no answer")
+
+    monkeypatch.setattr(socket, "getaddrinfo", hangs)
+    monkeypatch.setattr("streaming.collect.poll.CONNECT_SECONDS", 0.5)
+    brokers = [(f"evil-{number}", (CLUSTER, f"{number}.evil.example:10911")) for number in range(50)]
+    with OddCluster(brokers=brokers) as cluster:
+        collector = {"name_servers": [cluster.address], "deadline_ms": 1_000, "parallelism": 256}
+        asyncio.run(
+            collect(load_settings(collector=collector), lambda _: written.set(), rounds=1, report=lambda _: None)
+        )
+    assert late == []
+
+
 def test_what_listens_at_a_registered_address_is_not_told():
     """It would make the collector a scanner of the ports of its network."""
     with socket.create_server(("127.0.0.1", 0)) as silent, socket.create_server(("127.0.0.1", 0)) as other:
@@ -301,10 +335,10 @@ def test_only_brokers_in_the_allowed_networks_are_connected_to(networks, is_reac
 
 
 def test_a_broker_on_this_machine_is_reached_only_beside_a_name_server_on_it(monkeypatch):
-    async def resolved(host, _port):
+    async def resolved(_reach, host):
         return {"namesrv.example": ["10.0.0.5"], "evil.example": ["127.0.0.1"]}[host]
 
-    monkeypatch.setattr("streaming.collect.reach._resolved", resolved)
+    monkeypatch.setattr(Reach, "_resolved", resolved)
     for address in ("evil.example:22", "evil.example:10911"):
         with pytest.raises(NotReachedError):
             asyncio.run(Reach(["namesrv.example:9876"]).find(address))

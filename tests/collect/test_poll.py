@@ -442,6 +442,51 @@ def test_a_listener_that_hangs_is_asked_once_for_its_stacks():
     assert answers[1].stacks[0].frames == ("a.Listener.consume",)
 
 
+def test_clients_of_one_group_leave_room_for_those_of_others():
+    class TwoGroups(ScriptedCluster):
+        async def connection(self, broker, group, seconds):
+            self.members = ["c1", "c2"] if group == "g" else [f"odd-{number}" for number in range(20)]
+            return await super().connection(broker, group, seconds)
+
+    cluster = TwoGroups(groups=("a", "g"))
+
+    async def talk(poller):
+        for number in range(20):
+            cluster.held["running_info", f"odd-{number}"] = asyncio.Event()
+        while (await poller.round()).members < 22:
+            pass
+        asked = [about for question, about in cluster.asked if question == "running_info"]
+        assert {"c1", "c2"} < set(asked)
+        assert len(asked) < 22
+
+    events = _run(cluster, talk, deadline_ms=500)
+    assert {event.client_id for event in events if isinstance(event, ConsumerRunningInfo)} == {"c1", "c2"}
+
+
+def test_of_a_silent_broker_with_many_groups_they_take_turns(monkeypatch):
+    monkeypatch.setattr("streaming.collect.poll.SILENT_BROKER_GROUPS", 10)
+    groups = [f"g{number:02}" for number in range(25)]
+    cluster = ScriptedCluster(groups=groups, members=())
+
+    async def talk(poller):
+        await poller.round()
+        for question in ("groups", "connection", "consume_stats"):
+            cluster.failures[question, "broker-a"] = RpcFailedError(UNREACHABLE, "refused")
+        poller.tick()
+        for _ in range(3):
+            assert (await poller.round()).late == 15
+            poller.tick()
+
+    events = _run(cluster, talk)
+    ends = [number for number, event in enumerate(events) if isinstance(event, Tick)]
+    turns = [
+        {event.group for event in events[begin:end] if isinstance(event, ConsumerConnection)}
+        for begin, end in pairwise(ends)
+    ]
+    assert [len(turn) for turn in turns] == [10, 10, 10]
+    assert set.union(*turns) == set(groups)
+
+
 def test_groups_for_which_a_round_has_no_time_begin_the_next_one():
     groups = [f"g{number:02}" for number in range(40)]
     cluster = ScriptedCluster(groups=groups, members=())

@@ -145,6 +145,29 @@ def test_a_group_whose_answers_take_too_long_is_read_no_further_in_this_round(mo
     asyncio.run(talk())
 
 
+def test_answers_about_no_group_take_the_time_of_their_topic_or_server():
+    """A registered broker whose lists take long to read would cost all others theirs."""
+    subjects = []
+
+    class Noted(Reading):
+        async def read(self, subject, what, body):
+            del what, body
+            subjects.append(subject)
+            return {}
+
+    async def talk():
+        rpc = Rpc(_Client(broker=b"", first=b""), ("first:1",), reading=Noted(10.0))
+        await rpc.groups(BROKER, 9)
+        await rpc.broker_status(BROKER, "poll-1@1", 9)
+        await rpc.route("T", 9)
+        await rpc.topic_stats(BROKER, "%DLQ%g", 9)
+        await rpc.consume_stats(BROKER, "g", 9)
+        await rpc.consume_time_span(BROKER, "g", "T", 9)
+
+    asyncio.run(talk())
+    assert subjects == ["broker:1", "broker:1", "topic T", "topic %DLQ%g", "group g", "group g"]
+
+
 def test_a_route_has_no_more_queues_than_the_limit():
     """One number of the answer would become that many objects: 2,000,000,000 were 5.85 GB."""
 

@@ -47,7 +47,7 @@ def fold_running_info(step: GroupStep, event: ConsumerRunningInfo) -> None:
         _fold_silence(step, event, client)
         return
     answer = _view(event, client, state.orderly)
-    if client is not None and client.answered and answer.start_time != client.start_time:
+    if client is not None and client.start_time and answer.start_time not in (0, client.start_time):  # 0: unknown
         rebalances.open_or_extend(step, "CLIENT_RESTARTED", event.client_id, client_id=event.client_id)
     if client is not None and client.strategy and answer.strategy != client.strategy:
         rebalances.open_or_extend(step, "STRATEGY_CHANGED", event.client_id, client_id=event.client_id)

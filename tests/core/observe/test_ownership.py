@@ -1,6 +1,7 @@
 """Who owned what and what moved: joins, leaves, deaths, route changes, as pictures of a poller show them."""
 
 import msgspec
+import pytest
 
 from rebalance_model.observe.events import ConsumerConnection
 from tests.support.trace import SILENT, Held, Member, Trace, holding
@@ -133,6 +134,14 @@ def test_a_client_that_restarted_between_two_polls_is_a_cause():
     trace.poll(10, {"a": Member((Held(0), Held(1)), start_time=2), "b": holding(2, 3)})
     trace.poll(20, TWO | {"a": Member((Held(0), Held(1)), start_time=2)})
     assert [r.trigger for r in trace.rebalances()] == ["CLIENT_RESTARTED"]
+
+
+@pytest.mark.parametrize("unknown", [0, None])
+def test_a_start_time_that_was_unknown_is_no_restart(unknown):
+    trace = Trace()
+    for at, start_time in ((0, unknown), (10, 7), (20, unknown), (30, 7)):
+        trace.poll(at, TWO | {"a": Member((Held(0), Held(1)), start_time=start_time)})
+    assert "CLIENT_RESTARTED" not in [r.trigger for r in trace.rebalances()]
 
 
 def test_an_answer_older_than_what_is_known_changes_nothing():
