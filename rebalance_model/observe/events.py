@@ -97,6 +97,16 @@ class ProcessQueueInfo(_Part, frozen=True, gc=False, kw_only=True):
     consume_time: Time | None
     unlock_attempts: Natural | None = 0
 
+    @property
+    def first_offset(self) -> int | None:
+        """Return the lowest offset of the messages that it has cached or in its listener; None: none, or unknown.
+
+        An ordered client moves the messages that it gives to the listener out of its cache (ProcessQueue.takeMessages).
+        """
+        if self.transaction_count:
+            return self.transaction_min
+        return self.cached_min if self.cached_count else None
+
 
 class PopProcessQueueInfo(_Part, frozen=True, gc=False, kw_only=True):
     """One row of a client's mqPopTable (PopProcessQueueInfo); queue id -1 stands for all queues of the broker."""

@@ -114,9 +114,13 @@ def _health_without_members(state: GroupState, policy: Policy) -> tuple[Health, 
     """Return the health of a group without a listed client: messages may wait, or unlisted clients consume them."""
     if is_consumed_unlisted(state, policy):
         return "UNKNOWN", "commits advance, but no client is listed: they are behind a proxy"
-    waiting = [queue for mq, queue in state.queues.items() if not mq.is_retry and lag_of(queue)]
-    if not waiting or broadcasts(state):
+    queues = [queue for mq, queue in state.queues.items() if not mq.is_retry]
+    waiting = [queue for queue in queues if lag_of(queue)]
+    if broadcasts(state):
         return "OK", ""
+    if not waiting:
+        is_unknown = any(queue.broker_offset and lag_of(queue) is None for queue in queues)
+        return ("UNKNOWN", "no client is listed, and it is unknown whether messages wait") if is_unknown else ("OK", "")
     since = min(queue.stats_at - queue.stalled_ms for queue in waiting)
     return "UNKNOWN", f"no client is listed, and messages wait since {utc(since)} UTC or longer"
 

@@ -72,6 +72,7 @@ REASONS = (
     marked("no readable answer from {client} and {n} more"),
     marked("no readable answer from {client}"),
     marked("commits advance, but no client is listed: they are behind a proxy"),
+    marked("no client is listed, and it is unknown whether messages wait"),
     marked("no client is listed, and messages wait since {time} UTC or longer"),
 )
 """The reasons of a health that `rebalance_model.observe.snapshots` writes beside codes of incidents."""

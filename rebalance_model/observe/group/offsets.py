@@ -8,11 +8,24 @@ from rebalance_model.observe.step import GroupStep
 def committed(step: GroupStep, mq: MessageQueue, queue: QueueState) -> int | None:
     """Return the queue's commit: the last one that the broker's hook saw; without a hook, the last one answered."""
     hook_view = queue.hook_view if step.live_hook(step.state.views.get(mq.broker)) is not None else None
-    return hook_view.commit_offset if hook_view is not None and hook_view.commit_offset >= 0 else queue.commit_offset
+    return hook_view.commit_offset if hook_view is not None and hook_view.commit_offset >= 0 else position_of(queue)
+
+
+def position_of(queue: QueueState) -> int | None:
+    """Return the offset of the first message that is not consumed, by answers; None if it is unknown.
+
+    A broker answers 0 both for "committed 0" and for "none stored" (AdminBrokerProcessor.getConsumeStats). While no
+    other commit was seen, the first message that the owner has cached or in its listener is the position.
+    """
+    return queue.commit_offset if queue.commit_known else queue.first_offset
 
 
 def lag_of(queue: QueueState) -> int | None:
-    """Return how many messages wait; None if no commit was ever seen (the broker then answers 0)."""
-    if queue.broker_offset is None or queue.commit_offset is None or not queue.commit_known:
+    """Return how many messages wait; None if that is unknown.
+
+    It is unknown where nothing shows a commit, unless nothing was ever sent to the queue.
+    """
+    position = position_of(queue)
+    if queue.broker_offset is None or (position is None and queue.broker_offset > 0):
         return None
-    return max(0, queue.broker_offset - queue.commit_offset)
+    return max(0, queue.broker_offset - (position or 0))

@@ -14,7 +14,7 @@ from rebalance_model.observe.events import (
 )
 from rebalance_model.observe.group import ownership, rebalances
 from rebalance_model.observe.group.expectation import division, expect
-from rebalance_model.observe.polls import clock_skew, rounds
+from rebalance_model.observe.polls import clock_skew, offsets, rounds
 from rebalance_model.observe.state import ClientView, ProcessQueueView, Stamp
 from rebalance_model.observe.step import GroupStep
 
@@ -141,6 +141,7 @@ def _note_claims(step: GroupStep, client_id: str, answer: ClientView, affected: 
             newest = held.newest(orderly=bool(answer.orderly))
             queue.owner_seen = client_id, answer.time_of(newest) if newest is not None else answer.asked
             rebalances.note_answer(step, mq, client_id)
+            offsets.note_first(queue, held.first_offset)
         if held is not None and held.dropped:
             queue.dropped_by = client_id
         elif queue.dropped_by == client_id:
@@ -211,4 +212,5 @@ def _process_queue(
         consume=Stamp.seen_in(info.consume_time, event.time, known.consume if known else None),
         claimed_since=known.claimed_since if known and same else event.asked,
         first_unlock_attempts=tried or info.unlock_attempts or 0,
+        first_offset=info.first_offset,
     )

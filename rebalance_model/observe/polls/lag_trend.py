@@ -6,6 +6,7 @@ production and consumption are measured over at least a whole window without suc
 """
 
 from rebalance_model.entities import bounded
+from rebalance_model.observe.group.offsets import position_of
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import LagTrend, QueueState
 
@@ -24,9 +25,10 @@ def note(queue: QueueState, lag_before: int | None, lag: int | None, *, covered:
         covered: whether nothing is missing between the two answers.
         policy: the thresholds.
     """
-    now, commit, broker, trend = queue.stats_at, queue.commit_offset, queue.broker_offset, queue.lag_trend
-    if lag is None or commit is None or broker is None:
+    now, broker, trend = queue.stats_at, queue.broker_offset, queue.lag_trend
+    if lag is None or broker is None:
         return
+    commit = broker - lag
     if trend is None or not covered or lag_before is None:
         usual = (trend.produced, trend.consumed) if trend is not None else (None, None)
         queue.lag_trend = LagTrend(now, commit, broker, now, commit, broker, lag, now, *usual)
@@ -54,7 +56,7 @@ def of_late(queue: QueueState) -> tuple[int, int]:
     if trend is None or now <= trend.rising_since:
         return 0, 0
     hours = (now - trend.rising_since) / HOUR
-    produced, consumed = queue.broker_offset or 0, queue.commit_offset or 0
+    produced, consumed = queue.broker_offset or 0, position_of(queue) or 0
     return round((produced - trend.rising_broker) / hours), round((consumed - trend.rising_commit) / hours)
 
 

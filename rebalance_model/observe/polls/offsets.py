@@ -58,6 +58,13 @@ def _note_fall(queue: QueueState, commit: int) -> None:
         fallen.to, fallen.answers = min(fallen.to, commit), fallen.answers + 1
 
 
+def note_first(queue: QueueState, first_offset: int | None) -> None:
+    """Record the first message that a queue's owner has of it, which is its position while no commit was seen."""
+    if queue.commit_known or first_offset == queue.first_offset:
+        return
+    queue.first_offset, queue.stalled_ms = first_offset, 0
+
+
 def _advance(step: GroupStep, queue: QueueState, info: OffsetInfo, event: ConsumeStats) -> None:
     span = event.asked - queue.stats_at
     covered = queue.stats_at >= step.state.covered_since and 0 < span <= COVERED_INTERVALS * step.policy.poll_interval

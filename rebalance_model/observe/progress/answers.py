@@ -56,7 +56,7 @@ def on_stats(state: ProgressState, event: ConsumeStats, policy: Policy) -> list[
     rows: list[QueueProgress] = []
     for broker, queues in _by_broker((info.mq, info) for info in event.queues).items():
         commits = [_commit(state, info) for info in queues]
-        lags = [behind_by(info.broker_offset, commit) for info, commit in zip(queues, commits, strict=True)]
+        lags = [_lag(state, info, commit) for info, commit in zip(queues, commits, strict=True)]
         pulls = [info.pull_offset if info.pull_offset >= 0 else None for info in queues]
         rows.append(
             QueueProgress(
@@ -132,6 +132,7 @@ def on_running_info(state: ProgressState, event: ConsumerRunningInfo, policy: Po
     for info in event.queues:
         if info.dropped:
             continue
+        _note_first(state, info)
         place = (info.mq.broker, info.mq.topic, info.mq.queue_id)
         before = known.get(place)
         queue = client.queues[place] = _client_queue(info, before, at - newest, ordered=event.orderly)
@@ -204,12 +205,37 @@ def _by_broker(queues: Iterable[tuple[MessageQueue, _T]]) -> dict[str, list[_T]]
 
 
 def _commit(state: ProgressState, info: OffsetInfo) -> int | None:
-    """Return the commit that a broker answers; None if it answers 0 and no commit was ever seen."""
+    """Return the commit that a broker answers; None if it answers 0 and nothing shows that this was committed.
+
+    A message 0 that waits at a client shows it.
+    """
     mq, offset = info.mq, info.consumer_offset
     known = state.committed.setdefault(mq.broker, {}).setdefault(mq.topic, set())
     if offset > 0:
         known.add(mq.queue_id)
-    return offset if offset >= 0 and mq.queue_id in known else None
+    is_known = mq.queue_id in known or _first_offset(state, mq) == 0
+    return offset if offset >= 0 and is_known else None
+
+
+def _first_offset(state: ProgressState, mq: MessageQueue) -> int | None:
+    """Return the first message that waits at a client, if the queue has no commit."""
+    return state.first_offsets.get(mq.broker, {}).get(mq.topic, {}).get(mq.queue_id)
+
+
+def _note_first(state: ProgressState, info: ProcessQueueInfo) -> None:
+    """Note the first message that a client has of a queue, while no commit of the queue was seen."""
+    mq = info.mq
+    firsts = state.first_offsets.setdefault(mq.broker, {}).setdefault(mq.topic, {})
+    if info.first_offset is None or mq.queue_id in state.committed.get(mq.broker, {}).get(mq.topic, ()):
+        firsts.pop(mq.queue_id, None)
+    else:
+        firsts[mq.queue_id] = info.first_offset
+
+
+def _lag(state: ProgressState, info: OffsetInfo, commit: int | None) -> int | None:
+    """Return how many messages wait; 0 where nothing was ever sent."""
+    position = commit if commit is not None else _first_offset(state, info.mq)
+    return 0 if position is None and info.broker_offset == 0 else behind_by(info.broker_offset, position)
 
 
 def _waiting_at_most(info: OffsetInfo, lag: int | None, at: int) -> int | None:

@@ -90,6 +90,8 @@ class ProgressState(msgspec.Struct):
     clients: dict[str, ClientProgress] = {}
     hooks: dict[str, HookProgress] = {}
     """By broker."""
+    first_offsets: dict[str, dict[str, dict[int, int]]] = {}
+    """The first message that waits at a client, of queues without a commit; by broker, topic and queue id."""
 
 
 _ENCODER = msgspec.msgpack.Encoder()

@@ -24,7 +24,7 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
     trend = queue.lag_trend
     if broadcasts(step.state):
         return CLEAR  # each client keeps its offsets itself: those of the broker are stale
-    if trend is None or queue.stats_at != step.now or mq.is_retry or not queue.commit_known:
+    if trend is None or queue.stats_at != step.now or mq.is_retry or lag_of(queue) is None:
         return None
     if trend.rising_since == step.now:
         return CLEAR

@@ -39,9 +39,10 @@ def evidence(step: GroupStep, _: str) -> Evidence:
 
 
 def _waiting(step: GroupStep) -> int | None:
-    """Return the number of messages that wait in all queues; None if no broker has reported it."""
-    lags = [lag for mq, queue in step.state.queues.items() if not mq.is_retry and (lag := lag_of(queue)) is not None]
-    return sum(lags) if lags else None
+    """Return the minimum of messages that wait in all queues; None if it is unknown whether any do."""
+    lags = [lag_of(queue) for mq, queue in step.state.queues.items() if not mq.is_retry]
+    waiting = sum(lag or 0 for lag in lags)
+    return None if not waiting and (not lags or None in lags) else waiting
 
 
 RULE = GroupRule(

@@ -12,6 +12,7 @@ from typing import Literal, get_args
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group.ages import ages_of
 from rebalance_model.observe.group.expectation import division_of, is_divided
+from rebalance_model.observe.group.offsets import position_of
 from rebalance_model.observe.hooks import pull_errors, released_queues
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.rules import pull_stall, stall
@@ -61,7 +62,7 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
 def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
     """Return the lag, the offsets, and the last known state of the owner."""
     queue, ages = step.state.queues[mq], ages_of(step, mq)
-    found = stall.evidence(step, mq, queue.commit_offset, _limit(step.policy))
+    found = stall.evidence(step, mq, position_of(queue), _limit(step.policy))
     if ages is not None:
         found |= {"pull_age_ms": ages.pull, "consume_age_ms": ages.consume}
         found["cached_count"] = ages.queue.cached_count if ages.queue is not None else None

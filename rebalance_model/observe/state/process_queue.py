@@ -47,6 +47,8 @@ class ProcessQueueView(msgspec.Struct, array_like=True):
     collector's clock."""
     first_unlock_attempts: int = 0
     """The number of unlock attempts in the first answer that showed any."""
+    first_offset: int | None = None
+    """The lowest offset of the messages that it has cached or in its listener; None: it has none, or unknown."""
 
     def newest(self, *, orderly: bool) -> int | None:
         """Return when it was last locked (ordered) or pulled, by the client's clock; epoch milliseconds."""

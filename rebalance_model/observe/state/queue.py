@@ -89,6 +89,8 @@ class QueueState(msgspec.Struct, array_like=True):
     """The last rebalance that moved or interrupted it."""
     fallen_back: FallenBack | None = None
     """By the broker's answers (GET_CONSUME_STATS), until one shows a commit that has passed the mark."""
+    first_offset: int | None = None
+    """The first message that waits at its owner, while no commit was ever seen; None: none is known."""
 
 
 class Route(msgspec.Struct, array_like=True):
