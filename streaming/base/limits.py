@@ -27,9 +27,9 @@ LARGE_FRAMES: Final = 8
 FRAME_SECONDS: Final = 10.0
 """Seconds from the first to the last byte of a frame; the connection of a server that takes longer is closed."""
 GROUP_READING_SHARE: Final = 0.25
-"""The part of an interval that reading the answers about one group may take, as processor time, and at least one
-second; the same for a topic's routes, and for a server's own lists. Further ones are errors in this round. 1,000
-clients of 10 queues each take 0.5 s."""
+"""The part of an interval that reading the answers of one group's clients may take, as processor time, and at least one
+second; the same for the brokers' answers about a group, a topic's routes, and a server's own lists. Further ones are
+errors in this round. 1,000 clients of 10 queues each take 0.5 s."""
 ROUND_READING_SHARE: Final = 0.75
 """The part of an interval that reading all answers may take. Beyond it, only those of groups, topics and servers are
 read on whose answers took less than 0.1 s."""

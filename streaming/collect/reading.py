@@ -1,9 +1,9 @@
 """Read answers within a budget of processor time: for each answer, for each subject, and for a whole round.
 
 One answer has `limits.ANSWER_SECONDS` (`fastjson.Deadline`). The clients of a group may be many, and answer what takes
-that long: so the answers about one subject share a part of the interval. It is a group; else, if they are about none, a
-topic or a server. Beyond the budget of a round only those subjects are read on that took little. A large answer is read
-in a thread, so that the event loop goes on.
+that long: so the answers about one subject share a part of the interval. A subject is a group's clients, what brokers
+know of a group, or else a topic or a server. Beyond the budget of a round only those subjects are read on that took
+little. A large answer is read in a thread, so that the event loop goes on.
 """
 
 import asyncio

@@ -161,7 +161,10 @@ class Rpc:
 
 
 def _subject(address: str, fields: Mapping[str, str]) -> str:
-    """Return what a request is about: a group, else a topic, else the server itself."""
+    """Return what a request is about: a group or its clients, else a topic, else the server itself.
+
+    A group's clients are one subject, and what brokers know of the group another: so no client costs the member list.
+    """
     if group := fields.get("consumerGroup") or fields.get("group"):
-        return f"group {group}"
+        return f"the clients of group {group}" if "clientId" in fields else f"group {group}"
     return f"topic {topic}" if (topic := fields.get("topic")) else address

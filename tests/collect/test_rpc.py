@@ -145,8 +145,8 @@ def test_a_group_whose_answers_take_too_long_is_read_no_further_in_this_round(mo
     asyncio.run(talk())
 
 
-def test_answers_about_no_group_take_the_time_of_their_topic_or_server():
-    """A registered broker whose lists take long to read would cost all others theirs."""
+def test_answers_take_the_time_of_their_own_subject_alone():
+    """Else a registered broker's long lists would cost those of all others, and a client its group's member list."""
     subjects = []
 
     class Noted(Reading):
@@ -163,9 +163,11 @@ def test_answers_about_no_group_take_the_time_of_their_topic_or_server():
         await rpc.topic_stats(BROKER, "%DLQ%g", 9)
         await rpc.consume_stats(BROKER, "g", 9)
         await rpc.consume_time_span(BROKER, "g", "T", 9)
+        await rpc.running_info(BROKER, "g", "c1", 9)
 
     asyncio.run(talk())
-    assert subjects == ["broker:1", "broker:1", "topic T", "topic %DLQ%g", "group g", "group g"]
+    lists = ["broker:1", "broker:1", "topic T", "topic %DLQ%g"]
+    assert subjects == [*lists, "group g", "group g", "the clients of group g"]
 
 
 def test_a_route_has_no_more_queues_than_the_limit():
