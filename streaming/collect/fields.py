@@ -8,6 +8,7 @@ Clients write "none" as -1, and those in C++ as the unsigned number with the sam
 that is allowed, and None elsewhere; nothing is noted then.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar, get_args
@@ -220,9 +221,22 @@ def _fields(kind: type[msgspec.Struct]) -> _Fields:
     return _Fields(found, any(field.otherwise is None for field in found))
 
 
+_KINDS = {
+    "str": "text", "int": "a number", "float": "a fraction or no finite number", "bool": "true or false",
+    "object": "an object", "array": "a list", "null": "null",
+}  # fmt: skip
+"""What msgspec calls a value, in plain words."""
+_GOT = re.compile(r", got `(\w+)`")
+
+
 def _reason(error: msgspec.ValidationError) -> str:
-    return str(error).partition(" - at ")[0]
+    """Return why a value is refused: it is of another kind, or beyond its range."""
+    got = _GOT.search(str(error))
+    return _KINDS.get(got[1], got[1]) if got else "beyond its range"
 
 
 def _kind_of(sent: Json) -> str:
-    return _MISSING if sent is None else f"Expected `object`, got `{type(sent).__name__}`"
+    """Return what a row is that is no object."""
+    if sent is None:
+        return _MISSING
+    return {str: "text", bool: "true or false", int: "a number", float: "a number"}.get(type(sent), "a list")

@@ -27,6 +27,7 @@ class KnownBrokers:
         self.left_out = 0
         """How many brokers of the last list are not polled, because there are too many."""
         self._answered: set[Place] = set()
+        self._failing: set[Place] = set()
 
     def update(self, listed: Iterable[Broker]) -> None:
         """Take what a name server lists."""
@@ -49,14 +50,18 @@ class KnownBrokers:
         """Return the names of their clusters."""
         return sorted({cluster for cluster, _ in self.masters})
 
-    def note(self, broker: Broker, *, answers: bool) -> None:
-        """Note whether a broker has answered."""
+    def note(self, broker: Broker, *, answers: bool) -> bool:
+        """Note whether a broker has answered; return whether it has not, and had before or was not asked yet."""
         place = broker.cluster, broker.name
         if answers:
             self._answered.add(place)
             self.silent.discard(place)
-        else:
-            self.silent.add(place)
+            self._failing.discard(place)
+            return False
+        self.silent.add(place)
+        is_news = place not in self._failing
+        self._failing.add(place)
+        return is_news
 
     def _has_room(self, broker: Broker, replaceable: list[Place]) -> bool:
         if (broker.cluster, broker.name) in self.masters or len(self.masters) < BROKERS:
@@ -67,6 +72,7 @@ class KnownBrokers:
         del self.masters[place]
         self.slaves.pop(place, None)
         self.silent.discard(place)
+        self._failing.discard(place)
         return True
 
     def _take(self, broker: Broker) -> None:

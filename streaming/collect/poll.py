@@ -286,9 +286,10 @@ class Poller:
         """
         patterns, place = self._settings.groups, (broker.cluster, broker.name)
         answer = await self._ask(partial(self._group_names, broker), current, self._gate_of(place))
-        self._brokers.note(broker, answers=answer.payload is not None)
+        is_news = self._brokers.note(broker, answers=answer.payload is not None)
         if answer.payload is None:
-            log.warning("a broker does not return its groups", broker=broker.name, error=str(answer.error))
+            if is_news and answer.error is not None:
+                self._told.say("a broker does not return its groups", broker=broker.name, error=answer.error.remark)
             self._tally.errors += 1
             return self._groups.get(place, set()), False
         self._groups[place] = {

@@ -36,9 +36,13 @@ class ToldOnce:
         if len(self._told) >= _KEPT:
             self._told.clear()
         self._told.add(key)
+        if self.say(event, **values) and exc_info is not None:
+            self._log.debug(event, exc_info=exc_info)
+
+    def say(self, event: str, **values: object) -> bool:
+        """Print a warning, unless there were too many in this round; return whether it was printed."""
         self._in_round += 1
         if self._in_round > _IN_A_ROUND:
-            return
+            return False
         self._log.warning(event, **values)
-        if exc_info is not None:
-            self._log.debug(event, exc_info=exc_info)
+        return True

@@ -126,7 +126,9 @@ def _works_unanswered(step: GroupStep, client_id: str) -> bool:
 def _note_unreadable(step: GroupStep, client: ClientView, event: ConsumerRunningInfo) -> None:
     """Record that a client is alive, and that its queues are unknown since its last answer."""
     client.readable, client.unanswered = False, 0
-    client.unreadable = (f"code {event.error.code}: {event.error.remark}" if event.error is not None else "",)
+    error = event.error
+    code = f"answers code {error.code}: " if error is not None and error.code != UNREADABLE else ""
+    client.unreadable = (code + error.remark if error is not None else "",)
     step.group_touched = True
     step.touched |= dict.fromkeys(client.queues)
     step.queues_to_judge |= dict.fromkeys(client.queues)
