@@ -7,8 +7,9 @@ an interval or more after the one before on that channel, with one on the other 
 
 from collections.abc import Collection
 
+from rebalance_model.observe.group.channels import CHANNEL_TIMEOUT
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.state import ChannelBeats, Heartbeats, HookView
+from rebalance_model.observe.state import BrokerView, ChannelBeats, Heartbeats, HookView, RefusedHeartbeats
 
 CHANNELS_MAX = 4
 """At most this many channels of a client are kept."""
@@ -28,6 +29,36 @@ def note(hook: HookView, client_id: str, channel: str, now: int, policy: Policy)
     if between and 2 * (now - beats.last) >= policy.heartbeat_broker_interval:
         beats.returned = now
     beats.last = now
+
+
+def note_refused(hook: HookView, client_id: str, code: int, now: int) -> None:
+    """Record a heartbeat that the broker did not take: refused with a code, or 0 of a group that it skips."""
+    refused = hook.refused_heartbeats.setdefault(client_id, RefusedHeartbeats(code, now, now))
+    refused.code, refused.last = code, now
+    refused.count += 1
+
+
+def note_empty_list(hook: HookView, view: BrokerView, channel: str, asked: int) -> None:
+    """Record that a client, which the broker should know by its heartbeat, was told that the group has no member.
+
+    ClientManageProcessor.heartBeat skips a group without a subscriptionGroup config (autoCreateSubscriptionGroup is
+    false), and answers SUCCESS.
+    """
+    caller = view.info.channel_info_table.get(channel)
+    if caller is None or not hook.covered_since <= caller.last_update_timestamp < asked:
+        return
+    if asked - caller.last_update_timestamp > CHANNEL_TIMEOUT:
+        return
+    hook.skips_group = True
+    for info in view.info.channel_info_table.values():
+        if info.last_update_timestamp < asked:
+            note_refused(hook, info.client_id, 0, info.last_update_timestamp)
+
+
+def refused_of(hook: HookView, client_id: str, now: int, policy: Policy) -> RefusedHeartbeats | None:
+    """Return a client's refused heartbeats; None if it has none, or sends none any more."""
+    refused = hook.refused_heartbeats.get(client_id)
+    return refused if refused is not None and now - refused.last <= 2 * policy.heartbeat_broker_interval else None
 
 
 def note_listed(hook: HookView, client_ids: Collection[str], now: int) -> None:

@@ -115,6 +115,7 @@ def _restart(step: GroupStep, broker: str, view: BrokerView, hook: HookView) -> 
     lock_requests.note_restart(step, broker, hook)
     hook.expected_back_until = dict.fromkeys(before.ids or (), now + HEARD_FROM_ALL)
     view.info = ConsumerGroupInfo()
+    hook.refused_heartbeats, hook.skips_group = {}, False
     hook.locks, hook.heartbeats, hook.client_by_channel, hook.unattributed_queries = {}, {}, {}, {}
     hook.unconfirmed_differences = ()
     hook.complete_at = hook.covered_since = view.back_at = now
@@ -135,6 +136,9 @@ def scan(step: GroupStep, broker: str, view: BrokerView, hook: HookView) -> None
         channel: mqs for channel, mqs in hook.unattributed_queries.items() if now - max(mqs.values()) <= HEARD_FROM_ALL
     }
     heartbeats.note_listed(hook, view.info.client_ids(), now)
+    hook.refused_heartbeats = {
+        c: one for c, one in hook.refused_heartbeats.items() if heartbeats.refused_of(hook, c, now, step.policy)
+    }
     follow(step, before, first_sight=False)
     hook.client_by_channel = {channel: c for channel, c in hook.client_by_channel.items() if c in step.members}
     hook.rebalance_loops = {c: asking for c, asking in hook.rebalance_loops.items() if c in step.members}
@@ -196,8 +200,11 @@ def view_of(step: GroupStep, event: HookEvent | BrokerStatus, news: News) -> tup
 
 
 def _heart_beat(step: GroupStep, view: BrokerView, hook: HookView, event: HeartBeat) -> None:
-    if event.code != SUCCESS:
+    if event.code != SUCCESS or hook.skips_group:
+        heartbeats.note_refused(hook, event.client_id, event.code, event.time)
+        step.clients_to_judge[event.client_id] = None
         return
+    hook.refused_heartbeats.pop(event.client_id, None)
     before = Before(step.state, event.broker, by=event.client_id)
     client = ClientChannelInfo(event.channel, event.client_id, event.language, event.version, event.time)
     data = ConsumerData(
@@ -234,6 +241,11 @@ def _list(step: GroupStep, view: BrokerView, hook: HookView, event: GetConsumerL
     if event.code not in (SUCCESS, SYSTEM_ERROR):  # SYSTEM_ERROR: the group has no members
         return
     before = Before(step.state, event.broker)
+    if event.code == SYSTEM_ERROR:
+        heartbeats.note_empty_list(hook, view, event.channel, event.asked or event.time)
+        step.clients_to_judge |= dict.fromkeys(hook.refused_heartbeats)
+    else:
+        hook.skips_group = False
     broker_view.take_list(view, event.consumer_ids, event.asked or event.time, event.time, hook.recent_unregisters)
     heartbeats.note_listed(hook, view.info.client_ids(), event.time)
     causes.note_list_request(step, hook, client_of_channel(view, hook, event.channel), event.time)

@@ -47,6 +47,8 @@ def judge_all(step: GroupStep) -> None:
     step.group_to_judge = True
     step.brokers_to_judge |= dict.fromkeys(state.views)
     step.clients_to_judge |= dict.fromkeys(state.clients)
+    for view in state.views.values():
+        step.clients_to_judge |= dict.fromkeys(view.hook.refused_heartbeats if view.hook is not None else ())
     step.queues_to_judge |= dict.fromkeys(state.queues)
     judge(step)
 

@@ -24,7 +24,11 @@ def judge(step: GroupStep, _: str) -> Verdict:
     if waiting is None or group_info(state) is None:
         return None
     step.schedule_check(state.no_members_since + step.policy.group_memory + 1)
-    return Holds("critical", held=alone) if waiting else CLEAR
+    if not waiting:
+        return CLEAR
+    hooks = (step.live_hook(view) for view in state.views.values())
+    refused = any(hook is not None and hook.refused_heartbeats for hook in hooks)
+    return Holds("critical", "HEARTBEATS_REFUSED" if refused else "", held=alone)
 
 
 def evidence(step: GroupStep, _: str) -> Evidence:
@@ -50,10 +54,16 @@ RULE = GroupRule(
     judge,
     evidence,
     units={"lag": "messages", "members": "count", "without_members_ms": "ms", "limit_ms": "ms"},
+    sub_causes=("", "HEARTBEATS_REFUSED"),
     needs=("OFFSETS", "OFFSETS_OF_BROKER", "MEMBERS"),
     open_after=lambda policy: policy.no_clients_after,
     absorbed_by=("BROKER_UNREACHABLE", "TELEMETRY_GAP"),
     advice={
+        "HEARTBEATS_REFUSED": Advice(
+            what="Messages wait for the group, whose clients run, and whose broker does not take their heartbeats.",
+            first_step="Look at STALE_HEARTBEAT of its clients: it has the response code, and what to change.",
+            inspect=("MEMBERS", "PROGRESS"),
+        ),
         "": Advice(
             what="Messages wait for the group, which had members until recently and has none now.",
             first_step="Start its consumers; check why the last of them left.",

@@ -2,17 +2,27 @@
 
 The broker drops it after 120 to 130 s and notifies no other client: its queues wait until the others rebalance by
 timer, up to 20 s later. Clear at a heartbeat, or when the member is gone.
+
+REFUSED: its heartbeats arrive, and the broker answers them with an error, as an ACL does if one topic of the process is
+not permitted. GROUP_NOT_CREATED: they are accepted, and the broker does not register the group. Both from the first one
+on, also after the broker has dropped the member, until its heartbeats are taken or end.
 """
 
 from collections.abc import Iterator
 
-from rebalance_model.observe.rules.rule import CLEAR, Advice, ClientRule, Evidence, Holds, Verdict
-from rebalance_model.observe.state import HookView
+from rebalance_model.observe.hooks import heartbeats
+from rebalance_model.observe.rules.rule import CLEAR, Advice, ClientRule, Evidence, Holds, Severity, Verdict
+from rebalance_model.observe.state import HookView, RefusedHeartbeats
 from rebalance_model.observe.step import GroupStep
 
 
 def judge(step: GroupStep, client_id: str) -> Verdict:
     """Compare with each broker's clock; one broker without heartbeats of the member is enough."""
+    if (found := _refused(step, client_id)) is not None:
+        refused, limit = found[1], 2 * step.policy.heartbeat_broker_interval
+        step.schedule_check(refused.last + limit + 1)
+        severity: Severity = "critical" if step.now - refused.since > limit else "warning"
+        return Holds(severity, "REFUSED" if refused.code else "GROUP_NOT_CREATED", client_id, stamp=refused.since)
     if client_id not in step.members:
         return CLEAR
     verdict: Verdict = None
@@ -28,6 +38,15 @@ def judge(step: GroupStep, client_id: str) -> Verdict:
 
 def evidence(step: GroupStep, client_id: str) -> Evidence:
     """Return the broker and the age of the last heartbeat (ms)."""
+    if (found := _refused(step, client_id)) is not None:
+        refused = found[1]
+        return {
+            "broker": found[0],
+            "code": refused.code,
+            "refused": refused.count,
+            "refused_since": refused.since,
+            "heartbeat_age_ms": step.now - refused.last,
+        }
     broker, _, age = max(_ages(step, client_id), key=lambda found: found[2], default=(None, None, None))
     return {
         "broker": broker,
@@ -35,6 +54,16 @@ def evidence(step: GroupStep, client_id: str) -> Evidence:
         "limit_ms": 2 * step.policy.heartbeat_broker_interval,
         "dropped_after_ms": step.policy.channel_expired_after,
     }
+
+
+def _refused(step: GroupStep, client_id: str) -> tuple[str, RefusedHeartbeats] | None:
+    """Return the broker that does not take the client's heartbeats, and since when; None if there is none."""
+    for broker, view in step.state.views.items():
+        hook = step.live_hook(view)
+        refused = heartbeats.refused_of(hook, client_id, step.now, step.policy) if hook is not None else None
+        if refused is not None:
+            return broker, refused
+    return None
 
 
 def _ages(step: GroupStep, client_id: str) -> Iterator[tuple[str, HookView, int]]:
@@ -50,7 +79,16 @@ RULE = ClientRule(
     "STALE_HEARTBEAT",
     judge,
     evidence,
-    units={"broker": "text", "heartbeat_age_ms": "ms", "limit_ms": "ms", "dropped_after_ms": "ms"},
+    units={
+        "broker": "text",
+        "code": "count",
+        "refused": "count",
+        "refused_since": "epoch_ms",
+        "heartbeat_age_ms": "ms",
+        "limit_ms": "ms",
+        "dropped_after_ms": "ms",
+    },
+    sub_causes=("", "REFUSED", "GROUP_NOT_CREATED"),
     needs=("HOOKS",),
     advice={
         "": Advice(
@@ -59,6 +97,25 @@ RULE = ClientRule(
             ),
             first_step="Check whether its process is paused, starved, or cut off from this broker.",
             inspect=("MEMBERS", "THREADS"),
+        ),
+        "REFUSED": Advice(
+            what=(
+                "The client's heartbeats arrive, and the broker refuses them: it drops the member after 120 s, and "
+                "then refuses its pulls."
+            ),
+            first_step=(
+                "Read the broker's log for the reason; with an ACL, permit every topic and group of the process, since "
+                "one that is missing refuses the whole heartbeat."
+            ),
+            inspect=("MEMBERS",),
+        ),
+        "GROUP_NOT_CREATED": Advice(
+            what=(
+                "The broker accepts the client's heartbeats and does not register the group: it was not created on "
+                "this broker, and nothing is consumed from it."
+            ),
+            first_step="Create the group on this broker: mqadmin updateSubGroup.",
+            inspect=("BROKERS", "MEMBERS"),
         ),
     },
 )

@@ -1,6 +1,14 @@
 """The state of a consumer group, and of its cluster, between events: one entity per file."""
 
-from rebalance_model.observe.state.broker import BrokerView, ChannelBeats, Heartbeats, HookView, LostLock, RebalanceLoop
+from rebalance_model.observe.state.broker import (
+    BrokerView,
+    ChannelBeats,
+    Heartbeats,
+    HookView,
+    LostLock,
+    RebalanceLoop,
+    RefusedHeartbeats,
+)
 from rebalance_model.observe.state.client import UNANSWERED_POLLS, ClientView
 from rebalance_model.observe.state.cluster import ClusterBroker, ClusterState, Reach
 from rebalance_model.observe.state.codec import StateVersionError, check_version, decode_group, encode_group
@@ -56,6 +64,7 @@ __all__ = [
     "Reach",
     "RebalanceLoop",
     "Refusals",
+    "RefusedHeartbeats",
     "Regression",
     "Reread",
     "Rounds",

@@ -39,6 +39,16 @@ class RebalanceLoop(msgspec.Struct, array_like=True):
     last: int
 
 
+class RefusedHeartbeats(msgspec.Struct, array_like=True):
+    """A client's consecutive heartbeats that its broker did not take."""
+
+    code: int
+    """The response code of the last one; 0: it was accepted, and the broker skipped the group."""
+    since: int
+    last: int
+    count: int = 0
+
+
 class HookView(msgspec.Struct, array_like=True):
     """What a broker's hook adds to its view."""
 
@@ -66,6 +76,10 @@ class HookView(msgspec.Struct, array_like=True):
     """Clients that rebalance without end, by client id."""
     lost_at: int = 0
     """When missing events were last detected; 0: never."""
+    refused_heartbeats: dict[str, RefusedHeartbeats] = {}
+    """The clients whose heartbeats it does not take, by client id."""
+    skips_group: bool = False
+    """Whether it accepts heartbeats and does not register the group, which was never created on it."""
 
 
 class BrokerView(msgspec.Struct, array_like=True):
