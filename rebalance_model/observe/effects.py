@@ -194,6 +194,9 @@ class IncidentTransition(Effect, frozen=True, kw_only=True):
     alert_after: Time | None = None
     """No alert is sent before this time: until then a broker that is unreachable may turn out to explain the
     incident."""
+    resolution: str | None = None
+    """Why a resolved incident has ended although its condition was not seen to clear, such as "the topic no longer
+    exists"; null: it cleared, or is not resolved."""
 
 
 class QueueProgress(msgspec.Struct, frozen=True, kw_only=True):

@@ -36,6 +36,8 @@ DEADLINE = -2
 """`RpcError.code` of a broker that did not answer in time."""
 UNREADABLE = -3
 """`RpcError.code` of an answer that came and can't be read: who sent it is alive."""
+TOPIC_NOT_EXIST = 17
+"""`RpcError.code` with which a name server reports that it knows no such topic."""
 SYSTEM_ERROR = 1
 """`RpcError.code` with which a broker reports that a client is not online (307), or a group unknown (38)."""
 

@@ -12,6 +12,7 @@ from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
 from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.observe.effects import GroupSnapshot, Health, QueueSnapshot
 from rebalance_model.observe.group.ages import ages_of, hook_lock, hook_pull
+from rebalance_model.observe.group.ended_queues import WHY
 from rebalance_model.observe.group.expectation import (
     broadcasts,
     declared_strategy,
@@ -114,7 +115,7 @@ def _health_without_members(state: GroupState, policy: Policy) -> tuple[Health, 
     """Return the health of a group without a listed client: messages may wait, or unlisted clients consume them."""
     if is_consumed_unlisted(state, policy):
         return "UNKNOWN", "commits advance, but no client is listed: they are behind a proxy"
-    queues = [queue for mq, queue in state.queues.items() if not mq.is_retry]
+    queues = [queue for mq, queue in state.queues.items() if not mq.is_retry and queue.ended is None]
     waiting = [queue for queue in queues if lag_of(queue)]
     if broadcasts(state):
         return "OK", ""
@@ -184,7 +185,8 @@ def _snapshot_queue(step: GroupStep, mq: MessageQueue, incidents: _OfQueues, *, 
     state = step.state
     queue = state.queues[mq]
     client = state.clients.get(queue.owner) if queue.owner is not None else None
-    status, reason = _queue_health(step, mq, client, incidents)
+    ended = queue.ended
+    status, reason = _queue_health(step, mq, client, incidents) if ended is None else ("UNKNOWN", WHY[ended.why])
     row = (queue.owner, queue.expected, _locked(state, mq, client), status, reason)
     if always or row != queue.last_row:
         queue.last_row = row

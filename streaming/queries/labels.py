@@ -67,6 +67,9 @@ REASONS = (
     marked("no source reports {broker}"),
     marked("no broker answers"),
     marked("no known owner"),
+    marked("the topic no longer exists"),
+    marked("the topic no longer has this queue"),
+    marked("no member subscribes to the topic any more"),
     marked("no answer from {client} and {n} more"),
     marked("no answer from {client}"),
     marked("no readable answer from {client} and {n} more"),
@@ -75,7 +78,7 @@ REASONS = (
     marked("no client is listed, and it is unknown whether messages wait"),
     marked("no client is listed, and messages wait since {time} UTC or longer"),
 )
-"""The reasons of a health that `rebalance_model.observe.snapshots` writes beside codes of incidents."""
+"""The reasons of a health that `rebalance_model.observe.snapshots` writes beside codes of incidents, and of an end."""
 
 
 def reason(text: str) -> str:

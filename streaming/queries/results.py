@@ -324,6 +324,13 @@ class Incident(QueryResult):
     main_cause: str = Field(description="The sub-cause that held longest; `sub_cause` is the latest one.")
     main_client_id: str | None = Field(title="Client")
     main_explanation: str
+    resolution: str | None = Field(
+        default=None,
+        title="Ended",
+        description=(
+            "Why it was resolved although its condition was not seen to clear, such as that the topic no longer exists."
+        ),
+    )
     consequences: int = Field(default=0, title="Explains", description="Number of incidents that it explains.")
 
     @property

@@ -394,6 +394,21 @@ LATER_FAULTS: dict[str, Action] = {"dead letter": _dead_letter, "consume disable
 LATER_SHARE = 0.1
 
 
+def _removed_queues(builder: ScenarioBuilder) -> float:
+    """A topic gets queues, and loses them while no member runs: what was not consumed of them is stranded."""
+    group = builder.group()
+    builder.add_step(
+        "add-queues", 140, topic=builder.rng.choice(list(_topics(group))), queues=builder.rng.randint(1, 4)
+    )
+    for who in builder.members(group):
+        builder.add_step("leave", 40, who=who, after=125)
+    return 230
+
+
+LAST_FAULTS: dict[str, Action] = {"removed queues": _removed_queues}
+"""Faults that were added after those, for another share of the seeds."""
+
+
 def is_healthy(seed: int) -> bool:
     """Return whether the seed's scenario has no fault."""
     return seed % 3 == 0
@@ -408,7 +423,8 @@ def scenario_of(seed: int) -> Scenario:
     names = rng.sample(list(actions), rng.choice([0, 1, 1, 2] if is_healthy(seed) else [1, 1, 2]))
     for name in names:
         builder.now += actions[name](builder) + rng.choice([SETTLED, rng.uniform(20, 60)])
-    names += _add_later_fault(builder, seed)
+    names += _add_later_fault(builder, seed, LATER_FAULTS, "later")
+    names += _add_later_fault(builder, seed, LAST_FAULTS, "last")
     steps = sorted(builder.steps, key=lambda step: float(str(step["at"])))
     result = scenario.read(
         {
@@ -424,13 +440,13 @@ def scenario_of(seed: int) -> Scenario:
     return result
 
 
-def _add_later_fault(builder: ScenarioBuilder, seed: int) -> list[str]:
-    """Add one of `LATER_FAULTS` to a share of the seeds that have faults; return its name."""
-    builder.rng = random.Random(f"later {seed}")
+def _add_later_fault(builder: ScenarioBuilder, seed: int, faults: dict[str, Action], drawn_by: str) -> list[str]:
+    """Add one of the faults to a share of the seeds that have faults; return its name."""
+    builder.rng = random.Random(f"{drawn_by} {seed}")
     if is_healthy(seed) or builder.rng.random() > LATER_SHARE:
         return []
-    name = builder.rng.choice(list(LATER_FAULTS))
-    builder.now += LATER_FAULTS[name](builder) + SETTLED
+    name = builder.rng.choice(list(faults))
+    builder.now += faults[name](builder) + SETTLED
     return [name]
 
 

@@ -105,6 +105,20 @@ def _is_dead_letter_fresh(snapshot: Snapshot, broker: Broker) -> bool:
     return log is not None and newest > 0 and now - log.arrival(newest - 1) <= 600 * SECOND * MS
 
 
+def stranded(snapshot: Snapshot, _: History) -> Conditions:
+    """Yield MESSAGES_STRANDED: messages wait in queues that a topic has lost.
+
+    Hooks see no route: by them alone, such a queue may be one that no member has taken.
+    """
+    code = "ORDERED_QUEUE_STUCK" if snapshot.ordered else "QUEUE_STALLED"
+    for mq in snapshot.removed:
+        yield Condition(code, str(mq))
+    removed = [mq for mq in snapshot.removed if snapshot.committed(mq) > 0 and snapshot.lag(mq) > 0]
+    if removed:
+        certain = snapshot.is_polled and all(snapshot.cluster.brokers[mq.broker].up for mq in removed)
+        yield Condition("MESSAGES_STRANDED", "", POLL if certain else NONE)
+
+
 def sources(snapshot: Snapshot, _: History) -> Conditions:
     """Yield BROKER_UNREACHABLE and TELEMETRY_GAP."""
     recorder = snapshot.recorder

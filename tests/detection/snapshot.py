@@ -94,6 +94,17 @@ class Snapshot:
         """The queues of all routes."""
         return [mq for route in self.route.values() for mq in route]
 
+    @cached_property
+    def removed(self) -> list[MessageQueue]:
+        """The queues that the topics had before."""
+        brokers = self.cluster.brokers.values()
+        return [
+            mq
+            for broker in brokers
+            for mq in broker.logs
+            if mq.topic in self.topics and mq.queue_id >= broker.topics.get(mq.topic, 0)
+        ]
+
     def committed(self, mq: MessageQueue) -> int:
         """Return the committed offset; -1: none."""
         return self.cluster.brokers[mq.broker].offsets.query_offset(self.group, mq.topic, mq.queue_id)

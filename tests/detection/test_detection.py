@@ -11,6 +11,7 @@ from tests.detection.proof import Proof, prove_seed
 from tests.detection.scoring import BOUNDS
 
 SEEDS = {
+    35: "MESSAGES_STRANDED",
     44: "",
     71: "CLIENT_UNRESPONSIVE LOCK_EXPIRED OFFSET_REGRESSION ORDERED_QUEUE_STUCK STALE_HEARTBEAT",
     83: "SUBSCRIPTION_INCONSISTENT",

@@ -6,6 +6,7 @@ between. A broker that does not answer, or a collector that was away, adds nothi
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import UNREADABLE, ConsumeStats, OffsetInfo
+from rebalance_model.observe.group import ended_queues
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.polls import clock_skew, lag_trend
 from rebalance_model.observe.state import FallenBack, QueueState
@@ -24,6 +25,7 @@ def fold_stats(step: GroupStep, event: ConsumeStats) -> tuple[MessageQueue, ...]
         queue = step.queue(info.mq)
         if event.asked < queue.stats_at:
             continue
+        ended_queues.return_queue(step, info.mq, queue)
         if 0 < asked_before <= queue.stats_at and info.consumer_offset > (queue.broker_offset or 0):
             stored = max(stored, info.last_time)  # of a message newer than the answer before
         _advance(step, queue, info, event)

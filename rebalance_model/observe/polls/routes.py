@@ -1,8 +1,8 @@
 """Fold the queues of a topic (TOPIC_ROUTE)."""
 
 from rebalance_model.entities import MessageQueue, queue_order
-from rebalance_model.observe.events import TopicRoute
-from rebalance_model.observe.group import rebalances
+from rebalance_model.observe.events import TOPIC_NOT_EXIST, TopicRoute
+from rebalance_model.observe.group import ended_queues, rebalances
 from rebalance_model.observe.group.expectation import expect
 from rebalance_model.observe.state import GroupState, Route, Unowned
 from rebalance_model.observe.step import GroupStep
@@ -12,22 +12,35 @@ def fold_route(step: GroupStep, event: TopicRoute) -> None:
     """Process the topic's read queues; a change of the set is a cause to rebalance."""
     state = step.state
     known = state.routes.get(event.topic)
-    if event.queues is None or (known is not None and event.asked < known.asked):
+    if known is not None and event.asked < known.asked:
+        return
+    if event.queues is None:
+        _note_missing(step, event, known)
         return
     if known is not None and event.queues == known.queues:  # in the collector's order: already sorted
-        known.asked = event.asked
+        known.asked, known.missing_since = event.asked, 0
+        ended_queues.note_route(step, event.topic)
         return
     queues = tuple(sorted(event.queues, key=queue_order))
     state.routes[event.topic] = Route(queues, event.asked)
     if known is None:
         expect(step)
     elif known.queues != queues:
-        state.routes[event.topic] = Route(queues, event.asked, known.queues, step.now)
+        lost = tuple(mq for mq in (*known.lost, *known.queues) if mq not in event.queues)
+        state.routes[event.topic] = Route(queues, event.asked, known.queues, step.now, lost)
         step.group_to_judge = True
         code, subject = _route_cause(state, event.topic, set(known.queues), set(queues))
         rebalances.open_or_extend(step, code, subject, client_id=None)
         expect(step)
     _note_in_route(step, queues, known)
+
+
+def _note_missing(step: GroupStep, event: TopicRoute, known: Route | None) -> None:
+    """Process an answer without a route: only the name server's own answer that it has no such topic counts."""
+    if known is None or event.error is None or event.error.code != TOPIC_NOT_EXIST:
+        return
+    known.asked, known.missing_since = event.asked, known.missing_since or event.asked
+    ended_queues.note_route(step, event.topic)
 
 
 def _note_in_route(step: GroupStep, queues: tuple[MessageQueue, ...], known: Route | None) -> None:
@@ -38,6 +51,7 @@ def _note_in_route(step: GroupStep, queues: tuple[MessageQueue, ...], known: Rou
     for mq in queues:
         queue = step.queue(mq)
         queue.in_route = True
+        ended_queues.return_queue(step, mq, queue)
         if former is not None and queue.owner is None and mq not in former:
             queue.unowned = Unowned(step.now, "NEW", expected_owner=queue.expected)
 

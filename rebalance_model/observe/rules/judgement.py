@@ -5,8 +5,9 @@ schedules a check (`Step.schedule_check`), at which everything of the group is j
 index by rule and subject, and rare: a group is checked about every 30 s, one of many queues at most once a second.
 """
 
+from rebalance_model.observe.group import ended_queues
 from rebalance_model.observe.rules import duplicate_consumption
-from rebalance_model.observe.rules.lifecycle import apply
+from rebalance_model.observe.rules.lifecycle import apply, end
 from rebalance_model.observe.rules.registry import (
     BROKER_RULES,
     CLIENT_RULES,
@@ -25,6 +26,8 @@ _WITHOUT_POLLS = codes_needing("POLLS", "OFFSETS", "DEAD_LETTERS")
 def judge(step: GroupStep) -> None:
     """Judge what the step has changed; broad causes come first, so that their children find them open."""
     silent = _WITHOUT_POLLS if not step.state.is_polled else frozenset()
+    if step.group_to_judge:
+        ended_queues.note_subscriptions(step)
     for broker in filter(None, step.brokers_to_judge):  # one without a name would have the group's own incidents
         apply(step, BROKER_RULES, broker, silent)
     if step.group_to_judge:
@@ -34,7 +37,11 @@ def judge(step: GroupStep) -> None:
         apply(step, CLIENT_RULES, client_id, silent)
     for mq in step.queues_to_judge:
         step.judged, step.ages = mq, None
-        apply(step, QUEUE_RULES, mq, silent)
+        ended = step.state.queues[mq].ended
+        if ended is None:
+            apply(step, QUEUE_RULES, mq, silent)
+        else:
+            end(step, QUEUE_RULES, mq, ended_queues.WHY[ended.why])
     step.judged = None
     for rebalance_id in duplicate_consumption.note(step):
         apply(step, REBALANCE_RULES, rebalance_id, silent)

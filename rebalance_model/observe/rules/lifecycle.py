@@ -52,6 +52,25 @@ def apply(step: StepT, rules: Iterable[Rule[StepT, Subject]], subject: Subject, 
                 _settle(step, rule, subject, name, verdict)
 
 
+def end(step: StepT, rules: Iterable[Rule[StepT, Subject]], subject: Subject, why: str) -> None:
+    """Resolve every incident of a subject that has ended, at once; what was pending is dropped.
+
+    Args:
+        step: the step.
+        rules: the rules about subjects of this kind.
+        subject: the entity that is no more.
+        why: the reason, for `effects.IncidentTransition.resolution`.
+    """
+    if str(subject) not in step.state.unsettled:
+        return
+    for rule in rules:
+        name = f"{rule.code} {subject}".rstrip()
+        _drop_pending(step, subject, name)
+        if (incident := step.state.incidents.get(name)) is not None:
+            incident.count(step.now)
+            _resolve(step, rule, subject, incident, why)
+
+
 def _settle(step: StepT, rule: Rule[StepT, Subject], subject: Subject, name: str, verdict: Verdict) -> None:
     incident = step.state.incidents.get(name)
     if incident is None:
@@ -59,7 +78,7 @@ def _settle(step: StepT, rule: Rule[StepT, Subject], subject: Subject, name: str
         return
     incident.count(step.now)
     if isinstance(verdict, Clear):
-        _clear(step, rule, subject, name, incident)
+        _clear(step, rule, subject, incident)
         return
     if incident.cleared_at is not None:
         incident.cleared_at, incident.holds_since = None, step.now
@@ -105,7 +124,7 @@ def _count(step: Step, subject: MessageQueue | str, change: int) -> None:
         del unsettled[of]
 
 
-def _clear(step: StepT, rule: Rule[StepT, Subject], subject: Subject, name: str, incident: Incident) -> None:
+def _clear(step: StepT, rule: Rule[StepT, Subject], subject: Subject, incident: Incident) -> None:
     if incident.cleared_at is None:
         incident.cleared_at = step.now
         step.touch(incident)
@@ -113,10 +132,15 @@ def _clear(step: StepT, rule: Rule[StepT, Subject], subject: Subject, name: str,
     if due > step.now:
         step.schedule_check(due)
         return
-    del step.state.incidents[name]
+    _resolve(step, rule, subject, incident, None)
+
+
+def _resolve(step: StepT, rule: Rule[StepT, Subject], subject: Subject, incident: Incident, why: str | None) -> None:
+    del step.state.incidents[f"{rule.code} {incident.subject}".rstrip()]
     _count(step, subject, -1)
-    waited: Evidence = {"clear_since": incident.cleared_at} if incident.cleared_at < step.now else {}
-    _emit(step, rule, incident, "RESOLVED", rule.evidence(step, subject) | waited)
+    cleared = incident.cleared_at
+    waited: Evidence = {"clear_since": cleared} if cleared is not None and cleared < step.now else {}
+    _emit(step, rule, incident, "RESOLVED", rule.evidence(step, subject) | waited, why)
 
 
 def _open(step: StepT, rule: Rule[StepT, Subject], subject: Subject, name: str, verdict: Holds) -> None:
@@ -185,8 +209,13 @@ def _change(step: StepT, rule: Rule[StepT, Subject], subject: Subject, incident:
     _emit(step, rule, incident, transition, rule.evidence(step, subject))
 
 
-def _emit(
-    step: StepT, rule: Rule[StepT, Subject], incident: Incident, transition: Transition, evidence: Evidence
+def _emit(  # noqa: PLR0913, PLR0917  what a row of a transition is made of
+    step: StepT,
+    rule: Rule[StepT, Subject],
+    incident: Incident,
+    transition: Transition,
+    evidence: Evidence,
+    resolution: str | None = None,
 ) -> None:
     advice, queue = rule.advise(incident.sub_cause), incident.queue
     main = incident.main_cause
@@ -214,6 +243,7 @@ def _emit(
             main_client_id=main.client_id,
             main_explanation=main_advice.what,
             alert_after=step.alert_after(incident) if transition in {"OPENED", "ESCALATED"} else None,
+            resolution=resolution,
         )
     )
 

@@ -1,7 +1,8 @@
 """NO_ACTIVE_CLIENTS_WITH_LAG: a group that had members has none, and messages wait for it.
 
 Clients behind a separate proxy (CLUSTER mode) are in no broker's list: a group whose commits advance nevertheless is
-consumed. For a broadcasting group the broker's offsets are stale and do not count.
+consumed. For a broadcasting group the broker's offsets are stale and do not count. Nor do queues that have ended, such
+as those of a topic that the last members did not subscribe (`ended_queues`).
 """
 
 from rebalance_model.observe.group.expectation import broadcasts, group_info, is_consumed_unlisted
@@ -43,10 +44,11 @@ def evidence(step: GroupStep, _: str) -> Evidence:
 
 
 def _waiting(step: GroupStep) -> int | None:
-    """Return the minimum of messages that wait in all queues; None if it is unknown whether any do."""
-    lags = [lag_of(queue) for mq, queue in step.state.queues.items() if not mq.is_retry]
+    """Return the minimum of messages that wait in queues that have not ended; None if it is unknown whether any do."""
+    queues = [queue for mq, queue in step.state.queues.items() if not mq.is_retry]
+    lags = [lag_of(queue) for queue in queues if queue.ended is None]
     waiting = sum(lag or 0 for lag in lags)
-    return None if not waiting and (not lags or None in lags) else waiting
+    return None if not waiting and (not queues or None in lags) else waiting
 
 
 RULE = GroupRule(

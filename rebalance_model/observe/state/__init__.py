@@ -25,7 +25,16 @@ from rebalance_model.observe.state.hook_queue_view import (
 )
 from rebalance_model.observe.state.incident import HeldCause, Incident, Pending
 from rebalance_model.observe.state.process_queue import ProcessQueueView, Stamp
-from rebalance_model.observe.state.queue import FallenBack, LagTrend, LastQueueRow, QueueState, Route, Unowned
+from rebalance_model.observe.state.queue import (
+    Ended,
+    EndedBy,
+    FallenBack,
+    LagTrend,
+    LastQueueRow,
+    QueueState,
+    Route,
+    Unowned,
+)
 from rebalance_model.observe.state.rebalance import Cause, Episode, Move
 from rebalance_model.observe.state.source import ClockSet, Loss, Sequence, Silence
 
@@ -41,6 +50,8 @@ __all__ = [
     "ClusterState",
     "ConcurrentPuller",
     "DeadLetters",
+    "Ended",
+    "EndedBy",
     "Episode",
     "FallenBack",
     "FormerHolder",

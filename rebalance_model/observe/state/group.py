@@ -122,6 +122,10 @@ class GroupState(msgspec.Struct):
     """By rebalance, the messages that were read again because of it; see `duplicate_consumption`."""
     dead_letters: dict[str, DeadLetters] = {}
     """By broker, the messages that have used up their attempts; a broker that was never asked for them is left out."""
+    subscribed: tuple[str, ...] = ()
+    """The topics that members subscribe, or did when there last were any; without retry topics."""
+    left: dict[str, int] = {}
+    """Topics that members no longer subscribe, and since when; without those that have no queue any more."""
 
     @property
     def is_polled(self) -> bool:

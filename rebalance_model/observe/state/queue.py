@@ -54,6 +54,18 @@ class FallenBack(msgspec.Struct, array_like=True):
     """How many answers have shown a lower commit; whether an offset 0 is one is unknown."""
 
 
+EndedBy = Literal["TOPIC_DELETED", "QUEUE_REMOVED", "NOT_SUBSCRIBED"]
+"""Why a queue has ended; see `group.ended_queues`."""
+
+
+class Ended(msgspec.Struct, array_like=True, frozen=True):
+    """That a queue has ended: the cluster no longer has it, or the group no longer consumes its topic."""
+
+    since: int
+    """When that was certain; epoch milliseconds. 0: before the group was observed."""
+    why: EndedBy
+
+
 class QueueState(msgspec.Struct, array_like=True):
     """One queue: its owner, its expected owner, and its progress."""
 
@@ -91,6 +103,8 @@ class QueueState(msgspec.Struct, array_like=True):
     """By the broker's answers (GET_CONSUME_STATS), until one shows a commit that has passed the mark."""
     first_offset: int | None = None
     """The first message that waits at its owner, while no commit was ever seen; None: none is known."""
+    ended: Ended | None = None
+    """None: the cluster has it, and the group consumes its topic, as far as is known."""
 
 
 class Route(msgspec.Struct, array_like=True):
@@ -102,3 +116,7 @@ class Route(msgspec.Struct, array_like=True):
     """The queues before the last change, until every owner follows it."""
     changed_at: int = 0
     """When that change was seen."""
+    lost: tuple[MessageQueue, ...] = ()
+    """The queues that it no longer has, until they have ended (`group.ended_queues`)."""
+    missing_since: int = 0
+    """When it was requested that the name server first answered that there is no such topic (17); 0: there is one."""

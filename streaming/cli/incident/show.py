@@ -95,6 +95,8 @@ def _summary(detail: IncidentDetail, now: int) -> Iterator[str]:
     ended = shown.resolved_at
     until = "open" if ended is None else f"to {labels.moment(ended, now)}, {labels.duration(ended - shown.opened_at)}"
     yield f"opened {labels.moment_in_zone(shown.opened_at, now)}, {until}; id {shown.incident_id}"
+    if shown.resolution:
+        yield f"ended: {shown.resolution}"
     if (queue := detail.queue) is not None:
         age = f", {labels.duration(queue.lag_age_ms)} old" if queue.lag is not None and not queue.lag_is_stale else ""
         owner = queue.owner or "owner unknown"

@@ -25,7 +25,7 @@ from streaming.queries.advice import advised, explained
 from streaming.queries.commands import commands_from
 from streaming.queries.evidence import evidence_items
 from streaming.queries.incidents import with_main_cause
-from streaming.queries.labels import duration
+from streaming.queries.labels import duration, reason
 from streaming.serve.alerting.alert import Alert, Delivery
 from streaming.serve.alerting.neutral import BROKEN, neutral
 from streaming.serve.alerting.reach import Ask, nothing
@@ -129,6 +129,7 @@ class Texts:
         reach = self._reach(of)
         row = with_main_cause(msgspec.structs.asdict(of)) | {"evidence": json.loads(of.evidence)}
         return row | {
+            "resolution": reason(of.resolution) if of.resolution else "",
             "explanation": explained(row["explanation"], of.code, of.sub_cause),
             "main_explanation": explained(row["main_explanation"], of.code, row["main_cause"]),
             "first_step": advised(row["first_step"], of.code, row["main_cause"]),

@@ -5,7 +5,7 @@ SELECT
     l.time AS changed_at,
     l.transitions,
     l.topic, l.broker, l.queue_id, l.client_id, l.evidence, l.explanation, l.first_step, l.parent, l.cause,
-    l.main_cause, l.main_client_id, l.main_explanation
+    l.main_cause, l.main_client_id, l.main_explanation, l.resolution
 FROM (
     SELECT
         a.*,

@@ -1,0 +1,143 @@
+"""Decide which queues have ended: the cluster no longer has them, or the group no longer consumes their topic.
+
+Nothing can be wrong with such a queue: its incidents are resolved with this reason. What it is not taken for:
+
+- A queue that one source alone omits. The name server must have answered for `GONE_AFTER` that the topic is without it
+  (or that there is no such topic, code 17), and the queue's own broker must have left it out of its offsets for as long
+  (AdminBrokerProcessor.getConsumeStats lists each read queue of a topic that exists). A name server that is down or has
+  just started, a route without a broker, and an answer that lacks some queues do not end anything.
+- A topic that is missing from one heartbeat. No member may have subscribed to it for `GONE_AFTER`, and none may have
+  the queue. While the group has no members, what the last ones subscribed counts: a broker's offsets then list every
+  topic that the group has ever consumed.
+"""
+
+from rebalance_model.entities import DEAD_LETTER_TOPIC_PREFIX, RETRY_TOPIC_PREFIX, MessageQueue
+from rebalance_model.observe.group import subscriptions
+from rebalance_model.observe.group.expectation import expect, is_consumed_unlisted
+from rebalance_model.observe.group.offsets import lag_of
+from rebalance_model.observe.state import Ended, EndedBy, GroupState, QueueState, Route
+from rebalance_model.observe.step import GroupStep
+
+GONE_AFTER = 60_000
+"""How long all sources must agree; milliseconds. A name server that has just started knows every broker after 30 s."""
+WHY: dict[EndedBy, str] = {
+    "TOPIC_DELETED": "the topic no longer exists",
+    "QUEUE_REMOVED": "the topic no longer has this queue",
+    "NOT_SUBSCRIBED": "no member subscribes to the topic any more",
+}
+_IMPLICIT = (RETRY_TOPIC_PREFIX, DEAD_LETTER_TOPIC_PREFIX)
+
+
+def note_route(step: GroupStep, topic: str) -> None:
+    """End the queues that the topic's route has been without for long enough, at an answer of the name server."""
+    route = step.state.routes[topic]
+    if route.missing_since and route.asked - route.missing_since >= GONE_AFTER:
+        gone = [mq for mq in (*route.queues, *route.lost) if _is_unlisted(step, mq)]
+        _end(step, gone, "TOPIC_DELETED")
+        if len(gone) == len(route.queues) + len(route.lost):
+            _forget_route(step, topic)
+    elif route.lost and not route.missing_since and route.asked - route.changed_at >= GONE_AFTER:
+        gone = [mq for mq in route.lost if _is_unlisted(step, mq)]
+        route.lost = tuple(mq for mq in route.lost if mq not in gone)
+        _end(step, gone, "QUEUE_REMOVED")
+
+
+def note_subscriptions(step: GroupStep) -> None:
+    """Record which topics the members subscribe, and end the queues of those that they have left."""
+    state = step.state
+    topics = _subscribed(step)
+    if topics and topics != set(state.subscribed):
+        for topic in set(state.subscribed) - topics:
+            state.left[topic] = step.now
+            step.schedule_check(step.now + GONE_AFTER)
+        _return(step, [topic for topic in state.left if topic in topics])
+        state.subscribed = tuple(sorted(topics))
+    if state.left or (state.subscribed and not state.members):
+        _end_left(step)
+
+
+def return_queue(step: GroupStep, mq: MessageQueue, queue: QueueState) -> None:
+    """Take back that a queue has ended, unless its topic is still left: a route or its broker lists it."""
+    if queue.ended is not None and queue.ended.why != "NOT_SUBSCRIBED":
+        queue.ended = None
+        step.queues_to_judge[mq] = None
+        step.group_to_judge = True
+
+
+def waiting(queue: QueueState) -> int | None:
+    """Return how many messages wait at least, by the broker's last answer or its hook; None: unknown."""
+    hook_view, lag = queue.hook_view, lag_of(queue)
+    if hook_view is None or hook_view.commit_offset < 0 or hook_view.pull_offset < 0:
+        return lag
+    in_flight = hook_view.pull_offset - hook_view.commit_offset
+    return max(lag or 0, in_flight) if in_flight > 0 else lag
+
+
+def _subscribed(step: GroupStep) -> set[str]:
+    """Return the topics that any member subscribes, by the brokers' tables and by what members have reported."""
+    state = step.state
+    if not state.members:
+        return set()
+    topics = {topic for view in state.views.values() if not view.failing for topic in view.info.subscription_table}
+    for member in state.members:
+        topics.update(subscriptions.of(state.clients[member]))
+    return {topic for topic in topics if not topic.startswith(_IMPLICIT)}
+
+
+def _end_left(step: GroupStep) -> None:
+    """End the queues of topics that the members have left, and forget such topics that have no queue any more."""
+    state = step.state
+    is_unattended = not state.members and not is_consumed_unlisted(state, step.policy)
+    gone, never, kept = [], [], set()
+    for mq, queue in state.queues.items():
+        left = state.left.get(mq.topic)
+        if left is not None:
+            kept.add(mq.topic)
+        if queue.ended is not None or queue.owner is not None or mq.topic.startswith(_IMPLICIT):
+            continue
+        if left is not None and step.now - left >= GONE_AFTER:
+            gone.append(mq)
+        elif left is None and is_unattended and state.subscribed and mq.topic not in state.subscribed:
+            never.append(mq)
+    if len(kept) < len(state.left):
+        state.left = {topic: since for topic, since in state.left.items() if topic in kept}
+    _end(step, gone, "NOT_SUBSCRIBED")
+    _end(step, never, "NOT_SUBSCRIBED", since=0)
+    for topic in {mq.topic for mq in gone} if state.members else ():
+        _forget_route(step, topic)
+
+
+def _return(step: GroupStep, topics: list[str]) -> None:
+    """Take back that topics were left."""
+    for topic in topics:
+        del step.state.left[topic]
+    for mq, queue in step.state.queues.items():
+        if mq.topic in topics and queue.ended is not None and queue.ended.why == "NOT_SUBSCRIBED":
+            queue.ended = None
+            step.queues_to_judge[mq] = None
+
+
+def _is_unlisted(step: GroupStep, mq: MessageQueue) -> bool:
+    """Return whether the queue's broker has left it out of its offsets for long enough."""
+    view, queue = step.state.views.get(mq.broker), step.state.queues.get(mq)
+    if view is None or queue is None or view.unreadable_offsets:
+        return False
+    return bool(view.stats_asked) and view.stats_asked - queue.stats_at >= GONE_AFTER
+
+
+def _end(step: GroupStep, gone: list[MessageQueue], why: EndedBy, since: int | None = None) -> None:
+    for mq in gone:
+        step.queue(mq).ended = Ended(step.now if since is None else since, why)
+        step.queues_to_judge[mq] = None
+        step.group_to_judge = True
+
+
+def _forget_route(step: GroupStep, topic: str) -> None:
+    """Forget the route of a topic that has ended for the group; what comes back is new."""
+    state: GroupState = step.state
+    route: Route | None = state.routes.pop(topic, None)
+    if route is None:
+        return
+    for mq in route.queues:
+        step.queue(mq).in_route = False
+    expect(step)

@@ -1,0 +1,244 @@
+"""What the cluster no longer has ends: removed queues, deleted topics, and topics that the members have left."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+import msgspec
+import pytest
+
+from rebalance_model.observe.events import (
+    AnyEvent,
+    ConsumerConnection,
+    ConsumerRunningInfo,
+    ConsumeStats,
+    RpcError,
+    TopicRoute,
+    key_of,
+)
+from rebalance_model.observe.group.ended_queues import WHY
+from tests.support.field import Concluded, changed, concluded, concluded_of, events_of
+
+Change = Callable[[AnyEvent, float], AnyEvent | None]
+"""Returns an event as it is told instead, by the seconds since the start; None: it is left out."""
+TOPIC = "Orders"
+NO_TOPIC = RpcError(code=17, remark="No topic route info in name server for the topic: Orders")
+UNREACHABLE = RpcError(code=-1, remark="connect to 10.0.0.5:9876 failed")
+
+
+def told(name: str, source: str, *changes: Change) -> Concluded:
+    """Return what is concluded of a case with changes."""
+    return concluded_of(_changed(events_of(name, source), changes))
+
+
+def _changed(events: list[AnyEvent], changes: Iterable[Change]) -> Iterable[AnyEvent]:
+    start, numbers = events[0].time, Counter[tuple[str, str]]()
+    for event in events:
+        now: AnyEvent | None = event
+        for change in changes:
+            now = change(now, (event.time - start) / 1000) if now is not None else None
+        if now is not None:
+            numbers[of := (event.source_id, key_of(event))] += 1
+            yield changed(now, seq=numbers[of])  # nothing is missing
+
+
+def route(begin: float, end: float, error: RpcError | None = None, queues: int | None = None) -> Change:
+    """Let the name server answer otherwise from `begin` until `end`: by an error, or with this many queues."""
+    known: dict[str, tuple] = {}
+
+    def change(event: AnyEvent, at: float) -> AnyEvent:
+        if not isinstance(event, TopicRoute) or event.topic != TOPIC:
+            return event
+        known.setdefault("queues", event.queues or ())
+        if not begin <= at < end:
+            return event
+        shown = None if error is not None else known["queues"][:queues]
+        return changed(event, queues=shown, error=error)
+
+    return change
+
+
+def stats_without(begin: float, end: float, *queue_ids: int) -> Change:
+    """Let the broker leave out queues of the topic, or all of them, from its offsets."""
+
+    def change(event: AnyEvent, at: float) -> AnyEvent:
+        if not isinstance(event, ConsumeStats) or not begin <= at < end:
+            return event
+        left = [q for q in event.queues or () if q.mq.topic != TOPIC or (queue_ids and q.mq.queue_id not in queue_ids)]
+        return changed(event, queues=tuple(left))
+
+    return change
+
+
+def resolutions(found: Concluded) -> dict[str, str | None]:
+    """Return why each incident of a queue was resolved, by its subject."""
+    return {t.subject: t.resolution for t in found.transitions() if t.transition == "RESOLVED" and t.topic == TOPIC}
+
+
+def stranded(found: Concluded) -> list[tuple[str, str, int]]:
+    """Return transition, sub-cause and number of messages of MESSAGES_STRANDED."""
+    return [
+        (t.transition, t.sub_cause, msgspec.json.decode(t.evidence)["messages"])
+        for t in found.transitions("MESSAGES_STRANDED")
+    ]
+
+
+def open_codes(found: Concluded) -> list[str]:
+    return [t.code for t in found.open_at_end()]
+
+
+@pytest.mark.parametrize("source", ["poll", "both"])
+def test_stalls_of_removed_queues_end_and_messages_are_named_once(source):
+    """#316, #204, #1465: 8 queues become 4; the listener of the others hung before."""
+    found = concluded("01-queues-removed", source)
+    assert set(resolutions(found).values()) == {WHY["QUEUE_REMOVED"]}
+    [(transition, cause, messages)] = stranded(found)
+    assert (transition, cause) == ("OPENED", "QUEUE_REMOVED")
+    assert messages >= 4 * 130
+    assert open_codes(found) == ["MESSAGES_STRANDED"]
+    assert found.queues()["Orders@broker-a:4"].status_reason == WHY["QUEUE_REMOVED"]
+
+
+@pytest.mark.parametrize("source", ["poll", "both"])
+def test_a_moving_backlog_of_removed_queues_blames_nobody(source):
+    found = concluded("01b-queues-removed-lag", source)
+    assert stranded(found) == [("OPENED", "QUEUE_REMOVED", 4 * 503)]
+    assert open_codes(found) == ["MESSAGES_STRANDED"]
+
+
+def test_removed_queues_without_a_backlog_are_no_incident():
+    """The near miss: the topic shrinks after everything was consumed."""
+
+    def consumed(event: AnyEvent, at: float) -> AnyEvent:
+        if not isinstance(event, ConsumeStats):
+            return event
+        rows = [msgspec.structs.replace(q, consumer_offset=q.broker_offset) for q in event.queues or ()]
+        return changed(event, queues=tuple(rows))
+
+    found = told("01b-queues-removed-lag", "poll", consumed)
+    assert found.transitions() == []
+    assert found.queues()["Orders@broker-a:7"].status_reason == WHY["QUEUE_REMOVED"]
+
+
+def test_restored_queues_are_no_longer_stranded():
+    known: list[ConsumeStats] = []
+
+    def restored(event: AnyEvent, at: float) -> AnyEvent:
+        """From 400 s on the broker lists the queues again, as before they were removed."""
+        if isinstance(event, ConsumeStats) and at < 200:
+            known[:] = [event]
+        return changed(event, queues=known[0].queues) if isinstance(event, ConsumeStats) and at >= 400 else event
+
+    found = told("01b-queues-removed-lag", "poll", route(400, 1000, queues=8), restored)
+    assert [t for t, *_ in stranded(found)] == ["OPENED", "RESOLVED"]
+    assert found.queues()["Orders@broker-a:4"].status_reason != WHY["QUEUE_REMOVED"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param((route(200, 1000, queues=8), stats_without(200, 1000, 4, 5, 6, 7)), id="offsets-alone"),
+        pytest.param((route(250, 1000, queues=8),), id="for-50-s"),
+        pytest.param((route(200, 1000, UNREACHABLE),), id="name-server-away"),
+        pytest.param((route(200, 250, NO_TOPIC), route(250, 1000, queues=8)), id="name-server-restarted"),
+    ],
+)
+def test_what_one_source_omits_or_for_a_short_time_has_not_ended(changes):
+    found = told("01-queues-removed", "poll", *changes)
+    assert set(resolutions(found).values()) <= {None}
+    assert stranded(found) == []
+    assert found.queues()["Orders@broker-a:4"].status_reason not in WHY.values()
+
+
+@pytest.mark.parametrize("queues", [0, 2])
+def test_a_partial_route_ends_nothing(queues):
+    """A name server that lost the broker, or has an older number of queues: the broker still has them."""
+    found = told("27-name-servers-down", "poll", route(200, 500, queues=queues))
+    assert stranded(found) == []
+    assert {q.status_reason for q in found.queues().values()}.isdisjoint(WHY.values())
+
+
+@pytest.mark.parametrize("source", ["poll", "both"])
+def test_name_servers_that_are_down_end_nothing(source):
+    found = concluded("27-name-servers-down", source)
+    assert {t.code for t in found.transitions()} <= {"DUPLICATE_CONSUMPTION"}
+    assert found.group().health == "OK"
+
+
+@pytest.mark.parametrize("name", ["01-queues-removed", "01b-queues-removed-lag"])
+def test_incidents_of_a_deleted_topic_are_resolved_with_that_reason(name):
+    """The topic's messages are gone with it: none is stranded."""
+    found = told(name, "poll", route(200, 1000, NO_TOPIC), stats_without(200, 1000))
+    assert set(resolutions(found).values()) <= {WHY["TOPIC_DELETED"]}
+    assert len(resolutions(found)) == (4 if name == "01-queues-removed" else 0)
+    assert stranded(found) == []
+    assert found.open_at_end() == []
+    assert found.queues()["Orders@broker-a:0"].status_reason == WHY["TOPIC_DELETED"]
+
+
+def test_a_topic_that_exists_again_is_watched_again():
+    changes = route(200, 400, NO_TOPIC), stats_without(200, 400), route(400, 1000, queues=4)
+    found = told("01-queues-removed", "poll", *changes)
+    assert found.queues()["Orders@broker-a:0"].status_reason not in WHY.values()
+
+
+@pytest.mark.parametrize("source", ["poll", "hook", "both"])
+def test_a_topic_that_all_members_left_is_one_warning(source):
+    """#2737: "Orders" became "Order" in a release."""
+    found = concluded("25-topic-no-longer-subscribed", source)
+    [(transition, cause, messages)] = stranded(found)
+    assert (transition, cause) == ("OPENED", "NOT_SUBSCRIBED")
+    assert messages >= 12
+    assert open_codes(found) == ["MESSAGES_STRANDED"]
+    [one] = found.transitions("MESSAGES_STRANDED")
+    evidence = msgspec.json.decode(one.evidence)
+    assert evidence["queue_names"] == "Orders@broker-a:0,1,2,3"
+    assert (evidence["last_owned_at"] - found.start) / 1000 == pytest.approx(200, abs=3)
+    assert found.queues()["Orders@broker-a:0"].status == "UNKNOWN"
+
+
+def test_a_topic_that_is_subscribed_again_at_once_was_not_left():
+    """The near miss: the release is rolled back within a minute."""
+
+    def rolled_back(event: AnyEvent, at: float) -> AnyEvent:
+        if not isinstance(event, ConsumerConnection | ConsumerRunningInfo) or at < 250:
+            return event
+        return changed(
+            event,
+            subscriptions=tuple(
+                msgspec.structs.replace(s, topic=TOPIC) if s.topic == "Order" else s for s in event.subscriptions
+            ),
+        )
+
+    found = told("25-topic-no-longer-subscribed", "poll", rolled_back)
+    assert stranded(found) == []
+
+
+@pytest.mark.parametrize("begin", [0, 300])
+def test_a_deployment_is_no_alarm_about_a_topic_that_was_left_before(begin):
+    """Without members the broker's offsets list every topic ever consumed, also one that this job never saw in use."""
+    rows: list[ConsumeStats] = []
+
+    def deployed(event: AnyEvent, at: float) -> AnyEvent | None:
+        if isinstance(event, ConsumeStats) and at < 200:
+            rows[:] = [event]
+        if at < begin:
+            return None
+        if not 400 <= at < 520:
+            return event
+        if isinstance(event, ConsumerRunningInfo):
+            return None
+        if isinstance(event, ConsumerConnection):
+            return changed(event, connections=(), subscriptions=(), consume_type="", message_model="")
+        if isinstance(event, ConsumeStats):
+            grown = [
+                msgspec.structs.replace(q, broker_offset=q.broker_offset + int(at)) if q.mq.topic == TOPIC else q
+                for q in rows[0].queues or ()
+            ]
+            return changed(event, queues=tuple(grown))
+        return event
+
+    found = told("25-topic-no-longer-subscribed", "poll", deployed)
+    told_before = [("OPENED", "NOT_SUBSCRIBED", 12)] if begin == 0 else []
+    assert stranded(found) == told_before
+    assert len(found.transitions()) == len(told_before)
+    assert found.group().health == ("OK" if begin else "WARN")
