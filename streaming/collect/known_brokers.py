@@ -32,7 +32,7 @@ class KnownBrokers:
     def update(self, listed: Iterable[Broker]) -> None:
         """Take what a name server lists."""
         brokers = list(listed)
-        now = {(broker.cluster, broker.name) for broker in brokers}
+        now = {broker.place for broker in brokers}
         replaceable = [place for place in self.masters if place not in self._answered and place not in now]
         self.left_out = 0
         for broker in brokers:
@@ -44,7 +44,7 @@ class KnownBrokers:
     def in_use(self) -> list[Broker]:
         """Return the replica of each broker that its clients use."""
         masters = [master for master in self.masters.values() if master is not None]
-        return [*(one for one in masters if (one.cluster, one.name) not in self.slaves), *self.slaves.values()]
+        return [*(one for one in masters if one.place not in self.slaves), *self.slaves.values()]
 
     def clusters(self) -> list[str]:
         """Return the names of their clusters."""
@@ -52,7 +52,7 @@ class KnownBrokers:
 
     def note(self, broker: Broker, *, answers: bool) -> bool:
         """Note whether a broker has answered; return whether it has not, and had before or was not asked yet."""
-        place = broker.cluster, broker.name
+        place = broker.place
         if answers:
             self._answered.add(place)
             self.silent.discard(place)
@@ -64,7 +64,7 @@ class KnownBrokers:
         return is_news
 
     def _has_room(self, broker: Broker, replaceable: list[Place]) -> bool:
-        if (broker.cluster, broker.name) in self.masters or len(self.masters) < BROKERS:
+        if broker.place in self.masters or len(self.masters) < BROKERS:
             return True
         if not replaceable:
             return False
@@ -76,7 +76,7 @@ class KnownBrokers:
         return True
 
     def _take(self, broker: Broker) -> None:
-        place = broker.cluster, broker.name
+        place = broker.place
         if place not in self.masters:
             self.silent.add(place)
         if broker.is_master:

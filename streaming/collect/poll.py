@@ -56,26 +56,11 @@ from streaming.collect.poll_round import Answer, PolledGroup, Round, Share, Summ
 from streaming.collect.responses import Broker, Payload
 from streaming.collect.rpc import Rpc
 from streaming.collect.stacks import Listeners, Member
+from streaming.collect.system_groups import is_system_group
 from streaming.collect.told_once import ToldOnce
 
 log = structlog.get_logger()
 
-SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"  # MixAll.CID_RMQ_SYS_PREFIX
-SYSTEM_GROUPS = frozenset(
-    {
-        "DEFAULT_CONSUMER",
-        "TOOLS_CONSUMER",
-        "SCHEDULE_CONSUMER",
-        "FILTERSRV_CONSUMER",
-        "__MONITOR_CONSUMER",
-        "SELF_TEST_C_GROUP",
-        "CID_ONS-HTTP-PROXY",
-        "CID_ONSAPI_PERMISSION",
-        "CID_ONSAPI_OWNER",
-        "CID_ONSAPI_PULL",
-    }
-)
-"""Groups of RocketMQ's own (MixAll.isSysConsumerGroupPullMessage)."""
 IMPLICIT_TOPICS = (RETRY_TOPIC_PREFIX, DEAD_LETTER_TOPIC_PREFIX)
 """Topics that no rule needs a route of."""
 _CONSUME_MSG_TIMEOUT = 207  # ResponseCode: the broker waited 10 s for the client
@@ -235,7 +220,9 @@ class Poller:
         if current.clients:
             answered, _ = await asyncio.wait(current.clients, timeout=max(0.0, current.deadline - loop.time()))
             await asyncio.gather(*answered)
-        members = [group.member(client) for group in current.groups.values() for client in group.members]
+        groups = current.groups.values()
+        self._routed &= {(group.cluster, group.name, topic) for group in groups for topic in group.routes}
+        members = [group.member(client) for group in groups for client in group.members]
         self._silent &= {client for _, _, client in members}
         self._listeners.keep({*members, *self._under_way})
         summary, self._tally = self._tally, Summary()  # late answers count in the next round
@@ -246,7 +233,7 @@ class Poller:
         return summary
 
     async def _ask_broker(self, current: Round, broker: Broker) -> None:
-        place, room = (broker.cluster, broker.name), asyncio.Semaphore(2 * self._settings.parallelism)
+        place, room = broker.place, asyncio.Semaphore(2 * self._settings.parallelism)
         known, answers = await self._groups_of(current, broker)
         shared = (name for name in known if current.share(broker.cluster, name))
         first = self._first.pop(place, "")
@@ -284,7 +271,7 @@ class Poller:
 
         If it does not, an event of each group says so.
         """
-        patterns, place = self._settings.groups, (broker.cluster, broker.name)
+        patterns, place = self._settings.groups, broker.place
         answer = await self._ask(partial(self._group_names, broker), current, self._gate_of(place))
         is_news = self._brokers.note(broker, answers=answer.payload is not None)
         if answer.payload is None:
@@ -295,9 +282,7 @@ class Poller:
         self._groups[place] = {
             name
             for name in answer.payload
-            if not name.startswith(SYSTEM_GROUP_PREFIX)
-            and name not in SYSTEM_GROUPS
-            and (not patterns or any(fnmatchcase(name, pattern) for pattern in patterns))
+            if not is_system_group(name) and (not patterns or any(fnmatchcase(name, pattern) for pattern in patterns))
         }
         return self._groups[place], True
 
@@ -314,7 +299,7 @@ class Poller:
         The requests are sequential: this keeps the order of their answers without delaying any.
         """
         emit = partial(self._emit_of, group, broker=broker)
-        gate = self._gates.broker((broker.cluster, broker.name))
+        gate = self._gates.broker(broker.place)
         members = await self._ask(partial(self._rpc.connection, broker, group.name), current, gate)
         await self._routes(current, group, [one.topic for one in _rows(members, "subscriptions")])
         listed = _rows(members, "connections") if emit(ConsumerConnection, members) else []
@@ -331,14 +316,14 @@ class Poller:
 
     async def _ask_time_span(self, current: Round, group: PolledGroup, broker: Broker, topic: str) -> None:
         """Request how long the messages of one topic wait; for all topics of the offsets, retry topics included."""
-        gate = self._gates.broker((broker.cluster, broker.name))
-        answer = await self._ask(partial(self._rpc.consume_time_span, broker, group.name, topic), current, gate)
+        ask = partial(self._rpc.consume_time_span, broker, group.name, topic)
+        answer = await self._ask(ask, current, self._gates.broker(broker.place))
         self._emit_of(group, ConsumeTimeSpan, answer, broker=broker, topic=topic)
 
     async def _ask_dead_letters(self, current: Round, group: PolledGroup, broker: Broker) -> None:
         topic = f"{DEAD_LETTER_TOPIC_PREFIX}{group.name}"
-        gate = self._gates.broker((broker.cluster, broker.name))
-        answer = await self._ask(partial(self._rpc.topic_stats, broker, topic), current, gate)
+        ask = partial(self._rpc.topic_stats, broker, topic)
+        answer = await self._ask(ask, current, self._gates.broker(broker.place))
         self._emit_of(group, TopicStats, answer, broker=broker, topic=topic)
 
     async def _routes(self, current: Round, group: PolledGroup, topics: list[str]) -> None:

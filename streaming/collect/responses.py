@@ -113,6 +113,11 @@ class Broker(NamedTuple):
     is_master: bool = True
     """Whether it is the master or acts as master, and grants locks; else it is a slave that only serves reads."""
 
+    @property
+    def place(self) -> tuple[str, str]:
+        """Its cluster and its name, which all its replicas share."""
+        return self.cluster, self.name
+
 
 class Listed(NamedTuple):
     """The brokers that a name server lists, and what of its answer can't be read."""

@@ -18,6 +18,7 @@ from rebalance_model.observe.events import (
     ConsumeStats,
     ConsumeTimeSpan,
     ProcessQueueInfo,
+    Subscription,
     Tick,
     TopicRoute,
     TopicStats,
@@ -114,6 +115,33 @@ def test_the_broker_status_has_the_time_that_its_request_carried():
     (status,) = [event for event in _run(ScriptedCluster()) if isinstance(event, BrokerStatus)]
     assert (status.boot_time, status.now) == (7, 9_007)
     assert status.asked == int(status.source_id.partition("@")[2]) <= status.answered <= status.time
+
+
+def test_a_topic_that_a_group_names_again_has_its_route_first_again():
+    """What was sent of topics that no group names any more is forgotten: there may be new ones in each round."""
+
+    class Fickle(ScriptedCluster):
+        topics: tuple[str, ...] = ("T",)
+
+        async def connection(self, broker, group, seconds):
+            answer = await super().connection(broker, group, seconds)
+            return answer | {"subscriptions": [Subscription(topic=topic, sub_string="*") for topic in self.topics]}
+
+        async def consume_stats(self, broker, group, seconds):
+            return await super().consume_stats(broker, group, seconds) | {"queues": []}
+
+    cluster = Fickle()
+    cluster.delays = {("route", "T"): 0.2}
+
+    async def talk(poller):
+        for cluster.topics in (("T",), (), ("T",)):
+            await poller.round()
+            poller.tick()
+
+    last = _run(cluster, talk)
+    ends = [number for number, event in enumerate(last) if isinstance(event, Tick)]
+    kinds = _kinds(last[ends[-2] :], TopicRoute, ConsumerConnection)
+    assert kinds == [TopicRoute, ConsumerConnection]
 
 
 def test_waiting_times_are_requested_for_each_topic_with_offsets():
