@@ -95,7 +95,31 @@ def _group_health(step: GroupStep) -> tuple[Health, str]:
         return "UNKNOWN", "no source reports it"
     if group_info(state) is None:
         return "UNKNOWN", "no broker answers"
-    return _health_of_members(state) if state.members else _health_without_members(state, policy)
+    if not state.members:
+        return _health_without_members(state, policy)
+    unused = _unused_broker(step) if not state.is_polled else None
+    return ("UNKNOWN", f"no pull or commit is seen at {unused}") if unused is not None else _health_of_members(state)
+
+
+def _unused_broker(step: GroupStep) -> str | None:
+    """Return a broker whose hook shows neither pull nor commit of any owned queue for long; None if there is none."""
+    unused: dict[str, bool] = {}
+    for mq, queue in step.state.queues.items():
+        if queue.owner is not None and not mq.is_retry:
+            unused[mq.broker] = unused.get(mq.broker, True) and _is_unused(step, mq)
+    return next((broker for broker in sorted(unused) if unused[broker]), None)
+
+
+def _is_unused(step: GroupStep, mq: MessageQueue) -> bool:
+    """Return whether the hook has shown neither pull nor commit of an owned queue for pullMaxIdleTime.
+
+    A client that has a queue pulls it at least every 30 s, or holds back and commits it every 5 s.
+    """
+    hook_view, hook = step.state.queues[mq].hook_view, step.live_hook(step.state.views.get(mq.broker))
+    if hook_view is None or hook is None or mq.is_retry:
+        return False
+    last = max(hook_view.pull_time, hook_view.commit_time, hook_view.holder_since, hook.covered_since)
+    return step.now - last > step.policy.pull_max_idle_time
 
 
 def _health_of_members(state: GroupState) -> tuple[Health, str]:
@@ -144,7 +168,8 @@ def _queue_health(
         return "UNKNOWN", f"no answer from {state.queues[mq].owner}"
     if not owner.readable and step.live_hook(state.views.get(mq.broker)) is None:
         return "UNKNOWN", f"no readable answer from {state.queues[mq].owner}"
-    return "OK", ""
+    is_seen = state.is_polled or not _is_unused(step, mq)
+    return ("OK", "") if is_seen else ("UNKNOWN", f"no pull or commit is seen at {mq.broker}")
 
 
 def _is_reported(step: GroupStep, broker: str) -> bool:

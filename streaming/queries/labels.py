@@ -72,6 +72,7 @@ REASONS = (
     marked("no member subscribes to the topic any more"),
     marked("no answer from {client} and {n} more"),
     marked("no answer from {client}"),
+    marked("no pull or commit is seen at {broker}"),
     marked("no readable answer from {client} and {n} more"),
     marked("no readable answer from {client}"),
     marked("commits advance, but no client is listed: they are behind a proxy"),

@@ -12,7 +12,7 @@ from typing import Literal, get_args
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group.ages import ages_of
 from rebalance_model.observe.group.expectation import division_of, is_divided
-from rebalance_model.observe.group.offsets import position_of
+from rebalance_model.observe.group.offsets import lag_of, position_of
 from rebalance_model.observe.hooks import pull_errors, released_queues
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.rules import pull_stall, stall
@@ -30,6 +30,7 @@ SubCause = Literal[
     "NOTHING_RECEIVED",
     "LISTENER_HUNG",
     "LISTENER_BLOCKED",
+    "RETRY_NOT_CONSUMED",
     "UNDETERMINED",
 ]
 
@@ -41,8 +42,8 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
     if division_of(step) in ("BROADCAST", "POPPED"):
         return CLEAR  # the broker's offsets are stale, or advance when messages are popped
     concurrent = state.orderly is False or (state.orderly is None and not state.is_polled)  # no lock was requested
-    if not concurrent or mq.is_retry:
-        return None
+    if mq.is_retry or not concurrent:
+        return _of_retry(step, mq) if concurrent else None
     waited = stall.of(step, mq, _limit(step.policy))
     if waited is None:
         return None
@@ -57,6 +58,21 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
     ):
         return None
     return Holds("warning", _sub_cause(step, mq, ages), queue.owner)
+
+
+def _of_retry(step: GroupStep, mq: MessageQueue) -> Verdict:
+    """Check the messages that wait to be tried again: the delay of those in the retry topic is over.
+
+    More must wait than one pull brings: a few messages may fail again and again, each after its delay.
+    """
+    queue, lag = step.state.queues[mq], lag_of(step.state.queues[mq])
+    if lag is None or queue.stats_at != step.now:
+        return None
+    if not queue.stalled_ms:
+        return CLEAR
+    if queue.stalled_ms <= _limit(step.policy) or lag <= step.policy.pull_batch_size:
+        return None
+    return Holds("warning", "RETRY_NOT_CONSUMED", queue.owner)
 
 
 def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
@@ -128,6 +144,13 @@ RULE = QueueRule(
     advice={
         **stall.ADVICE,
         **pull_stall.ADVICE,
+        "RETRY_NOT_CONSUMED": Advice(
+            what="Messages that failed wait in the retry topic to be tried again, and no client consumes them.",
+            first_step=(
+                "Check which member has the retry queue, and that it pulls it; restart that member, or all if none has."
+            ),
+            inspect=("COMPARE", "PROGRESS"),
+        ),
         "LISTENER_HUNG": Advice(
             what="The message at the commit offset is in a listener that has not returned; the commit waits for it.",
             first_step="Take a thread dump of the owner (mqadmin consumerStatus -s) and look at ConsumeMessageThread.",
