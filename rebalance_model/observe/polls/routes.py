@@ -3,7 +3,7 @@
 from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.observe.events import TOPIC_NOT_EXIST, TopicRoute
 from rebalance_model.observe.group import ended_queues, rebalances
-from rebalance_model.observe.group.expectation import expect, is_subscribed
+from rebalance_model.observe.group.expectation import expect
 from rebalance_model.observe.state import GroupState, Route, Unowned
 from rebalance_model.observe.step import GroupStep
 
@@ -17,7 +17,6 @@ def fold_route(step: GroupStep, event: TopicRoute) -> None:
     if event.queues is None:
         _note_missing(step, event, known)
         return
-    step.state.without_route.pop(event.topic, None)
     if known is not None and event.queues == known.queues:  # in the collector's order: already sorted
         known.asked, known.missing_since = event.asked, 0
         ended_queues.note_route(step, event.topic)
@@ -38,12 +37,7 @@ def fold_route(step: GroupStep, event: TopicRoute) -> None:
 
 def _note_missing(step: GroupStep, event: TopicRoute, known: Route | None) -> None:
     """Process an answer without a route: only the name server's own answer that it has no such topic counts."""
-    if event.error is None or event.error.code != TOPIC_NOT_EXIST:
-        return
-    if known is None:
-        topics = {**step.state.without_route, event.topic: step.state.without_route.get(event.topic, event.asked)}
-        step.state.without_route = {topic: at for topic, at in topics.items() if is_subscribed(step.state, topic)}
-        step.group_to_judge = True
+    if known is None or event.error is None or event.error.code != TOPIC_NOT_EXIST:
         return
     known.asked, known.missing_since = event.asked, known.missing_since or event.asked
     ended_queues.note_route(step, event.topic)

@@ -3,13 +3,12 @@
 The broker keeps one table for the group, and the last heartbeat wins. If the topics differ (TOPIC_SET), each heartbeat
 undoes the other's, every flip makes all clients rebalance, and queues are assigned to clients that do not read them. If
 one topic has different expressions (EXPRESSION), the broker filters for all clients by one of them, and the others lose
-messages. A topic without a route (NO_ROUTE, a warning) is of another cluster, or its name is wrong.
+messages.
 """
 
 from collections import Counter
 
 from rebalance_model.observe.group import subscriptions
-from rebalance_model.observe.group.expectation import is_subscribed
 from rebalance_model.observe.group.subscriptions import UNREADABLE, Interest
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
 from rebalance_model.observe.step import GroupStep
@@ -17,8 +16,6 @@ from rebalance_model.observe.step import GroupStep
 
 def judge(step: GroupStep, _: str) -> Verdict:
     """Compare what each member itself has reported."""
-    if _without_route(step):
-        return Holds("warning", "NO_ROUTE")
     if len(step.state.members) < 2:
         return CLEAR
     reported = _reported(step)
@@ -33,8 +30,6 @@ def judge(step: GroupStep, _: str) -> Verdict:
 
 def evidence(step: GroupStep, _: str) -> Evidence:
     """Return the topic whose subscription differs, and how many members have which."""
-    if missing := _without_route(step):
-        return {"topic": ", ".join(missing[:10]), "members": len(step.state.members)}
     reported = {client_id: one for client_id, one in _reported(step).items() if one}
     found: Evidence = {"members": len(step.state.members), "members_known": len(reported)}
     topics = sorted({topic for one in reported.values() for topic in one})
@@ -47,11 +42,6 @@ def evidence(step: GroupStep, _: str) -> Evidence:
             found["odd_one"] = _odd_one(reported)
             break
     return found
-
-
-def _without_route(step: GroupStep) -> list[str]:
-    """Return the topics that are subscribed and have no route at the collector's name servers."""
-    return sorted(topic for topic in step.state.without_route if is_subscribed(step.state, topic))
 
 
 def _reported(step: GroupStep) -> dict[str, dict[str, Interest]]:
@@ -96,17 +86,10 @@ RULE = GroupRule(
     judge,
     evidence,
     units={"members": "count", "members_known": "count", "topic": "text", "members with *": "count", "odd_one": "text"},
-    sub_causes=("TOPIC_SET", "EXPRESSION", "NO_ROUTE"),
+    sub_causes=("TOPIC_SET", "EXPRESSION"),
     open_after=lambda policy: policy.subscription_differs_after,
     absorbed_by=("REBALANCE_STORM",),
     advice={
-        "NO_ROUTE": Advice(
-            what="The group subscribes a topic that this cluster does not have: nothing of it is consumed here.",
-            first_step=(
-                "Check the topic's name, and the name servers of the clients: they may belong to another cluster."
-            ),
-            inspect=("MEMBERS", "BROKERS"),
-        ),
         "TOPIC_SET": Advice(
             what=(
                 "Members subscribe different topics: the broker's table flips with every heartbeat, and queues are "

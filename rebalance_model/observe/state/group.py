@@ -126,8 +126,6 @@ class GroupState(msgspec.Struct):
     """The topics that members subscribe, or did when there last were any; without retry topics."""
     left: dict[str, int] = {}
     """Topics that members no longer subscribe, and since when; without those that have no queue any more."""
-    without_route: dict[str, int] = {}
-    """The subscribed topics of which the name server has never had a route, and since when it has answered so."""
 
     @property
     def is_polled(self) -> bool:
