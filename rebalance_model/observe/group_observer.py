@@ -45,7 +45,7 @@ from rebalance_model.observe.polls.dead_letters import fold_dead_letters
 from rebalance_model.observe.polls.offsets import fold_stats
 from rebalance_model.observe.polls.polled_restart import await_members, stop_waiting
 from rebalance_model.observe.polls.routes import fold_route
-from rebalance_model.observe.rules.judgement import judge, judge_all
+from rebalance_model.observe.rules.judgement import end_all, judge, judge_all
 from rebalance_model.observe.state import GroupState, Loss, Rounds, Sequence, Silence
 from rebalance_model.observe.step import GroupStep, Moment
 
@@ -55,6 +55,8 @@ _CALLERS_OWN = frozenset(
     {"unreadable request", "unreadable field", "event too large", "too many groups in a heartbeat"}
 )
 """The reasons of a hook's losses that lie in a call itself (Losses.java); no other call can have been lost by them."""
+GROUP_ENDED = "nothing reports the group any more"
+"""The reason with which incidents of a group end that is deleted, or no longer polled."""
 FOLLOW_INTERVALS = 1.5
 """The number of poll intervals without a report of the group after which another collector is followed: one that has
 left the group to another collector has missed a round then."""
@@ -201,6 +203,8 @@ def advance(state: GroupState, moment: Moment, due: int, policy: Policy) -> list
     if state.next_snapshot <= due:
         state.next_snapshot = _next_snapshot(state, step.now, policy)
         gone_queues.forget(step)
+        if _is_unreported(state, step.now, policy) and not state.silent:
+            end_all(step, GROUP_ENDED)
         snapshots.snapshot_all(step)
     snapshots.snapshot_changes(step)
     return step.effects
@@ -224,8 +228,18 @@ def sources_of(state: GroupState) -> list[str]:
 
 
 def is_forgotten(state: GroupState, now: int, policy: Policy) -> bool:
-    """Return whether the group has had no member, no incident and no event for group_memory."""
-    return not state.members and not state.incidents and now - state.last_seen > policy.group_memory
+    """Return whether the group has no incident, and nothing has reported it for group_memory."""
+    if state.incidents or (state.members and state.silent):
+        return False
+    return _is_unreported(state, now, policy)
+
+
+def _is_unreported(state: GroupState, now: int, policy: Policy) -> bool:
+    """Return whether no event of the group has come for group_memory, as after it was deleted (deleteSubGroup).
+
+    While a source is silent, a group with members or incidents may only be unobserved.
+    """
+    return now - state.last_seen > policy.group_memory
 
 
 def _judge_source(step: GroupStep, source: str) -> GroupStep:

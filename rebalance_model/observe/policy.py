@@ -159,8 +159,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     snapshot_interval: Natural = 300_000
     """How often state is written although nothing changed; at least a second, at most an hour."""
     group_memory: Natural = 7 * 24 * 3_600_000
-    """A group without member, incident or event for this long is forgotten, and a queue without route, owner, incident
-    or event."""
+    """A group without any event for this long is forgotten, with its incidents if its sources report; and a queue
+    without route, owner, incident or event."""
 
     group: tuple[Override, ...] = ()
     """Thresholds for single groups; the first override counts whose pattern, and cluster if it has one, match."""

@@ -60,6 +60,20 @@ def judge_all(step: GroupStep) -> None:
     judge(step)
 
 
+def end_all(step: GroupStep, why: str) -> None:
+    """Resolve every incident of a group that has ended; what was pending is dropped."""
+    state = step.state
+    for mq in state.queues:
+        end(step, QUEUE_RULES, mq, why)
+    for subject in tuple(state.unsettled):
+        if subject in state.views:
+            end(step, BROKER_RULES, subject, why)
+        else:
+            end(step, CLIENT_RULES, subject, why)
+            end(step, REBALANCE_RULES, subject, why)
+            end(step, GROUP_RULES, subject, why)
+
+
 def _judge_open(step: GroupStep) -> None:
     """Judge open incidents again after members, owners or routes have changed: their subject may be gone."""
     step.queues_to_judge |= {one.queue: None for one in step.state.incidents.values() if one.queue is not None}
