@@ -87,7 +87,8 @@ async def _reach(pollers: Mapping[Poller, NameServers]) -> None:
     """Find the brokers of every cluster; a cluster that can't be reached is tried again in each round.
 
     Raises:
-        UserError: none can be reached, or two have one name.
+        UserError: none can be reached, or all clusters of an entry are those of another one. A single double may be
+            a broker that somebody has registered under the name of another cluster: it is not polled.
     """
     tried = await asyncio.gather(*(_failure(*one) for one in pollers.items()))
     failures = [failure for failure in tried if failure is not None]
@@ -95,11 +96,15 @@ async def _reach(pollers: Mapping[Poller, NameServers]) -> None:
         if len(failures) == len(tried):
             raise failure
         log.warning("a cluster is not reached", error=str(failure))
-    for name in sorted(name for poller in pollers for name in poller.doubles):
-        raise UserError(
-            f"Two entries of collector.clusters have a cluster {name}: give one another name in its `names`, and its "
-            "brokers' hooks the same name (-Drebalance.watch.cluster)."
-        )
+    for poller in pollers:
+        for name in sorted(poller.doubles):
+            sentence = (
+                f"Two entries of collector.clusters have a cluster {name}: give one another name in its `names`, and "
+                "its brokers' hooks the same name (-Drebalance.watch.cluster)."
+            )
+            if not poller.clusters:
+                raise UserError(sentence)
+            log.error(sentence)
 
 
 async def _failure(poller: Poller, servers: NameServers) -> UserError | None:

@@ -133,7 +133,9 @@ def _kind(group: Group, _: Context) -> str:
 
 
 def _unowned(group: Group, _: Context) -> Value:
-    return Value(gettext("n/a"), "quiet") if group.unowned is None else counted(group.unowned)
+    if group.unowned is None:
+        return Value(gettext("n/a") if group.coverage.owners_known else labels.NOT_KNOWN, "quiet")
+    return counted(group.unowned)
 
 
 def _lag_sum(group: Group, _: Context) -> Value:

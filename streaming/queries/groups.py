@@ -180,5 +180,5 @@ def _group(row: Row) -> Group:
     coverage = Coverage.model_validate_json(row["coverage"])
     model, kind = row["message_model"], row["consume_type"]
     divided = is_divided(message_model=model, consume_type=kind, sharing=coverage.sharing)
-    unowned = row["unowned"] if divided else None
+    unowned = row["unowned"] if divided and coverage.owners_known else None
     return Group(**known | {"incidents": incidents, "coverage": coverage, "unowned": unowned})

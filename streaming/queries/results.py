@@ -50,6 +50,12 @@ class Coverage(QueryResult):
     sharing: str = ""
     unreadable: tuple[str, ...] = ()
     unreadable_more: int = 0
+    members_mute: int = 0
+
+    @property
+    def owners_known(self) -> bool:
+        """Whether a queue without a known owner has none: each member reports its queues, or hooks do."""
+        return not self.members_mute or (self.brokers > 0 and self.hooks == self.brokers)
 
 
 class OpenIncidents(QueryResult):

@@ -46,6 +46,8 @@ class Coverage(msgspec.Struct, frozen=True):
     """What can't be read of the last answers, each with who sent it and the reason: at most `UNREADABLE_SHOWN`."""
     unreadable_more: int = 0
     """How many further ones there are."""
+    members_mute: int = 0
+    """The number of members that are alive and do not report their queues, or unreadably."""
 
 
 def hooks_of(state: GroupState) -> int:
@@ -68,7 +70,7 @@ def coverage(state: GroupState, policy: Policy) -> str:
         polls and bool(state.dead_letters),
         "UNLISTED" if is_consumed_unlisted(state, policy) else division(state),
         _unreadable(state),
-        bool(clients) and not any(c is not None and c.readable for c in clients),
+        sum(c is not None and not c.readable for c in clients) if polls else 0,
     )
 
 
@@ -112,12 +114,12 @@ def _encoded(  # noqa: PLR0913, PLR0917  the fields of Coverage, in order; calle
     dead_letters: bool,  # noqa: FBT001  decides only about a rule
     sharing: str,
     unreadable: tuple[str, ...],
-    mute: bool,  # noqa: FBT001  in the order of the fields
+    mute: int,
 ) -> str:
     missing = list(_MISSING_BY_SHARING.get(sharing, ()))
     if not polls:
         missing.append("POLLS")
-    if mute and not hooks:
+    if mute and mute == members and not hooks:
         missing += ["OWNERS", "ANSWERS"]  # no member reports its queues
     if not offsets:
         missing.append("OFFSETS")
@@ -141,5 +143,6 @@ def _encoded(  # noqa: PLR0913, PLR0917  the fields of Coverage, in order; calle
             sharing,
             unreadable[:UNREADABLE_SHOWN],
             max(0, len(unreadable) - UNREADABLE_SHOWN),
+            mute,
         )
     ).decode()

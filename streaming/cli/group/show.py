@@ -92,7 +92,8 @@ def _summary(overview: Overview, now: int) -> Iterator[str]:
     yield f"{kind}, {labels.strategy_name(group.strategy)}, updated {labels.moment_in_zone(group.time, now)}"
     topics = [visible(topic) for topic in group.subscriptions if not topic.startswith(RETRY_TOPIC_PREFIX)]
     yield f"topics: {', '.join(topics) or 'unknown'}"
-    unowned = _SHARED.get(group.without_owner, f"{group.unowned or 0:,} unassigned")
+    known = f"{group.unowned or 0:,} unassigned"
+    unowned = _SHARED.get(group.without_owner, known if group.coverage.owners_known else "owners not all known")
     yield f"{group.queues:,} queues, {unowned}, lag {_lag(group)}"
     retry, dead = (_sum_of(overview.failed, given_up=given_up) for given_up in (False, True))
     yield f"failed messages: {retry} to be tried again, {dead} dead letters"

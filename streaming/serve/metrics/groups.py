@@ -17,7 +17,7 @@ _GROUP = ("cluster", "consumer_group")
 
 def group_families(snapshot: Snapshot) -> Iterator[Metric]:
     """Yield health, owners, members and incidents of each group."""
-    divided = [one for one in snapshot.groups if one.divided and one.health != "UNKNOWN"]
+    divided = [one for one in snapshot.groups if one.divided and one.health != "UNKNOWN" and one.coverage.owners_known]
     own = [row for row in snapshot.topics if not row["topic"].startswith(RETRY_TOPIC_PREFIX)]
     yield family(
         "rocketmq_consumer_group_status",
