@@ -281,7 +281,7 @@ def running_info(body: bytes, *, stacks: bool = False) -> Payload:
         stacks: whether its stacks were asked for; else they are not looked at.
     """
     answer, unreadable = _object(parse(body)), Unreadable()
-    properties = dict(_table(answer, "properties", unreadable))
+    properties = {name: text for name, text in _table(answer, "properties", unreadable) if isinstance(name, str)}
     queues = _of_queues(ProcessQueueInfo, _required(answer, "mqTable"), _PROCESS_QUEUE, "mqTable", unreadable)
     orderly = _is_orderly(properties, unreadable)
     if orderly and _is_go(properties):

@@ -119,6 +119,7 @@ ODD_ROWS = {
     "a row that is text": running_info(table([(key(0), "x"), (key(1), process_queue())])),
     "bytes that are not UTF-8": first(note="é").replace(rb"\u00e9", b"\xff\xfe"),
     "half a surrogate pair": first(note="é").replace(rb"\u00e9", rb"\ud800"),
+    "properties with keys that are objects": first().replace(b'"properties": {', b'"properties":{{"a":1}:1,[1]:2,7:3,'),
     "trailing commas": first(note=1).replace(b'"note": 1', b'"note":1,'),
 }
 ODD_KEYS = {
