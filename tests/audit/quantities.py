@@ -36,11 +36,14 @@ def quantities(events: Iterable[Event]) -> Quantities:
     spans: dict[tuple[Place, Queue], Series[Wait | None]] = defaultdict(Series)
     bounds: dict[tuple[Place, Queue], Series[Wait | None]] = defaultdict(Series)
     committed: set[tuple[Place, Queue]] = set()
+    firsts: dict[tuple[Place, Queue], int] = {}
     for event in events:
         if event.type == "CONSUME_TIME_SPAN":
             for part in event.get("queues", ()):
                 wait = Wait(max(0, part["delay_time"]), at_most=False)
                 spans[event.place, queue_of(part["mq"])].add(event.time, wait)
+        elif event.type == "CONSUMER_RUNNING_INFO":
+            _note_firsts(event, committed, firsts)
         elif event.type == "UPDATE_CONSUMER_OFFSET" and not event.get("code"):
             committed.add((event.place, queue_of(event.fields)))
         elif event.type == "CONSUME_STATS":
@@ -48,10 +51,24 @@ def quantities(events: Iterable[Event]) -> Quantities:
                 place = event.place, queue_of(part["mq"])
                 if part["consumer_offset"] > 0:
                     committed.add(place)
-                lag = max(0, part["broker_offset"] - part["consumer_offset"]) if place in committed else None
+                offset = part["consumer_offset"] if place in committed else firsts.get(place)
+                lag = max(0, part["broker_offset"] - offset) if offset is not None else None
+                if not part["broker_offset"]:
+                    lag = 0  # nothing was ever sent
                 lags[place].add(event.time, lag)
                 bounds[place].add(event.time, _bound(event.time, lag, part.get("last_time", 0)))
     return Quantities(dict(lags), dict(spans), dict(bounds))
+
+
+def _note_firsts(event: Event, committed: set[tuple[Place, Queue]], firsts: dict[tuple[Place, Queue], int]) -> None:
+    """Note the first message that a client has of each queue without a commit: the queue's position."""
+    for part in event.get("queues") or ():
+        place = event.place, queue_of(part["mq"])
+        kind = "transaction" if part.get("transaction_count") else "cached"
+        if place in committed or not part.get(f"{kind}_count") or part.get("dropped"):
+            firsts.pop(place, None)
+        else:
+            firsts[place] = part.get(f"{kind}_min", 0)
 
 
 def _bound(answered: int, lag: int | None, last_time: int) -> Wait | None:

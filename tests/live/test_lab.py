@@ -203,7 +203,7 @@ def test_members_at_odds_with_their_group_declare_it_and_leave_no_trace(lab, lab
         strategies = [said[kind]["strategy"].rpartition("Averagely")[2] for kind in kinds]
         assert strategies == ["ByCircle", "", ""]
         assert [said[kind]["orderly"] for kind in kinds] == [True, False, True]
-        wanted = [{one["topic"]: one["sub_string"] for one in said[kind]["subscriptions"]}[TOPIC] for kind in kinds]
+        wanted = [{one.topic: one.sub_string for one in said[kind]["subscriptions"]}[TOPIC] for kind in kinds]
         assert wanted == ["*", "*", "paid"]
         twice = [_id("audit-1"), _id("audit-1"), _id("audit-2")]
         eventually(lambda: watch.connections("audit-group") == twice)
