@@ -56,7 +56,7 @@ def _by_answer(step: GroupStep, mq: MessageQueue, ages: Ages, age: int) -> Verdi
 def _is_suspended(step: GroupStep, mq: MessageQueue, ages: Ages) -> bool:
     """Return whether messages wait, the client stamps its pulls, and the broker has seen none for `stuck_after`."""
     queue, pull = step.state.queues[mq], hook_pull(step, mq)
-    if pull is None or pull <= step.policy.stuck_after or not lag_of(queue) or not queue.stalled_ms:
+    if pull is None or pull <= step.policy.pull_max_idle_time or not lag_of(queue) or not queue.stalled_ms:
         return False
     return pull_stall.cause_of(step, mq, ages) == "SUSPENDED"
 
