@@ -215,8 +215,7 @@ class _Connection:
             self.failure = failure
             self._writer.transport.abort()  # close() over TLS waits 30 s for an answer that RocketMQ does not send
             for asked in self._waiting.values():
-                if not asked.future.done():
-                    asked.future.set_exception(failure)
+                _settle(asked.future, failure)
 
     async def _receive(self, reader: asyncio.StreamReader, length: int) -> None:
         """Receive the rest of a frame, and read it if somebody waits for it.
