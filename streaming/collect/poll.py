@@ -22,11 +22,11 @@ clients' own state) is asked at a slave meanwhile, which the clients use, too.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVarTuple
 
 import structlog
 
@@ -65,6 +65,7 @@ IMPLICIT_TOPICS = (RETRY_TOPIC_PREFIX, DEAD_LETTER_TOPIC_PREFIX)
 """Topics that no rule needs a route of."""
 _CONSUME_MSG_TIMEOUT = 207  # ResponseCode: the broker waited 10 s for the client
 
+_Ts = TypeVarTuple("_Ts")
 _Ask: TypeAlias = Callable[[float], Awaitable[Payload]]
 
 
@@ -163,11 +164,11 @@ class Poller:
             self._rounds += 1
             self._rpc.begin_round()
             self._told.begin_round()
-            tasks.create_task(self._confined("the name server", self._find_more_brokers()))
+            tasks.create_task(self._confined("the name server", self._find_more_brokers))
             for place, master in list(self._brokers.masters.items()):
-                tasks.create_task(self._confined(place[1], self._ask_status(current, place, master)))
+                tasks.create_task(self._confined(place[1], self._ask_status, current, place, master))
             for broker in self._brokers.in_use():
-                tasks.create_task(self._confined(broker.name, self._ask_broker(current, broker)))
+                tasks.create_task(self._confined(broker.name, self._ask_broker, current, broker))
         return await self._end(current)
 
     @property
@@ -180,10 +181,10 @@ class Poller:
         for cluster in self.clusters:
             self._emitter.emit(Tick, cluster=cluster, end=end)
 
-    async def _confined(self, subject: str, work: Coroutine[Any, Any, None]) -> None:
+    async def _confined(self, subject: str, work: Callable[[*_Ts], Awaitable[None]], *args: *_Ts) -> None:
         """Await a part of the round; whatever it raises ends this part alone, and is printed once."""
         try:
-            await work
+            await work(*args)
         except RpcFailedError as error:
             self._tally.errors += 1
             self._told.warn("a part of the round failed", subject=subject, error=str(error))
@@ -242,15 +243,15 @@ class Poller:
             self._first[place] = names[SILENT_BROKER_GROUPS] if len(names) > SILENT_BROKER_GROUPS else first
             self._tally.late += max(0, len(names) - SILENT_BROKER_GROUPS)
             names = names[:SILENT_BROKER_GROUPS]
-        async with asyncio.TaskGroup() as tasks:
-            for number, name in enumerate(names):
-                if answers and not await current.has_time(room):
-                    self._first[place] = name
-                    self._tally.late += len(names) - number
-                    break
-                asking = self._ask_group(current, current.group(broker.cluster, name), broker)
-                task = tasks.create_task(self._confined(name, asking))
-                task.add_done_callback(lambda _: room.release())
+        for number, name in enumerate(names):
+            if answers and not await current.has_time(room):
+                self._first[place] = name
+                self._tally.late += len(names) - number
+                break
+            asking = self._confined(name, self._ask_group, current, current.group(broker.cluster, name), broker)
+            # Not in a task group of its own: that is cancelled later than the round, and its tasks would begin others.
+            task = current.tasks.create_task(asking)
+            task.add_done_callback(lambda _: room.release())
 
     async def _ask_status(self, current: Round, place: Place, master: Broker | None) -> None:
         cluster, name = place
@@ -351,7 +352,7 @@ class Poller:
         if member in self._under_way:
             return
         before = self._last_question.get(client)  # one client may be in several groups: one request at a time
-        asking = self._confined(client, self._ask_client(group, broker, client, before))
+        asking = self._confined(client, self._ask_client, group, broker, client, before)
         task = asyncio.create_task(asking)
         self._last_question[client] = self._under_way[member] = task
         current.clients.add(task)

@@ -327,6 +327,22 @@ def test_any_exception_of_a_request_ends_that_request_alone(capsys):
     assert len([line for line in printed if "a request failed" in line and "warning" in line]) == 1  # for both groups
 
 
+@pytest.mark.parametrize("steps", range(1, 60, 2))
+def test_a_round_that_is_cancelled_at_any_step_ends_without_a_word(steps, capsys):
+    """At SIGTERM a group whose answer had just come began a request in a task group that no longer took any."""
+    cluster = ScriptedCluster(brokers=(A, B), groups=("g", "h"))
+
+    async def talk(poller):
+        under_way = asyncio.create_task(poller.round())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        under_way.cancel()
+        await asyncio.wait([under_way])
+
+    _run(cluster, talk)
+    assert "failed" not in capsys.readouterr().out
+
+
 def test_brokers_are_polled_while_the_name_server_is_unreachable():
     cluster = ScriptedCluster()
 
