@@ -97,6 +97,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The time after the last change by which every queue has the owner that the strategy names."""
     stalled_open_after: Natural = 30_000
     """How much later than an ordered queue a concurrent one is reported: its order does not matter."""
+    uncommitted_after: Natural = 3_600_000
+    """How long a client that pulls by itself may read a queue without a commit: it commits at checkpoints."""
     allocate_strategy: str = ""
     """The strategy's name (AllocateMessageQueueStrategy.getName), if the clients' class does not determine it: AVG,
     AVG_BY_CIRCLE, CONSISTENT_HASH, CONFIG, MACHINE_ROOM, or MACHINE_ROOM_NEARBY- and the name of one of the first

@@ -1,8 +1,5 @@
 """What the cluster no longer has ends: removed queues, deleted topics, and topics that the members have left."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable
-
 import msgspec
 import pytest
 
@@ -14,16 +11,14 @@ from rebalance_model.observe.events import (
     RpcError,
     Tick,
     TopicRoute,
-    key_of,
 )
 from rebalance_model.observe.group.ended_queues import WHY
 from rebalance_model.observe.group_observer import GROUP_ENDED
 from rebalance_model.observe.policy import Policy
-from tests.support.field import Concluded, changed, concluded, concluded_of, events_of
+from tests.support import field
+from tests.support.field import Change, Concluded, changed, concluded, concluded_of, events_of
 from tests.support.folding import Fold
 
-Change = Callable[[AnyEvent, float], AnyEvent | None]
-"""Returns an event as it is told instead, by the seconds since the start; None: it is left out."""
 TOPIC = "Orders"
 NO_TOPIC = RpcError(code=17, remark="No topic route info in name server for the topic: Orders")
 UNREACHABLE = RpcError(code=-1, remark="connect to 10.0.0.5:9876 failed")
@@ -31,18 +26,7 @@ UNREACHABLE = RpcError(code=-1, remark="connect to 10.0.0.5:9876 failed")
 
 def told(name: str, source: str, *changes: Change) -> Concluded:
     """Return what is concluded of a case with changes."""
-    return concluded_of(_changed(events_of(name, source), changes))
-
-
-def _changed(events: list[AnyEvent], changes: Iterable[Change]) -> Iterable[AnyEvent]:
-    start, numbers = events[0].time, Counter[tuple[str, str]]()
-    for event in events:
-        now: AnyEvent | None = event
-        for change in changes:
-            now = change(now, (event.time - start) / 1000) if now is not None else None
-        if now is not None:
-            numbers[of := (event.source_id, key_of(event))] += 1
-            yield changed(now, seq=numbers[of])  # nothing is missing
+    return concluded_of(field.told(name, source, *changes))
 
 
 def route(begin: float, end: float, error: RpcError | None = None, queues: int | None = None) -> Change:

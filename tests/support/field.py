@@ -1,7 +1,8 @@
 """Fold a public report's telemetry (`tests/field/cases`), and look at what is concluded."""
 
 import gzip
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -10,10 +11,13 @@ import msgspec
 
 from rebalance_model.observe.decoding import decode
 from rebalance_model.observe.effects import AnyEffect, GroupSnapshot, IncidentTransition, QueueSnapshot
-from rebalance_model.observe.events import AnyEvent
+from rebalance_model.observe.events import AnyEvent, key_of
+from rebalance_model.observe.policy import Policy
 from tests.support.folding import folded
 
 CASES = Path(__file__).parents[1] / "field/cases"
+Change = Callable[[AnyEvent, float], AnyEvent | None]
+"""Returns an event as it is told instead, by the seconds since the start; None: it is left out."""
 SOURCES = ("poll", "hook", "both")
 """The kinds of telemetry of a case: a collector's, a hook's of each broker, or both."""
 
@@ -55,10 +59,10 @@ def events_of(name: str, source: str) -> list[AnyEvent]:
         return [decode(line.rstrip(b"\n"), key=None, stamp=2**62, keyed=False) for line in lines]
 
 
-def concluded_of(events: Iterable[AnyEvent]) -> Concluded:
+def concluded_of(events: Iterable[AnyEvent], policy: Policy | None = None) -> Concluded:
     """Return what is concluded of events."""
     told = list(events)
-    return Concluded(folded(told), told[0].time)
+    return Concluded(folded(told, policy), told[0].time)
 
 
 @lru_cache(maxsize=16)
@@ -70,3 +74,26 @@ def concluded(name: str, source: str) -> Concluded:
 def changed(event: AnyEvent, **fields: object) -> AnyEvent:
     """Return an event with other values: for near misses and recoveries."""
     return msgspec.structs.replace(event, **fields)
+
+
+def told(name: str, source: str, *changes: Change) -> list[AnyEvent]:
+    """Return the events of a case with changes; nothing is missing from them."""
+    events = events_of(name, source)
+    start = events[0].time
+    found = []
+    for event in events:
+        now: AnyEvent | None = event
+        for change in changes:
+            now = change(now, (event.time - start) / 1000) if now is not None else None
+        if now is not None:
+            found.append(now)
+    return numbered(found)
+
+
+def numbered(events: Iterable[AnyEvent]) -> list[AnyEvent]:
+    """Return events in the order of their time, with the numbers that their sources give them."""
+    numbers, found = Counter[tuple[str, str]](), []
+    for event in sorted(events, key=lambda one: one.time):
+        numbers[of := (event.source_id, key_of(event))] += 1
+        found.append(changed(event, seq=numbers[of]))
+    return found

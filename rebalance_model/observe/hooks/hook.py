@@ -221,6 +221,7 @@ def _heart_beat(step: GroupStep, view: BrokerView, hook: HookView, event: HeartB
     hook.client_by_channel.pop(event.channel, None)
     step.clients_to_judge[event.client_id] = None
     follow(step, before, first_sight=event.time < hook.complete_at)
+    step.state.clients[event.client_id].consume_type = event.consume_type
     if not event.without_sub:
         subscriptions.note_heartbeat(step, event.client_id, event.subscriptions)
     _attribute_queries(step, hook, event.channel, event.client_id)

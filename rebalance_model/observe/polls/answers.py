@@ -194,6 +194,7 @@ def _view(event: ConsumerRunningInfo, client: ClientView | None, group_is_orderl
         subscriptions_observed_at=former.subscriptions_observed_at,
         queues=known | queues if event.incomplete else queues,
         unreadable=event.unreadable,
+        consume_type=event.properties.get("PROP_CONSUME_TYPE", former.consume_type),
     )
 
 

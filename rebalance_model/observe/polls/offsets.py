@@ -67,6 +67,15 @@ def note_first(queue: QueueState, first_offset: int | None) -> None:
     queue.first_offset, queue.stalled_ms = first_offset, 0
 
 
+def _note_pulled(queue: QueueState, info: OffsetInfo, now: int) -> None:
+    """Record up to where the queue is pulled, and that messages were sent to it since the answer before."""
+    if info.pull_offset > queue.pull_offset:
+        queue.pull_advanced_at = now
+    queue.pull_offset = info.pull_offset
+    if queue.broker_offset is not None and info.broker_offset > queue.broker_offset:
+        queue.filled_after = queue.stats_at
+
+
 def _advance(step: GroupStep, queue: QueueState, info: OffsetInfo, event: ConsumeStats) -> None:
     span = event.asked - queue.stats_at
     covered = queue.stats_at >= step.state.covered_since and 0 < span <= COVERED_INTERVALS * step.policy.poll_interval
@@ -74,6 +83,7 @@ def _advance(step: GroupStep, queue: QueueState, info: OffsetInfo, event: Consum
     if queue.commit_offset is not None and advanced:
         step.state.advanced_at = step.now
     _note_fall(queue, info.consumer_offset)
+    _note_pulled(queue, info, event.time)
     waited = lag_of(queue)
     queue.commit_offset, queue.broker_offset, queue.stats_at = info.consumer_offset, info.broker_offset, event.time
     queue.commit_known = queue.commit_known or info.consumer_offset > 0

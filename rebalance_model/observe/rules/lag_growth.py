@@ -11,6 +11,7 @@ from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group.expectation import broadcasts, is_divided
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.polls import lag_trend
+from rebalance_model.observe.rules import active_reader
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
 from rebalance_model.observe.state import QueueState
 from rebalance_model.observe.step import GroupStep
@@ -28,9 +29,17 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
         return None
     if trend.rising_since == step.now:
         return CLEAR
-    if not lag_trend.is_growing(queue, step.policy):
+    if not lag_trend.is_growing(queue, step.policy) or _is_read_between_commits(step, mq):
         return None
     return Holds("warning", _sub_cause(step, mq, queue), queue.owner)
+
+
+def _is_read_between_commits(step: GroupStep, mq: MessageQueue) -> bool:
+    """Return whether its client commits at checkpoints, and has not since the lag began to grow."""
+    limit = step.policy.stuck_after + step.policy.stalled_open_after
+    if not step.state.queues[mq].stalled_ms or not active_reader.is_read_actively(step, mq):
+        return False
+    return active_reader.reads_on(step, mq, limit) is not False
 
 
 def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:

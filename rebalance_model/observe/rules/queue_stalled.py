@@ -15,7 +15,7 @@ from rebalance_model.observe.group.expectation import division_of, is_divided
 from rebalance_model.observe.group.offsets import lag_of, position_of
 from rebalance_model.observe.hooks import pull_errors, released_queues
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.rules import pull_stall, stall
+from rebalance_model.observe.rules import active_reader, pull_stall, stall
 from rebalance_model.observe.rules.ghost_connection import ghost_evidence
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
 from rebalance_model.observe.step import Ages, GroupStep
@@ -31,13 +31,14 @@ SubCause = Literal[
     "LISTENER_HUNG",
     "LISTENER_BLOCKED",
     "RETRY_NOT_CONSUMED",
+    "READER_STOPPED",
+    "NOT_COMMITTED",
     "UNDETERMINED",
 ]
 
 
 def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
     """Check for how long the queue has waited; None until that is long enough."""
-    queue = step.state.queues[mq]
     state = step.state
     if division_of(step) in ("BROADCAST", "POPPED"):
         return CLEAR  # the broker's offsets are stale, or advance when messages are popped
@@ -49,15 +50,39 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
         return None
     if waited.ms <= _limit(step.policy):
         return CLEAR if waited.moved else None
+    return _of_reader(step, mq, waited) if active_reader.is_read_actively(step, mq) else _of_listener(step, mq)
+
+
+def _of_listener(step: GroupStep, mq: MessageQueue) -> Verdict:
+    """Check a queue that has waited for long, and whose client gives its messages to a listener."""
     ages = ages_of(step, mq)
     held = ages.queue if ages is not None else None
     if (
         held.cached_count is not None and held.cached_count <= 0 and not _pulls_in_vain(ages, step.policy)
         if ages is not None and held is not None
-        else not state.is_polled and released_queues.is_released_by_owner(step, mq)
+        else not step.state.is_polled and released_queues.is_released_by_owner(step, mq)
     ):
         return None
-    return Holds("warning", _sub_cause(step, mq, ages), queue.owner)
+    return Holds("warning", _sub_cause(step, mq, ages), step.state.queues[mq].owner)
+
+
+def _of_reader(step: GroupStep, mq: MessageQueue, waited: stall.Stall) -> Verdict:
+    """Check a queue whose client pulls by itself, and commits when its application does."""
+    owner, reads = step.state.queues[mq].owner, active_reader.reads_on(step, mq, _limit(step.policy))
+    if reads is False:
+        return Holds("warning", _cause_of_reader(step, mq), owner)
+    if waited.ms <= step.policy.uncommitted_after:
+        return CLEAR if reads else None
+    return Holds("warning", "NOT_COMMITTED" if reads else "UNDETERMINED", owner)
+
+
+def _cause_of_reader(step: GroupStep, mq: MessageQueue) -> SubCause:
+    ages = ages_of(step, mq)
+    if ages is None:
+        return "PULL_REFUSED" if pull_errors.is_refused(step, mq) else "READER_STOPPED"
+    if _is_unresponsive(step, mq, ages):
+        return "OWNER_UNRESPONSIVE"
+    return pull_stall.cause_of(step, mq, ages) or "READER_STOPPED"
 
 
 def _of_retry(step: GroupStep, mq: MessageQueue) -> Verdict:
@@ -144,6 +169,28 @@ RULE = QueueRule(
     advice={
         **stall.ADVICE,
         **pull_stall.ADVICE,
+        "READER_STOPPED": Advice(
+            what=(
+                "The client pulls by itself (CONSUME_ACTIVELY), and takes no more messages of the queue: its "
+                "application does not call poll() or pull(), or has paused the queue."
+            ),
+            first_step=(
+                "Take a thread dump of the owner (mqadmin consumerStatus -s) and look at the thread that calls poll() "
+                "or pull(): such a client has no ConsumeMessageThread."
+            ),
+            inspect=("THREADS", "PROGRESS"),
+        ),
+        "NOT_COMMITTED": Advice(
+            what=(
+                "The client pulls by itself (CONSUME_ACTIVELY), and reads on, but it has not committed for long: after "
+                "a restart it reads these messages again."
+            ),
+            first_step=(
+                "Check whether the application's checkpoints succeed (Flink, SeaTunnel), and that it calls commit(); "
+                "raise uncommitted_after for this group if it keeps its offsets elsewhere."
+            ),
+            inspect=("PROGRESS",),
+        ),
         "RETRY_NOT_CONSUMED": Advice(
             what="Messages that failed wait in the retry topic to be tried again, and no client consumes them.",
             first_step=(

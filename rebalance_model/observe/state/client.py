@@ -49,6 +49,8 @@ class ClientView(msgspec.Struct, array_like=True):
     queues."""
     unreadable: tuple[str, ...] = ()
     """What of its last answer can't be read, each with the reason."""
+    consume_type: str = ""
+    """How it consumes (ConsumeType), by its last heartbeat or answer; empty: unknown."""
 
     def age_of(self, stamp: Stamp | None) -> int | None:
         """Return the minimum age of a stamp of its last answer (ms) when it answered; None: the stamp is unknown."""

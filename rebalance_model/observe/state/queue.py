@@ -105,6 +105,12 @@ class QueueState(msgspec.Struct, array_like=True):
     """The first message that waits at its owner, while no commit was ever seen; None: none is known."""
     ended: Ended | None = None
     """None: the cluster has it, and the group consumes its topic, as far as is known."""
+    pull_offset: int = -1
+    """Up to where it is pulled, by answers (OffsetWrapper.pullOffset); -1: unknown, as before 5.x."""
+    pull_advanced_at: int = 0
+    """When an answer last showed an advance of that offset."""
+    filled_after: int = 0
+    """When the last answer came before its newest offset rose; 0: it was not seen to rise."""
 
 
 class Route(msgspec.Struct, array_like=True):

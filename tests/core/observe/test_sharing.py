@@ -73,7 +73,8 @@ def test_active_pullers_have_no_expected_owner():
 
 
 def test_a_stalled_queue_of_active_pullers_is_not_called_unassigned():
-    trace = Trace(consume_type="CONSUME_ACTIVELY")
+    """They commit at checkpoints: what reads on can't be told from what hangs until `uncommitted_after`."""
+    trace = Trace(consume_type="CONSUME_ACTIVELY", policy=Policy(uncommitted_after=120_000))
     for at in range(0, 150, 10):
         trace.poll(at, {"a": Member(orderly=False)}, growing(at))
     assert [what for _, how, what in trace.incidents("QUEUE_STALLED") if how == "OPENED"] == [
