@@ -160,6 +160,15 @@ class Ages(msgspec.Struct, frozen=True, gc=False):
     """The time since the owner's listener received a message or returned."""
 
 
+class ThreadPool(NamedTuple):
+    """A consumer's pool of listener threads, all of which are taken."""
+
+    topics: tuple[str, ...]
+    """The topics whose messages wait."""
+    holder: str | None
+    """The topic whose listeners have the threads; None: unknown."""
+
+
 class GroupStep(Step):
     """A step of a group."""
 
@@ -181,6 +190,8 @@ class GroupStep(Step):
         """The ages of that queue, once a rule has requested them (`group.ages`)."""
         self.division: Division | None = None
         """How the members share the queues, once a rule has requested it (`expectation.division_of`)."""
+        self.pools: dict[str, ThreadPool | None] = {}
+        """By client, its pool if that is exhausted, once a rule has requested it (`rules.thread_pool`)."""
         self._members: tuple[tuple[str, ...], frozenset[str]] = (), frozenset()
 
     @property

@@ -22,6 +22,8 @@ DECLARED = 2
 """A client that has declared the same in this many consecutive answers is taken to mean it."""
 
 
+_DIGITS = 9
+"""The digits of the largest number that a client has of threads."""
 _NOT_SUPPORTED = 3  # RemotingSysResponseCode.REQUEST_CODE_NOT_SUPPORTED
 _NOT_REACHED = "invoke consumer"
 _EXCEPTION = "Exception"
@@ -195,7 +197,14 @@ def _view(event: ConsumerRunningInfo, client: ClientView | None, group_is_orderl
         queues=known | queues if event.incomplete else queues,
         unreadable=event.unreadable,
         consume_type=event.properties.get("PROP_CONSUME_TYPE", former.consume_type),
+        threads_max=_number(event.properties.get("consumeThreadMax", "")),
+        threads_in_listener=len(event.stacks) or former.threads_in_listener,
     )
+
+
+def _number(text: str) -> int | None:
+    """Return a client's property that is a number above 0; None if it is none that any client has."""
+    return int(text) if text.isascii() and text.isdecimal() and 0 < len(text) <= _DIGITS and int(text) else None
 
 
 def _process_queue(

@@ -155,7 +155,7 @@ def _open(step: StepT, rule: Rule[StepT, Subject], subject: Subject, name: str, 
         sub_cause=verdict.sub_cause,
         queue=queue,
         client_id=verdict.client_id,
-        parent=_parent(step, rule, str(subject), queue),
+        parent=_parent(step, rule, str(subject), queue) or _named(step, verdict),
         holds_since=step.now,
         counted_until=step.now,
     )
@@ -180,6 +180,12 @@ def _parent(
     return None
 
 
+def _named(step: Step, verdict: Holds) -> str | None:
+    """Return the id of the incident that the verdict names as its explanation; None if it is not open."""
+    parent = step.state.incidents.get(verdict.explained_by)
+    return parent.incident_id if parent is not None and parent.cleared_at is None else None
+
+
 def _adopt(step: StepT, rule: Rule[StepT, Subject], incident: Incident) -> bool:
     """Make the incident a child of one that opened soon after it; return whether there is one."""
     if incident.parent is not None or step.now - incident.opened_at > ADOPTED_WITHIN:
@@ -188,8 +194,10 @@ def _adopt(step: StepT, rule: Rule[StepT, Subject], incident: Incident) -> bool:
     return incident.parent is not None
 
 
-def _is_explained(step: StepT, rule: Rule[StepT, Subject], incident: Incident) -> bool:
+def _is_explained(step: StepT, rule: Rule[StepT, Subject], incident: Incident, verdict: Holds) -> bool:
     """Return whether the parent of the incident is still open."""
+    if incident.parent == _named(step, verdict):
+        return True
     parents = step.parents(_parent_codes(rule, incident.queue), incident.subject, incident.queue)
     return any(parent.incident_id == incident.parent for parent in parents)
 
@@ -197,8 +205,9 @@ def _is_explained(step: StepT, rule: Rule[StepT, Subject], incident: Incident) -
 def _change(step: StepT, rule: Rule[StepT, Subject], subject: Subject, incident: Incident, verdict: Holds) -> None:
     rise = _RANK[verdict.severity] - _RANK[incident.severity]
     reclassified = verdict.sub_cause != incident.sub_cause
-    if incident.parent is not None and not _is_explained(step, rule, incident):
-        incident.parent, rise = None, max(rise, 1)  # its parent is resolved, and it still holds
+    if incident.parent is not None and not _is_explained(step, rule, incident, verdict):
+        incident.parent = _named(step, verdict)  # its parent is resolved, and it still holds
+        rise, reclassified = (max(rise, 1), reclassified) if incident.parent is None else (rise, True)
     elif _adopt(step, rule, incident):
         rise = -1
     if not rise and not reclassified:

@@ -15,7 +15,7 @@ from rebalance_model.observe.group.expectation import division_of, is_divided
 from rebalance_model.observe.group.offsets import lag_of, position_of
 from rebalance_model.observe.hooks import pull_errors, released_queues
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.rules import active_reader, pull_stall, stall
+from rebalance_model.observe.rules import active_reader, pull_stall, stall, thread_pool
 from rebalance_model.observe.rules.ghost_connection import ghost_evidence
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
 from rebalance_model.observe.step import Ages, GroupStep
@@ -28,6 +28,7 @@ SubCause = Literal[
     "TOPIC_NOT_READABLE",
     "SUSPENDED",
     "NOTHING_RECEIVED",
+    "POOL_EXHAUSTED",
     "LISTENER_HUNG",
     "LISTENER_BLOCKED",
     "RETRY_NOT_CONSUMED",
@@ -50,10 +51,11 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
         return None
     if waited.ms <= _limit(step.policy):
         return CLEAR if waited.moved else None
-    return _of_reader(step, mq, waited) if active_reader.is_read_actively(step, mq) else _of_listener(step, mq)
+    by_itself = active_reader.is_read_actively(step, mq)
+    return _of_reader(step, mq, waited) if by_itself else _of_listener(step, mq, waited.ms)
 
 
-def _of_listener(step: GroupStep, mq: MessageQueue) -> Verdict:
+def _of_listener(step: GroupStep, mq: MessageQueue, waited_ms: int) -> Verdict:
     """Check a queue that has waited for long, and whose client gives its messages to a listener."""
     ages = ages_of(step, mq)
     held = ages.queue if ages is not None else None
@@ -63,7 +65,23 @@ def _of_listener(step: GroupStep, mq: MessageQueue) -> Verdict:
         else not step.state.is_polled and released_queues.is_released_by_owner(step, mq)
     ):
         return None
-    return Holds("warning", _sub_cause(step, mq, ages), step.state.queues[mq].owner)
+    return _with_pool(step, mq, _sub_cause(step, mq, ages), waited_ms)
+
+
+def _with_pool(step: GroupStep, mq: MessageQueue, sub_cause: SubCause, waited_ms: int) -> Verdict:
+    """Return the verdict; of the queues that wait for one pool of threads, the incident of one explains the others.
+
+    That is a queue of the topic that has the threads, if it is known which one: the others wait until it has opened.
+    """
+    owner = step.state.queues[mq].owner
+    pool = thread_pool.exhausted(step, owner) if sub_cause == "POOL_EXHAUSTED" else None
+    if pool is None:
+        return Holds("warning", sub_cause, owner)
+    root = thread_pool.root(step, RULE.code, mq, owner)
+    is_early = waited_ms <= _limit(step.policy) + 2 * step.policy.poll_interval
+    if not root and pool.holder not in (None, mq.topic) and is_early:
+        return None
+    return Holds("warning", sub_cause, owner, explained_by=root)
 
 
 def _of_reader(step: GroupStep, mq: MessageQueue, waited: stall.Stall) -> Verdict:
@@ -107,7 +125,7 @@ def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
     if ages is not None:
         found |= {"pull_age_ms": ages.pull, "consume_age_ms": ages.consume}
         found["cached_count"] = ages.queue.cached_count if ages.queue is not None else None
-    return found | ghost_evidence(step, mq)
+    return found | ghost_evidence(step, mq) | thread_pool.evidence(step, queue.owner)
 
 
 def _pulls_in_vain(ages: Ages, policy: Policy) -> bool:
@@ -128,6 +146,8 @@ def _sub_cause(step: GroupStep, mq: MessageQueue, ages: Ages | None) -> SubCause
         return "OWNER_UNRESPONSIVE"
     if (of_pulls := pull_stall.cause_of(step, mq, ages)) is not None:
         return of_pulls
+    if thread_pool.exhausted(step, step.state.queues[mq].owner) is not None:
+        return "POOL_EXHAUSTED"
     if ages.queue is not None and (ages.queue.cached_count or 0) > 0:
         return "LISTENER_HUNG"
     seen = stall.by_hook(step, mq)
@@ -154,7 +174,7 @@ RULE = QueueRule(
     "QUEUE_STALLED",
     judge,
     evidence,
-    units=stall.UNITS,
+    units={**stall.UNITS, **thread_pool.UNITS},
     sub_causes=get_args(SubCause),
     needs=("OFFSETS_OF_BROKER", "PULLS", "ANSWERS"),
     absorbed_by=(
@@ -197,6 +217,17 @@ RULE = QueueRule(
                 "Check which member has the retry queue, and that it pulls it; restart that member, or all if none has."
             ),
             inspect=("COMPARE", "PROGRESS"),
+        ),
+        "POOL_EXHAUSTED": Advice(
+            what=(
+                "All threads that consume for the owner are in listeners that do not return. Its topics share them: "
+                "messages of the other topics do not start, though nothing is wrong with them."
+            ),
+            first_step=(
+                "Take a thread dump of the owner (mqadmin consumerStatus -s) and look at what its "
+                "ConsumeMessageThreads wait for; the evidence names the topic that stopped first, if that is known."
+            ),
+            inspect=("THREADS", "MESSAGE"),
         ),
         "LISTENER_HUNG": Advice(
             what="The message at the commit offset is in a listener that has not returned; the commit waits for it.",

@@ -58,6 +58,8 @@ class Holds(msgspec.Struct, frozen=True, gc=False):
     """How long it has held by its evidence, milliseconds; None: since it was first judged to hold."""
     stamp: int | None = None
     """The timestamp of the first evidence, epoch milliseconds, used in the incident's id; None: now."""
+    explained_by: str = ""
+    """The name (`GroupState.incidents`) of an open incident that explains it; empty: one of `Rule.absorbed_by` may."""
 
 
 class Clear(msgspec.Struct, frozen=True, gc=False):
