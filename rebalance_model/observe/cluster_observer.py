@@ -16,7 +16,8 @@ from rebalance_model.observe.events import (
     source_of,
 )
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.rules.lifecycle import apply
+from rebalance_model.observe.rules import broker_unreachable
+from rebalance_model.observe.rules.lifecycle import apply, end
 from rebalance_model.observe.rules.registry import CLUSTER_RULES
 from rebalance_model.observe.state import ClockSet, ClusterBroker, ClusterState, Loss, Reach, Sequence, Silence
 from rebalance_model.observe.step import ClusterStep, Moment
@@ -33,6 +34,8 @@ class Cluster:
     def judge(self) -> ClusterStep:
         """Judge what has changed, and return the resulting rows."""
         for subject in self._to_judge:
+            if broker_unreachable.is_gone(self.step, subject):
+                self._forget(subject)
             apply(self.step, CLUSTER_RULES, subject)
         self._to_judge.clear()
         return self.step
@@ -86,6 +89,17 @@ class Cluster:
             view.skew = bounds
             self._to_judge[broker] = None
 
+    def _forget(self, broker: str) -> None:
+        """Forget a broker that the cluster no longer has, with its hooks; its incidents end, and groups are told."""
+        state = self.state
+        for subject in [broker, *(name for name in state.sources if name.rpartition(":")[0] == broker)]:
+            end(self.step, CLUSTER_RULES, subject, broker_unreachable.GONE)
+            state.sources.pop(subject, None)
+        del state.brokers[broker]
+        kept = self.step.now - self.step.policy.broker_gone_after
+        state.gone = {name: at for name, at in state.gone.items() if at > kept} | {broker: self.step.now}
+        self.step.touched[broker] = None
+
     def _note_tick(self, tick: Tick, source: str) -> None:
         """Record a tick, of a broker's hook if it names a broker, else of a collector; its source may be late."""
         state = self.state
@@ -115,11 +129,18 @@ class Cluster:
 
     def _note_answer(self, status: BrokerStatus, collector: str) -> None:
         """Record whether a collector has reached a broker; an error code from the broker is an answer."""
+        is_silence = status.error is not None and status.error.is_silence
+        if is_silence and not status.listed and status.broker in self.state.gone:
+            return
+        self.state.gone.pop(status.broker, None)
         view = self.state.brokers.setdefault(status.broker, ClusterBroker())
         reach = view.reached_by.setdefault(collector, Reach())
-        if status.error is None or not status.error.is_silence:
-            view.reached_by[collector] = Reach()
+        if not is_silence:
+            view.reached_by[collector] = Reach(reported_at=self.step.now)
         else:
+            reach.reported_at = self.step.now
+            if status.listed is not None:
+                reach.unlisted_since = 0 if status.listed else reach.unlisted_since or self.step.now
             reach.unanswered += 1
             if reach.unanswered == 1:
                 reach.asked_in_vain, reach.first_at = status.asked or status.time, status.time

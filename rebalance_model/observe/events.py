@@ -396,6 +396,9 @@ class BrokerStatus(Event, frozen=True, gc=False, kw_only=True, tag="BROKER_STATU
     """When the answer came, by the collector's clock; 0: not reported."""
     now: Time = 0
     """The broker's clock, truncated to a second (boot time + runtime); 0: not reported."""
+    listed: bool | None = None
+    """Of a broker that does not answer: whether a name server lists it (GET_BROKER_CLUSTER_INFO, 106); None: not
+    reported, or no name server answers."""
 
     BROADCAST = True
 

@@ -45,7 +45,8 @@ from rebalance_model.observe.polls.dead_letters import fold_dead_letters
 from rebalance_model.observe.polls.offsets import fold_stats
 from rebalance_model.observe.polls.polled_restart import await_members, stop_waiting
 from rebalance_model.observe.polls.routes import fold_route
-from rebalance_model.observe.rules.judgement import end_all, judge, judge_all
+from rebalance_model.observe.rules.broker_unreachable import GONE
+from rebalance_model.observe.rules.judgement import end_all, end_broker, judge, judge_all
 from rebalance_model.observe.state import GroupState, Loss, Rounds, Sequence, Silence
 from rebalance_model.observe.step import GroupStep, Moment
 
@@ -155,6 +156,9 @@ def on_cluster_change(
     if state.incidents:
         step.group_to_judge = True
         step.brokers_to_judge |= dict.fromkeys(brokers)
+    for broker in brokers:
+        if broker not in step.cluster.brokers:
+            end_broker(step, broker, GONE)
     return _concluded(step)
 
 

@@ -123,6 +123,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     clear_after: Natural = 60_000
     """How long a source, a broker or its locks must be healthy again before the incident is resolved: repetitions
     within this time are one incident."""
+    broker_gone_after: Natural = 24 * 3_600_000
+    """A broker that has neither answered nor been listed by a name server for this long is no longer in the cluster:
+    its incidents end. A broker that is down looks the same, so it must be longer than any repair takes."""
     poll_interval: Natural = 10_000
     """The collector's interval; two answers further apart than three intervals prove nothing about the time between."""
     stuck_after: Natural = 60_000

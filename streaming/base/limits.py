@@ -40,6 +40,9 @@ UNREADABLE_CHARACTERS: Final = 300
 BROKERS: Final = 1_000
 """Brokers of one set of name servers that are polled. Further ones are left out, and said so; a new one takes the place
 of one that has never answered."""
+BROKER_FORGOTTEN_MS: Final = 25 * 3_600_000
+"""Milliseconds after which a broker that no name server lists, and that does not answer, is no longer polled: longer
+than `broker_gone_after`, after which its incidents end."""
 LOOKUPS: Final = 64
 """Host names that are looked up at a time for the brokers of one set of name servers; a further one fails until then.
 Each takes a thread, for as long as the name servers of its domain let it."""

@@ -121,7 +121,10 @@ class Poller:
         found = await self._rpc.brokers(self._settings.deadline_ms / 1000)
         clusters = {broker.cluster for broker in found.brokers}
         self.doubles |= {name for name in clusters if self._claims.setdefault(name, self) is not self}
-        self._brokers.update(broker for broker in found.brokers if broker.cluster not in self.doubles)
+        here = [broker for broker in found.brokers if broker.cluster not in self.doubles]
+        self._brokers.update(here, self._emitter.clock.steady())
+        for place in self._groups.keys() - self._brokers.masters.keys():
+            del self._groups[place]
         for text in found.unreadable:
             self._told.warn("the name server lists a broker that can't be read", reason=text)
         if self._brokers.left_out:
@@ -210,6 +213,7 @@ class Poller:
             await self.find_brokers()
         except RpcFailedError as error:
             log.warning("no name server answers", error=str(error))
+            self._brokers.note_unlisted()
             self._tally.errors += 1
         else:
             await self._rpc.keep_connections(self._brokers.in_use())
@@ -258,14 +262,16 @@ class Poller:
         if master is None:
             now = self._emitter.clock.steady()
             missing = RpcError(code=UNREACHABLE, remark=f"the name server lists no master of {name}")
-            self._emit(BrokerStatus, Answer(now, now, None, missing), cluster=cluster, broker=name)
+            listed = self._brokers.is_listed(place)
+            self._emit(BrokerStatus, Answer(now, now, None, missing), cluster=cluster, broker=name, listed=listed)
             return
         ask, steps = partial(self._rpc.broker_status, master, self._emitter.source_id), self._emitter.clock.steps
         answer = await self._ask(ask, current, self._gate_of(place))
         self._emitter.follow_clock()
         if answer.payload is not None and self._emitter.clock.steps != steps:
             del answer.payload["asked"]  # by the clock as it was set before
-        self._emit(BrokerStatus, answer, cluster=cluster, broker=name, broker_id=master.broker_id)
+        listed = self._brokers.is_listed(place) if answer.payload is None else None
+        self._emit(BrokerStatus, answer, cluster=cluster, broker=name, broker_id=master.broker_id, listed=listed)
 
     async def _groups_of(self, current: Round, broker: Broker) -> tuple[set[str], bool]:
         """Return the groups to request from this broker, the last known ones if it does not answer; whether it does.

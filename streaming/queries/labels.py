@@ -70,6 +70,7 @@ REASONS = (
     marked("the topic no longer exists"),
     marked("the topic no longer has this queue"),
     marked("no member subscribes to the topic any more"),
+    marked("no name server lists the broker any more"),
     marked("nothing reports the group any more"),
     marked("no answer from {client} and {n} more"),
     marked("no answer from {client}"),

@@ -24,6 +24,7 @@ WHY: dict[EndedBy, str] = {
     "TOPIC_DELETED": "the topic no longer exists",
     "QUEUE_REMOVED": "the topic no longer has this queue",
     "NOT_SUBSCRIBED": "no member subscribes to the topic any more",
+    "BROKER_GONE": "no name server lists the broker any more",
 }
 _IMPLICIT = (RETRY_TOPIC_PREFIX, DEAD_LETTER_TOPIC_PREFIX)
 
@@ -54,6 +55,13 @@ def note_subscriptions(step: GroupStep) -> None:
         state.subscribed = tuple(sorted(topics))
     if state.left or (state.subscribed and not state.members):
         _end_left(step)
+
+
+def note_broker_gone(step: GroupStep, broker: str) -> None:
+    """End the queues of a broker that the cluster no longer has."""
+    _end(step, [mq for mq, queue in step.state.queues.items() if mq.broker == broker], "BROKER_GONE")
+    for route in step.state.routes.values():
+        route.lost = tuple(mq for mq in route.lost if mq.broker != broker)
 
 
 def return_queue(step: GroupStep, mq: MessageQueue, queue: QueueState) -> None:

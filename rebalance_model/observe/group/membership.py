@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
 from rebalance_model.entities import RETRY_TOPIC_PREFIX, java_order
 from rebalance_model.observe.group import causes, ownership, rebalances
 from rebalance_model.observe.group.channels import CHANNEL_TIMEOUT, UNNAMED
@@ -73,6 +74,19 @@ def follow(step: GroupStep, before: Before, *, first_sight: bool) -> None:
     recount_round(state)
     for client_id in joined:  # telemetry that shows it as a holder may have come before the list that names it
         ownership.reconsider(step, ownership.known_of(state, client_id, held), evidence="ANSWER")
+
+
+def forget_broker(step: GroupStep, broker: str) -> None:
+    """Forget the view of a broker that the cluster no longer has, with the members that it alone listed."""
+    before, view = Before(step.state, broker), step.state.views[broker]
+    view.info, view.hook, view.expected_back_until = ConsumerGroupInfo(), None, {}
+    follow(step, before, first_sight=True)
+    del step.state.views[broker]
+    queues = [mq for mq in step.state.queues if mq.broker == broker]
+    for mq in queues:
+        step.queue(mq).hook_view = None
+    ownership.reconsider(step, queues, evidence="GONE")
+    expect(step)
 
 
 def expect_again(step: GroupStep, before: Before) -> None:

@@ -5,11 +5,19 @@ Judged for the cluster, from broadcasts alone (BROKER_STATUS). It takes two cons
 collector that keeps up reaches the broker; clear at the first answer. Unknown while no collector keeps up. A broker of
 several replicas is reached while its master answers, or the slave that acts as master; a mere slave's answers do not
 count.
+
+A broker that was taken out of the cluster never answers again. Telemetry does not tell it from one that is down: a
+name server forgets a broker that was stopped at once, and one that crashed after 120 s (RouteInfoManager), and then no
+route names it any more. So only time does: a broker is gone when it has neither answered nor been listed for
+`broker_gone_after`, nor has its hook reported. A person ends the incident sooner (`incident close`).
 """
 
 from rebalance_model.observe.rules.rule import CLEAR, Advice, ClusterRule, Evidence, Holds, Verdict
 from rebalance_model.observe.state import UNANSWERED_POLLS, ClusterBroker, ClusterState, Reach
 from rebalance_model.observe.step import ClusterStep
+
+GONE = "no name server lists the broker any more"
+"""Why the incidents of a broker that is gone are resolved."""
 
 
 def judge(step: ClusterStep, broker: str) -> Verdict:
@@ -27,7 +35,27 @@ def judge(step: ClusterStep, broker: str) -> Verdict:
     if None in decided:
         return None
     stamp = max(at for at in decided if at is not None)
+    if (since := _away_since(reaches)) is not None:
+        step.schedule_check(since + step.policy.broker_gone_after)
     return Holds("critical", "" if stopped_at is None else "HOOK_SILENT", stamp=stamp)
+
+
+def is_gone(step: ClusterStep, broker: str) -> bool:
+    """Return whether the cluster no longer has the broker: it has been away for long by each collector."""
+    view = step.state.brokers.get(broker)
+    if view is None or (view.hook and step.state.keeps_up(view.hook)):
+        return False
+    since = _away_since(_reaches(step.state, view))
+    return since is not None and step.now - since >= step.policy.broker_gone_after
+
+
+def _away_since(reaches: list[Reach]) -> int | None:
+    """Return since when no collector has reached the broker, nor found it listed; None: one does, or it is unknown.
+
+    A collector that has started anew reports only brokers that it has found listed.
+    """
+    away = [reach.unlisted_since or reach.reported_at for reach in reaches]
+    return max(away) if away and min(away) > 0 else None
 
 
 def evidence(step: ClusterStep, broker: str) -> Evidence:
@@ -41,6 +69,7 @@ def evidence(step: ClusterStep, broker: str) -> Evidence:
         "limit": UNANSWERED_POLLS,
         "silent_ms": step.now - min(reach.asked_in_vain for reach in reaches) if reaches else 0,
         "hook_silent": hook_stopped_at(step.state, view) is not None if view.hook else None,
+        "unlisted_since": min((reach.unlisted_since for reach in reaches), default=0) or None,
     }
 
 
@@ -67,7 +96,13 @@ RULE = ClusterRule(
     "BROKER_UNREACHABLE",
     judge,
     evidence,
-    units={"unanswered": "count", "limit": "count", "silent_ms": "ms", "hook_silent": "flag"},
+    units={
+        "unanswered": "count",
+        "limit": "count",
+        "silent_ms": "ms",
+        "hook_silent": "flag",
+        "unlisted_since": "epoch_ms",
+    },
     sub_causes=("", "HOOK_SILENT"),
     needs=("POLLS",),
     clear_after=lambda policy: policy.clear_after,

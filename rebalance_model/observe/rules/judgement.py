@@ -5,7 +5,7 @@ schedules a check (`Step.schedule_check`), at which everything of the group is j
 index by rule and subject, and rare: a group is checked about every 30 s, one of many queues at most once a second.
 """
 
-from rebalance_model.observe.group import ended_queues
+from rebalance_model.observe.group import ended_queues, membership
 from rebalance_model.observe.rules import duplicate_consumption
 from rebalance_model.observe.rules.lifecycle import apply, end
 from rebalance_model.observe.rules.registry import (
@@ -58,6 +58,14 @@ def judge_all(step: GroupStep) -> None:
         step.clients_to_judge |= dict.fromkeys(view.hook.refused_heartbeats if view.hook is not None else ())
     step.queues_to_judge |= dict.fromkeys(state.queues)
     judge(step)
+
+
+def end_broker(step: GroupStep, broker: str, why: str) -> None:
+    """Forget a broker that the cluster no longer has; the incidents about it, and about its queues, are resolved."""
+    end(step, BROKER_RULES, broker, why)
+    ended_queues.note_broker_gone(step, broker)
+    membership.forget_broker(step, broker)
+    step.brokers_to_judge.pop(broker, None)
 
 
 def end_all(step: GroupStep, why: str) -> None:

@@ -2,7 +2,8 @@
 
 QUEUE_REMOVED: the topic has fewer read queues than before. Clients drop the others
 (RebalanceImpl.updateProcessQueueTableInRebalance), and what was not consumed of them stays there. NOT_SUBSCRIBED: all
-members have stopped to subscribe a topic, on purpose or by a wrong name. One incident tells the number for all such
+members have stopped to subscribe a topic, on purpose or by a wrong name. BROKER_GONE: a broker was taken out of the
+cluster before everything was consumed. One incident tells the number for all such
 queues, as it was last reported: at least as many wait. Clear when the queues are consumed again, when nothing waits, or
 after `group_memory`.
 """
@@ -56,7 +57,7 @@ def _stranded(step: GroupStep) -> dict[MessageQueue, QueueState]:
 
 def _why(found: dict[MessageQueue, QueueState]) -> str:
     whys = {queue.ended.why for queue in found.values() if queue.ended is not None}
-    return "QUEUE_REMOVED" if "QUEUE_REMOVED" in whys else "NOT_SUBSCRIBED"
+    return next(why for why in ("BROKER_GONE", "QUEUE_REMOVED", "NOT_SUBSCRIBED") if why in whys)
 
 
 def _names(queues: list[MessageQueue]) -> str:
@@ -74,7 +75,7 @@ RULE = GroupRule(
     judge,
     evidence,
     units={"messages": "messages", "queues": "count", "queue_names": "text", "last_owned_at": "epoch_ms"},
-    sub_causes=("QUEUE_REMOVED", "NOT_SUBSCRIBED"),
+    sub_causes=("QUEUE_REMOVED", "NOT_SUBSCRIBED", "BROKER_GONE"),
     needs=("OFFSETS_OF_BROKER",),
     advice={
         "QUEUE_REMOVED": Advice(
@@ -84,6 +85,14 @@ RULE = GroupRule(
                 "the write queues first."
             ),
             inspect=("PROGRESS",),
+        ),
+        "BROKER_GONE": Advice(
+            what="Messages waited in queues of a broker that is no longer in the cluster: no consumer will get them.",
+            first_step=(
+                "Start the broker again on its store until they are consumed; to remove a broker, forbid writing on "
+                "it first (brokerPermission=4), and wait until nothing is left."
+            ),
+            inspect=("BROKERS", "PROGRESS"),
         ),
         "NOT_SUBSCRIBED": Advice(
             what="No member subscribes to a topic any more that the group consumed, and messages of it wait.",

@@ -16,6 +16,10 @@ class Reach(msgspec.Struct, array_like=True):
     first_at: int = 0
     """When that failure was known, and when that of the second request."""
     second_at: int = 0
+    reported_at: int = 0
+    """When the collector last reported the broker; 0: before that was kept."""
+    unlisted_since: int = 0
+    """Since when no name server lists the broker, which has not answered either; 0: one does, or it is unknown."""
 
 
 class ClusterBroker(msgspec.Struct, array_like=True):
@@ -59,6 +63,8 @@ class ClusterState(msgspec.Struct):
     rows: int = 0
     clocks_set: dict[str, ClockSet] = {}
     """By source, the last time that its clock was set."""
+    gone: dict[str, int] = {}
+    """Brokers that the cluster no longer has, and since when: a collector still asks them for a while."""
 
     def keeps_up(self, source: str) -> bool:
         """Return whether the source ticks, and is not late."""
