@@ -71,6 +71,7 @@ REASONS = (
     marked("the topic no longer has this queue"),
     marked("no member subscribes to the topic any more"),
     marked("no name server lists the broker any more"),
+    marked("no client reads this queue any more, though others of its topic are read"),
     marked("nothing reports the group any more"),
     marked("no answer from {client} and {n} more"),
     marked("no answer from {client}"),

@@ -24,6 +24,7 @@ WHY: dict[EndedBy, str] = {
     "TOPIC_DELETED": "the topic no longer exists",
     "QUEUE_REMOVED": "the topic no longer has this queue",
     "NOT_SUBSCRIBED": "no member subscribes to the topic any more",
+    "NOT_READ": "no client reads this queue any more, though others of its topic are read",
     "BROKER_GONE": "no name server lists the broker any more",
 }
 _IMPLICIT = (RETRY_TOPIC_PREFIX, DEAD_LETTER_TOPIC_PREFIX)
@@ -55,6 +56,11 @@ def note_subscriptions(step: GroupStep) -> None:
         state.subscribed = tuple(sorted(topics))
     if state.left or (state.subscribed and not state.members):
         _end_left(step)
+
+
+def end_unread(step: GroupStep, queues: list[MessageQueue]) -> None:
+    """End queues that no client reads, though the group's clients read others of their topic; by hooks alone."""
+    _end(step, queues, "NOT_READ")
 
 
 def note_broker_gone(step: GroupStep, broker: str) -> None:

@@ -324,6 +324,7 @@ def _pull(step: GroupStep, view: BrokerView, hook: HookView, event: PullMessage)
     """Apply pulls; their commit comes last: it is that of the last of these pulls, which began before it."""
     mq = MessageQueue(event.topic, event.broker, event.queue_id)
     client_id = client_of_channel(view, hook, event.channel)
+    released_queues.note_read(step, mq)
     commits.note_former(step, mq, client_id, event)
     pull_errors.note(step, mq, client_id, event)
     if client_id is not None and client_id in step.state.members:
@@ -457,6 +458,8 @@ def _hold(
     queues = list(queues)
     for mq in queues:
         hook_view = step.hook_view(mq)
+        if client_id is not None:
+            released_queues.note_read(step, mq)
         if hook_view.waiting_since and client_id is not None and released_queues.is_released(step, mq):
             hook_view.waiting_since = 0  # no client was to consume it in the meantime
         if hook_view.holder != client_id:

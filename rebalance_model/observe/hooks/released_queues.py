@@ -9,9 +9,14 @@ clients live and consume others. No client is at fault, so it is unknown whether
 - Ordered: the queue was unlocked without a visible reason, and no client has requested its lock since. A topic loses
   its queues with the highest ids. This does not apply if members have just changed (another owner should take the
   queue), or while a client appears twice in the member list (the strategy assigns some queues to no client then).
+
+Of a queue that its topic seems to have lost, and that no client has read for `GONE_AFTER`, one thing is known: that
+nobody reads it. It ends (`ended_queues`) until a client takes it again.
 """
 
 from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.group.ended_queues import GONE_AFTER, end_unread, return_queue
+from rebalance_model.observe.state import HookQueueView, HookView
 from rebalance_model.observe.step import GroupStep
 
 COMMITS_LEFT_OUT = 3
@@ -25,8 +30,8 @@ def is_released(step: GroupStep, mq: MessageQueue) -> bool:
 
 def is_released_by_owner(step: GroupStep, mq: MessageQueue) -> bool:
     """Return whether the owner that the broker's hook shows no longer has the queue; for concurrent queues."""
-    queue, view = step.state.queues[mq], step.state.views.get(mq.broker)
-    hook_view, hook = queue.hook_view, step.live_hook(view)
+    queue, hook = step.state.queues[mq], step.live_hook(step.state.views.get(mq.broker))
+    hook_view = queue.hook_view
     if (
         hook_view is None
         or hook is None
@@ -38,8 +43,46 @@ def is_released_by_owner(step: GroupStep, mq: MessageQueue) -> bool:
     heartbeats = hook.heartbeats.get(hook_view.holder)
     if heartbeats is None or hook_view.committer != hook_view.holder:
         return False
-    last = max(hook_view.commit_time, hook_view.pull_time, hook_view.holder_since, hook.covered_since)
-    return heartbeats.last - last > COMMITS_LEFT_OUT * step.policy.persist_consumer_offset_interval
+    omitted = heartbeats.last - _last_sign(hook_view, hook)
+    return omitted > COMMITS_LEFT_OUT * step.policy.persist_consumer_offset_interval
+
+
+def end_unread_queues(step: GroupStep) -> None:
+    """End the queues that their topic seems to have lost, and that nobody has read for long; by hooks alone."""
+    if not step.state.is_polled:
+        end_unread(step, [mq for mq in step.state.queues if not mq.is_retry and _is_unread(step, mq)])
+
+
+def note_read(step: GroupStep, mq: MessageQueue) -> None:
+    """Take back that nobody reads a queue: a client takes it, or pulls it."""
+    queue = step.state.queues.get(mq)
+    if queue is not None and queue.ended is not None and queue.ended.why == "NOT_READ":
+        return_queue(step, mq, queue)
+
+
+def _is_unread(step: GroupStep, mq: MessageQueue) -> bool:
+    queue, view = step.state.queues[mq], step.state.views.get(mq.broker)
+    hook, hook_view = step.live_hook(view), queue.hook_view
+    if queue.ended is not None or view is None or hook is None or hook_view is None:
+        return False
+    last = _last_sign(hook_view, hook)
+    if step.now - last <= GONE_AFTER or not is_released(step, mq):
+        return False
+    listed = view.info.client_ids()
+    is_explained = _had_cause(step, last) or len(set(listed)) < len(listed)
+    return not is_explained and _is_beyond_those_read(step, mq, last + GONE_AFTER)
+
+
+def _is_beyond_those_read(step: GroupStep, mq: MessageQueue, since: int) -> bool:
+    """Return whether clients have read other queues of the topic on the broker since then, all with lower ids."""
+    beside = ((other.queue_id, one.hook_view) for other, one in step.state.queues.items() if _are_beside(other, mq))
+    read = [queue_id for queue_id, seen in beside if seen is not None and seen.pull_time > since]
+    return bool(read) and max(read) < mq.queue_id
+
+
+def _last_sign(hook_view: HookQueueView, hook: HookView) -> int:
+    """Return when a client was last seen to have the queue, or since when nothing is missing that would show it."""
+    return max(hook_view.commit_time, hook_view.pull_time, hook_view.holder_since, hook.covered_since)
 
 
 def is_removed_from_topic(step: GroupStep, mq: MessageQueue) -> bool:

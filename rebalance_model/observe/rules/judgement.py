@@ -6,6 +6,7 @@ index by rule and subject, and rare: a group is checked about every 30 s, one of
 """
 
 from rebalance_model.observe.group import ended_queues, membership
+from rebalance_model.observe.hooks import released_queues
 from rebalance_model.observe.rules import duplicate_consumption
 from rebalance_model.observe.rules.lifecycle import apply, end
 from rebalance_model.observe.rules.registry import (
@@ -28,6 +29,7 @@ def judge(step: GroupStep) -> None:
     silent = _WITHOUT_POLLS if not step.state.is_polled else frozenset()
     if step.group_to_judge:
         ended_queues.note_subscriptions(step)
+        released_queues.end_unread_queues(step)
     for broker in filter(None, step.brokers_to_judge):  # one without a name would have the group's own incidents
         apply(step, BROKER_RULES, broker, silent)
     if step.group_to_judge:

@@ -3,7 +3,8 @@
 QUEUE_REMOVED: the topic has fewer read queues than before. Clients drop the others
 (RebalanceImpl.updateProcessQueueTableInRebalance), and what was not consumed of them stays there. NOT_SUBSCRIBED: all
 members have stopped to subscribe a topic, on purpose or by a wrong name. BROKER_GONE: a broker was taken out of the
-cluster before everything was consumed. One incident tells the number for all such
+cluster before everything was consumed. NOT_READ: by hooks alone, which see no route, a topic seems to have lost queues
+(`released_queues`); what they had pulled and not committed waits. One incident tells the number for all such
 queues, as it was last reported: at least as many wait. Clear when the queues are consumed again, when nothing waits, or
 after `group_memory`.
 """
@@ -57,7 +58,7 @@ def _stranded(step: GroupStep) -> dict[MessageQueue, QueueState]:
 
 def _why(found: dict[MessageQueue, QueueState]) -> str:
     whys = {queue.ended.why for queue in found.values() if queue.ended is not None}
-    return next(why for why in ("BROKER_GONE", "QUEUE_REMOVED", "NOT_SUBSCRIBED") if why in whys)
+    return next(why for why in ("BROKER_GONE", "QUEUE_REMOVED", "NOT_READ", "NOT_SUBSCRIBED") if why in whys)
 
 
 def _names(queues: list[MessageQueue]) -> str:
@@ -75,7 +76,7 @@ RULE = GroupRule(
     judge,
     evidence,
     units={"messages": "messages", "queues": "count", "queue_names": "text", "last_owned_at": "epoch_ms"},
-    sub_causes=("QUEUE_REMOVED", "NOT_SUBSCRIBED", "BROKER_GONE"),
+    sub_causes=("QUEUE_REMOVED", "NOT_SUBSCRIBED", "BROKER_GONE", "NOT_READ"),
     needs=("OFFSETS_OF_BROKER",),
     advice={
         "QUEUE_REMOVED": Advice(
@@ -85,6 +86,17 @@ RULE = GroupRule(
                 "the write queues first."
             ),
             inspect=("PROGRESS",),
+        ),
+        "NOT_READ": Advice(
+            what=(
+                "No client reads some queues any more, though the group's clients read others of their topic: the "
+                "topic seems to have lost them, and messages of them wait."
+            ),
+            first_step=(
+                "Compare the topic's read queues (mqadmin topicRoute) with those of the evidence: restore their number "
+                "(mqadmin updateTopic -r), or, if they are there, restart the members."
+            ),
+            inspect=("PROGRESS", "COMPARE"),
         ),
         "BROKER_GONE": Advice(
             what="Messages waited in queues of a broker that is no longer in the cluster: no consumer will get them.",

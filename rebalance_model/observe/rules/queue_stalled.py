@@ -59,12 +59,12 @@ def _of_listener(step: GroupStep, mq: MessageQueue, waited_ms: int) -> Verdict:
     """Check a queue that has waited for long, and whose client gives its messages to a listener."""
     ages = ages_of(step, mq)
     held = ages.queue if ages is not None else None
-    if (
-        held.cached_count is not None and held.cached_count <= 0 and not _pulls_in_vain(ages, step.policy)
-        if ages is not None and held is not None
-        else not step.state.is_polled and released_queues.is_released_by_owner(step, mq)
-    ):
-        return None
+    if ages is not None and held is not None:
+        if held.cached_count is not None and held.cached_count <= 0 and not _pulls_in_vain(ages, step.policy):
+            return None
+    elif not step.state.is_polled and released_queues.is_released_by_owner(step, mq):
+        is_open = f"{RULE.code} {mq}" in step.state.incidents  # what its listener had of it, nobody has any more
+        return Holds("warning", "UNASSIGNED") if is_open else None
     return _with_pool(step, mq, _sub_cause(step, mq, ages), waited_ms)
 
 

@@ -54,7 +54,7 @@ class FallenBack(msgspec.Struct, array_like=True):
     """How many answers have shown a lower commit; whether an offset 0 is one is unknown."""
 
 
-EndedBy = Literal["TOPIC_DELETED", "QUEUE_REMOVED", "NOT_SUBSCRIBED", "BROKER_GONE"]
+EndedBy = Literal["TOPIC_DELETED", "QUEUE_REMOVED", "NOT_SUBSCRIBED", "BROKER_GONE", "NOT_READ"]
 """Why a queue has ended; see `group.ended_queues`."""
 
 
