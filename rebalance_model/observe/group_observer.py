@@ -36,6 +36,7 @@ from rebalance_model.observe.events import (
     source_of,
 )
 from rebalance_model.observe.group import gone_queues, rebalances
+from rebalance_model.observe.group.deleted_group import is_unreported
 from rebalance_model.observe.hooks import hook
 from rebalance_model.observe.identity import stable_id
 from rebalance_model.observe.policy import Policy
@@ -47,7 +48,7 @@ from rebalance_model.observe.polls.polled_restart import await_members, stop_wai
 from rebalance_model.observe.polls.routes import fold_route
 from rebalance_model.observe.rules.broker_unreachable import GONE
 from rebalance_model.observe.rules.judgement import end_all, end_broker, judge, judge_all
-from rebalance_model.observe.state import GroupState, Loss, Rounds, Sequence, Silence
+from rebalance_model.observe.state import ClusterState, GroupState, Loss, Rounds, Sequence, Silence
 from rebalance_model.observe.step import GroupStep, Moment
 
 _OF_ONE_QUEUE = (PullMessage, UpdateConsumerOffset, QueryConsumerOffset)
@@ -204,10 +205,13 @@ def advance(state: GroupState, moment: Moment, due: int, policy: Policy) -> list
         stop_waiting(step)
         judge_all(step)
     rebalances.close_overdue(step)
+    if is_unreported(state, moment.cluster, step.now, policy):
+        end_all(step, GROUP_ENDED)
+    _await_next_report(step)
     if state.next_snapshot <= due:
         state.next_snapshot = _next_snapshot(state, step.now, policy)
         gone_queues.forget(step)
-        if _is_unreported(state, step.now, policy) and not state.silent:
+        if _is_long_unreported(state, step.now, policy) and not state.silent:
             end_all(step, GROUP_ENDED)
         snapshots.snapshot_all(step)
     snapshots.snapshot_changes(step)
@@ -231,14 +235,22 @@ def sources_of(state: GroupState) -> list[str]:
     return [*found, state.collector] if state.collector else found
 
 
-def is_forgotten(state: GroupState, now: int, policy: Policy) -> bool:
-    """Return whether the group has no incident, and nothing has reported it for group_memory."""
+def is_forgotten(state: GroupState, cluster: ClusterState, now: int, policy: Policy) -> bool:
+    """Return whether the group has no incident, and was deleted, or nothing has reported it for group_memory."""
     if state.incidents or (state.members and state.silent):
         return False
-    return _is_unreported(state, now, policy)
+    return is_unreported(state, cluster, now, policy) or _is_long_unreported(state, now, policy)
 
 
-def _is_unreported(state: GroupState, now: int, policy: Policy) -> bool:
+def _await_next_report(step: GroupStep) -> None:
+    """Check a group with incidents and without members when it may have been deleted; later, at each snapshot."""
+    state = step.state
+    due = state.last_seen + step.policy.group_gone_after + 1
+    if state.incidents and not state.members and due > step.now:
+        step.schedule_check(due)
+
+
+def _is_long_unreported(state: GroupState, now: int, policy: Policy) -> bool:
     """Return whether no event of the group has come for group_memory, as after it was deleted (deleteSubGroup).
 
     While a source is silent, a group with members or incidents may only be unobserved.
@@ -264,6 +276,7 @@ def _cover_from(state: GroupState, now: int, is_concerned: Callable[[str], bool]
 
 def _concluded(step: GroupStep) -> list[AnyEffect]:
     judge(step)
+    _await_next_report(step)
     rebalances.settle(step)
     snapshots.snapshot_changes(step)
     return step.effects

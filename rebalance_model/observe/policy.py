@@ -163,6 +163,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """How long a group with lag may be without a member."""
     snapshot_interval: Natural = 300_000
     """How often state is written although nothing changed; at least a second, at most an hour."""
+    group_gone_after: Natural = 300_000
+    """A group without members about which nothing is reported for this long, though its brokers answer, was deleted:
+    its incidents end, and it is forgotten."""
     group_memory: Natural = 7 * 24 * 3_600_000
     """A group without any event for this long is forgotten, with its incidents if its sources report; and a queue
     without route, owner, incident or event."""

@@ -12,6 +12,7 @@ from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
 from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.observe.effects import GroupSnapshot, Health, QueueSnapshot
 from rebalance_model.observe.group.ages import ages_of, hook_lock, hook_pull
+from rebalance_model.observe.group.deleted_group import GROUP_DELETED, is_deleted
 from rebalance_model.observe.group.ended_queues import WHY
 from rebalance_model.observe.group.expectation import (
     broadcasts,
@@ -93,6 +94,8 @@ def _group_health(step: GroupStep) -> tuple[Health, str]:
         return worst
     if not is_reported:
         return "UNKNOWN", "no source reports it"
+    if is_deleted(state, step.now):
+        return "UNKNOWN", GROUP_DELETED
     if group_info(state) is None:
         return "UNKNOWN", "no broker answers"
     if not state.members:

@@ -43,6 +43,9 @@ of one that has never answered."""
 BROKER_FORGOTTEN_MS: Final = 25 * 3_600_000
 """Milliseconds after which a broker that no name server lists, and that does not answer, is no longer polled: longer
 than `broker_gone_after`, after which its incidents end."""
+GROUP_FORGOTTEN_MS: Final = 60_000
+"""Milliseconds for which a broker is still asked about a group that it no longer lists, and without members there; for
+at most `SILENT_BROKER_GROUPS` of them."""
 LOOKUPS: Final = 64
 """Host names that are looked up at a time for the brokers of one set of name servers; a further one fails until then.
 Each takes a thread, for as long as the name servers of its domain let it."""

@@ -52,6 +52,7 @@ from streaming.collect.client import CONNECT_SECONDS, RefusedError, RpcFailedErr
 from streaming.collect.emitter import Emitter, UnsendableError
 from streaming.collect.gates import Gates
 from streaming.collect.known_brokers import KnownBrokers, Place
+from streaming.collect.known_groups import KnownGroups
 from streaming.collect.poll_round import Answer, PolledGroup, Round, Share, Summary, everything
 from streaming.collect.responses import Broker, Payload
 from streaming.collect.rpc import Rpc
@@ -97,7 +98,7 @@ class Poller:
         self.doubles: set[str] = set()
         """Clusters that are not polled here, because another poller has found a cluster of that name."""
         self._brokers = KnownBrokers()
-        self._groups: dict[Place, set[str]] = {}
+        self._groups = KnownGroups()
         self._first: dict[Place, str] = {}
         """By broker, the group with which the next round begins, if the last one was too short for all."""
         self._silent: set[str] = set()
@@ -123,8 +124,7 @@ class Poller:
         self.doubles |= {name for name in clusters if self._claims.setdefault(name, self) is not self}
         here = [broker for broker in found.brokers if broker.cluster not in self.doubles]
         self._brokers.update(here, self._emitter.clock.steady())
-        for place in self._groups.keys() - self._brokers.masters.keys():
-            del self._groups[place]
+        self._groups.keep(self._brokers.masters)
         for text in found.unreadable:
             self._told.warn("the name server lists a broker that can't be read", reason=text)
         if self._brokers.left_out:
@@ -285,13 +285,13 @@ class Poller:
             if is_news and answer.error is not None:
                 self._told.say("a broker does not return its groups", broker=broker.name, error=answer.error.remark)
             self._tally.errors += 1
-            return self._groups.get(place, set()), False
-        self._groups[place] = {
+            return self._groups.of(place), False
+        listed = {
             name
             for name in answer.payload
             if not is_system_group(name) and (not patterns or any(fnmatchcase(name, pattern) for pattern in patterns))
         }
-        return self._groups[place], True
+        return self._groups.update(place, listed, self._emitter.clock.steady()), True
 
     def _gate_of(self, place: Place) -> asyncio.Semaphore:
         """Return the room for a broker's first requests of a round: those that did not answer last time share one."""
@@ -310,6 +310,8 @@ class Poller:
         members = await self._ask(partial(self._rpc.connection, broker, group.name), current, gate)
         await self._routes(current, group, [one.topic for one in _rows(members, "subscriptions")])
         listed = _rows(members, "connections") if emit(ConsumerConnection, members) else []
+        if listed:
+            self._groups.note_members(broker.place, group.name, self._emitter.clock.steady())
         stats = await self._ask(partial(self._rpc.consume_stats, broker, group.name), current, gate)
         topics = list(dict.fromkeys(queue.mq.topic for queue in _rows(stats, "queues")))
         await self._routes(current, group, topics)

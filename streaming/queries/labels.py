@@ -73,6 +73,7 @@ REASONS = (
     marked("no name server lists the broker any more"),
     marked("no client reads this queue any more, though others of its topic are read"),
     marked("nothing reports the group any more"),
+    marked("no broker has the group any more"),
     marked("no answer from {client} and {n} more"),
     marked("no answer from {client}"),
     marked("no pull or commit is seen at {broker}"),

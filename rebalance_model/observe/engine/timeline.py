@@ -215,7 +215,7 @@ class Timeline:
         group = self._group(name)
         moment = self._moment(group.cluster)
         effects = group_observer.advance(group, moment, due, self._policy_of(group))
-        if group_observer.is_forgotten(group, self.state.now, self._policy_of(group)):
+        if group_observer.is_forgotten(group, moment.cluster, self.state.now, self._policy_of(group)):
             self._forget(group)
         else:
             self._schedule(group)

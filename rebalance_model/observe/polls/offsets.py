@@ -6,7 +6,7 @@ between. A broker that does not answer, or a collector that was away, adds nothi
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import UNREADABLE, ConsumeStats, OffsetInfo
-from rebalance_model.observe.group import ended_queues
+from rebalance_model.observe.group import deleted_group, ended_queues
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.polls import clock_skew, lag_trend
 from rebalance_model.observe.state import FallenBack, QueueState
@@ -21,6 +21,7 @@ def fold_stats(step: GroupStep, event: ConsumeStats) -> tuple[MessageQueue, ...]
     judged, stored = [], 0
     view = step.state.views.get(event.broker)
     asked_before = view.stats_asked if view is not None else 0
+    deleted_group.note_answer(view, event)
     for info in event.queues or ():
         queue = step.queue(info.mq)
         if event.asked < queue.stats_at:

@@ -6,6 +6,7 @@ index by rule and subject, and rare: a group is checked about every 30 s, one of
 """
 
 from rebalance_model.observe.group import ended_queues, membership
+from rebalance_model.observe.group.deleted_group import GROUP_DELETED, is_deleted
 from rebalance_model.observe.hooks import released_queues
 from rebalance_model.observe.rules import duplicate_consumption
 from rebalance_model.observe.rules.lifecycle import apply, end
@@ -26,6 +27,9 @@ _WITHOUT_POLLS = codes_needing("POLLS", "OFFSETS", "DEAD_LETTERS")
 
 def judge(step: GroupStep) -> None:
     """Judge what the step has changed; broad causes come first, so that their children find them open."""
+    if is_deleted(step.state, step.now):
+        end_all(step, GROUP_DELETED)
+        return
     silent = _WITHOUT_POLLS if not step.state.is_polled else frozenset()
     if step.group_to_judge:
         ended_queues.note_subscriptions(step)

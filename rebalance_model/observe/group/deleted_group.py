@@ -1,0 +1,55 @@
+"""Decide whether the group was deleted (deleteSubGroup): nothing can be wrong with it then.
+
+A broker that no longer has the group leaves it out of its list (GET_ALL_SUBSCRIPTIONGROUP_CONFIG, 201), so a collector
+no longer asks about it once it has no members. So it is gone when it has no members, and its collector, which ticks and
+reaches each of its brokers, has reported nothing about it for `group_gone_after`. What that is not taken for: a group
+that some broker still has, or whose members are still there; a broker or a collector that is away.
+
+A broker that answers SUBSCRIPTION_GROUP_NOT_EXIST (26) says the same at once: it must do so for `GONE_AFTER`, and so
+must all others.
+"""
+
+from rebalance_model.observe.events import ConsumeStats
+from rebalance_model.observe.group.ended_queues import GONE_AFTER
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.state import BrokerView, ClusterState, GroupState
+
+GROUP_DELETED = "no broker has the group any more"
+"""Why the incidents of a deleted group are resolved; also the reason of its health."""
+GROUP_NOT_EXIST = 26
+REPORTED_WITHIN = 60_000
+"""A broker is reached if a collector has reported an answer of it within this time; milliseconds."""
+
+
+def note_answer(view: BrokerView | None, event: ConsumeStats) -> None:
+    """Record whether a broker says that it does not have the group; an answer without a queue says neither."""
+    if view is None:
+        return
+    if event.error is not None and event.error.code == GROUP_NOT_EXIST:
+        view.group_missing_since = view.group_missing_since or event.asked
+    elif event.queues:
+        view.group_missing_since = 0
+
+
+def is_deleted(state: GroupState, now: int) -> bool:
+    """Return whether all brokers say that they do not have the group, which has no members."""
+    if state.members or not state.views:
+        return False
+    missing = [view.group_missing_since for view in state.views.values()]
+    return all(since and now - since >= GONE_AFTER for since in missing)
+
+
+def is_unreported(state: GroupState, cluster: ClusterState, now: int, policy: Policy) -> bool:
+    """Return whether nobody reports the group any more, though a collector reaches each of its brokers."""
+    if now - state.last_seen <= policy.group_gone_after or state.members or state.silent or not state.is_polled:
+        return False
+    return all(_is_reached(cluster, broker, now) for broker in state.views)
+
+
+def _is_reached(cluster: ClusterState, broker: str, now: int) -> bool:
+    view = cluster.brokers.get(broker)
+    reaches = view.reached_by.items() if view is not None else ()
+    return any(
+        not reach.unanswered and now - reach.reported_at <= REPORTED_WITHIN and cluster.keeps_up(collector)
+        for collector, reach in reaches
+    )

@@ -1,0 +1,59 @@
+"""Groups that a broker no longer lists: asked about for a minute more, and while they have members there."""
+
+from rebalance_model.observe.events import ConsumerConnection
+from streaming.base.limits import GROUP_FORGOTTEN_MS, SILENT_BROKER_GROUPS
+from streaming.collect.known_groups import KnownGroups
+from tests.collect.test_poll import _run
+from tests.support.scripted_cluster import A, ScriptedCluster
+
+PLACE = A.place
+
+
+def test_a_group_that_is_left_out_is_asked_about_for_a_minute():
+    known = KnownGroups()
+    known.update(PLACE, {"g", "h"}, 0)
+    assert known.update(PLACE, {"h"}, 1_000) == {"g", "h"}
+    assert known.update(PLACE, {"h"}, 1_000 + GROUP_FORGOTTEN_MS) == {"g", "h"}
+    assert known.update(PLACE, {"h"}, 1_001 + GROUP_FORGOTTEN_MS) == known.of(PLACE) == {"h"}
+
+
+def test_a_group_that_has_members_is_asked_about():
+    known = KnownGroups()
+    known.update(PLACE, {"g"}, 0)
+    for now in range(1_000, 10 * GROUP_FORGOTTEN_MS, 10_000):
+        assert known.update(PLACE, set(), now) == {"g"}
+        known.note_members(PLACE, "g", now)
+
+
+def test_a_group_that_was_left_out_once_begins_anew():
+    known = KnownGroups()
+    known.update(PLACE, {"g"}, 0)
+    known.update(PLACE, set(), 1_000)
+    known.update(PLACE, {"g"}, GROUP_FORGOTTEN_MS)
+    assert known.update(PLACE, set(), 2 * GROUP_FORGOTTEN_MS) == {"g"}
+
+
+def test_a_broker_that_lists_ever_other_groups_keeps_some():
+    known = KnownGroups()
+    for number in range(5):
+        known.update(PLACE, {f"{number}-{name}" for name in range(2 * SILENT_BROKER_GROUPS)}, number)
+    assert len(known.of(PLACE)) == 3 * SILENT_BROKER_GROUPS
+
+
+def test_the_groups_of_a_broker_that_is_gone_are_forgotten():
+    known = KnownGroups()
+    known.update(PLACE, {"g"}, 0)
+    known.keep([])
+    assert known.of(PLACE) == set()
+
+
+def test_a_deleted_group_is_polled_while_its_members_are_listed():
+    cluster = ScriptedCluster(groups=("g", "h"))
+
+    async def talk(poller):
+        await poller.round()
+        cluster.group_names = {"h"}
+        await poller.round()
+
+    asked = [event.group for event in _run(cluster, talk) if isinstance(event, ConsumerConnection)]
+    assert sorted(asked) == ["g", "g", "h", "h"]
