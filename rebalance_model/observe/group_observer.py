@@ -36,7 +36,7 @@ from rebalance_model.observe.events import (
     source_of,
 )
 from rebalance_model.observe.group import gone_queues, rebalances
-from rebalance_model.observe.group.deleted_group import is_unreported
+from rebalance_model.observe.group.deleted_group import is_unreported, unreported_at
 from rebalance_model.observe.hooks import hook
 from rebalance_model.observe.identity import stable_id
 from rebalance_model.observe.policy import Policy
@@ -245,7 +245,7 @@ def is_forgotten(state: GroupState, cluster: ClusterState, now: int, policy: Pol
 def _await_next_report(step: GroupStep) -> None:
     """Check a group with incidents and without members when it may have been deleted; later, at each snapshot."""
     state = step.state
-    due = state.last_seen + step.policy.group_gone_after + 1
+    due = unreported_at(state, step.policy) + 1
     if state.incidents and not state.members and due > step.now:
         step.schedule_check(due)
 

@@ -41,9 +41,14 @@ def is_deleted(state: GroupState, now: int) -> bool:
 
 def is_unreported(state: GroupState, cluster: ClusterState, now: int, policy: Policy) -> bool:
     """Return whether nobody reports the group any more, though a collector reaches each of its brokers."""
-    if now - state.last_seen <= policy.group_gone_after or state.members or state.silent or not state.is_polled:
+    if now <= unreported_at(state, policy) or state.members or state.silent or not state.is_polled:
         return False
     return all(_is_reached(cluster, broker, now) for broker in state.views)
+
+
+def unreported_at(state: GroupState, policy: Policy) -> int:
+    """Return until when nothing reported shows nothing; time in which the collector was away does not count."""
+    return max(state.last_seen, state.covered_since) + policy.group_gone_after
 
 
 def _is_reached(cluster: ClusterState, broker: str, now: int) -> bool:
