@@ -23,9 +23,10 @@ def position_of(queue: QueueState) -> int | None:
 def lag_of(queue: QueueState) -> int | None:
     """Return how many messages wait; None if that is unknown.
 
-    It is unknown where nothing shows a commit, unless nothing was ever sent to the queue.
+    It is unknown where nothing shows a commit, unless nothing was ever sent to the queue; and where the commit is
+    beyond the newest offset, as after its topic was created again.
     """
     position = position_of(queue)
     if queue.broker_offset is None or (position is None and queue.broker_offset > 0):
         return None
-    return max(0, queue.broker_offset - (position or 0))
+    return queue.broker_offset - (position or 0) if (position or 0) <= queue.broker_offset else None

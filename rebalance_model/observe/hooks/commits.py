@@ -7,6 +7,7 @@ A commit lower than the one before it is a regression. Its cause follows from wh
   its former position without querying the offset.
 - REREAD: the client that has just taken the queue began at its former owner's last commit, and the former owner has
   committed since: the messages in between are read twice, at most those of one persist interval.
+- NEWEST_FELL: the owner's pull was answered with OFFSET_MOVED, and it went back: the log ends before its commit.
 - RESET_TO_MIN, OPERATOR_RESET: the owner itself went back, to 0 or to another offset. Its pulls carry commits beside
   those that it makes every 5 s, and two of them may overtake each other; so this counts from the second commit on.
 
@@ -24,6 +25,10 @@ from rebalance_model.observe.step import GroupStep
 
 OVERTAKEN_WITHIN = 1_000
 """Two commits of one client closer together than this may have overtaken each other; milliseconds."""
+CORRECTED_WITHIN = 60_000
+"""A client goes back to an offset that exists within this time after OFFSET_MOVED; milliseconds."""
+NEWEST_FELL = "NEWEST_FELL"
+"""The cause of a regression: the queue's newest offset fell below the commit (the topic was created again)."""
 _SERVED = (None, 0, 19)
 """Response codes of a pull that was served: later, at once, PULL_NOT_FOUND."""
 
@@ -146,6 +151,11 @@ def _note_regression(step: GroupStep, hook_view: HookQueueView, commit: Commit, 
     fallen = hook_view.regression
     if commit.offset >= (fallen.mark if fallen is not None else before):
         hook_view.regression, hook_view.commit_at_restart = None, -1
+    elif fallen is None and _is_void(hook_view, commit.time):
+        hook_view.commit_at_restart, hook_view.former, hook_view.reread = -1, None, None
+        hook_view.regression = Regression(
+            before, commit.offset, commit.time, NEWEST_FELL, commit.channel, shown=True, consume_time_ms=None
+        )
     elif fallen is None:
         cause = _cause(step, hook_view, commit, before_time)
         at_once = cause not in ("OPERATOR_RESET", "RESET_TO_MIN")
@@ -154,6 +164,11 @@ def _note_regression(step: GroupStep, hook_view: HookQueueView, commit: Commit, 
     else:
         fallen.to = min(fallen.to, commit.offset)
         fallen.shown = fallen.shown or commit.time - fallen.at > OVERTAKEN_WITHIN
+
+
+def _is_void(hook_view: HookQueueView, now: int) -> bool:
+    """Return whether the queue ends before its former commit: a pull beyond its end is answered with OFFSET_MOVED."""
+    return hook_view.offset_moved_at > 0 and now - hook_view.offset_moved_at <= CORRECTED_WITHIN
 
 
 def _cause(step: GroupStep, hook_view: HookQueueView, commit: Commit, before_time: int) -> str:
@@ -211,6 +226,8 @@ def _note_reread(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, *,
         for_move: whether it reads there because it has just taken the queue, not because it went back.
     """
     fallen, start = hook_view.regression, hook_view.start_offset
+    if _is_void(hook_view, hook_view.pull_time) or (fallen is not None and fallen.cause == NEWEST_FELL):
+        return  # what was committed before is not in this log
     mark = max(hook_view.commit_offset, hook_view.commit_at_restart, fallen.mark if fallen is not None else -1)
     if mark <= start or hook_view.holder is None:
         return

@@ -23,6 +23,8 @@ def note(step: GroupStep, mq: MessageQueue, client_id: str | None, event: PullMe
     """Record the answers to pulls of any client; those of one second are reported together, for each code."""
     hook_view = step.hook_view(mq)
     error = hook_view.pull_error
+    if event.code == OFFSET_MOVED:
+        hook_view.offset_moved_at = event.last_time
     if event.code in _SERVED:
         if error is not None and event.last_time > error.last:
             hook_view.pull_error = None
@@ -52,3 +54,9 @@ def is_refused(step: GroupStep, mq: MessageQueue) -> bool:
     if error is None or error.code == OFFSET_MOVED:
         return False
     return step.now - error.since > step.policy.pull_refused_after
+
+
+def is_illegal(step: GroupStep, mq: MessageQueue) -> bool:
+    """Return whether the queue's reader asks for an offset that its log does not have (OFFSET_REGRESSION names it)."""
+    error = error_of(step, mq)
+    return error is not None and error.code == OFFSET_MOVED

@@ -9,7 +9,7 @@ from rebalance_model.observe.events import UNREADABLE, ConsumeStats, OffsetInfo
 from rebalance_model.observe.group import deleted_group, ended_queues
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.polls import clock_skew, lag_trend
-from rebalance_model.observe.state import FallenBack, QueueState
+from rebalance_model.observe.state import FallenBack, NewestFall, QueueState
 from rebalance_model.observe.step import GroupStep
 
 COVERED_INTERVALS = 3
@@ -77,15 +77,29 @@ def _note_pulled(queue: QueueState, info: OffsetInfo, now: int) -> None:
         queue.filled_after = queue.stats_at
 
 
+def _note_newest(queue: QueueState, info: OffsetInfo, event: ConsumeStats) -> None:
+    """Record a fall of the newest offset, which voids what was known of the queue; a slave may be behind its master."""
+    before = queue.broker_offset
+    if before is not None and info.broker_offset < before and not event.broker_id:
+        queue.newest_fall = NewestFall(before, info.broker_offset, event.time)
+        queue.lag_trend = queue.fallen_back = None
+    if info.consumer_offset <= info.broker_offset:
+        queue.beyond_since = 0
+    else:
+        queue.beyond_since = queue.beyond_since or event.time
+
+
 def _advance(step: GroupStep, queue: QueueState, info: OffsetInfo, event: ConsumeStats) -> None:
     span = event.asked - queue.stats_at
     covered = queue.stats_at >= step.state.covered_since and 0 < span <= COVERED_INTERVALS * step.policy.poll_interval
     advanced = queue.commit_offset is None or info.consumer_offset > queue.commit_offset
     if queue.commit_offset is not None and advanced:
         step.state.advanced_at = step.now
-    _note_fall(queue, info.consumer_offset)
     _note_pulled(queue, info, event.time)
     waited = lag_of(queue)
+    _note_newest(queue, info, event)
+    if (queue.commit_offset or 0) <= info.broker_offset:  # else there is nothing up to that commit to read again
+        _note_fall(queue, info.consumer_offset)
     queue.commit_offset, queue.broker_offset, queue.stats_at = info.consumer_offset, info.broker_offset, event.time
     queue.commit_known = queue.commit_known or info.consumer_offset > 0
     waits = lag_of(queue)

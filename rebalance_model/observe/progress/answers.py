@@ -67,7 +67,7 @@ def on_stats(state: ProgressState, event: ConsumeStats, policy: Policy) -> list[
                 commit_offset=tuple(commits),
                 pull_offset=tuple(pulls),
                 lag=tuple(lags),
-                in_flight=tuple(behind_by(pull, commit) for pull, commit in zip(pulls, commits, strict=True)),
+                in_flight=tuple(_in_flight(pull, commit) for pull, commit in zip(pulls, commits, strict=True)),
                 ready=tuple(
                     behind_by(info.broker_offset, pull) if commit is not None or pull else None
                     for info, pull, commit in zip(queues, pulls, commits, strict=True)
@@ -236,6 +236,11 @@ def _lag(state: ProgressState, info: OffsetInfo, commit: int | None) -> int | No
     """Return how many messages wait; 0 where nothing was ever sent."""
     position = commit if commit is not None else _first_offset(state, info.mq)
     return 0 if position is None and info.broker_offset == 0 else behind_by(info.broker_offset, position)
+
+
+def _in_flight(pull: int | None, commit: int | None) -> int | None:
+    """Return how many pulled messages are not committed: none, until the next pull after all were."""
+    return max(0, pull - commit) if pull is not None and commit is not None else None
 
 
 def _waiting_at_most(info: OffsetInfo, lag: int | None, at: int) -> int | None:

@@ -139,7 +139,8 @@ def _hook_lag(queue: HookQueueProgress, since: int) -> tuple[int | None, bool]:
     commit = _known(queue.commit_offset)
     if queue.broker_offset >= 0 and queue.broker_offset_at > since:
         return behind_by(queue.broker_offset, commit), False
-    return behind_by(_known(max(queue.broker_offset, queue.pull_offset)), commit), True
+    at_least = _known(max(queue.broker_offset, queue.pull_offset))
+    return behind_by(max(at_least, commit or 0), commit) if at_least is not None else None, True
 
 
 def _known(offset: int) -> int | None:

@@ -109,5 +109,8 @@ def decode_progress(blob: bytes) -> ProgressState:
 
 
 def behind_by(ahead: int | None, behind: int | None) -> int | None:
-    """Return how many messages lie between two offsets; None if one of them is unknown."""
-    return max(0, ahead - behind) if ahead is not None and behind is not None else None
+    """Return how many messages lie between two offsets; None if one is unknown, or the second is ahead.
+
+    A commit beyond the newest offset is one of another log: its topic was created again, or messages were lost.
+    """
+    return ahead - behind if ahead is not None and behind is not None and ahead >= behind else None

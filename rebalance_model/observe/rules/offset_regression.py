@@ -5,24 +5,34 @@ The broker accepts any offset, including a lower one. With the hook, the order o
 committed before, and the cause is unknown. Clear when a later commit passes the mark (the highest offset before the
 fall) and no other regression follows at once: a thawed client and the queue's new owner, which returns the queue, may
 commit alternately within milliseconds.
+
+Where the queue's newest offset itself has fallen, or the commit is beyond it, the marks are void: nothing is consumed
+again. NEWEST_FELL is open for `FALL_SHOWN_FOR`; ILLEGAL_OFFSET and BEYOND_END until the reader corrects its offset.
 """
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group.channels import client_of_channel
 from rebalance_model.observe.group.offsets import committed
+from rebalance_model.observe.hooks import pull_errors
+from rebalance_model.observe.hooks.commits import NEWEST_FELL
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Severity, Verdict
 from rebalance_model.observe.state import HookView, Regression
 from rebalance_model.observe.step import GroupStep
 
 LASTING = 2
 """The number of consecutive answers that must show it."""
+FALL_SHOWN_FOR = 600_000
+"""How long a fall of the newest offset is shown that readers have followed; milliseconds."""
 
 
 def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
     """Check the lowest commit since the mark."""
     queue = step.state.queues[mq]
+    ended = _of_newest(step, mq)
+    if ended is not None:
+        return ended
     fallen, polled = queue.hook_view.regression if queue.hook_view is not None else None, queue.fallen_back
-    if fallen is not None and fallen.shown:
+    if fallen is not None and fallen.shown and fallen.cause != NEWEST_FELL:
         hook = step.live_hook(step.state.views.get(mq.broker))
         if hook is None:
             return None
@@ -47,7 +57,35 @@ def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
             "worth_ms": fallen.consume_time_ms,
             "channel": fallen.channel,
         }
+    if (newest := queue.newest_fall) is not None:
+        found |= {"newest_fell_from": newest.mark, "newest_fell_to": newest.to, "newest_fell_at": newest.at}
+    if queue.beyond_since:
+        found["broker_offset"] = queue.broker_offset
+    if (error := pull_errors.error_of(step, mq)) is not None and error.code == pull_errors.OFFSET_MOVED:
+        found |= {"illegal_pulls": error.count, "illegal_since": error.since}
     return found
+
+
+def _of_newest(step: GroupStep, mq: MessageQueue) -> Verdict:
+    """Check whether the newest offset has fallen, or the commit is beyond it; None: neither."""
+    queue, limit = step.state.queues[mq], step.policy.pull_refused_after
+    error = pull_errors.error_of(step, mq)
+    if error is not None and error.code == pull_errors.OFFSET_MOVED:
+        due = error.since + limit if step.now <= error.since + limit else error.last + pull_errors.REPEATED_WITHIN
+        step.schedule_check(due + 1)
+        if step.now > error.since + limit:
+            return Holds("critical", "ILLEGAL_OFFSET", error.client_id)
+    if queue.beyond_since and step.now - queue.beyond_since > limit:
+        return Holds("critical", "BEYOND_END", queue.owner)
+    fallen = queue.hook_view.regression if queue.hook_view is not None else None
+    fell_at = max(
+        queue.newest_fall.at if queue.newest_fall is not None else 0,
+        fallen.at if fallen is not None and fallen.cause == NEWEST_FELL else 0,
+    )
+    if not fell_at or step.now - fell_at > FALL_SHOWN_FOR:
+        return None
+    step.schedule_check(fell_at + FALL_SHOWN_FOR + 1)
+    return Holds("warning", NEWEST_FELL)
 
 
 def _severity(step: GroupStep, size: int) -> Severity:
@@ -73,8 +111,24 @@ RULE = QueueRule(
         "messages": "messages",
         "worth_ms": "ms",
         "channel": "text",
+        "newest_fell_from": "offset",
+        "newest_fell_to": "offset",
+        "newest_fell_at": "epoch_ms",
+        "broker_offset": "offset",
+        "illegal_pulls": "count",
+        "illegal_since": "epoch_ms",
     },
-    sub_causes=("REREAD", "STALE_OWNER", "OPERATOR_RESET", "RESET_TO_MIN", "POLLED", "FAILOVER"),
+    sub_causes=(
+        "REREAD",
+        "STALE_OWNER",
+        "OPERATOR_RESET",
+        "RESET_TO_MIN",
+        "POLLED",
+        "FAILOVER",
+        NEWEST_FELL,
+        "ILLEGAL_OFFSET",
+        "BEYOND_END",
+    ),
     needs=("COMMITS",),
     clear_after=lambda policy: policy.persist_consumer_offset_interval,
     advice={
@@ -118,6 +172,27 @@ RULE = QueueRule(
             what="The broker came back with older offsets than it had before.",
             first_step="Check how the broker went down, and whether a slave with older offsets took over.",
             inspect=("PROGRESS",),
+        ),
+        NEWEST_FELL: Advice(
+            what="The queue's newest offset fell: its topic was created again, or the broker lost messages.",
+            first_step="Find out who deleted the topic, or what the broker lost; check where its consumers read now.",
+            inspect=("PROGRESS", "BROKERS"),
+        ),
+        "ILLEGAL_OFFSET": Advice(
+            what=(
+                "The reader asks again and again for an offset that the queue does not have (PULL_OFFSET_MOVED, code "
+                "21), and does not correct it: it receives nothing."
+            ),
+            first_step="Reset the group's offset of this topic (mqadmin resetOffsetByTime), and restart the reader.",
+            inspect=("PROGRESS", "THREADS"),
+        ),
+        "BEYOND_END": Advice(
+            what=(
+                "The committed offset is beyond the queue's newest one, and is not corrected: messages may wait, how "
+                "many is unknown."
+            ),
+            first_step="Reset the group's offset of this topic (mqadmin resetOffsetByTime), and restart its readers.",
+            inspect=("PROGRESS", "THREADS"),
         ),
     },
 )

@@ -47,7 +47,7 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
         return CLEAR  # each client keeps its offsets itself: those of the broker are stale
     if not step.state.orderly or mq.is_retry:
         return None
-    waited = stall.of(step, mq, step.policy.stuck_after)
+    waited = stall.of(step, mq, step.policy.stuck_after) if not pull_errors.is_illegal(step, mq) else None
     if waited is None:
         return None
     if waited.ms <= step.policy.stuck_after:

@@ -46,7 +46,7 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
     concurrent = state.orderly is False or (state.orderly is None and not state.is_polled)  # no lock was requested
     if mq.is_retry or not concurrent:
         return _of_retry(step, mq) if concurrent else None
-    waited = stall.of(step, mq, _limit(step.policy))
+    waited = stall.of(step, mq, _limit(step.policy)) if not pull_errors.is_illegal(step, mq) else None
     if waited is None:
         return None
     if waited.ms <= _limit(step.policy):

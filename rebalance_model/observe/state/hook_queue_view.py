@@ -133,3 +133,5 @@ class HookQueueView(msgspec.Struct, array_like=True):
     """When that client unlocked the queue; otherwise its last lock, pull or commit before it lost the queue."""
     pull_error: PullError | None = None
     """The pulls that are answered with an error; None: the last one was served."""
+    offset_moved_at: int = 0
+    """When a pull of it was last answered with PULL_OFFSET_MOVED; 0: never."""

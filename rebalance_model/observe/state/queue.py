@@ -66,6 +66,16 @@ class Ended(msgspec.Struct, array_like=True, frozen=True):
     why: EndedBy
 
 
+class NewestFall(msgspec.Struct, array_like=True, frozen=True):
+    """A fall of the queue's newest offset: its topic was created again, or its broker lost messages."""
+
+    mark: int
+    """The newest offset before."""
+    to: int
+    at: int
+    """When the answer came that shows it; epoch milliseconds."""
+
+
 class QueueState(msgspec.Struct, array_like=True):
     """One queue: its owner, its expected owner, and its progress."""
 
@@ -111,6 +121,10 @@ class QueueState(msgspec.Struct, array_like=True):
     """When an answer last showed an advance of that offset."""
     filled_after: int = 0
     """When the last answer came before its newest offset rose; 0: it was not seen to rise."""
+    newest_fall: NewestFall | None = None
+    """The last fall of its newest offset, by answers of its broker's master."""
+    beyond_since: int = 0
+    """Since when answers show a commit beyond the newest offset; 0: they do not."""
 
 
 class Route(msgspec.Struct, array_like=True):

@@ -1,0 +1,103 @@
+"""Queues whose offsets began again: their topic was created again, or their broker lost messages."""
+
+import json
+
+import pytest
+
+from rebalance_model.observe.effects import QueueSnapshot
+from rebalance_model.observe.events import ConsumeStats, PullMessage
+from rebalance_model.observe.progress.state import behind_by
+from tests.support.field import SOURCES, changed, concluded, concluded_of, events_of
+
+CASE = "05c-topic-recreated-connector"
+START = 1_800_000_000_000
+QUEUE = "Orders@broker-a:0"
+
+
+def with_offsets(events, change):
+    """Return the events with other rows in the brokers' offsets."""
+    return [
+        changed(one, queues=tuple(change(one, info) for info in one.queues)) if isinstance(one, ConsumeStats) else one
+        for one in events
+    ]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_reader_that_asks_for_an_illegal_offset_is_named(source):
+    found = concluded(CASE, source)
+    last = {one.queue_id: one for one in found.open_at_end()}
+    assert {one.code for one in last.values()} == {"OFFSET_REGRESSION"}
+    assert {one.sub_cause for one in last.values()} == {"BEYOND_END" if source == "poll" else "ILLEGAL_OFFSET"}
+    assert {one.severity for one in last.values()} == {"critical"}
+    assert set(last) == {0, 1, 2, 3}
+    assert found.group().health == "BAD"
+    if source != "poll":
+        assert (last[0].client_id, last[3].client_id) == ("10.0.0.1@c1", "10.0.0.2@c2")
+
+
+@pytest.mark.parametrize("source", ["poll", "both"])
+def test_a_fall_of_the_newest_offset_is_named_with_both_numbers(source):
+    opened = concluded(CASE, source).transitions("OFFSET_REGRESSION")[0]
+    assert (opened.transition, opened.sub_cause) == ("OPENED", "NEWEST_FELL")
+    evidence = json.loads(opened.evidence)
+    assert (evidence["newest_fell_from"], evidence["newest_fell_to"]) == (1292, 2)
+
+
+def test_lag_is_unknown_while_the_commit_is_beyond_the_newest_offset():
+    assert behind_by(400, 1299) is None
+    assert behind_by(1300, 1299) == 1
+    rows = [one for one in concluded(CASE, "poll").effects if isinstance(one, QueueSnapshot)]
+    assert rows
+    assert {one.status for one in rows if one.time > START + 260_000 and one.topic == "Orders"} == {"BAD"}
+
+
+def test_a_reader_that_follows_reads_nothing_again():
+    """The commit falls with the newest offset: that is no regression up to the mark of the former topic."""
+
+    def followed(event, info):
+        late = event.time > START + 215_000
+        return changed(info, consumer_offset=max(0, info.broker_offset - 1)) if late else info
+
+    found = concluded_of(with_offsets(events_of(CASE, "poll"), followed))
+    assert {(one.code, one.sub_cause) for one in found.transitions()} == {("OFFSET_REGRESSION", "NEWEST_FELL")}
+    assert "fell_from" not in json.loads(found.transitions()[0].evidence)
+
+
+def test_a_reader_that_corrects_its_offset_after_code_21_claims_no_duplicates():
+    """By its hook: the reader goes to the beginning after ten seconds, and goes on there."""
+    events = []
+    for one in events_of(CASE, "hook"):
+        if isinstance(one, PullMessage) and one.time > START + 212_000:
+            at = (one.time - START - 200_000) // 1000
+            events.append(
+                changed(one, code=None, first_offset=at - 1, last_offset=at, commit_offset=max(0, at - 1), count=2)
+            )
+        else:
+            events.append(one)
+    found = concluded_of(events)
+    after = [one for one in found.transitions() if one.time > START + 200_000]
+    assert {(one.code, one.sub_cause) for one in after} == {("OFFSET_REGRESSION", "NEWEST_FELL")}
+
+
+def test_a_commit_that_overtakes_one_answer_is_no_fault():
+    """A broker reads the newest offset first, and the commit after it (AdminBrokerProcessor.getConsumeStats)."""
+
+    def overtaken(event, info):
+        early = START + 90_000 < event.time < START + 100_000
+        return changed(info, consumer_offset=info.broker_offset + 3) if early else info
+
+    events = [one for one in events_of(CASE, "poll") if one.time < START + 195_000]
+    assert concluded_of(with_offsets(events, overtaken)).transitions() == []
+
+
+def test_a_slave_that_is_behind_its_master_has_lost_nothing():
+    events = []
+    for one in events_of(CASE, "poll"):
+        if isinstance(one, ConsumeStats) and START + 90_000 < one.time < START + 100_000:
+            rows = (
+                changed(i, broker_offset=i.broker_offset - 30, consumer_offset=i.consumer_offset) for i in one.queues
+            )
+            events.append(changed(one, broker_id=1, queues=tuple(rows)))
+        elif one.time < START + 195_000:
+            events.append(one)
+    assert concluded_of(events).transitions() == []
