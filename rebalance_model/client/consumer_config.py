@@ -64,6 +64,11 @@ class ConsumerConfig:
     suspend_current_queue_time_millis: int = 1000
 
     @property
+    def consume_type(self) -> str:
+        """Who decides when to pull: the client (CONSUME_PASSIVELY), or its user (MQConsumerInner.consumeType)."""
+        return "CONSUME_PASSIVELY" if self.kind is ConsumerKind.PUSH else "CONSUME_ACTIVELY"
+
+    @property
     def clustering(self) -> bool:
         """Whether the group's members share the queues."""
         return self.message_model is MessageModel.CLUSTERING

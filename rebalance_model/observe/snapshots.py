@@ -22,6 +22,7 @@ from rebalance_model.observe.group.expectation import (
     group_info,
     is_consumed_unlisted,
 )
+from rebalance_model.observe.group.member_types import consume_type_of
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.rules.coverage import coverage, hooks_of
@@ -187,8 +188,8 @@ def _snapshot_group(step: GroupStep, *, always: bool) -> None:
     row = LastGroupRow(
         members=state.members,
         subscriptions=tuple(sorted(f"{s.topic} {s.sub_string}" for s in info.subscription_table.values())),
-        consume_type=info.consume_type,
-        message_model=info.message_model,
+        consume_type=consume_type_of(state, info),
+        message_model=state.message_model if info.message_model else "",
         consume_from_where=info.consume_from_where,
         orderly=state.orderly,
         strategy=declared_strategy(state),

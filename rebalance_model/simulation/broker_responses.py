@@ -18,13 +18,17 @@ def connections(broker: Broker, group: str) -> tuple[Connection, ...]:
 def consume_stats(broker: Broker, group: str) -> tuple[OffsetInfo, ...]:
     """Return a group's offsets (GET_CONSUME_STATS, 208).
 
-    Only subscribed topics are included while a member is online, else all topics with offsets.
+    Only subscribed topics are included while the group subscribes any (AdminBrokerProcessor.getConsumeStats), else all
+    topics with offsets.
     """
     broker.pulls.catch_up(group)
-    online = group in broker.manager.consumer_table
+    known = broker.manager.consumer_table.get(group)
+    subscribes = known is not None and bool(known.subscription_table)
     rows: list[OffsetInfo] = []
     for topic in sorted(broker.offsets.which_topic_by_consumer(group), key=java_order):
-        if topic in broker.topics and (not online or broker.manager.find_subscription_data(group, topic) is not None):
+        if topic in broker.topics and (
+            not subscribes or broker.manager.find_subscription_data(group, topic) is not None
+        ):
             rows += (_offsets(broker, group, topic, queue_id) for queue_id in range(broker.topics[topic]))
     return tuple(rows)
 

@@ -82,7 +82,7 @@ class ClientSettings:
     name: str
     config: ConsumerConfig
     subscriptions: dict[str, str]
-    """Topic to expression; the retry topic is added automatically."""
+    """Topic to expression; the retry topic is added automatically. Empty: it subscribes nothing."""
     work: int
     """Microseconds that the listener takes for a batch."""
     clock_offset: int = 0
@@ -132,7 +132,8 @@ class Client:
     def start(self) -> None:
         """Start the consumer (DefaultMQPushConsumerImpl.start)."""
         now, now_us = self.clock.now(), self._world.scheduler.now
-        for topic, expression in {**self.settings.subscriptions, self.consumer.config.retry_topic: SUB_ALL}.items():
+        retry = {self.consumer.config.retry_topic: SUB_ALL} if self.settings.subscriptions else {}
+        for topic, expression in {**self.settings.subscriptions, **retry}.items():
             self.consumer.subscription_inner[topic] = SubscriptionData(topic, expression, TAG, now)
         if isinstance(self.service, OrderedConsumption):
             self._every((LOCK_INITIAL_DELAY, LOCK_INTERVAL), partial(self._renew_locks, self.service))

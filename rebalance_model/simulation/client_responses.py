@@ -39,7 +39,7 @@ def properties(config: ConsumerConfig) -> dict[str, str]:
     """Return a consumer's settings as the client reports them."""
     return {
         "PROP_CLIENT_VERSION": CLIENT_VERSION,
-        "PROP_CONSUME_TYPE": "CONSUME_PASSIVELY",
+        "PROP_CONSUME_TYPE": config.consume_type,
         "messageModel": config.message_model,
         "consumeFromWhere": config.consume_from_where,
         "pullInterval": str(config.pull_interval),

@@ -41,6 +41,10 @@ class Connections:
         self._channels: dict[str, Channel] = {}
         self._torn: set[str] = set()
 
+    def known_brokers(self) -> list[str]:
+        """Return the names of all brokers."""
+        return list(self._brokers)
+
     def request(self, broker: str, request: Request[T], timeout: int) -> Promise[T]:
         """Send a request; reject with BrokerError after `timeout` milliseconds, or once no answer can come."""
         promise: Promise[T] = Promise()

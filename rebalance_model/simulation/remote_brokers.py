@@ -8,7 +8,7 @@ from typing import Protocol
 from rebalance_model.broker.client_manage_processor import HeartbeatData
 from rebalance_model.broker.consumer_group_info import ConsumerData
 from rebalance_model.client.consumer import Consumer
-from rebalance_model.client.consumer_config import MessageModel
+from rebalance_model.client.consumer_config import ConsumerKind, MessageModel
 from rebalance_model.client.host import BrokerError, MessageQueueAssignment
 from rebalance_model.client.process_queue import Message
 from rebalance_model.client.pull_flow_control import Pull, PullResult
@@ -193,6 +193,8 @@ class RemoteBrokers:
 
     def known_brokers(self) -> list[str]:
         """Return the brokers of all subscribed topics."""
+        if self.consumer.config.kind is ConsumerKind.PULL:  # it knows them by the queues that its user requests
+            return self._connections.known_brokers()
         topics = self.consumer.subscription_inner
         return list(dict.fromkeys(name for topic in topics for name in self.brokers_of(topic)))
 
@@ -205,7 +207,7 @@ class RemoteBrokers:
         config = self.consumer.config
         data = ConsumerData(
             config.group,
-            "CONSUME_PASSIVELY",
+            config.consume_type,
             config.message_model,
             config.consume_from_where,
             tuple(self.consumer.subscription_inner.values()),

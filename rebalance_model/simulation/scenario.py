@@ -50,6 +50,9 @@ class ConsumerSpec(_Part, frozen=True, kw_only=True):
     max_reconsume_times: Annotated[int, msgspec.Meta(ge=-1)] = -1
     """How often a refused message is tried again before it goes to the dead-letter topic; -1: 16 times, and an ordered
     one for ever."""
+    pull_client: bool = False
+    """Whether it is a DefaultMQPullConsumer that has registered no topic, as of a tool under the group's name: it has
+    no queues, and subscribes nothing."""
     client_id: str = ""
     """The client id after the address; empty: its name. A step may give one id to two processes, a misconfiguration."""
 
@@ -98,6 +101,7 @@ class Join(Lasting, frozen=True, kw_only=True, tag="join"):
     pull_interval_ms: Natural | None = None
     clock_offset_ms: int | None = None
     max_reconsume_times: Annotated[int, msgspec.Meta(ge=-1)] | None = None
+    pull_client: bool | None = None
     client_id: Name | None = None
 
     @property

@@ -409,6 +409,17 @@ LAST_FAULTS: dict[str, Action] = {"removed queues": _removed_queues}
 """Faults that were added after those, for another share of the seeds."""
 
 
+def _pull_client(builder: ScenarioBuilder) -> float:
+    """A tool joins under the group's name: a pull client, which subscribes nothing."""
+    group = builder.group()
+    builder.add_step("join", 200, who=builder.newcomer(group), group=group["name"], pull_client=True)
+    return 230
+
+
+FOREIGN_CLIENTS: dict[str, Action] = {"pull client": _pull_client}
+"""Clients that do not belong into their group, for another share of the seeds."""
+
+
 def is_healthy(seed: int) -> bool:
     """Return whether the seed's scenario has no fault."""
     return seed % 3 == 0
@@ -425,6 +436,7 @@ def scenario_of(seed: int) -> Scenario:
         builder.now += actions[name](builder) + rng.choice([SETTLED, rng.uniform(20, 60)])
     names += _add_later_fault(builder, seed, LATER_FAULTS, "later")
     names += _add_later_fault(builder, seed, LAST_FAULTS, "last")
+    names += _add_later_fault(builder, seed, FOREIGN_CLIENTS, "foreign")
     steps = sorted(builder.steps, key=lambda step: float(str(step["at"])))
     result = scenario.read(
         {

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
+from rebalance_model.client.consumer_config import ConsumerKind
 from rebalance_model.entities import MessageQueue
 from rebalance_model.simulation.cluster import START
 from tests.detection.conditions import SECOND
@@ -46,6 +47,8 @@ class History:
     channels: set[str] = field(default_factory=set)
     subscribed: dict[str, set[str]] = field(default_factory=dict)
     """The topics by broker."""
+    pull_client_at: int = -STORM_WINDOW_MS
+    """When a pull client was last listed: each of its heartbeats empties the table of subscriptions."""
     dropped: dict[tuple[str, MessageQueue], DroppedQueue] = field(default_factory=dict)
     """By the holder's name, and queue."""
 
@@ -63,6 +66,8 @@ class History:
                     self.grown_at[topic] = snapshot.now
             self.former_route, self.route = self.route, snapshot.route
         self.had_members = self.had_members or bool(snapshot.members)
+        if any(c.consumer.config.kind is ConsumerKind.PULL for c in snapshot.by_id.values()):
+            self.pull_client_at = snapshot.now
         self._record_causes(snapshot)
 
     def _record_causes(self, snapshot: Snapshot) -> None:

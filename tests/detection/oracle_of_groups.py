@@ -2,19 +2,25 @@
 
 from collections import Counter
 
+from rebalance_model.client.consumer_config import ConsumerKind
 from rebalance_model.entities import MessageQueue
 from rebalance_model.simulation.broker import Broker
 from rebalance_model.simulation.client import Client
 from rebalance_model.simulation.process import ProcessState
 from rebalance_model.simulation.scheduler import MS
 from tests.detection.conditions import COMBINED, EITHER, HOOK, NONE, POLL, SECOND, Condition, Conditions
-from tests.detection.history import History
+from tests.detection.history import STORM_WINDOW_MS, History
 from tests.detection.snapshot import Snapshot
 
 
 def declarations(snapshot: Snapshot, _: History) -> Conditions:
-    """Yield STRATEGY_MISMATCH, MIXED_CONSUME_MODE and SUBSCRIPTION_INCONSISTENT: the members' declarations differ."""
-    members = [c for c in snapshot.clients if c.consumer.config.client_id in snapshot.members]
+    """Yield the conditions of members that declare different things.
+
+    STRATEGY_MISMATCH, MIXED_CONSUME_MODE and SUBSCRIPTION_INCONSISTENT of push consumers; MIXED_MEMBERS where another
+    kind is among them.
+    """
+    listed = [c for c in snapshot.clients if c.consumer.config.client_id in snapshot.members]
+    members = [c for c in listed if c.consumer.config.kind is ConsumerKind.PUSH]
     declared = [
         (c, (c.consumer.config.strategy.java_class, c.consumer.config.orderly, subscription(c))) for c in members
     ]
@@ -26,6 +32,9 @@ def declarations(snapshot: Snapshot, _: History) -> Conditions:
         if len({one[place] for _, one in declared}) > 1:
             certain = len({one[place] for one in reachable}) > 1 and snapshot.is_consistent
             yield Condition(code, "", telemetry & known if certain else NONE)
+    if 0 < len(members) < len(listed):
+        certain = snapshot.is_consistent and all(snapshot.is_reachable(c) for c in listed)
+        yield Condition("MIXED_MEMBERS", "", EITHER & known if certain else NONE)
 
 
 def subscription(client: Client) -> tuple[tuple[str, str], ...]:
@@ -113,6 +122,9 @@ def stranded(snapshot: Snapshot, _: History) -> Conditions:
     code = "ORDERED_QUEUE_STUCK" if snapshot.ordered else "QUEUE_STALLED"
     for mq in snapshot.removed:
         yield Condition(code, str(mq))
+    consumed = {t for b in snapshot.up for t in b.offsets.which_topic_by_consumer(snapshot.group)}
+    if any(topic not in snapshot.topics and not topic.startswith("%RETRY%") for topic in consumed):
+        yield Condition("MESSAGES_STRANDED", "")  # a member that subscribed more topics has left
     removed = [mq for mq in snapshot.removed if snapshot.committed(mq) > 0 and snapshot.lag(mq) > 0]
     if removed:
         certain = snapshot.is_polled and all(snapshot.cluster.brokers[mq.broker].up for mq in removed)
@@ -139,6 +151,8 @@ def sources(snapshot: Snapshot, _: History) -> Conditions:
 
 def storm(snapshot: Snapshot, history: History) -> Conditions:
     """Yield REBALANCE_STORM: the same causes repeat within 5 minutes."""
+    if snapshot.now - history.pull_client_at <= STORM_WINDOW_MS:
+        yield Condition("REBALANCE_STORM", "")  # a sample a second may miss that the table was empty
     if history.repeated_causes(snapshot.now) >= 3 or history.rejoins(snapshot.now) > 6:
         member_changes, subscription_changes = history.certain_repeats(snapshot.now)
         known = EITHER if member_changes > 8 else HOOK if member_changes + subscription_changes > 8 else NONE

@@ -63,6 +63,7 @@ _BOUNDS = {
     "ASSIGNMENT_MISMATCH": Bounds(poll=40),
     "STRATEGY_MISMATCH": Bounds(),
     "MIXED_CONSUME_MODE": Bounds(),
+    "MIXED_MEMBERS": Bounds(hook=35, poll=25),
     "CID_VIEW_SPLIT": Bounds(60, hook=60, poll=40, early=12),
     "ROUTE_VIEW_SPLIT": Bounds(60, poll=40, early=12),
     "REBALANCE_STALLED": Bounds(poll=40),

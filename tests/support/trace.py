@@ -74,6 +74,9 @@ class Member:
     versions_are_times: bool = False
     """Whether each answer has other versions of its subscriptions."""
     pops: bool = False
+    consume_type: str = ""
+    """As its properties have it; empty: they lack it."""
+    message_model: str = ""
 
 
 def holding(*queue_ids: int, **fields: object) -> Member:
@@ -284,6 +287,7 @@ class Trace:
             orderly=member.orderly,
             strategy=member.strategy,
             start_time=member.start_time,
+            properties=_properties(member),
             subscriptions=tuple(
                 Subscription(topic=topic, sub_string="*", sub_version=now if member.versions_are_times else 0)
                 for topic in member.subscribes
@@ -292,6 +296,11 @@ class Trace:
             queues=tuple(_info(held, now + CLIENT_CLOCK_OFF) for held in member.holds),
             **common,
         )
+
+
+def _properties(member: Member) -> dict[str, str]:
+    declared = {"PROP_CONSUME_TYPE": member.consume_type, "messageModel": member.message_model}
+    return {name: value for name, value in declared.items() if value}
 
 
 def _info(held: Held, client_now: int) -> ProcessQueueInfo:

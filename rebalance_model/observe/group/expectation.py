@@ -18,11 +18,10 @@ from rebalance_model.allocation import (
 from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
 from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue
 from rebalance_model.observe.group.configured_strategy import configured_strategy, owners
+from rebalance_model.observe.group.member_types import BROADCASTING, PUSH, consume_type_of
 from rebalance_model.observe.policy import NEED_NO_PARAMETERS, Policy
 from rebalance_model.observe.state import BrokerView, GroupState, Unowned
 from rebalance_model.observe.step import Division, GroupStep
-
-PUSH = "CONSUME_PASSIVELY"
 
 Basis: TypeAlias = tuple[list[str], frozenset[str], str] | None
 """The inputs of the expected owners: members (once per channel), topics, message model."""
@@ -52,16 +51,12 @@ def group_info(state: GroupState) -> ConsumerGroupInfo | None:
 def basis(state: GroupState) -> Basis:
     """Return the inputs of the expected owners: while they are unchanged, so are the owners."""
     info = group_info(state)
-    return None if info is None else (info.client_ids(), frozenset(info.subscription_table), info.message_model)
+    return None if info is None else (info.client_ids(), frozenset(info.subscription_table), state.message_model)
 
 
 def broadcasts(state: GroupState) -> bool:
     """Return whether every member reads every queue, so that none has an owner; kept while no member is listed."""
-    return _broadcasts(state, group_info(state))
-
-
-def _broadcasts(state: GroupState, info: ConsumerGroupInfo | None) -> bool:
-    return ((info.message_model if info is not None else "") or state.message_model) == "BROADCASTING"
+    return state.message_model == BROADCASTING
 
 
 def division(state: GroupState) -> Division:
@@ -73,11 +68,12 @@ def division(state: GroupState) -> Division:
     request, and unlike push consumers they do not subscribe to the group's retry topic. Empty: no member is listed.
     """
     info = group_info(state)
-    if _broadcasts(state, info):
+    if broadcasts(state):
         return "BROADCAST"
-    if info is None or not info.consume_type:
+    consume_type = consume_type_of(state, info) if info is not None else ""
+    if info is None or not consume_type:
         return ""
-    if info.consume_type != PUSH:
+    if consume_type != PUSH:
         return "ACTIVE"
     if any(client.pops for client in state.clients.values()):
         return "POPPED"

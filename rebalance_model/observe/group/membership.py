@@ -4,7 +4,7 @@ from collections import Counter
 
 from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
 from rebalance_model.entities import RETRY_TOPIC_PREFIX, java_order
-from rebalance_model.observe.group import causes, ownership, rebalances
+from rebalance_model.observe.group import causes, member_types, ownership, rebalances
 from rebalance_model.observe.group.channels import CHANNEL_TIMEOUT, UNNAMED
 from rebalance_model.observe.group.expectation import Basis, basis, expect, group_info
 from rebalance_model.observe.state import BrokerView, ClientView, GroupState
@@ -66,6 +66,7 @@ def follow(step: GroupStep, before: Before, *, first_sight: bool) -> None:
     for client_id in joined:
         if client_id not in state.clients:
             state.clients[client_id] = ClientView(asked=0, answered=0, discovered=first_sight)
+    member_types.settle(state)
     expect(step)
     held = ownership.held_by_hook(state)
     for client_id in left:
@@ -91,9 +92,7 @@ def forget_broker(step: GroupStep, broker: str) -> None:
 
 def expect_again(step: GroupStep, before: Before) -> None:
     """Compute the expected owners again if the strategy's input has changed, even with the same members overall."""
-    info = group_info(step.state)
-    if info is not None and info.message_model:
-        step.state.message_model = info.message_model
+    member_types.take_reported(step.state, group_info(step.state))
     if basis(step.state) != before.basis:
         step.group_to_judge = True
         expect(step)

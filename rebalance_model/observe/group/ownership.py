@@ -18,6 +18,7 @@ from typing import TypeAlias
 from rebalance_model.entities import MessageQueue, java_order
 from rebalance_model.observe.group import former_holder, rebalances
 from rebalance_model.observe.group.expectation import broadcasts
+from rebalance_model.observe.group.member_types import is_outsider
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.state import ClientView, GroupState, HookQueueView, QueueState, Unowned
 from rebalance_model.observe.step import GroupStep
@@ -82,7 +83,7 @@ def clear_claims(step: GroupStep, client_id: str, by_hook: HeldByHook | None = N
 
 def _believed_owner(step: GroupStep, mq: MessageQueue, current: str | None) -> str | None:
     hook_view = step.state.queues[mq].hook_view
-    if hook_view is not None and hook_view.holder in step.members and not _denies(step.state, hook_view, mq):
+    if hook_view is not None and _is_owner(step, hook_view, mq):
         return hook_view.holder
     claims = {c: _claim(step, view, mq) for c, view in holders(step.state, mq)}
     if hook_view is not None and hook_view.observed_at and _reports_locks(step, mq):
@@ -97,6 +98,13 @@ def _believed_owner(step: GroupStep, mq: MessageQueue, current: str | None) -> s
         c for c, claim in claims.items() if claim[0] > mine[0] or (claim[0] == mine[0] and claim[1] > answered_at)
     ]
     return max(others, key=lambda c: (claims[c], java_order(c)), default=current)
+
+
+def _is_owner(step: GroupStep, hook_view: HookQueueView, mq: MessageQueue) -> bool:
+    """Return whether the hook names a member that divides the queues, and has not denied the queue since."""
+    if hook_view.holder not in step.members or _denies(step.state, hook_view, mq):
+        return False
+    return not is_outsider(step.state, step.state.clients[hook_view.holder])
 
 
 def _reports_locks(step: GroupStep, mq: MessageQueue) -> bool:
@@ -114,14 +122,19 @@ def _denies(state: GroupState, hook_view: HookQueueView, mq: MessageQueue) -> bo
 
 
 def holders(state: GroupState, mq: MessageQueue) -> list[tuple[str, ClientView]]:
-    """Return the members whose last answer holds the queue, and is newer than the hook's report on it."""
+    """Return the members whose last answer holds the queue, and is newer than the hook's report on it.
+
+    A member that reads every queue by itself is left out (`is_outsider`).
+    """
     hook_view = state.queues[mq].hook_view
     observed_at = hook_view.observed_at if hook_view is not None else 0
     holders = []
     for client_id in state.members:
         client = state.clients.get(client_id)
         held = client.queues.get(mq) if client is not None else None
-        if client is not None and held is not None and not held.dropped and client.asked_at_answer >= observed_at:
+        if client is None or held is None or held.dropped or client.asked_at_answer < observed_at:
+            continue
+        if not is_outsider(state, client):
             holders.append((client_id, client))
     return holders
 

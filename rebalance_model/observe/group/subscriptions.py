@@ -46,6 +46,17 @@ def of(client: ClientView) -> dict[str, Interest]:
     return (_short_interests if characters <= _SHORT_CHARACTERS_MAX else _interests)(reported)
 
 
+def are_none(client: ClientView) -> bool:
+    """Return whether the client has reported that it subscribes nothing.
+
+    An answer shows that only if it has shown twice how the client consumes: some clients answer with an empty body at
+    first, and later with everything.
+    """
+    if client.subscriptions or client.heartbeat_subscriptions:
+        return False
+    return client.subscriptions_observed_at > 0 or (client.declared > 1 and bool(client.consume_type))
+
+
 def _interests(reported: tuple[Subscription, ...]) -> dict[str, Interest]:
     return {s.topic: _interest(s) for s in reported[:TOPICS_MAX] if not s.topic.startswith(RETRY_TOPIC_PREFIX)}
 
@@ -54,10 +65,19 @@ _short_interests = functools.lru_cache(maxsize=16_384)(_interests)
 """Cached, since all members are compared whenever one joins or leaves; long ones would fill gigabytes."""
 
 
+def at_broker(subscription: SubscriptionData) -> Interest:
+    """Return by what a broker filters a topic."""
+    return _parsed(subscription.expression_type, subscription.sub_string) if subscription.sub_string else UNREADABLE
+
+
 def _interest(subscription: Subscription) -> Interest:
     if subscription.sub_string is None:
         return UNREADABLE
-    kind, text = subscription.expression_type or "TAG", subscription.sub_string.strip()
+    return _parsed(subscription.expression_type, subscription.sub_string)
+
+
+def _parsed(expression_type: str, sub_string: str) -> Interest:
+    kind, text = expression_type or "TAG", sub_string.strip()
     if kind != "TAG":
         return kind, frozenset((text,))
     return kind, frozenset(tag.strip() for tag in text.split("||") if tag.strip()) or frozenset("*")

@@ -32,8 +32,10 @@ from rebalance_model.observe.events import (
     UpdateConsumerOffset,
     source_of,
 )
-from rebalance_model.observe.group import causes, former_holder, ownership, rebalances, subscriptions
+from rebalance_model.observe.group import causes, former_holder, member_types, ownership, rebalances, subscriptions
 from rebalance_model.observe.group.channels import client_of_channel, name_channel
+from rebalance_model.observe.group.expectation import expect
+from rebalance_model.observe.group.member_types import is_outsider
 from rebalance_model.observe.group.membership import HEARD_FROM_ALL, Before, follow
 from rebalance_model.observe.group.subscriptions import subscription_table
 from rebalance_model.observe.hooks import broker_view, commits, heartbeats, lock_requests, pull_errors, released_queues
@@ -221,10 +223,18 @@ def _heart_beat(step: GroupStep, view: BrokerView, hook: HookView, event: HeartB
     hook.client_by_channel.pop(event.channel, None)
     step.clients_to_judge[event.client_id] = None
     follow(step, before, first_sight=event.time < hook.complete_at)
-    step.state.clients[event.client_id].consume_type = event.consume_type
+    if member_types.note(step.state, event.client_id, event.consume_type, event.message_model):
+        _note_type(step, event.client_id)
     if not event.without_sub:
         subscriptions.note_heartbeat(step, event.client_id, event.subscriptions)
     _attribute_queries(step, hook, event.channel, event.client_id)
+
+
+def _note_type(step: GroupStep, client_id: str) -> None:
+    """Judge again what depends on how a member consumes, after it declared that for the first time, or anew."""
+    step.group_to_judge = True
+    expect(step)
+    ownership.reconsider(step, ownership.known_of(step.state, client_id), evidence="ANSWER")
 
 
 def _unregister(step: GroupStep, view: BrokerView, hook: HookView, event: UnregisterClient) -> None:
@@ -327,7 +337,8 @@ def _pull(step: GroupStep, view: BrokerView, hook: HookView, event: PullMessage)
     released_queues.note_read(step, mq)
     commits.note_former(step, mq, client_id, event)
     pull_errors.note(step, mq, client_id, event)
-    if client_id is not None and client_id in step.state.members:
+    client = step.state.clients.get(client_id) if client_id in step.members else None
+    if client_id is not None and client is not None and not is_outsider(step.state, client):
         _pull_of(step, hook, mq, client_id, event)
     if event.commit_offset >= 0 and event.code in (None, SUCCESS):  # a refused pull commits nothing
         commit = commits.Commit(event.commit_offset, event.last_time, client_id, event.channel, carried=True)

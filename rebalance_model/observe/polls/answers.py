@@ -12,7 +12,7 @@ from rebalance_model.observe.events import (
     RpcError,
     Subscription,
 )
-from rebalance_model.observe.group import ownership, rebalances
+from rebalance_model.observe.group import member_types, ownership, rebalances
 from rebalance_model.observe.group.expectation import division, expect
 from rebalance_model.observe.polls import clock_skew, offsets, rounds
 from rebalance_model.observe.state import ClientView, ProcessQueueView, Stamp
@@ -62,8 +62,11 @@ def fold_running_info(step: GroupStep, event: ConsumerRunningInfo) -> None:
         step.group_to_judge = True
     if client is None or client.unreadable != answer.unreadable or not client.readable:
         step.group_touched = True
-    if client is None or (client.strategy, client.pops) != (answer.strategy, answer.pops):
+    declared = event.properties.get("PROP_CONSUME_TYPE", ""), event.properties.get("messageModel", "")
+    is_news = member_types.note(state, event.client_id, *declared)
+    if is_news or client is None or (client.strategy, client.pops) != (answer.strategy, answer.pops):
         expect(step)
+    step.group_to_judge = step.group_to_judge or is_news
     affected = dict.fromkeys(answer.queues) | known  # including queues that a hook assigns to it and it denies
     discovered = client is not None and client.discovered and not client.answered
     ownership.reconsider(step, affected, evidence="FIRST_SEEN" if discovered else "ANSWER")
@@ -196,9 +199,10 @@ def _view(event: ConsumerRunningInfo, client: ClientView | None, group_is_orderl
         subscriptions_observed_at=former.subscriptions_observed_at,
         queues=known | queues if event.incomplete else queues,
         unreadable=event.unreadable,
-        consume_type=event.properties.get("PROP_CONSUME_TYPE", former.consume_type),
         threads_max=_number(event.properties.get("consumeThreadMax", "")),
         threads_in_listener=len(event.stacks) or former.threads_in_listener,
+        consume_type=former.consume_type,
+        message_model=former.message_model,
     )
 
 

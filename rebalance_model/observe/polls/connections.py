@@ -61,6 +61,7 @@ def _take_answer(
         listed = {info.client_id for info in polled.channel_info_table.values()}
         view.expected_back_until = {c: until for c, until in view.expected_back_until.items() if c not in listed}
     view.asked, view.failing = event.asked, False
+    step.group_to_judge = True  # a table of subscriptions may have changed with the same topics
     follow(step, before, first_sight=first_sight)
 
 

@@ -61,7 +61,7 @@ RULE = QueueRule(
         "limit_ms": "ms",
     },
     needs=("POLLS", "OWNERS"),
-    absorbed_by=("LOCK_ORPHANED", "BROKER_UNREACHABLE", "TELEMETRY_GAP", "REBALANCE_STORM"),
+    absorbed_by=("LOCK_ORPHANED", "BROKER_UNREACHABLE", "TELEMETRY_GAP", "REBALANCE_STORM", "MIXED_MEMBERS"),
     advice={
         "": Advice(
             what=(

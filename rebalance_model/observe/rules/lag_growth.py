@@ -99,6 +99,7 @@ RULE = QueueRule(
         "QUEUE_STALLED",
         "QUEUE_UNASSIGNED",
         "REBALANCE_STORM",
+        "MIXED_MEMBERS",
         "BROKER_UNREACHABLE",
         "TELEMETRY_GAP",
     ),

@@ -82,7 +82,10 @@ RULE = QueueRule(
     sub_causes=("REFUSED", "ALTERNATING"),
     needs=("HOOKS",),
     clear_after=lambda policy: policy.lock_contended_window,
-    absorbed_by=("REBALANCE_STORM",),
+    absorbed_by=(
+        "REBALANCE_STORM",
+        "MIXED_MEMBERS",
+    ),
     advice={
         "REFUSED": Advice(
             what="A living member keeps the queue's lock, and another one requests it repeatedly without success.",

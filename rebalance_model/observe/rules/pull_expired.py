@@ -17,7 +17,8 @@ exact. So if the answer's age equals the hook's within two intervals, the hook's
 from rebalance_model.broker.consumer_manager import SCAN_PERIOD
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group.ages import ages_of, hook_pull
-from rebalance_model.observe.group.expectation import PUSH, group_info
+from rebalance_model.observe.group.expectation import group_info
+from rebalance_model.observe.group.member_types import PUSH, consume_type_of
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.hooks import released_queues
 from rebalance_model.observe.rules import pull_stall
@@ -32,7 +33,9 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
     if ages is None:
         return CLEAR
     info = group_info(step.state)
-    if ages.pull is None or mq.is_retry or info is None or info.consume_type != PUSH:
+    if ages.pull is None or mq.is_retry or info is None:
+        return None
+    if (ages.client.consume_type or consume_type_of(step.state, info)) != PUSH:
         return None
     if ages.queue is None:
         return _by_hook(step, mq, ages, ages.pull)

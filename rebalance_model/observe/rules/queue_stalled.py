@@ -185,6 +185,7 @@ RULE = QueueRule(
         "BROKER_UNREACHABLE",
         "TELEMETRY_GAP",
         "REBALANCE_STORM",
+        "MIXED_MEMBERS",
     ),
     advice={
         **stall.ADVICE,

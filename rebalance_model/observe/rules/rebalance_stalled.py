@@ -85,7 +85,7 @@ RULE = GroupRule(
         "limit_ms": "ms",
     },
     needs=("POLLS", "OWNERS"),
-    absorbed_by=("REBALANCE_STORM", "TELEMETRY_GAP"),
+    absorbed_by=("REBALANCE_STORM", "MIXED_MEMBERS", "TELEMETRY_GAP"),
     advice={
         "": Advice(
             what="The expected assignment has changed, but no queue has moved since: a rebalance thread hangs.",

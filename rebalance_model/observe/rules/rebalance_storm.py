@@ -147,7 +147,7 @@ RULE = GroupRule(
         "*": "count",
     },
     sub_causes=get_args(SubCause),
-    absorbed_by=("TELEMETRY_GAP",),
+    absorbed_by=("TELEMETRY_GAP", "MIXED_MEMBERS"),
     advice={
         "TOPIC_SET_FLIP": Advice(
             what=(

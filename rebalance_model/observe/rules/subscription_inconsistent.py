@@ -4,6 +4,10 @@ The broker keeps one table for the group, and the last heartbeat wins. If the to
 undoes the other's, every flip makes all clients rebalance, and queues are assigned to clients that do not read them. If
 one topic has different expressions (EXPRESSION), the broker filters for all clients by one of them, and the others lose
 messages.
+
+A broker takes a subscription only with a higher version than the one that it has (ConsumerGroupInfo.updateSubscription;
+a version is the client's time). So after a client whose clock was ahead, or with clients that send version 0, it
+filters by an expression that no member declares any more (BROKER_OUTDATED): messages are lost though all agree.
 """
 
 from collections import Counter
@@ -16,14 +20,15 @@ from rebalance_model.observe.step import GroupStep
 
 def judge(step: GroupStep, _: str) -> Verdict:
     """Compare what each member itself has reported."""
-    if len(step.state.members) < 2:
+    if not step.state.members:
         return CLEAR
     reported = _reported(step)
     known = [one for one in reported.values() if one]
     first = known[0] if known else {}
     if all(one is first or one == first for one in known):
-        is_known = len(known) == len(reported) and not any(_is_unreadable(one) for one in known)
-        return CLEAR if is_known else None
+        if len(known) < len(reported) or any(_is_unreadable(one) for one in known):
+            return None if len(reported) > 1 else CLEAR
+        return Holds("critical", "BROKER_OUTDATED") if _outdated(step, first) is not None else CLEAR
     topics_differ = any(one.keys() != first.keys() for one in known)
     return Holds("critical", "TOPIC_SET" if topics_differ else "EXPRESSION", _odd_one(reported))
 
@@ -33,6 +38,8 @@ def evidence(step: GroupStep, _: str) -> Evidence:
     reported = {client_id: one for client_id, one in _reported(step).items() if one}
     found: Evidence = {"members": len(step.state.members), "members_known": len(reported)}
     topics = sorted({topic for one in reported.values() for topic in one})
+    if (outdated := _outdated(step, next(iter(reported.values()), {}))) is not None:
+        found |= outdated
     for topic in topics:
         ways = Counter(_text(one.get(topic)) for one in reported.values())
         if len(ways) > 1:
@@ -42,6 +49,22 @@ def evidence(step: GroupStep, _: str) -> Evidence:
             found["odd_one"] = _odd_one(reported)
             break
     return found
+
+
+def _outdated(step: GroupStep, declared: dict[str, Interest]) -> Evidence | None:
+    """Return the first topic that a broker filters by something else than all members declare, and both."""
+    for broker, view in sorted(step.state.views.items()):
+        for topic, data in view.info.subscription_table.items() if not view.failing else ():
+            here, wanted = subscriptions.at_broker(data), declared.get(topic)
+            if wanted is not None and here is not UNREADABLE and here != wanted:
+                return {
+                    "topic": topic,
+                    "broker": broker,
+                    "broker_filters_by": _text(here),
+                    "members_declare": _text(wanted),
+                    "broker_version": data.sub_version,
+                }
+    return None
 
 
 def _reported(step: GroupStep) -> dict[str, dict[str, Interest]]:
@@ -85,11 +108,32 @@ RULE = GroupRule(
     "SUBSCRIPTION_INCONSISTENT",
     judge,
     evidence,
-    units={"members": "count", "members_known": "count", "topic": "text", "members with *": "count", "odd_one": "text"},
-    sub_causes=("TOPIC_SET", "EXPRESSION"),
+    units={
+        "members": "count",
+        "members_known": "count",
+        "topic": "text",
+        "members with *": "count",
+        "odd_one": "text",
+        "broker": "text",
+        "broker_filters_by": "text",
+        "members_declare": "text",
+        "broker_version": "count",
+    },
+    sub_causes=("TOPIC_SET", "EXPRESSION", "BROKER_OUTDATED"),
     open_after=lambda policy: policy.subscription_differs_after,
     absorbed_by=("REBALANCE_STORM",),
     advice={
+        "BROKER_OUTDATED": Advice(
+            what=(
+                "All members declare the same expression, but a broker still filters by an older one, whose version is "
+                "higher: messages that only the members' expression matches are skipped without a trace."
+            ),
+            first_step=(
+                "Stop all members of the group at once, then start them: the broker forgets the group's subscriptions "
+                "with its last member."
+            ),
+            inspect=("MEMBERS", "COMPARE"),
+        ),
         "TOPIC_SET": Advice(
             what=(
                 "Members subscribe different topics: the broker's table flips with every heartbeat, and queues are "

@@ -50,11 +50,13 @@ class ClientView(msgspec.Struct, array_like=True):
     unreadable: tuple[str, ...] = ()
     """What of its last answer can't be read, each with the reason."""
     consume_type: str = ""
-    """How it consumes (ConsumeType), by its last heartbeat or answer; empty: unknown."""
+    """As it last declared it, in a heartbeat or an answer; empty: not known."""
     threads_max: int | None = None
     """The size of its pool of listener threads (consumeThreadMax); None: not reported."""
     threads_in_listener: int | None = None
     """How many of them were in the listener when their stacks were last asked for; None: never asked."""
+    message_model: str = ""
+    """As it last declared it; empty: not known."""
 
     def age_of(self, stamp: Stamp | None) -> int | None:
         """Return the minimum age of a stamp of its last answer (ms) when it answered; None: the stamp is unknown."""

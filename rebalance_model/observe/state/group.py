@@ -115,7 +115,8 @@ class GroupState(msgspec.Struct):
     losses: dict[str, Loss] = {}
     """By source, its last report of events that it could not send."""
     message_model: str = ""
-    """The members' message model, as last reported; empty: not known."""
+    """The message model that most members declare, or brokers report while none does; empty: not known. The last one
+    stays while the group has no members."""
     advanced_at: int = 0
     """When an answer (GET_CONSUME_STATS) last showed an advance of a queue's commit; 0: never."""
     reread: dict[str, dict[MessageQueue, Reread]] = {}
@@ -124,6 +125,8 @@ class GroupState(msgspec.Struct):
     """By broker, the messages that have used up their attempts; a broker that was never asked for them is left out."""
     subscribed: tuple[str, ...] = ()
     """The topics that members subscribe, or did when there last were any; without retry topics."""
+    consume_type: str = ""
+    """The consume type that most members declare; empty: none does."""
     left: dict[str, int] = {}
     """Topics that members no longer subscribe, and since when; without those that have no queue any more."""
 
