@@ -12,11 +12,10 @@ commit that does not advance shows nothing. What does:
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group.ages import ages_of
 from rebalance_model.observe.group.expectation import division_of
+from rebalance_model.observe.group.member_types import PULL
 from rebalance_model.observe.hooks import pull_errors
 from rebalance_model.observe.state import QueueState
 from rebalance_model.observe.step import Ages, GroupStep
-
-ACTIVELY = "CONSUME_ACTIVELY"
 
 
 def is_read_actively(step: GroupStep, mq: MessageQueue) -> bool:
@@ -25,7 +24,7 @@ def is_read_actively(step: GroupStep, mq: MessageQueue) -> bool:
     holder = queue.owner or (queue.hook_view.holder if queue.hook_view is not None else None)
     readers = state.members if holder is None else (holder,)
     types = {client.consume_type for r in readers if (client := state.clients.get(r)) is not None} - {""}
-    return types == {ACTIVELY} if types else division_of(step) == "ACTIVE"
+    return types == {PULL} if types else division_of(step) == "ACTIVE"
 
 
 def reads_on(step: GroupStep, mq: MessageQueue, limit: int) -> bool | None:

@@ -125,10 +125,10 @@ class GroupState(msgspec.Struct):
     """By broker, the messages that have used up their attempts; a broker that was never asked for them is left out."""
     subscribed: tuple[str, ...] = ()
     """The topics that members subscribe, or did when there last were any; without retry topics."""
-    consume_type: str = ""
-    """The consume type that most members declare; empty: none does."""
     left: dict[str, int] = {}
     """Topics that members no longer subscribe, and since when; without those that have no queue any more."""
+    consume_type: str = ""
+    """The consume type that most members declare; empty: none does."""
 
     @property
     def is_polled(self) -> bool:
