@@ -13,7 +13,7 @@ SUBSCRIPTIONS = "SUBSCRIPTION_INCONSISTENT"
 def subscribed(trace: HookTrace, at: float, **expressions: tuple[str, str]) -> HookTrace:
     """Heartbeats of clients with the (kind, expression) of their one topic."""
     for client, (kind, text) in expressions.items():
-        one = Subscription(topic=TOPIC, sub_string=text, expression_type=kind)
+        one = Subscription(topic=TOPIC, sub_string=text, expression_type=kind, sub_version=round(at * 1000))
         retry = Subscription(topic=f"%RETRY%{client}", sub_string="*")
         trace.heart_beat(at, client, subscriptions=(one, retry))
     return trace

@@ -266,7 +266,8 @@ class Ordering:
     def _stop_waiting(self, name: str, source: Source, why: Why, *, wrong_clock: bool = False) -> None:
         """Stop waiting for a source; it is silent from its last tick on: missing events after it prove nothing."""
         source.late, source.stays_behind, source.wrong = True, why != "SILENT", wrong_clock
-        at = source.complete_until + 1 if source.doubt or not wrong_clock else self.state.watermark
+        until = min(source.complete_until, self.state.highest)  # its clock may have been set far ahead since
+        at = until + 1 if source.doubt or not wrong_clock else self.state.watermark
         self._out.append(OutOfWait(name, at - 1, at, why, wrong_clock))
 
     def _source(self, name: str) -> Source:
