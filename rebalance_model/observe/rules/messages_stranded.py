@@ -78,6 +78,7 @@ RULE = GroupRule(
     units={"messages": "messages", "queues": "count", "queue_names": "text", "last_owned_at": "epoch_ms"},
     sub_causes=("QUEUE_REMOVED", "NOT_SUBSCRIBED", "BROKER_GONE", "NOT_READ"),
     needs=("OFFSETS_OF_BROKER",),
+    absorbed_by=("MIXED_MEMBERS",),
     advice={
         "QUEUE_REMOVED": Advice(
             what="The topic no longer has some queues in which messages wait: no consumer will get these messages.",
