@@ -35,8 +35,9 @@ def judge(step: ClusterStep, broker: str) -> Verdict:
     if None in decided:
         return None
     stamp = max(at for at in decided if at is not None)
-    if (since := _away_since(reaches)) is not None:
-        step.schedule_check(since + step.policy.broker_gone_after)
+    gone_at = (_away_since(reaches) or 0) + step.policy.broker_gone_after
+    if gone_at > step.now:  # else its hook still reports
+        step.schedule_check(gone_at)
     return Holds("critical", "" if stopped_at is None else "HOOK_SILENT", stamp=stamp)
 
 
