@@ -22,7 +22,7 @@ from streaming.cli.options import (
     instant,
     named,
 )
-from streaming.cli.output import present, section
+from streaming.cli.output import AsOf, present, section
 from streaming.queries import labels
 from streaming.queries.plan import Plan
 
@@ -91,7 +91,7 @@ def allocate(  # noqa: PLR0913  a command line
         )
         return Lines(head, *map(Text, last.caveats), measured, *_draw(plans, strategy, last.own, by_queue=by_queue))
 
-    present(ask, draw, Plan, Output(output))
+    present(ask, draw, Plan, Output(output), as_of=AsOf(instant(at)))
 
 
 def _draw(plans: Sequence[Plan], strategy: str | None, own: str, *, by_queue: bool) -> Iterator[RenderableType]:
@@ -149,7 +149,10 @@ def _present_restart(name: str, cluster: str | None, at: int | None, output: For
         head = Text(f"{name}: restart of {len(plan.steps):,} members under {plan.strategy}", style="bold")
         return Lines(head, *map(Text, plan.warnings), *map(Text, plan.sentences), "", steps)
 
-    present(lambda model: rolling_restart(model, name, cluster=cluster, at=at), draw, RollingRestart, Output(output))
+    present(
+        lambda model: rolling_restart(model, name, cluster=cluster, at=at), draw, RollingRestart, Output(output),
+        as_of=AsOf(at),
+    )  # fmt: skip
 
 
 def _clients(plan: Plan) -> RenderableType:

@@ -45,7 +45,7 @@ def print_faults(fault_log: Path, console: Console) -> None:
 def print_report(model: ReadModel, console: Console) -> None:
     """Print the content of the tables. The newest row is taken as now: times of its day are shown without the date."""
     now = history_ends(model).last
-    found = [(one, GroupAt(one.cluster, one.group, INT64_MAX)) for one in groups(model)]
+    found = [(one, GroupAt(one.cluster, one.group, now)) for one in groups(model, now)]
     parts: list[RenderableType] = []
     for group, of in found:
         parts += section(_title(group), Grid.of(QUEUE.grid, queues_of(model, of), Context(now, group.without_owner)))

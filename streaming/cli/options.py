@@ -23,7 +23,7 @@ AtOption = Annotated[
 ]
 SinceOption = Annotated[str | None, typer.Option("--since", help="Start time, such as 2h (ago), 15:58 or 2026-11-21.")]
 UntilOption = Annotated[str | None, typer.Option("--until", help="End time; default: now.")]
-CheckOption = Annotated[bool, typer.Option("--check", help="Exit with code 3 if anything shown is not OK.")]
+CheckOption = Annotated[bool, typer.Option("--check", help="Exit with code 3 if anything shown is not OK, or stale.")]
 RetryOption = Annotated[bool, typer.Option("--retry", help="Include the group's retry topic.")]
 TopicOption = Annotated[str | None, typer.Option("--topic", "-t", help="Only this topic.")]
 GroupArgument = Annotated[str | None, typer.Argument(help="Consumer group.", show_default=False)]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
@@ -26,13 +26,21 @@ from streaming.base.visible import visible, visible_json, visible_lines
 from streaming.cli.grid import Cell
 from streaming.cli.options import Format, Output
 from streaming.queries.health import HEALTH, SEVERITY, Health, Severity
-from streaming.queries.labels import moment_in_zone
+from streaming.queries.labels import duration, moment_in_zone
 from streaming.queries.results import QueryResult, as_json, times_of
 
 if TYPE_CHECKING:
     from streaming.tables import ReadModel  # imported when used: DuckDB takes half a second
 
 T = TypeVar("T")
+
+
+class AsOf(NamedTuple):
+    """The instant that a result is the state of."""
+
+    at: int | None
+    """Epoch milliseconds; None: now."""
+
 
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # noqa: RUF001  in Japanese and Chinese they do the same
 """With these a formula begins in a spreadsheet."""
@@ -82,7 +90,7 @@ def present(
     rows: type[QueryResult],
     output: Output,
     *,
-    current: bool = False,
+    as_of: AsOf | None = None,
 ) -> T:
     """Run a query and print the result, with ``--watch`` repeatedly.
 
@@ -91,28 +99,42 @@ def present(
         draw: renders the result as a table; its second argument is the time now, in epoch milliseconds.
         rows: the type of the result's rows, which gives the columns of CSV even without a row.
         output: what the user chose.
-        current: whether the result is the current state; if telemetry has stopped, a warning is printed.
+        as_of: the instant that the result is the state of, if it is one: which one that is is printed, and how long
+            after the last telemetry.
 
     Returns:
         The last result.
     """
     with tables() as model:
-        if current:
-            _say_if_silent(model)
         if output.watch:
+            _say_instant(model, as_of, output.format)
             _watch(model, ask, draw, rows, output)
         answer = ask(model)
+        _say_instant(model, as_of, output.format)
         _print(answer, draw, rows, output.format)
         return answer
 
 
-def _say_if_silent(model: "ReadModel") -> None:
+def _say_instant(model: "ReadModel", as_of: AsOf | None, wanted: Format) -> None:
+    """Say on stderr which instant is shown, unless that is now, and that too little was heard before it."""
     from streaming.queries.present import known_ends
 
-    found = known_ends(model)
-    if found is not None and found.silent:
-        since = moment_in_zone(found.last, now_ms())
-        sys.stderr.write(f"No telemetry since {since}. Showing the last known state.\n")
+    if as_of is None or (found := known_ends(model, as_of.at)) is None:
+        return
+    at = as_of.at
+    heard = found.shown
+    age, last = duration(heard.age_ms), written(heard.last)
+    said = ""
+    if at is not None and heard.is_stale:
+        said = f"As of {written(at)}, {age} after the last telemetry ({last}). Showing the last known state."
+    elif at is not None and wanted == "table":
+        said = f"As of {written(at)}."
+    elif at is None and heard.is_silent:
+        said = f"No telemetry since {last}, for {age}. Showing the last known state."
+    elif at is None and heard.is_stale:
+        said = f"No telemetry since {last}, for {age}: what is shown is stale."
+    if said:
+        sys.stderr.write(f"{said}\n")
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from streaming.cli.options import (
     TopicOption,
     instant,
 )
-from streaming.cli.output import present
+from streaming.cli.output import AsOf, present
 from streaming.cli.queue_name import HELP, METAVAR, parse_queue
 from streaming.queries import labels
 from streaming.queries.results import Interval
@@ -50,21 +50,24 @@ def who_owned(  # noqa: PLR0913  a command line
     time = instant(at)
 
     before: Interval | None = None
-    without_owner = ""
+    without_owner, when = "", "now"
 
     def ask(model: "ReadModel") -> Interval | None:
-        nonlocal before, without_owner, mq
+        nonlocal before, without_owner, when, mq
         of = find_group(model, wanted_group, cluster, time)
         if wanted_topic is None:
             mq = find_queue(model, of, name, queue_id)
         found = owner_of(model, of, mq)
+        last = last_group_state(model, of)
+        if time is None and last.freshness.is_stale:
+            when = f"as last known, {labels.duration(last.freshness.age_ms)} ago"
         if found is None:
-            without_owner = last_group_state(model, of).without_owner
+            without_owner = last.without_owner
             before = last_owner(model, of, mq)
         return found
 
     def draw(found: Interval | None, now: int) -> RenderableType:
-        head = f"{mq} of {wanted_group}, {'now' if time is None else labels.moment_in_zone(time, now)}: "
+        head = f"{mq} of {wanted_group}, {when if time is None else labels.moment_in_zone(time, now)}: "
         owner = (
             (without_owner, "yellow" if without_owner == "unassigned" else "")
             if found is None
@@ -73,7 +76,7 @@ def who_owned(  # noqa: PLR0913  a command line
         last = f"\nprevious owner: {visible(before.client_id)}" if before is not None else ""
         return Text.assemble(head, owner, last, *_ownership(found or before, now))
 
-    present(ask, draw, Interval, Output(output))
+    present(ask, draw, Interval, Output(output), as_of=AsOf(time))
 
 
 def _ownership(owned: Interval | None, now: int) -> Iterator[str]:

@@ -41,6 +41,8 @@ def _owner(queue: Queue, context: Context) -> Value:
     if queue.owner is not None:
         return Value(queue.owner)
     label = context.without_owner
+    if queue.is_stale and label != labels.NOT_KNOWN:
+        return Value(label, "stale", gettext("last known"))
     return Value(label, "unassigned" if label == gettext("unassigned") else "quiet")
 
 
@@ -103,6 +105,13 @@ def _consumed(queue: Queue, _: Context) -> Value:
     return _reported(labels.ago(queue.consume_age_ms), is_stale=queue.consume_is_stale)
 
 
+def _status(queue: Queue, _: Context) -> Value:
+    text = f"{queue.status} {labels.reason(queue.status_reason)}".rstrip()
+    if queue.is_stale and queue.status != "UNKNOWN":
+        return Value(text, "stale" if queue.status == "OK" else queue.status, gettext("stale"))
+    return Value(text, queue.status)
+
+
 QUEUE = Table(
     queue_column(Queue),
     Column(Queue, "owner", "client", _owner, wide=True),
@@ -115,12 +124,7 @@ QUEUE = Table(
     Column(Queue, "pull_age_ms", "duration", _pulled, spare=True),
     Column(Queue, "consume_age_ms", "duration", _consumed, spare=True),
     Column(Queue, "cached_count", "count", _cached, spare=True),
-    Column(
-        Queue,
-        "status",
-        show=lambda q, _: Value(f"{q.status} {labels.reason(q.status_reason)}".rstrip(), q.status),
-        wide=True,
-    ),
+    Column(Queue, "status", show=_status, wide=True),
     Column(Queue, "time", "time"),
     grid="queue owner since expected_owner lag lag_age_ms waiting_ms lock_age_ms pull_age_ms consume_age_ms status",
     page="queue status owner since expected_owner lag waiting_ms lock_age_ms pull_age_ms consume_age_ms cached_count"
@@ -138,6 +142,13 @@ def _unowned(group: Group, _: Context) -> Value:
     return counted(group.unowned)
 
 
+def _health(group: Group, _: Context) -> Value:
+    if not group.is_stale or group.health == "UNKNOWN":
+        return Value(group.health, group.health)
+    age = labels.duration(group.telemetry_age_ms)
+    return Value(group.health, "stale" if group.health == "OK" else group.health, gettext("stale, {age} old", age=age))
+
+
 def _lag_sum(group: Group, _: Context) -> Value:
     text = labels.total(group.lag, group.lag_unknown, at_least=group.lag_is_at_least)
     return Value(
@@ -152,7 +163,7 @@ def _last_rebalance(group: Group, context: Context) -> Value:
 
 
 GROUP = Table(
-    Column(Group, "health", show=lambda g, _: Value(g.health, g.health), wide=True),
+    Column(Group, "health", show=_health, wide=True),
     Column(Group, "cluster"),
     Column(Group, "group"),
     Column(Group, "kind", "text", _kind, "Kind", ("orderly", "message_model", "consume_type"), spare=True),

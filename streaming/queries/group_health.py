@@ -111,7 +111,7 @@ def _known(
     """Yield begin, end and health of each part of a period; parts of which nothing is known are UNKNOWN."""
     since, until = period
     reported_until = since
-    for state, following in zip(states, [*(row["time"] for row in states[1:]), until], strict=True):
+    for state, following in zip(states, [*(row["time"] for row in states[1:]), until], strict=False):  # may be none
         begin, end = max(state["time"], since), min(following, state["time"] + valid_ms, until)
         if begin >= end:
             continue

@@ -4,14 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from rebalance_model.entities import in_java_order
-from streaming.base.language import gettext
-from streaming.base.times import written
 from streaming.queries import labels
 from streaming.queries.failed_messages import failed_messages
 from streaming.queries.group_at import GroupAt, explain_nothing, find_group, instant_of
 from streaming.queries.health import HEALTH, rank_sql
 from streaming.queries.incidents import incidents_of
-from streaming.queries.present import Silence, present
+from streaming.queries.present import Freshness, Silence, last_known, present
 from streaming.queries.rebalances import rebalances_of
 from streaming.queries.results import Coverage, Group, Member, OpenIncidents, Overview
 from streaming.tables.reader import ReadModel, Row
@@ -79,6 +77,7 @@ class LastGroupState(NamedTuple):
     consume_type: str
     strategy: str | None
     coverage: Coverage
+    freshness: Freshness
 
     @property
     def without_owner(self) -> str:
@@ -149,29 +148,28 @@ def group_of(model: ReadModel, of: GroupAt) -> Group:
 def last_group_state(model: ReadModel, of: GroupAt) -> LastGroupState:
     """Return the last reported attributes of a group, without reading its queues and incidents."""
     query = """
-        SELECT t.members, t.message_model, t.consume_type, t.strategy, t.coverage FROM groups_at(from_ms($instant)) t
+        SELECT t.members, t.message_model, t.consume_type, t.strategy, t.coverage, t.time
+        FROM groups_at(from_ms($instant)) t
         WHERE t.cluster = $cluster AND t.group = $group
     """
     [row] = model.rows(query, of._asdict())
-    return LastGroupState(**row | {"coverage": Coverage.model_validate_json(row["coverage"])})
+    last = row.pop("time")
+    freshness = Silence(model, of.at, [(of.cluster, last)]).of(of.cluster, last)
+    return LastGroupState(**row | {"coverage": Coverage.model_validate_json(row["coverage"]), "freshness": freshness})
 
 
 def _read(model: ReadModel, wanted: Mapping[str, object], at: int | None) -> list[tuple[Row, Group]]:
-    """Return each row with the group that it shows: its health is UNKNOWN if telemetry had stopped by the instant."""
-    now = present(model, at)
-    found = [(row, _group(row)) for row in model.rows(_GROUPS, {**wanted, "now": now})]
-    silent = Silence(model, now, ((shown.cluster, shown.time) for _, shown in found))
-    return [(row, _unknown(shown, silent.since(shown.cluster, shown.time))) for row, shown in found]
+    """Return each row with the group that it shows, which is stale or UNKNOWN if too little was heard of it lately."""
+    found = [(row, _group(row)) for row in model.rows(_GROUPS, {**wanted, "now": present(model, at)})]
+    silence = Silence(model, at, ((shown.cluster, shown.time) for _, shown in found))
+    return [(row, _as_heard(shown, silence.of(shown.cluster, shown.time))) for row, shown in found]
 
 
-def _unknown(group: Group, silent_since: int | None) -> Group:
-    """Return the group as it is shown if telemetry has stopped at a time; None: it goes on."""
-    if silent_since is None:
-        return group
-    reason = gettext(
-        "no telemetry since {time}; last known health: {health}", time=written(silent_since), health=group.health
-    )
-    return group.model_copy(update={"health": "UNKNOWN", "health_reason": reason})
+def _as_heard(group: Group, freshness: Freshness) -> Group:
+    known: dict[str, object] = {"telemetry_age_ms": freshness.age_ms, "is_stale": freshness.is_stale}
+    if freshness.silent_since is not None:
+        known |= {"health": "UNKNOWN", "health_reason": last_known(freshness.silent_since, group.health)}
+    return group.model_copy(update=known)
 
 
 def _group(row: Row) -> Group:

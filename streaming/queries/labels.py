@@ -130,8 +130,11 @@ _SCALES = (
 
 
 def duration(milliseconds: int | None) -> str:
-    """Format a duration in its two largest units: ``250 ms``, ``1.5 s``, ``3 min 20 s``, ``2 d 4 h``."""
-    if milliseconds is None:
+    """Format a duration in its two largest units: ``250 ms``, ``1.5 s``, ``3 min 20 s``, ``2 d 4 h``.
+
+    One below zero, as by clocks that differ, is unknown.
+    """
+    if milliseconds is None or milliseconds < 0:
         return NOT_KNOWN
     if 0 < milliseconds < 1_000:
         return gettext("{n} ms", n=milliseconds)

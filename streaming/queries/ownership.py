@@ -4,9 +4,10 @@ from rebalance_model.entities import MessageQueue
 from streaming.base.errors import NotFoundError, UserError
 from streaming.base.language import gettext
 from streaming.base.times import written
+from streaming.queries import labels
 from streaming.queries.group_at import GroupAt, find_group, instant_of
 from streaming.queries.groups import last_group_state
-from streaming.queries.present import present
+from streaming.queries.present import Freshness, last_known, present
 from streaming.queries.results import Interval, OwnerChange, Queue
 from streaming.tables.observations import LOOK_BACK_MS
 from streaming.tables.reader import ReadModel
@@ -107,10 +108,23 @@ def queues(  # noqa: PLR0913  filters
 def queues_of(model: ReadModel, of: GroupAt, topic: str | None = None, *, retry: bool = False) -> list[Queue]:
     """List the queues of a group; see `queues`."""
     wanted = {**of._asdict(), "now": present(model, of.at), "topic": topic, "retry": retry}
-    found = [Queue(**row) for row in model.rows(_QUEUES, wanted)]
+    found = model.rows(_QUEUES, wanted)
     if not found and topic is not None:
         _check_known(model, of, topic)
-    return found
+    if not found:
+        return []
+    freshness = last_group_state(model, of).freshness
+    return [_as_heard(Queue(**row), freshness) for row in found]
+
+
+def _as_heard(queue: Queue, freshness: Freshness) -> Queue:
+    """Return the queue as it is shown by what had been heard of its group."""
+    if not freshness.is_stale:
+        return queue
+    known: dict[str, object] = {"is_stale": True}
+    if freshness.silent_since is not None:
+        known |= {"status": "UNKNOWN", "status_reason": last_known(freshness.silent_since, queue.status)}
+    return queue.model_copy(update=known)
 
 
 def who_owned(  # noqa: PLR0913  a queue has four names
@@ -127,14 +141,16 @@ def who_owned(  # noqa: PLR0913  a queue has four names
 
     Raises:
         NotFoundError: the group has no such queue, or did not have it yet.
-        UserError: the group is broadcasting; or see `find_group`.
+        UserError: the group is broadcasting; telemetry had stopped by the instant; or see `find_group`.
     """
     return owner_of(model, find_group(model, group, cluster, at), MessageQueue(topic, broker, queue_id))
 
 
 def owner_of(model: ReadModel, of: GroupAt, queue: MessageQueue) -> Interval | None:
     """Return the ownership interval of a queue; see `who_owned`."""
-    refuse_broadcasting(last_group_state(model, of).message_model, of)
+    last = last_group_state(model, of)
+    refuse_broadcasting(last.message_model, of)
+    _refuse_unheard(last.freshness, of)
     query = f"""
         SELECT t.* FROM who_owned_at(from_ms($instant)) t
         WHERE {_OF_GROUP} AND t.topic = $topic AND t.broker = $broker AND t.queue_id = $queue_id
@@ -148,7 +164,12 @@ def owner_of(model: ReadModel, of: GroupAt, queue: MessageQueue) -> Interval | N
 
 
 def owners_of(model: ReadModel, of: GroupAt, topic: str | None = None, *, retry: bool = False) -> list[Interval]:
-    """Return the ownership interval of each queue of a group; unassigned queues are omitted."""
+    """Return the ownership interval of each queue of a group; unassigned queues are omitted.
+
+    Raises:
+        UserError: telemetry had stopped by the instant.
+    """
+    _refuse_unheard(last_group_state(model, of).freshness, of)
     query = f"SELECT t.* FROM who_owned_at(from_ms($instant)) t WHERE {_OF_GROUP} AND {_OF_TOPIC} {_IN_ORDER}"  # noqa: S608  ours
     return [Interval(**row) for row in model.rows(query, {**of._asdict(), "topic": topic, "retry": retry})]
 
@@ -176,6 +197,24 @@ def refuse_broadcasting(message_model: str, of: GroupAt) -> None:
         raise UserError(
             gettext("{group} is broadcasting: every client reads every queue, so queues have no owner.", group=of.group)
         )
+
+
+def _refuse_unheard(freshness: Freshness, of: GroupAt) -> None:
+    """Reject an instant of which nothing is known: neither an owner nor "unassigned" is an answer.
+
+    Raises:
+        UserError: telemetry had stopped by the instant.
+    """
+    if of.at is None or freshness.silent_since is None:
+        return
+    raise UserError(
+        gettext(
+            "The owners in {group} at {time} are unknown: that is {age} after the last telemetry ({last}). Choose an "
+            "earlier time.",
+            group=of.group, time=written(of.at), age=labels.duration(of.at - freshness.silent_since),
+            last=written(freshness.silent_since),
+        )
+    )  # fmt: skip
 
 
 def find_queue(model: ReadModel, of: GroupAt, topic: str, queue_id: int) -> MessageQueue:

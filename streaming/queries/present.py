@@ -1,11 +1,14 @@
-"""Determine the instant shown as now: the clock's, or the last row if telemetry has stopped."""
+"""Determine the instant shown as now, and how old telemetry was at the instant that is shown.
+
+What is said of an instant is stale, and later unknown, if too little was heard before it: now as for any time.
+"""
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from streaming.base.errors import NotReadyError
 from streaming.base.language import gettext
-from streaming.base.times import now_ms
+from streaming.base.times import now_ms, written
 from streaming.queries.snapshot_interval import snapshot_interval_ms
 from streaming.tables.observations import day
 from streaming.tables.reader import ReadModel
@@ -15,14 +18,19 @@ STATE_MISSED = 3
 UNHEARD_AFTER = 180_000
 """Every source sends a TICK each second, and polls have answers each round: after this long without any, telemetry has
 stopped; milliseconds."""
+STALE_AFTER = 60_000
+"""After this long without any of these, or after two intervals of the last answer if that is longer, what is said is
+stale; milliseconds."""
+_AGE_STEP_MS = 5_000
+"""The least difference of an age for which a page is shown again."""
 
 _HEARD = f"""
-SELECT max(h.time) AS last FROM (
-    SELECT p.time, p.cluster FROM queue_progress p
+SELECT max(h.time) AS last, max_by(h.interval_ms, h.time) AS interval_ms FROM (
+    SELECT p.time, p.cluster, p.interval_ms FROM queue_progress p
     WHERE p.time > from_ms($since) AND p.time <= from_ms($until) AND p.source = 'POLL'
         AND p.date BETWEEN {day("$since")} AND {day("$until")}
     UNION ALL
-    SELECT e.time, e.cluster FROM telemetry e
+    SELECT e.time, e.cluster, 0 AS interval_ms FROM telemetry e
     WHERE e.time > from_ms($since) AND e.time <= from_ms($until) AND e.date BETWEEN {day("$since")} AND {day("$until")}
 ) h
 WHERE $cluster IS NULL OR h.cluster = $cluster
@@ -31,41 +39,84 @@ WHERE $cluster IS NULL OR h.cluster = $cluster
 clients."""
 
 
-class Ends(NamedTuple):
-    """The beginning and end of history, in epoch milliseconds."""
+_LAST_STATE = """
+SELECT max(g.time) AS last FROM group_state g WHERE g.time <= from_ms($at)
+"""
 
-    first: int
+
+class Heard(NamedTuple):
+    """When telemetry was last heard by an instant; times in epoch milliseconds, durations in milliseconds."""
+
     last: int
     """The time of the newest row."""
-    live: int
-    """The instant shown as now: the clock's, or `last` if telemetry has stopped."""
-    silent: bool
-    """Whether telemetry has stopped: the current state is unknown."""
-    silent_after: int
-    """How long after the newest row telemetry has stopped, in milliseconds."""
+    instant: int
+    stale_after: int = STALE_AFTER
+    silent_after: int = UNHEARD_AFTER
+
+    @property
+    def age_ms(self) -> int:
+        """The age of the newest telemetry."""
+        return max(0, self.instant - self.last)
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether telemetry had stopped: the state at the instant is unknown."""
+        return self.instant - self.last >= self.silent_after
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether so little was heard lately that the state may have changed unseen; also if telemetry had stopped."""
+        return self.is_silent or self.instant - self.last >= self.stale_after
+
+
+class Ends(NamedTuple):
+    """The beginning and end of history, and what had been heard by the instant that is shown."""
+
+    first: int
+    """In epoch milliseconds."""
+    heard: Heard
+    """By now."""
+    at: Heard | None = None
+    """By a requested instant; None: now is shown."""
+
+    @property
+    def last(self) -> int:
+        """The time of the newest row."""
+        return self.heard.last
+
+    @property
+    def silent(self) -> bool:
+        """Whether telemetry has stopped: the current state is unknown."""
+        return self.heard.is_silent
+
+    @property
+    def live(self) -> int:
+        """The instant shown as now: the clock's, or `last` if telemetry has stopped."""
+        return self.last if self.silent else max(self.heard.instant, self.last)
+
+    @property
+    def shown(self) -> Heard:
+        """What had been heard by the instant that is shown."""
+        return self.heard if self.at is None else self.at
 
     def by(self, now: int | None = None) -> "Ends":
         """Return the ends if nothing has been heard by another time; by default the clock's."""
-        return ends(self.first, self.last, self.silent_after, now)
+        return self._replace(heard=self.heard._replace(instant=now_ms() if now is None else now))
 
     def instant(self, at: int | None) -> int:
         """Return the instant that is shown: a given one, or the one shown as now; epoch milliseconds."""
         return self.live if at is None else at
 
     def has_turned(self) -> bool:
-        """Return whether `silent` has changed by the passage of time."""
-        return self.by().silent != self.silent
+        """Return whether the passage of time has changed what is shown of now: the age of what is stale, too."""
+        before, now = self.heard, self.by().heard
+        if (before.is_silent, before.is_stale) != (now.is_silent, now.is_stale):
+            return True
+        return now.is_stale and now.age_ms - before.age_ms >= max(_AGE_STEP_MS, before.age_ms // 10)
 
 
-def ends(first: int, last: int, silent_after: int, now: int | None = None) -> Ends:
-    """Return the ends of history by the newest row and the clock; ``now`` replaces the clock."""
-    now = now_ms() if now is None else now
-    silent = now - last >= silent_after
-    return Ends(first, last, last if silent else max(now, last), silent, silent_after)
-
-
-def last_heard(model: ReadModel, last: int, now: int, cluster: str | None = None) -> tuple[int, int]:
-    """Return when telemetry was last heard by an instant, and how long after that it has stopped; milliseconds.
+def last_heard(model: ReadModel, last: int, now: int, cluster: str | None = None) -> Heard:
+    """Return when telemetry was last heard by an instant.
 
     Without polls and without the archive only the rows of state show that telemetry goes on.
 
@@ -75,58 +126,88 @@ def last_heard(model: ReadModel, last: int, now: int, cluster: str | None = None
         now: the instant, epoch milliseconds.
         cluster: the cluster; None: any.
     """
-    if now - last < UNHEARD_AFTER:
-        return last, UNHEARD_AFTER
+    if now - last < STALE_AFTER:
+        return Heard(last, now)
     [heard] = model.rows(_HEARD, {"since": last - UNHEARD_AFTER, "until": now, "cluster": cluster})
     if heard["last"] is None:
-        return last, STATE_MISSED * snapshot_interval_ms(model)
-    return max(last, heard["last"]), UNHEARD_AFTER
+        return _by_state(last, now, snapshot_interval_ms(model))
+    stale_after = max(STALE_AFTER, 2 * heard["interval_ms"])
+    return Heard(max(last, heard["last"]), now, stale_after)
 
 
-def known_ends(model: ReadModel) -> Ends | None:
-    """Return the ends of history; None if there are no rows yet."""
+def _by_state(last: int, now: int, interval: int) -> Heard:
+    return Heard(last, now, max(STALE_AFTER, 2 * interval), STATE_MISSED * interval)
+
+
+def known_ends(model: ReadModel, at: int | None = None) -> Ends | None:
+    """Return the ends of history, and what had been heard by an instant if one is shown; None: there are no rows."""
     groups = model.span("group_state")
     if groups is None:
         return None
     first, last = groups
     last = max([last, *(span[1] for table in ("queue_state", "anomalies") if (span := model.span(table)))])
-    now = now_ms()
-    last, silent_after = last_heard(model, last, now)
-    return ends(first, last, silent_after, now)
+    heard = last_heard(model, last, now_ms())
+    if at is None:
+        return Ends(first, heard)
+    return Ends(first, heard, _heard_by(model, at) if at < heard.last else heard._replace(instant=at))
+
+
+def _heard_by(model: ReadModel, at: int) -> Heard:
+    [state] = model.rows(_LAST_STATE, {"at": at})
+    return last_heard(model, at if state["last"] is None else state["last"], at)
+
+
+class Freshness(NamedTuple):
+    """How well known a group is at the instant that is shown."""
+
+    age_ms: int
+    """The age of the newest telemetry of its cluster; milliseconds."""
+    is_stale: bool
+    """Whether the group may have changed unseen since."""
+    silent_since: int | None
+    """Since when nothing was heard of it, epoch milliseconds: it is unknown; None: it is as shown."""
 
 
 class Silence:
-    """Whether the telemetry of groups had stopped by an instant."""
+    """What had been heard of groups by an instant."""
 
-    def __init__(self, model: ReadModel, now: int, groups: Iterable[tuple[str, int]]) -> None:
+    def __init__(self, model: ReadModel, at: int | None, groups: Iterable[tuple[str, int]]) -> None:
         """Ask when each cluster was last heard.
 
         Args:
             model: the tables.
-            now: the instant, epoch milliseconds.
+            at: the instant, epoch milliseconds; None: now, or the last row if all telemetry has stopped: then all
+                groups are stale, and as last known.
             groups: of each group its cluster and the time of its last row.
         """
         newest: dict[str, int] = {}
         for cluster, time in groups:
             newest[cluster] = max(newest.get(cluster, 0), time)
-        self._now, self._by_state = now, STATE_MISSED * snapshot_interval_ms(model)
-        self._heard = {cluster: last_heard(model, last, now, cluster) for cluster, last in newest.items()}
+        self._at = present(model, at)
+        self._clock = now_ms() if at is None else at
+        self._interval = snapshot_interval_ms(model)
+        self._heard = {cluster: last_heard(model, last, self._at, cluster) for cluster, last in newest.items()}
 
-    def since(self, cluster: str, last: int) -> int | None:
-        """Return since when a group whose last row has this time was silent, epoch milliseconds; None: it was not."""
-        heard, silent_after = self._heard[cluster]
-        if self._now - heard >= silent_after:
-            return heard
-        return last if self._now - last >= self._by_state else None
+    def of(self, cluster: str, last: int) -> Freshness:
+        """Return how well known a group is whose last row has this time, epoch milliseconds."""
+        heard, own = self._heard[cluster], _by_state(last, self._at, self._interval)
+        silent_since = heard.last if heard.is_silent else last if own.is_silent else None
+        by_now = (heard if silent_since in {None, heard.last} else own)._replace(instant=self._clock)
+        return Freshness(by_now.age_ms, by_now.is_stale, silent_since)
 
 
-def history_ends(model: ReadModel) -> Ends:
-    """Return the ends of history.
+def last_known(silent_since: int, health: str) -> str:
+    """Return the reason of a health that is unknown since a time, epoch milliseconds, and what it was then."""
+    return gettext("no telemetry since {time}; last known health: {health}", time=written(silent_since), health=health)
+
+
+def history_ends(model: ReadModel, at: int | None = None) -> Ends:
+    """Return the ends of history, and what had been heard by an instant if one is shown.
 
     Raises:
         NotReadyError: there are no rows yet.
     """
-    found = known_ends(model)
+    found = known_ends(model, at)
     if found is None:
         raise NotReadyError(gettext("No consumer groups yet: they appear as soon as the job has processed telemetry."))
     return found

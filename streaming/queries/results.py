@@ -92,6 +92,14 @@ class Group(QueryResult):
     incidents: OpenIncidents
     last_rebalance: Instant | None
     coverage: Coverage
+    telemetry_age_ms: int = Field(
+        default=0, description="Age of the newest telemetry of its cluster at the requested time, in milliseconds."
+    )
+    is_stale: bool = Field(
+        default=False,
+        description="Whether that is more than a minute, or than two intervals of its source if that is longer: the"
+        " group may have changed since. From 3 minutes on its health is UNKNOWN.",
+    )
 
     @property
     def without_owner(self) -> str:
@@ -166,6 +174,9 @@ class Queue(QueryResult):
     status: Health
     status_reason: str
     time: Instant = Field(title="Updated", description="Time of the last update of owner, lock and status.")
+    is_stale: bool = Field(
+        default=False, description="Whether owner, lock and status are stale at the requested time, as its group is."
+    )
 
     @property
     def is_elsewhere(self) -> bool:

@@ -1,11 +1,14 @@
 """When telemetry has stopped: as soon as nothing that comes all the time is heard any more."""
 
 import datetime as dt
+from functools import partialmethod
 
 import pytest
 
+from streaming.base.errors import UserError
 from streaming.queries import present
 from streaming.queries.groups import groups
+from streaming.queries.ownership import queues, who_owned
 from streaming.queries.present import known_ends
 from streaming.tables import ReadModel
 from tests.support.tables import append, append_rows, make_tables
@@ -26,6 +29,7 @@ def opened(tmp_path, monkeypatch):
         story, folder = Story(), make_tables(tmp_path)
         for at in states:
             story.group(BEGIN + at * S, "OK")
+            story.queue(BEGIN + at * S)
         if source != "ARCHIVE":
             for at in heard:
                 kind = "HOOK" if source == "HOOK" else "CONSUME_STATS"
@@ -95,3 +99,37 @@ def test_within_a_silence_health_is_unknown_afterwards_too(opened, source, at, h
         assert group.health == health
         if health == "UNKNOWN":
             assert group.health_reason.startswith("no telemetry since 2026-11-21T22:30:00.000Z; last known health: OK")
+
+
+@pytest.mark.parametrize("source", ["POLL", "ARCHIVE"])
+@pytest.mark.parametrize("asks_now", [True, False])
+@pytest.mark.parametrize(("age", "is_stale"), [(0, False), (59, False), (60, True), (85, True), (179, True)])
+def test_health_and_status_are_stale_before_they_are_unknown(opened, source, asks_now, age, is_stale):
+    with opened(source, (0, 200), 200 + age) as model:
+        at = None if asks_now else BEGIN + (200 + age) * S
+        [group], [queue] = groups(model, at), queues(model, "orders", at=at)
+        assert (group.health, queue.status) == ("OK", "OK")
+        assert (group.is_stale, queue.is_stale, group.telemetry_age_ms) == (is_stale, is_stale, age * S)
+
+
+@pytest.mark.parametrize(("age", "is_stale"), [(79, False), (80, True)])
+def test_by_rare_polls_two_intervals_without_one_are_stale(opened, monkeypatch, age, is_stale):
+    monkeypatch.setattr(Story, "progress", partialmethod(Story.progress, interval=40 * S))
+    with opened("POLL", (0, 100), 100 + age) as model:
+        assert groups(model)[0].is_stale is is_stale
+
+
+def test_after_the_last_telemetry_no_status_is_known_and_no_owner(opened):
+    with opened("POLL", (0, 200), 100_000) as model:
+        at = BEGIN + 50_000 * S
+        [group], [queue] = groups(model, at), queues(model, "orders", at=at)
+        assert (group.health, queue.status) == ("UNKNOWN", "UNKNOWN")
+        assert queue.status_reason == group.health_reason
+        assert queue.status_reason.endswith("; last known health: OK")
+        assert (group.is_stale, group.telemetry_age_ms) == (True, 49_800 * S)
+        with pytest.raises(UserError, match=r"unknown: that is 13 h 50 min after the last telemetry \(2026-"):
+            who_owned(model, queue.group, queue.topic, queue.broker, queue.queue_id, at=at)
+        # Now, when all has ended, it is the last known state, and says so.
+        [group], [queue] = groups(model), queues(model, "orders")
+        assert (group.health, queue.status) == ("OK", "OK")
+        assert (group.is_stale, queue.is_stale, group.telemetry_age_ms) == (True, True, 99_800 * S)

@@ -18,7 +18,7 @@ from streaming.cli.options import (
     WatchOption,
     instant,
 )
-from streaming.cli.output import present
+from streaming.cli.output import AsOf, present
 from streaming.queries.column import Context
 from streaming.queries.columns import CLIENT
 from streaming.queries.results import Client
@@ -44,7 +44,7 @@ def clients(  # noqa: PLR0913  a command line
         lambda found, now: _draw(found, instant(at) or now),
         Client,
         Output(output, watch, every),
-        current=at is None,
+        as_of=AsOf(instant(at)),
     )
 
 

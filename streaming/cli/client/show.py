@@ -19,7 +19,7 @@ from streaming.cli.options import (
     WatchOption,
     instant,
 )
-from streaming.cli.output import present, section
+from streaming.cli.output import AsOf, present, section
 from streaming.queries import labels
 from streaming.queries.column import Context
 from streaming.queries.columns import CLIENT, INTERVAL
@@ -45,7 +45,7 @@ def show(  # noqa: PLR0913  a command line
         _draw,
         ClientDetail,
         Output(output, watch, every),
-        current=at is None,
+        as_of=AsOf(instant(at)),
     )
 
 

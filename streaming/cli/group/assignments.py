@@ -22,7 +22,7 @@ from streaming.cli.options import (
     instant,
     named,
 )
-from streaming.cli.output import present
+from streaming.cli.output import AsOf, present
 from streaming.queries.column import Context
 from streaming.queries.columns import QUEUE
 from streaming.queries.results import Queue
@@ -66,4 +66,4 @@ def assignments(  # noqa: PLR0913  a command line
     def draw(queues: Sequence[Queue], now: int) -> RenderableType:
         return Grid.of(QUEUE.grid, queues, Context(now, without_owner)) if queues else Text("No queues.")
 
-    present(ask, draw, Queue, Output(output, watch, every), current=at is None)
+    present(ask, draw, Queue, Output(output, watch, every), as_of=AsOf(instant(at)))

@@ -19,7 +19,7 @@ from streaming.cli.options import (
     instant,
     named,
 )
-from streaming.cli.output import present
+from streaming.cli.output import AsOf, present
 from streaming.queries import labels
 from streaming.queries.column import Context
 from streaming.queries.columns import OWNER_CHANGE
@@ -54,4 +54,5 @@ def diff(  # noqa: PLR0913  a command line
         draw,
         OwnerChange,
         Output(output),
+        as_of=AsOf(end),
     )

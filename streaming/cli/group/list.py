@@ -17,7 +17,7 @@ from streaming.cli.options import (
     WatchOption,
     instant,
 )
-from streaming.cli.output import present
+from streaming.cli.output import AsOf, present
 from streaming.queries.column import Context
 from streaming.queries.columns import GROUP
 from streaming.queries.results import Group
@@ -36,9 +36,13 @@ def groups(  # noqa: PLR0913  a command line
     from streaming.queries.groups import groups as ask
 
     found = present(
-        lambda model: ask(model, instant(at), cluster), _draw, Group, Output(output, watch, every), current=at is None
+        lambda model: ask(model, instant(at), cluster),
+        _draw,
+        Group,
+        Output(output, watch, every),
+        as_of=AsOf(instant(at)),
     )
-    if check and any(group.health != "OK" for group in found):
+    if check and any(group.health != "OK" or group.is_stale for group in found):
         raise typer.Exit(3)
 
 

@@ -24,10 +24,10 @@ from streaming.cli.options import (
     instant,
     named,
 )
-from streaming.cli.output import health, present, section
+from streaming.cli.output import AsOf, health, present, section
 from streaming.queries import labels
 from streaming.queries.column import Context
-from streaming.queries.columns import FAILED_MESSAGES, MEMBER, REBALANCE
+from streaming.queries.columns import FAILED_MESSAGES, GROUP, MEMBER, REBALANCE
 from streaming.queries.results import Coverage, FailedMessages, Group, Member, Overview
 
 _SHARED = {
@@ -60,17 +60,15 @@ def show(  # noqa: PLR0913  a command line
         _draw,
         Overview,
         Output(output, watch, every),
-        current=at is None,
+        as_of=AsOf(instant(at)),
     )
-    if check and shown.group.health != "OK":
+    if check and (shown.group.health != "OK" or shown.group.is_stale):
         raise typer.Exit(3)
 
 
 def _draw(overview: Overview, now: int) -> RenderableType:
     group = overview.group
-    head = Text.assemble(
-        (group.group, "bold"), f" ({group.cluster})  ", _styled(health(group.health, group.health_reason))
-    )
+    head = Text.assemble((group.group, "bold"), f" ({group.cluster})  ", _state(group, now))
     parts: list[RenderableType] = [head, Text("\n".join(_summary(overview, now))), *_coverage(group.coverage)]
     parts += section(f"Members ({len(group.members)})", _members(group, overview.members, now))
     if overview.incidents:
@@ -82,8 +80,11 @@ def _draw(overview: Overview, now: int) -> RenderableType:
     return Lines(*parts)
 
 
-def _styled(cell: Cell) -> tuple[str, str]:
-    return cell.text, cell.style
+def _state(group: Group, now: int) -> tuple[str, str]:
+    """Return the health with its reason and its style; nothing that is stale is green."""
+    shown = GROUP["health"].value(group, Context(now))
+    text = f"{shown} {labels.reason(group.health_reason)}".rstrip()
+    return text, "dim" if shown.tone == "stale" else health(group.health).style
 
 
 def _summary(overview: Overview, now: int) -> Iterator[str]:

@@ -18,7 +18,7 @@ from streaming.cli.options import (
     WatchOption,
     instant,
 )
-from streaming.cli.output import present
+from streaming.cli.output import AsOf, present
 from streaming.queries.health import Severity
 from streaming.queries.results import Incident
 
@@ -63,6 +63,7 @@ def incidents(  # noqa: PLR0913  a command line
         lambda found, now: _draw(found, now, only_open=only_open),
         Incident,
         Output(output, watch, every),
+        as_of=AsOf(instant(at)),
     )
 
 

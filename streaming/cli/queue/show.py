@@ -21,7 +21,7 @@ from streaming.cli.options import (
     WatchOption,
     instant,
 )
-from streaming.cli.output import present, section
+from streaming.cli.output import AsOf, present, section
 from streaming.cli.queue_name import HELP, METAVAR, parse_queue
 from streaming.queries import labels
 from streaming.queries.column import Context
@@ -55,7 +55,7 @@ def show(  # noqa: PLR0913  a command line
     def ask(model: "ReadModel") -> QueueDetail:
         return queue_detail(model, *named, cluster=cluster, since=instant(since), at=instant(at))
 
-    present(ask, _draw, QueueDetail, Output(output, watch, every), current=at is None)
+    present(ask, _draw, QueueDetail, Output(output, watch, every), as_of=AsOf(instant(at)))
 
 
 def _draw(found: QueueDetail, now: int) -> RenderableType:

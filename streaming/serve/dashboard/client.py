@@ -40,7 +40,7 @@ class Lane(NamedTuple):
 
 
 def _asked(model: ReadModel, client_id: str, span: str, at: int | None) -> Data:
-    ends = history_ends(model)
+    ends = history_ends(model, at)
     now = ends.instant(at)
     since = max(now - duration_ms(span), ends.first)
     return Data(ends, client(model, client_id, since=since, at=at))
@@ -82,7 +82,7 @@ class ClientPage(LivePage[Data]):
     def _show(self) -> None:
         ends, found = self._data
         common: dict[str, Any] = {"at": self._at, "now": found.until, "colours": {}, "short": {}}
-        stale(ends, self._at)
+        stale(ends)
         self._head.show(ends=ends, found=found, **common)
         self._pick_time.show(at=self._at, first=ends.first)
         columns = [column for column in CLIENT.page if column.name != "client_id"]

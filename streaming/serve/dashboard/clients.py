@@ -29,7 +29,7 @@ class Data(NamedTuple):
 def _asked(model: ReadModel, group: str, cluster: str, at: int | None) -> Data:
     rows = model.rows("SELECT DISTINCT s.group FROM group_state s ORDER BY s.group")
     found = clients(model, group or None, cluster=cluster or None, at=at)
-    return Data(history_ends(model), found, [row["group"] for row in rows])
+    return Data(history_ends(model, at), found, [row["group"] for row in rows])
 
 
 class ClientsPage(LivePage[Data]):
@@ -63,7 +63,7 @@ class ClientsPage(LivePage[Data]):
     def _show(self) -> None:
         shown = self._data
         now = shown.ends.instant(self._at)
-        stale(shown.ends, self._at)
+        stale(shown.ends)
         found = [one for one in shown.found if self._find.strip().lower() in _text(one)]
         self._head.show(at=self._at, ends=shown.ends, total=len(found), mixed=mixed_versions(found))
         self._pick_time.show(at=self._at, first=shown.ends.first)

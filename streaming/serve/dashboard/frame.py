@@ -93,10 +93,10 @@ def frame(title: str, crumbs: Sequence[Crumb]) -> None:
     ui.skip_link(gettext("Skip to the content"), target=ui.context.client.content)
 
 
-def stale(ends: Ends, at: int | None) -> None:
-    """Show nothing in green while the current state is unknown."""
-    silent = ends.silent and at is None
-    ui.context.client.content.classes(add="stale" if silent else "", remove="" if silent else "stale")
+def stale(ends: Ends) -> None:
+    """Show nothing in green if the state at the instant that is shown is stale or unknown."""
+    add, remove = ("stale", "") if ends.shown.is_stale else ("", "stale")
+    ui.context.client.content.classes(add=add, remove=remove)
 
 
 class Plain(ui.element):

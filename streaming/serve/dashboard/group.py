@@ -221,7 +221,7 @@ class GroupPage:
             await self._ask_state()
         except UserError as error:
             self._note = str(error)  # e.g. a time before the group's history: keep the content and add the message
-            self._state = replace(self._state, ends=await self._store.ask(history_ends))
+            self._state = replace(self._state, ends=await self._store.ask(history_ends, self._at))
         self._follow()
         if self._history.window != self._window or self._version != self._store.version:
             await self._ask_history()
@@ -297,10 +297,9 @@ class GroupPage:
     def _show_head(self, now: int) -> None:
         state = self._state
         times = group_state.changes(self._history)
-        stale(state.ends, self._at)
-        silent = state.ends.silent and self._at is None
+        stale(state.ends)
         self._head.show(
-            group=state.group, at=self._at, note=self._note, silent_since=state.ends.last if silent else None,
+            group=state.group, at=self._at, note=self._note, ends=state.ends,
             coverage=group_state.coverage_of(state.group.coverage), **group_state.owner_counts(state),
         )  # fmt: skip
         self._when.show(

@@ -59,6 +59,16 @@ def _select(model: ReadModel, groups: Sequence[Group], wanted: Wanted, page: int
     return Shown(shown, health_over(model, names, since, until), wanted_owned)
 
 
+def _stale(groups: Sequence[Group]) -> dict[Health, tuple[int, int]]:
+    """Return of each health how many groups are stale, and the age of their oldest telemetry, milliseconds."""
+    found: dict[Health, tuple[int, int]] = {}
+    for group in groups:
+        if group.is_stale and group.health != "UNKNOWN":
+            number, age = found.get(group.health, (0, 0))
+            found[group.health] = number + 1, max(age, group.telemetry_age_ms)
+    return found
+
+
 class Home(LivePage[Overview]):
     """Groups by health and open incidents, now or at an instant."""
 
@@ -113,10 +123,10 @@ class Home(LivePage[Overview]):
 
     def _show(self) -> None:
         data, now = self._data, self._now()
-        stale(data.ends, self._at)
+        stale(data.ends)
         self._head.show(
             at=self._at, ends=data.ends, incidents=data.incidents, wanted=self._wanted,
-            counts=Counter(group.health for group in data.groups),
+            counts=Counter(group.health for group in data.groups), stale=_stale(data.groups),
         )  # fmt: skip
         self._pick_time.show(at=self._at, first=data.ends.first)
         open_ones = page_of(data.incidents, self._pages["incidents"], _INCIDENTS)

@@ -15,7 +15,7 @@ from streaming.queries.labels import NOT_KNOWN
 from streaming.queries.present import Ends, history_ends
 from streaming.queries.queue_history import queue_history
 from streaming.queries.results import Incident, IncidentDetail, Transition
-from streaming.serve.dashboard.frame import frame
+from streaming.serve.dashboard.frame import frame, stale
 from streaming.serve.dashboard.live_page import LivePage
 from streaming.serve.dashboard.markup import LiveMarkup, clock, count, unknown
 from streaming.serve.dashboard.queue_picture import Picture, picture
@@ -85,8 +85,10 @@ class IncidentPage(LivePage[Data]):
         detail, parent, ends, around = self._data
         shown, life = detail.incident, detail.life
         event = detail.cause_event
+        if shown.resolved_at is None:
+            stale(ends)
         self._markup.show(
-            i=shown, q=detail.queue, reach=detail.reach, parent=parent, life=life, absorbed=detail.absorbed,
+            i=shown, ends=ends, q=detail.queue, reach=detail.reach, parent=parent, life=life, absorbed=detail.absorbed,
             commands=detail.commands, picture=around, now=ends.live, stacks=detail.stacks,
             evidence=evidence_rows(shown, life[0], life[-1], ends.live),
             changed=life[0].evidence != life[-1].evidence,

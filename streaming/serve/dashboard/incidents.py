@@ -77,7 +77,7 @@ class Data(NamedTuple):
 
 
 def _asked(model: ReadModel, wanted: Filters, at: int | None) -> Data:
-    ends = history_ends(model)
+    ends = history_ends(model, at)
     now = ends.instant(at)
     found = incidents(
         model, cluster=wanted.cluster or None, group=wanted.group or None, code=wanted.code or None,
@@ -118,7 +118,7 @@ class IncidentsPage(LivePage[Data]):
     def _show(self) -> None:
         shown, wanted = self._data, self._wanted
         now = shown.ends.instant(self._at)
-        stale(shown.ends, self._at)
+        stale(shown.ends)
         text = wanted.find.strip().lower()
         found = [one for one in shown.found if text in _text(one)]
         self._head.show(at=self._at, ends=shown.ends, open=sum(one.resolved_at is None for one in found))

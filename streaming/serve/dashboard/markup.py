@@ -52,7 +52,7 @@ def instant(time_ms: int, near: int | None = None) -> Markup:
 
 def duration(span_ms: int | None) -> str | Markup:
     """Format a duration as `labels.duration` does."""
-    return unknown() if span_ms is None else labels.duration(span_ms)
+    return unknown() if span_ms is None or span_ms < 0 else labels.duration(span_ms)
 
 
 def thin(text: str) -> str:

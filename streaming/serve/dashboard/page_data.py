@@ -69,7 +69,7 @@ def overview(model: ReadModel, at: int | None = None) -> Overview:
     Raises:
         UserError: see `history_ends`.
     """
-    ends = history_ends(model)
+    ends = history_ends(model, at)
     found = [i for i in incidents(model, only_open=True, at=at) if i.parent is None]
     return Overview(ends, groups(model, at), worst_first(found))
 
@@ -82,7 +82,7 @@ def state(model: ReadModel, name: str, cluster: str | None, at: int | None) -> S
     """
     of = find_group(model, name, cluster, at)
     found = incidents_of(model, of, only_open=True)
-    ends = history_ends(model)
+    ends = history_ends(model, at)
     return State(ends, group_of(model, of), queues_of(model, of), worst_first(found), failed_messages(model, of))
 
 

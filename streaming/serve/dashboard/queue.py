@@ -48,7 +48,7 @@ class Data(NamedTuple):
 
 
 def _asked(model: ReadModel, of: QueueName, span: str, at: int | None) -> Data:
-    ends = history_ends(model)
+    ends = history_ends(model, at)
     now = ends.instant(at)
     since = min(max(now - duration_ms(span), ends.first), now - 1)
     group, topic, broker, queue_id, cluster = of
@@ -96,7 +96,7 @@ class QueuePage(LivePage[Data]):
         clients = {one.client_id for one in history.intervals}
         names: dict[str, Any] = {"colours": colours(clients), "short": short_names(clients)}
         common = {"at": self._at, "now": history.until, **names}
-        stale(ends, self._at)
+        stale(ends)
         self._head.show(ends=ends, queue=queue, history=history, columns=_FACTS, **common)
         self._pick_time.show(at=self._at, first=ends.first)
         self._period.show(span=self._span, spans=SPANS)

@@ -60,7 +60,7 @@ def _asked(model: ReadModel, name: str, cluster: str | None, change: Change, at:
         model, name, leave=change.leave, join=join, strategy=change.strategy or None, cluster=cluster, at=at
     )
     restart = _restart(model, name, cluster, at) if change.restart else None
-    return Data(history_ends(model), group, predicted, restart)
+    return Data(history_ends(model, at), group, predicted, restart)
 
 
 def _restart(model: ReadModel, name: str, cluster: str | None, at: int | None) -> RollingRestart | str:
@@ -102,7 +102,7 @@ class WhatIfPage(LivePage[Data]):
     def _show(self) -> None:
         ends, group, predicted, restart = self._data
         own = predicted.own
-        stale(ends, self._at)
+        stale(ends)
         self._head.show(
             group=group, joined=predicted.joined, leave=predicted.left, notes=predicted.caveats, at=self._at,
             here=group_link(group.cluster, group.group, self._at),

@@ -191,12 +191,12 @@ def _limited(found: Snapshot) -> Snapshot:
 def _groups(model: ReadModel, now: int) -> list[GroupState]:
     """Return the groups; the health of one that is silent by now is UNKNOWN."""
     rows = model.rows(_GROUPS)
-    silent = Silence(model, now, ((row["cluster"], row["time"]) for row in rows))
+    silence = Silence(model, now, ((row["cluster"], row["time"]) for row in rows))
     return [
         GroupState(
             **row
             | {"coverage": Coverage.model_validate_json(row["coverage"])}
-            | ({} if silent.since(row["cluster"], row["time"]) is None else {"health": "UNKNOWN"})
+            | ({} if silence.of(row["cluster"], row["time"]).silent_since is None else {"health": "UNKNOWN"})
         )
         for row in rows
     ]

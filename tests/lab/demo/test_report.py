@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from streaming.base.times import written
 from streaming.cli import main, output
 from streaming.cli.demo_report import print_faults, print_report
 from streaming.lab.demo.play import FAULT_LOG
@@ -36,8 +37,8 @@ def said(model, monkeypatch):
 
 
 @pytest.mark.parametrize("group", ["orders-group", "audit-group"])
-def test_queues_and_rebalances_are_those_of_the_commands(report, said, group):
-    assert said("group", "assignments", group) in report
+def test_queues_and_rebalances_are_those_of_the_commands(report, said, model, group):
+    assert said("group", "assignments", group, "--at", written(history_ends(model).last)) in report
     assert said("group", "rebalances", group, "--last", "1000") in report
 
 

@@ -8,14 +8,16 @@ import pytest
 from checkpoints.generation import claimed
 from checkpoints.manifest import Basis
 from rebalance_model.observe.policy import Policy
+from streaming.queries import labels, present
 from streaming.queries.column import Context
 from streaming.queries.columns import MOVE
 from streaming.queries.group_at import find_group
 from streaming.queries.incident_detail import incident
 from streaming.queries.lag import lag
-from streaming.queries.present import UNHEARD_AFTER, Ends, ends
+from streaming.queries.present import STALE_AFTER, UNHEARD_AFTER, Ends, Heard
 from streaming.queries.results import Move
 from streaming.serve.dashboard import group_state
+from streaming.serve.dashboard.group_list import Wanted
 from streaming.serve.dashboard.incident import evidence_rows
 from streaming.serve.dashboard.lane_folds import LaneFilter
 from streaming.serve.dashboard.markup import clock, count, duration, rendered
@@ -78,18 +80,27 @@ def test_names_are_shortened_only_if_they_stay_unique(ids, short):
 
 
 def test_now_is_the_clock_unless_telemetry_is_silent():
-    assert ends(0, NOW, UNHEARD_AFTER, NOW + MINUTE) == Ends(
-        0, NOW, NOW + MINUTE, silent=False, silent_after=UNHEARD_AFTER
-    )
-    assert ends(0, NOW, UNHEARD_AFTER, NOW + UNHEARD_AFTER) == Ends(
-        0, NOW, NOW, silent=True, silent_after=UNHEARD_AFTER
-    )
-    # A source's clock is ahead.
-    assert ends(0, NOW, UNHEARD_AFTER, NOW - MINUTE) == Ends(0, NOW, NOW, silent=False, silent_after=UNHEARD_AFTER)
+    def live(clock: int) -> tuple[int, bool]:
+        found = Ends(0, Heard(NOW, clock))
+        return found.live, found.silent
+
+    assert live(NOW + MINUTE) == (NOW + MINUTE, False)
+    assert live(NOW + UNHEARD_AFTER) == (NOW, True)
+    assert live(NOW - MINUTE) == (NOW, False)  # a source's clock is ahead
+
+
+@pytest.mark.parametrize(("age", "later", "turned"), [
+    (STALE_AFTER - 1, STALE_AFTER, True), (0, STALE_AFTER - 1, False), (UNHEARD_AFTER - 1, UNHEARD_AFTER, True),
+    (STALE_AFTER, STALE_AFTER + 5_999, False), (STALE_AFTER, STALE_AFTER + 6_000, True),
+    (10 * HOUR, 10 * HOUR + 59 * MINUTE, False), (10 * HOUR, 11 * HOUR, True),
+])  # fmt: skip
+def test_a_page_is_shown_again_as_what_it_says_of_age_becomes_wrong(monkeypatch, age, later, turned):
+    monkeypatch.setattr(present, "now_ms", lambda: NOW + later)
+    assert Ends(0, Heard(NOW, NOW + age)).has_turned() is turned
 
 
 def test_a_span_ends_now_or_is_centred_on_the_instant():
-    available = Ends(NOW - 100 * HOUR, NOW, NOW, silent=False, silent_after=UNHEARD_AFTER)
+    available = Ends(NOW - 100 * HOUR, Heard(NOW, NOW))
 
     assert window(available, "1h", None) == Window(NOW - HOUR, NOW)
     assert window(available, "1h", NOW - HOUR // 2) == Window(NOW - HOUR, NOW)
@@ -135,18 +146,29 @@ def test_the_list_of_incidents_says_how_many_the_tile_above_does_not_count(tmp_p
     assert "1 of these incidents is explained by another one" in text
 
 
-def test_a_page_shows_that_telemetry_is_silent():
-    def head(*, silent: bool) -> str:
+def test_the_home_page_says_the_age_of_telemetry_as_soon_as_it_is_stale():
+    def head(age: int, at: int | None = None) -> str:
+        ends = Ends(0, Heard(NOW, NOW + age), None if at is None else Heard(NOW, at))
+        stale = {"OK": (2, age)} if ends.shown.is_stale else {}
         return rendered(
-            "home_head",
-            at=None,
-            ends=Ends(0, NOW, NOW, silent=silent, silent_after=UNHEARD_AFTER),
-            incidents=[],
-            counts=Counter(),
-        )
+            "home_head", at=at, ends=ends, incidents=[], counts=Counter(OK=2), stale=stale, wanted=Wanted()
+        )  # fmt: skip
 
-    assert "No telemetry since" in head(silent=True)
-    assert "No telemetry since" not in head(silent=False)
+    assert "No telemetry since" not in head(STALE_AFTER - 1)
+    assert 'class="status OK"' in head(STALE_AFTER - 1)
+    late = head(85_000)
+    assert ", for 1 min 25 s: what is shown is stale." in late
+    assert "2 stale, 1 min 25 s old" in late
+    assert 'class="status OK old"' in late
+    assert ", for 3 min. Showing the last known state." in head(UNHEARD_AFTER)
+    later = head(0, at=NOW + 431_373_000)
+    assert "That is 4 d 23 h after the last telemetry" in later
+    assert "-4" not in later
+
+
+@pytest.mark.parametrize("shown", [duration, labels.duration])
+def test_a_duration_below_zero_is_unknown(shown):
+    assert "unknown" in str(shown(-1)) or shown(-1) == labels.NOT_KNOWN
 
 
 @pytest.mark.parametrize(
@@ -187,7 +209,7 @@ def test_a_page_number_beyond_the_last_shows_the_last():
 
 
 def test_the_timeline_has_a_span_for_each_owner_and_for_none(model):
-    available = Ends(NOW - 2 * HOUR, NOW, NOW, silent=False, silent_after=UNHEARD_AFTER)
+    available = Ends(NOW - 2 * HOUR, Heard(NOW, NOW))
     past = history(model, "gaps-group", None, window(available, "1h", None))
     spans = owner_spans(past, available.live)
     data = timeline_data(past, spans, [], available, Shown(lambda place: place[2] == 0, colours={"a@2": 0}))

@@ -8,8 +8,10 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
+from streaming.base.times import now_ms
 from streaming.cli import output
 from streaming.cli.main import app as command_line
+from streaming.queries import present
 from streaming.queries.plan import Plan
 from streaming.queries.results import Group, IncidentDetail, Interval, Overview, Queue, Rebalance, SqlResult
 from streaming.serve.store import Store
@@ -30,6 +32,13 @@ ROUTES = {
     "/clients", "/quality",
     "/clients/{client_id}", "/groups/{group}/queues/{topic}/{broker}/{queue_id}",
 }  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _clock(monkeypatch):
+    """The clock stands still: ages are the same in two answers."""
+    now = now_ms()
+    monkeypatch.setattr(present, "now_ms", lambda: now)
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +74,18 @@ def test_groups_are_sorted_by_health(api):
         ("orders", "BAD"), ("quiet", "UNKNOWN"), ("all", "OK"),
     ]  # fmt: skip
     assert body_of(api.get("/groups", params={"cluster": "c"})) == body_of(api.get("/groups"))
+
+
+def test_after_the_last_telemetry_no_answer_says_ok_or_unassigned(api):
+    later = {"at": NOON + 431_373_000}
+    assert {(one["health"], one["is_stale"]) for one in body_of(api.get("/groups", params=later))} == {
+        ("UNKNOWN", True)
+    }
+    assert {one["status"] for one in body_of(api.get("/groups/orders/queues", params=later))} == {"UNKNOWN"}
+    for path in ("/groups/orders/owners", "/groups/orders/owners/Orders/b/1"):
+        refused = api.get(path, params=later)
+        assert refused.status_code == 400
+        assert "are unknown: that is 4 d 23 h after the last telemetry" in refused.text
 
 
 def test_a_group_with_its_members_and_incidents(api):

@@ -41,7 +41,7 @@ def health(request: Request, store: StoreOf) -> Response:
     sources: Sources = request.app.state.sources
     now = now_ms()
     ages = tuple(
-        SourceAge(**source._asdict(), time=last.time, age_ms=now - last.time)
+        SourceAge(**source._asdict(), time=last.time, age_ms=max(0, now - last.time))
         for source, last in sorted(store.ask_here(sources.look).items())
     )
     return sent(

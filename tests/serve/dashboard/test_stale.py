@@ -1,0 +1,95 @@
+"""Pages over tables that are behind, and at a time after the last telemetry: nothing there is green."""
+
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from streaming.base.times import written
+from tests.serve.dashboard.tables import MINUTE, Group
+from tests.support.served import served
+from tests.support.tables import append, make_tables
+
+NOW = 1_795_300_000_000
+CLIENT = "10.0.0.9@audit-1"
+QUEUE = "/group/audit-group/queue/Audit/broker-a/0"
+BEHIND = 85_000
+"""How far the clock of the server is beyond the last telemetry; milliseconds."""
+LATER = NOW + 431_373_000
+
+
+@pytest.fixture(scope="module")
+def behind(tmp_path_factory) -> Iterator[str]:
+    root = tmp_path_factory.mktemp("behind")
+    group = Group("audit-group", "Audit", (CLIENT,))
+    for time in (NOW - 20 * MINUTE, NOW):
+        group.state(time)
+        group.queue(time, 0, CLIENT, interval_ms=10_000)
+    group.owner(NOW - 20 * MINUTE, 0, CLIENT)
+    append(make_tables(root / "tables"), group.taken())
+    with served("dashboard", root, now=NOW + BEHIND) as base:
+        yield base
+
+
+@pytest.fixture
+def opened(behind, browser) -> Iterator[Callable[[str], Page]]:
+    context = browser.new_context(locale="en-US", viewport={"width": 1440, "height": 900})
+
+    def visit(path: str) -> Page:
+        page = context.new_page()
+        page.set_default_timeout(40_000)
+        page.goto(behind + path)
+        page.get_by_role("heading", level=1).wait_for()
+        return page
+
+    yield visit
+    context.close()
+
+
+def is_hatched(page: Page, selector: str) -> bool:
+    return "gradient" in page.locator(selector).first.evaluate("(node) => getComputedStyle(node).backgroundImage")
+
+
+def green(page: Page) -> list[str]:
+    """Return the text of whatever is shown in the colour of OK."""
+    return page.evaluate(
+        """() => {
+            const root = getComputedStyle(document.documentElement), probe = document.createElement("i");
+            probe.style.color = root.getPropertyValue("--ok");
+            document.body.append(probe);
+            const ok = getComputedStyle(probe).color;
+            probe.remove();
+            return [...document.querySelectorAll(".status, .status *")]
+                .filter((node) => getComputedStyle(node).color === ok).map((node) => node.textContent);
+        }"""
+    )
+
+
+def test_a_home_page_that_is_behind_is_hatched_and_says_its_age(opened):
+    page = opened("/")
+    expect(page.get_by_text("for 1 min 25 s: what is shown is stale.")).to_be_visible()
+    expect(page.get_by_text("1 stale, 1 min 25 s old")).to_be_visible()
+    expect(page.get_by_text("stale, 1 min 25 s old").last).to_be_visible()
+    assert is_hatched(page, ".facts a.status.OK")
+    assert not green(page)
+
+
+@pytest.mark.parametrize("path", ["/group/audit-group", QUEUE])
+def test_a_group_and_a_queue_that_are_behind_are_stale(opened, path):
+    page = opened(path)
+    expect(page.get_by_text("for 1 min 25 s: what is shown is stale.")).to_be_visible()
+    assert is_hatched(page, ".title .status.OK")
+    assert not green(page)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/group/audit-group", QUEUE, "/incidents", "/clients", f"/client/{CLIENT}"],
+)
+def test_at_a_time_after_the_last_telemetry_nothing_is_known(opened, path):
+    page = opened(f"{path}?at={written(LATER)}")
+    expect(page.get_by_text("That is 4 d 23 h after the last telemetry")).to_be_visible()
+    assert not re.search(r"-\d+ (s|min|h|d)\b", page.inner_text("body"))
+    assert not page.locator(".status.OK").count()
+    assert not green(page)
