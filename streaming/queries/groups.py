@@ -1,14 +1,14 @@
 """Queries of consumer groups and their state."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rebalance_model.entities import in_java_order
 from streaming.queries import labels
 from streaming.queries.failed_messages import failed_messages
 from streaming.queries.group_at import GroupAt, explain_nothing, find_group, instant_of
 from streaming.queries.health import HEALTH, rank_sql
-from streaming.queries.incidents import incidents_of
+from streaming.queries.incidents import incidents_of, of_clusters
 from streaming.queries.present import Freshness, Silence, last_known, present
 from streaming.queries.rebalances import rebalances_of
 from streaming.queries.results import Coverage, Group, Member, OpenIncidents, Overview
@@ -158,9 +158,13 @@ def last_group_state(model: ReadModel, of: GroupAt) -> LastGroupState:
     return LastGroupState(**row | {"coverage": Coverage.model_validate_json(row["coverage"]), "freshness": freshness})
 
 
-def _read(model: ReadModel, wanted: Mapping[str, object], at: int | None) -> list[tuple[Row, Group]]:
+def _read(model: ReadModel, wanted: Mapping[str, Any], at: int | None) -> list[tuple[Row, Group]]:
     """Return each row with the group that it shows, which is stale or UNKNOWN if too little was heard of it lately."""
-    found = [(row, _group(row)) for row in model.rows(_GROUPS, {**wanted, "now": present(model, at)})]
+    of_cluster = of_clusters(model, wanted["instant"], wanted["cluster"])
+    found = [
+        (row, _group(row, of_cluster(row["cluster"], row["group"])))
+        for row in model.rows(_GROUPS, {**wanted, "now": present(model, at)})
+    ]
     silence = Silence(model, at, ((shown.cluster, shown.time) for _, shown in found))
     return [(row, _as_heard(shown, silence.of(shown.cluster, shown.time))) for row, shown in found]
 
@@ -172,8 +176,8 @@ def _as_heard(group: Group, freshness: Freshness) -> Group:
     return group.model_copy(update=known)
 
 
-def _group(row: Row) -> Group:
-    incidents = OpenIncidents(critical=row["critical"], warning=row["warning"], info=row["info"])
+def _group(row: Row, of_cluster: Mapping[str, int]) -> Group:
+    incidents = OpenIncidents(**{name: row[name] + of_cluster.get(name, 0) for name in OpenIncidents.model_fields})
     known = {name: row[name] for name in Group.model_fields if name in row}
     coverage = Coverage.model_validate_json(row["coverage"])
     model, kind = row["message_model"], row["consume_type"]

@@ -1,7 +1,8 @@
 """Queries of open and past incidents."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 
 from rebalance_model.entities import INT64_MAX
 from streaming.queries.group_at import GroupAt, explain_nothing, instant_of, only_one
@@ -29,6 +30,15 @@ _BROKERS = """
 SELECT q.cluster, q.broker, bool_or(q.group = $group) AS of_group
 FROM queues_at(from_ms($instant)) q
 GROUP BY q.cluster, q.broker
+"""
+
+_OF_CLUSTERS = """
+SELECT i.cluster, i.subject, i.severity FROM incidents_at(from_ms($instant)) i
+WHERE i.group = '' AND i.resolved_at IS NULL AND i.parent IS NULL AND ($cluster IS NULL OR i.cluster = $cluster)
+"""
+_BROKERS_OF_GROUPS = """
+SELECT DISTINCT q.cluster, q.group, q.broker FROM queues_at(from_ms($instant)) q
+WHERE $cluster IS NULL OR q.cluster = $cluster
 """
 
 
@@ -82,6 +92,30 @@ def incidents_of(model: ReadModel, of: GroupAt, *, only_open: bool = False, sinc
     """List the incidents of a group, and those of its cluster that affect it."""
     anything = {"code": None, "severity": None, "only_resolved": False, "last": INT64_MAX}
     return _found(model, {**of._asdict(), **anything, "only_open": only_open, "since": since})
+
+
+def of_clusters(model: ReadModel, instant: int, cluster: str | None) -> Callable[[str, str], Counter[str]]:
+    """Return a function that counts by severity the open incidents of a group's cluster that affect the group.
+
+    As in `incidents_of`: those of a broker that has queues of the group, and those of what all groups depend on. Those
+    that another incident explains are not counted.
+    """
+    found = model.rows(_OF_CLUSTERS, {"instant": instant, "cluster": cluster})
+    of_groups: set[tuple[str, str, str]] = set()
+    if found:
+        rows = model.rows(_BROKERS_OF_GROUPS, {"instant": instant, "cluster": cluster})
+        of_groups = {(row["cluster"], row["group"], row["broker"]) for row in rows}
+    brokers = {(of, broker) for of, _, broker in of_groups}
+
+    def count(cluster: str, group: str) -> Counter[str]:
+        return Counter(
+            row["severity"]
+            for row in found
+            if row["cluster"] == cluster
+            and ((cluster, row["subject"]) not in brokers or (cluster, group, row["subject"]) in of_groups)
+        )
+
+    return count
 
 
 def kinds_of_incidents(model: ReadModel) -> list[tuple[str, str]]:

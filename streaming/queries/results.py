@@ -59,7 +59,10 @@ class Coverage(QueryResult):
 
 
 class OpenIncidents(QueryResult):
-    """The number of open incidents of each severity that no other incident explains."""
+    """The number of open incidents of each severity that no other incident explains.
+
+    Those of a group include those of its cluster that affect it, as in its list.
+    """
 
     critical: int = 0
     warning: int = 0

@@ -300,6 +300,7 @@ class GroupPage:
         stale(state.ends)
         self._head.show(
             group=state.group, at=self._at, note=self._note, ends=state.ends,
+            consequences=state.consequences,
             coverage=group_state.coverage_of(state.group.coverage), **group_state.owner_counts(state),
         )  # fmt: skip
         self._when.show(

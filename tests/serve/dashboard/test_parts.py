@@ -146,6 +146,35 @@ def test_the_list_of_incidents_says_how_many_the_tile_above_does_not_count(tmp_p
     assert "1 of these incidents is explained by another one" in text
 
 
+@pytest.mark.parametrize(("broker", "affects"), [("broker-a", True), ("broker-b", False), ("poll-1", True)])
+def test_the_tile_of_open_incidents_counts_what_the_list_below_has(tmp_path, broker, affects):
+    group, other = (Group(name, "Orders", ("a@1",), broker_of=lambda _, of=of: of)
+                    for name, of in (("hit-group", "broker-a"), ("other-group", "broker-b")))  # fmt: skip
+    cluster = Group("", "", ("a@1",))
+    for one in (group, other):
+        one.state(NOW - MINUTE, "BAD", "BROKER_UNREACHABLE")
+        one.queue(NOW - MINUTE, 0, "a@1")
+    group.incident(NOW - MINUTE, "effect", "OPENED", NOW - MINUTE, parent="cause")
+    nothing = dict.fromkeys(("topic", "broker", "queue_id", "client_id"))
+    cluster.incident(
+        NOW - MINUTE, "cause", "OPENED", NOW - MINUTE, code="BROKER_UNREACHABLE", subject=broker, **nothing
+    )
+    tables = make_tables(tmp_path / "tables")
+    append(tables, [*group.taken(), *other.taken(), *cluster.taken()])
+    with ReadModel(tables) as model:
+        found = state(model, "hit-group", None, None)
+        listed_groups = {one.group: one.incidents for one in overview(model).groups}
+    assert found.group.incidents == listed_groups["hit-group"]
+    assert found.group.incidents.critical == affects
+    assert listed_groups["other-group"].critical == (broker != "broker-a")
+    assert found.group.incidents.critical + found.consequences == len(found.incidents)
+    tile = rendered(
+        "group_head", group=found.group, at=None, note="", ends=found.ends, coverage="", differing=0, unpredicted=0,
+        consequences=found.consequences,
+    ).split("<dd>")[1]  # fmt: skip
+    assert "+ 1 explained by another" in tile
+
+
 def test_the_home_page_says_the_age_of_telemetry_as_soon_as_it_is_stale():
     def head(age: int, at: int | None = None) -> str:
         ends = Ends(0, Heard(NOW, NOW + age), None if at is None else Heard(NOW, at))
