@@ -69,7 +69,7 @@ SILENT_PAGES = {**PAGES, "past": lambda store: GroupPage(store, "orders-group", 
 
 
 @pytest.mark.parametrize("make", SILENT_PAGES.values(), ids=SILENT_PAGES)
-def test_an_open_page_turns_silent_once_without_new_rows(store, clock, monkeypatch, make):
+def test_an_open_page_turns_silent_and_ages_without_new_rows(store, clock, monkeypatch, make):
     page = make(store)
     asyncio.run(page.ask())
     updates = []
@@ -84,7 +84,7 @@ def test_an_open_page_turns_silent_once_without_new_rows(store, clock, monkeypat
     clock.now = NOW + 5 * HOUR
     look(page, times=3)
 
-    assert updates == [NOW + 2 * MINUTE]
+    assert updates == [NOW + 2 * MINUTE, NOW + 5 * HOUR]  # once each: what it says of its age has changed
 
 
 def group_page(store, monkeypatch, at=None, span="1h"):
