@@ -97,8 +97,9 @@ def lock_ages(observations: Iterable[QueueObservation], until: int) -> list[Line
 
 
 def _lock_age(one: QueueObservation, locked: int, following: QueueObservation | None, until: int) -> Line:
-    """Return the age of the lock from one observation to the next one."""
-    end = min(one.stale_at, until, following.time if following is not None else until)
+    """Return the age of the lock from one observation to the next one; nothing tells how it went on after the last."""
+    goes_on = following is not None and following.time <= min(one.stale_at, until)
+    end = following.time if following is not None and goes_on else one.time
     renewed = following.lock_at if following is not None else None
     line: Line = [(one.time, one.time - locked)]
     if renewed is not None and one.time < renewed <= end:

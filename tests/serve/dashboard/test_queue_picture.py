@@ -49,12 +49,19 @@ def test_the_age_of_a_lock_rises_and_falls_when_it_is_renewed():
         (10_000, 5_000), (25_000, 20_000), (25_000, 0), (30_000, 5_000), (30_000, 5_000), (40_000, 15_000)
     ]  # fmt: skip
     assert [value_at(lines, time) for time in (20_000, 26_000, 45_000, 50_000)] == [15_000, 1_000, None, 5_000]
-    assert lines[1][-1] == (170_000, 125_000)  # not known after the last report is stale
+    assert lines[1] == [(50_000, 5_000), (50_000, 5_000)]  # it ends where the reports end
+    assert value_at(lines, 50_001) is None
+
+
+def test_the_age_of_a_lock_is_not_drawn_into_a_gap_between_reports():
+    lines = lock_ages([hook(10_000, lock_at=5_000), hook(140_000, lock_at=5_000)], END)
+
+    assert [value_at(lines, time) for time in (10_000, 10_001, 130_000, 140_000)] == [5_000, None, None, 135_000]
 
 
 def test_without_a_hook_the_owner_tells_the_age_of_its_lock():
     found = [seen(10_000, kind="CONSUMER_RUNNING_INFO", client="a", lock_at=4_000), seen(12_000, lag=1)]
-    assert lock_ages(found, END) == [[(10_000, 6_000), (30_000, 26_000)]]
+    assert lock_ages(found, END) == [[(10_000, 6_000), (10_000, 6_000)]]
 
 
 def test_a_line_is_clipped_at_the_begin_of_the_period():
