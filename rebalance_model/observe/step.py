@@ -31,6 +31,8 @@ DECIDED_WITHIN = 30_000
 """The time after ticks or answers stopped until it is known whether a broker is unreachable; milliseconds."""
 Division: TypeAlias = Literal["DIVIDED", "BROADCAST", "POPPED", "ACTIVE", "PROXIED", ""]
 """How members share a group's queues; see `expectation.division`."""
+COLLISION = "CLIENT_ID_COLLISION"
+"""The code of incidents about two processes with one client id."""
 LARGE, LARGE_CHECK_EVERY = 256, 1_000
 """A check judges all of a group: with this many queues, a group has at most one check in this many milliseconds."""
 
@@ -192,6 +194,7 @@ class GroupStep(Step):
         """How the members share the queues, once a rule has requested it (`expectation.division_of`)."""
         self.pools: dict[str, ThreadPool | None] = {}
         """By client, its pool if that is exhausted, once a rule has requested it (`rules.thread_pool`)."""
+        self._collisions: list[Incident] | None = None
         self._members: tuple[tuple[str, ...], frozenset[str]] = (), frozenset()
 
     @property
@@ -225,15 +228,24 @@ class GroupStep(Step):
     def parents(self, codes: Collection[str], subject: str, queue: MessageQueue | None) -> Iterator[Incident]:
         """Yield open incidents of these codes on the same queue, its broker or the whole group, then on the cluster.
 
-        An incident of the group, or of one of its clients, may be explained by any of its brokers.
+        An incident of the group, or of one of its clients, may be explained by any of its brokers; one of a queue by
+        two processes with one client id: they shift the shares of all members.
         """
         yield from super().parents(codes, subject, queue)
+        if queue is not None and COLLISION in codes:
+            yield from self._collisions_now()
         views = (subject,) if subject in self.state.views else tuple(self.state.views)
         brokers = (queue.broker,) if queue is not None else views
         for code in codes:
             for broker in brokers:
                 if (found := self.cluster.incidents.get(f"{code} {broker}")) is not None:
                     yield found
+
+    def _collisions_now(self) -> list[Incident]:
+        """Return the open collisions of client ids, as of the first call of the step: to find them takes a scan."""
+        if self._collisions is None:
+            self._collisions = [one for one in self.state.incidents.values() if one.code == COLLISION]
+        return self._collisions
 
     def alert_after(self, incident: Incident) -> int | None:
         """Return when an alert may be sent: it must first be known whether the incident's broker is unreachable."""

@@ -19,7 +19,7 @@ from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.identity import stable_id
 from rebalance_model.observe.rules.rule import Clear, Evidence, Holds, Rule, StepT, Subject, Unit, Verdict
 from rebalance_model.observe.state import Incident, Pending
-from rebalance_model.observe.step import Step
+from rebalance_model.observe.step import COLLISION, Step
 
 Transition: TypeAlias = Literal["OPENED", "ESCALATED", "DEESCALATED", "RECLASSIFIED", "RESOLVED"]
 _RANK: dict[str, int] = {"info": 0, "warning": 1, "critical": 2}
@@ -29,6 +29,9 @@ _SOURCES = ("BROKER_UNREACHABLE", "TELEMETRY_GAP")
 """Codes that explain every incident of a queue, not only those whose rules name them."""
 ADOPTED_WITHIN = 60_000
 """An incident that opened at most this long before its cause becomes a child of the cause; milliseconds."""
+SEEN_LATE: Mapping[str, int] = {COLLISION: 180_000, "QUEUE_UNASSIGNED": 120_000}
+"""The same by the code of a cause that is seen later: by polls a collision looks like a closed connection for 130 s,
+and a queue counts as unassigned only when its next owner has had time to take it."""
 UNITS: Mapping[str, Unit] = {"clear_since": "epoch_ms"}
 """Units of the field added to a rule's evidence: since when it had been clear before it was resolved."""
 _ENCODER = msgspec.json.Encoder(order="deterministic")
@@ -175,6 +178,7 @@ def _parent(
     """Return the id of an incident that explains it and has held since ``since`` or later; None if there is none."""
     for parent in step.parents(_parent_codes(rule, queue), subject, queue):
         explains = parent.cleared_at is None and parent.holds_since >= since
+        explains = explains and (not since or step.now - since <= SEEN_LATE.get(parent.code, ADOPTED_WITHIN))
         if explains and not (parent.code == "TELEMETRY_GAP" and parent.sub_cause in _NOTHING_OPENS):
             return parent.incident_id
     return None
@@ -188,7 +192,7 @@ def _named(step: Step, verdict: Holds) -> str | None:
 
 def _adopt(step: StepT, rule: Rule[StepT, Subject], incident: Incident) -> bool:
     """Make the incident a child of one that opened soon after it; return whether there is one."""
-    if incident.parent is not None or step.now - incident.opened_at > ADOPTED_WITHIN:
+    if incident.parent is not None or step.now - incident.opened_at > max(ADOPTED_WITHIN, *SEEN_LATE.values()):
         return False
     incident.parent = _parent(step, rule, incident.subject, incident.queue, incident.opened_at)
     return incident.parent is not None

@@ -135,7 +135,7 @@ RULE = QueueRule(
     },
     needs=("OWNERS",),
     clear_after=lambda policy: policy.rebalance_wait_interval,
-    absorbed_by=("TELEMETRY_GAP", "REBALANCE_STORM", "MIXED_MEMBERS"),
+    absorbed_by=("TELEMETRY_GAP", "REBALANCE_STORM", "MIXED_MEMBERS", "CLIENT_ID_COLLISION"),
     advice={
         "": Advice(
             what="Two members hold the queue at the same time: its messages are consumed twice.",

@@ -186,6 +186,8 @@ RULE = QueueRule(
         "TELEMETRY_GAP",
         "REBALANCE_STORM",
         "MIXED_MEMBERS",
+        "QUEUE_UNASSIGNED",
+        "CLIENT_ID_COLLISION",
     ),
     advice={
         **stall.ADVICE,

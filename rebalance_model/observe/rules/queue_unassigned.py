@@ -94,7 +94,14 @@ RULE = QueueRule(
     },
     sub_causes=("", GHOST_CONNECTION),
     needs=("POLLS", "OWNERS"),
-    absorbed_by=("LOCK_ORPHANED", "BROKER_UNREACHABLE", "TELEMETRY_GAP", "REBALANCE_STORM", "MIXED_MEMBERS"),
+    absorbed_by=(
+        "LOCK_ORPHANED",
+        "BROKER_UNREACHABLE",
+        "TELEMETRY_GAP",
+        "REBALANCE_STORM",
+        "MIXED_MEMBERS",
+        "CLIENT_ID_COLLISION",
+    ),
     advice={
         "": Advice(
             what="Every member has answered, and none has this queue: no consumer will process its messages.",

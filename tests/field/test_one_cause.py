@@ -1,0 +1,56 @@
+"""One cause, one incident: what a cause leads to is shown under it (issue 32, H)."""
+
+import pytest
+
+from rebalance_model.observe.events import ConsumerConnection
+from tests.support.field import SOURCES, changed, concluded, concluded_of, events_of
+
+TWINS, SPLIT = "21-same-id", "07-ns-split"
+
+
+def roots(found):
+    """Return the codes of the incidents open at the end that no other one explains; duplicates are an info."""
+    return {one.code for one in found.open_at_end() if one.parent is None} - {"DUPLICATE_CONSUMPTION"}
+
+
+def codes_under(found, code):
+    """Return the codes of what the open incidents of a code explain."""
+    ids = {one.incident_id for one in found.open_at_end() if one.code == code}
+    return {one.code for one in found.open_at_end() if one.parent in ids}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_two_processes_with_one_client_id_are_the_only_cause(source):
+    found = concluded(TWINS, source)
+    assert roots(found) == {"CLIENT_ID_COLLISION"}
+    assert found.group().health == "BAD"
+    if source != "hook":
+        assert codes_under(found, "CLIENT_ID_COLLISION") == {"QUEUE_UNASSIGNED"}
+
+
+def test_what_a_collision_explained_is_resolved_with_it():
+    """The second process ends after 400 s: the broker lists one channel again, and its clients the others' shares."""
+    events = events_of(TWINS, "poll")
+    late = events[0].time + 400_000
+
+    def once(one):
+        if not isinstance(one, ConsumerConnection) or one.time < late:
+            return one
+        kept = {connection.client_id: connection for connection in one.connections}
+        return changed(one, connections=tuple(kept.values()))
+
+    found = concluded_of(map(once, events))
+    assert [one.transition for one in found.transitions("CLIENT_ID_COLLISION")] == ["OPENED", "RESOLVED"]
+
+
+@pytest.mark.parametrize("source", ["poll", "both"])
+def test_a_stall_of_an_unassigned_queue_is_shown_under_it(source):
+    found = concluded(SPLIT, source)
+    assert "QUEUE_STALLED" in codes_under(found, "QUEUE_UNASSIGNED")
+    assert "QUEUE_STALLED" not in roots(found)
+
+
+def test_a_stall_of_a_queue_with_an_owner_is_its_own_cause():
+    """A near miss: another queue is unassigned."""
+    found = concluded("12-thread-pool", "poll")
+    assert roots(found) == {"QUEUE_STALLED"}
