@@ -73,7 +73,7 @@ class MutatedCluster(OddCluster):
         value = self._mutants.of(ADDRESS, [ADDRESS])
         try:
             is_text = isinstance(json.loads(value), str)
-        except ValueError:
+        except (ValueError, RecursionError):
             is_text = False
         return value if is_text else b'"127.0.0.1:0"'
 
