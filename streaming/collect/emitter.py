@@ -54,15 +54,16 @@ class Emitter:
             UnsendableError: the event is invalid; nothing was queued and no ``seq`` used.
         """
         self.follow_clock()
-        return self._emit(kind, cluster, group, fields)
+        return self.emit_as_set(kind, cluster=cluster, group=group, **fields)
 
     def follow_clock(self) -> None:
         """Set the clock by which events are stamped if that of the host was set, and report it in every cluster."""
         if step := self.clock.follow():
             for cluster in self._clusters:
-                self._emit(ClockStep, cluster, None, {"step": step})
+                self.emit_as_set(ClockStep, cluster=cluster, step=step)
 
-    def _emit(self, kind: type[E], cluster: str, group: str | None, fields: dict[str, object]) -> E:
+    def emit_as_set(self, kind: type[E], *, cluster: str, group: str | None = None, **fields: object) -> E:
+        """Emit an event whose times were just brought to the clock: if that were followed again, they might be off."""
         key = "" if group is None else f"{cluster}/{group}"
         seq = self._seq[key] + 1
         stamped = {

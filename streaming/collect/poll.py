@@ -271,7 +271,7 @@ class Poller:
         if answer.payload is not None and self._emitter.clock.steps != steps:
             del answer.payload["asked"]  # by the clock as it was set before
         listed = self._brokers.is_listed(place) if answer.payload is None else None
-        self._emit(BrokerStatus, answer, cluster=cluster, broker=name, broker_id=master.broker_id, listed=listed)
+        self._emit_as_set(BrokerStatus, answer, cluster=cluster, broker=name, broker_id=master.broker_id, listed=listed)
 
     async def _groups_of(self, current: Round, broker: Broker) -> tuple[set[str], bool]:
         """Return the groups to request from this broker, the last known ones if it does not answer; whether it does.
@@ -448,10 +448,14 @@ class Poller:
 
     def _emit(self, kind: type[Event], answer: Answer, **fields: Any) -> bool:
         """Emit an answer as an event, or the error if it is missing or invalid; return whether there was an answer."""
-        self._emitter.follow_clock()  # before its times are brought to that clock
+        self._emitter.follow_clock()
+        return self._emit_as_set(kind, answer, **fields)
+
+    def _emit_as_set(self, kind: type[Event], answer: Answer, **fields: Any) -> bool:
+        """Do the same by the clock as it was just followed: the answer's times and the event's own are by one clock."""
         time_of = self._emitter.clock.time_of
         emit = partial(
-            self._emitter.emit, kind, asked=time_of(answer.asked), answered=time_of(answer.answered), **fields
+            self._emitter.emit_as_set, kind, asked=time_of(answer.asked), answered=time_of(answer.answered), **fields
         )
         error = answer.error
         if answer.payload is not None:

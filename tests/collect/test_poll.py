@@ -343,6 +343,34 @@ def test_a_round_that_is_cancelled_at_any_step_ends_without_a_word(steps, capsys
     assert "failed" not in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("readings", range(1, 60))
+def test_a_clock_that_is_set_at_any_moment_leaves_answered_before_the_event(readings):
+    """It was set between two looks at it: the answer's times were by the former clock, the event's by the new one."""
+    left, wall = [readings], [1_000_000_000_000]
+
+    def host():
+        left[0] -= 1
+        if left[0] == 0:
+            wall[0] -= 3_600_000
+        return wall[0]
+
+    async def run():
+        emitter = Emitter("poll-1", host, lambda: 0)
+        poller = Poller(ScriptedCluster(), emitter, SETTINGS)
+        await poller.find_brokers()
+        await poller.round()
+        await poller.drain()
+        emitter.finish()
+        batches = []
+        await emitter.send(batches.append)
+        return [event for batch in batches for event in batch]
+
+    events = asyncio.run(run())
+    answers = [event for event in events if getattr(event, "answered", 0)]
+    assert answers
+    assert [one for one in answers if not one.asked <= one.answered <= one.time] == []
+
+
 def test_brokers_are_polled_while_the_name_server_is_unreachable():
     cluster = ScriptedCluster()
 
