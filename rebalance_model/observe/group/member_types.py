@@ -15,7 +15,7 @@ PUSH, PULL = "CONSUME_PASSIVELY", "CONSUME_ACTIVELY"
 CLUSTERING, BROADCASTING = "CLUSTERING", "BROADCASTING"
 
 
-def known(consume_type: str, message_model: str) -> tuple[str, str]:
+def _known(consume_type: str, message_model: str) -> tuple[str, str]:
     """Return a declaration without what RocketMQ does not know, such as the numbers of a client in C++."""
     return (
         consume_type if consume_type in (PUSH, PULL) else "",
@@ -26,7 +26,7 @@ def known(consume_type: str, message_model: str) -> tuple[str, str]:
 def note(state: GroupState, client_id: str, consume_type: str, message_model: str) -> bool:
     """Record what a client declares; return whether that is news."""
     client = state.clients[client_id]
-    consume_type, message_model = known(consume_type, message_model)
+    consume_type, message_model = _known(consume_type, message_model)
     declared = consume_type or client.consume_type, message_model or client.message_model
     if declared == (client.consume_type, client.message_model):
         return False
@@ -35,18 +35,12 @@ def note(state: GroupState, client_id: str, consume_type: str, message_model: st
     return True
 
 
-def settle(state: GroupState, info: ConsumerGroupInfo | None = None) -> None:
-    """Decide again how the group consumes.
-
-    Args:
-        state: the group.
-        info: what a broker reports; it counts while no member has declared anything.
-    """
+def settle(state: GroupState) -> None:
+    """Decide again how the group consumes; without any declaration the message model stays."""
     clients = [client for member in state.members if (client := state.clients.get(member)) is not None]
     state.consume_type = _most((c.consume_type for c in clients), state.consume_type, PUSH)
-    state.message_model = _most((c.message_model for c in clients), state.message_model, CLUSTERING) or (
-        info.message_model if info is not None and info.message_model else state.message_model
-    )
+    declared = _most((c.message_model for c in clients), state.message_model, CLUSTERING)
+    state.message_model = declared or state.message_model
 
 
 def take_reported(state: GroupState, info: ConsumerGroupInfo | None) -> None:

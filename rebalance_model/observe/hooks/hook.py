@@ -231,7 +231,7 @@ def _heart_beat(step: GroupStep, view: BrokerView, hook: HookView, event: HeartB
 
 
 def _note_type(step: GroupStep, client_id: str) -> None:
-    """Judge again what depends on how a member consumes, after it declared that for the first time, or anew."""
+    """Judge again what depends on how a member consumes, after it declared that first, or changed it."""
     step.group_to_judge = True
     expect(step)
     ownership.reconsider(step, ownership.known_of(step.state, client_id), evidence="ANSWER")
