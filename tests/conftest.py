@@ -1,5 +1,6 @@
 """What holds for every test."""
 
+import logging
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import structlog
 from hypothesis import settings
 
 from streaming.base.settings import Settings, load_settings
@@ -97,6 +99,15 @@ def _no_settings_are_left() -> Iterator[None]:
     for name in _settings_in_environment():
         del os.environ[name]
     os.environ.update(before)
+
+
+@pytest.fixture(autouse=True)
+def _lines_are_as_before() -> Iterator[None]:
+    """Print lines as at the start: a command that a test runs in this process configures them."""
+    handlers = list(logging.getLogger().handlers)
+    yield
+    structlog.reset_defaults()
+    logging.getLogger().handlers = handlers
 
 
 def _settings_in_environment() -> dict[str, str]:

@@ -4,19 +4,7 @@ import json
 import logging
 from asyncio import CancelledError
 
-import pytest
-import structlog
-
 from streaming.base.lines import print_error, print_line, start_lines
-
-
-@pytest.fixture(autouse=True)
-def as_before():
-    """Other tests have the lines as they were."""
-    handlers = list(logging.getLogger().handlers)
-    yield
-    structlog.reset_defaults()
-    logging.getLogger().handlers = handlers
 
 
 def printed(capsys):

@@ -8,7 +8,6 @@ import shlex
 
 import msgspec
 import pytest
-import structlog
 from typer.testing import CliRunner
 
 from rebalance_model.observe.effects import IncidentTransition
@@ -113,11 +112,8 @@ def test_the_command_that_lists_rebalances_names_the_group_for_a_shell(ask):
 
 
 def test_lines_of_a_process_do_not_control_a_terminal(capsys):
-    try:
-        start_lines("console", "run").info(f"refused {CLIENT}\nnext", client=CLIENT)
-        print_error(f"unknown {CLIENT}")
-    finally:
-        structlog.reset_defaults()
+    start_lines("console", "run").info(f"refused {CLIENT}\nnext", client=CLIENT)
+    print_error(f"unknown {CLIENT}")
     assert capsys.readouterr().err.splitlines() == [
         "refused @SUM(1)$(reboot)\\x1b[2J", "next", "error: unknown @SUM(1)$(reboot)\\x1b[2J",
     ]  # fmt: skip

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
-import structlog
 from typer.testing import CliRunner
 
 from checkpoints.lease import Lease
@@ -65,7 +64,6 @@ def running(tmp_path, monkeypatch):
     yield Job(tmp_path, monkeypatch)
     for number, handler in before.items():
         signal.signal(number, handler)
-    structlog.reset_defaults()
 
 
 def test_a_rebuild_that_claims_the_root_first_does_not_end_the_job(running):
