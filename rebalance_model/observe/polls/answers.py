@@ -141,7 +141,11 @@ def _note_unreadable(step: GroupStep, client: ClientView, event: ConsumerRunning
 
 
 def _note_claims(step: GroupStep, client_id: str, answer: ClientView, affected: Iterable[MessageQueue]) -> None:
-    """Record the claims of two clients to one queue, and clients that keep a dropped queue."""
+    """Record the claims of two clients to one queue, and clients that keep a dropped queue.
+
+    A member that reads every queue by itself claims none (`member_types.is_outsider`).
+    """
+    outsider = member_types.is_outsider(step.state, answer)
     for mq in affected:
         queue, held = step.queue(mq), answer.queues.get(mq)
         if held is not None and queue.owner == client_id:
@@ -153,7 +157,7 @@ def _note_claims(step: GroupStep, client_id: str, answer: ClientView, affected: 
             queue.dropped_by = client_id
         elif queue.dropped_by == client_id:
             queue.dropped_by = None
-        if held is not None and not held.dropped and queue.owner not in (None, client_id):
+        if held is not None and not held.dropped and queue.owner not in (None, client_id) and not outsider:
             queue.rival = client_id
         elif queue.rival == client_id:
             queue.rival = None
