@@ -16,7 +16,8 @@ from rebalance_model.client.consume_lock import ConsumeLock
 from rebalance_model.client.consumer import Consumer
 from rebalance_model.client.consumer_config import ConsumerConfig
 from rebalance_model.client.host import BrokerError, Task
-from rebalance_model.client.offset_store import RemoteBrokerOffsetStore
+from rebalance_model.client.offset_file import OffsetFile
+from rebalance_model.client.offset_store import LocalFileOffsetStore, RemoteBrokerOffsetStore
 from rebalance_model.client.ordered_consumption import OrderedConsumption
 from rebalance_model.client.process_queue import ProcessQueue
 from rebalance_model.client.pull_flow_control import Pull, on_pull_error, on_pull_result, pull_message
@@ -82,11 +83,15 @@ class ClientSettings:
     name: str
     config: ConsumerConfig
     subscriptions: dict[str, str]
-    """Topic to expression; the retry topic is added automatically. Empty: it subscribes nothing."""
+    """Topic to expression; a CLUSTERING consumer's retry topic is added. Empty: it subscribes nothing."""
     work: int
     """Microseconds that the listener takes for a batch."""
     clock_offset: int = 0
     """Milliseconds."""
+    running_info_code: int = 0
+    """The code with which it refuses GET_CONSUMER_RUNNING_INFO; 0: it answers, 207: it is silent."""
+    offset_file: OffsetFile = field(default_factory=OffsetFile)
+    """Where a BROADCASTING consumer keeps its offsets; it outlives the process."""
     cut_from_name_server: Callable[[], bool] = field(default=lambda: False)
 
 
@@ -106,7 +111,11 @@ class Client:
         self._connections = Connections(self, brokers, world)
         self.brokers = RemoteBrokers(self, self._connections, config.client_id, world.random)
         self.owned = OwnedQueues(world, who)
-        store = RemoteBrokerOffsetStore(self.brokers, config.group)
+        store = (
+            RemoteBrokerOffsetStore(self.brokers, config.group)
+            if config.clustering
+            else LocalFileOffsetStore(settings.offset_file)
+        )
         self.consumer = Consumer(config, self.brokers, self, store, process_queue_table=self.owned)
         self.brokers.consumer = self.consumer
         self.service: OrderedConsumption | ConcurrentConsumption
@@ -132,13 +141,15 @@ class Client:
     def start(self) -> None:
         """Start the consumer (DefaultMQPushConsumerImpl.start)."""
         now, now_us = self.clock.now(), self._world.scheduler.now
-        retry = {self.consumer.config.retry_topic: SUB_ALL} if self.settings.subscriptions else {}
+        config = self.consumer.config
+        retry = {config.retry_topic: SUB_ALL} if self.settings.subscriptions and config.clustering else {}
         for topic, expression in {**self.settings.subscriptions, **retry}.items():
             self.consumer.subscription_inner[topic] = SubscriptionData(topic, expression, TAG, now)
         if isinstance(self.service, OrderedConsumption):
-            self._every((LOCK_INITIAL_DELAY, LOCK_INTERVAL), partial(self._renew_locks, self.service))
+            if config.clustering:
+                self._every((LOCK_INITIAL_DELAY, LOCK_INTERVAL), partial(self._renew_locks, self.service))
         else:
-            timeout = self.consumer.config.consume_timeout * MINUTE
+            timeout = config.consume_timeout * MINUTE
             self._every((timeout, timeout), self.service.clean_expired_messages)
         self._every(POLL_NAME_SERVER, self._update_routes)
         self._every(HEARTBEAT_BROKER, self.brokers.send_heartbeat_to_all_brokers)
@@ -201,11 +212,17 @@ class Client:
         """Handle NOTIFY_CONSUMER_IDS_CHANGED."""
         self.rebalance_later(0)
 
-    def running_info(self, reply: Callable[[client_responses.RunningInfo], None]) -> None:
+    def running_info(self, reply: Callable[[client_responses.ClientAnswer], None]) -> None:
         """Answer GET_CONSUMER_RUNNING_INFO.
 
-        Memory has the offset of every queue, because it is read before the queue is added.
+        Memory has the offset of every queue, because it is read before the queue is added; but not of one that a
+        BROADCASTING consumer has never consumed.
         """
+        if self.settings.running_info_code:
+            refusal = client_responses.REFUSALS.get(self.settings.running_info_code)
+            if refusal is not None:
+                reply(refusal)
+            return
         self.catch_up()
         config = self.consumer.config
         offsets = self.consumer.offset_store.clone_offset_table(None)
@@ -216,7 +233,9 @@ class Client:
                 start_time=self.start_time,
                 properties=self._properties,
                 subscriptions=client_responses.subscriptions(self.consumer.subscription_inner),
-                queues=tuple(client_responses.row(mq, self.owned[mq], offsets[mq]) for mq in self.owned.in_order()),
+                queues=tuple(
+                    client_responses.row(mq, self.owned[mq], offsets.get(mq, -1)) for mq in self.owned.in_order()
+                ),
             )
         )
 

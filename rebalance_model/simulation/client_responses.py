@@ -6,9 +6,14 @@ from rebalance_model.broker.subscription import SubscriptionData
 from rebalance_model.client.consumer_config import ConsumerConfig
 from rebalance_model.client.process_queue import ProcessQueue
 from rebalance_model.entities import MessageQueue
-from rebalance_model.observe.events import ProcessQueueInfo, Subscription
+from rebalance_model.observe.events import ProcessQueueInfo, RpcError, Subscription
 
 CLIENT_VERSION = "V5_4_0"
+REFUSALS = {
+    1: RpcError(code=1, remark="the go client has not supported consumer running info"),
+    3: RpcError(code=3, remark=" request type 307 not supported"),
+}
+"""How clients answer that do not know the request: older ones in Go, and any by NettyRemotingAbstract's rule."""
 
 
 class RunningInfo(msgspec.Struct, frozen=True):
@@ -20,6 +25,9 @@ class RunningInfo(msgspec.Struct, frozen=True):
     properties: dict[str, str]
     subscriptions: tuple[Subscription, ...]
     queues: tuple[ProcessQueueInfo, ...]
+
+
+ClientAnswer = RunningInfo | RpcError
 
 
 def subscriptions(known: dict[str, SubscriptionData]) -> tuple[Subscription, ...]:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 from rebalance_model.allocation import strategy
-from rebalance_model.client.consumer_config import ConsumerConfig, ConsumerKind
+from rebalance_model.client.consumer_config import ConsumerConfig, ConsumerKind, MessageModel
 from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.simulation.broker import Broker
 from rebalance_model.simulation.client import Client, ClientSettings
@@ -163,6 +163,7 @@ class Cluster:
             strategy=self._strategies[spec.strategy],
             pull_interval=spec.pull_interval_ms,
             max_reconsume_times=spec.max_reconsume_times,
+            message_model=MessageModel(spec.message_model),
             kind=ConsumerKind.PULL if spec.pull_client else ConsumerKind.PUSH,
         )
         return ClientSettings(
@@ -171,5 +172,6 @@ class Cluster:
             subscriptions=dict.fromkeys(() if spec.pull_client else spec.topics, spec.expression),
             work=round(spec.listener_ms * MS),
             clock_offset=spec.clock_offset_ms,
+            running_info_code=spec.running_info_code,
             cut_from_name_server=lambda: self.world.network.is_cut(name, NAME_SERVER),
         )

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Protocol
 
 from rebalance_model.client.host import BrokerError
-from rebalance_model.simulation.client_responses import RunningInfo
+from rebalance_model.simulation.client_responses import ClientAnswer
 from rebalance_model.simulation.process import Process, ProcessState
 from rebalance_model.simulation.scheduler import MS, Call, Scheduler
 from rebalance_model.simulation.splitmix import SplitMix64
@@ -32,7 +32,7 @@ class ClientEnd(Protocol):
     def wake(self) -> None:
         """Simulate the client's queues at rest from now on (`quiet_queue`)."""
 
-    def running_info(self, reply: Callable[[RunningInfo], None]) -> None:
+    def running_info(self, reply: Callable[[ClientAnswer], None]) -> None:
         """Answer GET_CONSUMER_RUNNING_INFO through the callback, when the client runs."""
 
 

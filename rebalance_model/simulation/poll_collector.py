@@ -22,6 +22,7 @@ from rebalance_model.observe.events import (
 )
 from rebalance_model.simulation import broker_responses, client_responses
 from rebalance_model.simulation.broker import Broker
+from rebalance_model.simulation.client_responses import ClientAnswer
 from rebalance_model.simulation.emitter import Emitter, GroupStamp, Sink
 from rebalance_model.simulation.network import Channel
 from rebalance_model.simulation.process import Process, Promise
@@ -29,7 +30,6 @@ from rebalance_model.simulation.scheduler import MS, SECOND, Clock
 from rebalance_model.simulation.world import World
 
 T = TypeVar("T")
-ClientAnswer = client_responses.RunningInfo | RpcError
 
 INTERVAL = 10 * SECOND
 DEAD_LETTERS_EVERY = 6
@@ -232,9 +232,7 @@ class PollCollector:
         await self._process.sleep_until(self._world.scheduler.now + LATENCY)
         return answer
 
-    def _request_through(
-        self, broker: Broker, group: str, listed: Connection
-    ) -> Promise["client_responses.RunningInfo | RpcError"]:
+    def _request_through(self, broker: Broker, group: str, listed: Connection) -> Promise[ClientAnswer]:
         """Return a client's answer, forwarded by its broker, which waits for it for a limited time."""
         promise: Promise[ClientAnswer] = Promise()
         self._process.after(LATENCY, partial(self._forward, broker, group, listed, promise))
@@ -272,7 +270,7 @@ class PollCollector:
             self._process.after(asked[0][0] - now, self._time_out)
 
     def _request_at(self, channel: Channel, back: Callable[[ClientAnswer], None]) -> None:
-        def reply(info: client_responses.RunningInfo) -> None:
+        def reply(info: ClientAnswer) -> None:
             self._world.network.up(channel, partial(back, info))
 
         self._world.network.down(channel, partial(channel.client.running_info, reply))

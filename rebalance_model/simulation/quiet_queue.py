@@ -121,6 +121,7 @@ class QuietQueue:
             and client.process.state is ProcessState.RUNNING
             and client.behaviour.well
             and consumer.running
+            and consumer.config.clustering
             and consumer.config.pull_interval == 0
             and process_queue.msg_count == 0
             and not process_queue.dropped

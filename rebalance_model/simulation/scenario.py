@@ -9,6 +9,7 @@ from rebalance_model.entities import Name, Natural
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
+Model = Literal["CLUSTERING", "BROADCASTING"]
 StrategyName = Literal["AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH"]
 
 
@@ -53,6 +54,10 @@ class ConsumerSpec(_Part, frozen=True, kw_only=True):
     pull_client: bool = False
     """Whether it is a DefaultMQPullConsumer that has registered no topic, as of a tool under the group's name: it has
     no queues, and subscribes nothing."""
+    message_model: Model = "CLUSTERING"
+    running_info_code: Literal[0, 1, 3, 207] = 0
+    """The code with which it refuses GET_CONSUMER_RUNNING_INFO, as clients that are not Java do; 207: it never answers,
+    and its broker gives up."""
     client_id: str = ""
     """The client id after the address; empty: its name. A step may give one id to two processes, a misconfiguration."""
 
@@ -102,6 +107,8 @@ class Join(Lasting, frozen=True, kw_only=True, tag="join"):
     clock_offset_ms: int | None = None
     max_reconsume_times: Annotated[int, msgspec.Meta(ge=-1)] | None = None
     pull_client: bool | None = None
+    message_model: Model | None = None
+    running_info_code: Literal[0, 1, 3, 207] | None = None
     client_id: Name | None = None
 
     @property

@@ -33,5 +33,11 @@ Conditions = Iterator[Condition]
 
 
 def required(snapshot: Snapshot, mq: MessageQueue, telemetry: frozenset[str], when: bool = True) -> frozenset[str]:
-    """Return those of the kinds of telemetry that report the queue's broker; none unless `when`."""
-    return telemetry & snapshot.telemetry_of(mq.broker) if when else NONE
+    """Return those of the kinds of telemetry that report the queue's broker, polls only if its holders answer them.
+
+    None unless `when`.
+    """
+    reporting = snapshot.telemetry_of(mq.broker)
+    if not all(snapshot.answers(client) for client, _ in snapshot.holders.get(mq, ())):
+        reporting -= POLL
+    return telemetry & reporting if when else NONE

@@ -420,6 +420,38 @@ FOREIGN_CLIENTS: dict[str, Action] = {"pull client": _pull_client}
 """Clients that do not belong into their group, for another share of the seeds."""
 
 
+def _broadcasting_member(builder: ScenarioBuilder) -> float:
+    """A newcomer broadcasts, as some clients do by default: it has a share of the queues, and commits none of it."""
+    group = builder.group()
+    builder.add_step("join", 200, who=builder.newcomer(group), group=group["name"], message_model="BROADCASTING")
+    return 230
+
+
+def _client_without_running_info(builder: ScenarioBuilder) -> float:
+    """A newcomer works, and does not answer GET_CONSUMER_RUNNING_INFO, as clients that are not Java."""
+    group, code = builder.group(), builder.rng.choice([1, 3])
+    builder.add_step("join", 200, who=builder.newcomer(group), group=group["name"], running_info_code=code)
+    return 230
+
+
+def _hung_first_message(builder: ScenarioBuilder) -> float:
+    """A topic gets queues, and their first message never ends: nothing above 0 is committed."""
+    group = builder.ordered_group(0.5) if builder.rng.random() < 0.5 else builder.group()
+    topic = builder.rng.choice([one for one in builder.topics if one["name"] in _topics(group)])
+    for who in builder.members(group):
+        builder.add_step("hang", 200, who=who, queue=topic["queues"])
+    builder.add_step("add-queues", topic=topic["name"], queues=1, after=5)
+    return 230
+
+
+MEMBER_FAULTS: dict[str, Action] = {
+    "broadcasting member": _broadcasting_member,
+    "client without running info": _client_without_running_info,
+    "hung first message": _hung_first_message,
+}
+"""Members of other kinds, and a first message that never ends: for another share of the seeds."""
+
+
 def is_healthy(seed: int) -> bool:
     """Return whether the seed's scenario has no fault."""
     return seed % 3 == 0
@@ -437,6 +469,7 @@ def scenario_of(seed: int) -> Scenario:
     names += _add_later_fault(builder, seed, LATER_FAULTS, "later")
     names += _add_later_fault(builder, seed, LAST_FAULTS, "last")
     names += _add_later_fault(builder, seed, FOREIGN_CLIENTS, "foreign")
+    names += _add_later_fault(builder, seed, MEMBER_FAULTS, "member")
     steps = sorted(builder.steps, key=lambda step: float(str(step["at"])))
     result = scenario.read(
         {

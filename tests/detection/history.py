@@ -3,7 +3,6 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
-from rebalance_model.client.consumer_config import ConsumerKind
 from rebalance_model.entities import MessageQueue
 from rebalance_model.simulation.cluster import START
 from tests.detection.conditions import SECOND
@@ -47,8 +46,9 @@ class History:
     channels: set[str] = field(default_factory=set)
     subscribed: dict[str, set[str]] = field(default_factory=dict)
     """The topics by broker."""
-    pull_client_at: int = -STORM_WINDOW_MS
-    """When a pull client was last listed: each of its heartbeats empties the table of subscriptions."""
+    differing_at: int = -STORM_WINDOW_MS
+    """When a member that differs from its group was last listed: its heartbeats and the others' change the table of
+    subscriptions in turn."""
     dropped: dict[tuple[str, MessageQueue], DroppedQueue] = field(default_factory=dict)
     """By the holder's name, and queue."""
 
@@ -66,8 +66,8 @@ class History:
                     self.grown_at[topic] = snapshot.now
             self.former_route, self.route = self.route, snapshot.route
         self.had_members = self.had_members or bool(snapshot.members)
-        if any(c.consumer.config.kind is ConsumerKind.PULL for c in snapshot.by_id.values()):
-            self.pull_client_at = snapshot.now
+        if any(snapshot.differs(client) for client in snapshot.by_id.values()):
+            self.differing_at = snapshot.now
         self._record_causes(snapshot)
 
     def _record_causes(self, snapshot: Snapshot) -> None:
@@ -105,12 +105,13 @@ class History:
         """Return the number of joins and leaves of members that left three times, and of changes of a subscription.
 
         Both are of the storm window. Polls may miss every change of a subscription: each may come between the same two
-        heartbeats.
+        heartbeats. The retry topic does not count: a member that broadcasts does not subscribe it, and MIXED_MEMBERS
+        names that member.
         """
         changes = self._recent_member_changes(now)
         repeated = {cid for cid, _ in changes if changes.count((cid, False)) > 2}
         recent = [cause for at, cause in self.causes if now - at <= STORM_WINDOW_MS]
-        topics = Counter(cause.split()[1] for cause in recent if cause.startswith("topic"))
+        topics = Counter(c.split()[1] for c in recent if c.startswith("topic") and "%RETRY%" not in c)
         return sum(cid in repeated for cid, _ in changes), sum(count for count in topics.values() if count > 2)
 
     def _recent_member_changes(self, now: int) -> list[tuple[str, bool]]:

@@ -2,7 +2,6 @@
 
 from collections import Counter
 
-from rebalance_model.client.consumer_config import ConsumerKind
 from rebalance_model.entities import MessageQueue
 from rebalance_model.simulation.broker import Broker
 from rebalance_model.simulation.client import Client
@@ -17,10 +16,10 @@ def declarations(snapshot: Snapshot, _: History) -> Conditions:
     """Yield the conditions of members that declare different things.
 
     STRATEGY_MISMATCH, MIXED_CONSUME_MODE and SUBSCRIPTION_INCONSISTENT of push consumers; MIXED_MEMBERS where another
-    kind is among them.
+    kind, or one of another message model, is among them.
     """
     listed = [c for c in snapshot.clients if c.consumer.config.client_id in snapshot.members]
-    members = [c for c in listed if c.consumer.config.kind is ConsumerKind.PUSH]
+    members = [c for c in listed if not snapshot.differs(c)]
     declared = [
         (c, (c.consumer.config.strategy.java_class, c.consumer.config.orderly, subscription(c))) for c in members
     ]
@@ -48,7 +47,8 @@ def client_id_collision(snapshot: Snapshot, _: History) -> Conditions:
     ids = Counter(c.consumer.config.client_id for c in snapshot.clients if c.process.state is ProcessState.RUNNING)
     for cid, count in ids.items():
         if count > 1 and cid in snapshot.members:
-            reachable = all(snapshot.is_reachable(c) for c in snapshot.clients if c.consumer.config.client_id == cid)
+            sharing = [c for c in snapshot.clients if c.consumer.config.client_id == cid]
+            reachable = all(snapshot.is_reachable(c) and snapshot.answers(c) for c in sharing)
             yield Condition("CLIENT_ID_COLLISION", cid, snapshot.telemetry if reachable else NONE)
 
 
@@ -60,12 +60,14 @@ def clients(snapshot: Snapshot, _: History) -> Conditions:
             unreachable = client.process.state is ProcessState.FROZEN or all(
                 snapshot.is_cut_off(client, name) for name in snapshot.lists
             )
-            yield Condition("CLIENT_UNRESPONSIVE", cid, POLL if unreachable and snapshot.is_polled else NONE)
+            certain = unreachable and snapshot.is_polled and snapshot.answers(client)
+            yield Condition("CLIENT_UNRESPONSIVE", cid, POLL if certain else NONE)
         offset = client.settings.clock_offset
         if abs(offset) > 5 * SECOND and cid in snapshot.members:
             busy = any(snapshot.lag(mq) > 0 or snapshot.ordered for mq in client.owned)
             measurable = offset > 6 * SECOND or offset < -16 * SECOND  # a correct clock may give a stamp 9 s old
             certain = measurable and snapshot.is_reachable(client) and snapshot.is_polled and busy
+            certain = certain and snapshot.answers(client)
             yield Condition("CLOCK_SKEW", cid, POLL if certain else NONE)
 
 
@@ -151,7 +153,7 @@ def sources(snapshot: Snapshot, _: History) -> Conditions:
 
 def storm(snapshot: Snapshot, history: History) -> Conditions:
     """Yield REBALANCE_STORM: the same causes repeat within 5 minutes."""
-    if snapshot.now - history.pull_client_at <= STORM_WINDOW_MS:
+    if snapshot.now - history.differing_at <= STORM_WINDOW_MS:
         yield Condition("REBALANCE_STORM", "")  # a sample a second may miss that the table was empty
     if history.repeated_causes(snapshot.now) >= 3 or history.rejoins(snapshot.now) > 6:
         member_changes, subscription_changes = history.certain_repeats(snapshot.now)

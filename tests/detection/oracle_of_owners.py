@@ -17,7 +17,7 @@ POLLED_WITHIN_MS = 12 * SECOND
 def unassigned(snapshot: Snapshot, _: History) -> Conditions:
     """Yield QUEUE_UNASSIGNED: no client has the queue of the route."""
     for mq in snapshot.routed:
-        if snapshot.owners(mq) or not snapshot.members:
+        if snapshot.owners(mq) or not snapshot.members or snapshot.broadcasts:
             continue
         certain = mq not in snapshot.holders and snapshot.is_consistent
         yield Condition("QUEUE_UNASSIGNED", str(mq), required(snapshot, mq, POLL, certain))

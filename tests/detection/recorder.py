@@ -98,6 +98,8 @@ class Recorder:
     """The latest ones."""
     mixed_groups: set[str] = field(default_factory=set)
     """Groups that have had ordered and concurrent members at once: the hook alone does not know their mode."""
+    broadcasting: set[tuple[str, str]] = field(default_factory=set)
+    """The group and client id of clients that have broadcast: what they consume is no duplicate of the others'."""
     last_down: dict[str, int] = field(default_factory=dict)
     """When the hook of a broker, or the ``collector``, last did not report."""
     down_since: dict[str, int] = field(default_factory=dict)
@@ -124,8 +126,10 @@ class Recorder:
         return self.plans[key]
 
     def sample(self) -> None:
-        """Record which sources report now."""
+        """Record which sources report now, and which clients broadcast."""
         now = self.cluster.world.true_ms
+        configs = [client.consumer.config for client in self.cluster.clients.values()]
+        self.broadcasting |= {(one.group, one.client_id) for one in configs if not one.clustering}
         reports = {name: one.up and not one.hook._disk_full for name, one in self.cluster.brokers.items()}
         for name, is_up in {**reports, "collector": self.cluster.collector is not None}.items():
             if is_up:
@@ -162,13 +166,15 @@ class Recorder:
 
         def record(client: tuple[str, str], queue: MessageQueue, offsets: range, times: tuple[int, int]) -> None:
             key = client[0], queue
+            if client in self.broadcasting:
+                return consumes(client, queue, offsets, times)
             if offsets.start < self.consumed_to.get(key, 0) and not queue.is_retry:
                 owned = truth._owned.get((*client, queue))  # None: the listener still ran when the queue was lost
                 is_new = owned is not None and times[0] - owned[-1].begin < FIRST_MESSAGE_MS
                 high_commit = self.high_commits.get(key, 0)
                 self.duplicates[key] = Duplicates(times[1], is_new and offsets.start < high_commit, high_commit)
             self.consumed_to[key] = max(offsets.stop, self.consumed_to.get(key, 0))
-            consumes(client, queue, offsets, times)
+            return consumes(client, queue, offsets, times)
 
         truth.consumes = record
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 
+from rebalance_model.client.consumer_config import ConsumerKind, MessageModel
 from rebalance_model.client.process_queue import ProcessQueue
 from rebalance_model.entities import MessageQueue
 from rebalance_model.simulation.broker import Broker
@@ -65,9 +66,9 @@ class Snapshot:
 
     @cached_property
     def holders(self) -> dict[MessageQueue, list[Holder]]:
-        """The clients whose process queue table has a queue, dropped or not; without retry topics."""
+        """The clients that divide the queues and whose table has a queue, dropped or not; without retry topics."""
         holders: dict[MessageQueue, list[Holder]] = {}
-        for client in self.clients:
+        for client in (one for one in self.clients if one.consumer.config.clustering):
             for mq, process_queue in client.owned.items():
                 if not mq.is_retry:
                     holders.setdefault(mq, []).append((client, process_queue))
@@ -124,6 +125,20 @@ class Snapshot:
         entry = broker.locks.mq_lock_table.get(self.group, {}).get(mq) if broker.up else None
         return entry.client_id if entry is not None else None
 
+    @cached_property
+    def broadcasts(self) -> bool:
+        """Whether each member of the group is meant to read every queue."""
+        return self.cluster.groups[self.group].message_model == MessageModel.BROADCASTING
+
+    def differs(self, client: Client) -> bool:
+        """Return whether the client consumes in another way than its group: it takes none of the queues' shares."""
+        config = client.consumer.config
+        return config.kind is not ConsumerKind.PUSH or config.clustering == self.broadcasts
+
+    def answers(self, client: Client) -> bool:
+        """Return whether the client knows the request for its state (GET_CONSUMER_RUNNING_INFO)."""
+        return client.settings.running_info_code == 0
+
     def is_reachable(self, client: Client) -> bool:
         """Return whether the client runs, and is connected to every broker that lists it."""
         if client.process.state is not ProcessState.RUNNING:
@@ -137,8 +152,9 @@ class Snapshot:
 
     @cached_property
     def is_consistent(self) -> bool:
-        """Whether the members are exactly the reachable clients, and every broker lists the same ones."""
-        ids = {client.consumer.config.client_id for client in self.clients if self.is_reachable(client)}
+        """Whether the members are exactly the reachable clients, which answer, and every broker lists the same ones."""
+        reachable = [client for client in self.clients if self.is_reachable(client) and self.answers(client)]
+        ids = {client.consumer.config.client_id for client in reachable}
         return ids == self.members and len({tuple(one) for one in self.lists.values()}) <= 1
 
     @cached_property
@@ -169,9 +185,9 @@ class Snapshot:
 
     @cached_property
     def expected(self) -> dict[MessageQueue, str]:
-        """The expected owner's client id; empty if the member lists or the clients' strategies differ."""
+        """The expected owner's client id; empty if member lists or strategies differ, or the group broadcasts."""
         lists = {tuple(ids) for ids in self.lists.values()}
-        if len(lists) != 1 or len(self.strategies) != 1 or not (ids := next(iter(lists))):
+        if self.broadcasts or len(lists) != 1 or len(self.strategies) != 1 or not (ids := next(iter(lists))):
             return {}
         strategy = self.clients[0].consumer.config.strategy
         plans = [self.recorder.plan(strategy, route, ids) for route in self.route.values()]
