@@ -30,8 +30,8 @@ class TopicSpec(_Part, frozen=True, kw_only=True):
     """A topic, on every broker."""
 
     name: Name
-    queues: Count
-    """On each broker."""
+    queues: Natural
+    """On each broker; 0: the cluster does not have the topic."""
     messages_per_second: Seconds = 0
     """To the whole topic, its queues in turn."""
 

@@ -452,6 +452,20 @@ MEMBER_FAULTS: dict[str, Action] = {
 """Members of other kinds, and a first message that never ends: for another share of the seeds."""
 
 
+def _wrong_topic(builder: ScenarioBuilder) -> float:
+    """A group whose members agree subscribes from the start a topic that the cluster does not have."""
+    group = builder.group()
+    if any("topics" in step for step in builder.steps):
+        return 0
+    builder.topics.append({"name": "Missing", "queues": 0})
+    group["topics"] = [*_topics(group), "Missing"]
+    return 150
+
+
+WRONG_NAMES: dict[str, Action] = {"wrong topic": _wrong_topic}
+"""Subscriptions of what the cluster does not have, for another share of the seeds."""
+
+
 def is_healthy(seed: int) -> bool:
     """Return whether the seed's scenario has no fault."""
     return seed % 3 == 0
@@ -470,6 +484,7 @@ def scenario_of(seed: int) -> Scenario:
     names += _add_later_fault(builder, seed, LAST_FAULTS, "last")
     names += _add_later_fault(builder, seed, FOREIGN_CLIENTS, "foreign")
     names += _add_later_fault(builder, seed, MEMBER_FAULTS, "member")
+    names += _add_later_fault(builder, seed, WRONG_NAMES, "wrong name")
     steps = sorted(builder.steps, key=lambda step: float(str(step["at"])))
     result = scenario.read(
         {

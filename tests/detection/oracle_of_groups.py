@@ -133,6 +133,13 @@ def stranded(snapshot: Snapshot, _: History) -> Conditions:
         yield Condition("MESSAGES_STRANDED", "", POLL if certain else NONE)
 
 
+def topics_not_found(snapshot: Snapshot, _: History) -> Conditions:
+    """Yield TOPIC_NOT_FOUND: a member subscribes a topic that never had a queue."""
+    if any(snapshot.cluster.topics[topic].queues == 0 for topic in snapshot.topics):
+        certain = bool(snapshot.members) and snapshot.is_polled and snapshot.is_consistent
+        yield Condition("TOPIC_NOT_FOUND", "", POLL if certain else NONE)
+
+
 def sources(snapshot: Snapshot, _: History) -> Conditions:
     """Yield BROKER_UNREACHABLE and TELEMETRY_GAP."""
     recorder = snapshot.recorder

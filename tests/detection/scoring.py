@@ -80,6 +80,7 @@ _BOUNDS = {
     "DUPLICATE_CONSUMPTION": Bounds(hook=10),
     "MESSAGES_DEAD_LETTERED": Bounds(poll=75, late=75),  # brokers are asked once a minute
     "MESSAGES_STRANDED": Bounds(60, poll=40, early=12),
+    "TOPIC_NOT_FOUND": Bounds(150, poll=40, early=12),
     "LAG_GROWTH": Bounds(300, poll=40, early=25),
     "NO_ACTIVE_CLIENTS_WITH_LAG": Bounds(60, poll=30, early=12),
     "BROKER_UNREACHABLE": Bounds(),

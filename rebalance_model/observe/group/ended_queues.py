@@ -38,6 +38,7 @@ def note_route(step: GroupStep, topic: str) -> None:
         _end(step, gone, "TOPIC_DELETED")
         if len(gone) == len(route.queues) + len(route.lost):
             _forget_route(step, topic)
+            step.state.without_route[topic] = 0
     elif route.lost and not route.missing_since and route.asked - route.changed_at >= GONE_AFTER:
         gone = [mq for mq in route.lost if _is_unlisted(step, mq)]
         route.lost = tuple(mq for mq in route.lost if mq not in gone)
@@ -54,6 +55,7 @@ def note_subscriptions(step: GroupStep) -> None:
             step.schedule_check(step.now + GONE_AFTER)
         _return(step, [topic for topic in state.left if topic in topics])
         state.subscribed = tuple(sorted(topics))
+        state.without_route = {topic: since for topic, since in state.without_route.items() if topic in topics}
     if state.left or (state.subscribed and not state.members):
         _end_left(step)
 

@@ -17,6 +17,8 @@ def fold_route(step: GroupStep, event: TopicRoute) -> None:
     if event.queues is None:
         _note_missing(step, event, known)
         return
+    if state.without_route.pop(event.topic, None):
+        step.group_to_judge = True
     if known is not None and event.queues == known.queues:  # in the collector's order: already sorted
         known.asked, known.missing_since = event.asked, 0
         ended_queues.note_route(step, event.topic)
@@ -37,7 +39,12 @@ def fold_route(step: GroupStep, event: TopicRoute) -> None:
 
 def _note_missing(step: GroupStep, event: TopicRoute, known: Route | None) -> None:
     """Process an answer without a route: only the name server's own answer that it has no such topic counts."""
-    if known is None or event.error is None or event.error.code != TOPIC_NOT_EXIST:
+    if event.error is None or event.error.code != TOPIC_NOT_EXIST:
+        return
+    if known is None:
+        if event.topic in step.state.subscribed and event.topic not in step.state.without_route:
+            step.state.without_route[event.topic] = event.asked
+            step.group_to_judge = True
         return
     known.asked, known.missing_since = event.asked, known.missing_since or event.asked
     ended_queues.note_route(step, event.topic)

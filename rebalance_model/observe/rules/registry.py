@@ -41,6 +41,7 @@ from rebalance_model.observe.rules import (
     strategy_mismatch,
     subscription_inconsistent,
     telemetry_gap,
+    topic_not_found,
     unlock_pending,
     zombie_queue,
 )
@@ -95,6 +96,7 @@ RULES: tuple[AnyRule, ...] = (
     assignment_skew.RULE,
     messages_dead_lettered.RULE,
     messages_stranded.RULE,
+    topic_not_found.RULE,
     broker_unreachable.RULE,
     telemetry_gap.OF_SOURCE,
     clock_skew.OF_SOURCE_CLOCK,

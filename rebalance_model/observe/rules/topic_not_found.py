@@ -1,0 +1,81 @@
+"""TOPIC_NOT_FOUND: members subscribe a topic that this cluster does not have.
+
+The name servers answer TOPIC_NOT_EXIST (17), and have never had a route of the topic: its name is wrong, or the members
+use the name servers of another cluster than they should. They start, ask for the route every 30 s
+(MQClientInstance.updateTopicRouteInfoFromNameServer), and receive nothing. A topic that had a route here and was
+deleted is told of its queues instead (`group.ended_queues`). Where members that have left another topic stranded its
+messages at that time, or other members do not subscribe the topic, that incident explains this one.
+"""
+
+from rebalance_model.observe.group import subscriptions
+from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
+from rebalance_model.observe.step import GroupStep
+
+NAMED_MAX = 10
+"""At most this many topics and members are named."""
+RELEASED_WITHIN = 60_000
+"""Topics that members leave and begin to subscribe within this time are of one release; milliseconds."""
+
+
+def judge(step: GroupStep, _: str) -> Verdict:
+    """Check whether a subscribed topic has no route."""
+    missing = _missing(step) if step.state.members else {}
+    return Holds("warning", explained_by=_parent(step, missing)) if missing else CLEAR
+
+
+def evidence(step: GroupStep, _: str) -> Evidence:
+    """Return the topics, and the members that report to subscribe one of them."""
+    missing = _missing(step)
+    return {
+        "topics": ", ".join(sorted(missing)[:NAMED_MAX]),
+        "topics_count": len(missing),
+        "not_found_since": min(missing.values(), default=None),
+        "subscribers": ", ".join(_subscribers(step, missing)[:NAMED_MAX]) or None,
+        "members": len(step.state.members),
+    }
+
+
+def _missing(step: GroupStep) -> dict[str, int]:
+    """Return the subscribed topics that never had a route here, and since when the name servers have answered so."""
+    return {topic: since for topic, since in step.state.without_route.items() if since}
+
+
+def _subscribers(step: GroupStep, missing: dict[str, int]) -> list[str]:
+    return [member for member in step.state.members if missing.keys() & subscriptions.of(step.state.clients[member])]
+
+
+def _parent(step: GroupStep, missing: dict[str, int]) -> str:
+    """Return the name of the open incident that explains it; empty: none does."""
+    differing, stranded = (step.state.incidents.get(c) for c in ("SUBSCRIPTION_INCONSISTENT", "MESSAGES_STRANDED"))
+    if differing is not None and differing.sub_cause == "TOPIC_SET":
+        return differing.code if 0 < len(_subscribers(step, missing)) < len(step.state.members) else ""
+    times = ((left, since) for left in step.state.left.values() for since in missing.values())
+    if stranded is not None and stranded.sub_cause == "NOT_SUBSCRIBED":
+        return stranded.code if any(abs(left - since) <= RELEASED_WITHIN for left, since in times) else ""
+    return ""
+
+
+RULE = GroupRule(
+    "TOPIC_NOT_FOUND",
+    judge,
+    evidence,
+    units={
+        "topics": "text",
+        "topics_count": "count",
+        "not_found_since": "epoch_ms",
+        "subscribers": "text",
+        "members": "count",
+    },
+    needs=("POLLS",),
+    open_after=lambda policy: policy.subscription_differs_after,
+    advice={
+        "": Advice(
+            what="Members subscribe a topic that this cluster does not have: they receive nothing of it.",
+            first_step=(
+                "Compare the topic's name with the cluster's topics (mqadmin topicList), and the members' name servers "
+                "with the collector's: they may be of another cluster."
+            ),
+            inspect=("MEMBERS", "BROKERS"),
+        )
+    },
+)

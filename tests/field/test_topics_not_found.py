@@ -1,0 +1,151 @@
+"""A subscribed topic that the cluster does not have: of another cluster, or with a wrong name (issue 32, G)."""
+
+import msgspec
+import pytest
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.events import (
+    DEADLINE,
+    UNREACHABLE,
+    AnyEvent,
+    ConsumerConnection,
+    ConsumerRunningInfo,
+    ConsumeStats,
+    RpcError,
+    TopicRoute,
+)
+from tests.support import field
+from tests.support.field import Change, Concluded, changed, concluded, concluded_of
+
+CASE, TOPIC = "10-no-route", "Uat-Orders"
+CODE = "TOPIC_NOT_FOUND"
+
+
+def told(*changes: Change, case: str = CASE, source: str = "poll") -> Concluded:
+    """Return what is concluded of a case with changes."""
+    return concluded_of(field.told(case, source, *changes))
+
+
+def answered(code: int | None, begin: float, end: float = 600, topic: str = TOPIC) -> Change:
+    """Let the name server answer with another error for a time, or (None) with a queue."""
+
+    def change(event: AnyEvent, at: float) -> AnyEvent:
+        if not isinstance(event, TopicRoute) or event.topic != topic or not begin <= at < end:
+            return event
+        if code is not None:
+            return changed(event, error=RpcError(code=code), queues=None)
+        return changed(event, error=None, queues=(MessageQueue(topic, "broker-a", 0),))
+
+    return change
+
+
+def renamed(begin: float, *client_ids: str) -> Change:
+    """Let members, and the broker if none is named, no longer subscribe the topic from a time on."""
+
+    def change(event: AnyEvent, at: float) -> AnyEvent:
+        of_member = isinstance(event, ConsumerRunningInfo) and (not client_ids or event.client_id in client_ids)
+        if at < begin or not (of_member or (isinstance(event, ConsumerConnection) and not client_ids)):
+            return event
+        return changed(event, subscriptions=tuple(s for s in event.subscriptions if s.topic != TOPIC))
+
+    return change
+
+
+def of_retry_topic(event: AnyEvent, _: float) -> AnyEvent:
+    """Let the answer be about the retry topic: it exists from the first message on that is to be tried again."""
+    is_missing = isinstance(event, TopicRoute) and event.topic == TOPIC
+    return changed(event, topic="%RETRY%orders-group") if is_missing else event
+
+
+def not_found(found: Concluded) -> list[str]:
+    """Return the transitions of TOPIC_NOT_FOUND."""
+    return [one.transition for one in found.transitions(CODE)]
+
+
+@pytest.mark.parametrize("source", ["poll", "both"])
+def test_a_topic_of_another_cluster_is_one_warning_that_names_it(source):
+    """rocketmq-spring#268: the members were told other name servers than they were meant to use."""
+    found = concluded(CASE, source)
+    [one] = [one for one in found.open_at_end() if one.severity != "info"]
+    assert (one.code, one.severity, one.parent) == (CODE, "warning", None)
+    assert (one.opened_at - found.start) / 1000 == pytest.approx(160, abs=2)
+    evidence = msgspec.json.decode(one.evidence)
+    assert (evidence["topics"], evidence["subscribers"]) == (TOPIC, "10.0.0.1@c1, 10.0.0.2@c2")
+    assert found.group().health == "WARN"
+
+
+def test_members_that_do_not_report_are_judged_by_the_brokers_table():
+    """client-python#94: such a client answers no GET_CONSUMER_RUNNING_INFO."""
+
+    def unsupported(event: AnyEvent, _: float) -> AnyEvent:
+        if not isinstance(event, ConsumerRunningInfo):
+            return event
+        return changed(event, error=RpcError(code=3), properties={}, subscriptions=(), queues=None)
+
+    found = told(unsupported)
+    assert not_found(found) == ["OPENED"]
+    assert msgspec.json.decode(found.transitions(CODE)[0].evidence)["subscribers"] is None
+
+
+@pytest.mark.parametrize("code", [UNREACHABLE, DEADLINE, 1])
+def test_name_servers_that_do_not_answer_are_no_missing_route(code):
+    assert told(answered(code, 0)).transitions(CODE) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(answered(None, 100), id="created-in-time"),
+        pytest.param(renamed(100), id="rolled-back-in-time"),
+        pytest.param(of_retry_topic, id="retry-topic"),
+    ],
+)
+def test_a_topic_without_a_route_for_a_short_time_is_quiet(change):
+    assert told(change).transitions(CODE) == []
+
+
+@pytest.mark.parametrize("change", [answered(None, 300), renamed(300)], ids=["created", "unsubscribed"])
+def test_a_topic_that_is_created_or_no_longer_subscribed_is_resolved(change):
+    assert not_found(told(change)) == ["OPENED", "RESOLVED"]
+
+
+def test_without_answers_it_is_not_resolved():
+    """The collector ends: nothing shows that the topic has a route now."""
+
+    def ended(event: AnyEvent, at: float) -> AnyEvent | None:
+        return event if event.source != "poll" or at < 300 else None
+
+    assert not_found(told(ended, source="both")) == ["OPENED"]
+
+
+def test_members_that_also_differ_explain_it():
+    """One member alone subscribes the topic: the difference is the graver fault."""
+    found = told(renamed(0, "10.0.0.2@c2"))
+    [differing] = found.transitions("SUBSCRIPTION_INCONSISTENT")
+    [one] = found.transitions(CODE)
+    assert (differing.sub_cause, one.parent) == ("TOPIC_SET", differing.incident_id)
+    assert msgspec.json.decode(one.evidence)["subscribers"] == "10.0.0.1@c1"
+
+
+@pytest.mark.parametrize("case", ["01-queues-removed", "01b-queues-removed-lag"])
+def test_a_topic_that_was_deleted_here_ends_and_is_no_wrong_name(case):
+    """Its queues say that it no longer exists (`test_ended_queues.py`)."""
+
+    def deleted(event: AnyEvent, at: float) -> AnyEvent:
+        if not isinstance(event, ConsumeStats) or at < 200:
+            return event
+        return changed(event, queues=tuple(row for row in event.queues or () if row.mq.is_retry))
+
+    found = told(answered(17, 200, topic="Orders"), deleted, case=case)
+    assert not_found(found) == []
+    assert found.queues()["Orders@broker-a:0"].status_reason == "the topic no longer exists"
+
+
+@pytest.mark.parametrize("source", ["poll", "both"])
+def test_a_wrong_name_in_a_release_is_told_with_the_messages_it_strands(source):
+    """Case 25: the members left "Orders" for "Order", which no cluster has."""
+    found = concluded("25-topic-no-longer-subscribed", source)
+    [stranded] = found.transitions("MESSAGES_STRANDED")
+    [one] = found.transitions(CODE)
+    assert (one.transition, one.parent) == ("OPENED", stranded.incident_id)
+    assert msgspec.json.decode(one.evidence)["topics"] == "Order"
