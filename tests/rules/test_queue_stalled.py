@@ -34,6 +34,14 @@ def test_a_commit_that_advances_within_90_s_is_a_near_miss():
     assert trace.incidents(*MINE) == []
 
 
+def test_a_wait_begins_anew_when_the_newest_offset_falls():
+    """The topic was created again: what waited in the former one is gone."""
+    trace = stalled(Trace(route=1), concurrent(0, cached=7), 0, 80)
+    for at in range(80, 150, 10):
+        trace.poll(at, {"a": concurrent(0, cached=7)}, {0: (at, 10)})
+    assert trace.incidents(*MINE) == []
+
+
 @pytest.mark.parametrize("ages", [{}, {"consume_age": 30}, {"consume_age": 120, "pull_age": 60}])
 def test_a_client_with_nothing_cached_waits_for_no_listener(ages):
     trace = stalled(Trace(route=1), concurrent(0, cached=0, **ages), 0, 130)

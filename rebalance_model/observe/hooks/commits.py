@@ -153,6 +153,7 @@ def _note_regression(step: GroupStep, hook_view: HookQueueView, commit: Commit, 
         hook_view.regression, hook_view.commit_at_restart = None, -1
     elif fallen is None and _is_void(hook_view, commit.time):
         hook_view.commit_at_restart, hook_view.former, hook_view.reread = -1, None, None
+        hook_view.pull_offset, hook_view.waiting_since = commit.offset, 0  # what waited is gone
         hook_view.regression = Regression(
             before, commit.offset, commit.time, NEWEST_FELL, commit.channel, shown=True, consume_time_ms=None
         )

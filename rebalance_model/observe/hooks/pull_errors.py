@@ -28,6 +28,8 @@ def note(step: GroupStep, mq: MessageQueue, client_id: str | None, event: PullMe
     if event.code in _SERVED:
         if error is not None and event.last_time > error.last:
             hook_view.pull_error = None
+            if client_id == error.client_id:  # perhaps no member yet: its heartbeat may come after its pull
+                hook_view.pull_time = max(hook_view.pull_time, event.last_time)
             step.queues_to_judge[mq] = None
         return
     if error is None or event.first_time - error.last > REPEATED_WITHIN:

@@ -77,16 +77,22 @@ def _note_pulled(queue: QueueState, info: OffsetInfo, now: int) -> None:
         queue.filled_after = queue.stats_at
 
 
-def _note_newest(queue: QueueState, info: OffsetInfo, event: ConsumeStats) -> None:
-    """Record a fall of the newest offset, which voids what was known of the queue; a slave may be behind its master."""
+def _note_newest(queue: QueueState, info: OffsetInfo, event: ConsumeStats) -> bool:
+    """Record a fall of the newest offset, which voids what was known of the queue; a slave may be behind its master.
+
+    Returns:
+        Whether it fell.
+    """
     before = queue.broker_offset
-    if before is not None and info.broker_offset < before and not event.broker_id:
+    fell = before is not None and info.broker_offset < before and not event.broker_id
+    if before is not None and fell:
         queue.newest_fall = NewestFall(before, info.broker_offset, event.time)
         queue.lag_trend = queue.fallen_back = None
     if info.consumer_offset <= info.broker_offset:
         queue.beyond_since = 0
     else:
         queue.beyond_since = queue.beyond_since or event.time
+    return fell
 
 
 def _advance(step: GroupStep, queue: QueueState, info: OffsetInfo, event: ConsumeStats) -> None:
@@ -97,14 +103,14 @@ def _advance(step: GroupStep, queue: QueueState, info: OffsetInfo, event: Consum
         step.state.advanced_at = step.now
     _note_pulled(queue, info, event.time)
     waited = lag_of(queue)
-    _note_newest(queue, info, event)
+    fell = _note_newest(queue, info, event)
     if (queue.commit_offset or 0) <= info.broker_offset:  # else there is nothing up to that commit to read again
         _note_fall(queue, info.consumer_offset)
     queue.commit_offset, queue.broker_offset, queue.stats_at = info.consumer_offset, info.broker_offset, event.time
     queue.commit_known = queue.commit_known or info.consumer_offset > 0
     waits = lag_of(queue)
     lag_trend.note(queue, waited, waits, covered=covered, policy=step.policy)
-    if advanced or not waited or not waits:
+    if advanced or fell or not waited or not waits:
         queue.stalled_ms = 0
     elif covered:
         queue.stalled_ms += span

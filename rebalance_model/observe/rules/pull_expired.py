@@ -8,6 +8,9 @@ lock), but the broker then sees no pull. So by the hook alone the verdict is unk
 messages that the client may hold back, for a queue committed beyond what its master served (a slave serves it), and for
 a queue that its owner has released without a call (`released_queues`).
 
+A pull that the broker answers with an error is a pull, too (PULL_REFUSED): so a member that comes back after its pulls
+were refused has not stopped.
+
 SUSPENDED: messages wait, the client's timestamp is fresh and it has no message, and the broker sees no pull.
 
 If both sources report, the answer is up to a poll interval old and its timestamp a lower bound, while the hook is
@@ -20,7 +23,7 @@ from rebalance_model.observe.group.ages import ages_of, hook_pull
 from rebalance_model.observe.group.expectation import group_info
 from rebalance_model.observe.group.member_types import PUSH, consume_type_of
 from rebalance_model.observe.group.offsets import lag_of
-from rebalance_model.observe.hooks import released_queues
+from rebalance_model.observe.hooks import pull_errors, released_queues
 from rebalance_model.observe.rules import pull_stall
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
 from rebalance_model.observe.state import HookQueueView
@@ -31,6 +34,10 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
     """Check the age of the owner's last pull."""
     ages = ages_of(step, mq)
     if ages is None:
+        return CLEAR
+    error = pull_errors.error_of(step, mq)
+    if error is not None:
+        step.schedule_check(error.last + pull_errors.REPEATED_WITHIN + 1)
         return CLEAR
     info = group_info(step.state)
     if ages.pull is None or mq.is_retry or info is None:
