@@ -11,7 +11,13 @@ from typing import NamedTuple
 from rebalance_model.broker.client_manage_processor import ClientManageProcessor, HeartbeatData
 from rebalance_model.broker.consumer_group_event import AnyConsumerGroupEvent, Register
 from rebalance_model.broker.consumer_ids_change_listener import ConsumerIdsChangeListener
-from rebalance_model.broker.consumer_manage_processor import QUERY_NOT_FOUND, SUCCESS, ConsumerManageProcessor, Response
+from rebalance_model.broker.consumer_manage_processor import (
+    QUERY_NOT_FOUND,
+    SUCCESS,
+    SYSTEM_ERROR,
+    ConsumerManageProcessor,
+    Response,
+)
 from rebalance_model.broker.consumer_manager import SCAN_PERIOD, ConsumerManager
 from rebalance_model.broker.consumer_offset_manager import ConsumerOffsetManager
 from rebalance_model.broker.rebalance_lock_manager import RebalanceLockManager
@@ -59,6 +65,8 @@ class Broker:
         self._sent_back: dict[MessageQueue, SentBackLog] = {}
         self.offsets = ConsumerOffsetManager()
         self.groups = SubscriptionGroupManager()
+        self.refused_heartbeats: dict[str, int] = {}
+        """The groups whose heartbeats an ACL refuses, and since when; true time, epoch milliseconds."""
         self.notify_loss = 0.0
         """The share of its notifications that is lost, 0 to 1."""
         self._boots = 0
@@ -109,6 +117,16 @@ class Broker:
         if self.up:
             self.world.name_server.register(topic, self.name, queues)
 
+    def delete_topic(self, topic: str) -> None:
+        """Delete a topic with its messages and offsets (deleteTopicInBroker), and its route."""
+        for queue_id in range(self.topics.pop(topic, 0)):
+            queue = MessageQueue(topic, self.name, queue_id)
+            if self.up:
+                self.pulls.wake_queue(queue)
+            del self.logs[queue]
+        self.offsets.clean_offset_by_topic(topic)
+        self.world.name_server.register(topic, self.name, 0)
+
     def accept(self, channel: Channel) -> None:
         """Accept a client's connection, or close it if the broker is down."""
         if not self.up:
@@ -127,6 +145,10 @@ class Broker:
     def heart_beat(self, channel: Channel, heartbeat: HeartbeatData, language: str, version: int) -> None:
         """Answer HEART_BEAT."""
         now = self.clock.now()
+        groups = [data.group_name for data in heartbeat.consumer_data_set]
+        if not self.refused_heartbeats.keys().isdisjoint(groups):
+            self.hook.heart_beat(channel, heartbeat, language, version, SYSTEM_ERROR)
+            raise RefusedError(f"[topic, group] resourceName {groups[0]}, denied")
         for data in heartbeat.consumer_data_set:
             known = self.manager.consumer_table.get(data.group_name)
             if known is not None and known.subscription_table.keys() != {s.topic for s in data.subscription_data_set}:

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import ClassVar, Protocol
 
 from rebalance_model.broker.client_manage_processor import HeartbeatData
-from rebalance_model.broker.consumer_manage_processor import Response
+from rebalance_model.broker.consumer_manage_processor import SUCCESS, Response
 from rebalance_model.client.pull_flow_control import Pull
 from rebalance_model.entities import MessageQueue
 from rebalance_model.simulation.message_log import MessageLog
@@ -49,7 +49,9 @@ class BrokerHook:
     def get_broker_runtime_info(self, collector: str, asked: int) -> None:
         """Observe GET_BROKER_RUNTIME_INFO with the collector's source_id and time (ms) from the request."""
 
-    def heart_beat(self, channel: Channel, heartbeat: HeartbeatData, language: str, version: int) -> None:
+    def heart_beat(
+        self, channel: Channel, heartbeat: HeartbeatData, language: str, version: int, code: int = SUCCESS
+    ) -> None:
         """Observe HEART_BEAT."""
 
     def unregister_client(self, channel: Channel, group: str, client_id: str) -> None:

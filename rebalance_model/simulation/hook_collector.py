@@ -7,7 +7,7 @@ from typing import ClassVar
 import msgspec
 
 from rebalance_model.broker.client_manage_processor import HeartbeatData
-from rebalance_model.broker.consumer_manage_processor import Response
+from rebalance_model.broker.consumer_manage_processor import SUCCESS, Response
 from rebalance_model.client.pull_flow_control import Pull
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import (
@@ -99,7 +99,9 @@ class HookCollector(BrokerHook):
         stamp = self._emitter.stamp(self._broker)
         self._emitter.emit(ClockSeen(**stamp, collector=collector, asked=asked, seen=stamp["time"]))
 
-    def heart_beat(self, channel: Channel, heartbeat: HeartbeatData, language: str, version: int) -> None:
+    def heart_beat(
+        self, channel: Channel, heartbeat: HeartbeatData, language: str, version: int, code: int = SUCCESS
+    ) -> None:
         """Report a heartbeat: one event for each group."""
         for data in heartbeat.consumer_data_set:
             self._emitter.emit(
@@ -107,6 +109,7 @@ class HookCollector(BrokerHook):
                     **self._stamp(data.group_name),
                     client_id=heartbeat.client_id,
                     channel=channel.name,
+                    code=code,
                     language=language,
                     version=version,
                     consume_type=data.consume_type,

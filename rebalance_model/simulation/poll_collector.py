@@ -38,6 +38,8 @@ LATENCY = MS
 """The latency between the collector and a server, one way; microseconds."""
 CLIENT_TIMEOUT = 10 * SECOND
 """How long a broker waits for the answer of a client; microseconds."""
+FORGOTTEN_AFTER = 60 * SECOND
+"""How long a broker is still asked about a group that it no longer lists (GROUP_FORGOTTEN_MS); microseconds."""
 CONSUME_MSG_TIMEOUT = 207
 PARALLELISM = 16
 """The maximum of concurrent client requests; a quarter of it for clients that did not answer last time."""
@@ -83,6 +85,8 @@ class PollCollector:
         self._gate = Gate(PARALLELISM)
         self._narrow_gate = Gate(PARALLELISM // 4)
         self._silent: set[str] = set()
+        self._known: dict[tuple[str, str], int] = {}
+        """By broker and group, when the broker last listed it, or had members of it; microseconds."""
         self._routed: set[tuple[str, str]] = set()
         """The topics whose routes have been sent, each with the group."""
         self._under_way: set[tuple[str, str]] = set()
@@ -127,10 +131,16 @@ class PollCollector:
         else:
             now = status.now + broker.hook.ahead
             self._emitter.emit(BrokerStatus(**stamp, **when, boot_time=status.boot_time, now=now))
-        known = broker.groups.subscription_group_table
         for group in self._groups:
-            if group in known:
+            if self._is_known(broker, group):
                 self._process.spawn(self._ask_group(current, broker, group))
+
+    def _is_known(self, broker: Broker, group: str) -> bool:
+        """Return whether the broker lists the group, or has done so, or had members of it, a short time ago."""
+        now, info = self._world.scheduler.now, broker.manager.consumer_table.get(group)
+        if group in broker.groups.subscription_group_table or (info is not None and info.channel_info_table):
+            self._known[broker.name, group] = now
+        return now - self._known.get((broker.name, group), -FORGOTTEN_AFTER - 1) <= FORGOTTEN_AFTER
 
     async def _ask_group(self, current: "_Round", broker: Broker, group: str) -> None:
         asked = self._world.scheduler.now

@@ -13,7 +13,7 @@ from rebalance_model.client.process_queue import Message
 from rebalance_model.client.pull_flow_control import Pull, PullResult
 from rebalance_model.entities import MessageQueue
 from rebalance_model.simulation.hook import BrokerHook, HookedBroker
-from rebalance_model.simulation.message_log import MessageLog
+from rebalance_model.simulation.message_log import MessageLog, SteadyLog
 from rebalance_model.simulation.network import Channel
 from rebalance_model.simulation.scheduler import SECOND
 
@@ -25,8 +25,13 @@ SUSPEND = 15 * SECOND
 HOLD_CHECK = 5 * SECOND
 """How often the broker checks for pulls that have waited that long: so they wait for up to 20 s."""
 NO_PERMISSION = 16
+TOPIC_NOT_EXIST = 17
+OFFSET_MOVED = 21
 SUBSCRIPTION_NOT_EXIST = 24
 SUBSCRIPTION_NOT_LATEST = 25
+GROUP_NOT_EXIST = 26
+_EMPTY = SteadyLog(0, None)
+"""Of a queue whose topic was deleted."""
 
 Reply = Callable[[PullResult | BrokerError], None]
 
@@ -64,6 +69,7 @@ class PulledBroker(HookedBroker, Protocol):
     """The parts of a broker that its pulls read, and the offsets that they commit."""
 
     hook: BrokerHook
+    topics: dict[str, int]
     groups: SubscriptionGroupManager
     manager: ConsumerManager
     offsets: ConsumerOffsetManager
@@ -84,13 +90,14 @@ class PullHold:
         """Answer PULL_MESSAGE: at once if possible, else when a message arrives or the wait times out."""
         broker, queue = self._broker, quiet.queue
         refusal = self._refusal(group, queue, pull)
-        broker.hook.pull_message(channel, group, queue, pull, None if refusal is None else refusal[0])
+        newest = self.log(queue).max_offset(self._scheduler.now)
+        code = refusal[0] if refusal is not None else OFFSET_MOVED if pull.offset > newest else None
+        broker.hook.pull_message(channel, group, queue, pull, code)
         if refusal is not None:
             reply(RefusedError(refusal[1]))
             return
         if pull.commit_offset is not None:
             broker.offsets.commit_offset(group, queue.topic, queue.queue_id, pull.commit_offset)
-        newest = broker.logs[queue].max_offset(self._scheduler.now)
         if pull.offset == newest:
             held = Held(channel, group, queue, pull.offset, reply, self.now)
             if not quiet.rest(self, held):
@@ -100,7 +107,7 @@ class PullHold:
 
     def answer(self, group: str, queue: MessageQueue, offset: int) -> PullResult:
         """Return the messages from an offset on, up to the batch size."""
-        newest = self._broker.logs[queue].max_offset(self._scheduler.now)
+        newest = self.log(queue).max_offset(self._scheduler.now)
         end = min(newest, offset + PULL_BATCH_SIZE)
         self._broker.offsets.commit_pull_offset(group, queue.topic, queue.queue_id, end)
         if offset > newest:
@@ -141,7 +148,7 @@ class PullHold:
 
     def log(self, queue: MessageQueue) -> MessageLog:
         """Return a queue's messages."""
-        return self._broker.logs[queue]
+        return self._broker.logs.get(queue, _EMPTY)
 
     def may_rest(self, held: Held, queue: MessageQueue) -> bool:
         """Return whether no hook reports each pull, and no other member pulls the same queue at rest."""
@@ -196,17 +203,24 @@ class PullHold:
     def _end(self, held: Held) -> None:
         if held.ended or self._broker.pulls is not self:  # the broker has restarted since
             return
-        if held.offset == self.log(held.queue).max_offset(self.now) and self.now < self.time_up(held.since):
-            self.simulate(held)  # the expected message will not come: the queue is no longer written to
+        if held.offset >= self.log(held.queue).max_offset(self.now) and self.now < self.time_up(held.since):
+            self.simulate(held)  # the expected message will not come: the queue is no longer written to, or a new one
             return
         held.ended = True
+        if held.queue.topic not in self._broker.topics:
+            held.reply(RefusedError(f"topic {held.queue.topic} not exist"))
+            return
         held.reply(self.answer(held.group, held.queue, held.offset))
 
     def _refusal(self, group: str, queue: MessageQueue, pull: Pull) -> tuple[int, str] | None:
         """Return code and remark if the group may not consume, or the broker's subscription is missing or too old."""
         config = self._broker.groups.find_subscription_group_config(group)
-        if config is not None and not config.consume_enable:
+        if config is None:
+            return GROUP_NOT_EXIST, f"subscription group [{group}] does not exist"
+        if not config.consume_enable:
             return NO_PERMISSION, f"subscription group no permission, {group}"
+        if queue.topic not in self._broker.topics:
+            return TOPIC_NOT_EXIST, f"topic[{queue.topic}] not exist, apply first please!"
         known = self._broker.manager.find_subscription_data(group, queue.topic)
         if known is None:
             return SUBSCRIPTION_NOT_EXIST, "the consumer's subscription not exist"

@@ -193,6 +193,43 @@ class DisableConsume(Lasting, frozen=True, kw_only=True, tag="disable-consume"):
         return self.group
 
 
+class RefuseHeartbeats(Lasting, frozen=True, kw_only=True, tag="refuse-heartbeats"):
+    """Refuse each heartbeat of a group's clients on every broker with SYSTEM_ERROR, as an ACL does."""
+
+    group: Name
+
+    @property
+    def subject(self) -> str:
+        """The group."""
+        return self.group
+
+
+class DeleteGroup(Lasting, frozen=True, kw_only=True, tag="delete-group"):
+    """Delete a group on a broker that creates none by itself (mqadmin deleteSubGroup); undone: create it.
+
+    From the beginning: the group was never created there.
+    """
+
+    group: Name
+    broker: Name
+
+    @property
+    def subject(self) -> str:
+        """The group."""
+        return self.group
+
+
+class DeleteTopic(Lasting, frozen=True, kw_only=True, tag="delete-topic"):
+    """Delete a topic with its messages and offsets (mqadmin deleteTopic); undone: create it again, empty."""
+
+    topic: Name
+
+    @property
+    def subject(self) -> str:
+        """The topic."""
+        return self.topic
+
+
 class LoseNotifications(Lasting, frozen=True, kw_only=True, tag="lose-notifications"):
     """Lose a share of the brokers' notifications to members."""
 
@@ -254,6 +291,9 @@ AnyStep = (
     | AddQueues
     | StopBroker
     | DisableConsume
+    | RefuseHeartbeats
+    | DeleteGroup
+    | DeleteTopic
     | LoseNotifications
     | HookFull
     | CollectorAway

@@ -14,6 +14,8 @@ from rebalance_model.simulation.scenario import (
     AnyStep,
     CollectorAway,
     ConsumerSpec,
+    DeleteGroup,
+    DeleteTopic,
     DisableConsume,
     Freeze,
     Hang,
@@ -24,6 +26,7 @@ from rebalance_model.simulation.scenario import (
     LoseNotifications,
     Partition,
     Poison,
+    RefuseHeartbeats,
     Rollout,
     Scenario,
     ScenarioError,
@@ -41,30 +44,22 @@ def check(scenario: Scenario) -> None:
     Raises:
         ScenarioError: it names a group, topic or broker that the scenario has not.
     """
-    groups = {group.name for group in scenario.groups}
-    topics = {topic.name for topic in scenario.topics}
-    brokers = {broker.name for broker in scenario.brokers} | {""}
-    named = [("topic", topic, topics) for group in scenario.groups for topic in group.topics]
+    known = {
+        "group": {group.name for group in scenario.groups},
+        "topic": {topic.name for topic in scenario.topics},
+        "broker": {broker.name for broker in scenario.brokers} | {""},
+    }
+    named = [("topic", topic, known["topic"]) for group in scenario.groups for topic in group.topics]
     for step in scenario.story:
-        match step:
-            case Join():
-                named.append(("group", step.group, groups))
-                named += [("topic", topic, topics) for topic in step.topics or ()]
-            case Rollout() | DisableConsume():
-                named.append(("group", step.group, groups))
-            case AddQueues():
-                named.append(("topic", step.topic, topics))
-            case StopBroker() | HookFull():
-                named.append(("broker", step.broker, brokers))
-            case Partition():
-                named.append(("broker", step.broker, brokers | {NAME_SERVER}))
-            case SetClock():
-                named.append(("broker", step.of, brokers | {COLLECTOR}))
-            case _:
-                pass
-    for kind, name, known in named:
-        if name not in known:
-            raise ScenarioError(f"there is no {kind} {name!r}: {', '.join(sorted(known - {''}))}")
+        also = {NAME_SERVER} if isinstance(step, Partition) else set()
+        named += [(kind, getattr(step, kind), names | also) for kind, names in known.items() if hasattr(step, kind)]
+        if isinstance(step, Join):
+            named += [("topic", topic, known["topic"]) for topic in step.topics or ()]
+        if isinstance(step, SetClock):
+            named.append(("broker", step.of, known["broker"] | {COLLECTOR}))
+    for kind, name, names in named:
+        if name not in names:
+            raise ScenarioError(f"there is no {kind} {name!r}: {', '.join(sorted(names - {''}))}")
 
 
 def schedule(cluster: Cluster) -> None:
@@ -104,15 +99,13 @@ def _do(cluster: Cluster, step: AnyStep) -> Undo:
             undo = _do_to_client(cluster, step)
         case Partition():
             undo = _partition(cluster, step)
-        case AddQueues():
-            before = next(iter(cluster.brokers.values())).topics[step.topic]
-            cluster.set_queues(step.topic, before + step.queues)
-            undo = partial(cluster.set_queues, step.topic, before)
+        case AddQueues() | DeleteTopic():
+            undo = _change_topic(cluster, step)
         case StopBroker():
             broker = cluster.broker(step.broker)
             broker.stop()
             undo = broker.start
-        case DisableConsume() | LoseNotifications():
+        case DisableConsume() | RefuseHeartbeats() | DeleteGroup() | LoseNotifications():
             undo = _do_to_brokers(cluster, step)
         case HookFull():
             hook = cluster.brokers[step.broker].hook
@@ -167,10 +160,49 @@ def _partition(cluster: Cluster, step: Partition) -> Undo:
     return heal
 
 
-def _do_to_brokers(cluster: Cluster, step: DisableConsume | LoseNotifications) -> Undo:
-    if isinstance(step, DisableConsume):
-        return _disable_consume(cluster, step.group)
-    return _lose_notifications(cluster, step.share)
+def _change_topic(cluster: Cluster, step: AddQueues | DeleteTopic) -> Undo:
+    before = next(iter(cluster.brokers.values())).topics[step.topic]
+    if isinstance(step, AddQueues):
+        cluster.set_queues(step.topic, before + step.queues)
+    else:
+        for broker in cluster.brokers.values():
+            broker.delete_topic(step.topic)
+    return partial(cluster.set_queues, step.topic, before)
+
+
+def _do_to_brokers(cluster: Cluster, step: DisableConsume | RefuseHeartbeats | DeleteGroup | LoseNotifications) -> Undo:
+    match step:
+        case DisableConsume():
+            return _disable_consume(cluster, step.group)
+        case RefuseHeartbeats():
+            return _refuse_heartbeats(cluster, step.group)
+        case DeleteGroup():
+            return _delete_group(cluster, step)
+        case _:
+            return _lose_notifications(cluster, step.share)
+
+
+def _refuse_heartbeats(cluster: Cluster, group: str) -> Undo:
+    for broker in cluster.brokers.values():
+        broker.refused_heartbeats[group] = cluster.world.true_ms
+
+    def accept() -> None:
+        for broker in cluster.brokers.values():
+            broker.refused_heartbeats.pop(group, None)
+
+    return accept
+
+
+def _delete_group(cluster: Cluster, step: DeleteGroup) -> Undo:
+    broker = cluster.brokers[step.broker]
+    groups = broker.groups
+    for group in cluster.groups:
+        groups.find_subscription_group_config(group)  # which creates it
+    groups.config = msgspec.structs.replace(groups.config, auto_create_subscription_group=False)
+    if broker.up:
+        broker.pulls.wake(step.group)
+    groups.delete_subscription_group_config(step.group)
+    return partial(groups.update_subscription_group_config, SubscriptionGroupConfig(step.group))
 
 
 def _disable_consume(cluster: Cluster, group: str) -> Undo:

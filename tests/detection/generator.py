@@ -466,6 +466,35 @@ WRONG_NAMES: dict[str, Action] = {"wrong topic": _wrong_topic}
 """Subscriptions of what the cluster does not have, for another share of the seeds."""
 
 
+def _deleted_group(builder: ScenarioBuilder) -> float:
+    """A group is deleted on one of two brokers, which still accepts its heartbeats, and registers no member."""
+    if len(builder.brokers) < 2:
+        builder.brokers.append({"name": "broker-b"})
+    broker = builder.rng.choice(builder.brokers)["name"]
+    builder.add_step("delete-group", 300, group=builder.group()["name"], broker=broker)
+    return 330
+
+
+def _refused_heartbeats(builder: ScenarioBuilder) -> float:
+    builder.add_step("refuse-heartbeats", 250, group=builder.group()["name"])
+    return 280
+
+
+def _topic_created_again(builder: ScenarioBuilder) -> float:
+    """A topic is deleted and created again: its offsets begin at 0, and its consumers ask for what is not there."""
+    topic = builder.rng.choice([one["name"] for one in builder.topics if one["queues"]])
+    builder.add_step("delete-topic", builder.rng.choice([15, 60, 120]), topic=topic)
+    return 240
+
+
+BROKER_FAULTS: dict[str, Action] = {
+    "deleted group": _deleted_group,
+    "refused heartbeats": _refused_heartbeats,
+    "topic created again": _topic_created_again,
+}
+"""What an operator or a broker did to a group or topic, for another share of the seeds."""
+
+
 def is_healthy(seed: int) -> bool:
     """Return whether the seed's scenario has no fault."""
     return seed % 3 == 0
@@ -485,6 +514,7 @@ def scenario_of(seed: int) -> Scenario:
     names += _add_later_fault(builder, seed, FOREIGN_CLIENTS, "foreign")
     names += _add_later_fault(builder, seed, MEMBER_FAULTS, "member")
     names += _add_later_fault(builder, seed, WRONG_NAMES, "wrong name")
+    names += _add_later_fault(builder, seed, BROKER_FAULTS, "broker")
     steps = sorted(builder.steps, key=lambda step: float(str(step["at"])))
     result = scenario.read(
         {

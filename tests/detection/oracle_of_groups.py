@@ -72,8 +72,13 @@ def clients(snapshot: Snapshot, _: History) -> Conditions:
 
 
 def stale_heartbeats(snapshot: Snapshot, _: History) -> Conditions:
-    """Yield STALE_HEARTBEAT: the newest heartbeat of a client id is old, by the broker's clock."""
+    """Yield STALE_HEARTBEAT: the newest heartbeat that a broker took of a client id is old, or it takes none."""
     for broker in snapshot.up:
+        refused_at = broker.refused_heartbeats.get(snapshot.group)
+        for client in snapshot.clients if refused_at is not None or not snapshot.has_group(broker.name) else ():
+            reports = snapshot.is_hooked(broker.name) and snapshot.is_reachable(client)
+            certain = refused_at is not None and snapshot.now - refused_at > 35 * SECOND and reports
+            yield Condition("STALE_HEARTBEAT", client.consumer.config.client_id, HOOK if certain else NONE)
         info = broker.manager.consumer_table.get(snapshot.group)
         newest: dict[str, int] = {}
         for one in info.channel_info_table.values() if info is not None else ():
@@ -81,7 +86,7 @@ def stale_heartbeats(snapshot: Snapshot, _: History) -> Conditions:
         for cid, at in newest.items():
             age = broker.clock.now() - at
             if age > 58 * SECOND:
-                certain = age > 60 * SECOND and snapshot.is_hooked(broker.name)
+                certain = age > 60 * SECOND and snapshot.is_hooked(broker.name) and snapshot.has_group(broker.name)
                 yield Condition("STALE_HEARTBEAT", cid, HOOK if certain else NONE)
 
 

@@ -26,16 +26,17 @@ def stuck(snapshot: Snapshot, history: History) -> Conditions:
         cached = bool(owners) and owners[0][1].msg_count > 0
         cut_off = bool(owners) and snapshot.is_cut_off(owners[0][0], mq.broker)
         consumed = bool(owners) and snapshot.is_reachable(owners[0][0]) and not cut_off
-        since = None if consumed else snapshot.recorder.advanced_at.get((snapshot.group, mq))
+        consumes = consumed and not _lacks_subscription(snapshot, mq)
+        since = None if consumes else snapshot.recorder.advanced_at.get((snapshot.group, mq))
         if mixed:
             yield Condition(other, str(mq), since=since)
         if snapshot.ordered:
-            if lag > 0 or not consumed:  # without a reachable owner the hook does not know the lag
+            if lag > 0 or not consumes:  # without a reachable owner the hook does not know the lag
                 by_hook = behind and (cached or (not consumed and not cut_off)) and not mixed  # a hook sees no cut
                 by_kind = {"poll": behind, "hook": by_hook and _advanced_recently(snapshot, mq)}
                 telemetry = frozenset(kind for kind, certain in by_kind.items() if certain)
                 yield Condition(code, str(mq), required(snapshot, mq, telemetry), since)
-        elif lag > 0 or not consumed:
+        elif lag > 0 or not consumes:
             telemetry = POLL if mixed else EITHER
             certain = behind and cached and len(owners) == 1
             yield Condition(code, str(mq), required(snapshot, mq, telemetry, certain), since)
@@ -100,20 +101,27 @@ def pull_expired(snapshot: Snapshot, _: History) -> Conditions:
 
 
 def pull_refused(snapshot: Snapshot, _: History) -> Conditions:
-    """Yield PULL_REFUSED: the group may not consume, or the broker has no current subscription of it to the topic."""
+    """Yield PULL_REFUSED: the group may not consume, or the broker lacks the topic or a current subscription to it."""
     for name in snapshot.cluster.brokers:
         yield Condition("PULL_REFUSED", f"%RETRY%{snapshot.group}@{name}:0")
     for mq, holders in snapshot.holders.items():
         broker = snapshot.cluster.brokers[mq.broker]
         config = broker.groups.find_subscription_group_config(snapshot.group)
-        is_disabled = config is not None and not config.consume_enable
-        known = broker.manager.find_subscription_data(snapshot.group, mq.topic)
-        sent = [client.consumer.subscription_inner.get(mq.topic) for client, _ in holders]
-        versions = {one.sub_version for one in sent if one is not None}
-        if is_disabled or known is None or any(known.sub_version < version for version in versions):
+        is_disabled = config is None or not config.consume_enable
+        if is_disabled or _lacks_subscription(snapshot, mq):
             idle = all(client.consumer.paused or queue.msg_count > 0 or queue.dropped for client, queue in holders)
             certain = is_disabled and not idle and len(holders) == 1 and snapshot.is_reachable(holders[0][0])
             yield Condition("PULL_REFUSED", str(mq), required(snapshot, mq, HOOK, certain))
+
+
+def _lacks_subscription(snapshot: Snapshot, mq: MessageQueue) -> bool:
+    """Return whether the broker lacks the topic, or the subscription to it that the queue's holders send."""
+    broker = snapshot.cluster.brokers[mq.broker]
+    known = broker.manager.find_subscription_data(snapshot.group, mq.topic)
+    if known is None or mq.topic not in broker.topics:
+        return True
+    sent = [client.consumer.subscription_inner.get(mq.topic) for client, _ in snapshot.holders.get(mq, ())]
+    return any(known.sub_version < one.sub_version for one in sent if one is not None)
 
 
 def _newest_stamp(client: Client) -> int:
@@ -218,7 +226,7 @@ def locks_lost(snapshot: Snapshot, _: History) -> Conditions:
 
 
 def offset_regressions(snapshot: Snapshot, _: History) -> Conditions:
-    """Yield OFFSET_REGRESSION: the committed offset decreased, and has not reached its former value."""
+    """Yield OFFSET_REGRESSION: a committed offset decreased and has not reached its former value, or the newest did."""
     for (group, mq), at in snapshot.recorder.regressed_at.items():
         if group == snapshot.group and snapshot.now - at < 8 * SECOND:
             yield Condition("OFFSET_REGRESSION", str(mq))
@@ -226,6 +234,9 @@ def offset_regressions(snapshot: Snapshot, _: History) -> Conditions:
         if group == snapshot.group and snapshot.cluster.brokers[mq.broker].up:
             certain = _is_lasting(snapshot, regression)
             yield Condition("OFFSET_REGRESSION", str(mq), required(snapshot, mq, HOOK, certain))
+    for mq, former in snapshot.recorder.former_ends.items():
+        fell = mq in snapshot.holders and snapshot.committed(mq) >= 0 and snapshot.newest(mq) < former
+        yield Condition("OFFSET_REGRESSION", str(mq), required(snapshot, mq, POLL, fell))
 
 
 def _is_lasting(snapshot: Snapshot, regression: Regression) -> bool:
@@ -237,6 +248,8 @@ def duplicates(snapshot: Snapshot, _: History) -> Conditions:
     recorder = snapshot.recorder
     if any(client.consumer.config.orderly != snapshot.ordered for client in snapshot.clients):
         recorder.mixed_groups.add(snapshot.group)
+    if any(snapshot.newest(mq) < former for mq, former in recorder.former_ends.items()):
+        yield Condition("DUPLICATE_CONSUMPTION", "")  # a hook alone may not see why the commits fell
     for (group, mq), one in recorder.duplicates.items():
         age = snapshot.now - one.time
         if group == snapshot.group and age < 30 * SECOND:

@@ -1,8 +1,9 @@
 """Record the brokers' and clients' actions of which a snapshot shows no trace. Times are true epoch milliseconds."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 from rebalance_model.allocation import AllocateStrategy
 from rebalance_model.broker.consumer_offset_manager import ConsumerOffsetManager
@@ -88,6 +89,8 @@ class Recorder:
     """When the committed offset last decreased."""
     advanced_at: dict[GroupQueue, int] = field(default_factory=dict)
     """When the committed offset last increased."""
+    former_ends: dict[MessageQueue, int] = field(default_factory=dict)
+    """The newest offset that each queue had when its topic was deleted."""
     lost_locks: dict[str, dict[GroupQueue, str]] = field(default_factory=dict)
     """By broker: the holder of each lock when the broker stopped, until the lock is granted again."""
     high_commits: dict[GroupQueue, int] = field(default_factory=dict)
@@ -200,8 +203,19 @@ class Recorder:
             }
             stop()
 
+        broker.delete_topic = partial(self._delete_topic, broker, broker.delete_topic)
         broker.lock_batch_mq = lock_batch_mq
         broker.stop = stop_broker
+
+    def _delete_topic(self, broker: Broker, delete: Callable[[str], None], topic: str) -> None:
+        """Forget the marks of the topic's queues: what it will hold when it is created again is new."""
+        now = self.cluster.world.scheduler.now
+        self.former_ends |= {mq: log.max_offset(now) for mq, log in broker.logs.items() if mq.topic == topic}
+        delete(topic)
+        tables: list[dict[GroupQueue, int]] = [self.high_commits, self.consumed_to, self.advanced_at]
+        for table in (*tables, self.regressions, self.duplicates):
+            for key in [key for key in table if (key[1].topic, key[1].broker) == (topic, broker.name)]:
+                del table[key]
 
     def _on_lock_request(
         self, group: str, mq: MessageQueue, client_id: str, holder: str | None, *, granted: bool

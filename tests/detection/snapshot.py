@@ -110,14 +110,14 @@ class Snapshot:
         """Return the committed offset; -1: none."""
         return self.cluster.brokers[mq.broker].offsets.query_offset(self.group, mq.topic, mq.queue_id)
 
+    def newest(self, mq: MessageQueue) -> int:
+        """Return the offset after the queue's newest message; 0 without a topic."""
+        log = self.cluster.brokers[mq.broker].logs.get(mq)
+        return log.max_offset(self.cluster.world.scheduler.now) if log is not None else 0
+
     def lag(self, mq: MessageQueue) -> int:
         """Return the number of messages above the committed offset, or above 0 if there is none."""
-        broker = self.cluster.brokers[mq.broker]
-        log = broker.logs.get(mq)
-        if log is None:
-            return 0
-        end = log.max_offset(self.cluster.world.scheduler.now)
-        return end - max(broker.offsets.query_offset(self.group, mq.topic, mq.queue_id), 0)
+        return self.newest(mq) - max(self.committed(mq), 0)
 
     def lock_holder(self, mq: MessageQueue) -> str | None:
         """Return the client id in the broker's lock table; None if there is none, or the broker is down."""
@@ -166,10 +166,14 @@ class Snapshot:
         """Return whether the broker's hook has run long enough to have reported everything."""
         return self.now - self.recorder.last_down.get(broker, 0) > HOOK_RECOVERY_MS
 
+    def has_group(self, broker: str) -> bool:
+        """Return whether the group was created on the broker: the collector asks it about no other."""
+        return self.group in self.cluster.brokers[broker].groups.subscription_group_table
+
     def telemetry_of(self, broker: str) -> frozenset[str]:
         """Return the kinds of telemetry that report the broker's queues."""
         up = self.cluster.brokers[broker].up
-        reporting = {"poll": up and self.is_polled, "hook": up and self.is_hooked(broker)}
+        reporting = {"poll": up and self.is_polled and self.has_group(broker), "hook": up and self.is_hooked(broker)}
         return frozenset(name for name, reports in reporting.items() if reports)
 
     @cached_property
