@@ -139,7 +139,8 @@ def _tries_increase(entry: DroppedQueue, now: int, tries: int) -> bool:
 def distribution(snapshot: Snapshot, history: History) -> Conditions:
     """Yield CONSUMER_IDLE and ASSIGNMENT_SKEW: members without queues, and unequal numbers of queues."""
     if len(snapshot.members) > len(snapshot.routed) > 0:
-        yield Condition("CONSUMER_IDLE", "", POLL if snapshot.is_consistent and snapshot.is_polled else NONE)
+        certain = snapshot.is_consistent and snapshot.is_polled and snapshot.route.keys() == snapshot.topics
+        yield Condition("CONSUMER_IDLE", "", POLL if certain else NONE)
     counts = Counter(name for names in history.owners.values() for name in names)
     mean = counts.total() / max(len(snapshot.members), 1)
     most = max(counts.values(), default=0)
