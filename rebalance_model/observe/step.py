@@ -23,6 +23,7 @@ from rebalance_model.observe.state import (
     Pending,
     ProcessQueueView,
     QueueState,
+    RouteSplit,
 )
 
 CORRECTIONS_MAX = 64
@@ -194,6 +195,9 @@ class GroupStep(Step):
         """How the members share the queues, once a rule has requested it (`expectation.division_of`)."""
         self.pools: dict[str, ThreadPool | None] = {}
         """By client, its pool if that is exhausted, once a rule has requested it (`rules.thread_pool`)."""
+        self.route_splits: tuple[RouteSplit, ...] | None = None
+        """The topics of which members have different routes, where the group is judged; None: unknown (`route_views`).
+        """
         self._collisions: list[Incident] | None = None
         self._members: tuple[tuple[str, ...], frozenset[str]] = (), frozenset()
 

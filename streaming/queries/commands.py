@@ -85,6 +85,13 @@ def _brokers(_: Mapping[str, Any]) -> tuple[str, ...] | None:
     return marked("Registered brokers"), "clusterList"
 
 
+def _routes(row: Mapping[str, Any]) -> tuple[str, ...] | None:
+    topic = row["evidence"].get("topic")
+    if not isinstance(topic, str):
+        return None
+    return marked("The topic's route; run it with -n and each name server"), "topicRoute", "-t", topic
+
+
 _BUILD = {
     "THREADS": _threads,
     "MESSAGE": _message,
@@ -93,5 +100,6 @@ _BUILD = {
     "PROGRESS": _progress,
     "BROKERS": _brokers,
     "DEAD_LETTERS": _dead_letter,
+    "ROUTES": _routes,
 }
 """Returns the purpose, the subcommand of mqadmin and its arguments; None if an argument is unknown."""

@@ -51,6 +51,7 @@ class Coverage(QueryResult):
     unreadable: tuple[str, ...] = ()
     unreadable_more: int = 0
     members_mute: int = 0
+    routes_incomplete: tuple[str, ...] = ()
 
     @property
     def owners_known(self) -> bool:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from rebalance_model.observe.events import ConsumerConnection
-from tests.support.field import SOURCES, changed, concluded, concluded_of, events_of
+from rebalance_model.observe.events import ConsumerConnection, ConsumerRunningInfo
+from tests.support.field import SOURCES, changed, concluded, concluded_of, events_of, told
 
 TWINS, SPLIT = "21-same-id", "07-ns-split"
 
@@ -43,9 +43,15 @@ def test_what_a_collision_explained_is_resolved_with_it():
     assert [one.transition for one in found.transitions("CLIENT_ID_COLLISION")] == ["OPENED", "RESOLVED"]
 
 
-@pytest.mark.parametrize("source", ["poll", "both"])
-def test_a_stall_of_an_unassigned_queue_is_shown_under_it(source):
-    found = concluded(SPLIT, source)
+def test_a_stall_of_an_unassigned_queue_is_shown_under_it():
+    """The second client has none of the queues that it should have."""
+
+    def without(event, second):
+        if not isinstance(event, ConsumerRunningInfo) or event.client_id != "10.0.0.2@c2" or second < 200:
+            return event
+        return changed(event, queues=tuple(one for one in event.queues if one.mq.is_retry))
+
+    found = concluded_of(told(SPLIT, "poll", without))
     assert "QUEUE_STALLED" in codes_under(found, "QUEUE_UNASSIGNED")
     assert "QUEUE_STALLED" not in roots(found)
 

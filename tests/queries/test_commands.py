@@ -16,7 +16,7 @@ ROW = {
 EVIDENCE = {"commit_offset": 712, "topic": "%DLQ%g", "broker": "broker-b", "first_offset": 12}
 MQADMIN = {
     "queryMsgByOffset": set("btiof"), "consumerStatus": set("gibs"), "consumerConnection": set("gb"),
-    "consumerProgress": set("gtsc"), "clusterList": set("mic"),
+    "consumerProgress": set("gtsc"), "clusterList": set("mic"), "topicRoute": set("tl"),
 }  # fmt: skip
 """The options of RocketMQ's subcommands."""
 

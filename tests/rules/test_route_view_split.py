@@ -2,8 +2,10 @@
 
 from dataclasses import replace
 
+from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.events import TopicRoute
 from rebalance_model.observe.policy import Policy
+from tests.support.hook_trace import A, B, HookTrace
 from tests.support.rounds import FOUR, MINE, OWN, evidence, rounds
 from tests.support.trace import START, Trace, holding
 
@@ -54,3 +56,44 @@ def test_a_strategy_that_every_client_refuses_shows_no_former_route():
     trace.poll(20, FOUR, route=8)
     rounds(trace, 30, 120, {"a": holding(0, 1), "b": holding(4, 5, 6, 7)})
     assert trace.incidents("ROUTE_VIEW_SPLIT") == []
+
+
+def ordered_split(until: int, repaired: int = 10_000) -> HookTrace:
+    """From 100 s on the name server of b lacks broker-b: b requests half of broker-a's locks, and a keeps them."""
+    trace = HookTrace()
+    for broker in (A, B):
+        trace.of(broker).boots(0)
+    for at in range(1, until, 10):
+        is_behind = 100 <= at < repaired
+        for broker in (A, B):
+            if at % 30 == 1:
+                trace.of(broker).heart_beat(at, "a", "b")
+        trace.of(A).locks(at, "a", 0, 1, 2, 3).pulls(at, "a", 0, 1, 2, 3)
+        if at == 101:
+            trace.of(B).unlocks(at, "b", 0, 1, 2, 3)
+        if is_behind:
+            trace.of(A).locks(at + 1, "b", 2, 3, granted=())
+        else:
+            trace.of(B).locks(at + 1, "b", 0, 1, 2, 3).pulls(at + 1, "b", 0, 1, 2, 3)
+        for broker in (A, B):
+            trace.of(broker).passes(at + 9)
+    return trace
+
+
+def test_an_ordered_client_shows_its_route_by_the_locks_that_it_requests():
+    trace = ordered_split(260)
+    assert [one for _, *one in trace.incidents("ROUTE_VIEW_SPLIT")] == [["OPENED", "ROUTE_VIEW_SPLIT NAME_SERVERS"]]
+    found = evidence(trace, "ROUTE_VIEW_SPLIT")
+    assert (found["who"], found["route_lacks"]) == ("b", "broker-b")
+    refused = [e for e in trace.effects if isinstance(e, IncidentTransition) and e.code == "LOCK_CONTENDED"]
+    assert refused
+    assert refused[-1].parent is not None
+
+
+def test_locks_that_are_refused_for_50_s_are_a_near_miss():
+    assert ordered_split(260, repaired=150).incidents("ROUTE_VIEW_SPLIT") == []
+
+
+def test_a_split_by_locks_ends_with_it():
+    trace = ordered_split(400, repaired=260)
+    assert [one for _, one, _ in trace.incidents("ROUTE_VIEW_SPLIT")] == ["OPENED", "RESOLVED"]

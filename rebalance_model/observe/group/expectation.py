@@ -140,8 +140,8 @@ def strategy_of(state: GroupState, policy: Policy) -> AllocateStrategy | None:
 def expect(step: GroupStep) -> None:
     """Compute again who should own each queue.
 
-    No owner is expected if the strategy is unknown, if a topic has no route or is not subscribed, or if the group
-    shares queues by design. While no member has answered, the former expectation stays.
+    No owner is expected if the strategy is unknown, if a topic has no route, an incomplete one (`Route.beyond`) or is
+    not subscribed, or if the group shares queues by design. While no member has answered, the former expectation stays.
     """
     state = step.state
     info = group_info(state)
@@ -226,11 +226,11 @@ def _plan(state: GroupState, info: ConsumerGroupInfo, policy: Policy) -> dict[Me
 def _shares(
     state: GroupState, info: ConsumerGroupInfo, chosen: AllocateStrategy, topic: str
 ) -> dict[MessageQueue, str | None]:
-    queues, cid_all = state.routes[topic].queues, info.client_ids()
-    if topic not in info.subscription_table or not queues:
+    route, cid_all = state.routes[topic], info.client_ids()
+    if topic not in info.subscription_table or not route.queues or route.beyond:
         return {}
     try:
-        return owners(chosen, state.group, queues, cid_all)
+        return owners(chosen, state.group, route.queues, cid_all)
     except AllocationError:  # thrown in each client, too, which then keeps its queues
         return {}
 

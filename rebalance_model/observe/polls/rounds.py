@@ -7,6 +7,7 @@ one; then the affected queues are judged.
 from rebalance_model.observe.group.expectation import broadcasts, infer
 from rebalance_model.observe.group.membership import recount_round
 from rebalance_model.observe.group.offsets import lag_of
+from rebalance_model.observe.polls.routes import note_beyond
 from rebalance_model.observe.state import Unowned
 from rebalance_model.observe.step import GroupStep
 
@@ -38,6 +39,7 @@ def _end(step: GroupStep) -> None:
     rounds.after = max(client.asked for client in clients)
     rounds.asked_count = 0
     if not broadcasts(state):
+        note_beyond(step)
         _compare_answers(step)
 
 
@@ -58,6 +60,7 @@ def _compare_answers(step: GroupStep) -> None:
         step.group_to_judge = True
     else:
         for route in state.routes.values():
+            step.group_to_judge = step.group_to_judge or bool(route.former)
             route.former = ()
     if state.rounds.known_at:
         infer(step, astray)

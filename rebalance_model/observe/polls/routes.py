@@ -1,11 +1,15 @@
-"""Fold the queues of a topic (TOPIC_ROUTE)."""
+"""Fold the queues of a topic (TOPIC_ROUTE), and find out that such an answer is incomplete."""
 
 from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.observe.events import TOPIC_NOT_EXIST, TopicRoute
-from rebalance_model.observe.group import ended_queues, rebalances
+from rebalance_model.observe.group import ended_queues, rebalances, route_views
 from rebalance_model.observe.group.expectation import expect
 from rebalance_model.observe.state import GroupState, Route, Unowned
 from rebalance_model.observe.step import GroupStep
+
+AGREED_WITHIN = 45_000
+"""How long a name server may lack a queue that another one has: a broker registers with all of them every 30 s
+(BrokerConfig.registerNameServerPeriod), and the collector requests routes every poll interval. Milliseconds."""
 
 
 def fold_route(step: GroupStep, event: TopicRoute) -> None:
@@ -37,6 +41,46 @@ def fold_route(step: GroupStep, event: TopicRoute) -> None:
     _note_in_route(step, queues, known)
 
 
+def note_beyond(step: GroupStep) -> None:
+    """Record which queues the collector's route lacks, after every member has been asked: no owner is expected then.
+
+    Its name server omits a queue, as if the topic had lost it. But the queue's broker reports it, and members have it
+    for longer than name servers may differ, while none divides the queues of that route.
+    """
+    state, changed = step.state, False
+    topics = {mq.topic for mq, queue in state.queues.items() if not (queue.in_route or mq.is_retry)}
+    topics |= {topic for topic, route in state.routes.items() if route.beyond}
+    by_topic, _ = route_views.held_by_members(step) if topics else ({}, None)
+    for topic in sorted(topics & state.routes.keys()):
+        route = state.routes[topic]
+        beyond = _beyond(step, topic, route, by_topic.get(topic, {}))
+        if beyond == route.beyond:
+            continue
+        for mq in (*route.beyond, *beyond):
+            step.queue(mq).in_route = mq in beyond
+        route.beyond, changed = beyond, True
+    if changed:
+        step.group_to_judge = True
+        expect(step)
+
+
+def _beyond(step: GroupStep, topic: str, route: Route, held: route_views.Held) -> tuple[MessageQueue, ...]:
+    """Return the queues that the route lacks; empty if it is complete, or that is not certain."""
+    listed = route_views.listed_beyond(step, topic, route)
+    if not listed or not route.queues or step.now - route.changed_at <= AGREED_WITHIN:
+        return ()
+    whole = tuple(sorted((*route.queues, *listed), key=queue_order))
+    read = {mq for mq in listed for member, has in held.items() if mq in has and _has_long(step, member, mq)}
+    if route.beyond:
+        return listed if read or route_views.followers(step, whole, route.queues, held) else ()
+    return listed if read and not route_views.followers(step, route.queues, whole, held) else ()
+
+
+def _has_long(step: GroupStep, member: str, mq: MessageQueue) -> bool:
+    client = step.state.clients[member].queues.get(mq)
+    return client is not None and step.now - client.claimed_since > AGREED_WITHIN
+
+
 def _note_missing(step: GroupStep, event: TopicRoute, known: Route | None) -> None:
     """Process an answer without a route: only the name server's own answer that it has no such topic counts."""
     if event.error is None or event.error.code != TOPIC_NOT_EXIST:
@@ -53,7 +97,7 @@ def _note_missing(step: GroupStep, event: TopicRoute, known: Route | None) -> No
 def _note_in_route(step: GroupStep, queues: tuple[MessageQueue, ...], known: Route | None) -> None:
     """Record for each queue whether the route has it."""
     former = set(known.queues) if known is not None else None
-    for mq in known.queues if known is not None else ():
+    for mq in (*known.queues, *known.beyond) if known is not None else ():
         step.state.queues[mq].in_route = False
     for mq in queues:
         queue = step.queue(mq)

@@ -8,6 +8,7 @@ dropped instead. Clients that pull by themselves (CONSUME_ACTIVELY) or pop divid
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group.expectation import is_divided
+from rebalance_model.observe.rules import route_view_split
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
 from rebalance_model.observe.state import GroupState
 from rebalance_model.observe.step import GroupStep
@@ -25,7 +26,7 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
     settled = max(state.expected_at, state.owner_changed_at) + step.policy.assignment_settled_after
     if owner.silent or owner.asked_at_answer <= settled or _lists_differ(state):
         return None
-    return Holds("warning", client_id=queue.owner)
+    return Holds("warning", client_id=queue.owner, explained_by=route_view_split.explains(step, mq))
 
 
 def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:

@@ -7,6 +7,7 @@ such a member counts only while it sends heartbeats.
 """
 
 from rebalance_model.observe.group.expectation import division_of
+from rebalance_model.observe.rules import route_view_split
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
 from rebalance_model.observe.state import BrokerView
 from rebalance_model.observe.step import GroupStep
@@ -25,7 +26,9 @@ def judge(step: GroupStep, _: str) -> Verdict:
     missing = _missing(step, views)
     if not missing:
         return CLEAR
-    return Holds("warning", client_id=missing[0][0] if len({client_id for client_id, _ in missing}) == 1 else None)
+    only = missing[0][0] if len({client_id for client_id, _ in missing}) == 1 else None
+    is_of_routes = all(route_view_split.lacks_broker(step, *pair) for pair in missing)
+    return Holds("warning", client_id=only, explained_by=route_view_split.CODE if is_of_routes else "")
 
 
 def evidence(step: GroupStep, _: str) -> Evidence:

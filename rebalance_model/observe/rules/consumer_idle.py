@@ -40,7 +40,7 @@ def _queues(state: GroupState) -> int | None:
             continue
         if (route := state.routes.get(topic)) is None:
             return None
-        queues += len(route.queues)
+        queues += len(route.queues) + len(route.beyond)
     return queues
 
 

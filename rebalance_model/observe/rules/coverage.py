@@ -48,6 +48,9 @@ class Coverage(msgspec.Struct, frozen=True):
     """How many further ones there are."""
     members_mute: int = 0
     """The number of members that are alive and do not report their queues, or unreadably."""
+    routes_incomplete: tuple[str, ...] = ()
+    """Topics whose route the collector has without queues that members have (`Route.beyond`), each with the brokers
+    that it lacks: no owner of the topic's queues is expected. At most `UNREADABLE_SHOWN`."""
 
 
 def hooks_of(state: GroupState) -> int:
@@ -71,6 +74,15 @@ def coverage(state: GroupState, policy: Policy) -> str:
         "UNLISTED" if is_consumed_unlisted(state, policy) else division(state),
         _unreadable(state),
         sum(c is not None and not c.readable for c in clients) if polls else 0,
+        _incomplete(state) if polls else (),
+    )
+
+
+def _incomplete(state: GroupState) -> tuple[str, ...]:
+    """Return the topics whose route lacks queues, each with their brokers."""
+    lacking = sorted(topic for topic, route in state.routes.items() if route.beyond)
+    return tuple(
+        f"{topic}: {', '.join(dict.fromkeys(mq.broker for mq in state.routes[topic].beyond))}" for topic in lacking
     )
 
 
@@ -115,6 +127,7 @@ def _encoded(  # noqa: PLR0913, PLR0917  the fields of Coverage, in order; calle
     sharing: str,
     unreadable: tuple[str, ...],
     mute: int,
+    incomplete: tuple[str, ...],
 ) -> str:
     missing = list(_MISSING_BY_SHARING.get(sharing, ()))
     if not polls:
@@ -144,5 +157,6 @@ def _encoded(  # noqa: PLR0913, PLR0917  the fields of Coverage, in order; calle
             unreadable[:UNREADABLE_SHOWN],
             max(0, len(unreadable) - UNREADABLE_SHOWN),
             mute,
+            incomplete[:UNREADABLE_SHOWN],
         )
     ).decode()

@@ -5,7 +5,7 @@ schedules a check (`Step.schedule_check`), at which everything of the group is j
 index by rule and subject, and rare: a group is checked about every 30 s, one of many queues at most once a second.
 """
 
-from rebalance_model.observe.group import ended_queues, membership
+from rebalance_model.observe.group import ended_queues, membership, route_views
 from rebalance_model.observe.group.deleted_group import GROUP_DELETED, is_deleted
 from rebalance_model.observe.hooks import released_queues
 from rebalance_model.observe.rules import duplicate_consumption
@@ -34,6 +34,7 @@ def judge(step: GroupStep) -> None:
     if step.group_to_judge:
         ended_queues.note_subscriptions(step)
         released_queues.end_unread_queues(step)
+        route_views.note(step)
     for broker in filter(None, step.brokers_to_judge):  # one without a name would have the group's own incidents
         apply(step, BROKER_RULES, broker, silent)
     if step.group_to_judge:

@@ -88,7 +88,7 @@ def _settle(step: StepT, rule: Rule[StepT, Subject], subject: Subject, name: str
         step.touch(incident)
     if isinstance(verdict, Holds):
         _change(step, rule, subject, incident, verdict)
-    elif _adopt(step, rule, incident):
+    elif _adopt(step, rule, incident, None):
         _emit(step, rule, incident, "DEESCALATED", rule.evidence(step, subject))
 
 
@@ -190,11 +190,13 @@ def _named(step: Step, verdict: Holds) -> str | None:
     return parent.incident_id if parent is not None and parent.cleared_at is None else None
 
 
-def _adopt(step: StepT, rule: Rule[StepT, Subject], incident: Incident) -> bool:
+def _adopt(step: StepT, rule: Rule[StepT, Subject], incident: Incident, verdict: Holds | None) -> bool:
     """Make the incident a child of one that opened soon after it; return whether there is one."""
     if incident.parent is not None or step.now - incident.opened_at > max(ADOPTED_WITHIN, *SEEN_LATE.values()):
         return False
     incident.parent = _parent(step, rule, incident.subject, incident.queue, incident.opened_at)
+    if incident.parent is None and verdict is not None:
+        incident.parent = _named(step, verdict)
     return incident.parent is not None
 
 
@@ -212,7 +214,7 @@ def _change(step: StepT, rule: Rule[StepT, Subject], subject: Subject, incident:
     if incident.parent is not None and not _is_explained(step, rule, incident, verdict):
         incident.parent = _named(step, verdict)  # its parent is resolved, and it still holds
         rise, reclassified = (max(rise, 1), reclassified) if incident.parent is None else (rise, True)
-    elif _adopt(step, rule, incident):
+    elif _adopt(step, rule, incident, verdict):
         rise = -1
     if not rise and not reclassified:
         return

@@ -11,6 +11,7 @@ when a topic's queues change (tests/PROVED.md). Hence 50 s (`Policy.lock_contend
 """
 
 from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.rules import route_view_split
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
 from rebalance_model.observe.state import HookQueueView
 from rebalance_model.observe.step import GroupStep
@@ -32,7 +33,8 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
         return None
     entry = hook.locks.get(mq)
     if entry is not None and view.lists(entry.client_id) and _is_refused(step, hook_view):
-        return Holds("warning", "REFUSED", entry.client_id)
+        by_routes = route_view_split.explains(step, mq)
+        return Holds("warning", "REFUSED", entry.client_id, explained_by=by_routes)
     return Holds("warning", "ALTERNATING") if _alternates(step, hook_view) else CLEAR
 
 

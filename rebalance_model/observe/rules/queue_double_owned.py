@@ -18,6 +18,7 @@ from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group.expectation import is_divided
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.polls.offsets import COVERED_INTERVALS
+from rebalance_model.observe.rules import route_view_split
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Clear, Evidence, Holds, QueueRule, Verdict
 from rebalance_model.observe.state import ClientView, HookQueueView, ProcessQueueView
 from rebalance_model.observe.step import GroupStep
@@ -33,7 +34,9 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
     rival = by_pulls if by_pulls is not None else _by_answers(step, mq, queue.owner, queue.rival)
     if not isinstance(rival, str):
         return rival
-    return None if _has_just_grown(step, mq) else Holds("critical", client_id=rival)
+    if _has_just_grown(step, mq):
+        return None
+    return Holds("critical", client_id=rival, explained_by=route_view_split.explains(step, mq))
 
 
 def _has_just_grown(step: GroupStep, mq: MessageQueue) -> bool:

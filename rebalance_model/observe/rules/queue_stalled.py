@@ -15,7 +15,7 @@ from rebalance_model.observe.group.expectation import division_of, is_divided
 from rebalance_model.observe.group.offsets import lag_of, position_of
 from rebalance_model.observe.hooks import pull_errors, released_queues
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.rules import active_reader, pull_stall, stall, thread_pool
+from rebalance_model.observe.rules import active_reader, pull_stall, route_view_split, stall, thread_pool
 from rebalance_model.observe.rules.ghost_connection import ghost_evidence
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
 from rebalance_model.observe.step import Ages, GroupStep
@@ -64,8 +64,13 @@ def _of_listener(step: GroupStep, mq: MessageQueue, waited_ms: int) -> Verdict:
             return None
     elif not step.state.is_polled and released_queues.is_released_by_owner(step, mq):
         is_open = f"{RULE.code} {mq}" in step.state.incidents  # what its listener had of it, nobody has any more
-        return Holds("warning", "UNASSIGNED") if is_open else None
-    return _with_pool(step, mq, _sub_cause(step, mq, ages), waited_ms)
+        return _unassigned(step, mq) if is_open else None
+    sub_cause = _sub_cause(step, mq, ages)
+    return _unassigned(step, mq) if sub_cause == "UNASSIGNED" else _with_pool(step, mq, sub_cause, waited_ms)
+
+
+def _unassigned(step: GroupStep, mq: MessageQueue) -> Holds:
+    return Holds("warning", "UNASSIGNED", explained_by=route_view_split.explains(step, mq))
 
 
 def _with_pool(step: GroupStep, mq: MessageQueue, sub_cause: SubCause, waited_ms: int) -> Verdict:

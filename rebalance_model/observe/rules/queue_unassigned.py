@@ -18,6 +18,7 @@ from rebalance_model.observe.group.expectation import is_divided, is_subscribed
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.group.ownership import holders
 from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.rules import route_view_split
 from rebalance_model.observe.rules.ghost_connection import GHOST_ADVICE, GHOST_CONNECTION, GHOST_UNITS, ghost_evidence
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Severity, Verdict
 from rebalance_model.observe.state import GroupState, QueueState, Unowned
@@ -42,7 +43,8 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
     if state.rounds.known_at <= since + _grace(step.policy, queue):
         return None  # judged again when all have answered (`rounds`)
     severity = "critical" if grows else "warning"
-    return Holds(severity, GHOST_CONNECTION, ghosts[0].client_id) if ghosts else Holds(severity)
+    by_routes = Holds(severity, explained_by=route_view_split.explains(step, mq))
+    return Holds(severity, GHOST_CONNECTION, ghosts[0].client_id) if ghosts else by_routes
 
 
 def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:

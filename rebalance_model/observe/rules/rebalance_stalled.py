@@ -10,7 +10,7 @@ ambiguous, and nothing is judged.
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group.ages import hook_lock
 from rebalance_model.observe.group.expectation import is_divided
-from rebalance_model.observe.rules import cid_view_split
+from rebalance_model.observe.rules import cid_view_split, route_view_split
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
 from rebalance_model.observe.state import GroupState, QueueState
 from rebalance_model.observe.step import GroupStep
@@ -31,7 +31,7 @@ def judge(step: GroupStep, _: str) -> Verdict:
     since = min(max(state.expected_at, _free_at(step, mq), state.queues[mq].released_at or 0) for mq in behind)
     if state.rounds.known_at <= since + step.policy.assignment_settled_after or cid_view_split.is_split(step):
         return None  # judged again when all have answered (`rounds`)
-    return Holds("warning")
+    return Holds("warning", explained_by=route_view_split.explains(step, *behind))
 
 
 def evidence(step: GroupStep, _: str) -> Evidence:

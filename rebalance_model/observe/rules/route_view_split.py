@@ -1,7 +1,15 @@
-"""ROUTE_VIEW_SPLIT: after a change of a topic's queues some clients use the new route, and some the old one.
+"""ROUTE_VIEW_SPLIT: the clients of a group, or the collector, have different routes of a topic.
 
-No event shows a client's route. But a member that has exactly the share of the former route, and not that of the
-present one, has not seen the change; clients query the name server every 30 s.
+No event shows a client's route. But a member that has exactly the share of another route, and not that of the present
+one, has that other route. Clients query the name server every 30 s, so after a change of the topic's queues some may
+use the former route: that is an info.
+
+NAME_SERVERS: a member has the share of a route without a broker (`group.route_views`), for longer than clients need to
+see a change. Name servers disagree: its own one does not have that broker's registration. Some queues then have two
+readers and others none; their incidents are children of this one.
+
+COLLECTOR_ROUTE: the collector's own name server is such a one (`Route.beyond`). The members may all be right, and no
+owner of the topic's queues is expected.
 """
 
 from rebalance_model.allocation import AllocateStrategy, AllocationError
@@ -9,11 +17,109 @@ from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group.expectation import group_info, is_divided, strategy_of
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
-from rebalance_model.observe.state import GroupState, Route
+from rebalance_model.observe.state import GroupState, Route, RouteSplit
 from rebalance_model.observe.step import GroupStep
+
+CODE, NAME_SERVERS, COLLECTOR_ROUTE = "ROUTE_VIEW_SPLIT", "NAME_SERVERS", "COLLECTOR_ROUTE"
+NAMES_MAX = 10
+"""At most this many members are named."""
 
 
 def judge(step: GroupStep, _: str) -> Verdict:
+    """Compare the members' queues with their shares of other routes."""
+    splits = step.route_splits
+    certain = [split for split in splits or () if _is_certain(step, split)]
+    if certain:
+        behind = {member for split in certain for member in split.behind}
+        return Holds("critical", NAME_SERVERS, behind.pop() if len(behind) == 1 else None)
+    if not step.state.is_polled:
+        return None if splits is None or step.state.routes else CLEAR
+    former = _of_former(step)
+    if isinstance(former, Holds):
+        return former
+    if any(route.beyond for route in step.state.routes.values()):
+        return Holds("warning", COLLECTOR_ROUTE)
+    return None if splits is None else former
+
+
+def evidence(step: GroupStep, _: str) -> Evidence:
+    """Return the topic, who has another route of it, and how they differ."""
+    certain = [split for split in step.state.route_splits if _is_certain(step, split)]
+    if certain:
+        return _of_split(step, certain[0])
+    for topic, route in step.state.routes.items():
+        if route.former and (behind := _behind(step, route)):
+            return {
+                "topic": topic,
+                "queues": len(route.queues),
+                "former_queues": len(route.former),
+                "behind": len(behind),
+                "who": ", ".join(behind[:NAMES_MAX]),
+                "changed_ms": step.now - route.changed_at,
+            }
+    for topic, route in step.state.routes.items():
+        if route.beyond:
+            return {
+                "topic": topic,
+                "queues": len(route.queues),
+                "collector_lacks": _brokers(route.beyond),
+                "queues_missing": len(route.beyond),
+            }
+    return {"behind": 0}
+
+
+def explains(step: GroupStep, *queues: MessageQueue) -> str:
+    """Return the rule's open incident (`Holds.explained_by`) if name servers that disagree affect all these queues."""
+    splits = _open_splits(step)
+    return CODE if splits and all(any(mq in split.affected for split in splits) for mq in queues) else ""
+
+
+def lacks_broker(step: GroupStep, client_id: str, broker: str) -> bool:
+    """Return whether an open incident of this rule says that the client's route lacks the broker."""
+    return any(client_id in split.behind and broker in split.lacks[0] for split in _open_splits(step))
+
+
+def _open_splits(step: GroupStep) -> tuple[RouteSplit, ...]:
+    incident = step.state.incidents.get(CODE)
+    return step.state.route_splits if incident is not None and incident.sub_cause == NAME_SERVERS else ()
+
+
+def _is_certain(step: GroupStep, split: RouteSplit) -> bool:
+    """Return whether it is no change of the route that clients have yet to see, and lasts.
+
+    A new incident waits for `open_after` in addition; one that is open already for another reason does not.
+    """
+    route, incident = step.state.routes.get(split.topic), step.state.incidents.get(CODE)
+    settled_after = step.policy.assignment_settled_after
+    seen_at = route.changed_at + settled_after if route is not None else 0
+    if incident is None or incident.sub_cause == NAME_SERVERS:
+        return step.now > seen_at
+    return step.now - max(seen_at, split.since) > settled_after
+
+
+def _of_split(step: GroupStep, split: RouteSplit) -> Evidence:
+    state, route = step.state, step.state.routes.get(split.topic)
+    affected = [queue for mq in split.affected if (queue := state.queues.get(mq)) is not None]
+    without = [mq for mq in split.affected if mq in state.queues and state.queues[mq].owner is None]
+    known = {mq.broker for mq in route.queues} if route is not None else set()
+    all_lacks = sorted({broker for lacks in split.lacks for broker in lacks})
+    own = sorted({mq.broker for mq in split.affected} - known) if route is not None else []
+    found: Evidence = {
+        "topic": split.topic,
+        "behind": len(split.behind),
+        "who": ", ".join(split.behind[:NAMES_MAX]),
+        "route_lacks" if len(split.lacks) == 1 else "route_lacks_one_of": ", ".join(all_lacks),
+        "queues_affected": len(affected),
+        "queues_without_owner": len(without),
+    }
+    return found | ({"collector_lacks": ", ".join(own)} if own else {})
+
+
+def _brokers(queues: tuple[MessageQueue, ...]) -> str:
+    return ", ".join(dict.fromkeys(mq.broker for mq in queues))
+
+
+def _of_former(step: GroupStep) -> Verdict:
     """Compare the members' queues with their shares, for each topic whose route has changed."""
     state = step.state
     verdict: Verdict = CLEAR
@@ -24,23 +130,8 @@ def judge(step: GroupStep, _: str) -> Verdict:
         if state.rounds.known_at <= due:
             verdict = None
         elif _behind(step, route):
-            return Holds("info")
+            return Holds("info", held=step.now - route.changed_at)
     return verdict
-
-
-def evidence(step: GroupStep, _: str) -> Evidence:
-    """Return the topic, and the members with the former route."""
-    for topic, route in step.state.routes.items():
-        if route.former and (behind := _behind(step, route)):
-            return {
-                "topic": topic,
-                "queues": len(route.queues),
-                "former_queues": len(route.former),
-                "behind": len(behind),
-                "who": ", ".join(behind[:10]),
-                "changed_ms": step.now - route.changed_at,
-            }
-    return {"behind": 0}
 
 
 def _behind(step: GroupStep, route: Route) -> list[str]:
@@ -70,7 +161,7 @@ def _shares(
 
 
 RULE = GroupRule(
-    "ROUTE_VIEW_SPLIT",
+    CODE,
     judge,
     evidence,
     units={
@@ -80,13 +171,43 @@ RULE = GroupRule(
         "behind": "count",
         "who": "text",
         "changed_ms": "ms",
+        "route_lacks": "text",
+        "route_lacks_one_of": "text",
+        "queues_affected": "count",
+        "queues_without_owner": "count",
+        "collector_lacks": "text",
+        "queues_missing": "count",
     },
-    needs=("POLLS", "OWNERS"),
+    sub_causes=("", NAME_SERVERS, COLLECTOR_ROUTE),
+    needs=("OWNERS",),
+    open_after=lambda policy: policy.assignment_settled_after,
     advice={
         "": Advice(
             what="The topic's queues have changed, and some members still divide the former ones.",
             first_step="Check that the named members reach the name server, which they query every 30 s.",
             inspect=("COMPARE",),
+        ),
+        NAME_SERVERS: Advice(
+            what=(
+                "Name servers disagree: the named members divide a route without the named broker. Some queues are "
+                "consumed twice, and others by nobody."
+            ),
+            first_step=(
+                "Compare `mqadmin topicRoute -n NAME_SERVER -t TOPIC` of each name server; repair the one that "
+                "lacks the broker (restart it, or that broker's registration with it)."
+            ),
+            inspect=("ROUTES", "COMPARE"),
+        ),
+        COLLECTOR_ROUTE: Advice(
+            what=(
+                "The collector's name server lacks a broker whose queues members have: the collector's route of the "
+                "topic is incomplete, and no owner of the topic's queues is expected."
+            ),
+            first_step=(
+                "Compare `mqadmin topicRoute -n NAME_SERVER -t TOPIC` of each of the collector's name servers; "
+                "repair the one that lacks the broker before clients use it."
+            ),
+            inspect=("ROUTES", "COMPARE"),
         ),
     },
 )

@@ -74,7 +74,7 @@ Subject = TypeVar("Subject", MessageQueue, str)
 StepT = TypeVar("StepT", GroupStep, ClusterStep)
 
 
-Inspection = Literal["THREADS", "MESSAGE", "MEMBERS", "COMPARE", "PROGRESS", "BROKERS", "DEAD_LETTERS"]
+Inspection = Literal["THREADS", "MESSAGE", "MEMBERS", "COMPARE", "PROGRESS", "BROKERS", "DEAD_LETTERS", "ROUTES"]
 """What to look at in the cluster itself; `streaming.queries.commands` has the command for each.
 
 - THREADS: the state and the threads of the incident's client.
@@ -84,6 +84,7 @@ Inspection = Literal["THREADS", "MESSAGE", "MEMBERS", "COMPARE", "PROGRESS", "BR
 - PROGRESS: the group's offsets.
 - BROKERS: the registered brokers.
 - DEAD_LETTERS: the first message that was added to the dead-letter topic.
+- ROUTES: the topic's route, by one name server.
 """
 
 

@@ -34,6 +34,7 @@ from rebalance_model.observe.state.queue import (
     NewestFall,
     QueueState,
     Route,
+    RouteSplit,
     Unowned,
 )
 from rebalance_model.observe.state.rebalance import Cause, Episode, Move
@@ -82,6 +83,7 @@ __all__ = [
     "Reread",
     "Rounds",
     "Route",
+    "RouteSplit",
     "Sequence",
     "Silence",
     "Stamp",

@@ -11,7 +11,7 @@ from rebalance_model.observe.state.client import ClientView
 from rebalance_model.observe.state.dead_letters import DeadLetters
 from rebalance_model.observe.state.hook_queue_view import Reread
 from rebalance_model.observe.state.incident import Incident, Pending
-from rebalance_model.observe.state.queue import QueueState, Route
+from rebalance_model.observe.state.queue import QueueState, Route, RouteSplit
 from rebalance_model.observe.state.rebalance import Cause, Episode
 from rebalance_model.observe.state.source import Loss, Sequence, Silence
 
@@ -132,6 +132,8 @@ class GroupState(msgspec.Struct):
     without_route: dict[str, int] = {}
     """The subscribed topics without a route, and since when the name server has answered so (code 17), by the time of
     the request; 0: the topic had a route here, and was deleted."""
+    route_splits: tuple[RouteSplit, ...] = ()
+    """The topics of which members have different routes, as far as was last known."""
 
     @property
     def is_polled(self) -> bool:

@@ -140,3 +140,20 @@ class Route(msgspec.Struct, array_like=True):
     """The queues that it no longer has, until they have ended (`group.ended_queues`)."""
     missing_since: int = 0
     """When it was requested that the name server first answered that there is no such topic (17); 0: there is one."""
+    beyond: tuple[MessageQueue, ...] = ()
+    """Queues that it lacks though members have them and their broker reports them: the collector's route is incomplete,
+    and no owner can be expected."""
+
+
+class RouteSplit(msgspec.Struct, array_like=True, frozen=True):
+    """Members whose route of a topic lacks brokers that the route of others has; see `group.route_views`."""
+
+    topic: str
+    behind: tuple[str, ...]
+    """Those members."""
+    lacks: tuple[tuple[str, ...], ...]
+    """The brokers that their route lacks; several sets: it is one of them."""
+    affected: tuple[MessageQueue, ...]
+    """The queues that they have and should not, or should have and do not, in Java's order."""
+    since: int
+    """Since when they have had the queues that show it, at the earliest; epoch milliseconds."""

@@ -130,6 +130,10 @@ def _coverage(coverage: Coverage) -> Iterator[RenderableType]:
         yield Text(f"can't be read: {visible(text)}", style=health("UNKNOWN").style)
     if coverage.unreadable_more:
         yield Text(f"and {coverage.unreadable_more:,} more that can't be read", style=health("UNKNOWN").style)
+    for text in coverage.routes_incomplete:
+        yield Text(
+            f"no expected owner: the collector's route lacks a broker ({visible(text)})", style=health("UNKNOWN").style
+        )
     if coverage.silent_rules:
         yield Text(
             f"rules suspended (missing telemetry) or not applicable: {', '.join(coverage.silent_rules)}",

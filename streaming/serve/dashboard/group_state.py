@@ -146,6 +146,9 @@ def coverage_of(coverage: Coverage) -> str:
         parts.append(ngettext("{n} rule suspended or not applicable", "{n} rules suspended or not applicable", rules))
     if unreadable := len(coverage.unreadable) + coverage.unreadable_more:
         parts.append(ngettext("{n} part of an answer unreadable", "{n} parts of answers unreadable", unreadable))
+    if coverage.routes_incomplete:
+        topics = "; ".join(coverage.routes_incomplete)
+        parts.append(gettext("the collector's route lacks a broker ({topics})", topics=topics))
     return " · ".join(parts) or gettext("none")
 
 
