@@ -495,6 +495,18 @@ BROKER_FAULTS: dict[str, Action] = {
 """What an operator or a broker did to a group or topic, for another share of the seeds."""
 
 
+def _add_healthy_group(builder: ScenarioBuilder, seed: int) -> None:
+    """Add a group of another kind to a share of the healthy seeds: it broadcasts, or its clients do not answer 307."""
+    rng = random.Random(f"group {seed}")
+    if not is_healthy(seed) or rng.random() > LATER_SHARE:
+        return
+    codes: list[dict[str, object]] = [{"running_info_code": code} for code in (1, 3, 207)]
+    kind = rng.choice([{"message_model": "BROADCASTING"}, *codes])
+    builder.topics.append({"name": "Other", "queues": 4, "messages_per_second": 4 * len(builder.brokers) * 0.2})
+    builder.groups.append({"name": "other", "topics": ["Other"], "consumers": 2, "ordered": rng.random() < 0.5, **kind})
+    builder.steps.append({"at": SETTLED, "do": "leave", "who": "other-1", "lasts": 30})
+
+
 def is_healthy(seed: int) -> bool:
     """Return whether the seed's scenario has no fault."""
     return seed % 3 == 0
@@ -515,6 +527,7 @@ def scenario_of(seed: int) -> Scenario:
     names += _add_later_fault(builder, seed, MEMBER_FAULTS, "member")
     names += _add_later_fault(builder, seed, WRONG_NAMES, "wrong name")
     names += _add_later_fault(builder, seed, BROKER_FAULTS, "broker")
+    _add_healthy_group(builder, seed)
     steps = sorted(builder.steps, key=lambda step: float(str(step["at"])))
     result = scenario.read(
         {

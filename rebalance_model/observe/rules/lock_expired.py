@@ -10,6 +10,7 @@ each client first gets one interval to renew (`lock_interval`).
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group.ages import ages_of
+from rebalance_model.observe.group.expectation import broadcasts
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
 from rebalance_model.observe.step import Ages, GroupStep
 
@@ -17,7 +18,7 @@ from rebalance_model.observe.step import Ages, GroupStep
 def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
     """Check the age of the owner's lock."""
     ages = ages_of(step, mq)
-    if ages is None:
+    if ages is None or broadcasts(step.state):  # a BROADCASTING consumer locks nothing
         return CLEAR
     if ages.lock is None or mq.is_retry or not (ages.client.orderly or ages.lock_is_exact):
         return None
