@@ -197,6 +197,14 @@ class IncidentTransition(Effect, frozen=True, kw_only=True):
     resolution: str | None = None
     """Why a resolved incident has ended although its condition was not seen to clear, such as "the topic no longer
     exists"; null: it cleared, or is not resolved."""
+    absorbed: bool | None = None
+    """Whether no alert is sent of it because its parent's stands for it, too. A stuck ordered queue is shown under its
+    parent and has an alert of its own. Null in rows of earlier releases: then each that has a parent is."""
+
+    @property
+    def is_absorbed(self) -> bool:
+        """Return whether its parent's alert stands for it."""
+        return self.parent is not None if self.absorbed is None else self.absorbed
 
 
 class QueueProgress(msgspec.Struct, frozen=True, kw_only=True):

@@ -69,12 +69,12 @@ def _by_queue(state: GroupState) -> _OfQueues:
 
 
 def _worst(step: GroupStep, incidents: Iterable[Incident]) -> tuple[Health, str] | None:
-    """Return the worst incident as health and reason; a parent counts instead of its children while it holds."""
+    """Return the worst incident as health and reason; a parent that holds counts instead of those it absorbs."""
     own = {incident.incident_id: incident for incident in incidents}
-    if any(incident.parent is not None for incident in own.values()):
+    if any(incident.absorbed for incident in own.values()):
         known = (*step.state.incidents.values(), *step.cluster.incidents.values())
         every = {incident.incident_id: incident for incident in known if incident.cleared_at is None}
-        own = {(top := every.get(i.parent or "", i)).incident_id: top for i in own.values()}
+        own = {(top := every.get((i.absorbed and i.parent) or "", i)).incident_id: top for i in own.values()}
     worst = min(own.values(), key=lambda i: (_RANK[i.severity], i.opened_at, i.code, i.subject), default=None)
     return (_HEALTH[worst.severity], f"{worst.code} {worst.sub_cause}".rstrip()) if worst is not None else None
 

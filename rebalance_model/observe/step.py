@@ -254,7 +254,7 @@ class GroupStep(Step):
     def alert_after(self, incident: Incident) -> int | None:
         """Return when an alert may be sent: it must first be known whether the incident's broker is unreachable."""
         broker = self.cluster.brokers.get(incident.queue.broker) if incident.queue is not None else None
-        if broker is None or incident.severity != "critical" or incident.parent is not None:
+        if broker is None or incident.severity != "critical" or incident.absorbed:
             return None
         stopped = broker.hook and not self.cluster.keeps_up(broker.hook)
         in_vain = any(reach.unanswered for source, reach in broker.reached_by.items() if self.cluster.keeps_up(source))

@@ -53,7 +53,7 @@ LEFT JOIN (
         count(*) FILTER (a.severity = 'warning') AS warning,
         count(*) FILTER (a.severity = 'info') AS info
     FROM incidents_at(from_ms($instant)) a
-    WHERE a.resolved_at IS NULL AND a.parent IS NULL
+    WHERE a.resolved_at IS NULL AND NOT a.absorbed
     GROUP BY a.cluster, a.group
 ) i ON i.cluster = g.cluster AND i.group = g.group
 LEFT JOIN (

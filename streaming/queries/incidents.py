@@ -34,7 +34,7 @@ GROUP BY q.cluster, q.broker
 
 _OF_CLUSTERS = """
 SELECT i.cluster, i.subject, i.severity FROM incidents_at(from_ms($instant)) i
-WHERE i.group = '' AND i.resolved_at IS NULL AND i.parent IS NULL AND ($cluster IS NULL OR i.cluster = $cluster)
+WHERE i.group = '' AND i.resolved_at IS NULL AND NOT i.absorbed AND ($cluster IS NULL OR i.cluster = $cluster)
 """
 _BROKERS_OF_GROUPS = """
 SELECT DISTINCT q.cluster, q.group, q.broker FROM queues_at(from_ms($instant)) q
@@ -83,9 +83,9 @@ def incidents(  # noqa: PLR0913  filters
 
 
 def folded(found: Sequence[Incident]) -> list[Incident]:
-    """Remove the incidents that another one in the list explains."""
+    """Remove the incidents without an alert of their own that another one in the list explains."""
     listed = {one.incident_id for one in found}
-    return [one for one in found if one.parent not in listed]
+    return [one for one in found if not one.absorbed or one.parent not in listed]
 
 
 def incidents_of(model: ReadModel, of: GroupAt, *, only_open: bool = False, since: int = 0) -> list[Incident]:
@@ -98,7 +98,7 @@ def of_clusters(model: ReadModel, instant: int, cluster: str | None) -> Callable
     """Return a function that counts by severity the open incidents of a group's cluster that affect the group.
 
     As in `incidents_of`: those of a broker that has queues of the group, and those of what all groups depend on. Those
-    that another incident explains are not counted.
+    that another incident absorbs are not counted.
     """
     found = model.rows(_OF_CLUSTERS, {"instant": instant, "cluster": cluster})
     of_groups: set[tuple[str, str, str]] = set()

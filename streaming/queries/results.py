@@ -338,6 +338,7 @@ class Incident(QueryResult):
     explanation: str
     first_step: str
     parent: str | None = Field(title="Explained by", description="Id of the incident that explains it.")
+    absorbed: bool = Field(description="Whether no alert is sent of it because the alert of that one stands for it.")
     evidence: dict[str, object]
     cause: str = Field(
         description="Event that caused its last transition: source_id|key|seq; empty if it was the passage of time."

@@ -92,7 +92,7 @@ def _incident(steps, codes):
         sub_causes=tuple(causes),
         parent=codes[first.parent] if first.parent else None,
         opened=first.time,
-        alerted=next((step.time for step in steps if step.parent is None and step.transition != "RESOLVED"), None),
+        alerted=next((step.time for step in steps if not step.is_absorbed and step.transition != "RESOLVED"), None),
         resolved=last.time if last.transition == "RESOLVED" else None,
     )
 

@@ -12,6 +12,7 @@ from streaming.queries.incidents import incidents
 from streaming.serve.alerting.alert import Alert, Delivery
 from streaming.serve.alerting.reach import asking
 from streaming.serve.alerting.render import Texts
+from streaming.serve.dashboard.cards import cards
 from streaming.serve.dashboard.page_data import overview, state
 from streaming.serve.metrics.groups import group_families
 from streaming.serve.metrics.snapshot import read_snapshot
@@ -68,10 +69,8 @@ def test_an_incident_of_the_cluster_says_what_it_touches_and_explains(model):
 def test_a_group_that_it_touches_lists_it(model):
     assert "BROKER_UNREACHABLE" in {one.code for one in incidents(model, group="group-1")}
     shown = state(model, "group-1", None, AT)
-    assert [(one.code, one.parent is None) for one in shown.incidents] == [
-        ("BROKER_UNREACHABLE", True),
-        ("TELEMETRY_GAP", False),
-    ]
+    [card] = cards(shown.incidents)
+    assert (card.first.code, [under.first.code for under in card.under]) == ("BROKER_UNREACHABLE", ["TELEMETRY_GAP"])
     assert (shown.group.health, shown.group.health_reason) == ("BAD", "BROKER_UNREACHABLE HOOK_SILENT")
 
 

@@ -53,7 +53,9 @@ def test_a_client_that_does_not_return_is_reported_after_the_usual_time():
     assert trace.transitions((45, 79.9), until=150) == [
         (110.501, "OPENED", "LOCK_EXPIRED"),
         (140.501, "OPENED", "STALE_HEARTBEAT"),
+        (140.501, "DEESCALATED", "LOCK_EXPIRED"),  # it is explained by it
         (140.501, "OPENED", "ORDERED_QUEUE_STUCK OWNER_UNRESPONSIVE"),
+        (140.502, "ESCALATED", "STALE_HEARTBEAT"),
     ]
 
 
@@ -66,7 +68,9 @@ def test_an_open_incident_stays_open_until_it_is_known_to_be_clear():
     assert [t for t in trace.transitions((100, 129.9), until=155) if t[2] in codes] == [
         (60.101, "OPENED", "LOCK_EXPIRED"),
         (90.001, "OPENED", "STALE_HEARTBEAT"),
+        (90.001, "DEESCALATED", "LOCK_EXPIRED"),
         (90.101, "ESCALATED", "LOCK_EXPIRED"),
+        (90.102, "ESCALATED", "STALE_HEARTBEAT"),
         (150, "RESOLVED", "STALE_HEARTBEAT"),
         (150.5, "RESOLVED", "LOCK_EXPIRED"),
     ]

@@ -62,7 +62,9 @@ def test_a_frozen_owner_until_its_queue_has_a_new_owner():
     assert transitions_of(trace) == [
         (317.101, "OPENED", "LOCK_EXPIRED"),
         (337.101, "OPENED", "STALE_HEARTBEAT"),
+        (337.101, "DEESCALATED", "LOCK_EXPIRED"),  # it is explained by it
         (347.101, "ESCALATED", "LOCK_EXPIRED"),
+        (347.102, "ESCALATED", "STALE_HEARTBEAT"),
         (364.901, "OPENED", "ORDERED_QUEUE_STUCK OWNER_UNRESPONSIVE"),
         (407.101, "RESOLVED", "STALE_HEARTBEAT"),  # dropped by the broker's scan, 120 to 130 s after its heartbeat
         (407.101, "RESOLVED", "LOCK_EXPIRED"),

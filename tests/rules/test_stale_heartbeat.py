@@ -23,6 +23,7 @@ def test_a_stale_member_that_is_dropped_is_stale_no_more():
         trace.heart_beat(at, "b").passes(at + 19)
     assert distinct_transitions(trace, "STALE_HEARTBEAT") == [
         (60.001, "OPENED", "STALE_HEARTBEAT"),
+        (61.002, "ESCALATED", "STALE_HEARTBEAT"),  # a lock of it has expired for all
         (130.001, "RESOLVED", "STALE_HEARTBEAT"),
     ]
     assert evidence(trace, "STALE_HEARTBEAT")[0]["heartbeat_age_ms"] == 60_001

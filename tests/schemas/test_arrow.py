@@ -55,7 +55,13 @@ def small(table: str) -> dict[str, object]:
     kinds = {field.name: field.type for field in arrow_schema(table) if field.name != "date"}
     number = pa.types.is_integer, pa.types.is_timestamp
     return {
-        name: [] if pa.types.is_list(kind) else 1 if any(is_kind(kind) for is_kind in number) else "x"
+        name: []
+        if pa.types.is_list(kind)
+        else True
+        if pa.types.is_boolean(kind)
+        else 1
+        if any(is_kind(kind) for is_kind in number)
+        else "x"
         for name, kind in kinds.items()
     }
 

@@ -47,7 +47,7 @@ def wanted(transitions):
     """Return incident and kind of every required message, from transitions in the observer's order."""
     told = set()
     for one in sorted(transitions, key=lambda one: (one.time, one.seq)):
-        if one.transition in {"OPENED", "ESCALATED"} and one.parent is None:
+        if one.transition in {"OPENED", "ESCALATED"} and not one.is_absorbed:
             opened = (one.incident_id, "OPENED") in told
             told.add((one.incident_id, "ESCALATED" if opened else "OPENED"))
         elif one.transition == "RESOLVED" and (one.incident_id, "OPENED") in told:

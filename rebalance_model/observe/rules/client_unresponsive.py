@@ -9,6 +9,7 @@ report its queues (`polls.answers`): coverage says so.
 
 from rebalance_model.observe.group.expectation import division_of
 from rebalance_model.observe.group.ghost_connections import is_listed_twice
+from rebalance_model.observe.rules import unresponsive
 from rebalance_model.observe.rules.rule import CLEAR, Advice, ClientRule, Evidence, Holds, Verdict
 from rebalance_model.observe.state import UNANSWERED_POLLS
 from rebalance_model.observe.step import GroupStep
@@ -21,7 +22,7 @@ def judge(step: GroupStep, client_id: str) -> Verdict:
         return CLEAR
     if not client.silent or is_listed_twice(step.state, client_id):
         return None
-    return Holds("warning", client_id=client_id)
+    return Holds(unresponsive.severity_of(step, RULE.code, client_id), client_id=client_id)
 
 
 def evidence(step: GroupStep, client_id: str) -> Evidence:

@@ -3,10 +3,12 @@
 Each rule returns a verdict; this module turns verdicts into transitions. Only an incident that was opened is resolved.
 An unknown verdict freezes the incident: it neither opens nor resolves, and the time does not count.
 
-A parent explains its children, and children send no alerts. An incident that opened up to `ADOPTED_WITHIN` before its
-parent becomes its child with a transition (DEESCALATED). A parent that is clear and only waits to be resolved
-(`Rule.clear_after`) gets no new child; its children have that long to recover. A child that still holds when its
-parent is resolved becomes independent at once (ESCALATED).
+A parent explains its children: either one of the codes in `Rule.absorbed_by`, or an incident that the verdict names
+(`Holds.explained_by`). Children send no alerts, unless their rule says so (`Rule.alerts_as_child`). An incident that
+opened up to `ADOPTED_WITHIN` before its parent becomes its child with a transition (DEESCALATED). A parent that is
+clear and only waits to be resolved (`Rule.clear_after`) gets no new child; its children have that long to recover. A
+child that still holds when its parent is resolved becomes independent at once (ESCALATED). Where the child has alerts
+of its own, both are RECLASSIFIED: nothing new is to be sent.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -158,10 +160,10 @@ def _open(step: StepT, rule: Rule[StepT, Subject], subject: Subject, name: str, 
         sub_cause=verdict.sub_cause,
         queue=queue,
         client_id=verdict.client_id,
-        parent=_parent(step, rule, str(subject), queue) or _named(step, verdict),
         holds_since=step.now,
         counted_until=step.now,
     )
+    _set_parent(rule, incident, _parent(step, rule, incident) or _named(step, verdict))
     incident.count(step.now)
     state.incidents[name] = incident
     _count(step, subject, +1)
@@ -172,37 +174,54 @@ def _parent_codes(rule: Rule[StepT, Subject], queue: MessageQueue | None) -> tup
     return rule.absorbed_by if queue is None else tuple(dict.fromkeys((*rule.absorbed_by, *_SOURCES)))
 
 
-def _parent(
-    step: StepT, rule: Rule[StepT, Subject], subject: str, queue: MessageQueue | None, since: int = 0
-) -> str | None:
-    """Return the id of an incident that explains it and has held since ``since`` or later; None if there is none."""
-    for parent in step.parents(_parent_codes(rule, queue), subject, queue):
+def _set_parent(rule: Rule[StepT, Subject], incident: Incident, parent: Incident | None) -> None:
+    incident.parent = parent.incident_id if parent is not None else None
+    own_alerts = rule.alerts_as_child and parent is not None and parent.code not in _parent_codes(rule, incident.queue)
+    incident.absorbed = parent is not None and not own_alerts
+
+
+def _parent(step: StepT, rule: Rule[StepT, Subject], incident: Incident, since: int = 0) -> Incident | None:
+    """Return an incident of the codes that absorb it, and that has held since ``since`` or later; None: there is none.
+
+    Args:
+        step: the step.
+        rule: the incident's rule.
+        incident: the incident.
+        since: 0: the parent may have held for any time.
+    """
+    for parent in step.parents(_parent_codes(rule, incident.queue), incident.subject, incident.queue):
         explains = parent.cleared_at is None and parent.holds_since >= since
         explains = explains and (not since or step.now - since <= SEEN_LATE.get(parent.code, ADOPTED_WITHIN))
         if explains and not (parent.code == "TELEMETRY_GAP" and parent.sub_cause in _NOTHING_OPENS):
-            return parent.incident_id
+            return parent
     return None
 
 
-def _named(step: Step, verdict: Holds) -> str | None:
-    """Return the id of the incident that the verdict names as its explanation; None if it is not open."""
-    parent = step.state.incidents.get(verdict.explained_by)
-    return parent.incident_id if parent is not None and parent.cleared_at is None else None
+def _named(step: Step, verdict: Holds) -> Incident | None:
+    """Return the first incident that the verdict names as its explanation and that holds; None if there is none."""
+    named = map(step.state.incidents.get, verdict.explained_by)
+    return next((parent for parent in named if parent is not None and parent.cleared_at is None), None)
 
 
 def _adopt(step: StepT, rule: Rule[StepT, Subject], incident: Incident, verdict: Holds | None) -> bool:
-    """Make the incident a child of one that opened soon after it; return whether there is one."""
-    if incident.parent is not None or step.now - incident.opened_at > max(ADOPTED_WITHIN, *SEEN_LATE.values()):
+    """Make the incident a child of one that opened soon after it; return whether it has become one.
+
+    One that is shown under another, and has alerts of its own, may yet be absorbed.
+    """
+    if incident.absorbed or step.now - incident.opened_at > max(ADOPTED_WITHIN, *SEEN_LATE.values()):
         return False
-    incident.parent = _parent(step, rule, incident.subject, incident.queue, incident.opened_at)
-    if incident.parent is None and verdict is not None:
-        incident.parent = _named(step, verdict)
-    return incident.parent is not None
+    parent = _parent(step, rule, incident, incident.opened_at)
+    if parent is None and incident.parent is None and verdict is not None:
+        parent = _named(step, verdict)
+    if parent is not None:
+        _set_parent(rule, incident, parent)
+    return parent is not None
 
 
 def _is_explained(step: StepT, rule: Rule[StepT, Subject], incident: Incident, verdict: Holds) -> bool:
-    """Return whether the parent of the incident is still open."""
-    if incident.parent == _named(step, verdict):
+    """Return whether the parent of the incident is still open, and explains it."""
+    if any(named is not None and named.incident_id == incident.parent
+           for named in map(step.state.incidents.get, verdict.explained_by)):  # fmt: skip
         return True
     parents = step.parents(_parent_codes(rule, incident.queue), incident.subject, incident.queue)
     return any(parent.incident_id == incident.parent for parent in parents)
@@ -211,11 +230,14 @@ def _is_explained(step: StepT, rule: Rule[StepT, Subject], incident: Incident, v
 def _change(step: StepT, rule: Rule[StepT, Subject], subject: Subject, incident: Incident, verdict: Holds) -> None:
     rise = _RANK[verdict.severity] - _RANK[incident.severity]
     reclassified = verdict.sub_cause != incident.sub_cause
+    was_absorbed = incident.absorbed
     if incident.parent is not None and not _is_explained(step, rule, incident, verdict):
-        incident.parent = _named(step, verdict)  # its parent is resolved, and it still holds
-        rise, reclassified = (max(rise, 1), reclassified) if incident.parent is None else (rise, True)
+        _set_parent(rule, incident, _named(step, verdict))  # its parent is resolved, and it still holds
+        reclassified = True
     elif _adopt(step, rule, incident, verdict):
-        rise = -1
+        reclassified = True
+    if was_absorbed != incident.absorbed:
+        rise = -1 if incident.absorbed else max(rise, 1)
     if not rise and not reclassified:
         return
     incident.severity, incident.sub_cause, incident.client_id = verdict.severity, verdict.sub_cause, verdict.client_id
@@ -236,6 +258,8 @@ def _emit(  # noqa: PLR0913, PLR0917  what a row of a transition is made of
     main = incident.main_cause
     main_advice = rule.advise(main.sub_cause)
     step.touch(incident)
+    if incident.parent is not None and incident.severity == "critical":
+        step.schedule_check(step.now)  # the severity of its parent may follow from it
     step.emit(
         IncidentTransition(
             **step.next_row(),
@@ -254,6 +278,7 @@ def _emit(  # noqa: PLR0913, PLR0917  what a row of a transition is made of
             explanation=advice.what,
             first_step=(main_advice if transition == "RESOLVED" else advice).first_step,
             parent=incident.parent,
+            absorbed=incident.absorbed,
             main_cause=main.sub_cause,
             main_client_id=main.client_id,
             main_explanation=main_advice.what,

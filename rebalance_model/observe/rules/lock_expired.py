@@ -11,7 +11,8 @@ each client first gets one interval to renew (`lock_interval`).
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group.ages import ages_of
 from rebalance_model.observe.group.expectation import broadcasts
-from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
+from rebalance_model.observe.rules import unresponsive
+from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Severity, Verdict
 from rebalance_model.observe.step import Ages, GroupStep
 
 
@@ -29,7 +30,9 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
     if ages.lock > limits[0] and _has_just_come_back(step, mq, ages):
         return None
     if ages.lock > limits[0]:
-        return Holds("critical" if ages.lock > limits[1] else "warning", client_id=step.state.queues[mq].owner)
+        owner = step.state.queues[mq].owner
+        severity: Severity = "critical" if ages.lock > limits[1] else "warning"
+        return Holds(severity, client_id=owner, explained_by=unresponsive.causes_of(step, mq, owner))
     return None if ages.client.silent and not ages.lock_is_exact else CLEAR
 
 

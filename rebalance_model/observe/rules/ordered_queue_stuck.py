@@ -6,6 +6,7 @@ is a warning then. Unknown for a queue that its topic seems to have lost (`relea
 advances.
 """
 
+from collections.abc import Mapping
 from typing import Literal, get_args
 
 from rebalance_model.entities import MessageQueue
@@ -14,7 +15,7 @@ from rebalance_model.observe.group.expectation import broadcasts
 from rebalance_model.observe.group.offsets import committed
 from rebalance_model.observe.hooks import pull_errors, released_queues
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.rules import pull_stall, stall
+from rebalance_model.observe.rules import pull_stall, stall, unresponsive
 from rebalance_model.observe.rules.ghost_connection import ghost_evidence
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Severity, Verdict
 from rebalance_model.observe.state import HookQueueView, ProcessQueueView
@@ -40,6 +41,20 @@ SubCause = Literal[
     "UNDETERMINED",
 ]
 
+_EXPLAINED_BY: Mapping[str, tuple[str, ...]] = {
+    "OWNER_GONE_LOCK_HELD": ("LOCK_ORPHANED", "LOCK_CONTENDED"),
+    "UNASSIGNED": ("QUEUE_UNASSIGNED",),
+    "GHOST_CONNECTION": ("QUEUE_UNASSIGNED",),
+    "UNLOCK_PENDING": ("UNLOCK_PENDING",),
+    "ZOMBIE": ("ZOMBIE_QUEUE",),
+    "NOT_LOCKED": ("LOCK_ORPHANED", "LOCK_CONTENDED"),
+    "LOCK_EXPIRED": ("LOCK_EXPIRED",),
+    "NOT_PULLING": ("PULL_EXPIRED",),
+    "PULL_REFUSED": ("PULL_REFUSED",),
+    "SUSPENDED": ("PULL_EXPIRED",),
+}
+"""By sub-cause, the codes of the queue's other incidents under which one is shown."""
+
 
 def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
     """Check for how long the queue has waited; None until that is long enough."""
@@ -55,7 +70,8 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
     if released_queues.is_removed_from_topic(step, mq):
         return None
     severity: Severity = "warning" if waited.lag is None else "critical"
-    return Holds(severity, _sub_cause(step, mq, ages_of(step, mq)), step.state.queues[mq].owner)
+    owner, sub_cause = step.state.queues[mq].owner, _sub_cause(step, mq, ages_of(step, mq))
+    return Holds(severity, sub_cause, owner, explained_by=_causes(step, mq, sub_cause, owner))
 
 
 def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
@@ -87,6 +103,13 @@ def _sub_cause(step: GroupStep, mq: MessageQueue, ages: Ages | None) -> SubCause
     if (of_pulls := pull_stall.cause_of(step, mq, ages)) is not None:
         return of_pulls
     return _of_hook(step, mq, ages) if ages.queue is None else _of_answer(ages.queue, ages, policy)
+
+
+def _causes(step: GroupStep, mq: MessageQueue, sub_cause: SubCause, owner: str | None) -> tuple[str, ...]:
+    """Return the names of the incidents under which it is shown: those about its sub-cause."""
+    if sub_cause == "OWNER_UNRESPONSIVE":
+        return unresponsive.causes_of(step, mq, owner)
+    return tuple(f"{code} {mq}" for code in _EXPLAINED_BY.get(sub_cause, ()))
 
 
 def _is_unresponsive(step: GroupStep, mq: MessageQueue, ages: Ages) -> bool:
@@ -156,6 +179,7 @@ RULE = QueueRule(
     sub_causes=get_args(SubCause),
     needs=("OFFSETS_OF_BROKER", "ANSWERS"),
     absorbed_by=("BROKER_UNREACHABLE", "TELEMETRY_GAP"),
+    alerts_as_child=True,
     advice={
         **stall.ADVICE,
         **pull_stall.ADVICE,

@@ -24,7 +24,7 @@ from rebalance_model.observe.group.expectation import group_info
 from rebalance_model.observe.group.member_types import PUSH, consume_type_of
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.hooks import pull_errors, released_queues
-from rebalance_model.observe.rules import pull_stall
+from rebalance_model.observe.rules import pull_stall, unresponsive
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
 from rebalance_model.observe.state import HookQueueView
 from rebalance_model.observe.step import Ages, GroupStep
@@ -54,13 +54,18 @@ def _by_answer(step: GroupStep, mq: MessageQueue, ages: Ages, age: int) -> Verdi
         return Holds("warning", "SUSPENDED", step.state.queues[mq].owner)
     limit = _limit(step, ages)
     if age > limit:
-        return Holds("critical", client_id=step.state.queues[mq].owner)
+        return _expired(step, mq)
     if ages.client.silent:
         step.schedule_check(step.now + limit + 1 - age)
         return None
     pull = _exact_age(step, mq, ages)
     by_hook = _by_hook(step, mq, ages, pull) if pull is not None else None
     return by_hook or CLEAR
+
+
+def _expired(step: GroupStep, mq: MessageQueue) -> Holds:
+    owner = step.state.queues[mq].owner
+    return Holds("critical", client_id=owner, explained_by=unresponsive.causes_of(step, mq, owner))
 
 
 def _is_suspended(step: GroupStep, mq: MessageQueue, ages: Ages) -> bool:
@@ -106,7 +111,7 @@ def _by_hook(step: GroupStep, mq: MessageQueue, ages: Ages, pull: int) -> Verdic
     ):
         return None
     if pull > limit:
-        return Holds("critical", client_id=step.state.queues[mq].owner)
+        return _expired(step, mq)
     now = step.now
     step.schedule_check(now + limit + 1 - pull)
     return CLEAR if now - max(hook_view.pull_time, hook_view.holder_since) <= limit else None

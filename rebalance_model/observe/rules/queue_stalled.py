@@ -15,7 +15,7 @@ from rebalance_model.observe.group.expectation import division_of, is_divided
 from rebalance_model.observe.group.offsets import lag_of, position_of
 from rebalance_model.observe.hooks import pull_errors, released_queues
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.rules import active_reader, pull_stall, route_view_split, stall, thread_pool
+from rebalance_model.observe.rules import active_reader, pull_stall, route_view_split, stall, thread_pool, unresponsive
 from rebalance_model.observe.rules.ghost_connection import ghost_evidence
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
 from rebalance_model.observe.step import Ages, GroupStep
@@ -81,19 +81,20 @@ def _with_pool(step: GroupStep, mq: MessageQueue, sub_cause: SubCause, waited_ms
     owner = step.state.queues[mq].owner
     pool = thread_pool.exhausted(step, owner) if sub_cause == "POOL_EXHAUSTED" else None
     if pool is None:
-        return Holds("warning", sub_cause, owner)
+        causes = unresponsive.causes_of(step, mq, owner) if sub_cause == "OWNER_UNRESPONSIVE" else ()
+        return Holds("warning", sub_cause, owner, explained_by=causes)
     root = thread_pool.root(step, RULE.code, mq, owner)
     is_early = waited_ms <= _limit(step.policy) + 2 * step.policy.poll_interval
     if not root and pool.holder not in (None, mq.topic) and is_early:
         return None
-    return Holds("warning", sub_cause, owner, explained_by=root)
+    return Holds("warning", sub_cause, owner, explained_by=(root,) if root else ())
 
 
 def _of_reader(step: GroupStep, mq: MessageQueue, waited: stall.Stall) -> Verdict:
     """Check a queue whose client pulls by itself, and commits when its application does."""
     owner, reads = step.state.queues[mq].owner, active_reader.reads_on(step, mq, _limit(step.policy))
     if reads is False:
-        return Holds("warning", _cause_of_reader(step, mq), owner)
+        return _with_pool(step, mq, _cause_of_reader(step, mq), waited.ms)
     if waited.ms <= step.policy.uncommitted_after:
         return CLEAR if reads else None
     return Holds("warning", "NOT_COMMITTED" if reads else "UNDETERMINED", owner)

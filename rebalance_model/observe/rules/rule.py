@@ -58,8 +58,9 @@ class Holds(msgspec.Struct, frozen=True, gc=False):
     """How long it has held by its evidence, milliseconds; None: since it was first judged to hold."""
     stamp: int | None = None
     """The timestamp of the first evidence, epoch milliseconds, used in the incident's id; None: now."""
-    explained_by: str = ""
-    """The name (`GroupState.incidents`) of an open incident that explains it; empty: one of `Rule.absorbed_by` may."""
+    explained_by: tuple[str, ...] = ()
+    """The names (`GroupState.incidents`) of incidents that explain it if they are open, the first one first. One of
+    `Rule.absorbed_by` comes before them."""
 
 
 class Clear(msgspec.Struct, frozen=True, gc=False):
@@ -127,6 +128,8 @@ class Rule(Generic[StepT, Subject]):
     """How long it must be clear before it resolves, milliseconds."""
     absorbed_by: tuple[str, ...] = ()
     """Codes of parents: while one is open on the same queue, broker or group, an incident of this rule is its child."""
+    alerts_as_child: bool = False
+    """Whether its incidents have alerts of their own under a parent that the verdict names (`Holds.explained_by`)."""
 
     def advise(self, sub_cause: str) -> Advice:
         """Return the advice for a sub-cause; raise LookupError if the rule has none for it."""

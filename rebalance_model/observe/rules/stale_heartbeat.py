@@ -11,6 +11,7 @@ on, also after the broker has dropped the member, until its heartbeats are taken
 from collections.abc import Iterator
 
 from rebalance_model.observe.hooks import heartbeats
+from rebalance_model.observe.rules import unresponsive
 from rebalance_model.observe.rules.rule import CLEAR, Advice, ClientRule, Evidence, Holds, Severity, Verdict
 from rebalance_model.observe.state import HookView, RefusedHeartbeats
 from rebalance_model.observe.step import GroupStep
@@ -18,10 +19,11 @@ from rebalance_model.observe.step import GroupStep
 
 def judge(step: GroupStep, client_id: str) -> Verdict:
     """Compare with each broker's clock; one broker without heartbeats of the member is enough."""
+    severity: Severity
     if (found := _refused(step, client_id)) is not None:
         refused, limit = found[1], 2 * step.policy.heartbeat_broker_interval
         step.schedule_check(refused.last + limit + 1)
-        severity: Severity = "critical" if step.now - refused.since > limit else "warning"
+        severity = "critical" if step.now - refused.since > limit else "warning"
         return Holds(severity, "REFUSED" if refused.code else "GROUP_NOT_CREATED", client_id, stamp=refused.since)
     if client_id not in step.members:
         return CLEAR
@@ -29,7 +31,10 @@ def judge(step: GroupStep, client_id: str) -> Verdict:
     for _, hook, age in _ages(step, client_id):
         limit = 2 * step.policy.heartbeat_broker_interval
         if age > limit:
-            return Holds("warning", client_id=client_id)
+            severity = unresponsive.severity_of(step, RULE.code, client_id)
+            return Holds(
+                severity, client_id=client_id, explained_by=(f"{unresponsive.CLIENT_UNRESPONSIVE} {client_id}",)
+            )
         step.schedule_check(step.now + limit + 1 - age)
         if step.now - hook.heartbeats[client_id].last <= limit:
             verdict = CLEAR

@@ -56,6 +56,8 @@ class Incident(msgspec.Struct, array_like=True):
     """When it opened, or last held again after it had been clear."""
     counted_until: int = 0
     """Until when `causes` counts the time of the present sub-cause."""
+    absorbed: bool = False
+    """Whether its parent's alert stands for it, too; without a parent False."""
 
     @property
     def main_cause(self) -> HeldCause:

@@ -155,7 +155,7 @@ class Dispatcher:
             self._queue(transition, channel, "RESOLVED", now, max(to.wait_ms, pause), last.severity)
 
     def _notify(self, transition: IncidentTransition, now: int) -> None:
-        if transition.parent is not None:
+        if transition.is_absorbed:
             self._hold(transition, f"ABSORBED by {transition.parent}", now)
             return
         if _must_wait(transition, now):
@@ -186,7 +186,7 @@ class Dispatcher:
     def _begin_hours(self, known: Known, now: int) -> None:
         """Notify channels that an incident has waited for, of its last transition, unless something else holds it."""
         last = known.last
-        if not known.off_hours or last.parent is not None or _must_wait(last, now):
+        if not known.off_hours or last.is_absorbed or _must_wait(last, now):
             return
         begun = [
             one for one in targets(self._config, last, now) if one.channel in known.off_hours and one.begins <= now
@@ -270,4 +270,4 @@ def _subject(of: IncidentTransition) -> tuple[str, str, str, str]:
 
 def _must_wait(transition: IncidentTransition, now: int) -> bool:
     """Return whether another incident may still explain this one."""
-    return transition.alert_after is not None and transition.parent is None and now < transition.alert_after
+    return transition.alert_after is not None and not transition.is_absorbed and now < transition.alert_after

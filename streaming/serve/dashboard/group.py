@@ -13,6 +13,7 @@ from streaming.queries.columns import QUEUE
 from streaming.queries.present import history_ends
 from streaming.queries.results import LagPoint
 from streaming.serve.dashboard import group_state
+from streaming.serve.dashboard.cards import cards
 from streaming.serve.dashboard.frame import check, choice, element, frame, panel, search, stale
 from streaming.serve.dashboard.lag_chart import LagChart
 from streaming.serve.dashboard.lane_folds import ALL_LANES, FEW_LANES, FOLDS, REASONS, LaneFilter, reasons
@@ -309,9 +310,9 @@ class GroupPage:
             earlier=group_state.before(times, now), later=group_state.after(times, now),
         )  # fmt: skip
         self._pick_time.show(at=self._at, first=state.ends.first)
-        shown = page_of(state.incidents, self._pages["open"], _ROWS["open"])
+        shown = page_of(cards(state.incidents), self._pages["open"], _ROWS["open"])
         self._open.show(
-            incidents=shown.rows, **shown.pager, with_group=False,
+            cards=shown.rows, **shown.pager, with_group=False,
             consequences=state.consequences,
             at=self._at, now=now, nothing=gettext("No open incidents."),
         )  # fmt: skip

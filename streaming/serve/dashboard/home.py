@@ -129,9 +129,9 @@ class Home(LivePage[Overview]):
             counts=Counter(group.health for group in data.groups), stale=_stale(data.groups),
         )  # fmt: skip
         self._pick_time.show(at=self._at, first=data.ends.first)
-        open_ones = page_of(data.incidents, self._pages["incidents"], _INCIDENTS)
+        open_ones = page_of(data.cards, self._pages["incidents"], _INCIDENTS)
         self._incidents.show(
-            incidents=open_ones.rows, **open_ones.pager, with_group=True, consequences=0, at=self._at, now=now,
+            cards=open_ones.rows, **open_ones.pager, with_group=True, consequences=0, at=self._at, now=now,
             nothing=gettext("No open incidents."),
         )  # fmt: skip
         self._filters.show(

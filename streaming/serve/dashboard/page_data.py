@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from streaming.queries.failed_messages import failed_messages
 from streaming.queries.group_at import find_group
 from streaming.queries.groups import group_of, groups
-from streaming.queries.health import SEVERITY
 from streaming.queries.incidents import incidents, incidents_of
 from streaming.queries.lag import lag
 from streaming.queries.ownership import intervals, queues_of, unassigned
 from streaming.queries.present import Ends, history_ends
 from streaming.queries.rebalances import rebalances_of
 from streaming.queries.results import FailedMessages, Group, Incident, Interval, LagPoint, Queue, Rebalance
+from streaming.serve.dashboard.cards import Card, cards
 from streaming.serve.dashboard.moment import Window
 from streaming.tables import ReadModel
 
@@ -23,7 +23,9 @@ class Overview:
     ends: Ends
     groups: list[Group]
     incidents: list[Incident]
-    """Open incidents that no other one explains, the worst first."""
+    """Open incidents that have an alert of their own."""
+    cards: list[Card]
+    """All open incidents, the worst first."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +36,13 @@ class State:
     group: Group
     queues: list[Queue]
     incidents: list[Incident]
-    """The open incidents, the worst first; those explained by another one come last."""
+    """The open incidents."""
     failed: list[FailedMessages]
 
     @property
     def consequences(self) -> int:
-        """The number of open incidents that another one explains: `Group.incidents` does not count them."""
-        return sum(one.parent is not None for one in self.incidents)
+        """The number of open incidents without an alert of their own: `Group.incidents` does not count them."""
+        return sum(one.absorbed for one in self.incidents)
 
 
 @dataclass(frozen=True)
@@ -56,13 +58,6 @@ class History:
     lag: list[LagPoint]
 
 
-def worst_first(found: list[Incident]) -> list[Incident]:
-    """Sort incidents by severity, then the newest first; those explained by another one come last."""
-    return sorted(
-        found, key=lambda i: (i.parent is not None, SEVERITY[i.severity].rank, -i.opened_at, i.code, i.subject)
-    )
-
-
 def overview(model: ReadModel, at: int | None = None) -> Overview:
     """Read all groups and open incidents.
 
@@ -70,8 +65,8 @@ def overview(model: ReadModel, at: int | None = None) -> Overview:
         UserError: see `history_ends`.
     """
     ends = history_ends(model, at)
-    found = [i for i in incidents(model, only_open=True, at=at) if i.parent is None]
-    return Overview(ends, groups(model, at), worst_first(found))
+    found = incidents(model, only_open=True, at=at)
+    return Overview(ends, groups(model, at), [one for one in found if not one.absorbed], cards(found))
 
 
 def state(model: ReadModel, name: str, cluster: str | None, at: int | None) -> State:
@@ -83,7 +78,7 @@ def state(model: ReadModel, name: str, cluster: str | None, at: int | None) -> S
     of = find_group(model, name, cluster, at)
     found = incidents_of(model, of, only_open=True)
     ends = history_ends(model, at)
-    return State(ends, group_of(model, of), queues_of(model, of), worst_first(found), failed_messages(model, of))
+    return State(ends, group_of(model, of), queues_of(model, of), found, failed_messages(model, of))
 
 
 def history(model: ReadModel, name: str, cluster: str | None, span: Window) -> History:

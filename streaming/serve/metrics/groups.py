@@ -150,11 +150,11 @@ def _rebalances(snapshot: Snapshot) -> Metric:
 
 
 def _incidents(snapshot: Snapshot) -> Metric:
-    own = (one for one in snapshot.incidents if one.parent is None)
+    own = (one for one in snapshot.incidents if not one.absorbed)
     counted = Counter((one.cluster, one.group, one.code, one.severity) for one in own)
     return family(
         "rocketmq_consumer_incidents_open",
-        "Open incidents that no other one explains; consumer_group is empty for incidents of the cluster.",
+        "Open incidents with an alert of their own; consumer_group is empty for incidents of the cluster.",
         (*_GROUP, "code", "severity"),
         counted.items(),
     )

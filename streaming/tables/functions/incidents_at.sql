@@ -5,7 +5,8 @@ SELECT
     l.time AS changed_at,
     l.transitions,
     l.topic, l.broker, l.queue_id, l.client_id, l.evidence, l.explanation, l.first_step, l.parent, l.cause,
-    l.main_cause, l.main_client_id, l.main_explanation, l.resolution
+    l.main_cause, l.main_client_id, l.main_explanation, l.resolution,
+    coalesce(l.absorbed, l.parent IS NOT NULL) AS absorbed
 FROM (
     SELECT
         a.*,

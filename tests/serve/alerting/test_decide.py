@@ -79,6 +79,12 @@ def test_opening_escalation_and_resolution_are_sent():
     assert dispatcher.state.known == {}
 
 
+def test_a_stuck_ordered_queue_is_sent_though_it_is_shown_under_its_cause():
+    dispatcher = Dispatcher(config())
+    dispatcher.take(transition(parent="p1", absorbed=False), NOW)
+    assert queued(dispatcher) == [("OPENED", "i1", "ops")]
+
+
 def test_an_open_child_is_sent_when_its_parent_resolves():
     dispatcher = Dispatcher(config())
     dispatcher.take(transition(parent="p1"), NOW)

@@ -17,6 +17,7 @@ from streaming.queries.lag import lag
 from streaming.queries.present import STALE_AFTER, UNHEARD_AFTER, Ends, Heard
 from streaming.queries.results import Move
 from streaming.serve.dashboard import group_state
+from streaming.serve.dashboard.cards import cards
 from streaming.serve.dashboard.group_list import Wanted
 from streaming.serve.dashboard.incident import evidence_rows
 from streaming.serve.dashboard.lane_folds import LaneFilter
@@ -138,12 +139,40 @@ def test_the_list_of_incidents_says_how_many_the_tile_above_does_not_count(tmp_p
     with ReadModel(tables) as model:
         found = state(model, "parent-group", None, None)
     assert found.group.incidents.critical + found.consequences == len(found.incidents) == 2
-    shown = page_of(found.incidents, 0, 6)
+    shown = page_of(cards(found.incidents), 0, 6)
     text = rendered(
-        "incident_list", incidents=shown.rows, **shown.pager, consequences=found.consequences, with_group=False,
+        "incident_list", cards=shown.rows, **shown.pager, consequences=found.consequences, with_group=False,
         at=None, now=NOW,
     )  # fmt: skip
-    assert "1 of these incidents is explained by another one" in text
+    assert "1 of these incidents is explained by another one and shown under it" in text
+
+
+def test_equal_incidents_of_several_queues_are_one_card_under_their_cause(tmp_path):
+    group = Group("frozen-group", "Parent", ("a@1",))
+    group.state(NOW - HOUR)
+    nothing = dict.fromkeys(("topic", "broker", "queue_id"))
+    group.incident(NOW - HOUR, "cause", "OPENED", NOW - HOUR, code="CLIENT_UNRESPONSIVE", subject="a@1", **nothing)
+    for number in range(6):
+        group.incident(
+            NOW - MINUTE, f"stuck-{number}", "OPENED", NOW - MINUTE, parent="cause", absorbed=False, queue_id=number,
+            subject=f"Parent@broker-a:{number}",
+        )  # fmt: skip
+    group.incident(NOW - MINUTE, "lag", "OPENED", NOW - MINUTE, parent="cause", code="LAG_GROWTH", severity="warning")
+    tables = make_tables(tmp_path / "tables")
+    append(tables, group.taken())
+    with ReadModel(tables) as model:
+        found, all_groups = state(model, "frozen-group", None, None), overview(model)
+    assert (found.group.incidents.critical, found.consequences) == (7, 1)
+    assert len(all_groups.incidents) == 7  # as the tile counts: stuck queues have alerts of their own
+    [card] = cards(found.incidents)
+    assert [(len(under.incidents), under.first.absorbed) for under in card.under] == [(6, False), (1, True)]
+    text = rendered(
+        "incident_list", cards=[card], page=0, pages=1, total=1, consequences=found.consequences, with_group=False,
+        at=None, now=NOW,
+    )  # fmt: skip
+    assert "6 queues: " in text
+    assert text.count("has an alert of its own") == 1
+    assert text.index("CLIENT_UNRESPONSIVE") < text.index("ORDERED_QUEUE_STUCK") < text.index("LAG_GROWTH")
 
 
 @pytest.mark.parametrize(("broker", "affects"), [("broker-a", True), ("broker-b", False), ("poll-1", True)])

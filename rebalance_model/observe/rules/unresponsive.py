@@ -1,0 +1,41 @@
+"""A client that is frozen, starved or cut off: its incident explains what becomes of its queues.
+
+Each of its queues would otherwise be an incident of its own, and each would say to restart the same process.
+"""
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.rules.rule import Severity
+from rebalance_model.observe.step import GroupStep
+
+CLIENT_UNRESPONSIVE, STALE_HEARTBEAT = "CLIENT_UNRESPONSIVE", "STALE_HEARTBEAT"
+
+
+def causes_of(step: GroupStep, mq: MessageQueue, client_id: str | None) -> tuple[str, ...]:
+    """Return the names of the client's open incidents that explain one of this queue, for `Holds.explained_by`.
+
+    Heartbeats are sent to each broker: only those that the queue's broker misses explain something.
+    """
+    incidents = step.state.incidents
+    if not incidents or client_id is None:
+        return ()
+    names = [name] if (name := f"{CLIENT_UNRESPONSIVE} {client_id}") in incidents else []
+    if (name := f"{STALE_HEARTBEAT} {client_id}") in incidents and _is_missed_by(step, client_id, mq.broker):
+        names.append(name)
+    return tuple(names)
+
+
+def severity_of(step: GroupStep, code: str, client_id: str) -> Severity:
+    """Return critical while an incident that it explains is, or a queue's that has alerts of its own; else warning."""
+    own = step.state.incidents.get(f"{code} {client_id}")
+    if own is None:
+        return "warning"
+    worst = (one.severity for one in step.state.incidents.values() if one.parent == own.incident_id)
+    return "critical" if "critical" in worst else "warning"
+
+
+def _is_missed_by(step: GroupStep, client_id: str, broker: str) -> bool:
+    hook = step.live_hook(step.state.views.get(broker))
+    heartbeats = hook.heartbeats.get(client_id) if hook is not None else None
+    if hook is None or heartbeats is None:
+        return False
+    return step.now - max(heartbeats.last, hook.covered_since) > step.policy.heartbeat_broker_interval
