@@ -20,7 +20,7 @@ RELEASED_WITHIN = 60_000
 def judge(step: GroupStep, _: str) -> Verdict:
     """Check whether a subscribed topic has no route."""
     missing = _missing(step) if step.state.members else {}
-    return Holds("warning", explained_by=_parent(step, missing)) if missing else CLEAR
+    return Holds("warning", explained_by=_causes(step, missing)) if missing else CLEAR
 
 
 def evidence(step: GroupStep, _: str) -> Evidence:
@@ -44,15 +44,15 @@ def _subscribers(step: GroupStep, missing: dict[str, int]) -> list[str]:
     return [member for member in step.state.members if missing.keys() & subscriptions.of(step.state.clients[member])]
 
 
-def _parent(step: GroupStep, missing: dict[str, int]) -> str:
-    """Return the name of the open incident that explains it; empty: none does."""
+def _causes(step: GroupStep, missing: dict[str, int]) -> tuple[str, ...]:
+    """Return the name of the open incident that explains it, if one does."""
     differing, stranded = (step.state.incidents.get(c) for c in ("SUBSCRIPTION_INCONSISTENT", "MESSAGES_STRANDED"))
     if differing is not None and differing.sub_cause == "TOPIC_SET":
-        return differing.code if 0 < len(_subscribers(step, missing)) < len(step.state.members) else ""
+        return (differing.code,) if 0 < len(_subscribers(step, missing)) < len(step.state.members) else ()
     times = ((left, since) for left in step.state.left.values() for since in missing.values())
     if stranded is not None and stranded.sub_cause == "NOT_SUBSCRIBED":
-        return stranded.code if any(abs(left - since) <= RELEASED_WITHIN for left, since in times) else ""
-    return ""
+        return (stranded.code,) if any(abs(left - since) <= RELEASED_WITHIN for left, since in times) else ()
+    return ()
 
 
 RULE = GroupRule(
