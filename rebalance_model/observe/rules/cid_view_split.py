@@ -28,7 +28,7 @@ def judge(step: GroupStep, _: str) -> Verdict:
         return CLEAR
     only = missing[0][0] if len({client_id for client_id, _ in missing}) == 1 else None
     is_of_routes = all(route_view_split.lacks_broker(step, *pair) for pair in missing)
-    return Holds("warning", client_id=only, explained_by=route_view_split.CODE if is_of_routes else "")
+    return Holds("warning", client_id=only, explained_by=(route_view_split.CODE,) if is_of_routes else ())
 
 
 def evidence(step: GroupStep, _: str) -> Evidence:

@@ -68,10 +68,10 @@ def evidence(step: GroupStep, _: str) -> Evidence:
     return {"behind": 0}
 
 
-def explains(step: GroupStep, *queues: MessageQueue) -> str:
+def explains(step: GroupStep, *queues: MessageQueue) -> tuple[str, ...]:
     """Return the rule's open incident (`Holds.explained_by`) if name servers that disagree affect all these queues."""
     splits = _open_splits(step)
-    return CODE if splits and all(any(mq in split.affected for split in splits) for mq in queues) else ""
+    return (CODE,) if splits and all(any(mq in split.affected for split in splits) for mq in queues) else ()
 
 
 def lacks_broker(step: GroupStep, client_id: str, broker: str) -> bool:
