@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from rebalance_model.entities import MessageQueue, bounded
 from rebalance_model.observe.events import PullMessage
-from rebalance_model.observe.group import former_holder, rebalances
+from rebalance_model.observe.group import former_holder, rebalances, skipped
 from rebalance_model.observe.state import HookQueueView, Regression, Reread
 from rebalance_model.observe.step import GroupStep
 
@@ -125,6 +125,9 @@ def note_pull(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, event
     _note_waiting(hook_view, event.last_time, advanced=False)
     if hook_view.start_offset < 0 or lowest < former:
         first, hook_view.start_offset = hook_view.start_offset < 0, lowest
+        if first:
+            skipped.note_first_pull(step, mq, hook_view, lowest)
+        skipped.note_pull(step, mq, lowest)
         _note_reread(step, mq, hook_view, for_move=first)
         step.queues_to_judge[mq] = None
     elif former <= hook_view.start_offset < hook_view.pull_offset and hook_view.committer != hook_view.holder:

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
 from rebalance_model.broker.consumer_group_info import ClientChannelInfo, ConsumerData, ConsumerGroupInfo
-from rebalance_model.broker.consumer_manage_processor import SUCCESS, SYSTEM_ERROR
+from rebalance_model.broker.consumer_manage_processor import QUERY_NOT_FOUND, SUCCESS, SYSTEM_ERROR
 from rebalance_model.broker.rebalance_lock_manager import LockEntry, RebalanceLockManager
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import (
@@ -32,7 +32,15 @@ from rebalance_model.observe.events import (
     UpdateConsumerOffset,
     source_of,
 )
-from rebalance_model.observe.group import causes, former_holder, member_types, ownership, rebalances, subscriptions
+from rebalance_model.observe.group import (
+    causes,
+    former_holder,
+    member_types,
+    ownership,
+    rebalances,
+    skipped,
+    subscriptions,
+)
 from rebalance_model.observe.group.channels import client_of_channel, name_channel
 from rebalance_model.observe.group.expectation import expect
 from rebalance_model.observe.group.member_types import is_outsider
@@ -322,6 +330,8 @@ def _gives_up(step: GroupStep, hook: HookView, mq: MessageQueue, client_id: str)
 def _query(step: GroupStep, view: BrokerView, hook: HookView, event: QueryConsumerOffset) -> None:
     mq = MessageQueue(event.topic, event.broker, event.queue_id)
     client_id = client_of_channel(view, hook, event.channel)
+    if event.code == QUERY_NOT_FOUND:
+        step.hook_view(mq).not_found_at = event.time
     if (queue := step.state.queues.get(mq)) is not None and queue.hook_view is not None:
         queue.hook_view.asked_at = event.time
     if client_id is None:
@@ -431,6 +441,8 @@ def _attribute_queries(step: GroupStep, hook: HookView, channel: str, client_id:
 
 def _begin(step: GroupStep, hook: HookView, client_id: str, queues: dict[MessageQueue, int]) -> None:
     """Record that a client makes process queues; for ordered queues it has the locks already, which decide."""
+    for mq, asked in queues.items():
+        skipped.note_query(step, mq, client_id, asked)
     taken = [mq for mq in queues if not _is_locked(step, hook, mq)]
     for mq in taken:
         _retake(step, mq, client_id, queues[mq])

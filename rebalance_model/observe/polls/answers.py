@@ -12,7 +12,7 @@ from rebalance_model.observe.events import (
     RpcError,
     Subscription,
 )
-from rebalance_model.observe.group import member_types, ownership, rebalances
+from rebalance_model.observe.group import member_types, ownership, rebalances, skipped
 from rebalance_model.observe.group.expectation import division, expect
 from rebalance_model.observe.polls import clock_skew, offsets, rounds
 from rebalance_model.observe.state import ClientView, ProcessQueueView, Stamp
@@ -152,6 +152,7 @@ def _note_claims(step: GroupStep, client_id: str, answer: ClientView, affected: 
             newest = held.newest(orderly=bool(answer.orderly))
             queue.owner_seen = client_id, answer.time_of(newest) if newest is not None else answer.asked
             rebalances.note_answer(step, mq, client_id)
+            skipped.note_answer(step, mq, client_id, held)
             offsets.note_first(queue, held.first_offset)
         if held is not None and held.dropped:
             queue.dropped_by = client_id

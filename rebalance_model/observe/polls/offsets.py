@@ -6,7 +6,7 @@ between. A broker that does not answer, or a collector that was away, adds nothi
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import UNREADABLE, ConsumeStats, OffsetInfo
-from rebalance_model.observe.group import deleted_group, ended_queues
+from rebalance_model.observe.group import deleted_group, ended_queues, skipped
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.polls import clock_skew, lag_trend
 from rebalance_model.observe.state import FallenBack, NewestFall, QueueState
@@ -103,6 +103,7 @@ def _advance(step: GroupStep, queue: QueueState, info: OffsetInfo, event: Consum
         step.state.advanced_at = step.now
     _note_pulled(queue, info, event.time)
     waited = lag_of(queue)
+    skipped.note_committed(step, queue, info.consumer_offset)
     fell = _note_newest(queue, info, event)
     if (queue.commit_offset or 0) <= info.broker_offset:  # else there is nothing up to that commit to read again
         _note_fall(queue, info.consumer_offset)

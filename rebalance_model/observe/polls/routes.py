@@ -2,7 +2,7 @@
 
 from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.observe.events import TOPIC_NOT_EXIST, TopicRoute
-from rebalance_model.observe.group import ended_queues, rebalances, route_views
+from rebalance_model.observe.group import ended_queues, rebalances, route_views, skipped
 from rebalance_model.observe.group.expectation import expect
 from rebalance_model.observe.state import GroupState, Route, Unowned
 from rebalance_model.observe.step import GroupStep
@@ -103,7 +103,10 @@ def _note_in_route(step: GroupStep, queues: tuple[MessageQueue, ...], known: Rou
         queue = step.queue(mq)
         queue.in_route = True
         ended_queues.return_queue(step, mq, queue)
-        if former is not None and queue.owner is None and mq not in former:
+        if former is None or mq in former:
+            continue
+        skipped.note_new(step, mq)
+        if queue.owner is None:
             queue.unowned = Unowned(step.now, "NEW", expected_owner=queue.expected)
 
 

@@ -1,15 +1,16 @@
-"""MESSAGES_STRANDED: messages wait in queues that the group no longer consumes, and no member is at fault.
+"""MESSAGES_STRANDED: messages that the group will not consume wait, and no member is at fault.
 
 QUEUE_REMOVED: the topic has fewer read queues than before. Clients drop the others
 (RebalanceImpl.updateProcessQueueTableInRebalance), and what was not consumed of them stays there. NOT_SUBSCRIBED: all
 members have stopped to subscribe a topic, on purpose or by a wrong name. BROKER_GONE: a broker was taken out of the
 cluster before everything was consumed. NOT_READ: by hooks alone, which see no route, a topic seems to have lost queues
-(`released_queues`); what they had pulled and not committed waits. One incident tells the number for all such
-queues, as it was last reported: at least as many wait. Clear when the queues are consumed again, when nothing waits, or
-after `group_memory`.
+(`released_queues`); what they had pulled and not committed waits. SKIPPED: the group began new queues at a later offset
+than their first message (`skipped`). One incident tells the number for all such queues, as it was last reported: at
+least as many wait. Clear when the queues are consumed again, when nothing waits, or after `group_memory`.
 """
 
 from itertools import groupby
+from typing import NamedTuple
 
 from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.observe.group.ended_queues import waiting
@@ -18,47 +19,67 @@ from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRul
 from rebalance_model.observe.state import QueueState
 from rebalance_model.observe.step import GroupStep
 
+WHYS = ("BROKER_GONE", "QUEUE_REMOVED", "NOT_READ", "NOT_SUBSCRIBED", "SKIPPED")
+"""The sub-causes; of several the first one is named."""
+GATHERED_AFTER = 15_000
+"""Queues that are skipped in one rebalance are reported together, after this time: clients take, and answer, one after
+the other; milliseconds."""
 NAMED_MAX = 10
 """At most this many topics and brokers are named."""
 
 
+class Stranded(NamedTuple):
+    """What waits in one queue."""
+
+    messages: int
+    why: str
+    since: int
+    """Epoch milliseconds."""
+
+
 def judge(step: GroupStep, _: str) -> Verdict:
-    """Check whether messages wait in queues that have ended recently."""
+    """Check whether messages wait in queues that have ended recently, or were skipped."""
     if broadcasts(step.state):
         return CLEAR
     found = _stranded(step)
+    skipped = [one.since for one in found.values() if one.why == "SKIPPED"]
+    if skipped and step.now - min(skipped) < GATHERED_AFTER:
+        step.schedule_check(min(skipped) + GATHERED_AFTER)
+        found = {mq: one for mq, one in found.items() if one.why != "SKIPPED"}
     if not found:
         return CLEAR
-    ends = [queue.ended.since for queue in found.values() if queue.ended is not None]
-    step.schedule_check(min(ends) + step.policy.group_memory + 1)
-    return Holds("warning", _why(found))
+    step.schedule_check(min(one.since for one in found.values()) + step.policy.group_memory + 1)
+    whys = {one.why for one in found.values()}
+    return Holds("warning", next(why for why in WHYS if why in whys))
 
 
 def evidence(step: GroupStep, _: str) -> Evidence:
-    """Return how many messages wait at least, in which queues, and until when they had an owner."""
-    found = _stranded(step)
-    owned = [queue.released_at for queue in found.values() if queue.released_at]
+    """Return how many messages wait at least, in which queues, until when they had an owner, and where it began."""
+    found, queues = _stranded(step), step.state.queues
+    owned = [at for mq in found if (at := queues[mq].released_at)]
+    begun = [one.start for mq in sorted(found, key=queue_order) if (one := queues[mq].skipped) is not None]
     return {
-        "messages": sum(waiting(queue) or 0 for queue in found.values()),
+        "messages": sum(one.messages for one in found.values()),
         "queues": len(found),
         "queue_names": _names(sorted(found, key=queue_order)),
         "last_owned_at": max(owned) if owned else None,
+        "begun_at_offset": begun[0] if begun else None,
     }
 
 
-def _stranded(step: GroupStep) -> dict[MessageQueue, QueueState]:
+def _stranded(step: GroupStep) -> dict[MessageQueue, Stranded]:
     since = step.now - step.policy.group_memory
-    return {
-        mq: queue
-        for mq, queue in step.state.queues.items()
-        if queue.ended is not None and queue.ended.why != "TOPIC_DELETED"
-        if queue.ended.since > since and waiting(queue)
-    }
+    every = ((mq, _of_queue(queue)) for mq, queue in step.state.queues.items())
+    return {mq: one for mq, one in every if one is not None and one.since > since}
 
 
-def _why(found: dict[MessageQueue, QueueState]) -> str:
-    whys = {queue.ended.why for queue in found.values() if queue.ended is not None}
-    return next(why for why in ("BROKER_GONE", "QUEUE_REMOVED", "NOT_READ", "NOT_SUBSCRIBED") if why in whys)
+def _of_queue(queue: QueueState) -> Stranded | None:
+    """Return what waits in a queue that has ended, or what was skipped of it; None: neither."""
+    ended, skipped = queue.ended, queue.skipped
+    if ended is not None:
+        messages = waiting(queue) if ended.why != "TOPIC_DELETED" else None
+        return Stranded(messages, ended.why, ended.since) if messages else None
+    return Stranded(skipped.start - skipped.first, "SKIPPED", skipped.at) if skipped is not None else None
 
 
 def _names(queues: list[MessageQueue]) -> str:
@@ -75,8 +96,14 @@ RULE = GroupRule(
     "MESSAGES_STRANDED",
     judge,
     evidence,
-    units={"messages": "messages", "queues": "count", "queue_names": "text", "last_owned_at": "epoch_ms"},
-    sub_causes=("QUEUE_REMOVED", "NOT_SUBSCRIBED", "BROKER_GONE", "NOT_READ"),
+    units={
+        "messages": "messages",
+        "queues": "count",
+        "queue_names": "text",
+        "last_owned_at": "epoch_ms",
+        "begun_at_offset": "offset",
+    },
+    sub_causes=WHYS,
     needs=("OFFSETS_OF_BROKER",),
     absorbed_by=("MIXED_MEMBERS",),
     advice={
@@ -106,6 +133,17 @@ RULE = GroupRule(
                 "it first (brokerPermission=4), and wait until nothing is left."
             ),
             inspect=("BROKERS", "PROGRESS"),
+        ),
+        "SKIPPED": Advice(
+            what=(
+                "The group began new queues at a later offset than their first message (consumeFromWhere): the "
+                "messages before were skipped, and no consumer will get them."
+            ),
+            first_step=(
+                "If they are needed, reset the group's offset of the topic to a time before them (mqadmin "
+                "resetOffsetByTime); messages that were consumed since then are consumed again."
+            ),
+            inspect=("PROGRESS",),
         ),
         "NOT_SUBSCRIBED": Advice(
             what="No member subscribes to a topic any more that the group consumed, and messages of it wait.",

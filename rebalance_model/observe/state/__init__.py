@@ -35,6 +35,7 @@ from rebalance_model.observe.state.queue import (
     QueueState,
     Route,
     RouteSplit,
+    Skipped,
     Unowned,
 )
 from rebalance_model.observe.state.rebalance import Cause, Episode, Move
@@ -86,6 +87,7 @@ __all__ = [
     "RouteSplit",
     "Sequence",
     "Silence",
+    "Skipped",
     "Stamp",
     "StateVersionError",
     "Unowned",

@@ -135,3 +135,8 @@ class HookQueueView(msgspec.Struct, array_like=True):
     """The pulls that are answered with an error; None: the last one was served."""
     offset_moved_at: int = 0
     """When a pull of it was last answered with PULL_OFFSET_MOVED; 0: never."""
+    not_found_at: int = 0
+    """When a query for its offset was last answered with QUERY_NOT_FOUND; 0: never."""
+    consumed_to: int = -1
+    """Up to where it was consumed when its holder queried and none was stored, until the holder pulls; -1: unknown, or
+    it is new to the group."""

@@ -76,6 +76,17 @@ class NewestFall(msgspec.Struct, array_like=True, frozen=True):
     """When the answer came that shows it; epoch milliseconds."""
 
 
+class Skipped(msgspec.Struct, array_like=True, frozen=True):
+    """The messages that the group skipped when it began the queue; see `group.skipped`."""
+
+    first: int
+    """The first message that was not consumed."""
+    start: int
+    """Where the group began: the messages before are not read."""
+    at: int
+    """When that was seen; epoch milliseconds."""
+
+
 class QueueState(msgspec.Struct, array_like=True):
     """One queue: its owner, its expected owner, and its progress."""
 
@@ -125,6 +136,9 @@ class QueueState(msgspec.Struct, array_like=True):
     """The last fall of its newest offset, by answers of its broker's master."""
     beyond_since: int = 0
     """Since when answers show a commit beyond the newest offset; 0: they do not."""
+    new_since: int = 0
+    """When the topic's route got it while the group consumed others of the topic; 0: it did not."""
+    skipped: Skipped | None = None
 
 
 class Route(msgspec.Struct, array_like=True):

@@ -1,0 +1,105 @@
+"""Record messages that a group skipped: it began a queue at a later offset than the first message that waited.
+
+A client that takes a queue asks the broker where to begin (RebalancePushImpl.computePullFromWhereWithException). While
+none is stored and the first message is no longer in memory, the broker answers QUERY_NOT_FOUND (22;
+ConsumerManageProcessor.queryConsumerOffset), and the client begins where its consumeFromWhere says: by default at the
+newest offset. A new group wants that. A group that has consumed the topic before does not: messages came to a new
+broker, or to new queues, before the clients saw them in the route, or the broker has lost the group's offset.
+
+By a hook: the query is answered 22, and the first pull shows the offset. By polls: the topic's route gets the queue
+while the group consumes others of the topic, and the owner's answer shows its first position before it has consumed
+anything. Its commit shows nothing: what waited before may have been consumed since the last answer.
+"""
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.group import subscriptions
+from rebalance_model.observe.state import HookQueueView, ProcessQueueView, QueueState, Skipped
+from rebalance_model.observe.step import GroupStep
+
+SETTLED_AFTER = 60_000
+"""A group whose first member came within this time is new: it begins where its consumeFromWhere says; milliseconds."""
+_EVERYTHING = ("TAG", frozenset("*"))
+
+
+def note_query(step: GroupStep, mq: MessageQueue, client_id: str, asked: int) -> None:
+    """Record up to where the queue was consumed when its new holder asked for an offset and none was stored."""
+    hook_view, queue = step.hook_view(mq), step.queue(mq)
+    hook_view.consumed_to = -1
+    if hook_view.not_found_at != asked or mq.is_retry:  # a client reads a retry topic from its beginning
+        return
+    if asked < step.now:  # its channel was unknown, and it has pulled since then
+        return
+    known = max(hook_view.commit_offset, hook_view.commit_at_restart)
+    if known >= 0:
+        pulled = hook_view.former.pulled if hook_view.former is not None else -1
+        hook_view.consumed_to = max(known, pulled, hook_view.pull_offset)  # what was pulled may be consumed
+    elif queue.new_since or (not hook_view.lost_by and _has_consumed(step, mq, client_id)):
+        hook_view.consumed_to = 0
+
+
+def note_first_pull(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, start: int) -> None:
+    """Record what the holder has skipped, at its first pull after its query."""
+    first, hook_view.consumed_to = hook_view.consumed_to, -1
+    if 0 <= first < start:
+        _record(step, mq, Skipped(first, start, step.now))
+
+
+def note_answer(step: GroupStep, mq: MessageQueue, client_id: str, held: ProcessQueueView) -> None:
+    """Record what the owner has skipped of a new queue, while its answer shows that it has consumed nothing yet.
+
+    A client answers the offset that it has reached (ProcessQueueInfo.commitOffset); none before its first message.
+    Messages that its expression does not match are left out of its cache.
+    """
+    queue = step.state.queues[mq]
+    if not queue.new_since or queue.commit_known or queue.skipped is not None or queue.former_owner is not None:
+        return
+    if held.commit_offset is None or held.commit_offset > 0:
+        return
+    if held.cached_count == 0 and not held.transaction_count:
+        start = queue.pull_offset
+    else:
+        interest = subscriptions.of(step.state.clients[client_id]).get(mq.topic)
+        start = held.first_offset or 0 if interest == _EVERYTHING else 0
+    if start > 0:
+        _record(step, mq, Skipped(0, start, step.now))
+
+
+def note_pull(step: GroupStep, mq: MessageQueue, offset: int) -> None:
+    """Process a pull below the offsets before, as after a reset: messages from there on are read after all."""
+    queue = step.state.queues[mq]
+    gone = queue.skipped
+    if gone is not None and offset < gone.start:
+        queue.skipped = Skipped(gone.first, offset, gone.at) if offset > gone.first else None
+        step.group_to_judge = True
+
+
+def note_committed(step: GroupStep, queue: QueueState, commit: int) -> None:
+    """Process a polled commit; one before the offset at which the group began shows a reset, but not to where."""
+    if queue.skipped is not None and queue.commit_known and commit < queue.skipped.start:
+        queue.skipped = None
+        step.group_to_judge = True
+
+
+def note_new(step: GroupStep, mq: MessageQueue) -> None:
+    """Record that a topic's route has got the queue while the group consumed others of the topic."""
+    if any(q.commit_known for other, q in step.state.queues.items() if other.topic == mq.topic):
+        step.state.queues[mq].new_since = step.now
+
+
+def _record(step: GroupStep, mq: MessageQueue, skipped: Skipped) -> None:
+    step.state.queues[mq].skipped = skipped
+    step.group_to_judge = True
+
+
+def _has_consumed(step: GroupStep, mq: MessageQueue, client_id: str) -> bool:
+    """Return whether the client has consumed another queue of the topic, in a group that has had members for long."""
+    if step.now - step.state.members_since < SETTLED_AFTER:
+        return False
+    views = (q.hook_view for other, q in step.state.queues.items() if other.topic == mq.topic and other != mq)
+    return any(view is not None and view.commit_offset > 0 and _was_of(step, view, client_id) for view in views)
+
+
+def _was_of(step: GroupStep, view: HookQueueView, client_id: str) -> bool:
+    if view.holder == client_id:
+        return step.now - view.holder_since >= SETTLED_AFTER
+    return view.former is not None and view.former.client_id == client_id
