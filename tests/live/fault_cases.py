@@ -7,6 +7,8 @@ incident that no case of its group and time names is a false alarm, unless an op
 
 from dataclasses import dataclass, replace
 
+from rebalance_model.observe.group_observer import GROUP_ENDED
+
 REREADS = frozenset({"DUPLICATE_CONSUMPTION", "OFFSET_REGRESSION"})
 """Allowed as infos, which send no alert, after any hand-over in which messages were really consumed twice."""
 HOOK, POLL, BOTH = SOURCES = ("hook", "poll", "both")
@@ -25,6 +27,10 @@ class Due:
     by: tuple[str, ...] = (POLL, BOTH)
     of_client: bool = True
     """Whether it must name the client into which the fault was injected."""
+    within: float | None = None
+    """At most this many seconds after the fault began; None: at any time before the next fault."""
+    resolution: str | None = None
+    """The reason with which it must be resolved before the cure; None: it may be resolved by the cure."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +61,9 @@ class Group:
     cases: tuple[Case, ...]
 
 
-def due(code, *sub_causes, by=(POLL, BOTH), of_client=True):
+def due(code, *sub_causes, by=(POLL, BOTH), of_client=True, within=None, resolution=None):
     """Return an incident that must open."""
-    return Due(code, frozenset(sub_causes), by, of_client)
+    return Due(code, frozenset(sub_causes), by, of_client, within, resolution)
 
 
 EVERY = SOURCES
@@ -249,6 +255,121 @@ ROLLOUT = (
 )
 ROLLOUTS = {FLEET: Group(True, 64, 0, ROLLOUT)}
 
+NO_MATTER_WHO = {"of_client": False}
+FIELD = {
+    "switched": Group(
+        False,
+        2,
+        1,
+        (
+            Case(
+                "consume-disabled",
+                held=150,
+                heal=60,
+                due=(
+                    due("PULL_REFUSED", "NO_PERMISSION", by=BY_HOOK, within=90),
+                    due("QUEUE_STALLED", "NOTHING_RECEIVED", by=(POLL,), within=140),
+                ),
+            ),
+        ),
+    ),
+    "unread": Group(
+        False,
+        2,
+        1,
+        (
+            Case(
+                "write-only",
+                held=150,
+                heal=60,
+                due=(
+                    due("PULL_REFUSED", "TOPIC_NOT_READABLE", by=BY_HOOK, within=90),
+                    due("QUEUE_STALLED", "TOPIC_NOT_READABLE", by=(POLL,), within=140),
+                ),
+            ),
+        ),
+    ),
+    "absent": Group(
+        False,
+        2,
+        0,
+        (
+            Case(
+                "group-not-created",
+                held=150,
+                heal=100,
+                due=(due("STALE_HEARTBEAT", "GROUP_NOT_CREATED", by=BY_HOOK, within=60),),
+            ),
+        ),
+    ),
+    "cast": Group(
+        False,
+        2,
+        2,
+        (Case("broadcast", held=150, heal=100, due=(due("MIXED_MEMBERS", "MESSAGE_MODEL", by=EVERY, within=60),)),),
+    ),
+    "first": Group(
+        True,
+        2,
+        0,
+        (
+            Case(
+                "first-message",
+                held=120,
+                heal=60,
+                due=(due("ORDERED_QUEUE_STUCK", "LISTENER_HUNG", "LISTENER_BLOCKED", by=EVERY, within=110),),
+            ),
+        ),
+    ),
+    "again": Group(
+        False,
+        2,
+        1,
+        (
+            Case(
+                "topic-recreated",
+                held=0,
+                heal=700,  # NEWEST_FELL is shown for ten minutes
+                due=(
+                    due("PULL_REFUSED", "TOPIC_NOT_EXIST", by=BY_HOOK, within=90),
+                    due("OFFSET_REGRESSION", "NEWEST_FELL", by=EVERY, within=180),
+                ),
+            ),
+        ),
+    ),
+    "deleted": Group(
+        True,
+        2,
+        1,
+        (
+            Case(
+                "group-deleted",
+                held=460,  # group_gone_after, and the minute for which the collector goes on to ask
+                heal=60,
+                due=(
+                    due("NO_ACTIVE_CLIENTS_WITH_LAG", within=100, resolution=GROUP_ENDED, **NO_MATTER_WHO),
+                    due("ORDERED_QUEUE_STUCK", "UNASSIGNED", within=100, resolution=GROUP_ENDED, **NO_MATTER_WHO),
+                    due("ORDERED_QUEUE_STUCK", "UNASSIGNED", by=(HOOK,), within=100, **NO_MATTER_WHO),
+                ),
+            ),
+        ),
+    ),
+    "left": Group(
+        False,
+        2,
+        1,
+        (
+            Case(
+                "topic-unsubscribed",
+                held=150,
+                heal=100,
+                due=(due("MESSAGES_STRANDED", "NOT_SUBSCRIBED", by=EVERY, within=140, **NO_MATTER_WHO),),
+            ),
+        ),
+    ),
+}
+"""Faults of public reports (`field_faults`), each in a group of its own, at the same time."""
+
 SOAK = {
     "orders": Group(True, 4, 2, ()),
     "audit": Group(False, 4, 1, ()),  # nothing happens to these two but the faults of a broker
@@ -282,6 +403,9 @@ STORIES = {
     "brokers": BROKERS,
     "rollout": ROLLOUTS,
     "soak": SOAK,
+    "field": FIELD,
     "half-hour": hectic(3),
     "hour": healthy(3, pause=80),
 }
+BROKERS_OF = {"field": 2}
+"""How many brokers the lab of a story has, if it is not one."""

@@ -20,7 +20,8 @@ from streaming.base.settings import load_settings
 from streaming.lab.lab import Lab
 from tests.live.commands import Command
 from tests.live.conftest import Watch, eventually
-from tests.live.fault_cases import BROKER, FLEET, FLEET_PACE_SECONDS, FLEET_SIZE, STORIES
+from tests.live.fault_cases import BROKER, BROKERS_OF, FLEET, FLEET_PACE_SECONDS, FLEET_SIZE, STORIES
+from tests.live.field_faults import FIELD_FAULTS, FieldFaults
 from tests.live.fleet import Fleet
 
 QUIET_SECONDS = 25
@@ -57,7 +58,7 @@ class Run(msgspec.Struct, frozen=True):
     played: list[Played]
 
 
-def settings_of(story, folder, *, manned=True):
+def settings_of(story, folder, *, manned=True, brokers=1):
     """A lab with the story's groups, and their consumers."""
     groups = {
         key: {
@@ -72,7 +73,7 @@ def settings_of(story, folder, *, manned=True):
     }
     return load_settings(
         runtime={"root": folder, "jars": load_settings().runtime.jars},
-        lab={"groups": groups, "kafka": False, "messages_per_second": MESSAGES_PER_SECOND},
+        lab={"groups": groups, "kafka": False, "messages_per_second": MESSAGES_PER_SECOND, "brokers": brokers},
     )
 
 
@@ -80,9 +81,11 @@ def play(name, folder):
     """Record the story into the folder, in a lab that is there only for it."""
     story = STORIES[name]
     folder.mkdir(parents=True, exist_ok=True)
-    settings = settings_of(story, folder / "root")
+    brokers = BROKERS_OF.get(name, 1)
+    settings = settings_of(story, folder / "root", brokers=brokers)
     try:
-        run = _record(name, story, settings, Lab.up(settings_of(story, folder / "root", manned=False)), folder)
+        lab = Lab.up(settings_of(story, folder / "root", manned=False, brokers=brokers))
+        run = _record(name, story, settings, lab, folder)
     finally:
         if (left := Lab.find(settings)) is not None:
             left.down()
@@ -128,7 +131,7 @@ def man(settings):
     watch = Watch(Lab.up(settings).name_server)
     for group in settings.lab.groups.values():
         if group.consumers:
-            eventually(lambda group=group: watch.is_shared_out(group, 1), _SHARED_OUT_SECONDS_MAX)
+            eventually(lambda group=group: watch.is_shared_out(group, settings.lab.brokers), _SHARED_OUT_SECONDS_MAX)
 
 
 def _track(settings, key, cases):
@@ -139,6 +142,8 @@ def _track(settings, key, cases):
 def play_case(settings, key, number, case):
     """Run one case of a group: the fault, its cure, and the time to recover."""
     lab, target = Lab(settings), None if key == BROKER else _target(case.fault, key)
+    if case.fault in FIELD_FAULTS:
+        lab = FieldFaults(settings, lab.name_server)
     fault = lab.fault(case.fault, client=target)
     time.sleep(max(0.0, fault.done / 1000 + case.held - time.time()))
     cure = lab.cure(case.fault, client=fault.client or fault.broker or target)
@@ -171,7 +176,7 @@ def _target(fault, key):
     """Return the target of the fault: the topic, a new consumer, or the first one."""
     if fault == "add-queues":
         return key.capitalize()
-    new = {"join", "slow-pull", "subscription", "topic-set", "strategy", "mixed"}
+    new = {"join", "slow-pull", "subscription", "topic-set", "strategy", "mixed", "broadcast"}
     return f"{key}-9" if fault in new else f"{key}-1"
 
 

@@ -45,6 +45,8 @@ class Incident:
     alerted: int | None
     """When it first had no parent."""
     resolved: int | None
+    resolution: str | None
+    """The reason, where the cluster no longer has its subject."""
 
 
 def read(folder):
@@ -94,6 +96,7 @@ def _incident(steps, codes):
         opened=first.time,
         alerted=next((step.time for step in steps if not step.is_absorbed and step.transition != "RESOLVED"), None),
         resolved=last.time if last.transition == "RESOLVED" else None,
+        resolution=last.resolution,
     )
 
 
@@ -183,12 +186,17 @@ def is_due(due, played, one):
     """Return whether it is the required incident."""
     if one.code != due.code or (due.sub_causes and not due.sub_causes & set(one.sub_causes)):
         return False
+    if due.within is not None and one.opened > played.time + due.within * 1000:
+        return False
+    if due.resolution is not None and (one.resolution != due.resolution or one.resolved > played.cure):
+        return False
     return not (due.of_client and played.client_id) or one.client_id == played.client_id
 
 
 def show(one, played):
     """Format an incident as one line; its time is in seconds after the fault."""
     ended = "open" if one.resolved is None else f"{(one.resolved - played.cured) / 1000:+.0f} s after the cure"
+    ended += f": {one.resolution}" if one.resolution else ""
     inside = f" in {one.parent}{' until alerted' if one.alerted else ''}" if one.parent else ""
     name = f"{one.code} {'>'.join(one.sub_causes)}".strip()
     at = (one.opened - played.time) / 1000
@@ -252,6 +260,14 @@ _NAMES = {
     "broker-freeze": "a broker is frozen for 90 s (SIGSTOP)",
     "one-by-one": "50 clients replaced one by one",
     "all-at-once": "50 clients replaced at once",
+    "consume-disabled": "consumeEnable is set to false",
+    "write-only": "the topic is set to write-only",
+    "group-not-created": "one of two brokers lacks the group",
+    "broadcast": "a consumer that broadcasts joins",
+    "first-message": "the first message of a queue hangs",
+    "topic-recreated": "the topic is deleted, and created again after 100 s",
+    "group-deleted": "the group is deleted after its consumer has left",
+    "topic-unsubscribed": "the consumer subscribes another topic",
 }
 
 

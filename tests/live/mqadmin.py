@@ -1,4 +1,4 @@
-"""RocketMQ's own `mqadmin consumerStatus`, run repeatedly, as an operator would."""
+"""RocketMQ's own `mqadmin`: any command once, as an operator would, or consumerStatus repeatedly."""
 
 import os
 import subprocess
@@ -43,36 +43,53 @@ class Said:
         return not ("RemotingTimeoutException" in self.err and "getTopicRouteInfoFromNameServer" in self.err)
 
 
+class MqAdmin:
+    """Runs commands in a folder, each in a JVM of its own."""
+
+    def __init__(self, home, name_server):
+        self._home = home
+        self._name_server = name_server
+        home.mkdir(parents=True, exist_ok=True)
+        (home / QUIET).write_text("<configuration/>")
+        class_path = ":".join(map(str, [home, *jars.ensure("rocketmq", load_settings().runtime.jars)]))
+        java = [java_executable(), "-Xmx128m", "-XX:TieredStopAtLevel=1", f"-Duser.home={home}", "-cp", class_path]
+        self._java = [*map(str, java), "org.apache.rocketmq.tools.command.MQAdminStartup"]
+        self._environment = os.environ | {"JAVA_HOME": str(java_home()), "ROCKETMQ_HOME": str(home)}
+        self._environment.pop("JDK_JAVA_OPTIONS", None)  # Java would print a note about it
+
+    def run(self, command, *arguments):
+        """Run a command, whatever it says."""
+        asked = _now()
+        ran = subprocess.run(
+            [*self._java, command, "-n", self._name_server, *arguments],
+            cwd=self._home,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=ANSWER_SECONDS_MAX,
+            check=False,
+        )
+        return Said(asked, _now(), ran.returncode, ran.stdout, ran.stderr)
+
+    def change(self, command, *arguments):
+        """Run a command that changes the cluster; it must say that it did (its exit code says nothing)."""
+        said = self.run(command, *arguments)
+        assert "success" in said.out, (command, arguments, said)
+
+
 class ConsumerStatus:
     """Runs it repeatedly until the end of a with-block."""
 
     def __init__(self, home, name_server, group):
-        self._home = home
-        home.mkdir(parents=True)
-        (home / QUIET).write_text("<configuration/>")
-        class_path = ":".join(map(str, [home, *jars.ensure("rocketmq", load_settings().runtime.jars)]))
-        java = [java_executable(), "-Xmx128m", "-XX:TieredStopAtLevel=1", f"-Duser.home={home}", "-cp", class_path]
-        main = ["org.apache.rocketmq.tools.command.MQAdminStartup", "consumerStatus"]
-        self._command = [*map(str, java), *main, "-n", name_server, "-g", group]
-        self._environment = os.environ | {"JAVA_HOME": str(java_home()), "ROCKETMQ_HOME": str(home)}
-        self._environment.pop("JDK_JAVA_OPTIONS", None)  # Java would print a note about it
+        self._admin = MqAdmin(home, name_server)
+        self._group = group
         self._stop = Event()
         self._thread = Thread(target=self._ask)
         self.answers = []
 
     def _ask(self):
         while not self._stop.is_set():
-            asked = _now()
-            ran = subprocess.run(
-                self._command,
-                cwd=self._home,
-                env=self._environment,
-                capture_output=True,
-                text=True,
-                timeout=ANSWER_SECONDS_MAX,
-                check=False,
-            )
-            self.answers.append(Said(asked, _now(), ran.returncode, ran.stdout, ran.stderr))
+            self.answers.append(self._admin.run("consumerStatus", "-g", self._group))
 
     def __enter__(self):
         self._thread.start()
