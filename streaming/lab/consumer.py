@@ -120,6 +120,8 @@ def _start_consumer(orders: ConsumerOrders, behaviour: Behaviour, relay: Relay) 
         model = jpype.JClass("org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel")
         consumer.setMessageModel(model.BROADCASTING)
     consumer.subscribe(orders.topic, orders.expression)
+    for topic in orders.also:
+        consumer.subscribe(topic, "*")
     listener = OrderedListener(behaviour) if orders.ordered else ConcurrentListener(behaviour)
     consumer.registerMessageListener(listener)
     consumer.start()

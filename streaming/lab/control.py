@@ -63,6 +63,8 @@ class ConsumerOrders(msgspec.Struct, frozen=True):
     strategy: str = "AllocateMessageQueueAveragely"
     """The class of RocketMQ's allocation strategy that it uses."""
     pull_interval_ms: int = 0
+    also: tuple[str, ...] = ()
+    """Further topics that it subscribes, with all their tags."""
     broadcasts: bool = False
     """Its message model is BROADCASTING: it reads every queue, whatever the other members do."""
     max_reconsume_times: int = -1

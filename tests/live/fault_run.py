@@ -20,7 +20,7 @@ from streaming.base.settings import load_settings
 from streaming.lab.lab import Lab
 from tests.live.commands import Command
 from tests.live.conftest import Watch, eventually
-from tests.live.fault_cases import BROKER, BROKERS_OF, FLEET, FLEET_PACE_SECONDS, FLEET_SIZE, STORIES
+from tests.live.fault_cases import BROKER, FLEET, FLEET_PACE_SECONDS, FLEET_SIZE, LAB_OF, STORIES
 from tests.live.field_faults import FIELD_FAULTS, FieldFaults
 from tests.live.fleet import Fleet
 
@@ -58,8 +58,8 @@ class Run(msgspec.Struct, frozen=True):
     played: list[Played]
 
 
-def settings_of(story, folder, *, manned=True, brokers=1):
-    """A lab with the story's groups, and their consumers."""
+def settings_of(story, folder, *, manned=True, **lab):
+    """A lab with the story's groups, and their consumers; ``lab``: further settings of it."""
     groups = {
         key: {
             "group": f"{key}-group",
@@ -73,7 +73,7 @@ def settings_of(story, folder, *, manned=True, brokers=1):
     }
     return load_settings(
         runtime={"root": folder, "jars": load_settings().runtime.jars},
-        lab={"groups": groups, "kafka": False, "messages_per_second": MESSAGES_PER_SECOND, "brokers": brokers},
+        lab={"groups": groups, "kafka": False, "messages_per_second": MESSAGES_PER_SECOND} | lab,
     )
 
 
@@ -81,10 +81,10 @@ def play(name, folder):
     """Record the story into the folder, in a lab that is there only for it."""
     story = STORIES[name]
     folder.mkdir(parents=True, exist_ok=True)
-    brokers = BROKERS_OF.get(name, 1)
-    settings = settings_of(story, folder / "root", brokers=brokers)
+    more = LAB_OF.get(name, {})
+    settings = settings_of(story, folder / "root", **more)
     try:
-        lab = Lab.up(settings_of(story, folder / "root", manned=False, brokers=brokers))
+        lab = Lab.up(settings_of(story, folder / "root", manned=False, **more))
         run = _record(name, story, settings, lab, folder)
     finally:
         if (left := Lab.find(settings)) is not None:

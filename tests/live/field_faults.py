@@ -20,6 +20,8 @@ WITHOUT_SECONDS = 100
 """How long the topic is deleted: longer than PULL_REFUSED needs, and than `ended_queues.GONE_AFTER`."""
 UNMANNED_SECONDS = 110
 """How long the group has no member before it is deleted: longer than NO_ACTIVE_CLIENTS_WITH_LAG needs."""
+PAUSE_SECONDS = 30
+"""Between two releases: two polls, and shorter than NO_ACTIVE_CLIENTS_WITH_LAG needs."""
 LEFT_FOR = "first"
 """The key of the group whose topic is subscribed instead."""
 _OBEY_SECONDS_MAX = 60
@@ -167,13 +169,19 @@ def create_group_and_return(lab, group, client):
 
 
 def subscribe_another_topic(lab, group, client):
+    """Start the next release after a pause: what waits by then is known.
+
+    While a group has members, a broker reports only the topics that they subscribe (getConsumeStats).
+    """
     lab.end(client)
+    time.sleep(PAUSE_SECONDS)
     lab.start(group, client, topic=lab.topic_of(LEFT_FOR))
 
 
 def subscribe_again(lab, group, client):
+    """Start the former release with the next one's topic, too: otherwise that one would be left now."""
     lab.end(client)
-    lab.start(group, client)
+    lab.start(group, client, also=(lab.topic_of(LEFT_FOR),))
 
 
 FIELD_FAULTS = {

@@ -82,6 +82,6 @@ def test_mqadmin_does_not_report_a_hung_a_stuck_or_an_orphaned_queue(quick):
 
 @pytest.mark.live
 @pytest.mark.prove
-@pytest.mark.parametrize("story", ["quick", "all", "brokers", "rollout", "half-hour", "hour"])
+@pytest.mark.parametrize("story", ["quick", "all", "brokers", "rollout", "half-hour", "hour", "field"])
 def test_every_fault_raises_its_incidents_and_hand_overs_raise_none(story, tmp_path):
     check(play(story, tmp_path))
