@@ -42,7 +42,7 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
         return CLEAR
     step.schedule_check(error.last + pull_errors.REPEATED_WITHIN + 1)
     severity: Severity = "warning" if mq.is_retry else "critical"
-    held = step.now - max(error.since, hook.covered_since)
+    held = error.last - max(error.since, hook.covered_since)  # a client that has left is refused no longer
     return Holds(severity, _sub_cause(step, mq, error), error.client_id, held=held, stamp=error.since)
 
 
