@@ -8,7 +8,7 @@ clients live and consume others. No client is at fault, so it is unknown whether
   longer has that queue.
 - Ordered: the queue was unlocked without a visible reason, and no client has requested its lock since. A topic loses
   its queues with the highest ids. This does not apply if members have just changed (another owner should take the
-  queue), or while a client appears twice in the member list (the strategy assigns some queues to no client then).
+  queue), or while brokers list other members, or one twice (the strategy assigns some queues to no client then).
 
 Of a queue that its topic seems to have lost, and that no client has read for `GONE_AFTER`, one thing is known: that
 nobody reads it. It ends (`ended_queues`) until a client takes it again.
@@ -68,9 +68,9 @@ def _is_unread(step: GroupStep, mq: MessageQueue) -> bool:
     last = _last_sign(hook_view, hook)
     if step.now - last <= GONE_AFTER or not is_released(step, mq):
         return False
-    listed = view.info.client_ids()
-    is_explained = _had_cause(step, last) or len(set(listed)) < len(listed)
-    return not is_explained and _is_beyond_those_read(step, mq, last + GONE_AFTER)
+    return not (_had_cause(step, last) or _is_divided_otherwise(step)) and _is_beyond_those_read(
+        step, mq, last + GONE_AFTER
+    )
 
 
 def _is_beyond_those_read(step: GroupStep, mq: MessageQueue, since: int) -> bool:
@@ -95,12 +95,21 @@ def is_removed_from_topic(step: GroupStep, mq: MessageQueue) -> bool:
         return False  # its next owner may be about to take it, or should be
     if queue.former_owner not in step.members or (queue.hook_view is not None and queue.hook_view.refusals):
         return False
-    listed = view.info.client_ids()
-    if len(set(listed)) < len(listed):
+    if _is_divided_otherwise(step):
         return False
     known = ((other.queue_id, one.owner) for other, one in state.queues.items() if _are_beside(other, mq))
     owned = [queue_id for queue_id, owner in known if owner is not None]
     return bool(owned) and max(owned) < mq.queue_id
+
+
+def _is_divided_otherwise(step: GroupStep) -> bool:
+    """Return whether lists of members differ or name one twice: a client assigns by the list of any broker.
+
+    A queue may then be nobody's, or now one client's and now another's, and its topic still has it.
+    """
+    live = (view for view in step.state.views.values() if step.live_hook(view) is not None)
+    lists = [view.info.client_ids() for view in live]
+    return any(len(set(one)) < len(one) or set(one) != set(lists[0]) for one in lists)
 
 
 def _had_cause(step: GroupStep, released: int) -> bool:
