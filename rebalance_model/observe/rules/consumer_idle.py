@@ -1,6 +1,9 @@
 """CONSUMER_IDLE: a group has more members than queues, and some have nothing to do."""
 
+from collections.abc import Collection
+
 from rebalance_model.entities import RETRY_TOPIC_PREFIX
+from rebalance_model.observe.group import subscriptions
 from rebalance_model.observe.group.expectation import group_info, is_divided
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
 from rebalance_model.observe.state import GroupState
@@ -34,14 +37,24 @@ def evidence(step: GroupStep, _: str) -> Evidence:
 
 def _queues(state: GroupState) -> int | None:
     """Return how many queues the group's topics have; None while the route of one of them is unknown."""
-    info, queues = group_info(state), 0
-    for topic in info.subscription_table if info is not None else ():
-        if topic.startswith(RETRY_TOPIC_PREFIX):
-            continue
+    queues = 0
+    for topic in _topics(state):
         if (route := state.routes.get(topic)) is None:
             return None
         queues += len(route.queues) + len(route.beyond)
     return queues
+
+
+def _topics(state: GroupState) -> Collection[str]:
+    """Return the topics of the group.
+
+    The last heartbeat replaces the broker's table (ConsumerGroupInfo.updateSubscription): one of a member that
+    subscribes nothing empties it. Then what the members say counts.
+    """
+    info = group_info(state)
+    topics = [t for t in info.subscription_table if not t.startswith(RETRY_TOPIC_PREFIX)] if info is not None else []
+    known = (client for member in state.members if (client := state.clients.get(member)) is not None)
+    return topics or {topic: None for client in known for topic in subscriptions.of(client)}
 
 
 RULE = GroupRule(
