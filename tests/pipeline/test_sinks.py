@@ -1,18 +1,17 @@
 import datetime as dt
 import json
 
-import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
 from checkpoints.generation import claimed
-from schemas.arrow import arrow_schema, table_of
+from schemas.arrow import table_of
 from schemas.spark import spark_schema
 from streaming.pipeline import failures, sinks
 from streaming.pipeline.sinks import TableSink, write_effects
 from tests.support.basis import BASIS
-from tests.support.tables import read_rows
+from tests.support.tables import read_rows, small_row
 
 pytestmark = pytest.mark.spark
 
@@ -24,11 +23,7 @@ def sink(tmp_path):
 
 
 def row_of(table: str, **fields: object) -> dict[str, object]:
-    columns = arrow_schema(table)
-    numbers = {
-        column.name for column in columns if pa.types.is_integer(column.type) or pa.types.is_timestamp(column.type)
-    }
-    return {name: 1 if name in numbers else "x" for name in columns.names} | fields
+    return small_row(table) | fields
 
 
 def change(queue: int) -> dict[str, object]:

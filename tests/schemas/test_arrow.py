@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rebalance_model.entities import INT64_MAX
 from schemas.arrow import arrow_schema, table_of, table_of_json
 from schemas.tables import DERIVED
-from tests.support.tables import stored
+from tests.support.tables import small_row, stored
 
 _TIMES = st.integers(-(2**42), 2**42)
 _TEXTS = st.text(st.characters(codec="utf-8"))
@@ -50,37 +50,21 @@ def test_rows_in_json_are_the_same_rows(table, data):
     assert found.schema == arrow_schema(table)
 
 
-def small(table: str) -> dict[str, object]:
-    """Return a row with a short value in each column."""
-    kinds = {field.name: field.type for field in arrow_schema(table) if field.name != "date"}
-    number = pa.types.is_integer, pa.types.is_timestamp
-    return {
-        name: []
-        if pa.types.is_list(kind)
-        else True
-        if pa.types.is_boolean(kind)
-        else 1
-        if any(is_kind(kind) for is_kind in number)
-        else "x"
-        for name, kind in kinds.items()
-    }
-
-
 def line(row: dict[str, object]) -> str:
     return msgspec.json.encode(row).decode()
 
 
 def test_many_blocks_keep_the_order_and_a_row_may_be_larger_than_one(monkeypatch):
     monkeypatch.setattr("schemas.arrow._BLOCK_BYTES", 1)
-    found = table_of_json("anomalies", [line(small("anomalies") | {"seq": number}) for number in range(50)])
+    found = table_of_json("anomalies", [line(small_row("anomalies") | {"seq": number}) for number in range(50)])
     assert found["seq"].to_pylist() == list(range(50))
     assert found["seq"].num_chunks > 1
-    (group,) = table_of_json("anomalies", [line(small("anomalies") | {"group": "é" * 10_000})])["group"].to_pylist()
+    (group,) = table_of_json("anomalies", [line(small_row("anomalies") | {"group": "é" * 10_000})])["group"].to_pylist()
     assert len(group) == 10_000
 
 
 @pytest.mark.parametrize("change", [{"time": 1.5}, {"time": INT64_MAX + 1}, {"cluster": 1}, {"odd": 1}], ids=str)
 def test_a_row_that_does_not_fit_its_table_is_an_error(change):
-    assert len(table_of_json("anomalies", [line(small("anomalies"))])) == 1
+    assert len(table_of_json("anomalies", [line(small_row("anomalies"))])) == 1
     with pytest.raises(pa.ArrowInvalid):
-        table_of_json("anomalies", [line(small("anomalies") | change)])
+        table_of_json("anomalies", [line(small_row("anomalies") | change)])

@@ -74,3 +74,19 @@ def accepted(log: Iterable[LogRow]) -> list[dict[str, object]]:
 def archive(folder: Path, log: Iterable[LogRow]) -> None:
     """Archive rows of a file log, in one commit."""
     append_rows(folder, "telemetry", accepted(log))
+
+
+def small_row(table: str) -> dict[str, object]:
+    """Return a row with a short value in each column."""
+    kinds = {field.name: field.type for field in arrow_schema(table) if field.name != "date"}
+    number = pa.types.is_integer, pa.types.is_timestamp
+    return {
+        name: []
+        if pa.types.is_list(kind)
+        else True
+        if pa.types.is_boolean(kind)
+        else 1
+        if any(is_kind(kind) for is_kind in number)
+        else "x"
+        for name, kind in kinds.items()
+    }
