@@ -123,7 +123,7 @@ ASKED = {
     "incidents": (("incident", "list"), lambda m: incidents(m, only_open=True), results.Incident),
     "all incidents": (
         ("incident", "list", "--all", "-g", "g", "--severity", "critical"),
-        lambda m: incidents(m, group="g", severity="critical"),
+        lambda m: incidents(m, group="g", severity="critical", unfold=False),
         results.Incident,
     ),
     "incidents since": (
