@@ -74,7 +74,8 @@ def _worst(step: GroupStep, incidents: Iterable[Incident]) -> tuple[Health, str]
     if any(incident.absorbed for incident in own.values()):
         known = (*step.state.incidents.values(), *step.cluster.incidents.values())
         every = {incident.incident_id: incident for incident in known if incident.cleared_at is None}
-        own = {(top := every.get((i.absorbed and i.parent) or "", i)).incident_id: top for i in own.values()}
+        tops = (every.get(i.parent or "", i) if i.absorbed else i for i in own.values())
+        own = {top.incident_id: top for top in tops}
     worst = min(own.values(), key=lambda i: (_RANK[i.severity], i.opened_at, i.code, i.subject), default=None)
     return (_HEALTH[worst.severity], f"{worst.code} {worst.sub_cause}".rstrip()) if worst is not None else None
 

@@ -138,7 +138,7 @@ def test_a_query_of_an_unknown_client_shows_nothing():
 
 
 def test_by_hook_an_offset_that_the_broker_has_lost_is_counted_from_what_was_pulled():
-    """The reader of queue 0 begins anew at 400 s, and the broker has no offset of it any more."""
+    """The reader of queue 0 begins again at 400 s, and the broker has no offset of it any more."""
     mq = {"topic": "Orders", "queue_id": 0}
     events = field.told(CASE, "hook")
     query = next(one for one in events if isinstance(one, QueryConsumerOffset))

@@ -260,14 +260,15 @@ def _taken_at(step: GroupStep, member: str, mq: MessageQueue) -> int:
     return max(times, default=0)
 
 
-def _lists(state: GroupState) -> Lists:
+def member_lists(state: GroupState) -> Lists:
+    """Return the member list of each broker that answers; an empty one is left out, since clients ignore it."""
     views = ((broker, view.info.client_ids()) for broker, view in sorted(state.views.items()) if not view.failing)
     return {broker: tuple(ids) for broker, ids in views if ids}
 
 
 def _all_shares(state: GroupState, chosen: AllocateStrategy, queues: Sequence[MessageQueue]) -> list[ShareOf]:
     """Return the shares of a route by each list of members that a broker gives."""
-    lists = dict.fromkeys(_lists(state).values())
+    lists = dict.fromkeys(member_lists(state).values())
     return [_share(chosen, state.group, queues, cids) for cids in lists] if queues else []
 
 
@@ -275,7 +276,7 @@ def _without(
     state: GroupState, chosen: AllocateStrategy, queues: Sequence[MessageQueue], lacks: tuple[str, ...]
 ) -> ShareOf | None:
     """Return the shares of the route without some brokers, by the list of a broker that is left."""
-    cids = next((ids for broker, ids in _lists(state).items() if broker not in lacks), None)
+    cids = next((ids for broker, ids in member_lists(state).items() if broker not in lacks), None)
     left = [mq for mq in queues if mq.broker not in lacks]
     return _share(chosen, state.group, left, cids) if cids is not None else None
 

@@ -91,3 +91,9 @@ def _open(heartbeats: Heartbeats, channel: str, now: int, policy: Policy) -> Non
     if len(kept) >= CHANNELS_MAX:
         del kept[min(kept, key=lambda name: kept[name].last)]
     heartbeats.channels = {**kept, channel: ChannelBeats(now)}
+
+
+def age_of(hook: HookView, client_id: str, now: int) -> int | None:
+    """Return for how long a broker's hook has surely seen no heartbeat of a client (ms); None: it never saw one."""
+    heartbeats = hook.heartbeats.get(client_id)
+    return now - max(heartbeats.last, hook.covered_since) if heartbeats is not None else None

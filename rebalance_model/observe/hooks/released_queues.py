@@ -68,9 +68,8 @@ def _is_unread(step: GroupStep, mq: MessageQueue) -> bool:
     last = _last_sign(hook_view, hook)
     if step.now - last <= GONE_AFTER or not is_released(step, mq):
         return False
-    return not (_had_cause(step, last) or _is_divided_otherwise(step)) and _is_beyond_those_read(
-        step, mq, last + GONE_AFTER
-    )
+    is_explained = _had_cause(step, last) or _is_divided_otherwise(step)
+    return not is_explained and _is_beyond_those_read(step, mq, last + GONE_AFTER)
 
 
 def _is_beyond_those_read(step: GroupStep, mq: MessageQueue, since: int) -> bool:
@@ -105,7 +104,7 @@ def is_removed_from_topic(step: GroupStep, mq: MessageQueue) -> bool:
 def _is_divided_otherwise(step: GroupStep) -> bool:
     """Return whether lists of members differ or name one twice: a client assigns by the list of any broker.
 
-    A queue may then be nobody's, or now one client's and now another's, and its topic still has it.
+    A queue may then have no owner, or a client may take and release it again and again, while its topic has it.
     """
     live = (view for view in step.state.views.values() if step.live_hook(view) is not None)
     lists = [view.info.client_ids() for view in live]

@@ -8,6 +8,7 @@ dropped instead. Clients that pull by themselves (CONSUME_ACTIVELY) or pop divid
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group.expectation import is_divided
+from rebalance_model.observe.group.route_views import member_lists
 from rebalance_model.observe.rules import route_view_split
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
 from rebalance_model.observe.state import GroupState
@@ -44,9 +45,8 @@ def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
 
 
 def _lists_differ(state: GroupState) -> bool:
-    """Return whether brokers list different members; one with an empty list does not count, since clients ignore it."""
-    lists = {tuple(ids) for view in state.views.values() if not view.failing and (ids := view.info.client_ids())}
-    return len(lists) > 1
+    """Return whether brokers list different members."""
+    return len(set(member_lists(state).values())) > 1
 
 
 RULE = QueueRule(

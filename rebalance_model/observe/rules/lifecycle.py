@@ -11,7 +11,8 @@ child that still holds when its parent is resolved becomes independent at once (
 of its own, both are RECLASSIFIED: nothing new is to be sent.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -199,8 +200,12 @@ def _parent(step: StepT, rule: Rule[StepT, Subject], incident: Incident, since: 
 
 def _named(step: Step, verdict: Holds) -> Incident | None:
     """Return the first incident that the verdict names as its explanation and that holds; None if there is none."""
-    named = map(step.state.incidents.get, verdict.explained_by)
-    return next((parent for parent in named if parent is not None and parent.cleared_at is None), None)
+    return next((parent for parent in _all_named(step, verdict) if parent.cleared_at is None), None)
+
+
+def _all_named(step: Step, verdict: Holds) -> Iterator[Incident]:
+    incidents = step.state.incidents
+    return (incidents[name] for name in verdict.explained_by if name in incidents)
 
 
 def _adopt(step: StepT, rule: Rule[StepT, Subject], incident: Incident, verdict: Holds | None) -> bool:
@@ -220,11 +225,8 @@ def _adopt(step: StepT, rule: Rule[StepT, Subject], incident: Incident, verdict:
 
 def _is_explained(step: StepT, rule: Rule[StepT, Subject], incident: Incident, verdict: Holds) -> bool:
     """Return whether the parent of the incident is still open, and explains it."""
-    if any(named is not None and named.incident_id == incident.parent
-           for named in map(step.state.incidents.get, verdict.explained_by)):  # fmt: skip
-        return True
     parents = step.parents(_parent_codes(rule, incident.queue), incident.subject, incident.queue)
-    return any(parent.incident_id == incident.parent for parent in parents)
+    return any(parent.incident_id == incident.parent for parent in chain(_all_named(step, verdict), parents))
 
 
 def _change(step: StepT, rule: Rule[StepT, Subject], subject: Subject, incident: Incident, verdict: Holds) -> None:

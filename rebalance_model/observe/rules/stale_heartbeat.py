@@ -75,9 +75,9 @@ def _ages(step: GroupStep, client_id: str) -> Iterator[tuple[str, HookView, int]
     """Yield the age of its last heartbeat (ms) on each broker whose hook reports without lost events."""
     for broker, view in step.state.views.items():
         hook = step.live_hook(view)
-        heartbeats = hook.heartbeats.get(client_id) if hook is not None else None
-        if hook is not None and heartbeats is not None:
-            yield broker, hook, step.now - max(heartbeats.last, hook.covered_since)
+        age = heartbeats.age_of(hook, client_id, step.now) if hook is not None else None
+        if hook is not None and age is not None:
+            yield broker, hook, age
 
 
 RULE = ClientRule(

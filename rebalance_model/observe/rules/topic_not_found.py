@@ -3,8 +3,8 @@
 The name servers answer TOPIC_NOT_EXIST (17), and have never had a route of the topic: its name is wrong, or the members
 use the name servers of another cluster than they should. They start, ask for the route every 30 s
 (MQClientInstance.updateTopicRouteInfoFromNameServer), and receive nothing. A topic that had a route here and was
-deleted is told of its queues instead (`group.ended_queues`). Where members that have left another topic stranded its
-messages at that time, or other members do not subscribe the topic, that incident explains this one.
+deleted is reported for its queues instead (`group.ended_queues`). Where members that have left another topic stranded
+its messages at that time, or other members do not subscribe the topic, that incident explains this one.
 """
 
 from rebalance_model.observe.group import subscriptions

@@ -4,6 +4,7 @@ Each of its queues would otherwise be an incident of its own, and each would say
 """
 
 from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.hooks import heartbeats
 from rebalance_model.observe.rules.rule import Severity
 from rebalance_model.observe.step import GroupStep
 
@@ -29,13 +30,11 @@ def severity_of(step: GroupStep, code: str, client_id: str) -> Severity:
     own = step.state.incidents.get(f"{code} {client_id}")
     if own is None:
         return "warning"
-    worst = (one.severity for one in step.state.incidents.values() if one.parent == own.incident_id)
-    return "critical" if "critical" in worst else "warning"
+    severities = (one.severity for one in step.state.incidents.values() if one.parent == own.incident_id)
+    return "critical" if "critical" in severities else "warning"
 
 
 def _is_missed_by(step: GroupStep, client_id: str, broker: str) -> bool:
     hook = step.live_hook(step.state.views.get(broker))
-    heartbeats = hook.heartbeats.get(client_id) if hook is not None else None
-    if hook is None or heartbeats is None:
-        return False
-    return step.now - max(heartbeats.last, hook.covered_since) > step.policy.heartbeat_broker_interval
+    age = heartbeats.age_of(hook, client_id, step.now) if hook is not None else None
+    return age is not None and age > step.policy.heartbeat_broker_interval
