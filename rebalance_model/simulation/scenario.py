@@ -128,6 +128,39 @@ class Client(Lasting, frozen=True, kw_only=True):
         return self.who
 
 
+class OfGroup(Lasting, frozen=True, kw_only=True):
+    """A step that concerns a group."""
+
+    group: Name
+
+    @property
+    def subject(self) -> str:
+        """The group."""
+        return self.group
+
+
+class OfTopic(Lasting, frozen=True, kw_only=True):
+    """A step that concerns a topic."""
+
+    topic: Name
+
+    @property
+    def subject(self) -> str:
+        """The topic."""
+        return self.topic
+
+
+class OfBroker(Lasting, frozen=True, kw_only=True):
+    """A step that concerns a broker."""
+
+    broker: Name
+
+    @property
+    def subject(self) -> str:
+        """The broker."""
+        return self.broker
+
+
 class Leave(Client, frozen=True, kw_only=True, tag="leave"):
     """Shut a consumer down cleanly; undone: start it again."""
 
@@ -159,75 +192,35 @@ class Partition(Client, frozen=True, kw_only=True, tag="partition"):
     broker: str = ""
 
 
-class AddQueues(Lasting, frozen=True, kw_only=True, tag="add-queues"):
+class AddQueues(OfTopic, frozen=True, kw_only=True, tag="add-queues"):
     """Add queues to a topic on every broker; undone: remove them."""
 
-    topic: Name
     queues: Count
 
-    @property
-    def subject(self) -> str:
-        """The topic."""
-        return self.topic
 
-
-class StopBroker(Lasting, frozen=True, kw_only=True, tag="stop-broker"):
+class StopBroker(OfBroker, frozen=True, kw_only=True, tag="stop-broker"):
     """Shut a broker down; undone: boot it."""
 
-    broker: Name
 
-    @property
-    def subject(self) -> str:
-        """The broker."""
-        return self.broker
-
-
-class DisableConsume(Lasting, frozen=True, kw_only=True, tag="disable-consume"):
+class DisableConsume(OfGroup, frozen=True, kw_only=True, tag="disable-consume"):
     """Set a group's consumeEnable to false on every broker (mqadmin updateSubGroup); undone: to true."""
 
-    group: Name
 
-    @property
-    def subject(self) -> str:
-        """The group."""
-        return self.group
-
-
-class RefuseHeartbeats(Lasting, frozen=True, kw_only=True, tag="refuse-heartbeats"):
+class RefuseHeartbeats(OfGroup, frozen=True, kw_only=True, tag="refuse-heartbeats"):
     """Refuse each heartbeat of a group's clients on every broker with SYSTEM_ERROR, as an ACL does."""
 
-    group: Name
 
-    @property
-    def subject(self) -> str:
-        """The group."""
-        return self.group
-
-
-class DeleteGroup(Lasting, frozen=True, kw_only=True, tag="delete-group"):
+class DeleteGroup(OfGroup, frozen=True, kw_only=True, tag="delete-group"):
     """Delete a group on a broker that creates none by itself (mqadmin deleteSubGroup); undone: create it.
 
     From the beginning: the group was never created there.
     """
 
-    group: Name
     broker: Name
 
-    @property
-    def subject(self) -> str:
-        """The group."""
-        return self.group
 
-
-class DeleteTopic(Lasting, frozen=True, kw_only=True, tag="delete-topic"):
+class DeleteTopic(OfTopic, frozen=True, kw_only=True, tag="delete-topic"):
     """Delete a topic with its messages and offsets (mqadmin deleteTopic); undone: create it again, empty."""
-
-    topic: Name
-
-    @property
-    def subject(self) -> str:
-        """The topic."""
-        return self.topic
 
 
 class LoseNotifications(Lasting, frozen=True, kw_only=True, tag="lose-notifications"):
@@ -236,15 +229,8 @@ class LoseNotifications(Lasting, frozen=True, kw_only=True, tag="lose-notificati
     share: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1
 
 
-class HookFull(Lasting, frozen=True, kw_only=True, tag="hook-full"):
+class HookFull(OfBroker, frozen=True, kw_only=True, tag="hook-full"):
     """Fill the disk that a broker's hook writes to: its events are lost."""
-
-    broker: Name
-
-    @property
-    def subject(self) -> str:
-        """The broker."""
-        return self.broker
 
 
 class CollectorAway(Lasting, frozen=True, kw_only=True, tag="collector-away"):
