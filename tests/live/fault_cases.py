@@ -256,39 +256,20 @@ ROLLOUT = (
 ROLLOUTS = {FLEET: Group(True, 64, 0, ROLLOUT)}
 
 NO_MATTER_WHO = {"of_client": False}
+
+
+def _refused(fault: str, by_hook: str, by_polls: str) -> Group:
+    """A concurrent group whose pulls a broker refuses; the sub-causes of both incidents."""
+    reported = (
+        due("PULL_REFUSED", by_hook, by=BY_HOOK, within=90),
+        due("QUEUE_STALLED", by_polls, by=(POLL,), within=140),
+    )
+    return Group(False, 2, 1, (Case(fault, held=150, heal=60, due=reported),))
+
+
 FIELD = {
-    "switched": Group(
-        False,
-        2,
-        1,
-        (
-            Case(
-                "consume-disabled",
-                held=150,
-                heal=60,
-                due=(
-                    due("PULL_REFUSED", "NO_PERMISSION", by=BY_HOOK, within=90),
-                    due("QUEUE_STALLED", "NOTHING_RECEIVED", by=(POLL,), within=140),
-                ),
-            ),
-        ),
-    ),
-    "unread": Group(
-        False,
-        2,
-        1,
-        (
-            Case(
-                "write-only",
-                held=150,
-                heal=60,
-                due=(
-                    due("PULL_REFUSED", "TOPIC_NOT_READABLE", by=BY_HOOK, within=90),
-                    due("QUEUE_STALLED", "TOPIC_NOT_READABLE", by=(POLL,), within=140),
-                ),
-            ),
-        ),
-    ),
+    "switched": _refused("consume-disabled", "NO_PERMISSION", "NOTHING_RECEIVED"),
+    "unread": _refused("write-only", "TOPIC_NOT_READABLE", "TOPIC_NOT_READABLE"),
     "absent": Group(
         False,
         2,
