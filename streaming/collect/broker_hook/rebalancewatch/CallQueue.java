@@ -1,5 +1,6 @@
 package rebalancewatch;
 
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
@@ -36,10 +37,11 @@ final class CallQueue {
     private static final long STEP_MIN = 250;
     /** Two clocks are compared only if they were read within this time, ms. */
     private static final long READ_MAX = 25;
+    /** So often both clocks are read at the start; the two readings that are closest count. */
+    private static final int COMPARED = 5;
 
-    /** {@link System#nanoTime} at the start, and the host's clock then, epoch ms. */
-    private final long startNanos = System.nanoTime();
-    private final long startMillis = System.currentTimeMillis();
+    /** By how much the host's clock was ahead of {@link System#nanoTime} at the start, ns. */
+    private final long aheadNanos = aheadNanos();
     private final int capacity;
     private final long bytesMax;
     private List<Call> waiting = new ArrayList<>();
@@ -60,7 +62,26 @@ final class CallQueue {
 
     /** Returns the time, epoch ms: monotonic from the host's time at the start, and set only by {@link #take}. */
     synchronized long now() {
-        return startMillis + setBy + TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - startNanos);
+        return setBy + TimeUnit.NANOSECONDS.toMillis(System.nanoTime() + aheadNanos);
+    }
+
+    /**
+     * Compares the clocks to the precision that the JVM has: by whole milliseconds our time would be up to one behind,
+     * and calls would come before what led to them. Read again if the thread was held up between the two.
+     */
+    private static long aheadNanos() {
+        long ahead = 0;
+        long apart = Long.MAX_VALUE;
+        for (int i = 0; i < COMPARED; i++) {
+            long before = System.nanoTime();
+            Instant host = Instant.now();
+            long after = System.nanoTime();
+            if (after - before < apart) {
+                apart = after - before;
+                ahead = TimeUnit.SECONDS.toNanos(host.getEpochSecond()) + host.getNano() - after;
+            }
+        }
+        return ahead;
     }
 
     /** Sets the clock to the host's if that was set; returns by how much, ms, or 0. */
