@@ -16,6 +16,7 @@ from kafka.admin import (
 )
 
 from streaming.base.errors import UserError
+from streaming.log.kafka_client import client_of
 from streaming.log.kafka_properties import Connection
 
 _SETTLED_SECONDS_MAX = 60.0
@@ -42,7 +43,7 @@ def allow(administrator: Connection, principal: str, topic: str, *operations: AC
 
 @contextmanager
 def _admin(administrator: Connection) -> Iterator[KafkaAdminClient]:
-    with KafkaAdminClient(bootstrap_servers=administrator.servers, **administrator.properties) as admin:
+    with client_of(KafkaAdminClient, administrator) as admin:
         yield admin
 
 

@@ -19,6 +19,7 @@ from streaming.lab.jvm import JVM_FRUGAL
 from streaming.lab.replication import broker_of, replica_id
 from streaming.lab.secured_kafka import SecuredKafka
 from streaming.lab.secured_rocketmq import SecuredRocketMq
+from streaming.log.kafka_client import client_of
 from streaming.log.kafka_properties import Connection
 
 LOOPBACK = "127.0.0.1"
@@ -213,9 +214,7 @@ def kafka_command(
 def kafka_answers(connection: Connection) -> bool | None:
     """Return True as soon as Kafka takes part in its own cluster, else None."""
     try:
-        admin = KafkaAdminClient(
-            bootstrap_servers=connection.servers, bootstrap_timeout_ms=500, **connection.properties
-        )
+        admin = client_of(KafkaAdminClient, connection, bootstrap_timeout_ms=500)
     except KafkaError:
         return None
     try:

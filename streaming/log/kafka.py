@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Self
+from typing import Self
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ACLOperation, ConfigResource, ConfigResourceType
@@ -15,6 +15,7 @@ from kafka.errors import (
 )
 
 from streaming.base.errors import NotFoundError, UnavailableError, UserError
+from streaming.log.kafka_client import client_of
 from streaming.log.kafka_handshake import check_handshake, client_name, refused_credentials
 from streaming.log.kafka_properties import Connection
 from streaming.log.rows import Row
@@ -272,12 +273,6 @@ def failure_of(connection: Connection, error: KafkaError, group: str = "") -> Us
     return _refusal(connection, error) or UnavailableError(
         f"Kafka at {connection.servers} does not respond ({error}): start it, or correct source.bootstrap_servers."
     )
-
-
-def client_of(kind: type[Any], connection: Connection, **own: object) -> Any:
-    """Return a client of kafka-python; it gets those of the connection's properties that it knows."""
-    shared = {name: value for name, value in connection.properties.items() if name in kind.DEFAULT_CONFIG}
-    return kind(bootstrap_servers=connection.servers.split(","), **(shared | own))
 
 
 def _refusal(connection: Connection, error: BaseException) -> UserError | None:

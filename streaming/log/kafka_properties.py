@@ -25,6 +25,7 @@ _OWN = frozenset(
     {
         *("bootstrap_servers", "acks", "enable_idempotence", "linger_ms", "delivery_timeout_ms", "max_request_size"),
         *("allow_auto_create_topics", "bootstrap_timeout_ms", "key_serializer", "value_serializer", "transactional_id"),
+        "kafka_client",
     }
 )
 """Properties of kafka-python on which the publisher and the checks rely."""

@@ -24,7 +24,8 @@ from kafka.errors import AuthorizationError, KafkaError
 from kafka.structs import OffsetAndMetadata
 
 from streaming.base.errors import UserError
-from streaming.log.kafka import client_of, failure_of, partition_count
+from streaming.log.kafka import failure_of, partition_count
+from streaming.log.kafka_client import client_of
 from streaming.log.kafka_properties import Connection
 
 log = structlog.get_logger()

@@ -26,6 +26,7 @@ from rebalance_model.observe.policy import Policy
 from schemas.arrow import in_epoch_ms
 from schemas.tables import DERIVED
 from streaming.log.kafka import create_topic
+from streaming.log.kafka_client import client_of
 from streaming.pipeline.operator import Row
 from streaming.tables.reader import ReadModel
 from tests.live.commands import Command, Kafka
@@ -253,8 +254,8 @@ class Pipeline:
         """The rows of each partition of the topic."""
         places = [TopicPartition(TOPIC, partition) for partition in range(PARTITIONS)]
         rows = [[] for _ in places]
-        consumer = KafkaConsumer(
-            bootstrap_servers=self.kafka.bootstrap, auto_offset_reset="earliest", enable_auto_commit=False
+        consumer = client_of(
+            KafkaConsumer, self.kafka.administrator, auto_offset_reset="earliest", enable_auto_commit=False
         )
         try:
             consumer.assign(places)

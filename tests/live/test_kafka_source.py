@@ -13,6 +13,7 @@ from schemas.tables import DERIVED
 from streaming.base.errors import UserError
 from streaming.log.files import FilePublisher
 from streaming.log.kafka import KafkaPublisher, create_topic, offsets_of
+from streaming.log.kafka_client import client_of
 from streaming.log.kafka_properties import Connection, connection_of
 from streaming.log.rows import encode, publish
 from streaming.pipeline import job
@@ -80,7 +81,7 @@ def test_rows_that_kafka_deleted_before_they_were_read_are_said(settings):
     at = read_until(settings, 0)
     check_source(settings)
 
-    admin = KafkaAdminClient(bootstrap_servers=[settings.source.bootstrap_servers])
+    admin = client_of(KafkaAdminClient, connection_of(settings))
     admin.delete_records({TopicPartition(TOPIC, 0): at + 1})
     admin.close()
     with pytest.raises(UserError, match=rf"that the job had not read \(partition 0, {at} to {at}\): they are lost"):
@@ -92,7 +93,7 @@ def test_rows_that_kafka_deleted_before_they_were_read_are_said(settings):
 
 
 def test_a_topic_that_its_producers_stamp_is_refused(lab, settings_in, tmp_path):
-    admin = KafkaAdminClient(bootstrap_servers=[lab.kafka_bootstrap])
+    admin = client_of(KafkaAdminClient, Connection(lab.kafka_bootstrap))
     admin.create_topics({"by-hand": {"num_partitions": 8, "replication_factor": 1}})
     admin.wait_for_topics(["by-hand"])
     admin.close()
@@ -117,7 +118,7 @@ def read_until(settings, more: int) -> int:
 
 
 def send_without_key(settings, value: bytes) -> None:
-    producer = KafkaProducer(bootstrap_servers=settings.source.bootstrap_servers)
+    producer = client_of(KafkaProducer, connection_of(settings))
     producer.send(TOPIC, value=value, partition=0).get(timeout=30)
     producer.close()
 

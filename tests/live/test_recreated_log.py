@@ -10,6 +10,7 @@ from kafka.admin import KafkaAdminClient
 from streaming.base.errors import UserError
 from streaming.log.files import FilePublisher
 from streaming.log.kafka import KafkaPublisher, create_topic, offsets_of, partition_count
+from streaming.log.kafka_client import client_of
 from streaming.log.rows import publish
 from tests.live.commands import Command, Kafka
 from tests.support.tables import read_rows
@@ -45,7 +46,7 @@ class Topic:
         create_topic(self._kafka.administrator, self.name, partitions, replication=1, retention_ms=3_600_000)
 
     def delete(self):
-        admin = KafkaAdminClient(bootstrap_servers=[self._kafka.bootstrap])
+        admin = client_of(KafkaAdminClient, self._kafka.administrator)
         admin.delete_topics([self.name])
         admin.close()
         until(lambda: partition_count(self._kafka.administrator, self.name) is None, SECONDS)

@@ -16,6 +16,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 from streaming.log.files import files_of
 from streaming.log.kafka import create_topic
+from streaming.log.kafka_client import client_of
 from streaming.log.recording import recorded_rows
 from tests.live.commands import Kafka
 from tests.support.spool_writer import SpoolWriter, check_delivery
@@ -98,7 +99,7 @@ def read_back(kafka, topic):
     """The values of each partition."""
     places = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
     values = [[] for _ in places]
-    consumer = KafkaConsumer(bootstrap_servers=kafka.bootstrap, auto_offset_reset="earliest", enable_auto_commit=False)
+    consumer = client_of(KafkaConsumer, kafka.administrator, auto_offset_reset="earliest", enable_auto_commit=False)
     try:
         consumer.assign(places)
         left = sum(consumer.end_offsets(places).values())
