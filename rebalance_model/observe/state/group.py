@@ -1,6 +1,7 @@
 """The state of one consumer group between two events."""
 
-from collections import Counter
+from collections.abc import Iterator
+from itertools import chain
 from typing import Literal
 
 import msgspec
@@ -151,31 +152,51 @@ class GroupState(msgspec.Struct):
         Raises:
             InvariantError: names the group and the violated invariant.
         """
+        for violated in chain(self._wrong_members(), self._wrong_queues(), self._wrong_incidents()):
+            msg = f"{self.key}: {violated}"
+            raise InvariantError(msg)
+
+    # Generators, because this runs after every event of a test: a sentence is only made where an invariant is violated.
+
+    def _wrong_members(self) -> Iterator[str]:
         ids: set[str] = set()
         for broker, view in self.views.items():
             table = view.info.channel_info_table
-            misfiled = any(channel != info.channel for channel, info in table.items())
-            self._require(not misfiled, f"{broker} has a member under another's channel")
-            ids.update(info.client_id for info in table.values())
+            if any(channel != info.channel for channel, info in table.items()):
+                yield f"{broker} has a member under another's channel"
+            ids.update([info.client_id for info in table.values()])
             ids.update(view.expected_back_until)
             if view.hook is not None:
                 ids.update(view.hook.expected_back_until)
-        self._require(ids == set(self.members), "the members are not those of the brokers' views")
-        self._require(ids <= self.clients.keys(), "a member has no client view")
-        for mq, queue in self.queues.items():
-            self._require(queue.owner is None or queue.owner in self.members, f"the owner of {mq} is no member")
-            self._require(queue.stalled_ms >= 0, f"{mq} has stalled for a negative time")
-        owners = Counter(q.owner for mq, q in self.queues.items() if q.owner is not None and not mq.is_retry)
-        self._require(owners == self.shares, "the members' shares are not counted right")
-        for name, incident in self.incidents.items():
-            self._require(name == f"{incident.code} {incident.subject}".rstrip(), f"incident {name} is filed wrongly")
-            self._require(name not in self.pending, f"incident {name} is open and pending")
-        subjects = Counter(name.partition(" ")[2] for name in (*self.incidents, *self.pending))
-        self._require(subjects == self.unsettled, "the subjects of incidents are not counted right")
-        if self.episode is not None:
-            self._require(self.episode.last_change >= self.episode.start_time, "a rebalance changed before it began")
+        if ids != set(self.members):
+            yield "the members are not those of the brokers' views"
+        if not ids <= self.clients.keys():
+            yield "a member has no client view"
 
-    def _require(self, holds: bool, what: str) -> None:  # noqa: FBT001  the condition reads as an assertion
-        if not holds:
-            msg = f"{self.key}: {what}"
-            raise InvariantError(msg)
+    def _wrong_queues(self) -> Iterator[str]:
+        shares: dict[str, int] = {}
+        for mq, queue in self.queues.items():
+            if queue.owner is not None:
+                if queue.owner not in self.members:
+                    yield f"the owner of {mq} is no member"
+                if not mq.is_retry:
+                    shares[queue.owner] = shares.get(queue.owner, 0) + 1
+            if queue.stalled_ms < 0:
+                yield f"{mq} has stalled for a negative time"
+        if shares != self.shares:
+            yield "the members' shares are not counted right"
+
+    def _wrong_incidents(self) -> Iterator[str]:
+        subjects: dict[str, int] = {}
+        for name, incident in self.incidents.items():
+            if name != f"{incident.code} {incident.subject}".rstrip():
+                yield f"incident {name} is filed wrongly"
+            if name in self.pending:
+                yield f"incident {name} is open and pending"
+        for name in chain(self.incidents, self.pending):
+            subject = name.partition(" ")[2]
+            subjects[subject] = subjects.get(subject, 0) + 1
+        if subjects != self.unsettled:
+            yield "the subjects of incidents are not counted right"
+        if self.episode is not None and self.episode.last_change < self.episode.start_time:
+            yield "a rebalance changed before it began"

@@ -7,7 +7,7 @@ from rebalance_model.observe.effects import GroupSnapshot, QueueSnapshot
 from rebalance_model.observe.events import BrokerStatus, ConsumeStats, OffsetInfo, RpcError, Tick, TopicRoute
 from rebalance_model.observe.group.rebalances import CAUSES_MAX
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.state import GroupState, InvariantError
+from rebalance_model.observe.state import GroupState
 from tests.rules.test_incidents import healthy, stuck_rounds
 from tests.support.folding import Fold
 from tests.support.trace import GONE, SILENT, START, Held, Member, Trace, holding, mq
@@ -171,13 +171,6 @@ def test_a_group_that_another_collector_takes_over_waits_for_that_one():
 def test_thresholds_that_contradict_each_other_are_refused(wrong, sentence):
     with pytest.raises(ValueError, match=sentence):
         Policy(**wrong)
-
-
-def test_a_state_that_contradicts_itself_is_seen():
-    trace = Trace().poll(0, TWO)
-    trace.state.queues[mq(0)].owner = "ghost"
-    with pytest.raises(InvariantError, match="c/g: the owner of Orders@broker-a:0 is no member"):
-        trace.state.validate()
 
 
 def test_a_client_unreachable_on_its_chosen_channel_is_silent_and_not_gone():
