@@ -122,7 +122,8 @@ class AlertDelivery(msgspec.Struct, frozen=True, kw_only=True):
     message: Literal["OPENED", "ESCALATED", "REMINDER", "RESOLVED"] | None
     """The kind of notification; None if it is held."""
     key: str
-    """The idempotency key, ``incident_id:seq:channel``: the same in every attempt, also after a crash."""
+    """The idempotency key, ``incident_id:seq:channel``, of a reminder and after a person's close with a further number:
+    the same in every attempt, also after a crash."""
     delivery: str | None
     """The key of the message that contains the notification, alone or with others."""
     attempt: int
@@ -139,12 +140,12 @@ class AlertDelivery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AlertControl(msgspec.Struct, frozen=True, kw_only=True):
-    """A command from a person to the alerts: a silence, its end, or the acknowledgement of an incident."""
+    """A person's command: a silence or its end, or that an incident is acknowledged, closed or opened again."""
 
     time: Time
-    control: Literal["SILENCE", "END", "ACK"]
+    control: Literal["SILENCE", "END", "ACK", "CLOSE", "REOPEN"]
     control_id: str
-    """The id of the silence, or of the acknowledged incident."""
+    """The id of the silence, or of the incident."""
     cluster: str | None
     """The clusters of a silence, a name or glob; None: any."""
     group: str | None
@@ -153,3 +154,5 @@ class AlertControl(msgspec.Struct, frozen=True, kw_only=True):
     """When the silence ends by itself."""
     reason: str
     author: str
+    severity: Literal["info", "warning", "critical"] | None = None
+    """That of an incident when it was closed, which counts only while the incident is no worse."""

@@ -1,6 +1,5 @@
 """`rebalance-watch alert`: send alerts when incidents open and resolve."""
 
-import getpass
 import secrets
 import signal
 from collections.abc import Sequence
@@ -23,6 +22,7 @@ from streaming.base.shell import command_line
 from streaming.base.times import duration_ms, now_ms, written
 from streaming.base.visible import visible
 from streaming.cli.alert_routes import routes
+from streaming.cli.author import author
 from streaming.cli.grid import Column, Grid
 from streaming.cli.options import TableOrJsonOption
 from streaming.cli.output import print_table, screen, severity
@@ -164,7 +164,7 @@ def ack(
     found = open_incident(tables, incident)
     write_control(tables, AlertControl(
         time=now_ms(), control="ACK", control_id=found.incident_id, cluster=None, group=None, code=None, until=None,
-        reason=reason, author=_author(),
+        reason=reason, author=author(),
     ))  # fmt: skip
     typer.echo(visible(f"acknowledged: {found.code} {found.group} {found.subject}".rstrip()))
 
@@ -193,7 +193,7 @@ def add(
         raise UserError("A silence needs a duration above zero: set it with --for.")
     write_control(tables_of(load_settings()), AlertControl(
         time=now, control="SILENCE", control_id=name, cluster=cluster, group=group, code=code, until=now + lasts,
-        reason=reason, author=_author(),
+        reason=reason, author=author(),
     ))  # fmt: skip
     ends = command_line("rebalance-watch", "alert", "silence", "end", name)
     typer.echo(f"silence {name} active until {written(now + lasts)}; end it with `{ends}`")
@@ -224,7 +224,7 @@ def end(name: Annotated[str, typer.Argument(metavar="ID", help="Id of the silenc
         raise UserError(
             f"Unknown or expired silence {name}: list the active ones with `rebalance-watch alert silence list`."
         )
-    write_control(tables, msgspec.structs.replace(found, time=now, control="END", author=_author()))
+    write_control(tables, msgspec.structs.replace(found, time=now, control="END", author=author()))
     typer.echo(f"ended: silence {name}")
 
 
@@ -267,10 +267,3 @@ def _silences(silences: Sequence[AlertControl], now: int) -> RenderableType:
 
 def _grid(*titles: str) -> Grid:
     return Grid([Column(title) for title in titles])
-
-
-def _author() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a user id without a name
-        return ""

@@ -185,7 +185,7 @@ ORDER BY t.offset
 _REPORTED = """
 SELECT a.*
 FROM anomalies a JOIN incidents i ON i.cluster = a.cluster AND i.group = a.group AND i.incident_id = a.incident_id
-WHERE i.opened_at <= from_ms($until) AND (i.resolved_at IS NULL OR i.resolved_at >= from_ms($since))
+WHERE i.opened_at <= from_ms($until) AND (i.cleared_at IS NULL OR i.cleared_at >= from_ms($since))
     AND a.time <= from_ms($until)
 ORDER BY a.cluster, a.group, a.time, a.seq
 """

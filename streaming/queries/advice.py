@@ -29,7 +29,7 @@ def advised(text: str, code: str, cause: str) -> str:
 
 def first_step(incident: Incident) -> str:
     """Return what to do first about an incident."""
-    cause = incident.sub_cause if incident.resolved_at is None else incident.main_cause
+    cause = incident.sub_cause if incident.cleared_at is None else incident.main_cause
     return advised(incident.first_step, incident.code, cause)
 
 

@@ -21,6 +21,7 @@ from streaming.queries.column import (
     queue_column,
 )
 from streaming.queries.results import (
+    BY_PERSON,
     Client,
     FailedMessages,
     Group,
@@ -289,12 +290,16 @@ INCIDENT = Table(
     Column(Incident, "main_client_id", show=_other_client, spare=True),
     Column(Incident, "parent", show=lambda i, _: (i.parent or labels.NOT_KNOWN)[:SHORT_ID], spare=True),
     Column(Incident, "consequences", "count", lambda i, _: str(i.consequences or "")),
-    grid="incident_id severity opened_at duration cluster group title subject main_client_id parent consequences",
+    Column(Incident, "resolution", show=lambda i, _: labels.reason(i.resolution or ""), spare=True),
+    grid="incident_id severity opened_at duration cluster group title subject main_client_id parent consequences"
+    " resolution",
     page="title severity subject opened_at resolved_at duration",
 )
 
 
 def _transition_cause(step: Transition, _: Context) -> str:
+    if step.transition in BY_PERSON:
+        return step.explanation
     parent = f"explained by {step.parent[:SHORT_ID]}" if step.parent is not None else ""
     return ", ".join(filter(None, (step.sub_cause, parent)))
 

@@ -25,6 +25,7 @@ SELECT
     q.lag, coalesce(q.lag_is_at_least, false) AS lag_is_at_least, coalesce(q.lag_unknown, 0) AS lag_unknown,
     coalesce(q.lag_stale, 0) AS lag_stale, q.lag_age_ms, q.owned,
     coalesce(i.critical, 0) AS critical, coalesce(i.warning, 0) AS warning, coalesce(i.info, 0) AS info,
+    coalesce(i.closed, 0) AS closed,
     r.last_rebalance
 FROM groups_at(from_ms($instant)) g
 LEFT JOIN (
@@ -49,11 +50,12 @@ LEFT JOIN (
 LEFT JOIN (
     SELECT
         a.cluster, a.group,
-        count(*) FILTER (a.severity = 'critical') AS critical,
-        count(*) FILTER (a.severity = 'warning') AS warning,
-        count(*) FILTER (a.severity = 'info') AS info
+        count(*) FILTER (a.resolved_at IS NULL AND a.severity = 'critical') AS critical,
+        count(*) FILTER (a.resolved_at IS NULL AND a.severity = 'warning') AS warning,
+        count(*) FILTER (a.resolved_at IS NULL AND a.severity = 'info') AS info,
+        count(*) FILTER (a.resolved_at IS NOT NULL) AS closed
     FROM incidents_at(from_ms($instant)) a
-    WHERE a.resolved_at IS NULL AND NOT a.absorbed
+    WHERE a.cleared_at IS NULL AND NOT a.absorbed
     GROUP BY a.cluster, a.group
 ) i ON i.cluster = g.cluster AND i.group = g.group
 LEFT JOIN (

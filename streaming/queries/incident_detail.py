@@ -16,6 +16,7 @@ from streaming.queries.group_at import GroupAt
 from streaming.queries.incidents import incident_from_row, incident_of, transitions_of
 from streaming.queries.ownership import queues_of
 from streaming.queries.results import (
+    BY_PERSON,
     Incident,
     IncidentDetail,
     ListenerStacks,
@@ -43,6 +44,12 @@ WHERE e.source_id = $source_id AND coalesce(e.key, '') = $key AND e.seq = $seq
 LIMIT 1
 """
 _EVENT_NEAR_MS = 600_000
+_STEPS = dict(zip(("CLOSE", "REOPEN"), BY_PERSON, strict=True))
+_CLOSINGS = """
+SELECT k.time, k.control, k.author, k.reason FROM alert_controls k
+WHERE k.control_id = $id AND k.control IN ('CLOSE', 'REOPEN')
+ORDER BY k.time
+"""
 _STACKS = """
 SELECT e.value FROM telemetry e
 WHERE e.key = $key AND e.type = 'CONSUMER_RUNNING_INFO' AND contains(e.value, '"stacks":[')
@@ -69,7 +76,7 @@ def incident(model: ReadModel, incident_id: str) -> IncidentDetail:
     detail = IncidentDetail(
         incident=shown.model_copy(update={"consequences": len(absorbed)}),
         reach=reach_of(model, shown.cluster, shown.subject, shown.opened_at) if not shown.group else None,
-        life=tuple(_transitions(life)),
+        life=_with_closings(model, shown, tuple(_transitions(life))),
         absorbed=tuple(incident_from_row(row) for row in absorbed),
         cause_event=_event(model, life[0]["cause"], life[0]["time"]),
         queue=_queue_now(model, shown),
@@ -123,6 +130,23 @@ def _transitions(rows: Iterable[Row]) -> Iterable[Transition]:
     for row in rows:
         known = {name: row[name] for name in Transition.model_fields}
         yield Transition(**known | {"evidence": json.loads(row["evidence"])})
+
+
+def _with_closings(model: ReadModel, shown: Incident, life: tuple[Transition, ...]) -> tuple[Transition, ...]:
+    """Add to the timeline when a person closed the incident, or opened it again: after what was known by then."""
+    for row in model.rows(_CLOSINGS, {"id": shown.incident_id}):
+        before = [step for step in life if step.time <= row["time"]] or life[:1]
+        closing = before[-1].model_copy(
+            update={
+                "time": row["time"],
+                "transition": _STEPS[row["control"]],
+                "sub_cause": "",
+                "explanation": f"{row['author']}: {row['reason']}",
+                "cause": "",
+            }
+        )
+        life = (*before, closing, *life[len(before) :])
+    return life
 
 
 def _event(model: ReadModel, cause: str, near: int) -> dict[str, object] | None:

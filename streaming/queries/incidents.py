@@ -33,8 +33,9 @@ GROUP BY q.cluster, q.broker
 """
 
 _OF_CLUSTERS = """
-SELECT i.cluster, i.subject, i.severity FROM incidents_at(from_ms($instant)) i
-WHERE i.group = '' AND i.resolved_at IS NULL AND NOT i.absorbed AND ($cluster IS NULL OR i.cluster = $cluster)
+SELECT i.cluster, i.subject, CASE WHEN i.resolved_at IS NULL THEN i.severity ELSE 'closed' END AS counts_as
+FROM incidents_at(from_ms($instant)) i
+WHERE i.group = '' AND i.cleared_at IS NULL AND NOT i.absorbed AND ($cluster IS NULL OR i.cluster = $cluster)
 """
 _BROKERS_OF_GROUPS = """
 SELECT DISTINCT q.cluster, q.group, q.broker FROM queues_at(from_ms($instant)) q
@@ -97,6 +98,8 @@ def incidents_of(model: ReadModel, of: GroupAt, *, only_open: bool = False, sinc
 def of_clusters(model: ReadModel, instant: int, cluster: str | None) -> Callable[[str, str], Counter[str]]:
     """Return a function that counts by severity the open incidents of a group's cluster that affect the group.
 
+    Those that a person has closed while their condition holds are counted as ``closed``.
+
     As in `incidents_of`: those of a broker that has queues of the group, and those of what all groups depend on. Those
     that another incident absorbs are not counted.
     """
@@ -109,7 +112,7 @@ def of_clusters(model: ReadModel, instant: int, cluster: str | None) -> Callable
 
     def count(cluster: str, group: str) -> Counter[str]:
         return Counter(
-            row["severity"]
+            row["counts_as"]
             for row in found
             if row["cluster"] == cluster
             and ((cluster, row["subject"]) not in brokers or (cluster, group, row["subject"]) in of_groups)

@@ -74,6 +74,7 @@ REASONS = (
     marked("no client reads this queue any more, though others of its topic are read"),
     marked("nothing reports the group any more"),
     marked("no broker has the group any more"),
+    marked("closed by {author}: {reason}"),
     marked("no answer from {client} and {n} more"),
     marked("no answer from {client}"),
     marked("no pull or commit is seen at {broker}"),
@@ -183,12 +184,13 @@ def estimate(value: int | None, least: int | None, most: int | None) -> str:
     return f"{value:,}" if least == most else f"{value:,} ({bounds})"
 
 
-def open_incidents(critical: int, warning: int, info: int) -> str:
-    """Format the number of open incidents by severity."""
+def open_incidents(critical: int, warning: int, info: int, closed: int = 0) -> str:
+    """Format the number of open incidents by severity, and of those that a person has closed while they hold."""
     counts = (
         (critical, gettext("{n} critical", n=critical)),
         (warning, gettext("{n} warning", n=warning)),
         (info, gettext("{n} info", n=info)),
+        (closed, gettext("{n} closed", n=closed)),
     )
     return gettext(", ").join(text for count, text in counts if count)
 

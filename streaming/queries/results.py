@@ -68,6 +68,9 @@ class OpenIncidents(QueryResult):
     critical: int = 0
     warning: int = 0
     info: int = 0
+    closed: int = Field(
+        default=0, description="Those that a person has closed while their condition holds: the health is as before."
+    )
 
 
 class Group(QueryResult):
@@ -350,8 +353,13 @@ class Incident(QueryResult):
         default=None,
         title="Ended",
         description=(
-            "Why it was resolved although its condition was not seen to clear, such as that the topic no longer exists."
+            "Why it was resolved although its condition was not seen to clear: the topic no longer exists, or a person "
+            "has closed it (who, and why)."
         ),
+    )
+    cleared_at: Instant | None = Field(
+        default=None,
+        description="When its condition cleared; null while it holds, even if a person has closed the incident.",
     )
     consequences: int = Field(default=0, title="Explains", description="Number of incidents that it explains.")
 
@@ -366,11 +374,18 @@ class Incident(QueryResult):
         return self.group or gettext("cluster {cluster}", cluster=self.cluster)
 
 
+BY_PERSON = ("CLOSED", "REOPENED")
+"""What a person did, in the timeline of an incident; the explanation is who, and why."""
+
+
 class Transition(QueryResult):
-    """A transition in the timeline of an incident."""
+    """A transition in the timeline of an incident, or that a person closed it or opened it again."""
 
     time: Instant
-    transition: str
+    transition: str = Field(
+        description="OPENED, ESCALATED, DEESCALATED, RECLASSIFIED, RESOLVED; CLOSED, REOPENED: by a person; the "
+        "explanation is who, and why."
+    )
     severity: Severity
     sub_cause: str
     explanation: str
@@ -436,7 +451,7 @@ class IncidentDetail(QueryResult):
     def judged(self) -> Transition:
         """The last transition that says why the incident is open; once it is resolved, why it mainly was."""
         ended = self.incident.resolved_at is not None
-        steps = [step for step in reversed(self.life) if step.transition != "RESOLVED"]
+        steps = [step for step in reversed(self.life) if step.transition not in {"RESOLVED", *BY_PERSON}]
         mainly = [step for step in steps if ended and step.sub_cause == self.incident.main_cause]
         return (mainly or steps or self.life)[0]
 

@@ -28,6 +28,7 @@ _DEFINED = {
     "queues_at": _INSTANT,
     "brokers_at": _INSTANT,
     "owners_at": _INSTANT,
+    "closed_at": _INSTANT,
     "incidents_at": _INSTANT,
     "owner_changes": ("earlier", "later"),
     "ownership_intervals": None,

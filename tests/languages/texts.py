@@ -19,6 +19,7 @@ from rebalance_model.observe.rules.registry import RULES
 from streaming.queries import columns
 from streaming.queries.evidence import english_labels
 from streaming.queries.health import HEALTH, SEVERITY
+from streaming.queries.results import BY_PERSON
 from streaming.serve.alerting.alert import Kind
 from streaming.serve.dashboard import frame, group_state, home
 
@@ -75,7 +76,7 @@ def _of_declarations() -> Iterator[Text]:
     for suite in sorted(SUITES.glob("*.json")):
         for check in json.loads(suite.read_text("utf-8"))["expectations"]:
             yield check["meta"]["why"]
-    yield from (*HEALTH, *SEVERITY, *(one.lower() for one in get_args(Transition)), *get_args(Kind))
+    yield from (*HEALTH, *SEVERITY, *(one.lower() for one in (*get_args(Transition), *BY_PERSON)), *get_args(Kind))
 
 
 def names(text: str) -> list[str]:

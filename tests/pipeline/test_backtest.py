@@ -4,21 +4,24 @@ import csv
 import io
 import json
 import random
+import shutil
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from rebalance_model.observe.effects import AnyEffect
+from rebalance_model.observe.effects import AnyEffect, IncidentTransition
 from rebalance_model.observe.events import AnyEvent, GroupEvent
 from rebalance_model.observe.policy import Policy
+from schemas.rows import AlertControl
 from streaming.base.errors import UserError
 from streaming.base.times import duration_ms, instant_ms
 from streaming.cli import main
 from streaming.log.rows import encode
 from streaming.pipeline.archive_rows import LogRow
 from streaming.pipeline.backtest import IncidentPeriod, Result, Span, backtest, last_time
+from streaming.serve.alerting.ledger import write_control
 from streaming.tables import ReadModel
 from tests.core.test_shard import LOG
 from tests.support.folding import folded
@@ -164,6 +167,17 @@ def test_nothing_of_the_tables_is_touched(tables):
     run(tables, stuck_after=1)
 
     assert {file: file.stat().st_mtime_ns for file in tables.rglob("*")} == before
+
+
+def test_an_incident_that_a_person_closed_is_compared_as_it_was_observed(tables, tmp_path):
+    middle = sum(seconds(run(tables, stuck_after=3_000_000).differences[0].was)) / 2
+    closed = shutil.copytree(tables, tmp_path / "tables")
+    for one in {effect.incident_id for effect in effects(Policy()) if isinstance(effect, IncidentTransition)}:
+        write_control(closed, AlertControl(
+            time=START, control="CLOSE", control_id=one, cluster=None, group=None, code=None, until=None,
+            reason="known", author="ann", severity="critical",
+        ))  # fmt: skip
+    assert run(closed, since=middle, warm_up=middle) == run(tables, since=middle, warm_up=middle)
 
 
 def test_the_end_is_that_of_the_archive_by_the_clock_of_its_collectors(tables):

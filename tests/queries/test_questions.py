@@ -56,7 +56,8 @@ def test_groups_are_as_they_were_last_told(model, instant):
         assert (one.queues, one.lag_unknown) == (len(states), len(states) - len(lags))
         assert one.lag == (sum(lags) if lags else None)
         own = [incident.severity for incident in opened if not incident.is_absorbed]
-        assert one.incidents.model_dump() == {name: own.count(name) for name in ("critical", "warning", "info")}
+        counted = {name: own.count(name) for name in ("critical", "warning", "info")}
+        assert one.incidents.model_dump() == counted | {"closed": 0}
         assert one.last_rebalance == max((r.start_time for r in told.rebalances()), default=None)
         if one.group in {"everyone", "pullers"}:
             assert one.unowned is None

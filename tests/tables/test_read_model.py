@@ -24,6 +24,7 @@ from rebalance_model.observe.effects import (
     RebalanceSettled,
 )
 from schemas.arrow import in_epoch_ms
+from schemas.rows import AlertControl
 from streaming.base.errors import NotReadyError, UserError
 from streaming.pipeline.archive_rows import LogRow
 from streaming.tables import ReadModel
@@ -216,8 +217,14 @@ def log() -> list[LogRow]:
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("tables")
-    append(make_tables(folder), orders() + forgotten())
+    closed = Story(group="closed")
+    closed.incident(500, "i3", "OPENED")
+    append(make_tables(folder), orders() + forgotten() + closed.rows)
     archive(folder, log())
+    append_rows(folder, "alert_controls", [msgspec.structs.asdict(AlertControl(
+        time=600, control="CLOSE", control_id="i3", cluster=None, group=None, code=None, until=None, reason="known",
+        author="ann", severity="critical",
+    ))])  # fmt: skip
     return folder
 
 

@@ -96,6 +96,8 @@ def _summary(overview: Overview, now: int) -> Iterator[str]:
     known = f"{group.unowned or 0:,} unassigned"
     unowned = _SHARED.get(group.without_owner, known if group.coverage.owners_known else "owners not all known")
     yield f"{group.queues:,} queues, {unowned}, lag {_lag(group)}"
+    if group.incidents.closed:
+        yield f"incidents closed while their condition holds: {group.incidents.closed}, see `incident list --all`"
     retry, dead = (_sum_of(overview.failed, given_up=given_up) for given_up in (False, True))
     yield f"failed messages: {retry} to be tried again, {dead} dead letters"
 

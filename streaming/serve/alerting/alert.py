@@ -38,10 +38,18 @@ class Delivery(msgspec.Struct, frozen=True):
     """The number of this attempt, from 1."""
 
 
-def key_of(transition: IncidentTransition, channel: str, reminder: int = 0) -> str:
-    """Return the idempotency key of an alert; each reminder has a separate key."""
+def key_of(transition: IncidentTransition, channel: str, reminder: int = 0, closing: int = 0) -> str:
+    """Return the idempotency key of an alert.
+
+    Args:
+        transition: what it is about.
+        channel: whom it is sent to.
+        reminder: the number of the reminder; 0: it is none. Each has a separate key.
+        closing: when a person has last closed the incident or opened it again, epoch milliseconds; 0: never. What is
+            sent for that has the transition of an earlier alert, and a key of its own.
+    """
     key = f"{transition.incident_id}:{transition.seq}:{channel}"
-    return f"{key}:{reminder}" if reminder else key
+    return ":".join([key, *(str(part) for part in (reminder, closing) if part)])
 
 
 def delivery_key(keys: tuple[str, ...]) -> str:

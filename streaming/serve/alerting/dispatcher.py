@@ -7,6 +7,7 @@ Each decision is a row of the ledger, folded into the state at once. Nothing her
 | OPENED, ESCALATED | those of its routes; none while another incident (perhaps) explains it or a silence matches it |
 | DEESCALATED, RECLASSIFIED | none |
 | RESOLVED | all that were notified of the incident, even during a silence |
+| any, once a person has closed the incident and while it is no worse | as RESOLVED, once |
 
 A channel outside the hours of its routes is notified when they begin: that an incident opened or became worse only if
 it is still so.
@@ -21,7 +22,7 @@ from rebalance_model.observe.effects import IncidentTransition
 from schemas.rows import AlertDelivery
 from streaming.serve.alerting.alert import Alert, Delivery, Kind, key_of
 from streaming.serve.alerting.config import OWN_CODES, AlertsConfig
-from streaming.serve.alerting.controls import Controls
+from streaming.serve.alerting.controls import Controls, resolved_by
 from streaming.serve.alerting.route import Target, groups_by_itself, remind_after, target, targets
 from streaming.serve.alerting.state import (
     OFF_HOURS,
@@ -67,6 +68,7 @@ class Dispatcher:
         known = self.state.known.get(transition.incident_id)
         if known is not None and transition.seq <= known.last.seq:
             return
+        transition = self.counted(transition)
         if transition.transition == "RESOLVED":
             self._resolved(transition, known, now)
         elif transition.transition in {"DEESCALATED", "RECLASSIFIED"}:
@@ -79,7 +81,7 @@ class Dispatcher:
 
         New open incidents are sent, and those that have been sent and are over are resolved.
         """
-        for transition in last:
+        for transition in map(self.counted, last):
             known = self.state.known.get(transition.incident_id)
             if transition.transition == "RESOLVED":
                 if known is not None:
@@ -95,7 +97,7 @@ class Dispatcher:
         Incidents that are still open under the same code and subject are not sent again, even with another id. Those
         that are no longer open are resolved for the notified channels, and new ones are sent.
         """
-        transitions = {one.incident_id: one for one in last}
+        transitions = {one.incident_id: self.counted(one) for one in last}
         open_now = {_subject(one): one for one in transitions.values() if one.transition != "RESOLVED"}
         for incident_id, known in list(self.state.known.items()):
             if known.last.code in OWN_CODES:
@@ -112,11 +114,28 @@ class Dispatcher:
             if known_now is None:
                 self._notify(transition, now)
 
+    def counted(self, transition: IncidentTransition) -> IncidentTransition:
+        """Return a transition as it counts: RESOLVED if a person has closed its incident, or the one that absorbs it.
+
+        An incident that is worse than when it was closed is open, and so is what it absorbs.
+        """
+        row = self.controls.closed(transition.incident_id, transition)
+        if row is None and transition.parent is not None and transition.is_absorbed:
+            parent = self.state.known.get(transition.parent)
+            row = self.controls.closed(transition.parent, parent.last if parent is not None else None)
+        return transition if row is None or transition.transition == "RESOLVED" else resolved_by(row, transition)
+
     def check_pending(self, now: int) -> None:
-        """Send alerts whose silence has ended or whose hours begin, and reminders of incidents that remain open."""
+        """Send alerts whose silence has ended or whose hours begin, and reminders of incidents that remain open.
+
+        Incidents that a person has closed meanwhile are resolved.
+        """
         minute, self._minute = self._minute, now // _MINUTE_MS
         for known in list(self.state.known.values()):
-            if known.silenced:
+            counted = self.counted(known.last)
+            if counted.transition == "RESOLVED":
+                self._resolved(counted, known, now)
+            elif known.silenced:
                 if not _must_wait(known.last, now) and self.controls.silenced(known.last, now) is None:
                     self._notify(known.last, now)
             else:
@@ -230,7 +249,7 @@ class Dispatcher:
         notified_severity: str | None,
         reminder: int = 0,
     ) -> None:
-        key = key_of(transition, channel, reminder)
+        key = key_of(transition, channel, reminder, self.controls.last_closing(transition))
         self._step("QUEUED", channel, Alert(key=key, kind=kind, notified_severity=notified_severity,
                    transition=transition), now, due=now + wait_ms)  # fmt: skip
 

@@ -14,6 +14,7 @@ from deltalake import CommitProperties, Transaction
 
 from schemas.arrow import arrow_schema, in_epoch_ms, table_of
 from schemas.rows import AlertControl, AlertDelivery
+from streaming.base.errors import UserError
 from streaming.base.files import FileLock, is_locked
 from streaming.base.place import Place
 from streaming.serve.alerting.follow import Follower
@@ -57,10 +58,20 @@ def write_control(tables: Place, control: AlertControl) -> None:
     """Write a user command for the alert process.
 
     Raises:
-        UserError: the table does not exist.
+        UserError: the table does not exist, or has not the columns of this release yet; or a text is not UTF-8.
     """
     Follower(tables / CONTROLS)  # raises the UserError
-    append(tables / CONTROLS, _arrow([control], CONTROLS))
+    try:
+        rows = _arrow([control], CONTROLS)
+    except UnicodeEncodeError as error:
+        raise UserError(f"{error.object!a} is not UTF-8: write it without these bytes.") from None
+    there = delta_at(tables / CONTROLS)
+    if lacking := set(rows.schema.names) - {field.name for field in there.schema().fields}:
+        raise UserError(
+            f"The table {CONTROLS} lacks {', '.join(sorted(lacking))}: restart `rebalance-watch run`, which adds what "
+            "a new release needs."
+        )
+    append(there, rows)
 
 
 def columns_of(table: str) -> list[str]:

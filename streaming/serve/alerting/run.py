@@ -69,12 +69,15 @@ class Alerting:
             UserError: a table is missing.
         """
         self._config, self._channels, self._clock, self._report = config, channels, clock, report
+        self._tables = tables
         self._on_round = on_round
         self._ledger = Ledger(tables)
         self._dispatcher = Dispatcher(config, self._ledger.rows())
         self._incidents = Follower(tables / _ANOMALIES, columns_of(_ANOMALIES))
         self._controls = Follower(tables / CONTROLS, columns_of(CONTROLS))
-        self._dispatcher.controls.take(controls_of(self._controls.whole().read_all()))
+        self._reopened: set[str] = set()
+        """The closed incidents that a person has opened again since they were last looked for."""
+        self._take_controls(self._controls.whole().read_all())
         self._position = self._ledger.position(self._incidents.table_id)
         if self._position is not None:
             self._incidents.version = self._position
@@ -130,9 +133,10 @@ class Alerting:
         """Read user commands, incidents and failed checks, and run the dead-man check."""
         try:
             for commit in self._controls.new():
-                self._dispatcher.controls.take(controls_of(commit.rows))
+                self._take_controls(commit.rows)
         except LostError:
-            self._dispatcher.controls.take(controls_of(self._controls.whole().read_all()))
+            self._take_controls(self._controls.whole().read_all())
+        self._open_again(now)
         self._take_incidents(now)
         if self._is_due("silence", _SILENCE_LOOK_MS, now):
             known = self._dispatcher.state.known
@@ -140,6 +144,20 @@ class Alerting:
                 self._dispatcher.take(transition, now)
         if self._is_due("same table", _SAME_TABLE_LOOK_MS, now):
             self._incidents.check()
+
+    def _take_controls(self, rows: pa.Table) -> None:
+        """Take user commands."""
+        controls = controls_of(rows)
+        self._dispatcher.controls.take(controls)
+        self._reopened |= {row.control_id for row in controls if row.control == "REOPEN"}
+
+    def _open_again(self, now: int) -> None:
+        """Decide again on the incidents that a person has opened again: what is closed is not in the state."""
+        lacking = self._reopened - self._dispatcher.state.known.keys()
+        self._reopened.clear()
+        if lacking:
+            last = _last_transitions(Follower(self._tables / _ANOMALIES, columns_of(_ANOMALIES)))
+            self._dispatcher.catch_up([one for one in last if one.incident_id in lacking], now)
 
     def _take_incidents(self, now: int) -> None:
         try:
@@ -150,20 +168,13 @@ class Alerting:
                     self._dispatcher.take(transition, now)
         except SwappedError:
             self._report("the incidents were rebuilt: continuing with those open now")
-            self._dispatcher.rebuilt(self._last_transitions(), now)
+            self._dispatcher.rebuilt(_last_transitions(self._incidents), now)
         except LostError as error:
             self._report(f"{error} was removed before it was read: continuing with the incidents open now")
             self._catch_up(now)
 
     def _catch_up(self, now: int) -> None:
-        self._dispatcher.catch_up(self._last_transitions(), now)
-
-    def _last_transitions(self) -> list[IncidentTransition]:
-        """Return the last transition of every incident, oldest first."""
-        last: dict[str, IncidentTransition] = {}
-        for transition in _transitions(self._incidents.whole().read_all()):
-            last[transition.incident_id] = transition
-        return sorted(last.values(), key=lambda one: one.time)
+        self._dispatcher.catch_up(_last_transitions(self._incidents), now)
 
     def _keep(self) -> None:
         rows = self._dispatcher.take_rows()
@@ -227,6 +238,14 @@ class Alerting:
 def _transitions(rows: pa.Table) -> list[IncidentTransition]:
     """Convert rows to transitions, in order for each incident."""
     return sorted(converted(rows, IncidentTransition), key=lambda one: one.seq)
+
+
+def _last_transitions(incidents: Follower) -> list[IncidentTransition]:
+    """Return the last transition of every incident, oldest first."""
+    last: dict[str, IncidentTransition] = {}
+    for transition in _transitions(incidents.whole().read_all()):
+        last[transition.incident_id] = transition
+    return sorted(last.values(), key=lambda one: one.time)
 
 
 def _described(delivery: Delivery) -> str:

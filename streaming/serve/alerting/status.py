@@ -99,6 +99,7 @@ def status(root: Path, tables: Place, config: AlertsConfig, now: int) -> Status:
             silenced=one.silenced, off_hours=tuple(sorted(one.off_hours)),
         )
         for one in sorted(state.known.values(), key=lambda one: (-one.last.opened_at, one.last.incident_id))
+        if dispatcher.counted(one.last).transition != "RESOLVED"
     ]  # fmt: skip
     return Status(
         running=is_claimed(root),
