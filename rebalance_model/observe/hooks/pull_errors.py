@@ -8,11 +8,13 @@ pulls again after pullTimeDelayMillsWhenException, for ever, and reports a fresh
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import PullMessage
-from rebalance_model.observe.state import PullError
+from rebalance_model.observe.state import HookView, PullError
 from rebalance_model.observe.step import GroupStep
 
 NO_PERMISSION, TOPIC_NOT_EXIST, OFFSET_MOVED = 16, 17, 21
 SUBSCRIPTION_NOT_EXIST, SUBSCRIPTION_NOT_LATEST, GROUP_NOT_EXIST = 24, 25, 26
+UNREGISTERED = (SUBSCRIPTION_NOT_EXIST, SUBSCRIPTION_NOT_LATEST, GROUP_NOT_EXIST)
+"""Response codes of a pull whose client, or its subscription, no heartbeat has registered with the broker."""
 _SERVED = (None, 0, 19, 20)
 """Response codes of a pull that was served: later, at once, PULL_NOT_FOUND, PULL_RETRY_IMMEDIATELY."""
 REPEATED_WITHIN = 30_000
@@ -48,6 +50,15 @@ def error_of(step: GroupStep, mq: MessageQueue) -> PullError | None:
     if error is None or step.live_hook(step.state.views.get(mq.broker)) is None:
         return None
     return error if step.now - error.last <= REPEATED_WITHIN else None
+
+
+def is_outdated(hook: HookView, error: PullError) -> bool:
+    """Return whether a heartbeat has registered the client since its last pull: the next one, soon, may be served."""
+    if error.code not in UNREGISTERED:
+        return False
+    of = hook.heartbeats
+    found = [of[error.client_id]] if error.client_id in of else of.values() if error.client_id is None else ()
+    return any(one.last > error.last for one in found)
 
 
 def is_refused(step: GroupStep, mq: MessageQueue) -> bool:

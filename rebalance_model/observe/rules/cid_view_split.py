@@ -7,7 +7,7 @@ such a member counts only while it sends heartbeats.
 """
 
 from rebalance_model.observe.group.expectation import division_of
-from rebalance_model.observe.rules import route_view_split
+from rebalance_model.observe.rules import route_view_split, stale_heartbeat
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
 from rebalance_model.observe.state import BrokerView
 from rebalance_model.observe.step import GroupStep
@@ -27,8 +27,7 @@ def judge(step: GroupStep, _: str) -> Verdict:
     if not missing:
         return CLEAR
     only = missing[0][0] if len({client_id for client_id, _ in missing}) == 1 else None
-    is_of_routes = all(route_view_split.lacks_broker(step, *pair) for pair in missing)
-    return Holds("warning", client_id=only, explained_by=(route_view_split.CODE,) if is_of_routes else ())
+    return Holds("warning", client_id=only, explained_by=_causes(step, missing))
 
 
 def evidence(step: GroupStep, _: str) -> Evidence:
@@ -44,6 +43,18 @@ def evidence(step: GroupStep, _: str) -> Evidence:
 def is_split(step: GroupStep) -> bool:
     """Return whether brokers list different members now; clients of different brokers then compute different shares."""
     return len(step.state.views) > 1 and bool(_missing(step, _views(step)))
+
+
+def _causes(step: GroupStep, missing: list[tuple[str, str]]) -> tuple[str, ...]:
+    """Return the open incidents that say why members are missing, if there is one for each."""
+    causes: list[str] = []
+    for client_id, broker in missing:
+        is_of_routes = route_view_split.lacks_broker(step, client_id, broker)
+        found = (route_view_split.CODE,) if is_of_routes else stale_heartbeat.explains(step, broker, client_id)
+        if not found:
+            return ()
+        causes += found
+    return tuple(dict.fromkeys(causes))
 
 
 def _views(step: GroupStep) -> dict[str, tuple[set[str], set[str]]]:

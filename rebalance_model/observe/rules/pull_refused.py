@@ -9,6 +9,7 @@ from typing import Literal, get_args
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.hooks import pull_errors
+from rebalance_model.observe.rules import stale_heartbeat
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Severity, Verdict
 from rebalance_model.observe.state import PullError
 from rebalance_model.observe.step import GroupStep
@@ -40,10 +41,13 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
     error = pull_errors.error_of(step, mq)
     if error is None or error.code == pull_errors.OFFSET_MOVED:
         return CLEAR
+    if pull_errors.is_outdated(hook, error):
+        return None
     step.schedule_check(error.last + pull_errors.REPEATED_WITHIN + 1)
     severity: Severity = "warning" if mq.is_retry else "critical"
     held = error.last - max(error.since, hook.covered_since)  # a client that has left is refused no longer
-    return Holds(severity, _sub_cause(step, mq, error), error.client_id, held=held, stamp=error.since)
+    sub_cause, causes = _sub_cause(step, mq, error), _causes(step, mq, error)
+    return Holds(severity, sub_cause, error.client_id, held=held, stamp=error.since, explained_by=causes)
 
 
 def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
@@ -60,6 +64,11 @@ def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
         "refused_ms": step.now - error.since,
         "limit_ms": step.policy.pull_refused_after,
     }
+
+
+def _causes(step: GroupStep, mq: MessageQueue, error: PullError) -> tuple[str, ...]:
+    """Return the open incidents that explain it: the broker knows the puller only by heartbeats that it takes."""
+    return stale_heartbeat.explains(step, mq.broker, error.client_id) if error.code in pull_errors.UNREGISTERED else ()
 
 
 def _sub_cause(step: GroupStep, mq: MessageQueue, error: PullError) -> SubCause:

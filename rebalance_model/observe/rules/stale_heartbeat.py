@@ -5,7 +5,8 @@ timer, up to 20 s later. Clear at a heartbeat, or when the member is gone.
 
 REFUSED: its heartbeats arrive, and the broker answers them with an error, as an ACL does if one topic of the process is
 not permitted. GROUP_NOT_CREATED: they are accepted, and the broker does not register the group. Both from the first one
-on, also after the broker has dropped the member, until its heartbeats are taken or end.
+on, also after the broker has dropped the member, until its heartbeats are taken or end. What follows is shown under
+it: the broker does not list the member, and refuses its pulls.
 """
 
 from collections.abc import Iterator
@@ -16,6 +17,8 @@ from rebalance_model.observe.rules.rule import CLEAR, Advice, ClientRule, Eviden
 from rebalance_model.observe.state import HookView, RefusedHeartbeats
 from rebalance_model.observe.step import GroupStep
 
+CODE = unresponsive.STALE_HEARTBEAT
+
 
 def judge(step: GroupStep, client_id: str) -> Verdict:
     """Compare with each broker's clock; one broker without heartbeats of the member is enough."""
@@ -23,7 +26,8 @@ def judge(step: GroupStep, client_id: str) -> Verdict:
     if (found := _refused(step, client_id)) is not None:
         refused, limit = found[1], 2 * step.policy.heartbeat_broker_interval
         step.schedule_check(refused.last + limit + 1)
-        severity = "critical" if step.now - refused.since > limit else "warning"
+        is_long = step.now - refused.since > limit
+        severity = "critical" if is_long else unresponsive.severity_of(step, CODE, client_id)
         return Holds(severity, "REFUSED" if refused.code else "GROUP_NOT_CREATED", client_id, stamp=refused.since)
     if client_id not in step.members:
         return CLEAR
@@ -31,7 +35,7 @@ def judge(step: GroupStep, client_id: str) -> Verdict:
     for _, hook, age in _ages(step, client_id):
         limit = 2 * step.policy.heartbeat_broker_interval
         if age > limit:
-            severity = unresponsive.severity_of(step, RULE.code, client_id)
+            severity = unresponsive.severity_of(step, CODE, client_id)
             return Holds(
                 severity, client_id=client_id, explained_by=(f"{unresponsive.CLIENT_UNRESPONSIVE} {client_id}",)
             )
@@ -61,6 +65,21 @@ def evidence(step: GroupStep, client_id: str) -> Evidence:
     }
 
 
+def explains(step: GroupStep, broker: str, client_id: str | None) -> tuple[str, ...]:
+    """Return the open incidents of clients whose heartbeats the broker does not take, for `Holds.explained_by`.
+
+    Args:
+        step: the step.
+        broker: the broker.
+        client_id: the client whose incident is sought; None: of an unknown one, which any of them may be.
+    """
+    hook = step.live_hook(step.state.views.get(broker))
+    refused = hook.refused_heartbeats if hook is not None else {}
+    found = refused if client_id is None else (client_id,) if client_id in refused else ()
+    names = (f"{CODE} {one}" for one in found)
+    return tuple(name for name in names if name in step.state.incidents)
+
+
 def _refused(step: GroupStep, client_id: str) -> tuple[str, RefusedHeartbeats] | None:
     """Return the broker that does not take the client's heartbeats, and since when; None if there is none."""
     for broker, view in step.state.views.items():
@@ -81,7 +100,7 @@ def _ages(step: GroupStep, client_id: str) -> Iterator[tuple[str, HookView, int]
 
 
 RULE = ClientRule(
-    "STALE_HEARTBEAT",
+    CODE,
     judge,
     evidence,
     units={

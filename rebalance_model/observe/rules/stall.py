@@ -17,6 +17,7 @@ from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group import ghost_connections
 from rebalance_model.observe.group.expectation import is_subscribed
 from rebalance_model.observe.group.offsets import lag_of
+from rebalance_model.observe.hooks import pull_errors
 from rebalance_model.observe.rules.ghost_connection import GHOST_ADVICE, GHOST_CONNECTION, GHOST_UNITS
 from rebalance_model.observe.rules.rule import Advice, Evidence, Unit
 from rebalance_model.observe.state import HookQueueView, HookView, QueueState
@@ -143,7 +144,9 @@ def is_unresponsive(step: GroupStep, mq: MessageQueue) -> bool:
     sign = last_sign(step, mq, hook, hook_view) if hook is not None and hook_view is not None else None
     if hook is None or sign is None:
         return False
-    return step.now - max(sign, hook.covered_since) > step.policy.unresponsive_after
+    error = pull_errors.error_of(step, mq)
+    refused = error.last if error is not None and error.client_id in (None, step.state.queues[mq].owner) else 0
+    return step.now - max(sign, refused, hook.covered_since) > step.policy.unresponsive_after
 
 
 def without_owner(step: GroupStep, mq: MessageQueue) -> Literal["GHOST_CONNECTION", "UNASSIGNED"]:
