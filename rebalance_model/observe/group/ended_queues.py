@@ -53,7 +53,7 @@ def note_subscriptions(step: GroupStep) -> None:
         for topic in set(state.subscribed) - topics:
             state.left[topic] = step.now
             step.schedule_check(step.now + GONE_AFTER)
-        _return(step, [topic for topic in state.left if topic in topics])
+        _return(step, topics - set(state.subscribed))
         state.subscribed = tuple(sorted(topics))
         state.without_route = {topic: since for topic, since in state.without_route.items() if topic in topics}
     if state.left or (state.subscribed and not state.members):
@@ -75,8 +75,7 @@ def note_broker_gone(step: GroupStep, broker: str) -> None:
 def return_queue(step: GroupStep, mq: MessageQueue, queue: QueueState) -> None:
     """Take back that a queue has ended, unless its topic is still left: a route or its broker lists it."""
     if queue.ended is not None and queue.ended.why != "NOT_SUBSCRIBED":
-        queue.ended = None
-        step.queues_to_judge[mq] = None
+        _take_back(step, mq, queue)
         step.group_to_judge = True
 
 
@@ -123,14 +122,26 @@ def _end_left(step: GroupStep) -> None:
         _forget_route(step, topic)
 
 
-def _return(step: GroupStep, topics: list[str]) -> None:
-    """Take back that topics were left."""
-    for topic in topics:
-        del step.state.left[topic]
+def _return(step: GroupStep, topics: set[str]) -> None:
+    """Take back that topics were left, or were not consumed before.
+
+    Members with different topics overwrite the broker's table in turn: one that is missing until the next heartbeat of
+    those who subscribe it, as an answer shows it, was not left.
+    """
+    long_ago = step.now - step.policy.heartbeat_broker_interval - step.policy.poll_interval
+    left = {topic: since for topic in topics if (since := step.state.left.pop(topic, None)) is not None}
     for mq, queue in step.state.queues.items():
-        if mq.topic in topics and queue.ended is not None and queue.ended.why == "NOT_SUBSCRIBED":
-            queue.ended = None
-            step.queues_to_judge[mq] = None
+        if mq.topic not in topics:
+            continue
+        was_away = left.get(mq.topic, step.now) < long_ago
+        if queue.ended.why == "NOT_SUBSCRIBED" if queue.ended is not None else was_away:
+            _take_back(step, mq, queue)
+
+
+def _take_back(step: GroupStep, mq: MessageQueue, queue: QueueState) -> None:
+    """Take back that a queue has ended, or was about to: what waits in it has waited for a client since now only."""
+    queue.ended, queue.returned_at, queue.stalled_ms = None, step.now, 0
+    step.queues_to_judge[mq] = None
 
 
 def _is_unlisted(step: GroupStep, mq: MessageQueue) -> bool:

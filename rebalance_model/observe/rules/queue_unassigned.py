@@ -68,7 +68,7 @@ def _grows(queue: QueueState, unowned: Unowned) -> bool:
 
 
 def _since(state: GroupState, queue: QueueState) -> int:
-    return max(queue.unowned.since if queue.unowned is not None else 0, state.members_since)
+    return max(queue.unowned.since if queue.unowned is not None else 0, queue.returned_at, state.members_since)
 
 
 def _grace(policy: Policy, queue: QueueState) -> int:

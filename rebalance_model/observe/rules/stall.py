@@ -92,13 +92,13 @@ def _is_as_polled(queue: QueueState) -> bool:
 
 def by_hook(step: GroupStep, mq: MessageQueue) -> Stall | None:
     """Return how long the queue has waited by its broker's hook; None if unknown."""
-    hook_view = step.state.queues[mq].hook_view
-    hook = step.live_hook(step.state.views.get(mq.broker))
+    queue, hook = step.state.queues[mq], step.live_hook(step.state.views.get(mq.broker))
+    hook_view = queue.hook_view
     if hook_view is None or hook is None or hook_view.commit_offset < 0:
         return None
     now = step.now
     if hook_view.waiting_since:
-        waited = max(0, now - max(hook_view.waiting_since, hook.covered_since))
+        waited = max(0, now - max(hook_view.waiting_since, hook.covered_since, queue.returned_at))
         at_least = max(1, hook_view.pull_offset - hook_view.commit_offset)
         return Stall(waited, at_least, moved=hook_view.waiting_since >= hook.covered_since)
     unmoved = now - hook_view.advanced_at
@@ -107,11 +107,18 @@ def by_hook(step: GroupStep, mq: MessageQueue) -> Stall | None:
     sign = last_sign(step, mq, hook, hook_view)
     if sign is None and step.state.members and not is_subscribed(step.state, mq.topic):
         return None  # no client is supposed to have it (`released_queues`)
-    return _unknown_lag(step, hook, hook_view, sign)
+    return _unknown_lag(step, max(hook.covered_since, queue.returned_at), hook_view, sign)
 
 
-def _unknown_lag(step: GroupStep, hook: HookView, hook_view: HookQueueView, sign: int | None) -> Stall | None:
-    """Return the wait of a queue without pulled uncommitted messages; ``sign``: when its owner was last active."""
+def _unknown_lag(step: GroupStep, since: int, hook_view: HookQueueView, sign: int | None) -> Stall | None:
+    """Return the wait of a queue without pulled uncommitted messages.
+
+    Args:
+        step: the step.
+        since: since when a wait would be known; epoch milliseconds.
+        hook_view: what its broker's hook has seen of it.
+        sign: when its owner was last active; None: it has none.
+    """
     now, policy = step.now, step.policy
     if sign is not None and now - sign <= policy.unresponsive_after:
         if hook_view.pulled_again and hook_view.pull_offset == hook_view.commit_offset:
@@ -120,7 +127,7 @@ def _unknown_lag(step: GroupStep, hook: HookView, hook_view: HookQueueView, sign
         return None
     if now - hook_view.advanced_at > policy.moved_within:
         return None
-    alone = now - max(hook_view.advanced_at, sign or 0, hook_view.pull_time, hook_view.holder_since, hook.covered_since)
+    alone = now - max(hook_view.advanced_at, sign or 0, hook_view.pull_time, hook_view.holder_since, since)
     return Stall(alone, None, moved=False)
 
 

@@ -139,6 +139,8 @@ class QueueState(msgspec.Struct, array_like=True):
     new_since: int = 0
     """When the topic's route got it while the group consumed others of the topic; 0: it did not."""
     skipped: Skipped | None = None
+    returned_at: int = 0
+    """When its topic was subscribed again, or the cluster had it again: nobody was to consume it before. 0: always."""
 
 
 class Route(msgspec.Struct, array_like=True):
