@@ -221,6 +221,11 @@ class ConsumerConnection(Answer, frozen=True, gc=False, kw_only=True, tag="CONSU
     consume_type: Text = ""
     message_model: Text = ""
     consume_from_where: Text = ""
+    is_created: bool | None = None
+    """Whether the broker lists the group (GET_ALL_SUBSCRIPTIONGROUP_CONFIG, 201), which has no member there if not.
+
+    None: it does, or has members of it, or that is unknown.
+    """
 
     PAYLOAD = ("connections",)
 

@@ -136,11 +136,22 @@ class PollCollector:
                 self._process.spawn(self._ask_group(current, broker, group))
 
     def _is_known(self, broker: Broker, group: str) -> bool:
-        """Return whether the broker lists the group, or has done so, or had members of it, a short time ago."""
+        """Return whether the broker lists the group, or has done so, or had members of it, a short time ago.
+
+        A broker with queues of its topics is asked about a group that another broker lists, too.
+        """
         now, info = self._world.scheduler.now, broker.manager.consumer_table.get(group)
-        if group in broker.groups.subscription_group_table or (info is not None and info.channel_info_table):
+        has_members = info is not None and bool(info.channel_info_table)
+        if _lists(broker, group) or has_members or (self._serves(broker, group) and self._is_listed(group)):
             self._known[broker.name, group] = now
         return now - self._known.get((broker.name, group), -FORGOTTEN_AFTER - 1) <= FORGOTTEN_AFTER
+
+    def _is_listed(self, group: str) -> bool:
+        return any(_lists(broker, group) for broker in self._brokers)
+
+    def _serves(self, broker: Broker, group: str) -> bool:
+        routes = [self._world.name_server.route(topic) or () for name, topic in self._routed if name == group]
+        return any(mq.broker == broker.name for route in routes for mq in route)
 
     async def _ask_group(self, current: "_Round", broker: Broker, group: str) -> None:
         asked = self._world.scheduler.now
@@ -286,6 +297,10 @@ class PollCollector:
         self._world.network.down(channel, partial(channel.client.running_info, reply))
 
 
+def _lists(broker: Broker, group: str) -> bool:
+    return group in broker.groups.subscription_group_table
+
+
 def _dead_letter_topic(group: str) -> str:
     return f"{DEAD_LETTER_TOPIC_PREFIX}{group}"
 
@@ -314,6 +329,7 @@ class _Answers:
         info = broker.manager.consumer_table.get(group)
         self.info = info
         self.connections = broker_responses.connections(broker, group)
+        self.is_created = None if self.connections or _lists(broker, group) else False
         self.subscriptions = () if info is None else client_responses.subscriptions(info.subscription_table)
         self.stats = broker_responses.consume_stats(broker, group)
         topics = dict.fromkeys(row.mq.topic for row in self.stats)
@@ -331,4 +347,5 @@ class _Answers:
             consume_type="" if info is None else info.consume_type,
             message_model="" if info is None else info.message_model,
             consume_from_where="" if info is None else info.consume_from_where,
+            is_created=self.is_created,
         )

@@ -1,7 +1,8 @@
 """The groups about which each broker is asked: those that it lists (GET_ALL_SUBSCRIPTIONGROUP_CONFIG, 201).
 
 A group that it has left out is asked about for `GROUP_FORGOTTEN_MS` more, and for as long as it has members there: one
-answer may lack it, and clients may outlive the group on their broker.
+answer may lack it, and clients may outlive the group on their broker. So is one that it never had, if another broker
+lists it and the broker has queues of its topics, as a new broker on which nobody has created the group.
 """
 
 from collections.abc import Collection
@@ -17,6 +18,9 @@ class KnownGroups:
         self._known: dict[Place, set[str]] = {}
         self._unlisted: dict[Place, dict[str, int]] = {}
         """By broker, the groups that it no longer lists, and when each was last listed or had members there."""
+        self._listed: dict[Place, set[str]] = {}
+        self._routed: dict[Place, dict[str, int]] = {}
+        """By broker, the groups with a topic whose route has it, and when such a route was last seen."""
 
     def of(self, place: Place) -> set[str]:
         """Return the groups of a broker, as they were when it last answered."""
@@ -25,11 +29,25 @@ class KnownGroups:
     def update(self, place: Place, listed: set[str], now: int) -> set[str]:
         """Take what a broker lists at a time, by a clock that only rises (ms); return the groups to ask it about."""
         before = self._unlisted.get(place, {})
-        since = {name: before.get(name, now) for name in self.of(place) - listed}
+        since = {name: before.get(name, now) for name in self._listed.get(place, set()) - listed} | before
+        since = {name: at for name, at in since.items() if name not in listed}
         kept = [(name, at) for name, at in sorted(since.items()) if now - at <= GROUP_FORGOTTEN_MS]
         self._unlisted[place] = dict(kept[:SILENT_BROKER_GROUPS])
-        self._known[place] = listed | self._unlisted[place].keys()
+        self._listed[place] = listed
+        routed = {name: at for name, at in self._routed.get(place, {}).items() if now - at <= GROUP_FORGOTTEN_MS}
+        self._routed[place] = routed
+        self._known[place] = listed | self._unlisted[place].keys() | routed.keys()
         return self._known[place]
+
+    def lists(self, place: Place, name: str) -> bool:
+        """Return whether a broker lists a group, as it last answered."""
+        return name in self._listed.get(place, set())
+
+    def note_route(self, cluster: str, name: str, brokers: Collection[str], now: int) -> None:
+        """Note which brokers have queues of a group's topic; they are asked about a group that any broker lists."""
+        if any(name in listed for place, listed in self._listed.items() if place[0] == cluster):
+            for broker in brokers:
+                self._routed.setdefault((cluster, broker), {})[name] = now
 
     def note_members(self, place: Place, name: str, now: int) -> None:
         """Note that a group has members at a broker."""
@@ -38,5 +56,6 @@ class KnownGroups:
 
     def keep(self, places: Collection[Place]) -> None:
         """Forget the groups of all brokers but these."""
-        for place in self._known.keys() - set(places):
-            del self._known[place], self._unlisted[place]
+        for by_place in (self._known, self._unlisted, self._listed, self._routed):
+            for place in by_place.keys() - set(places):
+                del by_place[place]

@@ -309,6 +309,8 @@ class Poller:
         gate = self._gates.broker(broker.place)
         members = await self._ask(partial(self._rpc.connection, broker, group.name), current, gate)
         await self._routes(current, group, [one.topic for one in _rows(members, "subscriptions")])
+        if members.payload and not members.payload["connections"] and not self._groups.lists(broker.place, group.name):
+            members.payload["is_created"] = False
         listed = _rows(members, "connections") if emit(ConsumerConnection, members) else []
         if listed:
             self._groups.note_members(broker.place, group.name, self._emitter.clock.steady())
@@ -348,7 +350,10 @@ class Poller:
         if topic not in current.routes:
             asking = self._ask(partial(self._rpc.route, topic), current, self._gates.name_servers)
             current.routes[topic] = asyncio.create_task(asking)
-        self._emit_of(group, TopicRoute, await current.routes[topic], topic=topic)
+        route = await current.routes[topic]
+        brokers = {mq.broker for mq in _rows(route, "queues")}
+        self._groups.note_route(group.cluster, group.name, brokers, self._emitter.clock.steady())
+        self._emit_of(group, TopicRoute, route, topic=topic)
         self._routed.add((group.cluster, group.name, topic))
 
     def _ask_client_once(self, current: Round, group: PolledGroup, broker: Broker, client: str) -> None:

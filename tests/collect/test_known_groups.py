@@ -4,7 +4,7 @@ from rebalance_model.observe.events import ConsumerConnection
 from streaming.base.limits import GROUP_FORGOTTEN_MS, SILENT_BROKER_GROUPS
 from streaming.collect.known_groups import KnownGroups
 from tests.collect.test_poll import _run
-from tests.support.scripted_cluster import A, ScriptedCluster
+from tests.support.scripted_cluster import A, B, ScriptedCluster
 
 PLACE = A.place
 
@@ -45,6 +45,29 @@ def test_the_groups_of_a_broker_that_is_gone_are_forgotten():
     known.update(PLACE, {"g"}, 0)
     known.keep([])
     assert known.of(PLACE) == set()
+
+
+def test_a_broker_with_queues_of_a_group_that_another_one_lists_is_asked_about_it():
+    known = KnownGroups()
+    known.update(PLACE, {"g"}, 0)
+    known.note_route("C", "g", {"broker-a", "broker-b"}, 0)
+    known.note_route("C", "of-nobody", {"broker-b"}, 0)
+    assert known.update(B.place, set(), 1_000) == {"g"}
+    assert (known.lists(PLACE, "g"), known.lists(B.place, "g")) == (True, False)
+    assert known.update(B.place, set(), 1 + GROUP_FORGOTTEN_MS) == set()  # its topics left that broker
+
+
+def test_a_broker_that_never_had_the_group_is_reported_so():
+    cluster = ScriptedCluster(brokers=(A, B))
+    cluster.groups_of["broker-b"] = set()
+    cluster.members_of["broker-b"] = []
+
+    async def talk(poller):
+        await poller.round()
+        await poller.round()
+
+    told = [(one.broker, one.is_created) for one in _run(cluster, talk) if isinstance(one, ConsumerConnection)]
+    assert sorted(told, key=str) == [("broker-a", None), ("broker-a", None), ("broker-b", False)]
 
 
 def test_a_deleted_group_is_polled_while_its_members_are_listed():

@@ -78,7 +78,8 @@ def stale_heartbeats(snapshot: Snapshot, _: History) -> Conditions:
         for client in snapshot.clients if refused_at is not None or not snapshot.has_group(broker.name) else ():
             reports = snapshot.is_hooked(broker.name) and snapshot.is_reachable(client)
             certain = refused_at is not None and snapshot.now - refused_at > 35 * SECOND and reports
-            yield Condition("STALE_HEARTBEAT", client.consumer.config.client_id, HOOK if certain else NONE)
+            required = HOOK if certain else POLL if _is_unregistered(snapshot, broker.name, client) else NONE
+            yield Condition("STALE_HEARTBEAT", client.consumer.config.client_id, required)
         info = broker.manager.consumer_table.get(snapshot.group)
         newest: dict[str, int] = {}
         for one in info.channel_info_table.values() if info is not None else ():
@@ -88,6 +89,12 @@ def stale_heartbeats(snapshot: Snapshot, _: History) -> Conditions:
             if age > 58 * SECOND:
                 certain = age > 60 * SECOND and snapshot.is_hooked(broker.name) and snapshot.has_group(broker.name)
                 yield Condition("STALE_HEARTBEAT", cid, HOOK if certain else NONE)
+
+
+def _is_unregistered(snapshot: Snapshot, broker: str, client: Client) -> bool:
+    """Return whether only other brokers list a client, since this one, which has queues of the group, lacks it."""
+    cid, serves = client.consumer.config.client_id, any(mq.broker == broker for mq in snapshot.routed)
+    return serves and snapshot.is_polled and cid in snapshot.members and cid not in snapshot.lists.get(broker, ())
 
 
 def group(snapshot: Snapshot, history: History) -> Conditions:

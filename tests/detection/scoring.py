@@ -71,7 +71,6 @@ _BOUNDS = {
     "SUBSCRIPTION_INCONSISTENT": Bounds(150, hook=40, poll=40, early=12),
     "CLIENT_ID_COLLISION": Bounds(25, hook=45, poll=135),
     "CLIENT_UNRESPONSIVE": Bounds(poll=45),
-    "STALE_HEARTBEAT": Bounds(),
     "CONSUMER_IDLE": Bounds(60, poll=40, early=12),
     "ASSIGNMENT_SKEW": Bounds(60, poll=40, early=12),
     "ZOMBIE_QUEUE": Bounds(poll=35),
@@ -87,7 +86,10 @@ _BOUNDS = {
     "TELEMETRY_GAP": Bounds(15, early=16),
     "CLOCK_SKEW": Bounds(60, poll=60, early=12),
 }
-BOUNDS = {code: replace(bounds, needs=_needs(code)) for code, bounds in _BOUNDS.items()}
+BOUNDS = {code: replace(bounds, needs=_needs(code)) for code, bounds in _BOUNDS.items()} | {
+    # By hook; by polls a broker that lacks the group, after two heartbeat intervals.
+    "STALE_HEARTBEAT": Bounds(poll=100),
+}
 
 
 @dataclass

@@ -1,8 +1,13 @@
-"""STALE_HEARTBEAT: a member without recent heartbeats."""
+"""STALE_HEARTBEAT: a member without recent heartbeats, or one that a broker does not register."""
 
+from dataclasses import dataclass
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.events import Connection, ConsumerConnection, TopicRoute
 from tests.support.hook_trace import HookTrace
 from tests.support.incident_rows import distinct_transitions, evidence
 from tests.support.lock_traces import ordered
+from tests.support.trace import START, TOPIC, Trace, holding
 
 
 def test_a_heartbeat_is_stale_past_two_intervals_and_fresh_with_the_next():
@@ -39,3 +44,56 @@ def test_a_heartbeat_that_may_have_been_lost_is_not_stale():
 def test_a_member_that_was_frozen_before_the_hook_began_is_stale_too():
     trace = HookTrace().lists(0, "a", "b").heart_beat(1, "b").heart_beat(31, "b").passes(61)
     assert distinct_transitions(trace, "STALE_HEARTBEAT") == [(60.001, "OPENED", "STALE_HEARTBEAT")]
+
+
+@dataclass
+class TwoBrokers:
+    """A topic on two brokers, of which the second one is polled as told: does it list the group, and its members?"""
+
+    trace: Trace
+
+    def poll(self, begin, end, *, is_created, lists=(), serves=True):
+        members = {"a": holding(0, 1), "b": holding(2, 3)}
+        queues = tuple(
+            MessageQueue(TOPIC, broker, n) for broker in ("broker-a", "broker-b")[: 1 + serves] for n in (0, 1)
+        )
+        listed = tuple(Connection(client_id=one, channel=f"{one}:0") for one in lists)
+        for at in range(begin, end, 10):
+            now, trace = START + 1000 * at, self.trace.tick(at)
+            trace._fold(TopicRoute(topic=TOPIC, queues=queues, **trace._poll(now)))
+            trace._fold(trace._connections(members, now))
+            answer = {**trace._poll(now), "broker": "broker-b", "is_created": None if is_created else False}
+            trace._fold(ConsumerConnection(connections=listed, **answer))
+        return self
+
+    def found(self):
+        rows = [one for one in self.trace.effects if getattr(one, "code", "") in {"STALE_HEARTBEAT", "CID_VIEW_SPLIT"}]
+        return [(row.transition, row.code, row.sub_cause, row.subject, row.parent is None) for row in rows]
+
+
+def test_by_polls_a_broker_that_never_had_the_group_is_named_until_it_lists_members():
+    brokers = TwoBrokers(Trace()).poll(0, 140, is_created=False)
+    assert brokers.found() == [
+        ("OPENED", "STALE_HEARTBEAT", "GROUP_NOT_CREATED", "a", True),
+        ("OPENED", "STALE_HEARTBEAT", "GROUP_NOT_CREATED", "b", True),
+        ("OPENED", "CID_VIEW_SPLIT", "", "", False),
+    ]
+    assert evidence(brokers.trace, "STALE_HEARTBEAT")[0] == {"broker": "broker-b", "not_created_since": START}
+    brokers.poll(140, 160, is_created=True)
+    assert len(brokers.found()) == 3, "each member's next heartbeat registers it"
+    brokers.poll(160, 170, is_created=True, lists=("a", "b"))
+    assert {row[:2] for row in brokers.found()[3:]} == {("RESOLVED", "STALE_HEARTBEAT"), ("RESOLVED", "CID_VIEW_SPLIT")}
+
+
+def test_a_group_that_the_members_first_heartbeats_create_is_a_near_miss():
+    brokers = TwoBrokers(Trace()).poll(0, 50, is_created=False).poll(50, 200, is_created=True, lists=("a", "b"))
+    assert brokers.found() == []
+
+
+def test_a_broker_without_queues_of_the_groups_topics_needs_no_group():
+    assert TwoBrokers(Trace()).poll(0, 200, is_created=False, serves=False).found() == []
+
+
+def test_members_that_a_broker_does_not_list_for_long_though_it_has_the_group_are_a_split():
+    brokers = TwoBrokers(Trace()).poll(0, 100, is_created=False).poll(100, 200, is_created=True)
+    assert brokers.found()[3:] == [("ESCALATED", "CID_VIEW_SPLIT", "", "", True)]

@@ -27,6 +27,9 @@ class ScriptedCluster:
         self.queues = []
         self.members = list(members)
         self.group_names = set(groups)
+        self.groups_of = {}
+        self.members_of = {}
+        """By broker, what differs from the others' answers."""
         self.delays = {}
         self.held = {}
         self.failures = {}
@@ -61,7 +64,7 @@ class ScriptedCluster:
         del brokers
 
     async def groups(self, broker, seconds):
-        return await self._answer("groups", broker.name, seconds, self.group_names)
+        return await self._answer("groups", broker.name, seconds, self.groups_of.get(broker.name, self.group_names))
 
     async def broker_status(self, broker, collector, seconds):
         payload = {"boot_time": 7, "now": 9_007, "asked": int(collector.partition("@")[2])}
@@ -72,7 +75,9 @@ class ScriptedCluster:
         return await self._answer("route", topic, seconds, {"queues": queues})
 
     async def connection(self, broker, group, seconds):
-        connections = [Connection(client_id=member, channel="h:9") for member in self.members]
+        connections = [
+            Connection(client_id=member, channel="h:9") for member in self.members_of.get(broker.name, self.members)
+        ]
         subscriptions = [Subscription(topic=topic, sub_string="*") for topic in (f"%RETRY%{group}", "T")]
         payload = {"connections": connections, "subscriptions": subscriptions if connections else []}
         return await self._answer("connection", broker.name, seconds, payload)

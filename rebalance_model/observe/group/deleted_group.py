@@ -5,8 +5,8 @@ no longer asks about it once it has no members. So it is gone when it has no mem
 reaches each of its brokers, has reported nothing about it for `group_gone_after`. What that is not taken for: a group
 that some broker still has, or whose members are still there; a broker or a collector that is away.
 
-A broker that answers SUBSCRIPTION_GROUP_NOT_EXIST (26) says the same at once: it must do so for `GONE_AFTER`, and so
-must all others.
+A broker that answers SUBSCRIPTION_GROUP_NOT_EXIST (26), or whose list is reported to lack the group, says the same at
+once: it must do so for `GONE_AFTER`, and so must all others.
 """
 
 from rebalance_model.observe.events import ConsumeStats
@@ -35,7 +35,10 @@ def is_deleted(state: GroupState, now: int) -> bool:
     """Return whether all brokers say that they do not have the group, which has no members."""
     if state.members or not state.views:
         return False
-    missing = [view.group_missing_since for view in state.views.values()]
+    missing = [
+        view.not_created[0] if view.not_created is not None else view.group_missing_since
+        for view in state.views.values()
+    ]
     return all(since and now - since >= GONE_AFTER for since in missing)
 
 

@@ -7,9 +7,10 @@ an interval or more after the one before on that channel, with one on the other 
 
 from collections.abc import Collection
 
+from rebalance_model.observe.group import refused_heartbeats
 from rebalance_model.observe.group.channels import CHANNEL_TIMEOUT
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.state import BrokerView, ChannelBeats, Heartbeats, HookView, RefusedHeartbeats
+from rebalance_model.observe.state import BrokerView, ChannelBeats, Heartbeats, HookView
 
 CHANNELS_MAX = 4
 """At most this many channels of a client are kept."""
@@ -31,13 +32,6 @@ def note(hook: HookView, client_id: str, channel: str, now: int, policy: Policy)
     beats.last = now
 
 
-def note_refused(hook: HookView, client_id: str, code: int, now: int) -> None:
-    """Record a heartbeat that the broker did not take: refused with a code, or 0 of a group that it skips."""
-    refused = hook.refused_heartbeats.setdefault(client_id, RefusedHeartbeats(code, now, now))
-    refused.code, refused.last = code, now
-    refused.count += 1
-
-
 def note_empty_list(hook: HookView, view: BrokerView, channel: str, asked: int) -> None:
     """Record that a client, which the broker should know by its heartbeat, was told that the group has no member.
 
@@ -49,16 +43,7 @@ def note_empty_list(hook: HookView, view: BrokerView, channel: str, asked: int) 
         return
     if asked - caller.last_update_timestamp > CHANNEL_TIMEOUT:
         return
-    hook.skips_group = True
-    for info in view.info.channel_info_table.values():
-        if info.last_update_timestamp < asked:
-            note_refused(hook, info.client_id, 0, info.last_update_timestamp)
-
-
-def refused_of(hook: HookView, client_id: str, now: int, policy: Policy) -> RefusedHeartbeats | None:
-    """Return a client's refused heartbeats; None if it has none, or sends none any more."""
-    refused = hook.refused_heartbeats.get(client_id)
-    return refused if refused is not None and now - refused.last <= 2 * policy.heartbeat_broker_interval else None
+    refused_heartbeats.note_skipped(hook, view, asked)
 
 
 def note_listed(hook: HookView, client_ids: Collection[str], now: int) -> None:

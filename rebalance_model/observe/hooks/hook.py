@@ -38,6 +38,7 @@ from rebalance_model.observe.group import (
     member_types,
     ownership,
     rebalances,
+    refused_heartbeats,
     skipped,
     subscriptions,
 )
@@ -147,7 +148,7 @@ def scan(step: GroupStep, broker: str, view: BrokerView, hook: HookView) -> None
     }
     heartbeats.note_listed(hook, view.info.client_ids(), now)
     hook.refused_heartbeats = {
-        c: one for c, one in hook.refused_heartbeats.items() if heartbeats.refused_of(hook, c, now, step.policy)
+        c: one for c, one in hook.refused_heartbeats.items() if refused_heartbeats.of(hook, c, now, step.policy)
     }
     follow(step, before, first_sight=False)
     hook.client_by_channel = {channel: c for channel, c in hook.client_by_channel.items() if c in step.members}
@@ -211,7 +212,7 @@ def view_of(step: GroupStep, event: HookEvent | BrokerStatus, news: News) -> tup
 
 def _heart_beat(step: GroupStep, view: BrokerView, hook: HookView, event: HeartBeat) -> None:
     if event.code != SUCCESS or hook.skips_group:
-        heartbeats.note_refused(hook, event.client_id, event.code, event.time)
+        refused_heartbeats.note(hook, event.client_id, event.code, event.time)
         step.clients_to_judge[event.client_id] = None
         return
     hook.refused_heartbeats.pop(event.client_id, None)

@@ -5,6 +5,7 @@ from collections.abc import Collection
 
 from rebalance_model.broker.consumer_group_info import ClientChannelInfo, ConsumerGroupInfo
 from rebalance_model.observe.events import UNREADABLE, ConsumerConnection
+from rebalance_model.observe.group import refused_heartbeats
 from rebalance_model.observe.group.membership import Before, expect_again, follow
 from rebalance_model.observe.group.subscriptions import subscription_table
 from rebalance_model.observe.polls import corrections
@@ -36,10 +37,13 @@ def fold_connections(step: GroupStep, event: ConsumerConnection) -> None:
             view.back_at = step.now
         view.unanswered = 0
         step.brokers_to_judge[event.broker] = None
+    if event.is_created is False and view is not None and view.hook is not None:
+        refused_heartbeats.note_skipped(view.hook, view, event.asked)
     if view is None or view.failing or polled != view.info:
         _take_answer(step, event, polled, view)
     else:
         view.asked = event.asked
+    _note_created(step, state.views[event.broker], event)
     _note_unreadable(step, state.views[event.broker], event.unreadable)
     _note_doubles(step, state.views[event.broker], event, *listed_before)
     _remove_former_members(step, event.asked)
@@ -73,6 +77,17 @@ def _note_silence(step: GroupStep, view: BrokerView, event: ConsumerConnection) 
     else:
         view.unanswered = 0
     step.brokers_to_judge[event.broker] = None
+
+
+def _note_created(step: GroupStep, view: BrokerView, event: ConsumerConnection) -> None:
+    """Record that the broker lacks the group, where each member's heartbeats are lost; one that it lists shows it."""
+    known = view.not_created
+    if event.is_created is False:
+        view.not_created = known[0] if known is not None else event.asked, event.asked
+    elif event.connections:
+        view.not_created = None
+    if known != view.not_created:
+        step.clients_to_judge |= dict.fromkeys(step.members)
 
 
 def _note_unreadable(step: GroupStep, view: BrokerView, unreadable: tuple[str, ...]) -> None:

@@ -6,6 +6,7 @@ event reports a closed channel, so the view built from a broker's hook may keep 
 such a member counts only while it sends heartbeats.
 """
 
+from rebalance_model.observe.group import not_created
 from rebalance_model.observe.group.expectation import division_of
 from rebalance_model.observe.rules import route_view_split, stale_heartbeat
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
@@ -23,7 +24,8 @@ def judge(step: GroupStep, _: str) -> Verdict:
     views = _views(step)
     if len(views) < 2:
         return None
-    missing = _missing(step, views)
+    lacking = not_created.may_be_created(step)
+    missing = [(member, broker) for member, broker in _missing(step, views) if broker not in lacking]
     if not missing:
         return CLEAR
     only = missing[0][0] if len({client_id for client_id, _ in missing}) == 1 else None

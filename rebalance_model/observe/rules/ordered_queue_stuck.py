@@ -15,7 +15,7 @@ from rebalance_model.observe.group.expectation import broadcasts
 from rebalance_model.observe.group.offsets import committed
 from rebalance_model.observe.hooks import pull_errors, released_queues
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.rules import pull_stall, stall, unresponsive
+from rebalance_model.observe.rules import pull_stall, stale_heartbeat, stall, unresponsive
 from rebalance_model.observe.rules.ghost_connection import ghost_evidence
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Severity, Verdict
 from rebalance_model.observe.state import HookQueueView, ProcessQueueView
@@ -109,6 +109,8 @@ def _causes(step: GroupStep, mq: MessageQueue, sub_cause: SubCause, owner: str |
     """Return the names of the incidents under which it is shown: those about its sub-cause."""
     if sub_cause == "OWNER_UNRESPONSIVE":
         return unresponsive.causes_of(step, mq, owner)
+    if sub_cause == "NOTHING_RECEIVED":
+        return stale_heartbeat.explains(step, mq.broker, owner)
     return tuple(f"{code} {mq}" for code in _EXPLAINED_BY.get(sub_cause, ()))
 
 

@@ -15,7 +15,15 @@ from rebalance_model.observe.group.expectation import division_of, is_divided
 from rebalance_model.observe.group.offsets import lag_of, position_of
 from rebalance_model.observe.hooks import pull_errors, released_queues
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.rules import active_reader, pull_stall, route_view_split, stall, thread_pool, unresponsive
+from rebalance_model.observe.rules import (
+    active_reader,
+    pull_stall,
+    route_view_split,
+    stale_heartbeat,
+    stall,
+    thread_pool,
+    unresponsive,
+)
 from rebalance_model.observe.rules.ghost_connection import ghost_evidence
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
 from rebalance_model.observe.step import Ages, GroupStep
@@ -81,13 +89,19 @@ def _with_pool(step: GroupStep, mq: MessageQueue, sub_cause: SubCause, waited_ms
     owner = step.state.queues[mq].owner
     pool = thread_pool.exhausted(step, owner) if sub_cause == "POOL_EXHAUSTED" else None
     if pool is None:
-        causes = unresponsive.causes_of(step, mq, owner) if sub_cause == "OWNER_UNRESPONSIVE" else ()
-        return Holds("warning", sub_cause, owner, explained_by=causes)
+        return Holds("warning", sub_cause, owner, explained_by=_causes(step, mq, sub_cause, owner))
     root = thread_pool.root(step, RULE.code, mq, owner)
     is_early = waited_ms <= _limit(step.policy) + 2 * step.policy.poll_interval
     if not root and pool.holder not in (None, mq.topic) and is_early:
         return None
     return Holds("warning", sub_cause, owner, explained_by=(root,) if root else ())
+
+
+def _causes(step: GroupStep, mq: MessageQueue, sub_cause: SubCause, owner: str | None) -> tuple[str, ...]:
+    """Return the names of the client's open incidents that explain it."""
+    if sub_cause == "OWNER_UNRESPONSIVE":
+        return unresponsive.causes_of(step, mq, owner)
+    return stale_heartbeat.explains(step, mq.broker, owner) if sub_cause == "NOTHING_RECEIVED" else ()
 
 
 def _of_reader(step: GroupStep, mq: MessageQueue, waited: stall.Stall) -> Verdict:

@@ -6,11 +6,13 @@ timer, up to 20 s later. Clear at a heartbeat, or when the member is gone.
 REFUSED: its heartbeats arrive, and the broker answers them with an error, as an ACL does if one topic of the process is
 not permitted. GROUP_NOT_CREATED: they are accepted, and the broker does not register the group. Both from the first one
 on, also after the broker has dropped the member, until its heartbeats are taken or end. What follows is shown under
-it: the broker does not list the member, and refuses its pulls.
+it: the broker does not list the member, and refuses its pulls. By polls, GROUP_NOT_CREATED is known by the broker's
+list of groups, and opens after two intervals: a heartbeat may be what creates the group.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
+from rebalance_model.observe.group import not_created, refused_heartbeats
 from rebalance_model.observe.hooks import heartbeats
 from rebalance_model.observe.rules import unresponsive
 from rebalance_model.observe.rules.rule import CLEAR, Advice, ClientRule, Evidence, Holds, Severity, Verdict
@@ -31,7 +33,12 @@ def judge(step: GroupStep, client_id: str) -> Verdict:
         return Holds(severity, "REFUSED" if refused.code else "GROUP_NOT_CREATED", client_id, stamp=refused.since)
     if client_id not in step.members:
         return CLEAR
-    verdict: Verdict = None
+    if (lacking := _not_created(step, client_id)) is not None:
+        opens_at = not_created.opens_at(step, lacking[1])
+        if step.now >= opens_at:
+            return Holds("critical", "GROUP_NOT_CREATED", client_id, stamp=lacking[1])
+        step.schedule_check(opens_at)
+    verdict: Verdict = CLEAR if _is_registered(step, client_id) else None
     for _, hook, age in _ages(step, client_id):
         limit = 2 * step.policy.heartbeat_broker_interval
         if age > limit:
@@ -56,6 +63,8 @@ def evidence(step: GroupStep, client_id: str) -> Evidence:
             "refused_since": refused.since,
             "heartbeat_age_ms": step.now - refused.last,
         }
+    if (lacking := _not_created(step, client_id)) is not None:
+        return {"broker": lacking[0], "not_created_since": lacking[1]}
     broker, _, age = max(_ages(step, client_id), key=lambda found: found[2], default=(None, None, None))
     return {
         "broker": broker,
@@ -74,7 +83,9 @@ def explains(step: GroupStep, broker: str, client_id: str | None) -> tuple[str, 
         client_id: the client whose incident is sought; None: of an unknown one, which any of them may be.
     """
     hook = step.live_hook(step.state.views.get(broker))
-    refused = hook.refused_heartbeats if hook is not None else {}
+    refused: Collection[str] = hook.refused_heartbeats if hook is not None else ()
+    if not_created.since(step, broker):
+        refused = step.members
     found = refused if client_id is None else (client_id,) if client_id in refused else ()
     names = (f"{CODE} {one}" for one in found)
     return tuple(name for name in names if name in step.state.incidents)
@@ -84,10 +95,24 @@ def _refused(step: GroupStep, client_id: str) -> tuple[str, RefusedHeartbeats] |
     """Return the broker that does not take the client's heartbeats, and since when; None if there is none."""
     for broker, view in step.state.views.items():
         hook = step.live_hook(view)
-        refused = heartbeats.refused_of(hook, client_id, step.now, step.policy) if hook is not None else None
+        refused = refused_heartbeats.of(hook, client_id, step.now, step.policy) if hook is not None else None
         if refused is not None:
             return broker, refused
     return None
+
+
+def _not_created(step: GroupStep, client_id: str) -> tuple[str, int] | None:
+    """Return the broker that lacks the group for longest, of those that do not list the client, and since when."""
+    lacking = [(at, broker) for broker, at in not_created.brokers(step).items()]
+    found = [(at, broker) for at, broker in lacking if not step.state.views[broker].lists(client_id)]
+    return min(found)[::-1] if found else None
+
+
+def _is_registered(step: GroupStep, client_id: str) -> bool:
+    """Return whether the broker that lacked the group lists the client, and so do all that answer polls."""
+    own = step.state.incidents.get(f"{RULE.code} {client_id}")
+    polled = [view for view in step.state.views.values() if view.asked]
+    return own is not None and own.sub_cause == "GROUP_NOT_CREATED" and all(view.lists(client_id) for view in polled)
 
 
 def _ages(step: GroupStep, client_id: str) -> Iterator[tuple[str, HookView, int]]:
@@ -108,6 +133,7 @@ RULE = ClientRule(
         "code": "count",
         "refused": "count",
         "refused_since": "epoch_ms",
+        "not_created_since": "epoch_ms",
         "heartbeat_age_ms": "ms",
         "limit_ms": "ms",
         "dropped_after_ms": "ms",

@@ -4,6 +4,7 @@ Each of its queues would otherwise be an incident of its own, and each would say
 """
 
 from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.group import not_created
 from rebalance_model.observe.hooks import heartbeats
 from rebalance_model.observe.rules.rule import Severity
 from rebalance_model.observe.step import GroupStep
@@ -35,6 +36,8 @@ def severity_of(step: GroupStep, code: str, client_id: str) -> Severity:
 
 
 def _is_missed_by(step: GroupStep, client_id: str, broker: str) -> bool:
+    if not_created.since(step, broker):
+        return True
     hook = step.live_hook(step.state.views.get(broker))
     age = heartbeats.age_of(hook, client_id, step.now) if hook is not None else None
     return age is not None and age > step.policy.heartbeat_broker_interval

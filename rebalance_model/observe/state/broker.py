@@ -112,6 +112,8 @@ class BrokerView(msgspec.Struct, array_like=True):
     """What of its last answer with offsets can't be read."""
     group_missing_since: int = 0
     """Since when it answers that it does not have the group (SUBSCRIPTION_GROUP_NOT_EXIST); 0: it does not say so."""
+    not_created: tuple[int, int] | None = None
+    """Since when, and until when it was reported to list neither the group nor members of it; None: never."""
 
     def listed(self) -> set[str]:
         """Return the clients that this broker lists as members, or is expected to list again."""
