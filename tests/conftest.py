@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
@@ -91,6 +92,25 @@ def _group(item: pytest.Item) -> str:
     return shared or ("jvm" if "differential" in item.path.parts else "")
 
 
+_UNTIL_GROUP_ENDS = pytest.StashKey[ExitStack]()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """End what the group of a test has shared, if that was its last test: no other test uses it."""
+    if nextitem is None or _group(nextitem) != _group(item):
+        item.config.stash.setdefault(_UNTIL_GROUP_ENDS, ExitStack()).close()
+
+
+@pytest.fixture(scope="session")
+def until_group_ends(pytestconfig: pytest.Config) -> ExitStack:
+    """For fixtures of a group: what is entered here ends after the group's last test in this process.
+
+    Until the end of all tests a lab, though nobody asks it, would take a quarter of a core.
+    """
+    return pytestconfig.stash.setdefault(_UNTIL_GROUP_ENDS, ExitStack())
+
+
 @pytest.fixture(autouse=True)
 def _no_settings_are_left() -> Iterator[None]:
     """Restore the settings in the environment: `--root` of a command that a test runs in this process is one."""
@@ -150,12 +170,11 @@ def demo_run(tmp_path_factory: pytest.TempPathFactory) -> DemoRun:
 
 
 @pytest.fixture(scope="session")
-def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
+def object_store(tmp_path_factory: pytest.TempPathFactory, until_group_ends: ExitStack) -> object:
     """A real server of the S3 protocol, for all tests that need one; each writes below an address of its own."""
     from tests.support.object_store import ObjectStore  # noqa: PLC0415  the others need none of it
 
-    with ObjectStore(tmp_path_factory.mktemp("object_store")) as store:
-        yield store
+    return until_group_ends.enter_context(ObjectStore(tmp_path_factory.mktemp("object_store")))
 
 
 @pytest.fixture(scope="session")

@@ -59,10 +59,9 @@ def lab_settings(settings_with):
 
 
 @pytest.fixture(scope="session")
-def lab(lab_settings, running):
+def lab(lab_settings, running, until_group_ends):
     """The lab that the live tests share; a test that injects a fault must cure it."""
-    with running(lab_settings) as lab:
-        yield lab
+    return until_group_ends.enter_context(running(lab_settings))
 
 
 def settings_of(lab):
