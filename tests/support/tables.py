@@ -2,7 +2,10 @@
 
 import datetime as dt
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
+from shutil import copytree
+from tempfile import TemporaryDirectory
 
 import msgspec
 import pyarrow as pa
@@ -16,9 +19,16 @@ from streaming.tables.reader import ReadModel, Row
 
 
 def make_tables(folder: Path) -> Path:
-    """Create every table, empty."""
+    """Create every table, empty: as copies, which take a tenth of the time."""
+    return copytree(_empty_tables().name, folder, dirs_exist_ok=True)
+
+
+@cache
+def _empty_tables() -> TemporaryDirectory[str]:
+    """Return a folder with every table; it is removed with this process."""
+    folder = TemporaryDirectory(prefix="empty-tables-")
     for table in TABLES:
-        DeltaTable.create(folder / table, arrow_schema(table), partition_by=PARTITIONED_BY.get(table))
+        DeltaTable.create(Path(folder.name) / table, arrow_schema(table), partition_by=PARTITIONED_BY.get(table))
     return folder
 
 
