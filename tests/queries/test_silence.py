@@ -22,10 +22,10 @@ INGESTED_LATER = 3_600_000
 
 
 @pytest.fixture
-def opened(tmp_path, monkeypatch):
-    """Return a function that opens tables in which a source was heard at these times, at a time of the clock."""
+def opened(tmp_path):
+    """Return a function that opens tables in which a source was heard at these times."""
 
-    def make(source: str, heard: tuple[int, ...], clock: int, states: tuple[int, ...] = (0,)) -> ReadModel:
+    def make(source: str, heard: tuple[int, ...], states: tuple[int, ...] = (0,)) -> ReadModel:
         story, folder = Story(), make_tables(tmp_path)
         for at in states:
             story.group(BEGIN + at * S, "OK")
@@ -37,10 +37,15 @@ def opened(tmp_path, monkeypatch):
         else:
             append_rows(folder, "telemetry", [ticked(BEGIN + at * S) for at in heard])
         append(folder, story.rows)
-        monkeypatch.setattr(present, "now_ms", lambda: BEGIN + clock * S)
         return ReadModel(folder)
 
     return make
+
+
+@pytest.fixture
+def set_clock(monkeypatch):
+    """Return a function that sets the clock; the same tables answer at each time."""
+    return lambda clock: monkeypatch.setattr(present, "now_ms", lambda: BEGIN + clock * S)
 
 
 def ticked(time: int) -> dict[str, object]:
@@ -56,71 +61,68 @@ def ticked(time: int) -> dict[str, object]:
 
 @pytest.mark.parametrize("source", ["POLL", "ARCHIVE"])
 @pytest.mark.parametrize(
-    ("heard", "clock", "last", "silent"),
+    ("heard", "last", "going_on", "silent"),
     [
-        ((0, 200), 379, 200, False),
-        ((0, 200), 380, 200, True),
-        ((0, 200, 400), 579, 400, False),
-        ((0,), 180, 0, True),
-        ((-170,), 180, 0, True),  # it was heard shortly before the last state
-        (
-            (-180,),
-            899,
-            0,
-            False,
-        ),  # it had stopped before the last state, so it is not what shows that telemetry goes on
-        ((-180,), 900, 0, True),
+        ((0, 200), 200, 379, 380),
+        ((0, 200, 400), 400, 579, 580),
+        ((0,), 0, 179, 180),
+        ((-170,), 0, 179, 180),  # it was heard shortly before the last state
+        ((-180,), 0, 899, 900),  # it had stopped before, so it is not what shows that telemetry goes on
     ],
 )
-def test_telemetry_has_stopped_when_nothing_was_heard_for_3_minutes(opened, source, heard, clock, last, silent):
-    with opened(source, heard, clock) as model:
+def test_telemetry_has_stopped_when_nothing_was_heard_for_3_minutes(
+    opened, set_clock, source, heard, last, going_on, silent
+):
+    with opened(source, heard) as model:
+        set_clock(going_on)
+        assert known_ends(model).silent is False
+        set_clock(silent)
         found = known_ends(model)
-        assert found is not None
-        assert found.silent is silent
-        if silent:
-            assert found.last == BEGIN + last * S
+        assert (found.silent, found.last) == (True, BEGIN + last * S)
 
 
-@pytest.mark.parametrize(("clock", "silent"), [(899, False), (900, True)])
-def test_by_hooks_without_an_archive_only_the_state_of_groups_is_heard(opened, clock, silent):
-    with opened("HOOK", (0, 100, 200), clock) as model:
-        found = known_ends(model)
-        assert found is not None
-        assert found.silent is silent
+def test_by_hooks_without_an_archive_only_the_state_of_groups_is_heard(opened, set_clock):
+    with opened("HOOK", (0, 100, 200)) as model:
+        set_clock(899)
+        assert known_ends(model).silent is False
+        set_clock(900)
+        assert known_ends(model).silent is True
 
 
 @pytest.mark.parametrize("source", ["POLL", "ARCHIVE"])
-@pytest.mark.parametrize(
-    ("at", "health"), [(100, "OK"), (379, "OK"), (380, "UNKNOWN"), (1_999, "UNKNOWN"), (2_001, "OK")]
-)
-def test_within_a_silence_health_is_unknown_afterwards_too(opened, source, at, health):
-    with opened(source, (0, 200, 2_000), 2_010, states=(0, 2_000)) as model:
-        [group] = groups(model, at=BEGIN + at * S)
-        assert group.health == health
-        if health == "UNKNOWN":
-            assert group.health_reason.startswith("no telemetry since 2026-11-21T22:30:00.000Z; last known health: OK")
+def test_within_a_silence_health_is_unknown_afterwards_too(opened, set_clock, source):
+    set_clock(2_010)
+    with opened(source, (0, 200, 2_000), states=(0, 2_000)) as model:
+        for at, health in ((100, "OK"), (379, "OK"), (380, "UNKNOWN"), (1_999, "UNKNOWN"), (2_001, "OK")):
+            [group] = groups(model, at=BEGIN + at * S)
+            assert (at, group.health) == (at, health)
+            if health == "UNKNOWN":
+                silence = "no telemetry since 2026-11-21T22:30:00.000Z; last known health: OK"
+                assert group.health_reason.startswith(silence)
 
 
 @pytest.mark.parametrize("source", ["POLL", "ARCHIVE"])
-@pytest.mark.parametrize("asks_now", [True, False])
-@pytest.mark.parametrize(("age", "is_stale"), [(0, False), (59, False), (60, True), (85, True), (179, True)])
-def test_health_and_status_are_stale_before_they_are_unknown(opened, source, asks_now, age, is_stale):
-    with opened(source, (0, 200), 200 + age) as model:
-        at = None if asks_now else BEGIN + (200 + age) * S
-        [group], [queue] = groups(model, at), queues(model, "orders", at=at)
-        assert (group.health, queue.status) == ("OK", "OK")
-        assert (group.is_stale, queue.is_stale, group.telemetry_age_ms) == (is_stale, is_stale, age * S)
+def test_health_and_status_are_stale_before_they_are_unknown(opened, set_clock, source):
+    with opened(source, (0, 200)) as model:
+        for age, is_stale in ((0, False), (59, False), (60, True), (179, True)):
+            set_clock(200 + age)
+            for at in (None, BEGIN + (200 + age) * S):
+                [group], [queue] = groups(model, at), queues(model, "orders", at=at)
+                assert (group.health, queue.status) == ("OK", "OK")
+                assert (group.is_stale, queue.is_stale, group.telemetry_age_ms) == (is_stale, is_stale, age * S)
 
 
-@pytest.mark.parametrize(("age", "is_stale"), [(79, False), (80, True)])
-def test_by_rare_polls_two_intervals_without_one_are_stale(opened, monkeypatch, age, is_stale):
+def test_by_rare_polls_two_intervals_without_one_are_stale(opened, set_clock, monkeypatch):
     monkeypatch.setattr(Story, "progress", partialmethod(Story.progress, interval=40 * S))
-    with opened("POLL", (0, 100), 100 + age) as model:
-        assert groups(model)[0].is_stale is is_stale
+    with opened("POLL", (0, 100)) as model:
+        for age, is_stale in ((79, False), (80, True)):
+            set_clock(100 + age)
+            assert groups(model)[0].is_stale is is_stale
 
 
-def test_after_the_last_telemetry_no_status_is_known_and_no_owner(opened):
-    with opened("POLL", (0, 200), 100_000) as model:
+def test_after_the_last_telemetry_no_status_is_known_and_no_owner(opened, set_clock):
+    set_clock(100_000)
+    with opened("POLL", (0, 200)) as model:
         at = BEGIN + 50_000 * S
         [group], [queue] = groups(model, at), queues(model, "orders", at=at)
         assert (group.health, queue.status) == ("UNKNOWN", "UNKNOWN")
