@@ -53,9 +53,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """What shares something that is dear to start stays in one process; later would be after pytest-xdist looked."""
+    """What shares something that is dear to start stays in one process, and so does a file, whose tests share what they
+    make and fold; later would be after pytest-xdist looked.
+    """
     if group := _group(item):
         item.add_marker(pytest.mark.xdist_group(group))
+    elif item.get_closest_marker("xdist_group") is None:
+        item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
     if item.config.option.markexpr == "prove":  # a timeout is that of the short form
         item.add_marker(pytest.mark.timeout(0), append=False)
 

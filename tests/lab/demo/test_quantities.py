@@ -12,6 +12,7 @@ from streaming.base.times import instant_ms
 from streaming.cli import main, output
 from streaming.lab.demo.play import CAPTURE
 
+pytestmark = pytest.mark.xdist_group("demo tables")  # one process writes the demo's tables for all of them
 GROUP = "orders-group"
 POISONED = "2026-11-21T15:59:25Z"
 """50 s after a message was poisoned, 100 s after two queues were cured."""
@@ -36,7 +37,7 @@ def answers():
 
 
 @pytest.fixture
-def asked(model, monkeypatch):
+def queues_at(model, monkeypatch):
     """Ask the command line for the queues at an instant."""
     monkeypatch.setattr(output, "tables", lambda: nullcontext(model))
 
@@ -48,22 +49,22 @@ def asked(model, monkeypatch):
     return ask
 
 
-def test_a_poisoned_queue_shows_the_lag_of_the_last_answer(asked):
-    shown = asked(instant_ms(POISONED, 0))
+def test_a_poisoned_queue_shows_the_lag_of_the_last_answer(queues_at):
+    shown = queues_at(instant_ms(POISONED, 0))
     assert (shown[3]["lag"], shown[3]["lag_is_stale"]) == (36, False)
     assert 6_000 < shown[3]["lag_age_ms"] < 8_000
     assert [shown[cured]["lag"] for cured in (0, 1)] == [0, 1]
     assert sum(row["lag"] for row in shown.values()) == 41
 
 
-def test_lag_and_waiting_time_are_those_of_the_last_answer(asked, answers):
+def test_lag_and_waiting_time_are_those_of_the_last_answer(queues_at, answers):
     """At random instants; where the last answer is stale, a hook's younger bound may stand in its place, marked so."""
     chosen = random.Random(12)
     begin, end = answers[0][0], answers[-1][0] + 60_000
     compared = 0
     for instant in sorted(chosen.randrange(begin, end) for _ in range(40)):
         time, last = next(one for one in reversed(answers) if one[0] <= instant)
-        for queue_id, row in asked(instant).items():
+        for queue_id, row in queues_at(instant).items():
             if queue_id not in last or row["lag_is_at_least"]:
                 continue
             newest, commit, stored = last[queue_id]

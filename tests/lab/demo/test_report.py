@@ -13,6 +13,8 @@ from streaming.cli.demo_report import print_faults, print_report
 from streaming.lab.demo.play import FAULT_LOG
 from streaming.queries.present import history_ends
 
+pytestmark = pytest.mark.xdist_group("demo tables")  # as for tests/lab/demo/test_quantities.py
+
 
 @pytest.fixture(scope="module")
 def report(model):
