@@ -310,7 +310,7 @@ class Poller:
         members = await self._ask(partial(self._rpc.connection, broker, group.name), current, gate)
         await self._routes(current, group, [one.topic for one in _rows(members, "subscriptions")])
         if members.payload and not members.payload["connections"] and not self._groups.lists(broker.place, group.name):
-            members.payload["is_created"] = False
+            members = members._replace(payload={**members.payload, "is_created": False})
         listed = _rows(members, "connections") if emit(ConsumerConnection, members) else []
         if listed:
             self._groups.note_members(broker.place, group.name, self._emitter.clock.steady())

@@ -70,6 +70,22 @@ def test_a_broker_that_never_had_the_group_is_reported_so():
     assert sorted(told, key=str) == [("broker-a", None), ("broker-a", None), ("broker-b", False)]
 
 
+def test_a_group_whose_members_have_left_is_not_reported_so_after_another_one_was():
+    """One object stands for the answer without members."""
+    cluster = ScriptedCluster(brokers=(A, B))
+    cluster.groups_of["broker-b"] = set()
+    cluster.members_of["broker-b"] = []
+
+    async def talk(poller):
+        await poller.round()
+        await poller.round()
+        cluster.members, cluster.groups_of["broker-b"] = [], {"g"}
+        await poller.round()
+
+    told = [(one.broker, one.is_created) for one in _run(cluster, talk) if isinstance(one, ConsumerConnection)]
+    assert sorted(told[-2:]) == [("broker-a", None), ("broker-b", None)]
+
+
 def test_a_deleted_group_is_polled_while_its_members_are_listed():
     cluster = ScriptedCluster(groups=("g", "h"))
 

@@ -14,7 +14,7 @@ from rebalance_model.observe.events import (
     TopicOffset,
 )
 from streaming.collect.client import RpcFailedError
-from streaming.collect.responses import Broker, Listed
+from streaming.collect.responses import NO_MEMBERS, Broker, Listed
 
 A, B = Broker("C", "broker-a", "h:1"), Broker("C", "broker-b", "h:2")
 
@@ -79,7 +79,7 @@ class ScriptedCluster:
             Connection(client_id=member, channel="h:9") for member in self.members_of.get(broker.name, self.members)
         ]
         subscriptions = [Subscription(topic=topic, sub_string="*") for topic in (f"%RETRY%{group}", "T")]
-        payload = {"connections": connections, "subscriptions": subscriptions if connections else []}
+        payload = {"connections": connections, "subscriptions": subscriptions} if connections else NO_MEMBERS
         return await self._answer("connection", broker.name, seconds, payload)
 
     async def consume_stats(self, broker, group, seconds):
