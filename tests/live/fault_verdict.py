@@ -166,7 +166,7 @@ def wrong_by(source, case, played, found, former=frozenset()):
             yield f"{source}: {show(one, played)} is a false alarm"
         if case.alone and one.client_id != played.client_id and not is_reread(one):
             yield f"{source}: {show(one, played)} is about {one.client_id}, not about {played.client_id}"
-        if one.resolved is None and not (late and source == HOOK):
+        if one.resolved is None and one.code not in case.stays and not (late and source == HOOK):
             yield f"{source}: {show(one, played)} is not resolved"
     alerts = {
         (one.group, one.code, one.subject)
@@ -186,7 +186,7 @@ def is_due(due, played, one):
     """Return whether it is the required incident."""
     if one.code != due.code or (due.sub_causes and not due.sub_causes & set(one.sub_causes)):
         return False
-    if due.within is not None and one.opened > played.time + due.within * 1000:
+    if due.within is not None and one.opened > played.done + due.within * 1000:
         return False
     if due.resolution is not None and (one.resolution != due.resolution or one.resolved > played.cure):
         return False

@@ -171,3 +171,14 @@ def test_by_both_the_hook_reports_a_commit_that_fell_back_once():
         trace.passes(4 + 10 * n).heart_beat(4 + 10 * n, "a").commits(4 + 10 * n, "a", 0, commit)
         trace.poll(5 + 10 * n, {"a": holding(0)}, {0: (1_000, commit)})
     assert {t[1:] for t in trace.incidents("OFFSET_REGRESSION")} == {("OPENED", "OFFSET_REGRESSION OPERATOR_RESET")}
+
+
+def test_a_topic_that_was_created_again_is_no_reset_by_its_reader():
+    """In the lab: the reader's first pull of the new topic still carries its commit of the former one."""
+    trace = HookTrace().heart_beat(0, "a").pulls(1, "a", 0, offset=60).commits(6, "a", 0, 64)
+    for at in range(10, 100, 3):
+        trace.pulls(at, "a", 0, offset=64, commit=64, code=17)
+    trace.pulls(100, "a", 0, offset=64, commit=64).commits(101, "a", 0, 1).pulls(102, "a", 0, offset=1, commit=1)
+    trace.commits(106, "a", 0, 3).passes(110)
+    assert transitions_of(trace, "OFFSET_REGRESSION") == [(101, "OPENED", "OFFSET_REGRESSION NEWEST_FELL")]
+    assert trace.incidents("DUPLICATE_CONSUMPTION") == []

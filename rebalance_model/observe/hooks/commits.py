@@ -7,7 +7,8 @@ A commit lower than the one before it is a regression. Its cause follows from wh
   its former position without querying the offset.
 - REREAD: the client that has just taken the queue began at its former owner's last commit, and the former owner has
   committed since: the messages in between are read twice, at most those of one persist interval.
-- NEWEST_FELL: the owner's pull was answered with OFFSET_MOVED, and it went back: the log ends before its commit.
+- NEWEST_FELL: the owner's pull was answered with OFFSET_MOVED, and it went back: the log ends before its commit. Or its
+  pulls were answered with TOPIC_NOT_EXIST: the topic is a new one, whose reader still carries its former commit.
 - RESET_TO_MIN, OPERATOR_RESET: the owner itself went back, to 0 or to another offset. Its pulls carry commits beside
   those that it makes every 5 s, and two of them may overtake each other; so this counts from the second commit on.
 
@@ -26,7 +27,7 @@ from rebalance_model.observe.step import GroupStep
 OVERTAKEN_WITHIN = 1_000
 """Two commits of one client closer together than this may have overtaken each other; milliseconds."""
 CORRECTED_WITHIN = 60_000
-"""A client goes back to an offset that exists within this time after OFFSET_MOVED; milliseconds."""
+"""A client goes back to an offset that exists within this time after such an answer; milliseconds."""
 NEWEST_FELL = "NEWEST_FELL"
 """The cause of a regression: the queue's newest offset fell below the commit (the topic was created again)."""
 _SERVED = (None, 0, 19)
@@ -171,8 +172,8 @@ def _note_regression(step: GroupStep, hook_view: HookQueueView, commit: Commit, 
 
 
 def _is_void(hook_view: HookQueueView, now: int) -> bool:
-    """Return whether the queue ends before its former commit: a pull beyond its end is answered with OFFSET_MOVED."""
-    return hook_view.offset_moved_at > 0 and now - hook_view.offset_moved_at <= CORRECTED_WITHIN
+    """Return whether what was committed is not in this log: a pull was told so shortly before."""
+    return hook_view.voided_at > 0 and now - hook_view.voided_at <= CORRECTED_WITHIN
 
 
 def _cause(step: GroupStep, hook_view: HookQueueView, commit: Commit, before_time: int) -> str:

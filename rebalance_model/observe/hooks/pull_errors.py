@@ -25,8 +25,8 @@ def note(step: GroupStep, mq: MessageQueue, client_id: str | None, event: PullMe
     """Record the answers to pulls of any client; those of one second are reported together, for each code."""
     hook_view = step.hook_view(mq)
     error = hook_view.pull_error
-    if event.code == OFFSET_MOVED:
-        hook_view.offset_moved_at = event.last_time
+    if event.code in (OFFSET_MOVED, TOPIC_NOT_EXIST):
+        hook_view.voided_at = event.last_time
     if event.code in _SERVED:
         if error is not None and event.last_time > error.last:
             hook_view.pull_error = None

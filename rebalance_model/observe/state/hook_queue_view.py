@@ -133,8 +133,8 @@ class HookQueueView(msgspec.Struct, array_like=True):
     """When that client unlocked the queue; otherwise its last lock, pull or commit before it lost the queue."""
     pull_error: PullError | None = None
     """The pulls that are answered with an error; None: the last one was served."""
-    offset_moved_at: int = 0
-    """When a pull of it was last answered with PULL_OFFSET_MOVED; 0: never."""
+    voided_at: int = 0
+    """When a pull of it was last answered with PULL_OFFSET_MOVED or TOPIC_NOT_EXIST; 0: never."""
     not_found_at: int = 0
     """When a query for its offset was last answered with QUERY_NOT_FOUND; 0: never."""
     consumed_to: int = -1
