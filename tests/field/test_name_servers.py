@@ -219,6 +219,46 @@ def test_a_client_that_never_sees_a_new_broker_is_a_split_in_the_end():
     assert [(one.sub_cause, one.severity) for one in found.transitions(CODE)] == [("NAME_SERVERS", "critical")]
 
 
+@pytest.mark.parametrize("source", ["poll", "both"])
+def test_a_new_broker_that_all_clients_see_late_is_no_incident(source):
+    """The clients see the route after two minutes: what is to be told is that they skipped messages."""
+    found = concluded("13-skipped-by-expansion", source)
+    assert {one.code for one in found.transitions() if one.severity != "info"} == {"MESSAGES_STRANDED"}
+
+
+@pytest.mark.parametrize(
+    "late", [{ONE: "a0 a1", TWO: "a2 a3"}, WITHOUT_B], ids=["all-clients-lack-it", "one-client-lacks-it"]
+)
+def test_what_a_new_broker_that_clients_lack_leads_to_waits_for_its_cause(late):
+    route = with_route((0, "a0 a1 a2 a3"), (200, "a0 a1 a2 a3 b0 b1 b2 b3"))
+    found = concluded_of(told(SPLIT, "poll", route, having((0, {ONE: "a0 a1", TWO: "a2 a3"}), (210, late))))
+    waits = found.transitions("QUEUE_UNASSIGNED", "ASSIGNMENT_MISMATCH", "REBALANCE_STALLED")
+    assert {one.absorbed for one in waits} == {True}
+    assert all(320 <= found.seconds(one) <= 345 for one in found.transitions(CODE))
+    assert roots(found) == {CODE}
+
+
+@pytest.mark.parametrize("share", ["a3", "a2 a3 b0"])
+def test_what_no_route_explains_waits_for_nothing(share):
+    """A near miss: queues of the new broker stay without an owner, and no list of brokers says why."""
+    route = with_route((0, "a0 a1 a2 a3"), (200, "a0 a1 a2 a3 b0 b1 b2 b3"))
+    shares = having((0, {ONE: "a0 a1", TWO: "a2 a3"}), (210, {ONE: "a0 a1 a2 a3", TWO: share}))
+    found = concluded_of(told(SPLIT, "poll", route, shares))
+    assert found.transitions(CODE) == []
+    assert 260 < found.seconds(found.transitions("QUEUE_UNASSIGNED")[0]) < 285
+
+
+def test_what_waited_for_a_cause_that_is_over_is_judged_as_before():
+    """The second client takes one queue of the new broker: it has seen it, and the others stay without an owner."""
+    route = with_route((0, "a0 a1 a2 a3"), (200, "a0 a1 a2 a3 b0 b1 b2 b3"))
+    shares = having((0, {ONE: "a0 a1", TWO: "a2 a3"}), (300, {ONE: "a0 a1 a2 a3", TWO: "b0"}))
+    found = concluded_of(told(SPLIT, "poll", route, shares))
+    assert found.transitions(CODE) == []
+    opened = [one for one in found.transitions("QUEUE_UNASSIGNED") if one.transition == "OPENED"]
+    assert {one.subject for one in opened} == {f"Orders@broker-b:{queue}" for queue in (1, 2, 3)}
+    assert {one.parent for one in opened} == {None}
+
+
 def test_the_broker_that_a_client_lacks_does_not_list_it():
     """The client sends no heartbeat to a broker that its route lacks, and others that ask that broker take its share.
 

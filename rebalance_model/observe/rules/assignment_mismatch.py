@@ -27,6 +27,8 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
     settled = max(state.expected_at, state.owner_changed_at) + step.policy.assignment_settled_after
     if owner.silent or owner.asked_at_answer <= settled or _lists_differ(state):
         return None
+    if route_view_split.may_explain(step, mq):
+        return None
     return Holds("warning", client_id=queue.owner, explained_by=route_view_split.explains(step, mq))
 
 

@@ -40,7 +40,8 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
     if ghosts and grows and step.now - since > step.policy.rebalance_wait_interval:
         severity: Severity = "critical" if step.now - since > step.policy.stuck_after else "warning"
         return Holds(severity, GHOST_CONNECTION, ghosts[0].client_id)
-    if state.rounds.known_at <= since + _grace(step.policy, queue):
+    is_early = state.rounds.known_at <= since + _grace(step.policy, queue)
+    if is_early or (not ghosts and route_view_split.may_explain(step, mq)):
         return None  # judged again when all have answered (`rounds`)
     severity = "critical" if grows else "warning"
     by_routes = Holds(severity, explained_by=route_view_split.explains(step, mq))

@@ -31,6 +31,8 @@ def judge(step: GroupStep, _: str) -> Verdict:
     since = min(max(state.expected_at, _free_at(step, mq), state.queues[mq].released_at or 0) for mq in behind)
     if state.rounds.known_at <= since + step.policy.assignment_settled_after or cid_view_split.is_split(step):
         return None  # judged again when all have answered (`rounds`)
+    if route_view_split.may_explain(step, *behind):
+        return None
     return Holds("warning", explained_by=route_view_split.explains(step, *behind))
 
 

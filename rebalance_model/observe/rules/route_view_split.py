@@ -6,7 +6,7 @@ use the former route: that is an info.
 
 NAME_SERVERS: a member has the share of a route without a broker (`group.route_views`), for longer than clients need to
 see a change. Name servers disagree: its own one does not have that broker's registration. Some queues then have two
-readers and others none; their incidents are children of this one.
+readers and others none; their incidents are children of this one, and those that are due before it wait for it.
 
 COLLECTOR_ROUTE: the collector's own name server is such a one (`Route.beyond`). The members may all be right, and no
 owner of the topic's queues is expected.
@@ -31,7 +31,8 @@ def judge(step: GroupStep, _: str) -> Verdict:
     certain = [split for split in splits or () if _is_certain(step, split)]
     if certain:
         behind = {member for split in certain for member in split.behind}
-        return Holds("critical", NAME_SERVERS, behind.pop() if len(behind) == 1 else None)
+        held = 0 if _awaits_answers(step) else None
+        return Holds("critical", NAME_SERVERS, behind.pop() if len(behind) == 1 else None, held=held)
     if not step.state.is_polled:
         return None if splits is None or step.state.routes else CLEAR
     former = _of_former(step)
@@ -70,13 +71,23 @@ def evidence(step: GroupStep, _: str) -> Evidence:
 
 def explains(step: GroupStep, *queues: MessageQueue) -> tuple[str, ...]:
     """Return the rule's open incident (`Holds.explained_by`) if name servers that disagree affect all these queues."""
-    splits = _open_splits(step)
-    return (CODE,) if splits and all(any(mq in split.affected for split in splits) for mq in queues) else ()
+    return (CODE,) if _affect(_open_splits(step), queues) else ()
+
+
+def may_explain(step: GroupStep, *queues: MessageQueue) -> bool:
+    """Return whether that will be known soon: name servers seem to disagree, and the rule waits for `open_after`."""
+    if CODE not in step.state.pending:
+        return False
+    return _affect(tuple(split for split in step.state.route_splits if _is_certain(step, split)), queues)
 
 
 def lacks_broker(step: GroupStep, client_id: str, broker: str) -> bool:
     """Return whether an open incident of this rule says that the client's route lacks the broker."""
     return any(client_id in split.behind and broker in split.lacks[0] for split in _open_splits(step))
+
+
+def _affect(splits: tuple[RouteSplit, ...], queues: tuple[MessageQueue, ...]) -> bool:
+    return bool(splits) and all(any(mq in split.affected for split in splits) for mq in queues)
 
 
 def _open_splits(step: GroupStep) -> tuple[RouteSplit, ...]:
@@ -95,6 +106,14 @@ def _is_certain(step: GroupStep, split: RouteSplit) -> bool:
     if incident is None or incident.sub_cause == NAME_SERVERS:
         return step.now > seen_at
     return step.now - max(seen_at, split.since) > settled_after
+
+
+def _awaits_answers(step: GroupStep) -> bool:
+    """Return whether a new incident would open before the round of answers that is due then: it may be over."""
+    pending, known_at = step.state.pending.get(CODE), step.state.rounds.known_at
+    if pending is None or not known_at:
+        return False
+    return known_at < pending.since + step.policy.assignment_settled_after - step.policy.poll_interval // 2
 
 
 def _of_split(step: GroupStep, split: RouteSplit) -> Evidence:
