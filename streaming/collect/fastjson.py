@@ -37,6 +37,10 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _SPACE = re.compile(r"[ \t\r\n]*")
 _COMMAS = re.compile(r"[ \t\r\n,]*")  # fastjson's AllowArbitraryCommas; a .NET client begins with one
+_SKIPPED = frozenset(" \t\r\n,")
+_COLON = re.compile(r"[ \t\r\n]*+:[ \t\r\n]*")
+_NEXT_PAIR = re.compile(r"[ \t\r\n]*+(?:,[ \t\r\n,]*|(?=\}))")
+_NEXT_VALUE = re.compile(r"[ \t\r\n]*+(?:,[ \t\r\n,]*|(?=\]))")
 _NUMBER_KEY = re.compile(r"-?\d+")
 _STEP = re.compile(r"\.((?:[^.\[\\]|\\.)+)|\[(\d+)\]")
 _TOO_DEEP = f"nested more than {ANSWER_DEPTH} deep"
@@ -182,9 +186,9 @@ class _Reader:
         while self._text[at : at + 1] != "}":
             self._deadline.check()
             key, at = self._key(at, depth)
-            value, at = self._value(self._expect(at, ":"), depth + 1)
+            value, at = self._value(self._end_of(_COLON, at, "':'"), depth + 1)
             pairs.append((key, value))
-            at = self._next(at, "}")
+            at = self._end_of(_NEXT_PAIR, at, "','")
         standard = all(isinstance(key, str) for key, _ in pairs)
         return (dict(pairs) if standard else pairs), at + 1
 
@@ -195,26 +199,24 @@ class _Reader:
             self._deadline.check()
             value, at = self._value(at, depth + 1)
             values.append(value)
-            at = self._next(at, "]")
+            at = self._end_of(_NEXT_VALUE, at, "','")
         return values, at + 1
 
     def _key(self, at: int, depth: int) -> tuple[Json, int]:
         number = _NUMBER_KEY.match(self._text, at)
         return (int(number[0]), number.end()) if number else self._value(at, depth + 1)
 
-    def _next(self, at: int, closing: str) -> int:
-        """Return the position after the commas, or of the closing bracket."""
-        at = self._skip(at)
-        return at if self._text[at : at + 1] == closing else self._skip(self._expect(at, ","), _COMMAS)
-
-    def _expect(self, at: int, sign: str) -> int:
-        at = self._skip(at)
-        if self._text[at : at + 1] != sign:
-            msg = f"expected {sign!r} at {at}"
+    def _end_of(self, separator: re.Pattern[str], at: int, sign: str) -> int:
+        """Return the position after a separator: of the next key or value, or of the closing bracket."""
+        found = separator.match(self._text, at)
+        if found is None:
+            msg = f"expected {sign} at {self._skip(at)}"
             raise FastjsonError(msg)
-        return self._skip(at + 1)
+        return found.end()
 
     def _skip(self, at: int, what: re.Pattern[str] = _SPACE) -> int:
+        if self._text[at : at + 1] not in _SKIPPED:
+            return at
         space = what.match(self._text, at)
         return space.end() if space else at
 

@@ -7,7 +7,7 @@ incident that no case of its group and time names is a false alarm, unless an op
 
 from dataclasses import dataclass, replace
 
-from rebalance_model.observe.group_observer import GROUP_ENDED
+from rebalance_model.observe.group.deleted_group import GROUP_DELETED
 
 REREADS = frozenset({"DUPLICATE_CONSUMPTION", "OFFSET_REGRESSION"})
 """Allowed as infos, which send no alert, after any hand-over in which messages were really consumed twice."""
@@ -334,8 +334,8 @@ FIELD = {
                 held=120,  # a minute after the brokers have answered that they do not have the group
                 heal=60,
                 due=(
-                    due("NO_ACTIVE_CLIENTS_WITH_LAG", within=100, resolution=GROUP_ENDED, **NO_MATTER_WHO),
-                    due("ORDERED_QUEUE_STUCK", "UNASSIGNED", within=100, resolution=GROUP_ENDED, **NO_MATTER_WHO),
+                    due("NO_ACTIVE_CLIENTS_WITH_LAG", within=100, resolution=GROUP_DELETED, **NO_MATTER_WHO),
+                    due("ORDERED_QUEUE_STUCK", "UNASSIGNED", within=100, resolution=GROUP_DELETED, **NO_MATTER_WHO),
                     due("ORDERED_QUEUE_STUCK", "UNASSIGNED", by=(HOOK,), within=100, **NO_MATTER_WHO),
                 ),
             ),

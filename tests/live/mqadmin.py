@@ -13,6 +13,8 @@ from streaming.base.settings import load_settings
 ANSWER_SECONDS_MAX = 120
 QUIET = "rmq.logback-test.xml"
 """The first file that RocketMQ's logging reads; without it, mqadmin prints 100 KB about its own logging."""
+TRIES = 3
+"""How often a command that changes the cluster is run, while servers do not answer in time."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +74,14 @@ class MqAdmin:
         return Said(asked, _now(), ran.returncode, ran.stdout, ran.stderr)
 
     def change(self, command, *arguments):
-        """Run a command that changes the cluster; it must say that it did (its exit code says nothing)."""
-        said = self.run(command, *arguments)
+        """Run a command that changes the cluster; it must say that it did (its exit code says nothing).
+
+        One that a busy server did not answer in time is run again.
+        """
+        for _ in range(TRIES):
+            said = self.run(command, *arguments)
+            if "RemotingTimeoutException" not in said.err:
+                break
         assert "success" in said.out, (command, arguments, said)
 
 

@@ -1,10 +1,10 @@
 """Every fault of the lab opens its incident, by the telemetry that can show it, and no other; then it is resolved.
 
 `fault_cases` has the required incidents of each fault. `fault_run` records a story and `fault_verdict` judges a
-recording, so a changed rule can be tested on it within seconds. So does the short form, with a recording of the quick
-faults; the long forms record anew. To replace the recording after a change of the hook or of the collector: run
-`python -m tests.live.fault_run quick FOLDER`, then `tar -cJf tests/live/faults.tar.xz -C FOLDER recording.jsonl
-faults.jsonl mqadmin.jsonl run.json`.
+recording, so a changed rule can be tested on it within seconds. So does the short form, with recordings of the quick
+faults and of those of public reports; the long forms record anew. To replace one after a change of the hook or of the
+collector: run `python -m tests.live.fault_run quick FOLDER`, then `tar -cJf tests/live/faults.tar.xz -C FOLDER
+recording.jsonl faults.jsonl mqadmin.jsonl run.json`; of `field` it is `field.tar.xz`.
 """
 
 from dataclasses import replace
@@ -20,6 +20,7 @@ from tests.support.recordings import unpacked
 
 pytestmark = pytest.mark.xdist_group("faults")  # one process unpacks the recording for all
 RECORDING = Path(__file__).with_name("faults.tar.xz")
+OF_REPORTS = Path(__file__).with_name("field.tar.xz")
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +40,10 @@ def check(folder):
 
 def test_each_quick_fault_gives_its_incident_and_no_other_and_it_resolves(quick):
     check(quick)
+
+
+def test_each_fault_of_a_public_report_gives_its_incident_and_no_other(tmp_path):
+    check(unpacked(OF_REPORTS, tmp_path))
 
 
 def test_the_listener_that_hangs_is_asked_where_it_does(quick):

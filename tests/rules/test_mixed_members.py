@@ -49,11 +49,12 @@ def test_one_that_broadcasts_is_named_and_explains_what_its_share_lacks():
     assert "QUEUE_UNASSIGNED" in {one.code for one in trace.effects if hasattr(one, "code")}
 
 
-def test_it_is_resolved_when_that_member_leaves():
+def test_it_is_resolved_when_that_member_has_left_and_its_share_is_divided_again():
+    """By then what it explains has ended, and sends no alert of its own."""
     trace = flipping(rounds(Trace(), 0, 20, PAIR), 20, 60, WITH_C)
     trace.message_model = "CLUSTERING"
-    rounds(trace, 60, 90, PAIR)
-    assert trace.incidents(CODE) == [(20, "OPENED", f"{CODE} MESSAGE_MODEL"), (60, "RESOLVED", f"{CODE} MESSAGE_MODEL")]
+    rounds(trace, 60, 120, PAIR)
+    assert trace.incidents(CODE) == [(20, "OPENED", f"{CODE} MESSAGE_MODEL"), (90, "RESOLVED", f"{CODE} MESSAGE_MODEL")]
 
 
 def test_a_group_in_which_all_broadcast_is_a_near_miss():

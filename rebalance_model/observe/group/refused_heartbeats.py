@@ -12,10 +12,10 @@ def note(hook: HookView, client_id: str, code: int, now: int) -> None:
 
 
 def note_skipped(hook: HookView, view: BrokerView, asked: int) -> None:
-    """Record that the broker, as of a request, skips the group in heartbeats: it has no member, whoever sent one."""
-    hook.skips_group = True
+    """Record that the broker, as of a request, skips the group in heartbeats: it has no member, though one was sent."""
     for info in view.info.channel_info_table.values():
         if info.last_update_timestamp < asked:
+            hook.skips_group = True
             note(hook, info.client_id, 0, info.last_update_timestamp)
 
 

@@ -82,6 +82,7 @@ RULE = GroupRule(
     },
     sub_causes=("MESSAGE_MODEL", "SUBSCRIBES_NOTHING", "CONSUME_TYPE"),
     needs=("MEMBERS",),
+    clear_after=lambda policy: policy.rebalance_wait_interval + policy.poll_interval,  # its share is divided again
     advice={
         "MESSAGE_MODEL": Advice(
             what=(
