@@ -80,12 +80,24 @@ def return_queue(step: GroupStep, mq: MessageQueue, queue: QueueState) -> None:
 
 
 def waiting(queue: QueueState) -> int | None:
-    """Return how many messages wait at least, by the broker's last answer or its hook; None: unknown."""
+    """Return how many messages wait at least, by the broker's last answer or its hook; None: unknown.
+
+    Of a topic that was left, those that were there then: what is sent later is for others. A broker reports such a
+    topic only while the group has no members.
+    """
     hook_view, lag = queue.hook_view, lag_of(queue)
+    if lag is not None and queue.ended is not None and queue.ended.why == "NOT_SUBSCRIBED":
+        lag = max(0, lag - _sent_since(queue, queue.ended))
     if hook_view is None or hook_view.commit_offset < 0 or hook_view.pull_offset < 0:
         return lag
     in_flight = hook_view.pull_offset - hook_view.commit_offset
     return max(lag or 0, in_flight) if in_flight > 0 else lag
+
+
+def _sent_since(queue: QueueState, ended: Ended) -> int:
+    if queue.broker_offset is None or ended.newest_offset is None:
+        return 0
+    return max(0, queue.broker_offset - ended.newest_offset)
 
 
 def _subscribed(step: GroupStep) -> set[str]:
@@ -154,7 +166,8 @@ def _is_unlisted(step: GroupStep, mq: MessageQueue) -> bool:
 
 def _end(step: GroupStep, gone: list[MessageQueue], why: EndedBy, since: int | None = None) -> None:
     for mq in gone:
-        step.queue(mq).ended = Ended(step.now if since is None else since, why)
+        queue = step.queue(mq)
+        queue.ended = Ended(step.now if since is None else since, why, queue.broker_offset)
         step.queues_to_judge[mq] = None
         step.group_to_judge = True
 

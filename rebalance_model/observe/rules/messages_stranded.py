@@ -2,11 +2,12 @@
 
 QUEUE_REMOVED: the topic has fewer read queues than before. Clients drop the others
 (RebalanceImpl.updateProcessQueueTableInRebalance), and what was not consumed of them stays there. NOT_SUBSCRIBED: all
-members have stopped to subscribe a topic, on purpose or by a wrong name. BROKER_GONE: a broker was taken out of the
-cluster before everything was consumed. NOT_READ: by hooks alone, which see no route, a topic seems to have lost queues
-(`released_queues`); what they had pulled and not committed waits. SKIPPED: the group began new queues at a later offset
-than their first message (`skipped`). One incident tells the number for all such queues, as it was last reported: at
-least as many wait. Clear when the queues are consumed again, when nothing waits, or after `group_memory`.
+members have stopped to subscribe a topic, on purpose or by a wrong name; what is sent to it later does not count.
+BROKER_GONE: a broker was taken out of the cluster before everything was consumed. NOT_READ: by hooks alone, which see
+no route, a topic seems to have lost queues (`released_queues`); what they had pulled and not committed waits. SKIPPED:
+the group began new queues at a later offset than their first message (`skipped`). One incident tells the number for all
+such queues, as it was last reported: at least as many wait. Clear when the queues are consumed again, when nothing
+waits, or after `group_memory`.
 """
 
 from itertools import groupby

@@ -64,6 +64,8 @@ class Ended(msgspec.Struct, array_like=True, frozen=True):
     since: int
     """When that was certain; epoch milliseconds. 0: before the group was observed."""
     why: EndedBy
+    newest_offset: int | None = None
+    """Its newest offset then, by its broker's last answer; None: unknown."""
 
 
 class NewestFall(msgspec.Struct, array_like=True, frozen=True):
