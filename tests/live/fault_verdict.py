@@ -225,7 +225,7 @@ def table(judged, printed):
     yield "| --- | --- | --- | --- | --- | --- |"
     for one in judged:
         mqadmin = _mqadmin_output(one, printed)
-        codes = [due.code for due in one.case.due]
+        codes = list(dict.fromkeys(due.code for due in one.case.due))
         reported = [
             (source, incident) for source in SOURCES for incident in one.reported[source] if not is_reread(incident)
         ]
