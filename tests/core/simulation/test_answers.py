@@ -6,6 +6,7 @@ from rebalance_model.client.host import BrokerError, OffsetNotFoundError, Refuse
 from rebalance_model.client.process_queue import Message
 from rebalance_model.client.pull_flow_control import Pull
 from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.events import ConsumerRunningInfo
 from rebalance_model.simulation import broker_responses
 from rebalance_model.simulation.cluster import START
 from rebalance_model.simulation.truth import Owned
@@ -128,6 +129,43 @@ def test_a_pull_without_subscription_or_of_a_newer_version_is_refused(cluster):
     pulls.pull(channel, "other", client.waiting[MQ], Pull(0, None, 0), answers.append)
     pulls.pull(channel, "g", client.waiting[MQ], Pull(0, None, 2**60), answers.append)
     assert [str(error).rpartition(" ")[2] for error in answers] == ["exist", "latest"]
+
+
+def test_a_pull_of_a_deleted_topic_is_refused_at_once_or_after_its_wait(cluster):
+    client, broker, answers = cluster.clients["c-1"], cluster.brokers["broker-a"], {"before": [], "after": []}
+    channel, quiet = client._connections._channels["broker-a"], client.waiting[MQ]
+    newest = broker.logs[MQ].max_offset(cluster.world.scheduler.now)
+    broker.pulls.pull(channel, "g", quiet, Pull(newest, None, 0), answers["before"].append)
+    broker.delete_topic("Orders")
+    broker.pulls.pull(channel, "g", quiet, Pull(newest, None, 0), answers["after"].append)
+    assert ([*map(type, answers["after"])], answers["before"]) == ([RefusedError], [])
+    cluster.run_until(cluster.seconds + 14.9)
+    assert answers["before"] == []
+    cluster.run_until(cluster.seconds + 5.1)
+    assert [*map(type, answers["before"])] == [RefusedError], "no message that was deleted, and no offset"
+
+
+@pytest.mark.parametrize("code", [1, 3])
+def test_a_client_that_does_not_know_the_request_refuses_its_running_info(code):
+    run = simulate(small({"at": 20, "do": "join", "who": "c-4", "group": "g", "running_info_code": code}), until=45.0)
+    answers = _running_info(run)
+    assert {one.error.code for one in answers["c-4"]} == {code}
+    assert all(one.error is None for one in answers["c-1"])
+    assert shares(run.cluster)["c-4"] == [6, 7], "it consumes like every other member"
+
+
+def test_a_broker_reports_a_client_that_never_answers_after_10_s():
+    run = simulate(small({"at": 20, "do": "join", "who": "c-4", "group": "g", "running_info_code": 207}), until=45.0)
+    first = _running_info(run)["c-4"][0]
+    assert (first.error.code, first.answered - first.asked) == (207, pytest.approx(10_000, abs=5))
+
+
+def _running_info(run):
+    """By client, the answers to GET_CONSUMER_RUNNING_INFO."""
+    answers = {}
+    for one in run.of(ConsumerRunningInfo):
+        answers.setdefault(one.client_id.rpartition("@")[2], []).append(one)
+    return answers
 
 
 def test_a_message_sent_back_returns_after_its_delay_or_is_a_dead_letter(cluster):

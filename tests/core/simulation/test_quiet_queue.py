@@ -60,6 +60,10 @@ def test_two_members_that_pull_one_queue_are_both_simulated():
     same(small(mistake, groups=[group]), seed=5)
 
 
+def test_a_queue_at_rest_whose_topic_is_created_again_is_simulated():
+    same(small({"at": 60, "do": "delete-topic", "topic": "Orders", "lasts": 40}, minutes=3), seed=4)
+
+
 def test_queues_do_rest():
     run = simulate(small(), hook=False, until=100.0)
     resting = [queue for client in run.cluster.clients.values() for queue in client.resting]

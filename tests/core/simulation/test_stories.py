@@ -11,11 +11,13 @@ from rebalance_model.observe.events import (
     ConsumeStats,
     GetConsumerListByGroup,
     HeartBeat,
+    LockBatchMq,
+    PullMessage,
     Tick,
 )
 from rebalance_model.simulation.cluster import START
 from rebalance_model.simulation.truth import Consumed, Fault, Locked, Owned
-from tests.support.simulated import shares, simulate, small, transitions, truth
+from tests.support.simulated import SMALL, shares, simulate, small, transitions, truth
 
 THREE = {"c-1": [0, 1, 2], "c-2": [3, 4, 5], "c-3": [6, 7]}
 
@@ -224,6 +226,52 @@ def test_a_restarted_broker_has_no_locks_or_members_until_they_come_back():
     assert {str(queue) for queue in run.cluster.owners("orders-group")} == {
         f"Orders@broker-{name}:{queue_id}" for name in "ab" for queue_id in range(4)
     }
+
+
+def test_a_deleted_topic_is_refused_and_begins_again_with_offset_0():
+    """Its consumers keep the last route, and their queues; they pull again every 3 s."""
+    run = simulate(small({"at": 60, "do": "delete-topic", "topic": "Orders", "lasts": 30}), until=89.0)
+    broker, name_server = run.cluster.brokers["broker-a"], run.cluster.world.name_server
+    pulls = [one for one in run.of(PullMessage) if one.topic == "Orders" and one.time > START + 80_000]
+    assert {(one.queue_id, one.code) for one in pulls} == {(queue_id, 17) for queue_id in range(8)}
+    assert name_server.route("Orders") is None
+    assert {broker.offsets.query_offset("g", "Orders", queue_id) for queue_id in range(8)} == {-1}
+    assert shares(run.cluster) == THREE
+
+    run.cluster.run_until(180)
+    assert len(name_server.route("Orders")) == 8
+    begun = [one for one in run.cluster.world.truth.records if isinstance(one, Consumed) and not one.queue.is_retry]
+    again = {one.queue.queue_id: one for one in begun if one.begin > START + 90_000}
+    assert {one.first_offset for one in again.values()} == {0}
+    assert {one.end > START + 170_000 for one in again.values()} == {True}
+    assert again.keys() == set(range(8))
+
+
+def test_a_topic_deleted_before_its_broker_boots_is_not_there_after_it():
+    run = simulate(small({"at": 0, "do": "delete-topic", "topic": "Orders", "lasts": 20}), until=19.0)
+    assert run.cluster.world.name_server.route("Orders") is None
+    assert shares(run.cluster) == {}
+    run.cluster.run_until(60)
+    assert shares(run.cluster) == THREE
+
+
+def test_ordered_consumers_that_broadcast_have_every_queue_and_lock_none():
+    run = simulate(small(groups=[{**SMALL["groups"][0], "consumers": 2, "message_model": "BROADCASTING"}]), until=45.0)
+    assert shares(run.cluster) == {"c-1": list(range(8)), "c-2": list(range(8))}
+    assert run.of(LockBatchMq) == []
+    consumed = [one for one in run.cluster.world.truth.records if isinstance(one, Consumed)]
+    assert len({(one.client_id, one.queue) for one in consumed}) == 16
+
+
+def test_a_pull_client_is_a_member_of_every_broker_and_has_no_queue():
+    """It has subscribed no topic, so it sends its heartbeats to the brokers that it pulls from."""
+    step = {"at": 30, "do": "join", "who": "tool", "group": "g", "pull_client": True, "lasts": 30}
+    run = simulate(small(step, brokers=[{"name": "broker-a"}, {"name": "broker-b"}]), until=50.0)
+    managers = [broker.manager for broker in run.cluster.brokers.values()]
+    assert ["127.0.0.1@tool" in manager.consumer_table["g"].client_ids() for manager in managers] == [True, True]
+    assert "tool" not in shares(run.cluster)
+    run.cluster.run_until(61)
+    assert ["127.0.0.1@tool" in manager.consumer_table["g"].client_ids() for manager in managers] == [False, False]
 
 
 def test_a_concurrent_poison_message_goes_to_the_retry_topic_and_returns():
