@@ -145,6 +145,16 @@ def test_a_brokers_wrong_clock_is_one_incident_of_the_cluster():
     assert all(known == run.known[0] and known for known in run.known)
 
 
+def test_setting_one_brokers_clock_delays_no_incident_of_another_one():
+    """broker-c is ahead from the start: that is reported after 60 s, and what was measured of it stays valid."""
+    step = {"at": 50, "do": "set-clock", "of": "broker-a", "by_ms": 3_000}
+    run = Shards(simulate(brokers_and_groups(1, step, minutes=2, ahead_ms=8_000), hook=True, poll=True).events, 1)
+    assert life(one for one in run.transitions("CLOCK_SKEW") if one.transition == "OPENED") == [
+        (51, "", "OPENED", "broker-a", "HOOK_SET_AHEAD"),
+        (62, "", "OPENED", "broker-c", "BROKER_AHEAD"),
+    ]
+
+
 def test_an_ordinary_start_opens_nothing_and_no_rebalance_without_a_move():
     run = Shards(simulate(brokers_and_groups(6, minutes=3), hook=True, poll=True).events, 2)
     assert run.transitions() == []

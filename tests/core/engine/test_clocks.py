@@ -58,6 +58,17 @@ def test_a_collectors_wrong_clock_is_corrected_where_two_hooks_agree():
     assert clocks.corrections == {POLL: 7_000}
 
 
+def test_a_correction_ends_with_the_clock_that_it_was_measured_by():
+    clocks = Clocks()
+    ask(clocks, 5_000)
+    ask(clocks, 5_000, hook="c/hook-b", collector="c/poll-2")
+    assert clocks.corrections.keys() == {HOOK}, "no hook connects the collectors: only the first one's is compared"
+    clocks.note_set(POLL)
+    assert clocks.corrections == {"c/hook-b": 5_000}
+    clocks.note_set("c/poll-2")
+    assert clocks.corrections == {}
+
+
 def test_of_two_collectors_the_one_that_disagrees_is_corrected():
     clocks = Clocks()
     ask(clocks, 0, collector="c/poll-2")

@@ -3,7 +3,7 @@
 from rebalance_model.observe.engine import ordering
 from rebalance_model.observe.engine.clocks import Clocks
 from rebalance_model.observe.engine.ordering import Ordering, Waiting
-from rebalance_model.observe.events import Tick
+from rebalance_model.observe.events import BrokerStatus, ClockSeen, Tick
 from rebalance_model.observe.policy import Policy
 
 START = 1_800_000_000_000
@@ -105,6 +105,21 @@ def test_the_same_tick_once_more_lets_no_time_pass():
     for _ in range(50):
         log.tick("poll", 30)
     assert (log.ordering.state.elapsed, log.out_of_wait) == (before, [])
+
+
+def test_of_two_clocks_the_one_far_from_the_timeline_is_corrected():
+    """The host of the collector has booted an hour ahead, and its first request shows only that the two differ."""
+    log, hour = Log(), 3_600
+    asked = START + 1_000 * hour
+    common = {"cluster": "c", "broker": "broker-a", "seq": 1, "asked": asked}
+    seen = ClockSeen(time=START, source="hook", source_id="a@1", collector="poll@1", seen=START, **common)
+    answer = BrokerStatus(time=asked, source="poll", source_id="poll@1", answered=asked, boot_time=1, **common)
+    log.ordering.push(seen, START, 1)
+    log.ordering.push(answer, START, 1)
+    sources = log.ordering.state.sources
+    assert (sources["c/poll"].correction, sources["c/a"].correction) == (0, -1_000 * hour)
+    log.tick("poll", hour)
+    assert (sources["c/poll"].correction, sources["c/a"].correction) == (1_000 * hour, 0)
 
 
 # Clocks
