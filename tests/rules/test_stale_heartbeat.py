@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 
+import pytest
+
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import Connection, ConsumerConnection, TopicRoute
 from tests.support.hook_trace import HookTrace
-from tests.support.incident_rows import distinct_transitions, evidence
+from tests.support.incident_rows import distinct_transitions, evidence, rows
 from tests.support.lock_traces import ordered
 from tests.support.trace import START, TOPIC, Trace, holding
 
@@ -97,3 +99,18 @@ def test_a_broker_without_queues_of_the_groups_topics_needs_no_group():
 def test_members_that_a_broker_does_not_list_for_long_though_it_has_the_group_are_a_split():
     brokers = TwoBrokers(Trace()).poll(0, 100, is_created=False).poll(100, 200, is_created=True)
     assert brokers.found()[3:] == [("ESCALATED", "CID_VIEW_SPLIT", "", "", True)]
+
+
+@pytest.mark.parametrize(("listed_at", "found"), [(115, ["GROUP_NOT_CREATED"]), (125, [])])
+def test_an_empty_list_after_the_heartbeats_time_of_120_s_skips_no_group(listed_at, found):
+    """The broker has dropped the member, as it should: the next heartbeat registers it. Before that time it has not."""
+    trace = HookTrace().boots(0).heart_beat(1, "a").passes(listed_at).lists(listed_at + 1, code=1, channel="a:0")
+    trace.heart_beat(listed_at + 2, "a")
+    opened = [one.sub_cause for one in rows(trace, "STALE_HEARTBEAT") if one.sub_cause]
+    assert (opened, trace.state.members) == (found, () if found else ("a",))
+
+
+def test_a_heartbeat_after_the_request_of_an_empty_list_is_not_skipped():
+    """That of a came before the request, and that of b while the broker answered."""
+    trace = HookTrace().boots(0).heart_beat(1, "a").heart_beat(2, "b").lists(3, code=1, asked=1.5, channel="a:0")
+    assert {one.subject for one in rows(trace.passes(4), "STALE_HEARTBEAT")} == {"a"}

@@ -10,7 +10,7 @@ from tests.support.trace import TOPIC, Held, Member, Trace
 SUBSCRIPTIONS = "SUBSCRIPTION_INCONSISTENT"
 
 
-def subscribed(trace: HookTrace, at: float, **expressions: tuple[str, str]) -> HookTrace:
+def subscribed(trace: HookTrace, at: float, **expressions: tuple[str, str | None]) -> HookTrace:
     """Heartbeats of clients with the (kind, expression) of their one topic."""
     for client, (kind, text) in expressions.items():
         one = Subscription(topic=TOPIC, sub_string=text, expression_type=kind, sub_version=round(at * 1000))
@@ -34,6 +34,16 @@ def test_expressions_of_one_topic_are_compared_by_what_they_mean(a, b, opens):
     trace = HookTrace().boots(0)
     for at in range(1, 182, 30):
         subscribed(trace.passes(at), at, a=a, b=b)
+    expected = [(151, "OPENED", "SUBSCRIPTION_INCONSISTENT EXPRESSION")] if opens else []
+    assert transitions_of(trace, SUBSCRIPTIONS) == expected
+
+
+@pytest.mark.parametrize(("b", "c", "opens"), [("x", "x", False), (None, None, False), ("x", "y", True)])
+def test_an_expression_that_cannot_be_read_may_be_another_members(b, c, opens):
+    """That of a is none of its own: it is equal to those of the others if they are."""
+    trace = HookTrace().boots(0)
+    for at in range(1, 182, 30):
+        subscribed(trace.passes(at), at, a=("TAG", None), b=("TAG", b), c=("TAG", c))
     expected = [(151, "OPENED", "SUBSCRIPTION_INCONSISTENT EXPRESSION")] if opens else []
     assert transitions_of(trace, SUBSCRIPTIONS) == expected
 
