@@ -13,6 +13,7 @@ from rebalance_model.observe.events import (
     ConsumeStats,
     HeartBeat,
     PullMessage,
+    RpcError,
     UpdateConsumerOffset,
 )
 from rebalance_model.observe.policy import Policy
@@ -182,3 +183,37 @@ def test_where_nothing_shows_whether_a_reader_reads_it_is_unknown_for_long():
     assert mine(concluded_of(events)) == []
     found = concluded_of(events, Policy(uncommitted_after=700_000))
     assert mine(found) == [("OPENED", "QUEUE_STALLED UNDETERMINED")]
+
+
+def refused(event: AnyEvent, at: float) -> AnyEvent | None:
+    """Let the broker refuse every pull from 330 s on; the application has nothing to commit then."""
+    if at < 330:
+        return event
+    if isinstance(event, PullMessage):
+        return changed(event, code=16, first_offset=FIRST + 330, last_offset=FIRST + 330)
+    if isinstance(event, ConsumeStats):
+        return rows(event, consumer_offset=FIRST + 300, pull_offset=FIRST + 330)
+    return None if isinstance(event, UpdateConsumerOffset) else event
+
+
+@pytest.mark.parametrize("source", ["hook", "both"])
+def test_a_reader_whose_pulls_are_refused_has_that_cause(source):
+    """It pulls on, but reads nothing: that is known as soon as the broker has refused its pulls for 45 s."""
+    found = concluded_of(told(PULL, source, refused))
+    assert mine(found)[0] == ("OPENED", "QUEUE_STALLED PULL_REFUSED")
+    assert 390 <= opened_at(found) <= 405
+
+
+@pytest.mark.parametrize("source", ["poll", "both"])
+def test_a_reader_that_is_frozen_is_unresponsive(source):
+    """It answers no request, and pulls and commits nothing."""
+
+    def frozen(event: AnyEvent, at: float) -> AnyEvent | None:
+        if at < 330 or not isinstance(event, ConsumerRunningInfo):
+            return event
+        error = RpcError(code=207, remark="timeout")
+        return changed(event, error=error, orderly=None, queues=None, properties={}, subscriptions=())
+
+    found = concluded_of(told(LITE, source, stops(330), frozen))
+    assert {name for what, name in mine(found) if what == "OPENED"} >= {"QUEUE_STALLED OWNER_UNRESPONSIVE"}
+    assert "QUEUE_STALLED READER_STOPPED" not in {name for _, name in mine(found)}

@@ -57,6 +57,16 @@ def stats_without(begin: float, end: float, *queue_ids: int) -> Change:
     return change
 
 
+def unreadable_rows(begin: float, end: float) -> Change:
+    """Let a row of the broker's offsets be unreadable."""
+
+    def change(event: AnyEvent, at: float) -> AnyEvent:
+        is_meant = isinstance(event, ConsumeStats) and begin <= at < end
+        return changed(event, unreadable=("Orders:x: queueId is no number",)) if is_meant else event
+
+    return change
+
+
 def resolutions(found: Concluded) -> dict[str, str | None]:
     """Return why each incident of a queue was resolved, by its subject."""
     return {t.subject: t.resolution for t in found.transitions() if t.transition == "RESOLVED" and t.topic == TOPIC}
@@ -129,6 +139,7 @@ def test_restored_queues_are_no_longer_stranded():
         pytest.param((route(250, 1000, queues=8),), id="for-50-s"),
         pytest.param((route(200, 1000, UNREACHABLE),), id="name-server-away"),
         pytest.param((route(200, 250, NO_TOPIC), route(250, 1000, queues=8)), id="name-server-restarted"),
+        pytest.param((unreadable_rows(0, 1000),), id="offsets-unreadable-in-part"),
     ],
 )
 def test_what_one_source_omits_or_for_a_short_time_has_not_ended(changes):

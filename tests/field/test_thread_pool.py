@@ -141,3 +141,33 @@ def test_a_queue_that_stays_behind_is_an_incident_of_its_own(source):
     assert {(t.topic, t.transition) for t in stalls(found) if t.topic == "Fast"} == {("Fast", "RESOLVED")}
     assert {t.sub_cause for t in stalls(found) if t.topic == "Slow"} == {"LISTENER_HUNG"}
     assert len([t for t in roots(found) if t.topic == "Slow"]) == 4
+
+
+@pytest.mark.parametrize("topic", ["Slow", "Fast"])
+def test_of_topics_that_stand_since_the_same_answer_the_one_that_stopped_first_is_the_root(topic):
+    """It stopped 3 s before the other: the client's stamps tell that, and the broker's offsets, each 10 s, do not."""
+
+    def stopped_3_s_before(event: AnyEvent, row, at: float):
+        stamp = event.time - int(at * 1000) + 95_000
+        if isinstance(event, ConsumerRunningInfo):
+            waits = max(0, int(at) - 95)
+            return changed(row, consume_time=min(row.consume_time, stamp), cached_count=max(row.cached_count, waits))
+        return changed(row, consumer_offset=min(row.consumer_offset, HUNG - 3)) if at > 90 else row
+
+    found = concluded_of(told(CASE, "poll", of(topic, stopped_3_s_before)))
+    [root] = roots(found)
+    assert (root.topic, msgspec.json.decode(root.evidence)["pool_holder"]) == (topic, topic)
+
+
+def test_by_hook_a_topic_without_messages_does_not_wait_for_a_thread():
+    """The near miss: all messages of Fast are consumed before 50 s, and no more are sent to it."""
+
+    def idle(event: AnyEvent, row, at: float):
+        if at < 50:
+            return event
+        if isinstance(event, UpdateConsumerOffset):
+            return changed(event, offset=1149)
+        return changed(event, first_offset=1149, last_offset=1149, commit_offset=1149)
+
+    found = concluded_of(told(CASE, "hook", of("Fast", idle)))
+    assert {(t.topic, t.sub_cause) for t in stalls(found)} == {("Slow", "LISTENER_BLOCKED")}

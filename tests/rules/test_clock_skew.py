@@ -4,8 +4,11 @@ import msgspec
 import pytest
 
 from rebalance_model.observe.effects import IncidentTransition
+from rebalance_model.observe.events import RpcError
+from rebalance_model.observe.group.deleted_group import GROUP_DELETED
 from tests.support import trace as traces
 from tests.support.hook_trace import A
+from tests.support.incident_rows import rows
 from tests.support.source_rounds import TWO, rounds
 from tests.support.trace import START, Trace, holding
 
@@ -100,3 +103,12 @@ def test_a_brokers_corrected_clock_resolves_the_incident():
         )
     )
     assert [t[1] for t in trace.incidents("CLOCK_SKEW") if "BROKER" in t[2]] == ["OPENED", "RESOLVED"]
+
+
+def test_a_brokers_clock_is_no_incident_of_a_group_that_was_deleted():
+    trace, no_group = stored(3_600_000), RpcError(code=26, remark="subscription group [g] does not exist")
+    for at in range(100, 180, 10):
+        trace.poll(at, {})
+        trace._fold(traces.ConsumeStats(error=no_group, **trace._poll(START + 1_000 * at)))
+    found = [row for row in rows(trace, "CLOCK_SKEW") if "BROKER" in row.sub_cause]
+    assert [(row.transition, row.resolution) for row in found] == [("OPENED", None), ("RESOLVED", GROUP_DELETED)]

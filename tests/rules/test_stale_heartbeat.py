@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import msgspec
 import pytest
 
 from rebalance_model.entities import MessageQueue
@@ -114,3 +115,22 @@ def test_a_heartbeat_after_the_request_of_an_empty_list_is_not_skipped():
     """That of a came before the request, and that of b while the broker answered."""
     trace = HookTrace().boots(0).heart_beat(1, "a").heart_beat(2, "b").lists(3, code=1, asked=1.5, channel="a:0")
     assert {one.subject for one in rows(trace.passes(4), "STALE_HEARTBEAT")} == {"a"}
+
+
+def test_what_a_member_does_not_pull_of_the_broker_that_lacks_the_group_is_shown_under_that():
+    """By polls alone: the broker refuses a's pulls, so the stamps of the queue 0 of broker-b stand."""
+    brokers = TwoBrokers(Trace())
+    for at in range(0, 240, 10):
+        brokers.poll(at, at + 10, is_created=False)
+        answer = brokers.trace._answer("a", holding(0, 1, pull_age=at), brokers.trace.now)
+        here, there = answer.queues
+        there = msgspec.structs.replace(there, mq=MessageQueue(TOPIC, "broker-b", 0))
+        brokers.trace._fold(msgspec.structs.replace(answer, queues=(here, there)))
+    [cause] = [
+        one for one in rows(brokers.trace, "STALE_HEARTBEAT") if (one.subject, one.transition) == ("a", "OPENED")
+    ]
+    expired = [one for one in rows(brokers.trace, "PULL_EXPIRED") if one.transition == "OPENED"]
+    assert {one.subject: one.parent for one in expired} == {
+        f"{TOPIC}@broker-a:0": None,
+        f"{TOPIC}@broker-b:0": cause.incident_id,
+    }

@@ -50,7 +50,7 @@ class Held:
     queue_id: int
     locked: bool = True
     lock_age: float = 5
-    pull_age: float = 0
+    pull_age: float | None = 0
     consume_age: float | None = 0
     """None: the client has no such stamp."""
     cached: int = 0

@@ -42,7 +42,7 @@ class Waiting(NamedTuple):
 
 
 def exhausted(step: GroupStep, client_id: str | None) -> ThreadPool | None:
-    """Return the client's pool if all its threads are taken; None if they are not, or telemetry does not show it."""
+    """Return the pool of a queue's owner if all its threads are taken; None if they are not, or that is not shown."""
     if client_id is None or step.state.orderly:
         return None
     if client_id not in step.pools:
@@ -51,9 +51,7 @@ def exhausted(step: GroupStep, client_id: str | None) -> ThreadPool | None:
 
 
 def _exhausted(step: GroupStep, client_id: str) -> ThreadPool | None:
-    client = step.state.clients.get(client_id)
-    if client is None:
-        return None
+    client = step.state.clients[client_id]
     answers = client.readable and not client.silent and bool(client.queues)
     waiting = _by_answer(step, client) if answers else _by_hook(step, client_id)
     topics = {one.mq.topic for one in waiting or ()}

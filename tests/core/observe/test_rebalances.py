@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -294,6 +295,19 @@ def test_a_rebalance_settles_when_its_new_owners_have_begun():
     expected = len(handed_over().rebalances())
     assert len(handed_over().pulls(54, "a", 2, 3, offset=7).rebalances()) == expected + 1
     assert len(handed_over().poll(63, {"a": holding(0, 1, 2, 3)}).rebalances()) == expected + 1
+
+
+def test_a_new_owner_whose_answer_has_no_pull_has_not_begun():
+    """The answer lacks that stamp, or it can't be read: whether the client pulls the queue is unknown until it has."""
+
+    def taken_over(pull_age: float | None) -> Trace:
+        members = {c: replace(one, orderly=False) for c, one in TWO.items()}
+        took = Member((Held(0), Held(1), Held(2, pull_age=pull_age), Held(3, pull_age=pull_age)), orderly=False)
+        trace = Trace().poll(0, members).poll(10, members).poll(20, {"a": took})
+        return trace.poll(30, {"a": took})
+
+    before = len(taken_over(None).rebalances())
+    assert len(taken_over(0).rebalances()) == before + 1
 
 
 # What is counted, and how long it took

@@ -170,3 +170,21 @@ def test_a_push_group_of_which_one_has_answered_is_behind_no_proxy(error):
     for at in range(10, 60, 10):
         trace.poll(at, {"a": holding(0, 1), "b": Member(error=error, remark="invoke consumer <g> <b>")})
     assert len(trace.incidents("CLIENT_UNRESPONSIVE")) == 1
+
+
+@pytest.mark.parametrize(("pulled", "opened"), [((0, 1), 0), ((1,), 0), ((), 1)])
+def test_a_client_that_never_answers_works_if_it_pulls_any_queue(pulled, opened):
+    """rocketmq-client-go#301; the near miss is frozen: it took its queues at the start, and pulls none."""
+    trace = HookTrace().boots(0).heart_beat(1, "a").asks(2, "a", 0, 1).pulls(3, "a", 0, 1)
+    for at in range(10, 200, 10):
+        trace.heart_beat(at, "a", topics=("Orders", "%RETRY%g")).pulls(at + 1, "a", *pulled)
+        trace.poll(at + 5, {"a": NO_ANSWER}, {0: (9, 9)})
+    assert len(trace.incidents("CLIENT_UNRESPONSIVE")) == opened
+
+
+def test_a_stalled_queue_of_a_group_that_moved_behind_a_brokers_proxy_is_not_called_unassigned():
+    """LOCAL mode: the member that answered is gone, and the proxied one does not report whether it has the queue."""
+    trace = Trace().poll(0, {"a": concurrent(0, 1, 2, 3)}, growing(0))
+    for at in range(10, 150, 10):
+        trace.poll(at, {"b": NO_ANSWER}, growing(at))
+    assert {what for _, _, what in trace.incidents("QUEUE_STALLED")} == {"QUEUE_STALLED UNDETERMINED"}
