@@ -144,7 +144,7 @@ def test_a_queue_that_stays_behind_is_an_incident_of_its_own(source):
 
 
 @pytest.mark.parametrize("topic", ["Slow", "Fast"])
-def test_of_topics_that_stand_since_the_same_answer_the_one_that_stopped_first_is_the_root(topic):
+def test_of_topics_that_stand_since_one_answer_the_first_is_the_root(topic):
     """It stopped 3 s before the other: the client's stamps tell that, and the broker's offsets, each 10 s, do not."""
 
     def stopped_3_s_before(event: AnyEvent, row, at: float):

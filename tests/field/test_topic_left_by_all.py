@@ -97,3 +97,14 @@ def test_what_is_sent_before_the_next_release_begins_is_stranded():
     [(transition, messages)] = stranded(found)
     assert transition == "OPENED"
     assert 4 * 85 <= messages <= 4 * 100
+
+
+def test_without_a_newest_offset_all_that_waits_is_stranded():
+    """The broker answers the request for offsets from 400 s on; subscriptions are known before."""
+
+    def late(event: AnyEvent, at: float) -> AnyEvent | None:
+        return None if isinstance(event, ConsumeStats) and at < ALONE else event
+
+    [(transition, messages)] = stranded(concluded_of(told(CASE, "poll", without_members(), late)))
+    assert transition == "OPENED"
+    assert 4 * 2003 <= messages <= 4 * 2103, "what was sent in the 200 s before the first answer, too"

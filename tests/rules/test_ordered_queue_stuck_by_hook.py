@@ -119,7 +119,7 @@ def test_evidence_has_one_lag_the_answers_or_the_hooks_if_that_has_seen_more(pul
     assert (found["lag"], found["lag_at_least"], found["broker_offset"]) == (lag, at_least, 10 if lag else None)
 
 
-def test_a_queue_whose_pulls_are_refused_has_that_cause_after_its_owner_was_dropped():
+def test_refused_pulls_stay_the_cause_after_the_owner_was_dropped():
     """The broker registers no heartbeat of a any more and drops it at 130; a goes on to pull and to renew its lock."""
     trace = HookTrace().heart_beat(0, "a").locks(1, "a", 0).pulls(2, "a", 0, offset=9).commits(5, "a", 0, 7)
     for at in range(10, 200, 3):

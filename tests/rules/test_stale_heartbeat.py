@@ -117,7 +117,7 @@ def test_a_heartbeat_after_the_request_of_an_empty_list_is_not_skipped():
     assert {one.subject for one in rows(trace.passes(4), "STALE_HEARTBEAT")} == {"a"}
 
 
-def test_what_a_member_does_not_pull_of_the_broker_that_lacks_the_group_is_shown_under_that():
+def test_expired_pulls_of_a_broker_that_lacks_the_group_are_under_that():
     """By polls alone: the broker refuses a's pulls, so the stamps of the queue 0 of broker-b stand."""
     brokers = TwoBrokers(Trace())
     for at in range(0, 240, 10):

@@ -44,7 +44,7 @@ def test_what_of_offsets_cannot_be_read_is_in_the_coverage_until_it_can():
     assert unreadable(offsets(trace, 30, queues=())) == []
 
 
-def test_a_client_that_cannot_be_read_is_named_with_its_language_if_it_is_known():
+def test_a_client_that_cannot_be_read_is_named_with_its_language():
     trace = listed(Trace().poll(0, {"a": UNSUPPORTED, "b": UNSUPPORTED}), 10, "a", "b", language="GO")
     said = "answers code 3: request type not supported"
     assert unreadable(trace) == [f"a (GO 431): {said}", f"b (GO 431): {said}"]
