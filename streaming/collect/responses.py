@@ -139,9 +139,13 @@ def brokers(body: bytes) -> Listed:
 
     That slave acts as master if its broker allows it (enableSlaveActingMaster). The name server must support that, too
     (supportActingMaster), which no answer shows.
+
+    Raises:
+        FastjsonError: the answer has no table, which is not a cluster without brokers.
     """
     unreadable = Unreadable()
-    found = [_in_use(data, str(name), unreadable) for name, data in items(_object(parse(body)).get("brokerAddrTable"))]
+    table = _required(_object(parse(body)), "brokerAddrTable")
+    found = [_in_use(data, str(name), unreadable) for name, data in items(table)]
     return Listed([broker for broker in found if broker is not None], unreadable.texts())
 
 

@@ -15,6 +15,7 @@ from rebalance_model.observe.events import (
 )
 from streaming.collect import responses
 from streaming.collect.emitter import Emitter
+from streaming.collect.fastjson import FastjsonError
 
 WIRE = Path(__file__).parent / "wire"  # bodies as a real 5.4.0 broker and name server sent them
 
@@ -138,6 +139,12 @@ def test_a_broker_is_asked_at_its_master_or_lowest_slave(addresses, found):
     gone = '"e":{"brokerName":"e","cluster":"C","brokerAddrs":{}}'
     body = ('{"brokerAddrTable":{' + data + "," + gone + '},"clusterAddrTable":{"C":["b","e"]}}').encode()
     assert responses.brokers(body) == ([responses.Broker("C", "b", *found)], ())
+
+
+@pytest.mark.parametrize("body", [b"{}", b'{"brokerAddrTable":null}', b'{"clusterAddrTable":{"C":["b"]}}'])
+def test_a_list_of_brokers_that_is_missing_is_no_cluster_without_brokers(body):
+    with pytest.raises(FastjsonError, match="brokerAddrTable is missing"):
+        responses.brokers(body)
 
 
 def test_groups_of_a_broker():
