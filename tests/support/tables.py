@@ -19,16 +19,22 @@ from streaming.tables.reader import ReadModel, Row
 
 
 def make_tables(folder: Path) -> Path:
-    """Create every table, empty: as copies, which take a tenth of the time."""
+    """Create every table, empty: as copies, which take a tenth of the time, and have equal ids."""
     return copytree(_empty_tables().name, folder, dirs_exist_ok=True)
+
+
+def create_tables(folder: Path) -> Path:
+    """Create every table, empty, each with an id of its own."""
+    for table in TABLES:
+        DeltaTable.create(folder / table, arrow_schema(table), partition_by=PARTITIONED_BY.get(table))
+    return folder
 
 
 @cache
 def _empty_tables() -> TemporaryDirectory[str]:
     """Return a folder with every table; it is removed with this process."""
     folder = TemporaryDirectory(prefix="empty-tables-")
-    for table in TABLES:
-        DeltaTable.create(Path(folder.name) / table, arrow_schema(table), partition_by=PARTITIONED_BY.get(table))
+    create_tables(Path(folder.name))
     return folder
 
 

@@ -22,7 +22,7 @@ from tests.support.alerting import (
     start,
     transition,
 )
-from tests.support.tables import make_tables
+from tests.support.tables import create_tables, make_tables
 
 
 @pytest.fixture
@@ -304,7 +304,7 @@ def test_recreated_tables_end_the_process_with_a_user_error(tables, clock, ops, 
     alerting = start(tables, clock, {"ops": ops})
     rounds(alerting)
     tables.rename(tmp_path / "old")
-    make_tables(tables)
+    create_tables(tables)
     clock.forward(2 * MINUTE)
     with pytest.raises(UserError, match="have been replaced"):
         rounds(alerting)
