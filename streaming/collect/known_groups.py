@@ -29,8 +29,8 @@ class KnownGroups:
     def update(self, place: Place, listed: set[str], now: int) -> set[str]:
         """Take what a broker lists at a time, by a clock that only rises (ms); return the groups to ask it about."""
         before = self._unlisted.get(place, {})
-        since = {name: before.get(name, now) for name in self._listed.get(place, set()) - listed} | before
-        since = {name: at for name, at in since.items() if name not in listed}
+        left_out = (self._listed.get(place, set()) | before.keys()) - listed
+        since = {name: before.get(name, now) for name in left_out}
         kept = [(name, at) for name, at in sorted(since.items()) if now - at <= GROUP_FORGOTTEN_MS]
         self._unlisted[place] = dict(kept[:SILENT_BROKER_GROUPS])
         self._listed[place] = listed

@@ -1,8 +1,7 @@
 """The users of a secured Kafka and what they may do, set by its administrator."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 
 from kafka import KafkaAdminClient
 from kafka.admin import (
@@ -26,7 +25,7 @@ _LOOK_SECONDS = 0.05
 def set_passwords(administrator: Connection, passwords: Mapping[str, str], mechanism: str = "SCRAM-SHA-512") -> None:
     """Give users their passwords for a SCRAM mechanism; return when the node knows them."""
     upsertions = [UserScramCredentialUpsertion(name, mechanism, password) for name, password in passwords.items()]
-    with _admin(administrator) as admin:
+    with client_of(KafkaAdminClient, administrator) as admin:
         admin.alter_user_scram_credentials(upsertions)
         _wait(lambda: passwords.keys() <= admin.describe_user_scram_credentials().keys())
 
@@ -36,15 +35,9 @@ def allow(administrator: Connection, principal: str, topic: str, *operations: AC
     pattern = ResourcePattern(ResourceType.TOPIC, topic)
     rights = [ACL(principal, "*", operation, ACLPermissionType.ALLOW, pattern) for operation in operations]
     of_principal = ACLFilter(principal, "*", ACLOperation.ANY, ACLPermissionType.ALLOW, pattern)
-    with _admin(administrator) as admin:
+    with client_of(KafkaAdminClient, administrator) as admin:
         admin.create_acls(rights)
         _wait(lambda: all(right in admin.describe_acls(of_principal)[0] for right in rights))
-
-
-@contextmanager
-def _admin(administrator: Connection) -> Iterator[KafkaAdminClient]:
-    with client_of(KafkaAdminClient, administrator) as admin:
-        yield admin
 
 
 def _wait(is_settled: Callable[[], bool]) -> None:

@@ -7,7 +7,7 @@ from kafka.net.compat import KafkaNetClient
 from streaming.log.kafka_properties import Connection
 
 
-class Network(KafkaNetClient):  # type: ignore[misc]
+class Network(KafkaNetClient):  # type: ignore[misc]  # kafka-python has no types
     """The connections of one client.
 
     kafka-python 3.0.12 leaves a connection that is still under way to the garbage collector.
@@ -20,7 +20,7 @@ class Network(KafkaNetClient):  # type: ignore[misc]
             return
         self._manager.close()
         self._net.stop()
-        under_way = [key.fileobj for key in self._net._selector.get_map().values()]  # noqa: SLF001
+        under_way = [key.fileobj for key in self._net._selector.get_map().values()]  # noqa: SLF001  nothing public lists them
         self._net.close()
         for socket in under_way:
             socket.close()

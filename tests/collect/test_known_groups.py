@@ -47,7 +47,7 @@ def test_the_groups_of_a_broker_that_is_gone_are_forgotten():
     assert known.of(PLACE) == set()
 
 
-def test_a_broker_with_queues_of_a_group_that_another_one_lists_is_asked_about_it():
+def test_a_broker_with_queues_of_a_listed_group_is_asked_about_it():
     known = KnownGroups()
     known.update(PLACE, {"g"}, 0)
     known.note_route("C", "g", {"broker-a", "broker-b"}, 0)
@@ -57,24 +57,27 @@ def test_a_broker_with_queues_of_a_group_that_another_one_lists_is_asked_about_i
     assert known.update(B.place, set(), 1 + GROUP_FORGOTTEN_MS) == set()  # its topics left that broker
 
 
-def test_a_broker_that_never_had_the_group_is_reported_so():
+def without_the_group_on_b():
     cluster = ScriptedCluster(brokers=(A, B))
     cluster.groups_of["broker-b"] = set()
     cluster.members_of["broker-b"] = []
+    return cluster
+
+
+def test_a_broker_that_never_had_the_group_is_reported_so():
+    cluster = without_the_group_on_b()
 
     async def talk(poller):
         await poller.round()
         await poller.round()
 
-    told = [(one.broker, one.is_created) for one in _run(cluster, talk) if isinstance(one, ConsumerConnection)]
-    assert sorted(told, key=str) == [("broker-a", None), ("broker-a", None), ("broker-b", False)]
+    reported = [(one.broker, one.is_created) for one in _run(cluster, talk) if isinstance(one, ConsumerConnection)]
+    assert sorted(reported, key=str) == [("broker-a", None), ("broker-a", None), ("broker-b", False)]
 
 
-def test_a_group_whose_members_have_left_is_not_reported_so_after_another_one_was():
+def test_a_group_whose_members_have_left_is_not_reported_so():
     """One object stands for the answer without members."""
-    cluster = ScriptedCluster(brokers=(A, B))
-    cluster.groups_of["broker-b"] = set()
-    cluster.members_of["broker-b"] = []
+    cluster = without_the_group_on_b()
 
     async def talk(poller):
         await poller.round()
@@ -82,8 +85,8 @@ def test_a_group_whose_members_have_left_is_not_reported_so_after_another_one_wa
         cluster.members, cluster.groups_of["broker-b"] = [], {"g"}
         await poller.round()
 
-    told = [(one.broker, one.is_created) for one in _run(cluster, talk) if isinstance(one, ConsumerConnection)]
-    assert sorted(told[-2:]) == [("broker-a", None), ("broker-b", None)]
+    reported = [(one.broker, one.is_created) for one in _run(cluster, talk) if isinstance(one, ConsumerConnection)]
+    assert sorted(reported[-2:]) == [("broker-a", None), ("broker-b", None)]
 
 
 def test_a_deleted_group_is_polled_while_its_members_are_listed():

@@ -49,7 +49,7 @@ def test_one_that_broadcasts_is_named_and_explains_what_its_share_lacks():
     assert "QUEUE_UNASSIGNED" in {one.code for one in trace.effects if hasattr(one, "code")}
 
 
-def test_it_is_resolved_when_that_member_has_left_and_its_share_is_divided_again():
+def test_it_is_resolved_when_that_member_has_left_for_30_s():
     """By then what it explains has ended, and sends no alert of its own."""
     trace = flipping(rounds(Trace(), 0, 20, PAIR), 20, 60, WITH_C)
     trace.message_model = "CLUSTERING"

@@ -74,7 +74,7 @@ class TwoBrokers:
         return [(row.transition, row.code, row.sub_cause, row.subject, row.parent is None) for row in rows]
 
 
-def test_by_polls_a_broker_that_never_had_the_group_is_named_until_it_lists_members():
+def test_a_broker_that_never_had_the_group_is_named_by_polls():
     brokers = TwoBrokers(Trace()).poll(0, 140, is_created=False)
     assert brokers.found() == [
         ("OPENED", "STALE_HEARTBEAT", "GROUP_NOT_CREATED", "a", True),
@@ -97,7 +97,7 @@ def test_a_broker_without_queues_of_the_groups_topics_needs_no_group():
     assert TwoBrokers(Trace()).poll(0, 200, is_created=False, serves=False).found() == []
 
 
-def test_members_that_a_broker_does_not_list_for_long_though_it_has_the_group_are_a_split():
+def test_members_that_a_broker_with_the_group_does_not_list_are_a_split():
     brokers = TwoBrokers(Trace()).poll(0, 100, is_created=False).poll(100, 200, is_created=True)
     assert brokers.found()[3:] == [("ESCALATED", "CID_VIEW_SPLIT", "", "", True)]
 

@@ -14,7 +14,7 @@ def since(step: GroupStep, broker: str) -> int:
     if view is None or view.not_created is None:
         return 0
     first, last = view.not_created
-    if step.now > _until(step, last):
+    if step.now > two_intervals_after(step, last):
         return 0
     serves = any(mq.broker == broker and queue.in_route for mq, queue in step.state.queues.items())
     return first if serves else 0
@@ -23,20 +23,16 @@ def since(step: GroupStep, broker: str) -> int:
 def brokers(step: GroupStep) -> dict[str, int]:
     """Return the brokers that lack the group, each with since when; epoch milliseconds."""
     for view in step.state.views.values():
-        if view.not_created is not None and (until := _until(step, view.not_created[1])) >= step.now:
+        if view.not_created is not None and (until := two_intervals_after(step, view.not_created[1])) >= step.now:
             step.schedule_check(until + 1)
     return {broker: at for broker in step.state.views if (at := since(step, broker))}
 
 
-def opens_at(step: GroupStep, first: int) -> int:
-    """Return when it is certain that no heartbeat creates the group, of a broker that lacks it since a time."""
-    return first + 2 * step.policy.heartbeat_broker_interval
+def two_intervals_after(step: GroupStep, at: int) -> int:
+    """Return when each member has sent a heartbeat since a time: it creates the group, or registers its member."""
+    return at + 2 * step.policy.heartbeat_broker_interval
 
 
 def may_be_created(step: GroupStep) -> set[str]:
-    """Return the brokers of which that is not certain yet."""
-    return {broker for broker, first in brokers(step).items() if step.now < opens_at(step, first)}
-
-
-def _until(step: GroupStep, reported_at: int) -> int:
-    return reported_at + 2 * step.policy.heartbeat_broker_interval
+    """Return the brokers that lack the group, and where a member's next heartbeat may create it."""
+    return {broker for broker, first in brokers(step).items() if step.now < two_intervals_after(step, first)}

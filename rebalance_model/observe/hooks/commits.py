@@ -172,7 +172,7 @@ def _note_regression(step: GroupStep, hook_view: HookQueueView, commit: Commit, 
 
 
 def _is_void(hook_view: HookQueueView, now: int) -> bool:
-    """Return whether what was committed is not in this log: a pull was told so shortly before."""
+    """Return whether what was committed is not in this log, by the answer to a pull shortly before."""
     return hook_view.voided_at > 0 and now - hook_view.voided_at <= CORRECTED_WITHIN
 
 

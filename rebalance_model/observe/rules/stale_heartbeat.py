@@ -34,7 +34,7 @@ def judge(step: GroupStep, client_id: str) -> Verdict:
     if client_id not in step.members:
         return CLEAR
     if (lacking := _not_created(step, client_id)) is not None:
-        opens_at = not_created.opens_at(step, lacking[1])
+        opens_at = not_created.two_intervals_after(step, lacking[1])
         if step.now >= opens_at:
             return Holds("critical", "GROUP_NOT_CREATED", client_id, stamp=lacking[1])
         step.schedule_check(opens_at)
@@ -110,7 +110,7 @@ def _not_created(step: GroupStep, client_id: str) -> tuple[str, int] | None:
 
 def _is_registered(step: GroupStep, client_id: str) -> bool:
     """Return whether the broker that lacked the group lists the client, and so do all that answer polls."""
-    own = step.state.incidents.get(f"{RULE.code} {client_id}")
+    own = step.state.incidents.get(f"{CODE} {client_id}")
     polled = [view for view in step.state.views.values() if view.asked]
     return own is not None and own.sub_cause == "GROUP_NOT_CREATED" and all(view.lists(client_id) for view in polled)
 

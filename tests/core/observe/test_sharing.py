@@ -182,7 +182,7 @@ def test_a_client_that_never_answers_works_if_it_pulls_any_queue(pulled, opened)
     assert len(trace.incidents("CLIENT_UNRESPONSIVE")) == opened
 
 
-def test_a_stalled_queue_of_clients_that_moved_behind_a_proxy_may_be_theirs():
+def test_a_stalled_queue_of_clients_that_moved_to_a_proxy_may_be_theirs():
     """LOCAL mode: the member that answered is gone, and the proxied one does not report whether it has the queue."""
     trace = Trace().poll(0, {"a": concurrent(0, 1, 2, 3)}, growing(0))
     for at in range(10, 150, 10):
