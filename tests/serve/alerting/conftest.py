@@ -1,10 +1,13 @@
-"""A server that receives what channels send."""
+"""Empty tables, a manual clock, a recording channel, and a server that receives what channels send."""
 
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+
+from tests.support.alerting import Clock, Listener
+from tests.support.tables import make_tables
 
 
 class Server(ThreadingHTTPServer):
@@ -41,3 +44,18 @@ def server():
         yield server
         server.shutdown()
         thread.join()
+
+
+@pytest.fixture
+def tables(tmp_path):
+    return make_tables(tmp_path / "tables")
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def ops():
+    return Listener()

@@ -12,7 +12,6 @@ from streaming.cli.main import app
 from streaming.serve.alerting.config import load_alerts
 from streaming.serve.alerting.ledger import Ledger
 from tests.support.alerting import HOUR, Clock, Listener, append_transitions, config, rounds, start, transition
-from tests.support.tables import make_tables
 
 FILE = """
 [[routes]]
@@ -22,11 +21,6 @@ channels = ["ops"]
 kind = "webhook"
 url = "http://127.0.0.1:1/secret"
 """
-
-
-@pytest.fixture
-def tables(tmp_path):
-    return make_tables(tmp_path / "tables")
 
 
 @pytest.fixture

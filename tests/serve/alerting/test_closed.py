@@ -9,8 +9,6 @@ from streaming.tables.reader import ReadModel
 from tests.support.alerting import (
     HOUR,
     NOW,
-    Clock,
-    Listener,
     append_transitions,
     config,
     quiet,
@@ -18,22 +16,6 @@ from tests.support.alerting import (
     start,
     transition,
 )
-from tests.support.tables import make_tables
-
-
-@pytest.fixture
-def tables(tmp_path):
-    return make_tables(tmp_path / "tables")
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
-@pytest.fixture
-def ops():
-    return Listener()
 
 
 def close(tables, clock, incident="i1", control="CLOSE", severity="warning"):

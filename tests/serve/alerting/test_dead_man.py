@@ -23,14 +23,9 @@ from tests.support.alerting import (
     start,
     transition,
 )
-from tests.support.tables import append_rows, make_tables
+from tests.support.tables import append_rows
 
 SETTINGS = DeadMan(job="3m", sources="2m", forget="1d")
-
-
-@pytest.fixture
-def tables(tmp_path):
-    return make_tables(tmp_path / "tables")
 
 
 def append_telemetry(tables, *sources):

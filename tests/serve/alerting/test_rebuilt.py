@@ -7,18 +7,7 @@ from checkpoints.manifest import Swap
 from checkpoints.swap import apply
 from schemas.arrow import table_of
 from streaming.pipeline.rebuild.rows import write_rows
-from tests.support.alerting import Clock, Listener, append_transitions, rounds, start, transition
-from tests.support.tables import make_tables
-
-
-@pytest.fixture
-def tables(tmp_path):
-    return make_tables(tmp_path / "tables")
-
-
-@pytest.fixture
-def ops():
-    return Listener()
+from tests.support.alerting import Clock, append_transitions, rounds, start, transition
 
 
 def swap(tables, swap_id, *transitions):

@@ -13,7 +13,6 @@ from tests.support.alerting import (
     MINUTE,
     NOW,
     SECOND,
-    Clock,
     Listener,
     append_transitions,
     config,
@@ -22,22 +21,7 @@ from tests.support.alerting import (
     start,
     transition,
 )
-from tests.support.tables import create_tables, make_tables
-
-
-@pytest.fixture
-def tables(tmp_path):
-    return make_tables(tmp_path / "tables")
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
-@pytest.fixture
-def ops():
-    return Listener()
+from tests.support.tables import create_tables
 
 
 def test_an_incident_is_sent_when_it_opens_and_when_it_resolves(tables, clock, ops):
