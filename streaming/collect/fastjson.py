@@ -43,6 +43,8 @@ _NEXT_PAIR = re.compile(r"[ \t\r\n]*+(?:,[ \t\r\n,]*|(?=\}))")
 _NEXT_VALUE = re.compile(r"[ \t\r\n]*+(?:,[ \t\r\n,]*|(?=\]))")
 _NUMBER_KEY = re.compile(r"-?\d+")
 _STEP = re.compile(r"\.((?:[^.\[\\]|\\.)+)|\[(\d+)\]")
+_CHECKED_EVERY = 32
+"""The time is read before every 32nd key or value: reading it is a system call."""
 _TOO_DEEP = f"nested more than {ANSWER_DEPTH} deep"
 
 
@@ -73,25 +75,30 @@ def parse(body: bytes, depth_max: int = ANSWER_DEPTH) -> Json:
     deadline = Deadline()
     try:
         text = body.decode(errors="replace")
-        value = _read(text, depth_max, deadline)
+        value, is_flat = _read(text, depth_max, deadline)
     except FastjsonError:
         raise
     except (ValueError, RecursionError) as error:  # JSONDecodeError is a ValueError
         raise FastjsonError(str(error)) from None
     if '"$ref"' in text:
         value = _References(value, deadline).resolved()
-    _check_depth(value, depth_max)
+        is_flat = False
+    if not is_flat:
+        _check_depth(value, depth_max)
     may_have_halves = b"\\u" in body and _ESCAPED_SURROGATE.search(body)
     return _without_surrogates(value) if may_have_halves else value
 
 
-def _read(text: str, depth_max: int, deadline: "Deadline") -> Json:
+def _read(text: str, depth_max: int, deadline: "Deadline") -> tuple[Json, bool]:
+    """Return the value, and whether it surely nests no deeper than allowed."""
     try:
-        return _Reader(text, depth_max, deadline, _STANDARD).whole()
+        reader = _Reader(text, depth_max, deadline, _STANDARD)
+        return reader.whole(), reader.is_flat
     except ValueError as error:
         if isinstance(error, JSONDecodeError | FastjsonError):
             raise
-        return _Reader(text, depth_max, deadline, _LONG_NUMBERS).whole()  # a number of more than 4,300 digits
+        reader = _Reader(text, depth_max, deadline, _LONG_NUMBERS)  # a number of more than 4,300 digits
+        return reader.whole(), reader.is_flat
 
 
 def items(table: Json) -> Iterable[tuple[Json, Json]]:
@@ -156,6 +163,8 @@ class _Reader:
         self._scan = scanner.raw_decode
         self._depth_max = depth_max
         self._deadline = deadline
+        self.is_flat = True
+        """Whether what the scanner has read can't nest too deep, by its number of opening brackets."""
 
     def whole(self) -> Json:
         value, end = self._value(self._skip(0), 0)
@@ -175,16 +184,21 @@ class _Reader:
         inside = self._skip(at + 1)
         if opening == "[" or self._text[inside : inside + 1] in ('"', "}"):
             try:
-                return self._scan(self._text, at)
+                value, end = self._scan(self._text, at)
             except JSONDecodeError:
                 pass  # a part of it is not standard
+            else:
+                opened = self._text.count("{", at, end) + self._text.count("[", at, end)
+                self.is_flat = self.is_flat and depth + opened <= self._depth_max
+                return value, end
         return self._object(at, depth) if opening == "{" else self._array(at, depth)
 
     def _object(self, at: int, depth: int) -> tuple[Json, int]:
         pairs = Pairs()
         at = self._skip(at + 1, _COMMAS)
         while self._text[at : at + 1] != "}":
-            self._deadline.check()
+            if not len(pairs) % _CHECKED_EVERY:
+                self._deadline.check()
             key, at = self._key(at, depth)
             value, at = self._value(self._end_of(_COLON, at, "':'"), depth + 1)
             pairs.append((key, value))
@@ -193,10 +207,11 @@ class _Reader:
         return (dict(pairs) if standard else pairs), at + 1
 
     def _array(self, at: int, depth: int) -> tuple[Json, int]:
-        values = []
+        values: list[Json] = []
         at = self._skip(at + 1, _COMMAS)
         while self._text[at : at + 1] != "]":
-            self._deadline.check()
+            if not len(values) % _CHECKED_EVERY:
+                self._deadline.check()
             value, at = self._value(at, depth + 1)
             values.append(value)
             at = self._end_of(_NEXT_VALUE, at, "','")

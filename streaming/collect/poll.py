@@ -23,7 +23,7 @@ clients' own state) is asked at a slave meanwhile, which the clients use, too.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, TypeAlias, TypeVarTuple
@@ -404,13 +404,12 @@ class Poller:
 
     async def _ask(self, ask: _Ask, current: Round | None, gate: AbstractAsyncContextManager[None]) -> Answer:
         """Send a request when there is room: by the round's deadline or, without a round, by a client's own."""
-        async with AsyncExitStack() as room:
-            try:
-                async with asyncio.timeout_at(current.deadline if current else None):
-                    await room.enter_async_context(gate)
-            except TimeoutError:
-                return self._not_asked()
-            return await self._ask_at_once(ask, current)
+        try:
+            async with asyncio.timeout_at(current.deadline if current else None) as to_wait, gate:
+                to_wait.reschedule(None)
+                return await self._ask_at_once(ask, current)
+        except TimeoutError:
+            return self._not_asked()
 
     async def _ask_at_once(self, ask: _Ask, current: Round | None) -> Answer:
         loop = asyncio.get_running_loop()

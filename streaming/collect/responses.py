@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
+from msgspec.structs import asdict, astuple
 
 from rebalance_model.entities import MessageQueue, Name, Natural, Time
 from rebalance_model.observe.events import (
@@ -25,7 +26,7 @@ from rebalance_model.observe.events import (
 )
 from streaming.base.limits import ANSWER_KEY_CHARACTERS, ROUTE_QUEUES
 from streaming.collect.fastjson import FastjsonError, Json, items, parse
-from streaming.collect.fields import Names, Unreadable, row, rows, value
+from streaming.collect.fields import Names, Unreadable, as_sent, row, rows, value
 from streaming.collect.stacks import listener_stacks
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -296,9 +297,7 @@ def running_info(body: bytes, *, stacks: bool = False) -> Payload:
         "start_time": value(
             Time | None, properties.get(_START), None if _START in properties else 0, _START, unreadable
         ),
-        "properties": {
-            name: text for name in PROPERTIES if isinstance(text := properties.get(name), str) and _is(Text, text)
-        },
+        "properties": _texts({name: properties[name] for name in PROPERTIES if name in properties}),
         "queues": queues,
         "subscriptions": _subscriptions(
             rows(answer.get("subscriptionSet"), "subscriptionSet", unreadable), "subscriptionSet", unreadable
@@ -306,6 +305,13 @@ def running_info(body: bytes, *, stacks: bool = False) -> Payload:
         "pop_queues": _pop_queues(answer.get("mqPopTable"), unreadable),
         "stacks": listener_stacks(value(str, answer.get("jstack"), "", "jstack", unreadable)) if stacks else [],
     } | unreadable.fields("mqTable")
+
+
+def _texts(properties: Mapping[str, Json]) -> Mapping[str, Json]:
+    """Return those that are texts of an allowed length."""
+    if _is(dict[str, Text], properties):  # as they should be: together
+        return properties
+    return {name: text for name, text in properties.items() if _is(Text, text)}
 
 
 def _is_go(properties: Mapping[str, Json]) -> bool:
@@ -357,21 +363,20 @@ def _of_queues(kind: type[T], sent: Json, names: Names, table: str, unreadable: 
 
 
 def _all_at_once(kind: type[T], pairs: list[tuple[Json, Json]], names: Names) -> dict[MessageQueue, T] | None:
-    """Return the rows of a table in which all can be read, in a fifth less time; None if it is not such a one."""
-    made = []
-    for key, one in pairs:
-        if not isinstance(key, dict) or not isinstance(one, dict):
-            return None
-        values = names.values(one)
-        if len(values) < len(names.of):
-            return None
-        values["mq"] = _QUEUE.values(key)
-        made.append(values)
+    """Return the rows of a table in which all can be read, in half the time; None if it is not such a one."""
     try:
-        read: list[Any] = msgspec.convert(made, list[kind], strict=False)  # type: ignore[valid-type]
+        keys = msgspec.convert([key for key, _ in pairs], as_sent(MessageQueue, _QUEUE), strict=False)
+        sent = msgspec.convert([one for _, one in pairs], as_sent(kind, names), strict=False)
     except msgspec.ValidationError:
         return None
-    return {one.mq: one for one in read}
+    found: dict[MessageQueue, T] = {}
+    for key, one in zip(keys, sent, strict=True):
+        values = asdict(one)
+        if None in values.values():
+            return None
+        mq = MessageQueue(*astuple(key))
+        found[mq] = kind(mq=mq, **values)
+    return found
 
 
 def _pop_queues(sent: Json, unreadable: Unreadable) -> list[PopProcessQueueInfo]:
