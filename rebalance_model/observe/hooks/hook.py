@@ -275,7 +275,11 @@ def _list(step: GroupStep, view: BrokerView, hook: HookView, event: GetConsumerL
 
 
 def _lock(step: GroupStep, view: BrokerView, hook: HookView, event: LockBatchMq) -> None:
-    """Apply the broker's answer: granted queues are held, and refused ones are not this client's."""
+    """Apply the broker's answer: granted queues are held, and refused ones are not this client's.
+
+    A client that shuts down while it rebalances is granted locks after it has unregistered. They stay in the broker's
+    table until they expire, but nobody has these queues: a process that later joins with that id requests them anew.
+    """
     _note_channel(step, view, hook, event.channel, event.client_id)
     if event.code != SUCCESS:
         return
@@ -283,7 +287,8 @@ def _lock(step: GroupStep, view: BrokerView, hook: HookView, event: LockBatchMq)
         step.state.orderly = True
     refused_before = _was_refused(step, event)
     lock_requests.note(step, hook, event)
-    taken = [mq for mq in event.granted if _is_taken(step, mq, event.client_id)]
+    granted = event.granted if event.client_id not in hook.recent_unregisters else ()
+    taken = [mq for mq in granted if _is_taken(step, mq, event.client_id)]
     hook.locks |= {mq: LockEntry(event.client_id, event.time) for mq in event.granted}
     for mq in set(event.requested).difference(event.granted):
         if (entry := hook.locks.get(mq)) is not None and entry.client_id == event.client_id:
@@ -291,7 +296,7 @@ def _lock(step: GroupStep, view: BrokerView, hook: HookView, event: LockBatchMq)
     step.queues_to_judge |= dict.fromkeys(mq for mq in event.granted if step.is_unsettled(mq))
     going_on = step.state.episode is not None
     _hold(step, hook, event.client_id, taken, "LOCK_GRANTED")
-    for mq in event.granted:
+    for mq in granted:
         commits.begin(step, mq, step.hook_view(mq), event.time)
     if step.state.episode is not None and not going_on:
         for mq in refused_before[:1]:

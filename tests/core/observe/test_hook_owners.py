@@ -169,3 +169,13 @@ def test_the_late_sum_of_an_earlier_holder_is_no_sign_of_the_last_one():
     trace.locks(40.4, "a", 1).pulls(40.9, "a", 0, offset=9, first_time=trace.clock(39.1), last_time=trace.clock(39.9))
     queue = trace.state.queues[MessageQueue(TOPIC, "broker-a", 0)].hook_view
     assert (queue.former.client_id, queue.lost_by, queue.lost_by_sign) == ("a", "b", trace.clock(40.3))
+
+
+def test_a_lock_granted_after_the_client_has_left_is_not_its_next_process():
+    """It shuts down while it rebalances; of the queues that it asked for last, its next process requests only one."""
+    trace = ordered().unlocks(40, "a", 0, 1).leaves(40.001, "a").locks(40.002, "a", 0, 1)
+    assert trace.lock_table()[0] == ("a", 40.002)
+    trace.heart_beat(70, "a", number=1).locks(71, "a", 1)
+    assert trace.owners() == {0: None, 1: "a", 2: "b", 3: "b"}
+    trace.locks(72, "a", 0)
+    assert trace.owners()[0] == "a"
