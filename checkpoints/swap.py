@@ -27,9 +27,11 @@ from streaming.base.times import now_ms
 from streaming.tables.delta import answered, delta_at, folder_of
 from streaming.tables.files import files_of
 from streaming.tables.folder import TableFolder, folder_at
-from streaming.tables.maintenance import MARK, stats_of
+from streaming.tables.maintenance import MARK, USER_METADATA, stats_of
 
 _TRIES = 5
+_WHAT = "rebalance-watch rebuild: all rows were replaced"
+"""What the table's history says of a swap, also of the one that undoes it."""
 
 
 def apply(swap: Swap, checkpoints: Path, tables: Place) -> None:
@@ -100,7 +102,8 @@ def _replace_rows(place: Place, table: str, rows: Path, swap_id: str) -> None:
 def _commit(there: DeltaTable, actions: list[AddAction | RemoveAction], names: Sequence[str], swap_id: str) -> bool:
     """Commit a swap to a table with these columns of partitions; return False if another process was faster."""
     marks = CommitProperties(
-        custom_metadata={MARK: "true", SWAP_MARK: swap_id}, app_transactions=[Transaction(swap_id, 1)]
+        custom_metadata={MARK: "true", SWAP_MARK: swap_id, USER_METADATA: _WHAT},
+        app_transactions=[Transaction(swap_id, 1)],
     )
     try:
         there.create_write_transaction(

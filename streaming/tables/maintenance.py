@@ -27,12 +27,13 @@ from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
 from rebalance_model.entities import INT64_MAX
+from schemas.columns import Column
 from schemas.tables import DERIVED, PARTITIONED_BY, columns
 from streaming.base.durable import sync, sync_commits
 from streaming.base.errors import UserError
 from streaming.base.files import FileLock
 from streaming.base.place import ObjectPlace, Place
-from streaming.base.times import DAY_MS, iso, now_ms
+from streaming.base.times import DAY_MS, iso, now_ms, written
 from streaming.tables.delta import delta_at, folder_of, readable
 from streaming.tables.files import File, files_of, literal, select
 from streaming.tables.folder import TableFolder, folder_at
@@ -48,6 +49,8 @@ ROW_GROUP_ROWS = 8_192
 """Small, so that a query about a group reads few rows of other groups."""
 MARK = "rebalance_watch.maintenance"
 """Marks the commits in the table's history: Delta calls them writes, but nothing was appended."""
+USER_METADATA = "userMetadata"
+"""Where a commit says what it was, for ``DESCRIBE HISTORY``: delta-rs lets nobody choose the operation."""
 _MEMORY = "1GB"
 _SPARKS_CHECKPOINT_INTERVAL = 10
 """That of a table without the property."""
@@ -78,8 +81,12 @@ _OUTLIVES = {
 """The expired rows of each table that are kept: the owner of each queue then, and incidents that were still open.
 Tables that are not listed are never shortened: rejected rows are for a person to check, and after a restart the alerts
 continue from their deliveries."""
-_STATS = ("cluster", "group", "time", "seq", "partition", "offset")
-"""Columns whose bounds the Delta log has for each file."""
+_TEXTS_WITH_STATS = frozenset({
+    "cluster", "group", "topic", "broker", "client_id", "owner", "trigger_client", "main_client_id", "cause",
+    "rebalance_id", "incident_id", "parent", "control_id", "code", "type", "source_id", "kind", "expected_owner",
+})  # fmt: skip
+"""The columns with a name or an id. With those of numbers and times they are the ones whose bounds the Delta log has
+for each file: texts for a person are long, and nobody selects by their order."""
 PRUNED = tuple(_OUTLIVES)
 """The tables whose old rows are dropped on request."""
 
@@ -195,7 +202,7 @@ class _Rewriter:
             if stats["numRecords"]
         ]
         if added:
-            self._commit(bare, added)
+            self._commit(bare, added, f"added the statistics of {_files(added)}; no row changed")
 
     def drop(self, since: int) -> int:
         """Drop the rows before an instant that no current state depends on; return how many."""
@@ -205,8 +212,9 @@ class _Rewriter:
         if self._table in PARTITIONED_BY:  # by day: whole partitions are removed, and no file is read
             first = str(datetime.fromtimestamp(since / 1000, UTC).date())
             old = [file for file in files if file.partition < (first,)]
-            self._replace(old, [], data_change=True)
-            return sum(file.rows for file in old)
+            dropped = sum(file.rows for file in old)
+            self._replace(old, [], f"dropped {dropped:,} rows of days before {first}: {_files(old)}")
+            return dropped
         old = [file for file in files if file.begins < since]
         self._folder.fetch(old)
         rows, begin = select(self._table, self._folder.path, old), f"make_timestamptz({since * 1000})"
@@ -219,7 +227,7 @@ class _Rewriter:
         [(left,)] = self._database.execute(f"SELECT count(*) FROM ({kept})").fetchall()  # noqa: S608  the text is ours
         dropped = sum(file.rows for file in old) - int(left)
         if dropped:
-            self._rewrite(old, kept, left, data_change=True)
+            self._rewrite(old, kept, left, f"dropped {dropped:,} rows from before {written(since)}")
         return dropped
 
     def merge(self) -> int:
@@ -228,12 +236,12 @@ class _Rewriter:
         bytes_max = SERIES_FILE_BYTES if self._table in SERIES else INT64_MAX
         for files in _bins(files_of(self._table, self._there), bytes_max):
             rows = select(self._table, self._folder.path, files)
-            self._rewrite(files, rows, sum(file.rows for file in files), data_change=False)
+            self._rewrite(files, rows, sum(file.rows for file in files))
             merged += len(files)
         return merged
 
-    def _rewrite(self, files: Sequence[File], rows: str, count: int, *, data_change: bool) -> None:
-        """Replace files by one file with these rows."""
+    def _rewrite(self, files: Sequence[File], rows: str, count: int, dropped: str = "") -> None:
+        """Replace files by one file with these rows; ``dropped`` says which others are dropped."""
         if self._dry_run:
             return
         self._folder.fetch(files)
@@ -258,7 +266,8 @@ class _Rewriter:
         self._folder.publish(relative)
         sync(path, path.parent, path.parent.parent)
         made = File(relative.as_posix(), path.stat().st_size, count, 0, 0, partition, now_ms())
-        self._replace(files, [self._add(made, stats, data_change=data_change)], data_change=data_change)
+        what = dropped or f"merged {_files(files)} into 1 with {count:,} rows; no row changed"
+        self._replace(files, [self._add(made, stats, data_change=bool(dropped))], what, data_change=bool(dropped))
 
     def _add(self, file: File, stats: dict[str, Any], *, data_change: bool) -> AddAction:
         return AddAction(file.path, file.size, self._values(file), file.written, data_change, json.dumps(stats))
@@ -267,15 +276,17 @@ class _Rewriter:
         """Return the values of the partition columns by their names."""
         return dict(zip(PARTITIONED_BY.get(self._table, ()), file.partition, strict=True))
 
-    def _replace(self, files: Sequence[File], added: Sequence[AddAction], *, data_change: bool) -> None:
+    def _replace(
+        self, files: Sequence[File], added: Sequence[AddAction], what: str, *, data_change: bool = True
+    ) -> None:
         """Commit removal and addition together: no reader sees one without the other."""
         if self._dry_run or not files:
             return
         removed = [RemoveAction(file.path, data_change, now_ms(), file.size, self._values(file)) for file in files]
-        self._commit(files, [*added, *removed])
+        self._commit(files, [*added, *removed], what)
 
-    def _commit(self, files: Sequence[File], actions: Sequence[AddAction | RemoveAction]) -> None:
-        """Commit what is about these files, if the table still has all of them."""
+    def _commit(self, files: Sequence[File], actions: Sequence[AddAction | RemoveAction], what: str) -> None:
+        """Commit what is about these files, if the table still has all of them; ``what`` says it in the history."""
         self._there.update_incremental()
         if not {file.path for file in files} <= {file.path for file in files_of(self._table, self._there)}:
             raise UserError(_MEANWHILE.format(self._table))
@@ -288,7 +299,10 @@ class _Rewriter:
                 mode="append",
                 schema=self._there.schema(),
                 partition_by=list(PARTITIONED_BY.get(self._table, ())),
-                commit_properties=CommitProperties(custom_metadata={MARK: "true"}, app_transactions=[turn]),
+                commit_properties=CommitProperties(
+                    custom_metadata={MARK: "true", USER_METADATA: f"rebalance-watch maintain: {what}"},
+                    app_transactions=[turn],
+                ),
             )
         except CommitFailedError:
             raise UserError(_MEANWHILE.format(self._table)) from None
@@ -309,17 +323,27 @@ def _checkpoint_interval(there: DeltaTable) -> int:
 
 def stats_of(database: duckdb.DuckDBPyConnection, table: str, path: Path) -> dict[str, Any]:
     """Return the statistics of a Parquet file for Delta's log, by which readers skip it."""
-    known = [column.name for column in columns(table) if column.name in _STATS]
+    known = [column.name for column in columns(table) if _has_stats(column)]
     bounds = ", ".join(f'min("{name}"), max("{name}"), count("{name}")' for name in known)
     query = f"SELECT count(*), {bounds} FROM read_parquet(?)"  # noqa: S608  the contract's names
     [(count, *found)] = database.execute(query, [str(path)]).fetchall()
     found = [iso(value.astimezone(UTC)) if isinstance(value, datetime) else value for value in found]
+    bounds_of = {name: found[n * 3 : n * 3 + 3] for n, name in enumerate(known)}
     return {
         "numRecords": count,
-        "minValues": dict(zip(known, found[::3], strict=True)),
-        "maxValues": dict(zip(known, found[1::3], strict=True)),
-        "nullCount": {name: count - there for name, there in zip(known, found[2::3], strict=True)},
+        "minValues": {name: low for name, (low, _, there) in bounds_of.items() if there},
+        "maxValues": {name: high for name, (_, high, there) in bounds_of.items() if there},
+        "nullCount": {name: count - there for name, (_, _, there) in bounds_of.items()},
     }
+
+
+def _has_stats(column: Column) -> bool:
+    """Return whether the Delta log has the bounds of a column; those of a partition are in the file's path."""
+    return column.type in {"long", "timestamp"} or column.name in _TEXTS_WITH_STATS
+
+
+def _files(these: Sequence[object]) -> str:
+    return f"{len(these):,} file" + ("s" if len(these) != 1 else "")
 
 
 def _bins(files: Sequence[File], bytes_max: int) -> Iterator[list[File]]:
