@@ -47,20 +47,24 @@ from streaming.base.errors import UserError
 from streaming.base.files import is_locked
 from streaming.base.place import ObjectPlace, Place
 from streaming.log.identity import LogId
-from streaming.tables.delta import check_commits, create_at, delta_at, folder_of, is_delta_at
+from streaming.tables.delta import answered, check_commits, create_at, delta_at, folder_of, is_delta_at
 from streaming.tables.folder import folder_at
+from streaming.tables.versions import keep_versions, version_properties
 
-_LOG_KEPT = dict.fromkeys(("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), "interval 1 days")
-"""With one commit per second Delta's default of 30 days keeps 2.6 million log files, and each append lists them. No
-reader needs an older version: the history is in the rows."""
 _CHECKPOINT_INTERVAL = {"delta.checkpointInterval": "20"}
 """Commits between two checkpoints of the Delta log. Who opens a table reads the commits since the last checkpoint: with
 delta-rs's default of 100 a table of 370 files takes four times as long to open, and a commit 1.6 times as long."""
 
 
 @contextmanager
-def claimed(
-    checkpoints: Path, tables: Place, basis: Basis, lease: Lease | None = None, queries: Place | None = None
+def claimed(  # noqa: PLR0913  what belongs together
+    checkpoints: Path,
+    tables: Place,
+    basis: Basis,
+    lease: Lease | None = None,
+    queries: Place | None = None,
+    *,
+    versions_days: int | None = None,
 ) -> Iterator[str]:
     """Claim checkpoints and tables for one run, creating them if there are none; yield their generation.
 
@@ -70,6 +74,7 @@ def claimed(
         basis: what the state of this run is made with.
         lease: the lease that this run holds; None: take one for the time of the block.
         queries: where the queries' own checkpoints are; None: in the folder of the checkpoints.
+        versions_days: for how many days former versions of the tables can be read; None: as their properties say.
 
     Raises:
         UserError: another run holds them, or they do not belong together or to this basis.
@@ -91,8 +96,11 @@ def claimed(
         for table in TABLES:
             if table in there:
                 _add_columns(there[table], table)
+                if versions_days is not None:
+                    with answered(tables / table):
+                        keep_versions(there[table], versions_days)
             else:
-                _create(tables / table, table, found.generation)
+                _create(tables / table, table, found.generation, versions_days)
         manifest = msgspec.structs.replace(found, basis=basis, tables=tuple(TABLES))
         if isinstance(queries, ObjectPlace):
             folder_at(queries).write(MANIFEST, msgspec.json.encode(manifest))
@@ -336,12 +344,13 @@ def _check_basis(kept: Basis, checkpoints: Place, wanted: Basis) -> None:
         )
 
 
-def _create(path: Place, table: str, generation: str) -> None:
+def _create(path: Place, table: str, generation: str, versions_days: int | None) -> None:
+    kept = version_properties(versions_days) if versions_days is not None else {}
     create_at(
         path,
         schema=arrow_schema(table),
         partition_by=list(PARTITIONED_BY.get(table, ())),
-        configuration={PROPERTY: generation, **_LOG_KEPT, **_CHECKPOINT_INTERVAL},
+        configuration={PROPERTY: generation, **kept, **_CHECKPOINT_INTERVAL},
         raise_if_key_not_exists=False,
     )
 

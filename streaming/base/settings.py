@@ -351,8 +351,9 @@ class Web(Certified):
 
 
 class Tables(_Section):
-    """How many days of the progress series `maintain` keeps."""
+    """How many days of the progress series `maintain` keeps, and how long former versions of all tables."""
 
+    versions_days: int = Field(ge=1)
     progress_days: int = Field(ge=1)
     progress_minute_days: int = Field(ge=1)
     progress_5min_days: int = Field(ge=1)

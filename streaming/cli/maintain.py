@@ -40,7 +40,10 @@ def maintain(
         str | None, typer.Option(help="Drop rows older than this, such as 30d; default: none.")
     ] = None,
     table: Annotated[list[str] | None, typer.Option(help="Only this table; repeatable.")] = None,
-    keep: Annotated[str, typer.Option(help="Retention of replaced files for concurrent readers; at least 1h.")] = "1d",
+    keep: Annotated[
+        str | None,
+        typer.Option(help="Retention of replaced files, which former versions need; default: tables.versions_days."),
+    ] = None,
     every: Annotated[
         str | None, typer.Option(help="Repeat with this pause, such as 1m; a failed run does not stop it.")
     ] = None,
@@ -62,12 +65,11 @@ def maintain(
         """Return the retention of a table; that of the series is set in [tables]."""
         days = settings.tables.kept_days(name)
         kept = now_ms() - days * DAY_MS if days is not None else None
-        return Limits(max((one for one in (since, kept) if one is not None), default=None), replaced)
+        begin = max((one for one in (since, kept) if one is not None), default=None)
+        return Limits(begin, replaced, settings.tables.versions_days)
 
     _check_names(wanted, PRUNED if table and older_than is not None else TABLES)
-    replaced = duration_ms(keep)
-    if replaced < _KEEP_MS_MIN:
-        raise UserError(f"--keep {keep} is too short: the job or a reader may need a replaced file for up to 1h.")
+    replaced = _replaced_ms(keep, settings.tables.versions_days)
     age = duration_ms(older_than) if older_than is not None else None
 
     def exist() -> bool:
@@ -88,6 +90,22 @@ def maintain(
     if not exist():
         raise UserError(f"There are no tables in {tables}: start `rebalance-watch run` first, or set another --root.")
     once()
+
+
+def _replaced_ms(keep: str | None, versions_days: int) -> int:
+    """Return how long replaced files are kept: as long as the log keeps the versions that need them, or shorter."""
+    log_ms = versions_days * DAY_MS
+    if keep is None:
+        return log_ms
+    replaced = duration_ms(keep)
+    if replaced < _KEEP_MS_MIN:
+        raise UserError(f"--keep {keep} is too short: the job or a reader may need a replaced file for up to 1h.")
+    if replaced > log_ms:
+        raise UserError(
+            f"--keep {keep} is longer than the log keeps the versions that need these files: raise "
+            f"tables.versions_days, which is {versions_days}, or omit --keep."
+        )
+    return replaced
 
 
 def _check_names(wanted: Sequence[str], droppable: Container[str]) -> None:

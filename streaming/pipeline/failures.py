@@ -20,6 +20,7 @@ _LOST = {
     "PythonWorkerFactory.createWorker": f"a Python worker {_KILLED}",  # in the trace: it ended before it was connected
     "ExecutorLostFailure": f"an executor {_KILLED}",  # four times the same task; fewer Spark repeats by itself
     "has failed the maximum allowable number of times": f"an executor {_KILLED}",  # four times one that others read
+    "MetadataChangedException": "a commit to `maintain`, which set properties of the table",
     "org.apache.kafka.common.errors.TimeoutException": "Kafka (it does not answer)",  # for three minutes
 }
 """Failures after which a new start may succeed, and what was lost: nothing is wrong with the query or its rows."""

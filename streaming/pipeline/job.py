@@ -257,7 +257,10 @@ def running(
     checkpoints = settings.runtime.checkpoints
     with (
         Lease.acquire(checkpoints, listener.on_wait) as lease,
-        claimed(checkpoints, tables_of(settings), _basis(settings, policy), lease, queries_of(settings)) as generation,
+        claimed(
+            checkpoints, tables_of(settings), _basis(settings, policy), lease, queries_of(settings),
+            versions_days=settings.tables.versions_days,
+        ) as generation,
     ):
         stop = QualityStop(tables_of(settings))
         stop.check()
@@ -322,7 +325,8 @@ def claimed_as_is(settings: Settings) -> Iterator[None]:
         raise UserError(
             f"There are no checkpoints in {settings.runtime.checkpoints}: start `rebalance-watch run` first."
         )
-    with claimed(settings.runtime.checkpoints, tables_of(settings), manifest.basis) as generation:
+    days = settings.tables.versions_days
+    with claimed(settings.runtime.checkpoints, tables_of(settings), manifest.basis, versions_days=days) as generation:
         _take_over(settings, generation, lambda: spark_session(settings, "rebalance-watch"))
         yield
 

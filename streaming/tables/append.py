@@ -6,16 +6,19 @@ import re
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
-from deltalake.exceptions import DeltaError
+from deltalake.exceptions import CommitFailedError, DeltaError
 
 from streaming.base.durable import sync_commits
 from streaming.base.errors import UserError
 from streaming.base.place import Place
 from streaming.tables.delta import delta_at, folder_of
+from streaming.tables.versions import after_commit
 
 _NUMBERS = (errno.ENOSPC, errno.EROFS, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EFBIG, errno.EIO)
 _OF_THE_DISK = re.compile(rf"\(os error ({'|'.join(map(str, _NUMBERS))})\)")
 """What delta-rs says of a disk that refuses."""
+_NEW_PROPERTIES = "Metadata changed"
+"""What delta-rs says if properties of the table were set meanwhile, as by `maintain`: nothing was appended."""
 
 
 def append(table: Place | DeltaTable, rows: pa.Table, commit_properties: CommitProperties | None = None) -> int | None:
@@ -33,10 +36,21 @@ def append(table: Place | DeltaTable, rows: pa.Table, commit_properties: CommitP
     there = table if isinstance(table, DeltaTable) else delta_at(table)
     has_more = not {field.name for field in there.schema().fields} <= set(rows.schema.names)
     before = there.version()
-    try:
+
+    def commit() -> None:
         write_deltalake(
-            there, rows, mode="append", schema_mode="merge" if has_more else None, commit_properties=commit_properties
-        )
+            there, rows, mode="append", schema_mode="merge" if has_more else None, commit_properties=commit_properties,
+            post_commithook_properties=after_commit(before + 1),
+        )  # fmt: skip
+
+    try:
+        try:
+            commit()
+        except CommitFailedError as error:
+            if _NEW_PROPERTIES not in str(error):
+                raise
+            there.update_incremental()
+            commit()
     except (DeltaError, OSError) as error:
         if (refused := _OF_THE_DISK.search(str(error))) is None:
             raise

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -78,6 +79,10 @@ class TableFolder:
         """Return whether there is such a file."""
         return (self.path / relative).exists()
 
+    def remove(self, relative: str) -> None:
+        """Remove a file of the table, if it is there."""
+        (self.path / relative).unlink(missing_ok=True)
+
 
 class CopiedFolder(TableFolder):
     """The folder for copies of a table's files."""
@@ -136,6 +141,11 @@ class CopiedFolder(TableFolder):
             except FileNotFoundError:
                 return False
         return True
+
+    def remove(self, relative: str) -> None:
+        """Remove an object; see `TableFolder.remove`."""
+        with answered(self._table), suppress(FileNotFoundError):
+            self._objects.delete_file(relative)
 
     def _copy(self, file: TableFile) -> None:
         path = self.path / unquote(file.path)

@@ -38,6 +38,7 @@ from streaming.tables.delta import delta_at, folder_of, readable
 from streaming.tables.files import File, files_of, literal, select
 from streaming.tables.folder import TableFolder, folder_at
 from streaming.tables.progress_rollup import SERIES
+from streaming.tables.versions import keep_versions, thin_checkpoints
 
 FILE_ROWS = 250_000
 """A file with this many rows is not merged: larger files slow queries about one moment, smaller ones those about a
@@ -99,6 +100,8 @@ class Limits:
     """Drop rows of `PRUNED` that are older (epoch milliseconds); None: drop none."""
     replaced_ms: int = DAY_MS
     """How long replaced files are kept: longer than any reader needs one version of a table."""
+    versions_days: int | None = None
+    """For how many days the log keeps former versions; None: as the table's properties say."""
 
 
 @dataclass(frozen=True)
@@ -150,6 +153,8 @@ def maintain(tables: Place, table: str, limits: Limits, *, dry_run: bool = False
 def _maintain(tables: Place, table: str, limits: Limits, *, dry_run: bool) -> Done:
     began = time.monotonic()
     there = delta_at(tables / table)
+    if limits.versions_days is not None and not dry_run:
+        keep_versions(there, limits.versions_days)
     before = len(files_of(table, there))
     with _Rewriter(there, folder_at(tables / table), table, dry_run=dry_run) as rewriter:
         rewriter.add_statistics()
@@ -164,6 +169,8 @@ def _maintain(tables: Place, table: str, limits: Limits, *, dry_run: bool) -> Do
     removed = there.vacuum(
         limits.replaced_ms // 3_600_000, dry_run=dry_run, enforce_retention_duration=False, full=True
     )
+    if not dry_run:  # last, because what was opened above reads one of them
+        thin_checkpoints(folder_at(tables / table))
     after = len(files_of(table, there)) if not dry_run else None
     return Done(table, before, after, merged, dropped, len(removed), time.monotonic() - began)
 
