@@ -258,7 +258,11 @@ def running(
     with (
         Lease.acquire(checkpoints, listener.on_wait) as lease,
         claimed(
-            checkpoints, tables_of(settings), _basis(settings, policy), lease, queries_of(settings),
+            checkpoints,
+            tables_of(settings),
+            _basis(settings, policy),
+            lease,
+            queries_of(settings),
             versions_days=settings.tables.versions_days,
         ) as generation,
     ):

@@ -113,9 +113,12 @@ class Follower:
     def last_append(self) -> int | None:
         """Return the time of the last append in the log, in epoch milliseconds; None if there is none."""
         with readable(self._table):
-            history = delta_at(self._table).history()
-        writes = (one for one in history if one.get("operation") in _APPENDS and MARK not in one)
-        return max((int(one["timestamp"]) for one in writes), default=None)
+            delta = delta_at(self._table)
+            for limit in (_RECENT_COMMITS, None):  # all of them may be 100,000 files
+                writes = [one for one in delta.history(limit) if one.get("operation") in _APPENDS and MARK not in one]
+                if writes:
+                    return max(int(one["timestamp"]) for one in writes)
+        return None
 
     def _answered(self, rows: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
         with readable(self._table):
@@ -155,6 +158,7 @@ class Follower:
 
 
 _APPENDS = {"WRITE", "STREAMING UPDATE"}
+_RECENT_COMMITS = 200
 
 
 def _time(actions: list[dict[str, Any]]) -> int:
