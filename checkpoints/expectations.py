@@ -3,24 +3,40 @@
 Great Expectations works here on pandas frames, not on Spark: its release 1.24.1 declares no support for Spark 4.2. Its
 import takes 2-5 s, so it is delayed until the first frame. Nothing is sent anywhere and no file is written: the context
 is ephemeral and the analytics are off.
+
+Suites are also users' own. So an expectation that can't be judged, whatever the reason, is a failed one with a sentence
+that says why, and the others are judged as ever.
 """
 
+import datetime as dt
+import math
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
-from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import msgspec
+import numpy as np
 import pandas as pd
 
 from streaming.base.errors import UserError, first_line
+from streaming.base.nearest import closest
 
 if TYPE_CHECKING:
-    from great_expectations import ExpectationSuite
     from great_expectations.core.batch_definition import BatchDefinition
-    from great_expectations.data_context.data_context.ephemeral_data_context import EphemeralDataContext
+    from great_expectations.datasource.fluent.interfaces import Batch
+    from great_expectations.expectations.expectation import Expectation
+
+OBSERVED_MAX: Final = 20
+"""Values of a list that are kept of an observation."""
+_CHARACTERS: Final = 1_000
+"""Characters of such a value, or of a library's error, that are kept."""
+_INTEGER_MAX: Final = 2**63
+"""Readers of JSON know no integer from here on; it is stored as text."""
+_COLUMNS = ("column", "column_A", "column_B")
+"""The arguments that name a column; `column_list` names several."""
 
 
 class Verdict(NamedTuple):
@@ -34,6 +50,38 @@ class Verdict(NamedTuple):
     why: str
 
 
+class SuiteError(UserError):
+    """A suite can't be read or judged: its user corrects it."""
+
+
+class _Reason(msgspec.Struct):
+    why: str
+
+
+class _Expectation(msgspec.Struct):
+    type: str
+    meta: _Reason
+    kwargs: dict[str, Any] = {}
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that it names."""
+        return [str(self.kwargs[one]) for one in _COLUMNS if one in self.kwargs] + [
+            str(one) for one in self.kwargs.get("column_list") or ()
+        ]
+
+
+class _About(msgspec.Struct):
+    stops_job: bool = False
+    query: str | None = None
+
+
+class _Content(msgspec.Struct):
+    name: Annotated[str, msgspec.Meta(min_length=1)]
+    expectations: Annotated[list[_Expectation], msgspec.Meta(min_length=1)]
+    meta: _About = msgspec.field(default_factory=_About)
+
+
 class Suite:
     """The expectations of one file."""
 
@@ -45,60 +93,115 @@ class Suite:
             file: the name of the file, for messages.
 
         Raises:
-            UserError: it is not the JSON of a suite.
+            SuiteError: it is not the JSON of a suite.
         """
-        self._file = file
         try:
-            self._content = msgspec.json.decode(content, type=dict[str, Any])
-            self.name = str(self._content["name"])
-            self.meta: dict[str, Any] = msgspec.convert(self._content.get("meta", {}), dict[str, Any])
-            for one in msgspec.convert(self._content["expectations"], list[dict[str, Any]]):
-                msgspec.convert(one["meta"]["why"], str)
-        except (msgspec.DecodeError, msgspec.ValidationError) as error:
-            raise UserError(f"The suite {file} can't be read ({error}): correct it.") from None
-        except (KeyError, TypeError) as error:
-            raise UserError(f"The suite {file} lacks {error}: each expectation needs a type and meta.why.") from None
+            read = msgspec.json.decode(content, type=_Content)
+            self._written = msgspec.json.decode(content)["expectations"]
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise SuiteError(f"The suite {file} can't be read ({first_line(error)}): correct it.") from None
+        self.name = read.name
+        self.stops_job = read.meta.stops_job
+        """Whether the job must not run while an expectation of the suite fails."""
+        self.query = read.meta.query
+        """The SQL whose rows are judged; None: it is elsewhere."""
+        self._expectations = read.expectations
 
     def judge(self, frame: pd.DataFrame, parameters: Mapping[str, object]) -> list[Verdict]:
-        """Judge a frame; return a verdict for each expectation.
+        """Judge a frame; return a verdict for each expectation, a failed one if it can't be judged.
 
         Args:
             frame: with the columns that the expectations name.
             parameters: the values of the suite's ``$PARAMETER``.
-
-        Raises:
-            UserError: the suite names an expectation that does not exist.
         """
-        suite, frames = self._in_context
-        # Not by a checkpoint: that compares each definition with what is stored, and stores each result, 10 kB, under a
-        # new name; no code reads it.
-        found = frames.get_batch(batch_parameters={"dataframe": frame}).validate(
-            suite, result_format="SUMMARY", expectation_parameters=dict(parameters)
-        )
-        return [_verdict(one.to_json_dict()) for one in found.results]
+        built, faults = self._in_context
+        batch = _frames().get_batch(batch_parameters={"dataframe": frame})
+        found = [self._verdict(one, frame) for one in _judged(batch, built, parameters)]
+        return [*found, *faults]
 
     @cached_property
-    def _in_context(self) -> "tuple[ExpectationSuite, BatchDefinition[Any]]":
-        context = _context()
-        import great_expectations as gx  # noqa: PLC0415  `_context` has imported it
-        from great_expectations.exceptions.exceptions import GreatExpectationsError  # noqa: PLC0415  as above
+    def _in_context(self) -> "tuple[list[Expectation], list[Verdict]]":
+        """The expectations that Great Expectations accepts, and a verdict for each other one."""
+        _frames()
+        from great_expectations.expectations.expectation_configuration import (  # noqa: PLC0415  it is imported now
+            ExpectationConfiguration,
+        )
 
-        name = f"{self.name}-{next(_NUMBERS)}"
-        try:
-            suite = context.suites.add(gx.ExpectationSuite(**{**self._content, "name": name}))
-        except (GreatExpectationsError, TypeError, ValueError) as error:
-            raise UserError(f"The suite {self._file} can't be used: {first_line(error)}.") from None
-        frames = context.data_sources.add_pandas(name).add_dataframe_asset("frame")
-        return suite, frames.add_batch_definition_whole_dataframe("whole")
+        built: list[Expectation] = []
+        faults: list[Verdict] = []
+        for one, written in zip(self._expectations, self._written, strict=True):
+            try:
+                built.append(ExpectationConfiguration(**written).to_domain_obj())
+            except Exception as error:  # noqa: BLE001  of a library, about what a user has written: any kind
+                faults.append(self._fault(one, _refusal(one.type, error)))
+        return built, faults
+
+    def _verdict(self, found: "_Found", frame: pd.DataFrame) -> Verdict:
+        one = found.expectation
+        if (error := _raised(found.exceptions)) is not None:
+            lacking = [name for name in one.columns if name not in frame.columns]
+            return self._fault(one, _lack(lacking, frame) if lacking else error)
+        count = found.result.get("unexpected_count")
+        return Verdict(
+            expectation=one.type,
+            column=_joined(one),
+            success=found.success,
+            observed=_observed(found.result),
+            unexpected_count=None if count is None else int(count),
+            why=one.meta.why,
+        )
+
+    def _fault(self, one: _Expectation, why: str) -> Verdict:
+        """Return the verdict of an expectation that can't be judged."""
+        about = f" of the column {_joined(one)}" if one.columns else ""
+        sentence = f"The suite {self.name} can't judge {one.type}{about}: {why}."
+        return Verdict(one.type, _joined(one), success=False, observed=None, unexpected_count=None, why=sentence)
 
 
-_NUMBERS = count()
-"""Of the suites in the context: two of them may have one name."""
+class _Found(NamedTuple):
+    """The result of one expectation, as Great Expectations has it."""
+
+    expectation: _Expectation
+    success: bool
+    result: Mapping[str, Any]
+    exceptions: Mapping[str, Any]
+    """What it raised, or by the id of each metric what that raised."""
+
+
+def _judged(
+    batch: "Batch", expectations: "Sequence[Expectation]", parameters: Mapping[str, object]
+) -> Iterator[_Found]:
+    """Yield the result of each expectation. If one keeps the others from theirs, each is judged by itself."""
+    import great_expectations as gx  # noqa: PLC0415  it is imported now
+
+    if not expectations:
+        return
+    # Not by a checkpoint: that compares each definition with what is stored, and stores each result, 10 kB, under a
+    # new name; no code reads it.
+    try:
+        suite = gx.ExpectationSuite(name="suite", expectations=list(expectations))
+        found = batch.validate(suite, result_format="SUMMARY", expectation_parameters=dict(parameters))
+    except Exception as error:  # noqa: BLE001  of a library, about what a user has written: any kind
+        if len(expectations) > 1:
+            for each in expectations:
+                yield from _judged(batch, [each], parameters)
+        else:
+            raised = {"raised_exception": True, "exception_message": str(error) or type(error).__name__}
+            yield _Found(_written(expectations[0].configuration), success=False, result={}, exceptions=raised)
+    else:
+        for one in found.results:
+            info = one.exception_info or {}
+            yield _Found(_written(one.expectation_config), bool(one.success), one.result or {}, exceptions=info)
+
+
+def _written(config: Any) -> _Expectation:
+    """Return an expectation from Great Expectations' own form, which declares that it may be none."""
+    return msgspec.convert({"type": config.type, "meta": config.meta, "kwargs": config.kwargs}, _Expectation)
 
 
 @cache
-def _context() -> "EphemeralDataContext":
-    """Return what Great Expectations keeps, in memory; made once per process."""
+def _frames() -> "BatchDefinition[Any]":
+    """Return what Great Expectations takes frames with, in memory; made once per process."""
     os.environ["GX_ANALYTICS_ENABLED"] = "false"  # read by the import
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of modules that it imports: no user can fix them
@@ -107,29 +210,74 @@ def _context() -> "EphemeralDataContext":
 
         context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = ProgressBarsConfig(globally=False)
-    return context
+    frames = context.data_sources.add_pandas("frames").add_dataframe_asset("frame")
+    return frames.add_batch_definition_whole_dataframe("whole")
 
 
-def _verdict(one: dict[str, Any]) -> Verdict:
-    config, result = one["expectation_config"], one["result"]
-    arguments = config["kwargs"]
-    return Verdict(
-        expectation=config["type"],
-        column=arguments.get("column") or ",".join(arguments.get("column_list", ())) or None,
-        success=one["success"],
-        observed=_observed(one),
-        unexpected_count=result.get("unexpected_count"),
-        why=config["meta"]["why"],
+def _joined(one: _Expectation) -> str | None:
+    return ",".join(one.columns) or None
+
+
+def _raised(info: Mapping[str, Any]) -> str | None:
+    """Return what an expectation raised, of itself or of one of the metrics that it needs; None: nothing."""
+    for one in (info, *info.values()):
+        if isinstance(one, Mapping) and one.get("raised_exception"):
+            return _short(str(one.get("exception_message") or "it raised an error"))
+    return None
+
+
+def _lack(names: Iterable[str], frame: pd.DataFrame) -> str:
+    there = ", ".join(map(str, frame.columns[:OBSERVED_MAX]))
+    return f"its query does not return {', '.join(names)}, but {there}"
+
+
+def _refusal(name: str, error: Exception) -> str:
+    """Return why Great Expectations does not accept an expectation as it is written."""
+    from great_expectations.compatibility.pydantic import ValidationError  # noqa: PLC0415  it is imported now
+    from great_expectations.expectations.registry import (  # noqa: PLC0415  as above
+        list_registered_expectation_implementations,
     )
 
+    known = list_registered_expectation_implementations()
+    if name not in known:
+        near = " or ".join(closest(name, known, n=3))
+        return f"there is no such expectation{f', but {near}' if near else ''}"
+    if isinstance(error, ValidationError):
+        wrong = dict.fromkeys(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        return _short(f"its kwargs are wrong ({'; '.join(wrong)})")
+    return _short(str(error))
 
-def _observed(one: dict[str, Any]) -> str | None:
-    result = one["result"]
-    if not result:
-        seen = one["exception_info"]  # the expectation could not be judged, which counts as a failure
-    elif "observed_value" in result:
-        seen = result["observed_value"]
-    else:
-        values = dict.fromkeys(msgspec.json.encode(value) for value in result["partial_unexpected_list"])
+
+def _short(text: str) -> str:
+    """Return a library's error as a part of a sentence."""
+    return text.strip().partition("\n")[0][:_CHARACTERS].removesuffix(".")
+
+
+def _observed(result: Mapping[str, Any]) -> str | None:
+    """Return as JSON the value that was checked, or examples of the unexpected ones."""
+    seen = result.get("observed_value")
+    if seen is None:
+        values = dict.fromkeys(_json(value) for value in result.get("partial_unexpected_list") or ())
         seen = [msgspec.Raw(value) for value in values] or None
-    return None if seen is None else msgspec.json.encode(seen).decode()
+    return None if seen is None else _json(seen).decode()
+
+
+def _json(value: object) -> bytes:
+    return msgspec.json.encode(_plain(value))
+
+
+def _plain(value: object) -> object:
+    """Return a value of any type as JSON has it; what JSON lacks, such as dates, NaN and decimals, as text."""
+    if isinstance(value, np.generic | np.ndarray) and value.dtype.kind not in "mM":  # as Python has it; not of times
+        value = value.tolist()
+    if value is None or isinstance(value, bool | msgspec.Raw):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    if isinstance(value, int) and abs(value) < _INTEGER_MAX:
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in islice(value.items(), OBSERVED_MAX)}
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes):
+        return [_plain(one) for one in islice(value, OBSERVED_MAX)]
+    return (value.isoformat() if isinstance(value, dt.date) else str(value))[:_CHARACTERS]

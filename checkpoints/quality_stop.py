@@ -17,7 +17,7 @@ from streaming.tables.delta import answered, delta_at
 
 _LOOK_SECONDS = 60.0
 """A look reads one column of all results, which takes a tenth of a second for those of a month."""
-_NAMES = ("suite", "column", "success", "why", "observed", "checked_at", "stops_job")
+_NAMES = ("suite", "expectation", "column", "success", "why", "observed", "checked_at", "stops_job")
 
 
 class QualityStop:
@@ -44,8 +44,10 @@ class QualityStop:
             newest[row["suite"]] = max(newest.get(row["suite"], 0), row["checked_at"])
         for row in results:
             if row["stops_job"] and not row["success"] and row["checked_at"] == newest[row["suite"]]:
+                observed = f": {row['observed']}" if row["observed"] else ""
                 raise UserError(
-                    f"A check of the tables stops the job ({row['suite']} {row['column']}: {row['observed']}). "
+                    f"A check of the tables stops the job ({row['suite']} {row['column'] or row['expectation']}"
+                    f"{observed}). "
                     f"{row['why']} Mend the tables, as with `rebalance-watch rebuild`, then run `rebalance-watch "
                     "quality --now`; or omit stops_job in the suite before that."
                 )

@@ -10,22 +10,24 @@ until it is mended or a day old.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+import pyarrow as pa
 
-from checkpoints.expectations import Suite
+from checkpoints.expectations import Suite, SuiteError
 from checkpoints.manifest import ARCHIVE
 from checkpoints.position import position_of_query
 from checkpoints.quality import SUITE as OF_BATCHES
 from schemas.arrow import table_of
-from schemas.rows import QualityResult
-from streaming.base.errors import NotReadyError, SettingsError, UserError
+from schemas.rows import WHOLE_SUITE, QualityResult
+from streaming.base.errors import NotReadyError, QueryError, SettingsError, UserError, first_line
+from streaming.base.limits import SUITE_ROWS
 from streaming.base.place import Place, tables_of
 from streaming.base.settings import Settings
 from streaming.base.times import DAY_MS
@@ -74,14 +76,13 @@ class TableSuite(NamedTuple):
     sql: str
 
     @property
-    def stops_job(self) -> bool:
-        """Whether the job must not run while an expectation of the suite fails."""
-        return bool(self.suite.meta.get("stops_job", False))
-
-    @property
     def parameters(self) -> frozenset[str]:
         """The names of the query's parameters."""
         return frozenset(_PARAMETER.findall(self.sql))
+
+
+Suites = Mapping[str, TableSuite | SuiteError]
+"""Suites by name, or the reason why one can't be read."""
 
 
 class Checked(NamedTuple):
@@ -96,13 +97,8 @@ class TableGate:
     """Checks the tables by the suites."""
 
     def __init__(self, settings: Settings) -> None:
-        """Read the suites.
-
-        Raises:
-            UserError: a suite of the user's folder can't be read.
-        """
+        """Know where the tables and the suites are; each check reads the suites as they are then."""
         self._settings = settings
-        self._suites = suites(settings.quality.suites)
 
     def check(self, now: int, since: int | None = None) -> Checked:
         """Check the tables, and append the results to `quality_results`.
@@ -112,9 +108,10 @@ class TableGate:
             since: the ingest time from which rows are checked; None: from the last check on.
 
         Raises:
+            SettingsError: the folder of the user's suites does not exist.
             UserError: there are no tables, or they can't be read or written.
         """
-        tables = tables_of(self._settings)
+        tables, to_run = tables_of(self._settings), suites(self._settings.quality.suites)
         left_out: list[UserError] = []
         log = None
         try:
@@ -132,10 +129,11 @@ class TableGate:
                 "checked_at": now,
             }
             results: list[QualityResult] = []
-            for one in self._suites:
-                if _OF_THE_LOG in one.parameters and log is None:
+            for name, one in to_run.items():
+                wanted = one.parameters if isinstance(one, TableSuite) else frozenset()
+                if _OF_THE_LOG in wanted and log is None:
                     continue
-                passed = last.get(one.suite.name, {}).get("passed") or 0
+                passed = last.get(name, {}).get("passed") or 0
                 begin = since if since is not None else max(passed - OVERLAP_MS, newest["time"] - SPAN_MS)
                 before = begin - OVERLAP_MS
                 given = {
@@ -144,8 +142,11 @@ class TableGate:
                 }  # fmt: skip
                 try:
                     results += _judge(model, one, given, of_check)
-                except UserError as error:
-                    left_out.append(UserError(f"The tables were not checked by the suite {one.suite.name}: {error}"))
+                except Exception as error:  # noqa: BLE001  of what a user has written, in four languages: any kind
+                    if isinstance(error, UserError) and not isinstance(error, SuiteError | QueryError):
+                        left_out.append(UserError(f"The tables were not checked by the suite {name}: {error}"))
+                    else:
+                        results.append(_not_judged(name, one, error, of_check))
         _append(results, tables)
         return Checked(results, left_out)
 
@@ -171,38 +172,55 @@ class TableGate:
         ]
 
 
-def suites(folder: str = "") -> list[TableSuite]:
+def suites(folder: str = "") -> Suites:
     """Return the suites about the tables: those of the program, and those of a folder, which may replace them.
 
     Raises:
         SettingsError: there is no such folder.
-        UserError: a suite can't be read.
     """
     own = Path(folder).expanduser()
     if folder and not own.is_dir():
         raise SettingsError(f"There is no folder {own}: create it, or correct quality.suites.")
-    found = {one.suite.name: one for one in _shipped()}
-    if folder:
-        found |= {one.suite.name: one for one in _suites_in(own)}
-    return list(found.values())
+    return {**_shipped(), **(_suites_in(own) if folder else {})}
 
 
 @cache
-def _shipped() -> tuple[TableSuite, ...]:
+def _shipped() -> Suites:
     """Return the suites of the program, made once per process."""
-    return tuple(_suites_in(resources.files("checkpoints").joinpath("suites")))
+    found = _suites_in(resources.files("checkpoints").joinpath("suites"))
+    return {name: one for name, one in found.items() if name != OF_BATCHES}
 
 
-def _suites_in(folder: Traversable) -> Iterator[TableSuite]:
-    files = {file.name: file for file in folder.iterdir()}
-    for name in sorted(files):
-        stem = name.removesuffix(".sql")
-        if stem == name:
-            continue
-        if f"{stem}.json" not in files:
-            raise UserError(f"The suite {files[name]} has no {stem}.json beside it: add its expectations.")
-        suite = Suite(files[f"{stem}.json"].read_bytes(), str(files[f"{stem}.json"]))
-        yield TableSuite(suite, files[name].read_text("utf-8"))
+def _suites_in(folder: Traversable) -> Suites:
+    """Return the suites of a folder; one that can't be read by the name of its file."""
+    found: dict[str, TableSuite | SuiteError] = {}
+    for stem in sorted({Path(file.name).stem for file in folder.iterdir() if file.name.endswith((".json", ".sql"))}):
+        try:
+            one = _suite_at(folder, stem)
+            found[one.suite.name] = one
+        except SuiteError as error:
+            found[stem] = error
+        except (OSError, UnicodeDecodeError) as error:
+            found[stem] = SuiteError(f"The suite {folder / stem} can't be read ({first_line(error)}): correct it.")
+    return found
+
+
+def _suite_at(folder: Traversable, stem: str) -> TableSuite:
+    file, query = folder / f"{stem}.json", folder / f"{stem}.sql"
+    if not file.is_file():
+        raise SuiteError(f"The suite {query} has no {file.name} beside it: add its expectations.")
+    suite = _suite(file.read_bytes(), str(file))
+    if suite.name == OF_BATCHES:
+        raise SuiteError(f"The suite {file} has the name of the checks of batches, {OF_BATCHES}: give it another one.")
+    if query.is_file() == (suite.query is not None):
+        raise SuiteError(f"The suite {file} needs one query: in meta.query, or in {query.name} beside it.")
+    return TableSuite(suite, suite.query if suite.query is not None else query.read_text("utf-8"))
+
+
+@lru_cache(maxsize=256)
+def _suite(content: bytes, file: str) -> Suite:
+    """Return a suite, made once: Great Expectations takes longer to accept its expectations than to judge by them."""
+    return Suite(content, file)
 
 
 def _first_day(tables: Place, since: int) -> str:
@@ -215,14 +233,36 @@ def _first_day(tables: Place, since: int) -> str:
 
 
 def _judge(
-    model: ReadModel, one: TableSuite, given: Mapping[str, object], of_check: Mapping[str, int]
+    model: ReadModel, one: TableSuite | SuiteError, given: Mapping[str, object], of_check: Mapping[str, int]
 ) -> list[QualityResult]:
-    frame = model.sql(one.sql, {name: given[name] for name in one.parameters & given.keys()}).to_pandas()
-    of_suite = {"suite": one.suite.name, "stops_job": one.stops_job, "row_count": len(frame)}
+    if isinstance(one, SuiteError):
+        raise one
+    found = model.ask(one.sql, {name: given[name] for name in one.parameters & given.keys()}, limit=SUITE_ROWS)
+    if found.cut:
+        raise QueryError(f"its query returns more than {SUITE_ROWS:,} rows")
+    frame = _with_floats(found.table).to_pandas()
+    of_suite = {"suite": one.suite.name, "stops_job": one.suite.stops_job, "row_count": len(frame)}
     return [
         msgspec.convert({**of_check, **of_suite, **verdict._asdict()}, QualityResult)
         for verdict in one.suite.judge(frame, {})
     ]
+
+
+def _with_floats(rows: pa.Table) -> pa.Table:
+    """Return rows with floats for decimals, as DuckDB's sums and literals are: pandas computes nothing of decimals."""
+    fields = [f.with_type(pa.float64()) if pa.types.is_decimal(f.type) else f for f in rows.schema]
+    return rows.cast(pa.schema(fields))
+
+
+def _not_judged(
+    name: str, one: TableSuite | SuiteError, error: Exception, of_check: Mapping[str, int]
+) -> QualityResult:
+    """Return the result of a suite that can't be read or run: it has failed, and says why."""
+    why = str(error) if isinstance(error, SuiteError) else f"The suite {name} can't be run: {first_line(error)}."
+    return QualityResult(
+        **of_check, suite=name, expectation=WHOLE_SUITE, column=None, success=False, observed=None,
+        unexpected_count=None, row_count=0, why=why, stops_job=isinstance(one, TableSuite) and one.suite.stops_job,
+    )  # fmt: skip
 
 
 def _append(results: Sequence[QualityResult], tables: Place) -> None:

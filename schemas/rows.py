@@ -73,6 +73,10 @@ class RejectedRow(msgspec.Struct, frozen=True, kw_only=True):
     ingest_time: Time
 
 
+WHOLE_SUITE = "suite"
+"""The expectation of the one result of a suite that can't be read or run."""
+
+
 class QualityResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one expectation for one batch of the archive, or for one check of the tables."""
 
@@ -83,17 +87,20 @@ class QualityResult(msgspec.Struct, frozen=True, kw_only=True):
     suite: str
     """``telemetry`` for a batch of the archive; any other one is a suite about the tables."""
     expectation: str
+    """The expectation's type, as Great Expectations names it; ``suite``: the suite can't be read or run."""
     column: str | None
     """The column that was checked; several are joined by commas. None: the expectation is about the whole batch."""
     success: bool
+    """False also if the expectation could not be judged."""
     observed: str | None
-    """The observation, as JSON: the value that was checked, or up to 20 of the unexpected values."""
+    """The observation, as JSON: the value that was checked, or up to 20 of the unexpected values; a date, NaN or a
+    decimal is text. None: there is none, as when the expectation could not be judged."""
     unexpected_count: int | None
     """None: the expectation is about the whole batch."""
     row_count: int
     """The number of rows that were checked; of the tables the number of subjects, such as queues."""
     why: str
-    """The consequence if this expectation fails."""
+    """The consequence if this expectation fails; of one that could not be judged, the reason."""
     checked_at: Time | None = None
     """When the tables were checked, by the clock of `maintain`; None: a batch of the archive."""
     stops_job: bool | None = None

@@ -32,7 +32,11 @@ class NotReadyError(UserError):
     """The requested data does not exist yet, but may later: exit code 1 as any `UserError`, and 503 over HTTP."""
 
 
-ERRORS_BY_NAME = {kind.__name__: kind for kind in (UserError, SettingsError, NotFoundError, NotReadyError)}
+class QueryError(UserError):
+    """A query is wrong, or can't be run, and the files that it reads are not the reason."""
+
+
+ERRORS_BY_NAME = {kind.__name__: kind for kind in (UserError, SettingsError, NotFoundError, NotReadyError, QueryError)}
 """The errors that one process reports to another."""
 
 

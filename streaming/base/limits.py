@@ -128,6 +128,8 @@ SPILL_BYTES: Final = 10_000_000_000
 """Bytes on disk for sorts and aggregates that do not fit into memory, for each process with open tables."""
 SQL_ANSWER_BYTES: Final = 64_000_000
 """Bytes of a user's result as JSON; `web.sql_rows` limits its rows and `web.sql_seconds` its time."""
+SUITE_ROWS: Final = 1_000_000
+"""Rows that the query of a suite about the tables returns; a suite with more has failed."""
 WHAT_IF_CLIENTS: Final = 1_000
 """Clients that are named, or join, in a prediction of an allocation."""
 REBALANCES: Final = 10_000

@@ -167,6 +167,7 @@ class _Checks:
         if monotonic() < self._due:
             return
         from checkpoints.table_quality import TableGate
+        from streaming.queries.labels import checked as checked_by
 
         self._due = monotonic() + self._pause
         try:
@@ -179,7 +180,7 @@ class _Checks:
             _not_checked(why, str(why))
         for one in checked.results:
             if not one.success:
-                subject = f"{one.suite} {one.column or 'rows'}"
+                subject = f"{one.suite} {checked_by(one.column, one.expectation)}"
                 print_error(
                     visible(f"A check of the tables failed: {subject}: {one.why} {one.observed or ''}".rstrip())
                 )

@@ -15,6 +15,7 @@ from streaming.cli.options import CheckOption, EveryOption, FormatOption, Output
 from streaming.cli.output import place_of_tables, present
 from streaming.queries.column import Context
 from streaming.queries.columns import QUALITY
+from streaming.queries.labels import checked
 from streaming.queries.results import QualityCheck
 
 
@@ -53,5 +54,7 @@ def _check(since: int | None) -> None:
 def _draw(found: Sequence[QualityCheck], now: int) -> RenderableType:
     if not found:
         return Text("No checks yet: `rebalance-watch quality --now` checks the tables.")
-    reasons = [Text(f"{one.suite} {one.column or 'rows'}: {one.why}") for one in found if not one.success]
+    reasons = [
+        Text(f"{one.suite} {checked(one.column, one.expectation)}: {one.why}") for one in found if not one.success
+    ]
     return Group(Grid.of(QUALITY.grid, found, Context(now)), *reasons)

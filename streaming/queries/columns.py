@@ -419,7 +419,7 @@ def _result(check: QualityCheck, _: Context) -> Value:
 
 QUALITY = Table(
     Column(QualityCheck, "suite"),
-    Column(QualityCheck, "column", show=lambda c, _: c.column or "rows"),
+    Column(QualityCheck, "column", show=lambda c, _: labels.checked(c.column, c.expectation)),
     Column(QualityCheck, "success", show=_result),
     Column(QualityCheck, "unexpected_count", "count"),
     Column(QualityCheck, "row_count", "count"),

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from rebalance_model.allocation import name_of_class
+from schemas.rows import WHOLE_SUITE
 from streaming.base.language import gettext, marked, ngettext, recognized
 from streaming.base.zone import clock, zone_at
 
@@ -303,3 +304,8 @@ def queues_per_client(sizes: Sequence[int], unassigned: int = 0) -> str:
     if unassigned:
         parts.append(gettext("{n} unassigned", n=f"{unassigned:,}"))
     return gettext("; ").join(parts)
+
+
+def checked(column: str | None, expectation: str) -> str:
+    """Say what a check of the data is about: columns, the rows as a whole, or a suite that can't be run."""
+    return column or ("suite" if expectation == WHOLE_SUITE else "rows")

@@ -15,7 +15,7 @@ from typing import Any
 import duckdb
 
 from schemas.tables import TABLES
-from streaming.base.errors import UserError
+from streaming.base.errors import QueryError
 from streaming.tables.catalog import FUNCTIONS, VIEWS
 
 _RELATIONS = frozenset({*TABLES, *VIEWS})
@@ -42,7 +42,7 @@ class Guard:
         """Refuse a query that is not one plain SELECT.
 
         Raises:
-            UserError: the query is not allowed; the message names the reason.
+            QueryError: the query is not allowed; the message names the reason.
         """
         nodes = list(_nodes(self._parsed(query)))
         known = _RELATIONS | self._defined(nodes)
@@ -54,9 +54,9 @@ class Guard:
                     path = node["function"]["qualified_name"]["path"]
                     _check_name(path, _TABLE_FUNCTIONS, "The table function {} can't be used here: ask {}.")
                 case "SHOW_REF" if node["query"] is None and node["table_name"].strip('"') != "tables":
-                    raise UserError("Only SELECT, DESCRIBE and SHOW TABLES are allowed.")
+                    raise QueryError("Only SELECT, DESCRIBE and SHOW TABLES are allowed.")
             if node.get("class") in {"FUNCTION", "WINDOW"} and node["qualified_name"]["path"][-1] in self._functions():
-                raise UserError(f"The function {node['function_name']} can't be used here.")
+                raise QueryError(f"The function {node['function_name']} can't be used here.")
 
     def _parsed(self, query: str) -> Node:
         """Return the syntax tree of the only SELECT of a query."""
@@ -65,11 +65,11 @@ class Guard:
         try:
             tree: Node = json.loads(serialized)
         except RecursionError:
-            raise UserError("The query nests too deeply: unnest it.") from None
+            raise QueryError("The query nests too deeply: unnest it.") from None
         if tree["error"] and tree["error_type"] == "parser":
-            raise UserError(f"The query failed: {tree['error_message'].splitlines()[0]}")
+            raise QueryError(f"The query failed: {tree['error_message'].splitlines()[0]}")
         if tree["error"] or len(tree["statements"]) != 1:
-            raise UserError("Only a single SELECT is allowed.")
+            raise QueryError("Only a single SELECT is allowed.")
         return tree
 
     def _defined(self, nodes: Iterable[Node]) -> Set[str]:
@@ -80,7 +80,7 @@ class Guard:
         """
         named = {entry["key"].lower() for node in nodes if "cte_map" in node for entry in node["cte_map"]["map"]}
         if refused := named & self._own_relations():
-            raise UserError(f"The name {min(refused)} is DuckDB's own: use another one after WITH.")
+            raise QueryError(f"The name {min(refused)} is DuckDB's own: use another one after WITH.")
         return {name for name in named if name.isidentifier()}
 
     def _own_relations(self) -> Set[str]:
@@ -105,7 +105,7 @@ class Guard:
 
 def _check_name(path: list[str], known: Set[str], says: str) -> None:
     if len(path) != 1 or path[0].lower() not in known:
-        raise UserError(says.format(".".join(path), f"one of {', '.join([*TABLES, *VIEWS])}"))
+        raise QueryError(says.format(".".join(path), f"one of {', '.join([*TABLES, *VIEWS])}"))
 
 
 def _nodes(tree: object) -> Iterator[Node]:

@@ -19,7 +19,7 @@ from deltalake.exceptions import TableNotFoundError
 
 from schemas.arrow import in_epoch_ms
 from schemas.tables import TABLES
-from streaming.base.errors import NotReadyError, UserError, first_line
+from streaming.base.errors import NotReadyError, QueryError, UserError, first_line
 from streaming.base.limits import SPILL_BYTES
 from streaming.base.place import Place, root_of
 from streaming.tables.catalog import tables_in
@@ -37,6 +37,8 @@ _OF_FILES = (duckdb.IOException, duckdb.InvalidInputException, duckdb.Serializat
 """Errors that a file may have caused, or the query."""
 _CTRL_C = "Query interrupted"
 """DuckDB's message for a KeyboardInterrupt while a query runs."""
+_MEANT = ("Did you mean", "Candidate bindings", "Candidate functions")
+"""How the line begins in which DuckDB names what may be meant."""
 _BATCH_ROWS = 10_000
 ANSWER_ROWS = 10_000
 """Default limit of the rows of a user's own SQL."""
@@ -145,7 +147,8 @@ class ReadModel:
             limit: the maximum number of rows; `QueryResult.cut` says whether there are more.
 
         Raises:
-            UserError: the query is not allowed (see `guard`), or DuckDB reports an error.
+            QueryError: the query is not allowed (see `guard`), or DuckDB reports an error.
+            UserError: a file of the tables can't be read.
         """
         self._guard.check(query)
         self._fetch(query)
@@ -160,7 +163,8 @@ class ReadModel:
         is converted in the query: ``from_ms($since)``.
 
         Raises:
-            UserError: DuckDB reports an error.
+            QueryError: DuckDB reports an error.
+            UserError: a file of the tables can't be read.
         """
         self._fetch(query)
         with self._cursor(query) as cursor:
@@ -200,7 +204,7 @@ class ReadModel:
         except duckdb.Error as error:
             read = tables_in(query)
             fault = self._fault([view for view in self._views if view.name in read], error)
-            raise fault or UserError(f"The query failed: {first_line(error)}.") from None
+            raise fault or QueryError(f"The query failed: {_said(error)}.") from None
         except RuntimeError as error:
             if str(error) != _CTRL_C:
                 raise
@@ -251,10 +255,18 @@ class ReadModel:
         return None
 
 
+def _said(error: duckdb.Error) -> str:
+    """Return what DuckDB says of an error, with the names that may be meant."""
+    lines = str(error).splitlines()
+    meant = [line.strip() for line in lines[1:] if line.startswith(_MEANT)]
+    hint = f" ({meant[0][0].lower()}{meant[0][1:].removesuffix('.')})" if meant else ""
+    return f"{first_line(error).removesuffix('!')}{hint}"
+
+
 def _relation(cursor: duckdb.DuckDBPyConnection, query: str, parameters: Parameters) -> duckdb.DuckDBPyRelation:
     relation = cursor.sql(query, params=parameters)
     if relation is None:
-        raise UserError("Only a single SELECT is allowed.")
+        raise QueryError("Only a single SELECT is allowed.")
     return relation
 
 

@@ -16,6 +16,7 @@ from streaming.base.times import DAY_MS, now_ms
 from streaming.log.files import offset_of
 from streaming.queries.quality import quality
 from streaming.tables import ReadModel
+from tests.support.suites import own_suite, with_suites
 from tests.support.tables import append_rows, make_tables, read_rows
 
 pytestmark = pytest.mark.xdist_group("quality")  # one process imports Great Expectations for all of them: 3 s
@@ -62,11 +63,11 @@ class Root:
             },
         )  # fmt: skip
 
-    def rebalance(self, rebalance_id: str, time: int = START) -> None:
+    def rebalance(self, rebalance_id: str, time: int = START, pause_ms_max: int | None = None) -> None:
         self.add(
             "rebalances", time, rebalance_id=rebalance_id, start_time=time, end_time=time, trigger="CLIENT_JOINED",
             trigger_client=None, causes=[], members_before=[], members_after=[], queues_moved=0, queues_interrupted=0,
-            queues_unassigned=0, moves=[], pause_ms_max=None, converged=True, queues_moved_min=0,
+            queues_unassigned=0, moves=[], pause_ms_max=pause_ms_max, converged=True, queues_moved_min=0,
             pause_is_at_most=False,
         )  # fmt: skip
 
@@ -126,7 +127,7 @@ def test_good_tables_pass_every_check(root):
 
     assert [one for one in checked.results if not one.success] == []
     assert checked.left_out == []
-    assert {one.suite for one in checked.results} == {one.suite.name for one in suites()}
+    assert {one.suite for one in checked.results} == suites().keys()
     assert all(one.why and one.checked_at == START + HOUR and one.stops_job is False for one in checked.results)
 
 
@@ -332,7 +333,7 @@ def test_a_checkpoint_that_can_not_be_read_keeps_no_other_suite_from_its_turn(ro
 
     [why] = checked.left_out
     assert str(why).startswith("The archive was not compared with the log: ")
-    assert {one.suite for one in checked.results} == {one.suite.name for one in suites()} - {"archive"}
+    assert {one.suite for one in checked.results} == suites().keys() - {"archive"}
 
 
 def test_an_operator_that_is_behind_the_archive_is_found(root):
@@ -384,21 +385,6 @@ def test_results_are_numbered_and_the_last_ones_are_shown(root):
     assert not shown[0].success
 
 
-def own_suite(folder: Path, name: str, sql: str, *, stops_job: bool = False) -> str:
-    folder.mkdir(exist_ok=True)
-    expectation = {"type": "expect_column_values_to_be_null", "kwargs": {"column": "found"}, "meta": {"why": "Why."}}
-    content = {"name": name, "meta": {"stops_job": stops_job}, "expectations": [expectation]}
-    (folder / f"{name}.json").write_text(json.dumps(content))
-    (folder / f"{name}.sql").write_text(sql)
-    return str(folder)
-
-
-def with_suites(root: Root, folder: str) -> None:
-    root.settings = root.settings.model_copy(
-        update={"quality": root.settings.quality.model_copy(update={"suites": folder})}
-    )
-
-
 def test_a_suite_of_ones_own_is_added_or_replaces_one(root, tmp_path):
     own_suite(tmp_path / "suites", "mine", "SELECT 'bad' AS found")
     with_suites(root, own_suite(tmp_path / "suites", "ownership", "SELECT NULL AS found"))
@@ -408,37 +394,9 @@ def test_a_suite_of_ones_own_is_added_or_replaces_one(root, tmp_path):
     assert root.failed() == {"mine found": '["bad"]'}
 
 
-@pytest.mark.parametrize(
-    ("spoil", "sentence"),
-    [
-        (lambda folder: (folder / "mine.json").unlink(), "has no mine.json beside it"),
-        (lambda folder: (folder / "mine.json").write_text("{"), "can't be read"),
-        (lambda folder: (folder / "mine.json").write_text('{"name": "mine"}'), "lacks 'expectations'"),
-    ],
-)
-def test_a_suite_that_cannot_be_read_is_refused(root, tmp_path, spoil, sentence):
-    folder = own_suite(tmp_path / "suites", "mine", "SELECT 1 AS found")
-    spoil(tmp_path / "suites")
-    with_suites(root, folder)
-
-    with pytest.raises(UserError, match=sentence):
-        root.check()
-
-
 def test_a_folder_of_suites_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(SettingsError, match=r"correct quality\.suites"):
         suites(str(tmp_path / "nowhere"))
-
-
-def test_a_suite_whose_query_fails_keeps_no_other_from_its_turn(root, tmp_path):
-    with_suites(root, own_suite(tmp_path / "suites", "mine", "SELECT nothing FROM nowhere"))
-
-    checked = root.check()
-
-    assert [str(why).partition(": ")[0] for why in checked.left_out] == [
-        "The tables were not checked by the suite mine"
-    ]
-    assert {one.suite for one in checked.results} == {one.suite.name for one in suites()}
 
 
 def test_a_failed_check_stops_the_job_until_it_succeeds_if_its_suite_says_so(root, tmp_path):

@@ -36,8 +36,8 @@ class FailedChecks:
         there = {field.name for field in delta_at(tables / _RESULTS).schema().fields}
         names = [name for name in QualityResult.__struct_fields__ if name in there]
         self._follower = Follower(tables / _RESULTS, names)
-        self._last: dict[str, QualityResult] = {}
-        """The last result of each check, by its subject."""
+        self._last: dict[tuple[str, str], QualityResult] = {}
+        """The last result of each check, by its subject and expectation."""
         self._read_all()
 
     def look(self, now: int, known: Mapping[str, Known]) -> list[IncidentTransition]:
@@ -52,7 +52,7 @@ class FailedChecks:
                 self._note(commit.rows)
         except LostError:
             self._read_all()
-        failing = {subject: one for subject, one in self._last.items() if not one.success}
+        failing = {subject: one for (subject, _), one in self._last.items() if not one.success}
         over = [
             own_incidents.resolved(one.last, now, {})
             for one in known.values()
@@ -67,10 +67,10 @@ class FailedChecks:
 
     def _note(self, rows: pa.Table) -> None:
         results = [one for one in converted(rows, QualityResult) if one.suite != OF_BATCHES]
-        for one in sorted(results, key=_checked_at):
-            subject = _subject(one)
-            if subject not in self._last or _checked_at(one) >= _checked_at(self._last[subject]):
-                self._last[subject] = one
+        for one in sorted(results, key=_order):
+            check = _subject(one), one.expectation
+            if check not in self._last or _order(one) >= _order(self._last[check]):
+                self._last[check] = one
         self._forget_removed()
 
     def _forget_removed(self) -> None:
@@ -78,13 +78,18 @@ class FailedChecks:
         newest: dict[str, int] = {}
         for one in self._last.values():
             newest[one.suite] = max(newest.get(one.suite, 0), _checked_at(one))
-        for subject, one in list(self._last.items()):
+        for check, one in list(self._last.items()):
             if _checked_at(one) < newest[one.suite]:
-                del self._last[subject]
+                del self._last[check]
 
 
 def _checked_at(one: QualityResult) -> int:
     return one.checked_at or one.time
+
+
+def _order(one: QualityResult) -> tuple[int, bool]:
+    """Return the order of results: a suite may have an expectation twice, and then the one that failed counts."""
+    return _checked_at(one), not one.success
 
 
 def _subject(one: QualityResult) -> str:

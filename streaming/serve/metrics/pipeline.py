@@ -43,7 +43,7 @@ def telemetry_families(snapshot: Snapshot) -> Iterator[Metric]:
         "rebalance_watch_quality_check_success",
         "Whether the archive's last batch (suite telemetry), or the tables, passed their last quality check: 1 or 0.",
         ("suite", "expectation", "column"),
-        (((one.suite, one.expectation, one.column or ""), one.success) for one in _in_order(snapshot.judged)),
+        _success(snapshot.judged).items(),
     )
     yield family(
         "rebalance_watch_quality_check_timestamp_seconds",
@@ -55,6 +55,15 @@ def telemetry_families(snapshot: Snapshot) -> Iterator[Metric]:
 
 def _in_order(judged: Iterable[QualityCheck]) -> list[QualityCheck]:
     return sorted(judged, key=lambda one: (one.suite, one.expectation, one.column or ""))
+
+
+def _success(judged: Iterable[QualityCheck]) -> dict[tuple[str, str, str], bool]:
+    """Return whether each check passed; of an expectation that a suite has twice, whether both did."""
+    found: dict[tuple[str, str, str], bool] = {}
+    for one in _in_order(judged):
+        check = (one.suite, one.expectation, one.column or "")
+        found[check] = one.success and found.get(check, True)
+    return found
 
 
 def _checked(judged: Iterable[QualityCheck]) -> dict[str, int]:

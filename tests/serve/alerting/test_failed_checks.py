@@ -28,15 +28,16 @@ class Checks:
         self.followed = FailedChecks(self.tables)
 
     def results(self, *results, stops_job=False):
-        """Append the results of one check: (subject, success)."""
+        """Append the results of one check: (subject, success), or with the expectation between them."""
         self.number += 1
         rows = [
             QualityResult(
-                batch_id=self.number, time=NOW, suite=suite, expectation="null", column=column, success=success,
+                batch_id=self.number, time=NOW, suite=suite, expectation=of[0] if of else "null", column=column,
+                success=success,
                 observed='["x"]', unexpected_count=1, row_count=2, why="Why.", stops_job=stops_job,
                 checked_at=None if suite == "telemetry" else NOW + self.number,
             )
-            for subject, success in results
+            for subject, *of, success in results
             for suite, column in [subject.split()]
         ]  # fmt: skip
         append_rows(self.tables, "quality_results", map(msgspec.structs.asdict, rows))
@@ -51,6 +52,18 @@ class Checks:
 @pytest.fixture
 def checks(tmp_path):
     return Checks(tmp_path / "tables")
+
+
+def test_another_expectation_about_the_column_hides_no_failed_one(checks):
+    checks.results(("ownership owned_twice", "max", False), ("ownership owned_twice", "mean", True))
+    assert checks.found() == OPENED
+    checks.results(("ownership owned_twice", "max", True), ("ownership owned_twice", "mean", True))
+    assert checks.found() == RESOLVED
+
+
+def test_of_an_expectation_that_a_suite_has_twice_the_failed_one_counts(checks):
+    checks.results(FAILED, PASSED)
+    assert checks.found() == OPENED
 
 
 def test_a_failed_check_is_reported_once_and_resolved(checks):
