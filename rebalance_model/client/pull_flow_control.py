@@ -40,12 +40,16 @@ class HeldBack(StrEnum):
 
 
 class Pull(msgspec.Struct, frozen=True):
-    """A PULL_MESSAGE request; the broker may hold it for 15 s, the client waits for 30 s."""
+    """A PULL_MESSAGE request; the client waits for 30 s."""
 
     offset: int
     commit_offset: int | None
     """The offset to commit with the pull, if there is one."""
     sub_version: int
+    max_messages: int = 32
+    """pullBatchSize."""
+    suspend: int = 15_000
+    """How long the broker may hold it (brokerSuspendMaxTimeMillis); milliseconds."""
 
 
 class PullResult(msgspec.Struct, frozen=True):

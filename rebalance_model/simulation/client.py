@@ -1,4 +1,4 @@
-"""A simulated client process: one push consumer of the model, its timers and its threads (MQClientInstance).
+"""A simulated client process: one consumer of the model, its timers and its threads (MQClientInstance).
 
 `rebalance_model.client` does the consumer's work; this module provides a clock, threads and a network, and starts each
 timer with RocketMQ's own delay and period.
@@ -14,8 +14,9 @@ from rebalance_model.client import rebalance_service
 from rebalance_model.client.concurrent_consumption import MINUTE, ConcurrentConsumption
 from rebalance_model.client.consume_lock import ConsumeLock
 from rebalance_model.client.consumer import Consumer
-from rebalance_model.client.consumer_config import ConsumerConfig
+from rebalance_model.client.consumer_config import ConsumerConfig, ConsumerKind
 from rebalance_model.client.host import BrokerError, Task
+from rebalance_model.client.lite_pull import AUTO_COMMIT_INTERVAL
 from rebalance_model.client.offset_file import OffsetFile
 from rebalance_model.client.offset_store import LocalFileOffsetStore, RemoteBrokerOffsetStore
 from rebalance_model.client.ordered_consumption import OrderedConsumption
@@ -32,6 +33,7 @@ from rebalance_model.simulation.listener import Behaviour, ConcurrentListener, O
 from rebalance_model.simulation.network import Channel
 from rebalance_model.simulation.process import Process, Promise
 from rebalance_model.simulation.quiet_queue import QuietQueue
+from rebalance_model.simulation.reader import Reader
 from rebalance_model.simulation.remote_brokers import RemoteBrokers
 from rebalance_model.simulation.scheduler import MS, Clock
 from rebalance_model.simulation.world import World
@@ -83,9 +85,11 @@ class ClientSettings:
     name: str
     config: ConsumerConfig
     subscriptions: dict[str, str]
-    """Topic to expression; a CLUSTERING consumer's retry topic is added. Empty: it subscribes nothing."""
+    """Topic to expression; a CLUSTERING push consumer's retry topic is added. Empty: it subscribes nothing."""
     work: int
     """Microseconds that the listener takes for a batch."""
+    commit_interval: int = AUTO_COMMIT_INTERVAL
+    """Of a lite-pull consumer; milliseconds."""
     clock_offset: int = 0
     """Milliseconds."""
     running_info_code: int = 0
@@ -123,6 +127,8 @@ class Client:
             self.service = OrderedConsumption(self.consumer, OrderedListener(self.behaviour))
         else:
             self.service = ConcurrentConsumption(self.consumer, ConcurrentListener(self.behaviour))
+        lite_pull = Reader(self.process, self.consumer, self.brokers, self.behaviour, settings.commit_interval)
+        self.reader = lite_pull if config.kind is ConsumerKind.LITE_PULL else None
         self.every_step = world.every_step
         self.resting: dict[MessageQueue, QuietQueue] = {}
         self.waiting: dict[MessageQueue, QuietQueue] = {}
@@ -139,13 +145,16 @@ class Client:
     # The process
 
     def start(self) -> None:
-        """Start the consumer (DefaultMQPushConsumerImpl.start)."""
+        """Start the consumer (DefaultMQPushConsumerImpl.start, DefaultLitePullConsumerImpl.start)."""
         now, now_us = self.clock.now(), self._world.scheduler.now
         config = self.consumer.config
-        retry = {config.retry_topic: SUB_ALL} if self.settings.subscriptions and config.clustering else {}
+        retries = self.settings.subscriptions and config.clustering and self.reader is None
+        retry = {config.retry_topic: SUB_ALL} if retries else {}
         for topic, expression in {**self.settings.subscriptions, **retry}.items():
             self.consumer.subscription_inner[topic] = SubscriptionData(topic, expression, TAG, now)
-        if isinstance(self.service, OrderedConsumption):
+        if self.reader is not None:
+            self.process.spawn(self.reader.run())
+        elif isinstance(self.service, OrderedConsumption):
             if config.clustering:
                 self._every((LOCK_INITIAL_DELAY, LOCK_INTERVAL), partial(self._renew_locks, self.service))
         else:
@@ -233,11 +242,16 @@ class Client:
                 start_time=self.start_time,
                 properties=self._properties,
                 subscriptions=client_responses.subscriptions(self.consumer.subscription_inner),
-                queues=tuple(
-                    client_responses.row(mq, self.owned[mq], offsets.get(mq, -1)) for mq in self.owned.in_order()
-                ),
+                queues=tuple(client_responses.row(mq, held, offsets.get(mq, -1)) for mq, held in self._reported()),
             )
         )
+
+    def _reported(self) -> list[tuple[MessageQueue, ProcessQueue]]:
+        """Return the queues in its answers; a lite-pull consumer's are those that are assigned, not its rebalance's."""
+        if self.reader is None:
+            return [(mq, self.owned[mq]) for mq in self.owned.in_order()]
+        assigned = self.reader.lite_pull.assigned
+        return [(mq, assigned[mq].process_queue) for mq in sorted(assigned, key=queue_order)]
 
     # Connections
 
@@ -285,14 +299,18 @@ class Client:
     def message_queue_changed(
         self, topic: str, mq_all: AbstractSet[MessageQueue] | None, mq_divided: AbstractSet[MessageQueue]
     ) -> None:
-        """Do nothing: the simulation has no MessageQueueListener."""
+        """Let a lite-pull consumer take over its share; no other consumer here has a MessageQueueListener."""
+        if self.reader is not None:
+            self.reader.message_queue_changed(topic, mq_all or set(), mq_divided)
 
     # Threads and timers
 
     async def _begin(self) -> None:
+        """Announce the consumer; a lite-pull consumer waits for its timer, and rebalances when it is notified."""
         await self._update_routes()
-        await self.brokers.send_heartbeat_to_all_brokers()
-        self.rebalance_later(0)
+        if self.reader is None:
+            await self.brokers.send_heartbeat_to_all_brokers()
+            self.rebalance_later(0)
 
     async def _end(self) -> None:
         if isinstance(self.service, OrderedConsumption):

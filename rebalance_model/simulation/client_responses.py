@@ -3,7 +3,8 @@
 import msgspec
 
 from rebalance_model.broker.subscription import SubscriptionData
-from rebalance_model.client.consumer_config import ConsumerConfig
+from rebalance_model.client.consumer_config import ConsumerConfig, ConsumerKind
+from rebalance_model.client.lite_pull import PULL_BATCH_SIZE
 from rebalance_model.client.process_queue import ProcessQueue
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import ProcessQueueInfo, RpcError, Subscription
@@ -45,11 +46,25 @@ def subscriptions(known: dict[str, SubscriptionData]) -> tuple[Subscription, ...
 
 def properties(config: ConsumerConfig) -> dict[str, str]:
     """Return a consumer's settings as the client reports them."""
-    return {
+    common = {
         "PROP_CLIENT_VERSION": CLIENT_VERSION,
         "PROP_CONSUME_TYPE": config.consume_type,
         "messageModel": config.message_model,
         "consumeFromWhere": config.consume_from_where,
+    }
+    return common | (_of_lite_pull(config) if config.kind is ConsumerKind.LITE_PULL else _of_push(config))
+
+
+def _of_lite_pull(config: ConsumerConfig) -> dict[str, str]:
+    return {
+        "pullBatchSize": str(PULL_BATCH_SIZE),
+        "pullThresholdForQueue": str(config.pull_threshold_for_queue),
+        "pullThresholdSizeForQueue": str(config.pull_threshold_size_for_queue),
+    }
+
+
+def _of_push(config: ConsumerConfig) -> dict[str, str]:
+    return {
         "pullInterval": str(config.pull_interval),
         "pullBatchSize": "32",
         "pullThresholdForQueue": str(config.pull_threshold_for_queue),

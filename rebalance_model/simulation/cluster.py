@@ -159,19 +159,26 @@ class Cluster:
         config = ConsumerConfig(
             group=group.name,
             client_id=f"127.0.0.1@{spec.client_id or name}",
-            orderly=spec.ordered,
+            orderly=spec.ordered and not spec.lite_pull,
             strategy=self._strategies[spec.strategy],
             pull_interval=spec.pull_interval_ms,
             max_reconsume_times=spec.max_reconsume_times,
             message_model=MessageModel(spec.message_model),
-            kind=ConsumerKind.PULL if spec.pull_client else ConsumerKind.PUSH,
+            kind=_kind(spec),
         )
         return ClientSettings(
             name=name,
             config=config,
             subscriptions=dict.fromkeys(() if spec.pull_client else spec.topics, spec.expression),
             work=round(spec.listener_ms * MS),
+            commit_interval=spec.commit_interval_ms,
             clock_offset=spec.clock_offset_ms,
             running_info_code=spec.running_info_code,
             cut_from_name_server=lambda: self.world.network.is_cut(name, NAME_SERVER),
         )
+
+
+def _kind(spec: ConsumerSpec) -> ConsumerKind:
+    if spec.lite_pull:
+        return ConsumerKind.LITE_PULL
+    return ConsumerKind.PULL if spec.pull_client else ConsumerKind.PUSH

@@ -15,15 +15,12 @@ from rebalance_model.entities import MessageQueue
 from rebalance_model.simulation.hook import BrokerHook, HookedBroker
 from rebalance_model.simulation.message_log import MessageLog, SteadyLog
 from rebalance_model.simulation.network import Channel
-from rebalance_model.simulation.scheduler import SECOND
+from rebalance_model.simulation.scheduler import MS, SECOND
 
-PULL_BATCH_SIZE = 32
 BODY_SIZE = 128
 """Bytes of every message."""
-SUSPEND = 15 * SECOND
-"""brokerSuspendMaxTimeMillis: how long a client lets its pull wait."""
 HOLD_CHECK = 5 * SECOND
-"""How often the broker checks for pulls that have waited that long: so they wait for up to 20 s."""
+"""How often the broker checks for pulls that have waited as long as they may: so they wait for up to 5 s more."""
 NO_PERMISSION = 16
 TOPIC_NOT_EXIST = 17
 OFFSET_MOVED = 21
@@ -47,6 +44,9 @@ class Held:
     reply: Reply
     since: int
     """When it began to wait; microseconds of true time."""
+    max_messages: int
+    suspend: int
+    """How long it may wait; microseconds."""
     ended: bool = False
 
 
@@ -99,16 +99,16 @@ class PullHold:
         if pull.commit_offset is not None:
             broker.offsets.commit_offset(group, queue.topic, queue.queue_id, pull.commit_offset)
         if pull.offset == newest:
-            held = Held(channel, group, queue, pull.offset, reply, self.now)
+            held = Held(channel, group, queue, pull.offset, reply, self.now, pull.max_messages, pull.suspend * MS)
             if not quiet.rest(self, held):
                 self.simulate(held)
         else:
-            reply(self.answer(group, queue, pull.offset))
+            reply(self.answer(group, queue, pull.offset, pull.max_messages))
 
-    def answer(self, group: str, queue: MessageQueue, offset: int) -> PullResult:
-        """Return the messages from an offset on, up to the batch size."""
+    def answer(self, group: str, queue: MessageQueue, offset: int, max_messages: int) -> PullResult:
+        """Return the messages from an offset on, so many at most."""
         newest = self.log(queue).max_offset(self._scheduler.now)
-        end = min(newest, offset + PULL_BATCH_SIZE)
+        end = min(newest, offset + max_messages)
         self._broker.offsets.commit_pull_offset(group, queue.topic, queue.queue_id, end)
         if offset > newest:
             return PullResult("OFFSET_ILLEGAL", newest)
@@ -117,9 +117,9 @@ class PullHold:
         messages = [Message(each, BODY_SIZE, max_offset=newest) for each in range(offset, end)]
         return PullResult("FOUND", end, messages)
 
-    def time_up(self, since: int) -> int:
-        """Return when a pull that waits since then is answered without a message; microseconds."""
-        checks = -(-(since + SUSPEND - self._booted) // HOLD_CHECK)
+    def time_up(self, held: Held) -> int:
+        """Return when a pull that waits is answered without a message; microseconds."""
+        checks = -(-(held.since + held.suspend - self._booted) // HOLD_CHECK)
         return self._booted + checks * HOLD_CHECK
 
     def arrived(self, queue: MessageQueue) -> None:
@@ -130,7 +130,7 @@ class PullHold:
 
     def simulate(self, held: Held) -> None:
         """Hold a pull until a message arrives or the wait times out."""
-        due = self.time_up(held.since)
+        due = self.time_up(held)
         arrival = self.log(held.queue).arrival(held.offset)
         if arrival is not None:
             due = min(due, arrival)
@@ -203,14 +203,14 @@ class PullHold:
     def _end(self, held: Held) -> None:
         if held.ended or self._broker.pulls is not self:  # the broker has restarted since
             return
-        if held.offset >= self.log(held.queue).max_offset(self.now) and self.now < self.time_up(held.since):
+        if held.offset >= self.log(held.queue).max_offset(self.now) and self.now < self.time_up(held):
             self.simulate(held)  # the expected message will not come: the queue is no longer written to, or a new one
             return
         held.ended = True
         if held.queue.topic not in self._broker.topics:
             held.reply(RefusedError(f"topic {held.queue.topic} not exist"))
             return
-        held.reply(self.answer(held.group, held.queue, held.offset))
+        held.reply(self.answer(held.group, held.queue, held.offset, held.max_messages))
 
     def _refusal(self, group: str, queue: MessageQueue, pull: Pull) -> tuple[int, str] | None:
         """Return code and remark if the group may not consume, or the broker's subscription is missing or too old."""

@@ -177,7 +177,7 @@ class QuietQueue:
         """Record a pull that arrives and waits; compute when it is answered."""
         pull = self._pull
         pull.since = pull.channel.last_io = since
-        time_up = self._pulls.time_up(since)
+        time_up = self._pulls.time_up(pull)
         arrival = self._log.arrival(pull.offset)
         self._arrives = NEVER if arrival is None else max(arrival, since)
         if self._arrives <= time_up:

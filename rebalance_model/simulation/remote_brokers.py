@@ -17,7 +17,7 @@ from rebalance_model.simulation.broker import Broker
 from rebalance_model.simulation.connections import Connections, Outcome
 from rebalance_model.simulation.name_server import Route
 from rebalance_model.simulation.network import Channel
-from rebalance_model.simulation.quiet_queue import QuietQueue
+from rebalance_model.simulation.pull_hold import RestingQueue
 from rebalance_model.simulation.splitmix import SplitMix64
 
 API_TIMEOUT = 3_000
@@ -183,7 +183,7 @@ class RemoteBrokers:
         """Send a message to the retry topic; here the same as `send_message_back`."""
         await self.send_message_back(group, queue, message, 0)
 
-    async def pull(self, quiet: QuietQueue, pull: Pull) -> PullResult:
+    async def pull(self, quiet: RestingQueue, pull: Pull) -> PullResult:
         """Send PULL_MESSAGE."""
 
         def begin(broker: Broker, channel: Channel, outcome: Outcome[PullResult]) -> None:

@@ -54,6 +54,12 @@ class ConsumerSpec(_Part, frozen=True, kw_only=True):
     pull_client: bool = False
     """Whether it is a DefaultMQPullConsumer that has registered no topic, as of a tool under the group's name: it has
     no queues, and subscribes nothing."""
+    lite_pull: bool = False
+    """Whether it is a DefaultLitePullConsumer that subscribes its topics: it divides the queues with the others,
+    and its application polls, and takes `listener_ms` for what it gets. It is not ordered."""
+    commit_interval_ms: Count = 5_000
+    """Of a lite-pull consumer: how often its application's position is committed, between two polls. That is
+    autoCommitIntervalMillis, or minutes for one that commits at checkpoints (Flink, SeaTunnel)."""
     message_model: Model = "CLUSTERING"
     running_info_code: Literal[0, 1, 3, 207] = 0
     """The code with which it refuses GET_CONSUMER_RUNNING_INFO, as clients that are not Java do; 207: it never answers,
@@ -107,6 +113,8 @@ class Join(Lasting, frozen=True, kw_only=True, tag="join"):
     clock_offset_ms: int | None = None
     max_reconsume_times: Annotated[int, msgspec.Meta(ge=-1)] | None = None
     pull_client: bool | None = None
+    lite_pull: bool | None = None
+    commit_interval_ms: Count | None = None
     message_model: Model | None = None
     running_info_code: Literal[0, 1, 3, 207] | None = None
     client_id: Name | None = None

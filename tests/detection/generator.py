@@ -8,6 +8,7 @@ import random
 
 from rebalance_model.simulation import scenario, story
 from rebalance_model.simulation.scenario import Scenario
+from tests.detection import readers
 from tests.detection.actions import (
     BROKER_FAULTS,
     FAULTS,
@@ -30,6 +31,8 @@ _LATER = {
     "broker": BROKER_FAULTS,
 }
 """Faults that were added one after the other, by the word that draws their seeds: so no seed's other faults change."""
+READERS_SHARE = 0.25
+"""The share of the healthy seeds that have a group of lite-pull consumers."""
 
 
 def _add_healthy_group(builder: ScenarioBuilder, seed: int) -> None:
@@ -42,6 +45,14 @@ def _add_healthy_group(builder: ScenarioBuilder, seed: int) -> None:
     builder.topics.append({"name": "Other", "queues": 4, "messages_per_second": 4 * len(builder.brokers) * 0.2})
     builder.groups.append({"name": "other", "topics": ["Other"], "consumers": 2, "ordered": rng.random() < 0.5, **kind})
     builder.steps.append({"at": SETTLED, "do": "leave", "who": "other-1", "lasts": 30})
+
+
+def _add_readers(builder: ScenarioBuilder, seed: int) -> list[str]:
+    """Add a group of lite-pull consumers to a share of the healthy seeds, and with a fault to fewer of the others."""
+    builder.rng, healthy = random.Random(f"readers {seed}"), is_healthy(seed)
+    if builder.rng.random() > (READERS_SHARE if healthy else LATER_SHARE):
+        return []
+    return [readers.add_group(builder, readers.HEALTHY if healthy else readers.FAULTS)]
 
 
 def is_healthy(seed: int) -> bool:
@@ -61,6 +72,7 @@ def scenario_of(seed: int) -> Scenario:
     for drawn_by, faults in _LATER.items():
         names += _add_later_fault(builder, seed, faults, drawn_by)
     _add_healthy_group(builder, seed)
+    names += _add_readers(builder, seed)
     steps = sorted(builder.steps, key=lambda step: float(str(step["at"])))
     result = scenario.read(
         {

@@ -23,6 +23,9 @@ def stuck(snapshot: Snapshot, history: History) -> Conditions:
             continue
         owners = snapshot.owners(mq)
         behind = commit >= 0 and lag > 0 and previous[1] > 0
+        if snapshot.pulls_itself:
+            yield from _reader_stopped(snapshot, mq, behind=behind)
+            continue
         cached = bool(owners) and owners[0][1].msg_count > 0
         cut_off = bool(owners) and snapshot.is_cut_off(owners[0][0], mq.broker)
         consumed = bool(owners) and snapshot.is_reachable(owners[0][0]) and not cut_off
@@ -43,6 +46,19 @@ def stuck(snapshot: Snapshot, history: History) -> Conditions:
     history.offsets = offsets
 
 
+def _reader_stopped(snapshot: Snapshot, mq: MessageQueue, *, behind: bool) -> Conditions:
+    """Yield QUEUE_STALLED of a group that pulls itself: what is pulled is not handed over, or nobody pulls.
+
+    Its commits show nothing, as they come when the application likes. A hook sees no application, and the pulls go on.
+    """
+    owners = snapshot.owners(mq)
+    reads = (
+        len(owners) == 1 and snapshot.is_reachable(owners[0][0]) and not snapshot.is_cut_off(owners[0][0], mq.broker)
+    )
+    if not reads or owners[0][1].msg_count > 0:
+        yield Condition("QUEUE_STALLED", str(mq), required(snapshot, mq, POLL, reads and behind))
+
+
 def _advanced_recently(snapshot: Snapshot, mq: MessageQueue) -> bool:
     return snapshot.now - snapshot.recorder.advanced_at.get((snapshot.group, mq), 0) < 150 * SECOND
 
@@ -53,6 +69,7 @@ def lag_grows(snapshot: Snapshot, history: History) -> Conditions:
         if lag > 0:
             stopped = snapshot.now - snapshot.recorder.advanced_at.get((snapshot.group, mq), 0) > SECOND
             grows = commit >= 0 and (stopped or _is_owner_too_slow(snapshot, mq)) and mq in snapshot.routed
+            grows = grows and not snapshot.pulls_itself  # its lag falls with each commit, not with what it reads
             yield Condition("LAG_GROWTH", str(mq), required(snapshot, mq, POLL, grows))
 
 
@@ -83,6 +100,8 @@ def without_clients(snapshot: Snapshot, _: History) -> Conditions:
 
 def pull_expired(snapshot: Snapshot, _: History) -> Conditions:
     """Yield PULL_EXPIRED: the last pull is old, by the client's own clock."""
+    if snapshot.pulls_itself:
+        return
     for mq in () if snapshot.ordered else snapshot.routed:
         if not snapshot.owners(mq):  # no request reports that a client has removed a queue that is not ordered
             yield Condition("PULL_EXPIRED", str(mq))

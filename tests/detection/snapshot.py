@@ -130,10 +130,15 @@ class Snapshot:
         """Whether each member of the group is meant to read every queue."""
         return self.cluster.groups[self.group].message_model == MessageModel.BROADCASTING
 
+    @cached_property
+    def pulls_itself(self) -> bool:
+        """Whether the group's applications pull by themselves, and commit when they like (lite pull)."""
+        return self.cluster.groups[self.group].lite_pull
+
     def differs(self, client: Client) -> bool:
         """Return whether the client consumes in another way than its group: it takes none of the queues' shares."""
-        config = client.consumer.config
-        return config.kind is not ConsumerKind.PUSH or config.clustering == self.broadcasts
+        config, kind = client.consumer.config, ConsumerKind.LITE_PULL if self.pulls_itself else ConsumerKind.PUSH
+        return config.kind is not kind or config.clustering == self.broadcasts
 
     def answers(self, client: Client) -> bool:
         """Return whether the client knows the request for its state (GET_CONSUMER_RUNNING_INFO)."""
@@ -189,9 +194,11 @@ class Snapshot:
 
     @cached_property
     def expected(self) -> dict[MessageQueue, str]:
-        """The expected owner's client id; empty if member lists or strategies differ, or the group broadcasts."""
+        """The expected owner's client id; empty if lists or strategies differ, or the group does not divide by them."""
         lists = {tuple(ids) for ids in self.lists.values()}
-        if self.broadcasts or len(lists) != 1 or len(self.strategies) != 1 or not (ids := next(iter(lists))):
+        if self.broadcasts or self.pulls_itself or len(lists) != 1 or len(self.strategies) != 1:
+            return {}
+        if not (ids := next(iter(lists))):
             return {}
         strategy = self.clients[0].consumer.config.strategy
         plans = [self.recorder.plan(strategy, route, ids) for route in self.route.values()]

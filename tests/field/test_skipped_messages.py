@@ -6,6 +6,7 @@ import pytest
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import (
     AnyEvent,
+    ConsumerConnection,
     ConsumerRunningInfo,
     ConsumeStats,
     HeartBeat,
@@ -106,6 +107,22 @@ def test_by_hook_the_first_pull_decides(by, messages):
     """A reader that begins at 0 skips nothing."""
     opened = told("hook", moved(by)).transitions(CODE)
     assert [msgspec.json.decode(one.evidence)["messages"] for one in opened] == ([messages] if messages else [])
+
+
+def test_by_polls_a_reader_that_has_not_committed_yet_skipped_nothing_that_shows():
+    """A lite-pull reader answers its last commit: it may have consumed everything before its first one."""
+
+    def pulling_itself(event: AnyEvent, _: float) -> AnyEvent:
+        if isinstance(event, ConsumerConnection):
+            return changed(event, consume_type="CONSUME_ACTIVELY")
+        if isinstance(event, ConsumerRunningInfo) and event.queues is not None:
+            return changed(event, properties={**event.properties, "PROP_CONSUME_TYPE": "CONSUME_ACTIVELY"})
+        return event
+
+    consumed = owner_answers(commit_offset=0, cached_count=0, cached_min=0)
+    uncommitted = offsets(commit=0, pull=6)
+    assert stranded(told("poll", consumed, uncommitted)) == [("OPENED", "SKIPPED")]
+    assert stranded(told("poll", consumed, uncommitted, pulling_itself)) == []
 
 
 def test_a_stored_offset_is_no_skip():

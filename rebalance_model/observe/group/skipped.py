@@ -13,6 +13,7 @@ anything. Its commit shows nothing: what waited before may have been consumed si
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group import subscriptions
+from rebalance_model.observe.group.member_types import PULL
 from rebalance_model.observe.state import HookQueueView, ProcessQueueView, QueueState, Skipped
 from rebalance_model.observe.step import GroupStep
 
@@ -47,18 +48,20 @@ def note_first_pull(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView,
 def note_answer(step: GroupStep, mq: MessageQueue, client_id: str, held: ProcessQueueView) -> None:
     """Record what the owner has skipped of a new queue, while its answer shows that it has consumed nothing yet.
 
-    A client answers the offset that it has reached (ProcessQueueInfo.commitOffset); none before its first message.
-    Messages that its expression does not match are left out of its cache.
+    A client answers the offset that it has reached (ProcessQueueInfo.commitOffset); none before its first message. One
+    that pulls by itself answers its last commit, which does not show what it has consumed. Messages that its expression
+    does not match are left out of its cache.
     """
     queue = step.state.queues[mq]
     if not queue.new_since or queue.commit_known or queue.skipped is not None or queue.former_owner is not None:
         return
-    if held.commit_offset is None or held.commit_offset > 0:
+    client = step.state.clients[client_id]
+    if held.commit_offset is None or held.commit_offset > 0 or client.consume_type == PULL:
         return
     if held.cached_count == 0 and not held.transaction_count:
         start = queue.pull_offset
     else:
-        interest = subscriptions.of(step.state.clients[client_id]).get(mq.topic)
+        interest = subscriptions.of(client).get(mq.topic)
         start = held.first_offset or 0 if interest == _EVERYTHING else 0
     if start > 0:
         _record(step, mq, Skipped(0, start, step.now))
