@@ -1,9 +1,9 @@
 """Keep the tables fast to read and limited in size, beside a job that appends to them.
 
 The job writes a small file for every batch, in the order of time. A query is about one group, or about one moment. So
-small files are merged into larger ones, each of one period and sorted by group, in small row groups: a reader skips
-most of them by their statistics. Delta's Z-order would rewrite everything each time, and compares only the first 16
-bytes of a name; a table partitioned by group would cost the job one file per group in every batch.
+small files are merged into larger ones, each of one period and sorted by day and group, in small row groups: readers
+skip most of them by their statistics. Delta's Z-order would rewrite everything each time, and compares only the first
+16 bytes of a name; a table partitioned by group would cost the job one file per group in every batch.
 
 Merging changes no row (``dataChange`` is false), and touches only files that exist when it begins, so it never
 conflicts with an append. The replaced files stay on disk for a while, for readers of an older version.
@@ -40,12 +40,15 @@ from streaming.tables.folder import TableFolder, folder_at
 from streaming.tables.progress_rollup import SERIES
 from streaming.tables.versions import keep_versions, thin_checkpoints
 
-FILE_ROWS = 250_000
-"""A file with this many rows is not merged: larger files slow queries about one moment, smaller ones those about a
-group."""
+FILE_ROWS = 1_000_000
+"""A file with this many rows is not merged: a query about a group opens each file of its period, and other engines have
+nothing but a file's bounds to skip it by."""
+ARCHIVE_FILE_BYTES = 32_000_000
+"""A file of the archive with this many bytes is not merged either: its rows have the raw events."""
 SERIES_FILE_BYTES = 6_000_000
 """A file of the series with this many bytes is not merged either: arrays of thousands of queues are sorted in memory,
 where they are about 100 times as large."""
+_FILE_BYTES = {**dict.fromkeys(SERIES, SERIES_FILE_BYTES), "telemetry": ARCHIVE_FILE_BYTES}
 ROW_GROUP_ROWS = 8_192
 """Small, so that a query about a group reads few rows of other groups."""
 MARK = "rebalance_watch.maintenance"
@@ -58,15 +61,16 @@ _SPARKS_CHECKPOINT_INTERVAL = 10
 _MEANWHILE = "The files of {} were rewritten by another process meanwhile: try again."
 
 _ORDER = {
-    **dict.fromkeys(DERIVED, ("cluster", "group", "time", "seq")),
-    **dict.fromkeys(SERIES, ("group", "cluster", "broker", "time")),
-    "telemetry": ("partition", "offset"),
-    "telemetry_rejected": ("partition", "offset"),
-    "quality_results": ("time", "batch_id"),
-    "alert_deliveries": ("number",),
-    "alert_controls": ("time",),
+    **dict.fromkeys(DERIVED, 'epoch_ms(time) // 86_400_000, cluster, "group", time, seq'),
+    **dict.fromkeys(SERIES, '"group", cluster, broker, time'),
+    "telemetry": 'partition, "offset"',
+    "telemetry_rejected": 'partition, "offset"',
+    "quality_results": "time, batch_id",
+    "alert_deliveries": "number",
+    "alert_controls": "time",
 }
-"""The columns by which the rows of a file are sorted."""
+"""How the rows of a file are sorted: by day and then by group, so that a reader of a day, or of a group, skips most row
+groups of the few large files."""
 
 _OUTLIVES = {
     "assignment_history": 'row_number() OVER (PARTITION BY cluster, "group", topic, broker, queue_id'
@@ -240,7 +244,7 @@ class _Rewriter:
     def merge(self) -> int:
         """Merge small files that follow each other in time; return how many were merged."""
         merged = 0
-        bytes_max = SERIES_FILE_BYTES if self._table in SERIES else INT64_MAX
+        bytes_max = _FILE_BYTES.get(self._table, INT64_MAX)
         for files in _bins(files_of(self._table, self._there), bytes_max):
             rows = select(self._table, self._folder.path, files)
             self._rewrite(files, rows, sum(file.rows for file in files))
@@ -258,8 +262,7 @@ class _Rewriter:
         path = self._folder.path / relative
         path.parent.mkdir(parents=True, exist_ok=True)
         stored = ", ".join(f'"{column.name}"' for column in columns(self._table) if column.name not in names)
-        order = ", ".join(f'"{name}"' for name in _ORDER[self._table])
-        wanted = f"SELECT {stored} FROM ({rows}) ORDER BY {order}"  # noqa: S608  files and names of ours
+        wanted = f"SELECT {stored} FROM ({rows}) ORDER BY {_ORDER[self._table]}"  # noqa: S608  files and names of ours
         self._database.execute(
             f"COPY ({wanted}) TO {literal(str(path))}"
             f" (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP_ROWS})"
