@@ -1,9 +1,12 @@
 """The command `rebalance-watch`: registers the commands and prints errors as one sentence."""
 
+import contextlib
 import errno
 import os
 import re
+import select
 import sys
+import traceback
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated
@@ -130,6 +133,22 @@ def _options(  # noqa: PLR0913  a command line
         os.environ["REBALANCE_WATCH_RUNTIME__ROOT"] = str(root)
 
 
+def _output_is_cut(ended: SystemExit) -> bool:
+    """Return whether whoever reads the output has closed it, as ``head`` does; then what remains is discarded."""
+    if sys.stdout is None:
+        return False
+    if any(frame.f_code.co_name == "on_broken_pipe" for frame, _ in traceback.walk_tb(ended.__traceback__)):
+        return True  # rich, which has already replaced the output
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+    output = select.poll()
+    output.register(sys.stdout, 0)
+    is_cut = any(events & select.POLLERR for _, events in output.poll(0))
+    if is_cut:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return is_cut
+
+
 def _refused(error: OSError) -> str | None:
     """Return what a disk or the rights on it refuse, as a sentence; None if the error is none of these."""
     found = _OF_DELTA.search(str(error))
@@ -152,6 +171,11 @@ def main() -> None:
     """
     try:
         app()
+    except SystemExit as ended:
+        if not _output_is_cut(ended):
+            raise
+        is_why = isinstance(ended.__context__, BrokenPipeError)
+        sys.exit(0 if is_why else ended.code)
     except UserError as error:
         print_error(str(error))
         sys.exit(_EXIT_CODES.get(type(error), 1))

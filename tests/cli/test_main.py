@@ -47,6 +47,23 @@ def test_the_exit_code_tells_why_a_command_ended(arguments, code, tmp_path, monk
     assert ran.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("kept", [0, 1], ids=["nothing", "the header"])
+@pytest.mark.parametrize(
+    "arguments", [["sql", "--limit", "100000"], ["--help"]], ids=["many rows", "less than a buffer"]
+)
+def test_a_command_whose_reader_has_read_enough_ends_with_0(arguments, kept, asked):
+    if arguments[0] == "sql":
+        arguments = [*arguments, "--format", "csv", "FROM range(100000)"]
+    command = [sys.executable, "-m", "streaming.cli.main", "--root", str(asked.parent), *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as ran:
+        assert ran.stdout is not None
+        assert ran.stderr is not None
+        ran.stdout.raw.read(kept)
+        ran.stdout.close()
+        said = ran.stderr.read()
+    assert (ran.returncode, said) == (0, b"")
+
+
 @pytest.mark.skipif(not Path("/sys/kernel").is_dir(), reason="no folder here that not even root can write to")
 @pytest.mark.parametrize(
     "arguments", [["collect", "poll"], ["simulate", "join", "--out", "/sys/nowhere/x"]], ids=" ".join
