@@ -18,9 +18,7 @@ from functools import partial
 from pathlib import Path
 
 import msgspec
-import pyarrow as pa
 from deltalake import DeltaTable
-from deltalake import Schema as DeltaSchema
 
 from checkpoints.last_commits import last_commits
 from checkpoints.lease import LOCK, Lease
@@ -39,8 +37,9 @@ from checkpoints.manifest import (
     write_manifest,
 )
 from checkpoints.state_files import mend_state
+from checkpoints.table_schema import bring_up_to_date, commented_schema
 from checkpoints.torn import mend
-from schemas.arrow import arrow_schema
+from schemas.meanings import meaning_of
 from schemas.tables import PARTITIONED_BY, TABLES
 from streaming.base.durable import torn_file
 from streaming.base.errors import UserError
@@ -95,7 +94,7 @@ def claimed(  # noqa: PLR0913  what belongs together
         there = _tables_in(tables)
         for table in TABLES:
             if table in there:
-                _add_columns(there[table], table)
+                bring_up_to_date(there[table], table)
                 if versions_days is not None:
                     with answered(tables / table):
                         keep_versions(there[table], versions_days)
@@ -348,26 +347,9 @@ def _create(path: Place, table: str, generation: str, versions_days: int | None)
     kept = version_properties(versions_days) if versions_days is not None else {}
     create_at(
         path,
-        schema=arrow_schema(table),
+        schema=commented_schema(table),
+        description=meaning_of(table),
         partition_by=list(PARTITIONED_BY.get(table, ())),
         configuration={PROPERTY: generation, **kept, **_CHECKPOINT_INTERVAL},
         raise_if_key_not_exists=False,
     )
-
-
-def _add_columns(there: DeltaTable, table: str) -> None:
-    """Add the columns that a table of an older release lacks; existing rows have null there.
-
-    Raises:
-        UserError: a column has another type than in this release.
-    """
-    known = {field.name: field.type for field in there.schema().fields}
-    for field in DeltaSchema.from_arrow(arrow_schema(table)).fields:
-        if known.get(field.name, field.type) != field.type:
-            raise UserError(
-                f"The table {table} was made by another release: its column {field.name} has another type. Start that "
-                "release again, or this one under a new runtime.root, which reads the log from its beginning."
-            )
-    lacking = [field.with_nullable(True) for field in arrow_schema(table) if field.name not in known]  # noqa: FBT003  Arrow's own form
-    if lacking:
-        there.alter.add_columns(DeltaSchema.from_arrow(pa.schema(lacking)).fields)

@@ -37,8 +37,11 @@ class MessageQueue(msgspec.Struct, frozen=True, gc=False):
     """One queue of a topic on one broker (org.apache.rocketmq.common.message.MessageQueue)."""
 
     topic: Name
+    """The topic."""
     broker: Name
+    """The name of the broker."""
     queue_id: Natural
+    """The number of the queue at its topic and broker, from 0."""
 
     def __str__(self) -> str:
         return f"{self.topic}@{self.broker}:{self.queue_id}"

@@ -9,13 +9,17 @@ most 25 hours past the transport's stamp; a value has at most 1 MB.
 """
 
 import sys
+from collections.abc import Mapping
 from inspect import cleandoc
 from pathlib import Path
 
 import msgspec
 
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.effects import QueueMove
 from rebalance_model.observe.events import AnyEvent
 from schemas.compatibility import Schema, incompatibilities
+from schemas.docstrings import column_meanings, row_meaning
 from schemas.tables import ROWS, columns
 
 FOLDER = Path(__file__).parent
@@ -38,7 +42,13 @@ def tables_document() -> dict[str, object]:
     rows, definitions = msgspec.json.schema_components(list(ROWS.values()), ref_template=_REFERENCE)
     for table, row in ROWS.items():
         definitions[row.__name__]["required"] = [column.name for column in columns(table) if not column.nullable]
-    tables = dict(zip(ROWS, rows, strict=True))
+    described: tuple[type[msgspec.Struct], ...] = (*ROWS.values(), QueueMove, MessageQueue)
+    for struct in described:
+        _describe(definitions[struct.__name__]["properties"], column_meanings(struct))
+    tables = {
+        table: {**reference, "description": row_meaning(ROWS[table])}
+        for table, reference in zip(ROWS, rows, strict=True)
+    }
     _with_timestamps(definitions)
     title = "The rows of rebalance-watch's tables"
     return {
@@ -48,6 +58,12 @@ def tables_document() -> dict[str, object]:
         "properties": tables,
         "$defs": dict(sorted(definitions.items())),
     }
+
+
+def _describe(properties: dict[str, dict[str, object]], meanings: Mapping[str, str]) -> None:
+    """Give each property its meaning."""
+    for name in properties.keys() & meanings.keys():
+        properties[name] = {**properties[name], "description": meanings[name]}
 
 
 def _with_timestamps(part: object) -> None:

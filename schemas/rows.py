@@ -14,7 +14,7 @@ from rebalance_model.observe.events import Source
 
 
 class QueueProgressRow(QueueProgress, frozen=True, kw_only=True):
-    """The observer's `QueueProgress` with the partition column of its table."""
+    """A partition is a day of ``time``, UTC."""
 
     date: dt.date
     """The day of ``time``, UTC."""
@@ -29,9 +29,13 @@ class QueueProgressRollup(QueueProgressRow, frozen=True, kw_only=True):
     observed_at: tuple[Time | None, ...] = ()
     """When each queue was last observed."""
     lag_min: tuple[int | None, ...] = ()
+    """The smallest lag of the period."""
     lag_max: tuple[int | None, ...] = ()
+    """The largest lag of the period."""
     waiting_ms_min: tuple[int | None, ...] = ()
+    """The shortest waiting time of the period, milliseconds."""
     waiting_ms_max: tuple[int | None, ...] = ()
+    """The longest waiting time of the period, milliseconds."""
 
 
 class TelemetryRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,13 +44,21 @@ class TelemetryRow(msgspec.Struct, frozen=True, kw_only=True):
     date: dt.date
     """The day of ``time``, UTC."""
     type: str
+    """The type of the event, such as HEART_BEAT: see the events below."""
     time: Time
+    """When it happened, by the clock of its source."""
     cluster: str
+    """The RocketMQ cluster."""
     broker: str
+    """The name of the broker whose view it is; empty: none, because it is not one broker's."""
     broker_id: int
+    """The replica of that broker: 0 is the master, others are slaves."""
     source: Source
+    """hook: a broker's hook; poll: a collector; sim: a simulation."""
     source_id: str
+    """One start of one source, as ``instance@start``."""
     seq: int
+    """Rises by one with each event of a (source_id, key), by more after a loss."""
     group: str | None
     """None for a broadcast."""
     key: str
@@ -54,23 +66,32 @@ class TelemetryRow(msgspec.Struct, frozen=True, kw_only=True):
     value: str
     """The event as received, byte for byte."""
     partition: int
+    """The partition of the log."""
     offset: int
+    """The row's offset in that partition; of a log of files, its place."""
     ingest_time: Time
+    """When the log received it, by the log's own clock."""
 
 
 class RejectedRow(msgspec.Struct, frozen=True, kw_only=True):
     """One rejected row of the log, complete."""
 
     partition: int
+    """The partition of the log."""
     offset: int
+    """The row's offset in that partition; of a log of files, its place."""
     key: bytes | None
+    """The transport's key, byte for byte; null: it had none."""
     value: bytes | None
+    """The value, byte for byte; null: it had none."""
     reason: str
     """A stable code, see `rebalance_model.observe.decoding`."""
     detail: str
+    """The reason in words."""
     origin: str
     """Where it came from: the topic, or the file and line."""
     ingest_time: Time
+    """When the log received it, by the log's own clock."""
 
 
 WHOLE_SUITE = "suite"
@@ -126,22 +147,31 @@ class AlertDelivery(msgspec.Struct, frozen=True, kw_only=True):
     detail: str
     """Why it is held or given up, the channel's error when it failed, or that it is part of a summary."""
     channel: str | None
+    """The name of the channel in the alerts file; null: the notification goes to none."""
     message: Literal["OPENED", "ESCALATED", "REMINDER", "RESOLVED"] | None
-    """The kind of notification; None if it is held."""
+    """The kind of notification: OPENED (the incident began), ESCALATED (it became worse), REMINDER (it is still open),
+    RESOLVED (it has ended); null if it is held."""
     key: str
     """The idempotency key, ``incident_id:seq:channel``, of a reminder and after a person's close with a further number:
     the same in every attempt, also after a crash."""
     delivery: str | None
     """The key of the message that contains the notification, alone or with others."""
     attempt: int
+    """How many attempts there were, this one included; 0: none yet."""
     due_at: Time | None
+    """When the notification or the next attempt is due; null: nothing is."""
     cluster: str
+    """The RocketMQ cluster."""
     group: str
     """Empty if the alert is about the job or a source."""
     incident_id: str
+    """The incident, as in `anomalies`; of an alert about the job or the tables, of the alert process alone."""
     seq: int
+    """The ``seq`` of the incident's transition in `anomalies`."""
     code: str
+    """The rule, as in `anomalies`, or the code of an alert about the job or the tables."""
     severity: str
+    """info, warning or critical, as in `anomalies`."""
     alert: str | None
     """The whole alert as JSON, in the first row of each key."""
 
@@ -150,16 +180,25 @@ class AlertControl(msgspec.Struct, frozen=True, kw_only=True):
     """A person's command: a silence or its end, or that an incident is acknowledged, closed or opened again."""
 
     time: Time
+    """When the command was given, by the clock of the machine."""
     control: Literal["SILENCE", "END", "ACK", "CLOSE", "REOPEN"]
+    """SILENCE: no notifications about what matches, until ``until``; END: that silence ends now; ACK: a person has seen
+    the incident, so no reminders; CLOSE: it counts as resolved until it becomes worse; REOPEN: it no longer counts as
+    closed."""
     control_id: str
     """The id of the silence, or of the incident."""
     cluster: str | None
     """The clusters of a silence, a name or glob; None: any."""
     group: str | None
+    """The groups of a silence, a name or glob; null: any."""
     code: str | None
+    """The codes of a silence, a name or glob; null: any."""
     until: Time | None
     """When the silence ends by itself."""
     reason: str
+    """Why, in the person's words; may be empty."""
     author: str
+    """Who gave the command."""
     severity: Literal["info", "warning", "critical"] | None = None
-    """That of an incident when it was closed, which counts only while the incident is no worse."""
+    """That of an incident when it was closed, which counts only while the incident is no worse: info, warning or
+    critical; null: the command closes nothing."""

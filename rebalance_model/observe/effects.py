@@ -21,7 +21,9 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     """The columns that every derived table has."""
 
     cluster: str
+    """The RocketMQ cluster."""
     group: str
+    """The consumer group; empty: the row is about the cluster, not about one group."""
     time: Time
     """Of the event that shows it, or of the moment at which it was due."""
     known_at: Time
@@ -29,29 +31,45 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     seq: int
     """Rises by one with every row of the group, over all tables: what came last is what holds now."""
     cause: str
+    """The event behind the row, as ``source_id|key|seq`` of `telemetry`; empty: none, because time alone shows it."""
 
 
 class AssignmentChange(Effect, frozen=True, kw_only=True):
     """One change of a queue's believed owner (table assignment_history)."""
 
     topic: str
+    """The queue's topic."""
     broker: str
+    """The name of the queue's broker."""
     queue_id: int
+    """The queue's number at its topic and broker, from 0."""
     client_id: str
+    """RocketMQ's client id of the owner that was assigned or released."""
     action: Literal["ASSIGNED", "RELEASED"]
+    """ASSIGNED: the client owns the queue from ``time`` on; RELEASED: it did until then. A queue that changes owners
+    has both, at one time."""
     evidence: str
-    """What showed it: a stable code, see `observe.group.ownership`."""
+    """What showed it. Of ASSIGNED: FIRST_SEEN (the owner when observation began), LOCK_GRANTED (the broker granted its
+    lock), OFFSET_ASKED (it queried the queue's offset), PULLED (it pulled), ANSWER (its own answer has the queue). Of
+    RELEASED: UNLOCKED (it unlocked the queue), LEFT (it left the group), GONE (the cluster no longer has the broker),
+    ANSWER_WITHOUT (its answer no longer has the queue), DROPPED (its answer has it as dropped), TAKEN_OVER (another
+    client has taken it)."""
     expected_owner: str | None
     """The owner by the declared strategy at this time; None: not known."""
     rebalance_id: str
+    """The rebalance that it belongs to; `rebalances` has its row when it is over. Empty: none, because the owner was
+    there when observation began, or a queue of the retry topic moved alone."""
 
 
 class QueueMove(msgspec.Struct, frozen=True, kw_only=True):
     """What a settled rebalance did to one queue; retry queues and those that the topic lost are left out."""
 
     queue: MessageQueue
+    """Topic, broker and queue id."""
     from_client: str | None
+    """The owner before; null: it had none."""
     to_client: str | None
+    """The owner at the end; null: it has none."""
     kind: MoveKind
     """MOVED: another client owns it at the end, or it has its first owner; INTERRUPTED: the same client took it again;
     UNASSIGNED: it has no owner at the end."""
@@ -74,8 +92,12 @@ class RebalanceSettled(Effect, frozen=True, kw_only=True):
     """One rebalance, written when it is over (table rebalances)."""
 
     rebalance_id: str
+    """A hash of cluster, group, time and first cause, the same in a replay; unique. `assignment_history` has it in the
+    rows of the rebalance."""
     start_time: Time
+    """When the first cause was seen."""
     end_time: Time
+    """When the last cause or change of an owner was seen; ``time`` is later: when it was clear that no more follow."""
     trigger: str
     """CLIENT_JOINED; CLIENT_UNREGISTERED (it sent UNREGISTER_CLIENT); CONNECTION_CLOSED (the broker no longer lists it,
     within 120 s of its last heartbeat: killed, or disconnected); HEARTBEAT_EXPIRED (the broker dropped it after 120 s
@@ -87,10 +109,13 @@ class RebalanceSettled(Effect, frozen=True, kw_only=True):
     been refused is granted); PULL_EXPIRED_REPAIR (a client drops a queue that it had not pulled for too long, and
     acquires it again); or UNEXPLAINED (queues moved without a known cause)."""
     trigger_client: str | None
+    """RocketMQ's client id of who triggered it; null: none did, or it is not known."""
     causes: tuple[str, ...]
     """Every cause within the rebalance, in order, as ``CODE subject``."""
     members_before: tuple[str, ...]
+    """The client ids of the group when it began."""
     members_after: tuple[str, ...]
+    """The client ids of the group when it was over."""
     queues_moved: int
     """The number of moves of kind MOVED; the three counts together are all moves."""
     queues_interrupted: int = 0
@@ -98,6 +123,7 @@ class RebalanceSettled(Effect, frozen=True, kw_only=True):
     queues_unassigned: int = 0
     """The number of moves of kind UNASSIGNED."""
     moves: tuple[QueueMove, ...]
+    """What it did to each queue that lost, changed or regained its owner."""
     pause_ms_max: int | None
     """The longest pause of a move; pauses of unassigned queues have not ended, and do not count."""
     converged: bool | None
@@ -119,18 +145,30 @@ class RebalanceSettled(Effect, frozen=True, kw_only=True):
 
 
 class GroupSnapshot(Effect, frozen=True, kw_only=True):
-    """ConsumerGroupInfo when it changed, and every snapshot interval (table group_state)."""
+    """A consumer group (ConsumerGroupInfo) when it changed, and every snapshot interval (table group_state)."""
 
     members: tuple[str, ...]
+    """The client ids that the brokers list."""
     subscriptions: tuple[str, ...]
     """``topic expression`` of each subscribed topic, sorted."""
     consume_type: str
+    """How most members take messages: CONSUME_PASSIVELY (push), CONSUME_ACTIVELY (pull); as the broker has it, if no
+    member declares it. Empty: not known, because neither says so."""
     message_model: str
+    """CLUSTERING: members divide the queues; BROADCASTING: each reads all. Empty: not known, because neither a member
+    nor a broker says so."""
     consume_from_where: str
+    """Where a member begins in a queue without committed offset, such as CONSUME_FROM_LAST_OFFSET; empty: not known,
+    because only a broker says so."""
     orderly: bool | None
+    """Whether its listeners consume in order, with locks; null: not known."""
     strategy: str | None
+    """The allocation strategy that all members that have answered declare (in Java its class); null: they differ, or it
+    is not known."""
     health: Health
+    """OK; WARN: an open warning; BAD: an open critical incident; UNKNOWN: telemetry does not show it."""
     health_reason: str
+    """The reason in words, or the codes of the incidents; empty: none, because it is OK."""
     coverage: str
     """Which telemetry was available to the rules: JSON, see `observe.rules.coverage`."""
     corrections: tuple[str, ...] = ()
@@ -144,11 +182,17 @@ class QueueSnapshot(Effect, frozen=True, kw_only=True):
     """
 
     topic: str
+    """The queue's topic."""
     broker: str
+    """The name of the queue's broker."""
     queue_id: int
+    """The queue's number at its topic and broker, from 0."""
     owner: str | None
+    """RocketMQ's client id of the owner; null: unassigned, or not known, see ``status``."""
     expected_owner: str | None
+    """The owner by the declared strategy; null: not known."""
     locked: bool | None
+    """Whether the owner has the queue's lock at the broker; null: not known, or the group needs no locks."""
     lock_at: Time | None
     """When the owner last renewed its lock, as known when the row was written: exact from a hook; from a client's
     answer the latest possible time; for a client that does not answer the time of its first unanswered request. The
@@ -158,7 +202,10 @@ class QueueSnapshot(Effect, frozen=True, kw_only=True):
     consume_at: Time | None
     """When the owner's listener was last called, or last returned."""
     status: Health
+    """OK; WARN: an open warning about the queue; BAD: an open critical incident; UNKNOWN: telemetry does not show
+    it."""
     status_reason: str
+    """The reason in words, or the codes of the incidents; empty: none, because it is OK."""
 
 
 class IncidentTransition(Effect, frozen=True, kw_only=True):
@@ -168,29 +215,46 @@ class IncidentTransition(Effect, frozen=True, kw_only=True):
     """A hash of (cluster, group, code, subject, opened_at), the same in a replay. For an incident of the cluster (its
     ``group`` is empty) the last part is the log's stamp of the event that first shows it, the same in every shard."""
     code: str
+    """The rule that found it, such as QUEUE_STALLED; rebalance_model/observe/rules/README.md has each one."""
     sub_cause: str
+    """Why, as far as it is known now, such as LISTENER_BLOCKED; its values depend on the code. Empty: none, because the
+    rule has only one, or telemetry does not show which."""
     severity: Literal["info", "warning", "critical"]
+    """info: nothing need be done; warning: something is wrong, or will be; critical: messages are not consumed, or
+    wrongly."""
     transition: Literal["OPENED", "ESCALATED", "DEESCALATED", "RECLASSIFIED", "RESOLVED"]
-    """RECLASSIFIED: the sub-cause changed; no alert is sent. ESCALATED: the severity rose, or the incident outlasted
-    its parent and has none from then on. DEESCALATED: the severity fell, or a parent was found that explains it."""
+    """OPENED: it begins, in one row of each incident. RESOLVED: it has ended, in its last row. RECLASSIFIED: the
+    sub-cause changed; no alert is sent. ESCALATED: the severity rose, or the incident outlasted its parent and has none
+    from then on. DEESCALATED: the severity fell, or a parent was found that explains it."""
     subject: str
+    """What it is about: a queue as ``topic@broker:queue_id``, a client id, a broker's name, or a rebalance's id; empty:
+    the whole group, or the cluster if ``group`` is empty, too. With the code it names the condition: a rule has one
+    open incident about a subject."""
     opened_at: Time
+    """When it was opened: ``time`` of its OPENED row."""
     topic: str | None
+    """The queue's topic; null: it is not about one queue."""
     broker: str | None
+    """The broker's name; null: it is about neither a queue nor a broker."""
     queue_id: int | None
+    """The queue's number; null: it is not about one queue."""
     client_id: str | None
+    """RocketMQ's client id of the client at fault; null: none is, or it is not known."""
     evidence: str
     """The numbers behind the decision: JSON."""
     explanation: str
+    """What was seen, in a sentence with the numbers."""
     first_step: str
     """What to do about the sub-cause; of a resolved incident, about its main cause."""
     parent: str | None
+    """The ``incident_id`` of the incident that explains it; null: none does."""
     main_cause: str = ""
-    """The sub-cause that has held longest; `sub_cause` of the last transition shows only how the incident ended."""
+    """The sub-cause that has held longest; `sub_cause` of the last transition shows only how the incident ended. Empty:
+    none, as in ``sub_cause``."""
     main_client_id: str | None = None
     """The client at fault when the main cause was first seen."""
     main_explanation: str = ""
-    """The explanation at that time."""
+    """The explanation at that time; empty: as written by a release that had no main cause."""
     alert_after: Time | None = None
     """No alert is sent before this time: until then a broker that is unreachable may turn out to explain the
     incident."""
@@ -216,8 +280,11 @@ class QueueProgress(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     cluster: str
+    """The RocketMQ cluster."""
     group: str
+    """The consumer group."""
     broker: str
+    """The name of the broker that has the queues."""
     client_id: str | None = None
     """The client that answered (CONSUMER_RUNNING_INFO); None: the broker did."""
     time: Time
@@ -229,14 +296,21 @@ class QueueProgress(msgspec.Struct, frozen=True, kw_only=True):
     answers; for what is reported only when it changes, `progress.state.REPEATED_AFTER` or more. A row older than two
     intervals is stale."""
     source: Literal["POLL", "HOOK"]
+    """POLL: an answer to a collector's request; HOOK: the broker's hook."""
     kind: str
-    """The type of the answer, or HOOK: what a hook has seen since its last row."""
+    """The type of the answer: CONSUME_STATS (the group's offsets), CONSUME_TIME_SPAN (waiting times),
+    CONSUMER_RUNNING_INFO (a client's own queues), TOPIC_STATS (its dead-letter topic); or HOOK: what a hook has seen
+    since its last row."""
     topic: tuple[str, ...]
+    """The topic of each queue."""
     queue_id: tuple[int, ...]
+    """The number of each queue at its topic and broker."""
     broker_offset: tuple[int | None, ...] = ()
+    """The offset after the queue's newest message."""
     commit_offset: tuple[int | None, ...] = ()
     """The group's committed offset; None: never committed, for which a broker answers 0."""
     pull_offset: tuple[int | None, ...] = ()
+    """The offset after the last message that was pulled."""
     lag: tuple[int | None, ...] = ()
     """Messages that are not yet committed."""
     lag_is_at_least: tuple[bool, ...] = ()

@@ -2,7 +2,6 @@
 
 import ast
 import importlib
-import inspect
 import itertools
 from pathlib import Path
 
@@ -13,11 +12,12 @@ from fastapi import FastAPI
 from conf import __file__ as conf_init
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe import events
-from rebalance_model.observe.effects import QueueMove, QueueProgress
+from rebalance_model.observe.effects import QueueMove
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.rules import rule as rule_module
 from rebalance_model.observe.rules.registry import RULES
 from schemas.columns import ListOf, StructOf
+from schemas.docstrings import column_meanings, row_meaning
 from schemas.tables import PARTITIONED_BY, ROWS, columns
 from streaming.base import limits
 from streaming.base.settings import Settings
@@ -205,27 +205,36 @@ def tables():
     """Return every table with its columns."""
     lines = []
     for name, row in ROWS.items():
-        lines += [f"### {name}", "", _whole(row), ""]
+        lines += [f"### {name}", "", _of_row(row), ""]
         if by := PARTITIONED_BY.get(name):
             lines += [f"Partitioned by {', '.join(f'`{one}`' for one in by)}.", ""]
-        docs = attribute_docs(row)
+        docs = column_meanings(row)
         lines += [*table(["column", "type", "meaning"], list(_columns(columns(name), docs))), ""]
     lines += ["### Elements of `rebalances.moves`", ""]
     moves = next(one for one in columns("rebalances") if one.name == "moves").type.element.columns
-    docs = attribute_docs(QueueMove)
-    return [*lines, *table(["field", "type", "meaning"], list(_columns(moves, docs)))]
+    docs = column_meanings(QueueMove)
+    lines += [*table(["field", "type", "meaning"], list(_columns(moves, docs))), ""]
+    lines += ["### Values of `anomalies.code` and `anomalies.sub_cause`", ""]
+    return [*lines, *table(["code", "sub-cause", "what it means"], list(_causes()))]
 
 
-def _whole(row):
-    """Return what is said of a row; of one that adds columns to another, first what is said of that."""
-    bases = [row.__base__] if row.__base__ in ROWS.values() or row.__base__ is QueueProgress else []
-    return " ".join(prose(inspect.getdoc(one)) for one in [*bases, row])
+def _causes():
+    """Yield each code with each of its sub-causes, in alphabetical order, and what that means."""
+    advice = {}
+    for rule in RULES:
+        advice.setdefault(rule.code, {}).update({sub: rule.advise(sub) for sub in rule.sub_causes})
+    for code, of in sorted(advice.items()):
+        yield from ([f"`{code}`", f"`{sub}`" if sub else "empty", prose(one.what)] for sub, one in of.items())
+
+
+def _of_row(row):
+    return prose(row_meaning(row))
 
 
 def _columns(found, docs):
     for column in found:
         null = ", may be null" if column.nullable else ""
-        yield [f"`{column.name}`", f"{_type(column.type)}{null}", docs.get(column.name, "")]
+        yield [f"`{column.name}`", f"{_type(column.type)}{null}", prose(docs[column.name])]
 
 
 def _type(kind):
@@ -269,17 +278,17 @@ def event_types():
     """Return every event with its fields."""
     base = {field.name for field in msgspec.structs.fields(events.GroupEvent)}
     docs = attribute_docs(events.GroupEvent)
-    lines = ["### Every event", "", _whole(events.Event), ""]
+    lines = ["### Every event", "", _of_row(events.Event), ""]
     lines += [*table(["field", "type", "meaning"], list(_fields(events.GroupEvent, docs, set()))), ""]
     for title, kinds in (("hook", events.HookEvent), ("poll", events.PollEvent), ("every source", events.Broadcast)):
         for kind in kinds.__args__:
             tag = kind.__struct_config__.tag
-            lines += [f"### {tag}", "", f"From {'a ' if ' ' not in title else ''}{title}. {_whole(kind)}", ""]
+            lines += [f"### {tag}", "", f"From {'a ' if ' ' not in title else ''}{title}. {_of_row(kind)}", ""]
             rows = list(_fields(kind, attribute_docs(kind), base))
             lines += [*table(["field", "type", "meaning"], rows), ""] if rows else []
     for part in _PARTS_OF_EVENTS:
         rows = list(_fields(part, attribute_docs(part), set()))
-        lines += [f"### {part.__name__}", "", _whole(part), "", *table(["field", "type", "meaning"], rows), ""]
+        lines += [f"### {part.__name__}", "", _of_row(part), "", *table(["field", "type", "meaning"], rows), ""]
     return lines[:-1]
 
 

@@ -2,11 +2,10 @@
 
 import ast
 import re
-import sys
 import tomllib
-from functools import cache
-from itertools import pairwise
 from pathlib import Path
+
+from schemas.docstrings import docs_below, field_docs
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,30 +25,13 @@ def table(header, rows):
 
 def attribute_docs(row):
     """Return the docstrings that stand below the attributes of a class, inherited ones included, by attribute."""
-    found = {}
-    for base in reversed(row.__mro__):
-        if base.__module__ in sys.modules and base.__module__.startswith(("rebalance_model", "schemas", "streaming")):
-            found |= _docs_by_class(base.__module__).get(base.__name__, {})
-    return found
+    return {name: prose(text) for name, text in field_docs(row).items()}
 
 
 def module_docs(module):
     """Return the docstrings that stand below the constants of a module, by constant."""
-    return _docs(ast.parse(Path(module.__file__).read_text("utf-8")).body)
-
-
-@cache
-def _docs_by_class(module):
-    tree = ast.parse(Path(sys.modules[module].__file__).read_text("utf-8"))
-    return {node.name: _docs(node.body) for node in tree.body if isinstance(node, ast.ClassDef)}
-
-
-def _docs(body):
-    return {
-        one.target.id: prose(after.value.value)
-        for one, after in pairwise(body)
-        if isinstance(one, ast.AnnAssign) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
-    }
+    found = docs_below(ast.parse(Path(module.__file__).read_text("utf-8")).body)
+    return {name: prose(text) for name, text in found.items()}
 
 
 def toml_entries(path):
