@@ -5,9 +5,13 @@ time for each worker of a job with two cores, and memory that they could share. 
 ``spark.python.daemon.module`` names this module. Nothing here may write to standard output: Spark reads a port there.
 """
 
+import gc
+
 from pyspark import daemon, worker  # noqa: F401  the worker's module, too, is only imported
 
 from streaming.pipeline import archive_rows, operator, sources  # noqa: F401  as above
 
 if __name__ == "__main__":
+    gc.collect()
+    gc.freeze()  # a worker collects garbage after each task: without this it walks through all that was imported
     daemon.manager()
