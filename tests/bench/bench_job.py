@@ -1,6 +1,10 @@
 """Events a second of the job, compared with two limits: ``python -m tests.bench.bench_job``.
 
-All three run over the same log. The limits are a stateless pass (the same source, shuffle and sink, and the same path
+All three run over the same log, whose files have the times of their events, as in life: the operator waits for
+stragglers by these. Beside the events a second stands the processor time of an event by process, which another load of
+the machine changes least; once in large batches, and once in batches as of 1,000 events a second.
+
+The limits are a stateless pass (the same source, shuffle and sink, and the same path
 through Python, but without decoding and state), which is the cost of Spark alone; and a plain loop over the same core
 on one core of the machine, which is the cost of the core alone. The first micro-batch includes the start of workers and
 the JIT: it is omitted from both queries.
@@ -12,11 +16,12 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -32,20 +37,36 @@ from checkpoints.manifest import OPERATOR, Basis
 from rebalance_model.observe.effects import TABLE_OF, GroupSnapshot
 from rebalance_model.observe.policy import Policy
 from streaming.base.settings import Settings, load_settings
-from streaming.log.files import FilePublisher
+from streaming.log.files import FilePublisher, files_of
 from streaming.log.rows import publish
 from streaming.pipeline import job
 from streaming.pipeline.operator import shard_keys
 from streaming.pipeline.session import spark_session
 from streaming.pipeline.sinks import TableSink, write_effects
-from streaming.pipeline.sources import read_log
+from streaming.pipeline.sources import lines_of, read_log
+from streaming.pipeline.spark_properties import WORKER_DAEMON
 from tests.support import plain
+from tests.support.processes import command_of, descendants, processor_seconds
 from tests.support.standalone import ON_LOOPBACK, Standalone
-from tests.support.telemetry import telemetry
+from tests.support.telemetry import EVENTS_PER_GROUP, telemetry
 
 POLICY = Policy()
 BATCHES = 5
 FILES_PER_PARTITION = 10
+LIVE_ROUNDS = 6
+LIVE_ROWS = 3_000
+"""Of a batch at 1,000 events a second."""
+
+
+class Cost(NamedTuple):
+    """What a query took from its second batch on."""
+
+    rate: float
+    """Events a second."""
+    batch_ms: float
+    """The mean time of a batch."""
+    processor_us: dict[str, float]
+    """The processor time of an event by process, microseconds."""
 
 
 def main(
@@ -61,49 +82,80 @@ def main(
         tempfile.TemporaryDirectory(prefix="rebalance-watch-bench-") as folder,
         Standalone(Path(folder) / "cluster", workers) if workers else nullcontext() as cluster,
     ):
-        settings = _settings(Path(folder), cluster)
-        rows, size = _write_log(settings, groups, rounds)
+        root = Path(folder)
+        large, live = (_settings(root / name, cluster) for name in ("large", "live"))
+        rows, size = _write_log(large, groups, rounds, FILES_PER_PARTITION)
+        _write_log(live, groups, LIVE_ROUNDS, max(2, groups * LIVE_ROUNDS * EVENTS_PER_GROUP // LIVE_ROWS))
         console.print(
             f"{rows:,} rows of {groups:,} groups, {size / 1e6:,.0f} MB; {os.cpu_count()} cores, "
             f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
             highlight=False,
         )
-        alone = _plain(settings)
-        spark = spark_session(settings, "bench")
-        stateless = _measure(spark, settings, "stateless")
-        whole = _measure(spark, settings, "job")
+        alone = _plain(large)
+        spark = spark_session(large, "bench")
+        costs = {
+            "stateless pass": _measure(spark, large, "stateless", FILES_PER_PARTITION // BATCHES),
+            "the job": _measure(spark, large, "job", FILES_PER_PARTITION // BATCHES),
+            "stateless pass, live batches": _measure(spark, live, "stateless", 1),
+            "the job, live batches": _measure(spark, live, "job", 1),
+        }
         spark.stop()
-    table = Table("", "events/s", "of the stateless pass", "of the plain loop")
-    for name, rate in (("stateless pass", stateless), ("plain loop, one core", alone), ("the job", whole)):
-        table.add_row(name, f"{rate:,.0f}", f"{rate / stateless:.0%}", f"{rate / alone:.0%}")
-    console.print(table)
+    console.print(_table(costs, alone))
+
+
+def _table(costs: dict[str, Cost], alone: float) -> Table:
+    kinds = ("workers", "JVM", "driver")
+    table = Table("", "events/s", "of the stateless pass", "ms a batch", "µs an event", *kinds)
+    for name, cost in costs.items():
+        limit = costs[name.replace("the job", "stateless pass")].rate
+        times = [cost.processor_us.get(kind, 0.0) for kind in kinds]
+        shares = (f"{value:,.0f}" for value in (cost.batch_ms, sum(times), *times))
+        table.add_row(name, f"{cost.rate:,.0f}", f"{cost.rate / limit:.2f}", *shares)
+    table.add_row("plain loop, one core", f"{alone:,.0f}", f"{alone / costs['stateless pass'].rate:.2f}")
+    return table
 
 
 def _settings(root: Path, cluster: Standalone | None) -> Settings:
-    jars = load_settings().runtime.jars
+    jars = load_settings().runtime.jars.resolve()
     jars.mkdir(parents=True, exist_ok=True)
+    root.mkdir()
     (root / "jars").symlink_to(jars)
-    partitions = load_settings().source.partitions
     elsewhere = ON_LOOPBACK | {"spark.executorEnv.PYTHONPATH": str(Path(__file__).parents[2])}
     return load_settings(
         runtime={"root": root},
-        source={"files_per_batch": partitions * FILES_PER_PARTITION // BATCHES, "kind": "files"},
+        source={"kind": "files"},
         job={"master": cluster.url} if cluster else {},
         spark=elsewhere if cluster else {},
     )
 
 
-def _write_log(settings: Settings, groups: int, rounds: int) -> tuple[int, int]:
-    """Write the log, each partition in files of about equal size; return its rows and bytes."""
+def _write_log(settings: Settings, groups: int, rounds: int, files: int) -> tuple[int, int]:
+    """Write the log, each partition in so many files of about equal size; return its rows and bytes."""
     partitions = settings.source.partitions
     events = list(telemetry(groups, rounds))
     copies = [partitions if event.BROADCAST else 1 for event in events]
     size = sum(len(msgspec.json.encode(event)) * count for event, count in zip(events, copies, strict=True))
     with FilePublisher(
-        settings.log_path, partitions, file_bytes_max=size // partitions // FILES_PER_PARTITION, roll_seconds=1e9
+        settings.log_path, partitions, file_bytes_max=size // partitions // files, roll_seconds=1e9
     ) as publisher:
         publish(publisher, events)
+    _set_times(settings.log_path, partitions)
     return sum(copies), size
+
+
+def _set_times(log: Path, partitions: int) -> None:
+    """Give each file the time of its last event, as a log has that is written while things happen."""
+    ends = sorted(
+        (msgspec.json.decode(list(lines_of(file.read_bytes()))[-1], type=_Timed).time, partition, file)
+        for partition in range(partitions)
+        for file in files_of(log, partition)
+    )
+    for number, (time_ms, _, file) in enumerate(ends):  # a reader wants the times of all files to rise
+        os.utime(file, ns=((time_ms + number) * 1_000_000,) * 2)
+
+
+class _Timed(msgspec.Struct):
+    time: int
 
 
 def _plain(settings: Settings) -> float:
@@ -116,10 +168,12 @@ def _plain(settings: Settings) -> float:
     return count / (time.perf_counter() - begin)
 
 
-def _measure(spark: SparkSession, settings: Settings, what: str) -> float:
-    """Return the events a second of a query from its second batch on."""
+def _measure(spark: SparkSession, settings: Settings, what: str, files: int) -> Cost:
+    """Return what a query costs from its second batch on, with so many files of each partition a batch."""
     root = settings.runtime.root / what
-    source = settings.source.model_copy(update={"path": str(settings.log_path)})
+    source = settings.source.model_copy(
+        update={"path": str(settings.log_path), "files_per_batch": files * settings.source.partitions}
+    )
     settings = settings.model_copy(
         update={"runtime": settings.runtime.model_copy(update={"root": root}), "source": source}
     )
@@ -130,8 +184,26 @@ def _measure(spark: SparkSession, settings: Settings, what: str) -> float:
         else:
             start = partial(_stateless, spark, settings, generation)
         with job.Running([start], root) as running:
-            batches = list(running.batches(threading.Event()))[1:]
-    return sum(batch.rows for batch in batches) / sum(batch.milliseconds for batch in batches) * 1000
+            all_batches = running.batches(threading.Event())
+            next(all_batches)
+            before = _processor_seconds()
+            batches = list(all_batches)
+            after = _processor_seconds()
+    rows, milliseconds = sum(batch.rows for batch in batches), sum(batch.milliseconds for batch in batches)
+    times = {kind: (after[kind] - before[kind]) / rows * 1e6 for kind in after}
+    return Cost(rows / milliseconds * 1000, milliseconds / len(batches), times)
+
+
+def _processor_seconds() -> Counter[str]:
+    """Return the processor time so far of the driver, its JVM, and the workers."""
+    used = Counter({"driver": time.process_time()})
+    for pid in descendants(os.getpid()):
+        command = command_of(pid)
+        if WORKER_DAEMON.encode() in command:
+            used["workers"] += processor_seconds(pid)
+        elif command and command[0].endswith(b"java"):
+            used["JVM"] += processor_seconds(pid)
+    return used
 
 
 def _stateless(spark: SparkSession, settings: Settings, generation: str) -> StreamingQuery:

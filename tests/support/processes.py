@@ -1,10 +1,12 @@
 """The processes of this machine, as a test looks at them."""
 
+import os
 import subprocess
 from contextlib import suppress
 from pathlib import Path
 
 _CLOSE_WAIT = "08"
+_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def parents() -> dict[int, int]:
@@ -27,6 +29,14 @@ def command_of(pid: int) -> list[bytes]:
         return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except (FileNotFoundError, ProcessLookupError):
         return []
+
+
+def processor_seconds(pid: int) -> float:
+    """The processor time of a process and of its children that have ended; 0 if it has ended itself."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return sum(map(int, fields[11:15])) / _TICKS
+    return 0.0
 
 
 def left_open(pid: int) -> int:

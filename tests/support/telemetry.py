@@ -27,7 +27,7 @@ from rebalance_model.observe.events import (
 START = 1_750_000_000_000
 INTERVAL = 10_000
 CLUSTER = "DefaultCluster"
-_EVENTS_PER_GROUP = 6
+EVENTS_PER_GROUP = 6
 """The events of a round: a route, connections, offsets and three clients."""
 BROKER = "broker-a"
 STRATEGY = "AllocateMessageQueueAveragely"
@@ -73,7 +73,7 @@ def telemetry(groups: int, rounds: int, *, seed: int = 1, clients: int = 3, queu
 def live_telemetry(rate: int, *, start: int = START, cluster: str = CLUSTER, seed: int = 1) -> Iterator[AnyEvent]:
     """Yield so many events a second without end, spread evenly from ``start`` on, and a tick per second."""
     rng = random.Random(seed)
-    groups = rate * INTERVAL // (1000 * _EVENTS_PER_GROUP)
+    groups = rate * INTERVAL // (1000 * EVENTS_PER_GROUP)
     all_groups = [_group(number, 3, 8) for number in range(groups)]
     stamped = _numbered(cluster, start)
     ticked = start
