@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -27,6 +28,8 @@ from deltalake import DeltaTable
 from rich.console import Console
 from rich.table import Table
 
+from schemas.questions.__main__ import answer, opened
+from schemas.questions.__main__ import questions as twelve_questions
 from schemas.tables import DERIVED, TABLES
 from streaming.base.settings import load_settings
 from streaming.queries.group_at import find_group
@@ -108,6 +111,7 @@ def main(
             console.print(f"\n[bold]{kind}[/]: {', '.join(sizes)}")
             _print_sizes(console, tables)
             _print(console, _asked(tables, turns))
+            _print_twelve(console, tables)
 
 
 def _make(folder: Path, make: Callable[[Path], None]) -> None:
@@ -205,6 +209,19 @@ def _print(console: Console, asked: dict[str, Times]) -> None:
     console.print(
         table, f"Load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end: 2 or 3 are the bench's own."
     )
+
+
+def _print_twelve(console: Console, tables: Path) -> None:
+    since, until, last_run = (
+        datetime.fromtimestamp((END - before) / 1000, UTC) for before in (2 * DAY_MS, DAY_MS, HOUR_MS)
+    )
+    values = {"group": "group-077", "since": since, "until": until, "last_run": last_run}
+    shown = Table("question, the files opened before", "seconds")
+    connection = opened(tables)
+    for name, query in twelve_questions():
+        seconds = _seconds(lambda query=query: pa.table(answer(connection, query, **values)))
+        shown.add_row(name, f"{seconds:.2f}")
+    console.print(shown)
 
 
 def _print_sizes(console: Console, tables: Path) -> None:
