@@ -1,56 +1,11 @@
-"""Answer the questions of this folder: ``python -m schemas.questions TABLES [GROUP [SINCE [UNTIL [LAST_RUN]]]]``.
+"""Answer the questions of this folder: ``python -m schemas.questions TABLES [GROUP [SINCE [UNTIL [LAST_RUN]]]]``."""
 
-It knows only what schemas/README.md says of the tables: their names and columns. So it is also an example of a program
-that reads them without this package: copy it.
-"""
-
-import re
 import sys
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
 
-import duckdb
-import pyarrow as pa
-from deltalake import DeltaTable
-
-TABLES = ("assignment_history", "rebalances", "group_state", "queue_state", "anomalies", "queue_progress")
-_PARAMETER = re.compile(r"\$(\w+)")
-
-
-def opened(tables: Path) -> duckdb.DuckDBPyConnection:
-    """Return a connection with a view of each table, as of now: files that are added later are not in it.
-
-    After a vacuum has removed one of its files, a query fails: open the tables again.
-    """
-    connection = duckdb.connect()
-    connection.execute("SET TimeZone = 'UTC'")
-    for name in TABLES:
-        table = DeltaTable(tables / name)
-        if files := table.file_uris():
-            connection.read_parquet(files, hive_partitioning=True, union_by_name=True).create_view(name)
-        else:
-            connection.register(name, pa.schema(table.schema().to_arrow()).empty_table())
-    return connection
-
-
-def questions() -> Iterator[tuple[str, str]]:
-    """Yield the name and the query of each question, in order."""
-    for path in sorted(Path(__file__).parent.glob("*.sql")):
-        yield path.stem, path.read_text("utf-8")
-
-
-def answer(connection: duckdb.DuckDBPyConnection, query: str, **values: object) -> duckdb.DuckDBPyRelation:
-    """Return the rows that answer a question.
-
-    Args:
-        connection: see `opened`.
-        query: the question.
-        values: of ``group``, of the period from ``since`` until ``until``, and of ``last_run``; further ones are
-            ignored.
-    """
-    return connection.sql(query, params={name: values[name] for name in set(_PARAMETER.findall(query))})
+from schemas.questions.answers import answer, opened, questions
 
 
 def _main(tables: str, group: str = "", since: str = "", until: str = "", last_run: str = "1970-01-01T00:00Z") -> None:
@@ -67,7 +22,8 @@ def _main(tables: str, group: str = "", since: str = "", until: str = "", last_r
     for name, query in questions():
         began = perf_counter()
         rows = str(answer(connection, query, **values))
-        print(f"\n{name}: {query.splitlines()[0].removeprefix('-- ')}\n{rows}\n{perf_counter() - began:.2f} s")
+        asked = " ".join(line.removeprefix("-- ") for line in query.splitlines() if line.startswith("-- "))
+        print(f"\n{name}: {asked}\n{rows}\n{perf_counter() - began:.2f} s")
 
 
 def _instant(text: str) -> datetime:

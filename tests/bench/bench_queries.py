@@ -28,8 +28,8 @@ from deltalake import DeltaTable
 from rich.console import Console
 from rich.table import Table
 
-from schemas.questions.__main__ import answer, opened
-from schemas.questions.__main__ import questions as twelve_questions
+from schemas.questions.answers import answer, opened
+from schemas.questions.answers import questions as twelve_questions
 from schemas.tables import DERIVED, TABLES
 from streaming.base.settings import load_settings
 from streaming.queries.group_at import find_group
