@@ -47,6 +47,7 @@ from streaming.base.files import is_locked
 from streaming.base.place import ObjectPlace, Place
 from streaming.log.identity import LogId
 from streaming.tables.delta import answered, check_commits, create_at, delta_at, folder_of, is_delta_at
+from streaming.tables.features import check_writable
 from streaming.tables.folder import folder_at
 from streaming.tables.versions import keep_versions, version_properties
 
@@ -269,6 +270,7 @@ def _check_tables(found: Manifest, checkpoints: Place, there: Mapping[str, Delta
     """Check that the tables were written by these checkpoints, and contain no batch after the checkpoints' last one."""
     remedy = "restore checkpoints and tables from one backup, or start under a new runtime.root"
     for name, table in there.items():
+        check_writable(table)
         folder = folder_of(table)
         if folder is not None and (torn := torn_file(folder)) is not None:
             raise UserError(

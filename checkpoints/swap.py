@@ -25,6 +25,7 @@ from streaming.base.errors import UserError
 from streaming.base.place import Place
 from streaming.base.times import now_ms
 from streaming.tables.delta import answered, delta_at, folder_of
+from streaming.tables.features import check_writable
 from streaming.tables.files import files_of
 from streaming.tables.folder import TableFolder, folder_at
 from streaming.tables.maintenance import MARK, USER_METADATA, stats_of
@@ -74,6 +75,7 @@ def copy_rows(tables: Place, target: Path, names: Iterable[str]) -> None:
 def _replace_rows(place: Place, table: str, rows: Path, swap_id: str) -> None:
     for _ in range(_TRIES):
         there = delta_at(place)
+        check_writable(there)
         with answered(place):
             if there.transaction_version(swap_id) is not None:
                 return

@@ -12,6 +12,7 @@ from streaming.base.durable import sync_commits
 from streaming.base.errors import UserError
 from streaming.base.place import Place
 from streaming.tables.delta import delta_at, folder_of
+from streaming.tables.features import check_writable
 from streaming.tables.versions import after_commit
 
 _NUMBERS = (errno.ENOSPC, errno.EROFS, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EFBIG, errno.EIO)
@@ -31,16 +32,18 @@ def append(table: Place | DeltaTable, rows: pa.Table, commit_properties: CommitP
         The number of the table's last commit; None in an object store.
 
     Raises:
-        UserError: the disk is full, or can't be written; nothing was appended.
+        UserError: the disk is full, or can't be written; or the table has features that are not handled. Nothing was
+            appended.
     """
     there = table if isinstance(table, DeltaTable) else delta_at(table)
+    check_writable(there)
     has_more = not {field.name for field in there.schema().fields} <= set(rows.schema.names)
     before = there.version()
 
     def commit() -> None:
         write_deltalake(
             there, rows, mode="append", schema_mode="merge" if has_more else None, commit_properties=commit_properties,
-            post_commithook_properties=after_commit(before + 1),
+            post_commithook_properties=after_commit(there),
         )  # fmt: skip
 
     try:

@@ -23,6 +23,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from streaming.base.errors import UserError
 from streaming.base.place import ObjectPlace, Place
+from streaming.tables.features import check_readable
 from streaming.tables.unreadable import cause, check_rights, damaged, meaning
 
 _WRITERS, _COMMITS = 2, 3
@@ -54,7 +55,19 @@ _SENTENCES = (
 
 
 def delta_at(table: Place) -> DeltaTable:
-    """Open a table.
+    """Open a table whose rows this program reads as they are.
+
+    Raises:
+        TableNotFoundError: there is none.
+        UserError: as by `any_delta_at`; or the table has features that are not handled.
+    """
+    opened = any_delta_at(table)
+    check_readable(opened)
+    return opened
+
+
+def any_delta_at(table: Place) -> DeltaTable:
+    """Open a table, whatever its features.
 
     Raises:
         TableNotFoundError: there is none.

@@ -103,6 +103,13 @@ def select(table: str, folder: Path, files: Iterable[File]) -> str:
     return f"SELECT {names} FROM read_parquet([{paths}], schema = MAP {{{schema}}}{filename})"  # noqa: S608  quoted
 
 
+def refuse(table: str, why: str) -> str:
+    """Return a SELECT in place of the table's rows that fails with a sentence, whatever a query needs of it."""
+    error = f"error({literal(why)})"
+    names = ", ".join(f"CAST({error} AS {_type(c.type)}) AS {_name(c.name)}" for c in columns(table))
+    return f"SELECT {names} FROM (SELECT {error} AS why) WHERE why IS NOT NULL"  # noqa: S608  quoted
+
+
 def literal(text: str) -> str:
     """Return a string as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"

@@ -35,6 +35,7 @@ from streaming.base.files import FileLock
 from streaming.base.place import ObjectPlace, Place
 from streaming.base.times import DAY_MS, iso, now_ms, written
 from streaming.tables.delta import delta_at, folder_of, readable
+from streaming.tables.features import check_writable
 from streaming.tables.files import File, files_of, literal, select
 from streaming.tables.folder import TableFolder, folder_at
 from streaming.tables.progress_rollup import SERIES
@@ -148,7 +149,7 @@ def maintain(tables: Place, table: str, limits: Limits, *, dry_run: bool = False
         dry_run: change nothing, return what would be done.
 
     Raises:
-        UserError: another process rewrote the same files meanwhile.
+        UserError: another process rewrote the same files meanwhile, or the table has features that are not handled.
     """
     with readable(tables / table):
         return _maintain(tables, table, limits, dry_run=dry_run)
@@ -157,6 +158,7 @@ def maintain(tables: Place, table: str, limits: Limits, *, dry_run: bool = False
 def _maintain(tables: Place, table: str, limits: Limits, *, dry_run: bool) -> Done:
     began = time.monotonic()
     there = delta_at(tables / table)
+    check_writable(there)
     if limits.versions_days is not None and not dry_run:
         keep_versions(there, limits.versions_days)
     before = len(files_of(table, there))

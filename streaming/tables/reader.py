@@ -187,7 +187,10 @@ class ReadModel:
         The Delta log has them for each file, so none of the files, which may be hundreds, is opened. If it lacks them
         (statistics are optional), the rows are read.
         """
-        [files] = [view.shown for view in self._views if view.name == table]
+        [view] = [view for view in self._views if view.name == table]
+        if view.refused is not None:
+            raise view.refused
+        files = view.shown
         if not all(file.begins and file.ends for file in files):
             [row] = self.rows(f"SELECT min(t.time) AS first, max(t.time) AS last FROM {table} t")  # noqa: S608  ours
             return None if row["first"] is None else (row["first"], row["last"])

@@ -12,8 +12,9 @@ import duckdb
 from schemas.tables import DERIVED, columns
 from streaming.base.errors import UserError
 from streaming.base.place import Place
-from streaming.tables.delta import delta_at, readable
-from streaming.tables.files import File, files_of, select
+from streaming.tables.delta import any_delta_at, readable
+from streaming.tables.features import check_readable
+from streaming.tables.files import File, files_of, refuse, select
 from streaming.tables.folder import folder_at
 from streaming.tables.unreadable import fault_in
 
@@ -40,13 +41,16 @@ class TableView:
         """
         self.name = name
         self._place = tables / name
-        self._delta = delta_at(self._place)
+        self._delta = any_delta_at(self._place)
         self._listed = time.monotonic()
         """When the log was listed last."""
         self._folder = folder_at(self._place)
-        self._files = files_of(name, self._delta)
-        self.version = self._delta.version()
+        self._files: Sequence[File] = ()
+        self.version = -1
         """Delta's version of the snapshot."""
+        self.refused: UserError | None = None
+        """Why its rows can't be shown, because it has features of Delta that are not handled; None: they can."""
+        self._take()
         self.shown: Sequence[File] = ()
         """The files of the snapshot that the view shows."""
         self._kept: dict[str, int] = {}
@@ -66,9 +70,18 @@ class TableView:
             self._delta.update_incremental()
         if self._delta.version() == self.version:
             return False
-        self._files = files_of(self.name, self._delta)
-        self.version = self._delta.version()
+        self._take()
         return True
+
+    def _take(self) -> None:
+        """Take the version that is open as the snapshot."""
+        try:
+            check_readable(self._delta)
+        except UserError as error:
+            self._files, self.refused = (), error
+        else:
+            self._files, self.refused = files_of(self.name, self._delta), None
+        self.version = self._delta.version()
 
     def _may_be_newer(self) -> bool:
         """Return whether the next commit is there, which takes one small request; Delta itself lists the log."""
@@ -106,12 +119,16 @@ class TableView:
         self._fetched = (self.version, time.monotonic())
 
     def show(self, cursor: duckdb.DuckDBPyConnection, *, keep: bool) -> None:
-        """Define the view again, in the caller's transaction.
+        """Define the view again, in the caller's transaction; a query of one that is `refused` fails, and says why.
 
         Args:
             cursor: of the database.
             keep: whether to keep the rows of small files in memory from now on.
         """
+        if self.refused is not None:
+            self._kept, self.shown = {}, ()
+            cursor.execute(f"CREATE OR REPLACE VIEW {self.name} AS\n{refuse(self.name, str(self.refused))}")
+            return
         if keep and self._is_wanted and self.name in DERIVED:
             self._keep(cursor)
         files = [file for file in self._files if self._is_wanted and file.path not in self._kept]
@@ -123,7 +140,9 @@ class TableView:
         self.shown = self._files
 
     def fault(self) -> UserError | None:
-        """Return the error about the first of its files that can't be read; None if all can, or they are copies."""
+        """Return why it can't be read: it is refused, or one of its files is damaged; None: it can, or has copies."""
+        if self.refused is not None:
+            return self.refused
         return None if self._folder.is_copy else fault_in(self.name, self._folder.path, self._files)
 
     def forget(self) -> None:

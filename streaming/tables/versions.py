@@ -41,9 +41,10 @@ def keep_versions(there: DeltaTable, days: int) -> None:
         sync_commits(folder, before)
 
 
-def after_commit(version: int) -> PostCommitHookProperties:
-    """Return what delta-rs does after it has made the commit of a version: see `CLEANUP_COMMITS`."""
-    return PostCommitHookProperties(cleanup_expired_logs=None if version % CLEANUP_COMMITS == 0 else False)
+def after_commit(there: DeltaTable) -> PostCommitHookProperties:
+    """Return what delta-rs does after the next commit: see `CLEANUP_COMMITS`."""
+    is_due = (there.version() + 1) % CLEANUP_COMMITS == 0
+    return PostCommitHookProperties(cleanup_expired_logs=None if is_due else False)
 
 
 def thin_checkpoints(folder: TableFolder) -> None:
