@@ -20,7 +20,8 @@ from streaming.log.identity import LogId
 
 PROPERTY = "rebalance_watch.generation"
 SWAP_MARK = "rebalance_watch.swap"
-"""Marks the commits of a swap in the tables' history: such a commit replaces all rows of the table."""
+"""Marks the commits of a swap in the tables' history: such a commit replaces all rows of the table. A property of the
+table has the same name, and the id of its last swap."""
 OPERATOR = "operator"
 ARCHIVE = "archive"
 QUERY_TABLES: Mapping[str, tuple[str, ...]] = {

@@ -45,6 +45,7 @@ def apply(swap: Swap, checkpoints: Path, tables: Place) -> None:
         copy_tree(checkpoints / swap.operator, checkpoints / OPERATOR)
     for table in swap.tables:
         _replace_rows(tables / table, table, checkpoints / swap.rows / table, swap.swap_id)
+        _note_swap(tables / table, swap.swap_id)
 
 
 def copy_tree(source: Path, target: Path) -> None:
@@ -99,6 +100,18 @@ def _replace_rows(place: Place, table: str, rows: Path, swap_id: str) -> None:
     raise UserError(
         f"The table {table} is being rewritten by another process: stop `rebalance-watch maintain`, then try again."
     )
+
+
+def _note_swap(place: Place, swap_id: str) -> None:
+    """Let the table's properties name its last swap, by which whoever copied its rows sees that they were replaced."""
+    there = delta_at(place)
+    with answered(place):
+        if there.metadata().configuration.get(SWAP_MARK) == swap_id:
+            return
+        before, local = there.version(), folder_of(there)
+        there.alter.set_table_properties({SWAP_MARK: swap_id}, raise_if_not_exists=False)
+    if local is not None:
+        sync_commits(local, before)
 
 
 def _commit(there: DeltaTable, actions: list[AddAction | RemoveAction], names: Sequence[str], swap_id: str) -> bool:

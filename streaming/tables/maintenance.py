@@ -231,17 +231,36 @@ class _Rewriter:
         old = [file for file in files if file.begins < since]
         self._folder.fetch(old)
         rows, begin = select(self._table, self._folder.path, old), f"make_timestamptz({since * 1000})"
-        kept = f"""
+        expired = f"""
+            SELECT *, {_OUTLIVES[self._table]} AS outlives FROM ({rows}) WHERE time < {begin}
+        """  # noqa: S608  files and conditions of ours
+        left = f"""
             SELECT * FROM ({rows}) WHERE time >= {begin}
             UNION ALL
-            SELECT * EXCLUDE (outlives)
-            FROM (SELECT *, {_OUTLIVES[self._table]} AS outlives FROM ({rows}) WHERE time < {begin}) WHERE outlives
-        """  # noqa: S608  files and conditions of ours
-        [(left,)] = self._database.execute(f"SELECT count(*) FROM ({kept})").fetchall()  # noqa: S608  the text is ours
-        dropped = sum(file.rows for file in old) - int(left)
+            SELECT * EXCLUDE (outlives) FROM ({expired}) WHERE outlives
+        """  # noqa: S608  the same
+        gone = f"SELECT * EXCLUDE (outlives) FROM ({expired}) WHERE NOT outlives"  # noqa: S608  the same
+        [(dropped,)] = self._database.execute(f"SELECT count(*) FROM ({gone})").fetchall()  # noqa: S608  the same
         if dropped:
-            self._rewrite(old, kept, left, f"dropped {dropped:,} rows from before {written(since)}")
-        return dropped
+            self._drop(old, left, gone, int(dropped), f"dropped {dropped:,} rows from before {written(since)}")
+        return int(dropped)
+
+    def _drop(self, files: Sequence[File], left: str, gone: str, dropped: int, what: str) -> None:
+        """Move the rows that go into a file of their own, which changes no row, and then remove that file.
+
+        So the commit that drops rows adds none: a stream of the table that ignores deletes continues, and the change
+        data feed has these rows only.
+        """
+        if kept := sum(file.rows for file in files) - dropped:
+            if self._dry_run:
+                return
+            parts = [self._write(files, left, kept), self._write(files, gone, dropped)]
+            added = [self._add(file, stats, data_change=False) for file, stats in parts]
+            self._replace(
+                files, added, f"split {_files(files)} before rows are dropped; no row changed", data_change=False
+            )
+            files = [parts[1][0]]
+        self._replace(files, [], what)
 
     def merge(self) -> int:
         """Merge small files that follow each other in time; return how many were merged."""
@@ -253,11 +272,17 @@ class _Rewriter:
             merged += len(files)
         return merged
 
-    def _rewrite(self, files: Sequence[File], rows: str, count: int, dropped: str = "") -> None:
-        """Replace files by one file with these rows; ``dropped`` says which others are dropped."""
+    def _rewrite(self, files: Sequence[File], rows: str, count: int) -> None:
+        """Replace files by one file with the same rows."""
         if self._dry_run:
             return
         self._folder.fetch(files)
+        made, stats = self._write(files, rows, count)
+        what = f"merged {_files(files)} into 1 with {count:,} rows; no row changed"
+        self._replace(files, [self._add(made, stats, data_change=False)], what, data_change=False)
+
+    def _write(self, files: Sequence[File], rows: str, count: int) -> tuple[File, dict[str, Any]]:
+        """Write a file with rows of files of one partition; return it with its statistics. No commit adds it yet."""
         partition = files[0].partition
         names = PARTITIONED_BY.get(self._table, ())
         relative = Path(*map("{}={}".format, names, partition), f"part-{uuid.uuid4()}.zstd.parquet")
@@ -277,9 +302,7 @@ class _Rewriter:
             )
         self._folder.publish(relative)
         sync(path, path.parent, path.parent.parent)
-        made = File(relative.as_posix(), path.stat().st_size, count, 0, 0, partition, now_ms())
-        what = dropped or f"merged {_files(files)} into 1 with {count:,} rows; no row changed"
-        self._replace(files, [self._add(made, stats, data_change=bool(dropped))], what, data_change=bool(dropped))
+        return File(relative.as_posix(), path.stat().st_size, count, 0, 0, partition, now_ms()), stats
 
     def _add(self, file: File, stats: dict[str, Any], *, data_change: bool) -> AddAction:
         return AddAction(file.path, file.size, self._values(file), file.written, data_change, json.dumps(stats))

@@ -1,4 +1,4 @@
-"""How long former versions of a table can be read: by time travel, and by another system's stream that is behind.
+"""The former versions of a table: by time travel, by another system's stream that is behind, and what each changed.
 
 A version needs its commits in Delta's log, and the files that later versions have replaced. Both are kept equally long
 (`tables.versions_days`). A job makes up to one commit a second, so what grows with the commits is kept small: each
@@ -25,9 +25,17 @@ _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
 
 
 def version_properties(days: int) -> dict[str, str]:
-    """Return Delta's properties of a table whose versions can be read for so many days."""
+    """Return Delta's properties of a table whose versions, and what each changed, can be read for so many days.
+
+    The change data feed costs nothing here: each commit that changes rows adds or removes whole files, from which
+    readers derive the changes, so no files of changes are written.
+    """
     kept = f"interval {days} days"
-    return {"delta.logRetentionDuration": kept, "delta.deletedFileRetentionDuration": kept}
+    return {
+        "delta.logRetentionDuration": kept,
+        "delta.deletedFileRetentionDuration": kept,
+        "delta.enableChangeDataFeed": "true",
+    }
 
 
 def keep_versions(there: DeltaTable, days: int) -> None:
