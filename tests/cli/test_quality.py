@@ -5,12 +5,15 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
+from itertools import islice
 
 from typer.testing import CliRunner
 
 from checkpoints.manifest import ARCHIVE
 from streaming.cli import main
 from tests.checkpoints.test_table_quality import START, Root
+from tests.support.suites import expect, own_suite
 
 RUNNER = CliRunner()
 
@@ -57,10 +60,13 @@ def test_maintain_checks_the_tables_at_its_pace(tmp_path):
     root.archived(p0=1)
     root.owner("A")
     root.owner("B")
+    mean = expect("mean_to_be_between", "n", max_value=1)  # a number of numpy
+    folder = own_suite(tmp_path / "suites", "mine", "SELECT 1.5 AS n", mean, expect("values_to_be_null", "m"))
 
-    found = first_line_of_maintain(root, "check of the tables failed")
+    found = lines_of_maintain(root, "check of the tables failed", 6, REBALANCE_WATCH_QUALITY__SUITES=str(folder))
 
-    assert "ownership owned_twice: A queue has two owners" in found
+    subjects = Counter(line.partition("failed: ")[2].partition(":")[0] for line in found)
+    assert subjects == {"ownership owned_twice": 2, "mine n": 2, "mine m": 2}, "two checks"
 
 
 def test_maintain_beside_a_job_that_has_just_begun_reports_no_error(tmp_path):
@@ -68,19 +74,19 @@ def test_maintain_beside_a_job_that_has_just_begun_reports_no_error(tmp_path):
     root.events((0, 0, START))
     root.path.joinpath("checkpoints", ARCHIVE).mkdir(parents=True)
 
-    found = first_line_of_maintain(root, "not compared with the log")
+    [found] = lines_of_maintain(root, "not compared with the log", 1)
 
     assert found.startswith("The archive was not compared with the log")
 
 
-def first_line_of_maintain(root, text):
-    """Return the first line with the text that `maintain`, checking all the time, prints."""
-    environment = {"REBALANCE_WATCH_SOURCE__KIND": "files", "REBALANCE_WATCH_QUALITY__CHECK_SECONDS": "0.1"}
+def lines_of_maintain(root, text, count, **environment):
+    """Return the first lines with the text that `maintain`, checking all the time, prints."""
+    environment |= {"REBALANCE_WATCH_SOURCE__KIND": "files", "REBALANCE_WATCH_QUALITY__CHECK_SECONDS": "0.1"}
     command = [sys.executable, "-m", "streaming.cli.main", "--root", str(root.path), "maintain", "--every", "1s"]
     process = subprocess.Popen(command, env=os.environ | environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                text=True)  # fmt: skip
     try:
-        return next(line for line in process.stdout if text in line)
+        return list(islice((line for line in process.stdout if text in line), count))
     finally:
         process.send_signal(signal.SIGINT)
         process.communicate()
