@@ -8,6 +8,7 @@ import shutil
 from collections import Counter
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
@@ -15,7 +16,7 @@ from deltalake import DeltaTable
 from checkpoints.generation import claimed
 from checkpoints.manifest import SWAP_MARK, Swap
 from checkpoints.swap import apply
-from schemas.arrow import table_of
+from schemas.arrow import in_epoch_ms, table_of
 from streaming.tables.maintenance import Limits, maintain
 from tests.support.basis import BASIS
 from tests.support.tables import append_rows, read_rows, small_row
@@ -149,3 +150,7 @@ def test_the_feed_of_changes_costs_no_bytes(tmp_path):
         text = commit.read_text()
         adds, removes = '"add"' in text, '"remove"' in text
         assert not (adds and removes and '"dataChange":true' in text) or "the-swap" in text
+    changes = in_epoch_ms(pa.table(DeltaTable(table).load_cdf(starting_version=1))).to_pylist()
+    assert Counter((row["_change_type"], row["time"] // DAY_MS) for row in changes) == Counter(
+        [*(("insert", seq) for seq in (10, 11, 60, 60, 61)), *(("delete", seq) for seq in (10, 11, 60))]
+    )

@@ -16,6 +16,7 @@ from checkpoints.swap import apply
 from schemas.arrow import arrow_schema
 from streaming.base.errors import UserError
 from streaming.cli import main
+from streaming.serve.metrics.pipeline import Sizes
 from streaming.tables import ReadModel
 from streaming.tables.append import append
 from streaming.tables.duckdb_views import register
@@ -53,6 +54,11 @@ def raise_protocol(table: Path, protocol: dict[str, object], configuration: dict
 def counted(model: ReadModel, table: str) -> int:
     [row] = model.rows(f"SELECT count(*) AS n FROM {table} t")
     return int(row["n"])
+
+
+def sized(sizes: Sizes) -> set[str]:
+    """Return the tables whose size is a metric."""
+    return {sample.labels["table"] for family in sizes.families() for sample in family.samples}
 
 
 def writes(tables: Path) -> list[Callable[[], object]]:
@@ -129,7 +135,10 @@ WRITER: dict[str, tuple[dict[str, object], dict[str, str]]] = {
 @pytest.mark.parametrize("feature", READER)
 def test_a_table_that_is_read_only_with_more_knowledge_is_refused(tmp_path, feature):
     tables = root_with_rows(tmp_path)
+    sizes = Sizes(tables)
+    assert sized(sizes) >= {TABLE, OTHER}
     raise_protocol(tables / TABLE, READER[feature])
+    assert (TABLE in sized(sizes), OTHER in sized(sizes)) == (False, True)
     with ReadModel(tables) as model:
         with pytest.raises(UserError, match=rf"The table {TABLE} has the Delta feature {feature}, .* not read it"):
             counted(model, TABLE)

@@ -9,11 +9,13 @@ from prometheus_client import Metric
 
 from checkpoints.manifest import ARCHIVE, OPERATOR
 from schemas.tables import TABLES
+from streaming.base.errors import UserError
 from streaming.base.place import Place
 from streaming.queries.results import QualityCheck
 from streaming.serve.metrics.family import family
 from streaming.serve.metrics.snapshot import Snapshot
-from streaming.tables.delta import delta_at
+from streaming.tables.delta import any_delta_at
+from streaming.tables.features import check_readable
 from streaming.tables.files import files_of
 
 
@@ -88,8 +90,8 @@ class Sizes:
         self._known: dict[str, Size] = {}
 
     def families(self) -> Iterator[Metric]:
-        """Yield rows, bytes and files of each table; all of them exist."""
-        sizes = {(name,): self._size(name) for name in TABLES}
+        """Yield rows, bytes and files of each table; all of them exist. One with unknown features has no series."""
+        sizes = {(name,): size for name in TABLES if (size := self._size(name)) is not None}
         for field, text in (("rows", "Rows"), ("bytes", "Bytes on disk"), ("files", "Files")):
             yield family(
                 f"rebalance_watch_table_{field}",
@@ -98,13 +100,18 @@ class Sizes:
                 ((labels, getattr(size, field)) for labels, size in sizes.items()),
             )
 
-    def _size(self, name: str) -> Size:
+    def _size(self, name: str) -> Size | None:
+        """Return the size of a table; None if its log does not have it, as of one with deleted rows in its files."""
         if name not in self._tables:
-            self._tables[name] = delta_at(self._place / name)
+            self._tables[name] = any_delta_at(self._place / name)
         table = self._tables[name]
         table.update_incremental()
         known = self._known.get(name)
         if known is None or known.version != table.version():
+            try:
+                check_readable(table)
+            except UserError:
+                return None
             files = files_of(name, table)
             rows, size = sum(file.rows for file in files), sum(file.size for file in files)
             known = self._known[name] = Size(table.version(), rows, size, len(files))
