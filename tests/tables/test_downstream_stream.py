@@ -141,7 +141,8 @@ def test_the_feed_of_changes_costs_no_bytes(tmp_path):
     """Neither appends, merges, drops nor swaps write files of changes, which readers derive from added and removed."""
     with claimed(tmp_path / "checkpoints", tmp_path / "tables", BASIS, versions_days=2):
         write(tmp_path / "tables", 10, 11, 60)
-    maintain(tmp_path / "tables", SHORTENED, DROPPED)
+    assert maintain(tmp_path / "tables", SHORTENED, TWO_DAYS).merged == 3
+    assert maintain(tmp_path / "tables", SHORTENED, DROPPED).rows_dropped == 2
     swap(tmp_path, 60, 61)
     table = tmp_path / "tables" / SHORTENED
     assert not list(table.rglob("_change_data"))
