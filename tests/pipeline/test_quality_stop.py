@@ -12,8 +12,8 @@ from streaming.cli.main import app
 from streaming.log.files import FilePublisher
 from streaming.log.rows import publish
 from streaming.pipeline import job
-from tests.checkpoints.test_table_quality import own_suite
 from tests.pipeline.test_torn_checkpoint import PARTITIONS, check_equal
+from tests.support.suites import own_suite
 from tests.support.tables import append_rows
 from tests.support.telemetry import START, telemetry
 from tests.tables.test_maintenance import change
