@@ -135,17 +135,19 @@ def _options(  # noqa: PLR0913  a command line
 
 def _output_is_cut(ended: SystemExit) -> bool:
     """Return whether whoever reads the output has closed it, as ``head`` does; then what remains is discarded."""
-    if sys.stdout is None:
-        return False
     if any(frame.f_code.co_name == "on_broken_pipe" for frame, _ in traceback.walk_tb(ended.__traceback__)):
         return True  # rich, which has already replaced the output
-    with contextlib.suppress(OSError):
-        sys.stdout.flush()
+    try:
+        file = sys.stdout.fileno()
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+    except (AttributeError, OSError):
+        return False  # closed from the start, or not a file
     output = select.poll()
-    output.register(sys.stdout, 0)
+    output.register(file, 0)
     is_cut = any(events & select.POLLERR for _, events in output.poll(0))
     if is_cut:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), file)
     return is_cut
 
 

@@ -78,7 +78,7 @@ def _unwritten(there: DeltaTable) -> Iterator[str]:
 def _refusal(there: DeltaTable, what: str, verb: str) -> UserError:
     place = unquote(there.table_uri.removeprefix("file://").rstrip("/"))
     return UserError(
-        f"The table {place.rpartition('/')[2]} has {what}, with which rebalance-watch does not {verb} it: "
+        f"The table {place.rpartition('/')[2]} has {what}, with which this program does not {verb} it: "
         f"restore the version before it with Spark (RESTORE TABLE delta.`{place}`, see schemas/BUILDING.md), or tables "
         "and checkpoints from one backup."
     )

@@ -56,6 +56,7 @@ MARK = "rebalance_watch.maintenance"
 """Marks the commits in the table's history: Delta calls them writes, but nothing was appended."""
 USER_METADATA = "userMetadata"
 """Where a commit says what it was, for ``DESCRIBE HISTORY``: delta-rs lets nobody choose the operation."""
+_BY = "rebalance-watch maintain"
 _MEMORY = "1GB"
 _SPARKS_CHECKPOINT_INTERVAL = 10
 """That of a table without the property."""
@@ -335,7 +336,7 @@ class _Rewriter:
                 schema=self._there.schema(),
                 partition_by=list(PARTITIONED_BY.get(self._table, ())),
                 commit_properties=CommitProperties(
-                    custom_metadata={MARK: "true", USER_METADATA: f"rebalance-watch maintain: {what}"},
+                    custom_metadata={MARK: "true", USER_METADATA: f"{_BY}: {what}"},
                     app_transactions=[turn],
                 ),
             )

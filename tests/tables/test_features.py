@@ -26,7 +26,7 @@ from tests.support.basis import BASIS
 from tests.support.tables import append_rows, small_row
 
 TABLE, OTHER = "queue_state", "group_state"
-DELETED = rf"The table {TABLE} has the Delta feature deletionVectors, with which rebalance-watch does not read it: "
+DELETED = rf"The table {TABLE} has the Delta feature deletionVectors, with which this program does not read it: "
 
 
 def root_with_rows(root: Path) -> Path:
