@@ -121,3 +121,15 @@ def test_a_queue_that_is_taken_away_ends_its_task_and_its_messages_are_left_out(
 def test_a_consumer_that_broadcasts_reads_every_queue():
     lite = LitePull(client(kind="LITE_PULL", message_model="BROADCASTING").consumer)
     assert len(lite.message_queue_changed("T", {ZERO, ONE}, {ONE})) == 2
+
+
+def test_a_queue_taken_away_while_its_offset_is_asked_for_ends_its_task(monkeypatch):
+    _, lite = reader()
+    gone = lite.assigned[ZERO]
+
+    async def answered(*_):
+        lite.message_queue_changed("T", {ZERO, ONE}, {ONE})
+        return 42
+
+    monkeypatch.setattr("rebalance_model.client.lite_pull.compute_pull_from_where", answered)
+    assert run(lite.next_pull(gone)) is None
