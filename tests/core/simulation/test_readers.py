@@ -93,3 +93,10 @@ def test_a_reader_that_leaves_has_committed_up_to_its_last_checkpoint():
     assert shares(run.cluster) == {"c-2": list(range(8))}
     pulls = [event for event in run.of(PullMessage) if event.queue_id == 0 and event.time > START + 100_000]
     assert 40 <= min(event.first_offset for event in pulls) <= 60
+
+
+def test_readers_go_on_after_their_broker_has_restarted():
+    run = readers({"at": 60, "do": "stop-broker", "broker": "broker-a", "lasts": 10}, until=130.0)
+    pulls = [event for event in run.of(PullMessage) if event.time > START + 75_000]
+    assert {event.queue_id for event in pulls} == set(range(8))
+    assert all(count > 85 for count in consumed(run).values())
