@@ -29,6 +29,7 @@ from streaming.tables.features import check_writable
 from streaming.tables.files import files_of
 from streaming.tables.folder import TableFolder, folder_at
 from streaming.tables.maintenance import MARK, USER_METADATA, stats_of
+from streaming.tables.versions import set_properties
 
 _TRIES = 5
 _WHAT = "rebalance-watch rebuild: all rows were replaced"
@@ -103,15 +104,10 @@ def _replace_rows(place: Place, table: str, rows: Path, swap_id: str) -> None:
 
 
 def _note_swap(place: Place, swap_id: str) -> None:
-    """Let the table's properties name its last swap, by which whoever copied its rows sees that they were replaced."""
+    """Let the table's properties name its last swap, so that programs that copied rows see that they changed."""
     there = delta_at(place)
     with answered(place):
-        if there.metadata().configuration.get(SWAP_MARK) == swap_id:
-            return
-        before, local = there.version(), folder_of(there)
-        there.alter.set_table_properties({SWAP_MARK: swap_id}, raise_if_not_exists=False)
-    if local is not None:
-        sync_commits(local, before)
+        set_properties(there, {SWAP_MARK: swap_id}, raise_if_not_exists=False)
 
 
 def _commit(there: DeltaTable, actions: list[AddAction | RemoveAction], names: Sequence[str], swap_id: str) -> bool:

@@ -10,6 +10,7 @@ from functools import partial
 from rebalance_model.client.consumer import Consumer
 from rebalance_model.client.host import BrokerError
 from rebalance_model.client.lite_pull import POLL_TIMEOUT, AssignedQueue, LitePull
+from rebalance_model.client.pull_flow_control import Pull
 from rebalance_model.entities import MessageQueue
 from rebalance_model.simulation.listener import Behaviour
 from rebalance_model.simulation.process import Process, Promise
@@ -72,14 +73,16 @@ class Reader:
         """Run the pull task of a queue until that is no longer assigned (PullTaskImpl)."""
         pulled = _Pulled(queue.message_queue)
         while (pull := await self.lite_pull.next_pull(queue)) is not None:
-            delay = pull if isinstance(pull, int) else 0
-            if not isinstance(pull, int):
-                try:
-                    result = await self._brokers.pull(pulled, pull)
-                except BrokerError:
-                    delay = self._consumer.config.pull_time_delay_when_exception
-                else:
-                    if self.lite_pull.on_pull_result(queue, result):
-                        self._arrived.resolve(None)
+            delay = pull if isinstance(pull, int) else await self._send(pulled, pull, queue)
             if delay:
                 await self._process.sleep_until(self._process.scheduler.now + delay * MS)
+
+    async def _send(self, pulled: _Pulled, pull: Pull, queue: AssignedQueue) -> int:
+        """Pull a queue; return after how many milliseconds its next pull is due."""
+        try:
+            result = await self._brokers.pull(pulled, pull)
+        except BrokerError:
+            return self._consumer.config.pull_time_delay_when_exception
+        if self.lite_pull.on_pull_result(queue, result):
+            self._arrived.resolve(None)
+        return 0

@@ -134,7 +134,7 @@ def _options(  # noqa: PLR0913  a command line
 
 
 def _output_is_cut(ended: SystemExit) -> bool:
-    """Return whether whoever reads the output has closed it, as ``head`` does; then what remains is discarded."""
+    """Return whether the reader of the output has closed it, as ``head`` does; then what remains is discarded."""
     if any(frame.f_code.co_name == "on_broken_pipe" for frame, _ in traceback.walk_tb(ended.__traceback__)):
         return True  # rich, which has already replaced the output
     try:
@@ -176,8 +176,7 @@ def main() -> None:
     except SystemExit as ended:
         if not _output_is_cut(ended):
             raise
-        is_why = isinstance(ended.__context__, BrokenPipeError)
-        sys.exit(0 if is_why else ended.code)
+        sys.exit(0 if isinstance(ended.__context__, BrokenPipeError) else ended.code)
     except UserError as error:
         print_error(str(error))
         sys.exit(_EXIT_CODES.get(type(error), 1))

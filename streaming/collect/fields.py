@@ -56,7 +56,7 @@ def as_sent(kind: type[msgspec.Struct], names: Names) -> Any:
     """Return the type of rows as they are sent: their fields by RocketMQ's names, none of which may be absent."""
     types = {field.name: field.type for field in msgspec.structs.fields(kind)}
     fields = [(ours, types[ours]) for ours in names.of]
-    return list[msgspec.defstruct(kind.__name__, fields, rename=names.of, gc=False)]  # type: ignore[misc]
+    return list[msgspec.defstruct(kind.__name__, fields, rename=names.of, gc=False)]  # type: ignore[misc]  # made at run time
 
 
 class _Fault:

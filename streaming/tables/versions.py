@@ -6,7 +6,7 @@ checkpoint of the log names every replaced file that is kept (75 bytes), so of o
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from deltalake import DeltaTable, PostCommitHookProperties
 
@@ -40,11 +40,21 @@ def version_properties(days: int) -> dict[str, str]:
 
 def keep_versions(there: DeltaTable, days: int) -> None:
     """Keep the versions of an existing table for so many days from now on."""
-    wanted = version_properties(days)
+    set_properties(there, version_properties(days))
+
+
+def set_properties(there: DeltaTable, wanted: Mapping[str, str], *, raise_if_not_exists: bool = True) -> None:
+    """Give an existing table these properties, in one commit that is on the disk when this returns, if it lacks any.
+
+    Args:
+        there: the table.
+        wanted: the values by name.
+        raise_if_not_exists: whether each must be one that Delta knows.
+    """
     if wanted.items() <= there.metadata().configuration.items():
         return
     before = there.version()
-    there.alter.set_table_properties(wanted)
+    there.alter.set_table_properties(dict(wanted), raise_if_not_exists=raise_if_not_exists)
     if (folder := folder_of(there)) is not None:
         sync_commits(folder, before)
 

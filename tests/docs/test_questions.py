@@ -39,14 +39,6 @@ def answered(asked, period):
     return of
 
 
-def assigned(at):
-    return {
-        "cluster": "c", "group": "g", "time": at, "known_at": at, "seq": 1, "cause": "", "topic": "T", "broker": "b",
-        "queue_id": 0, "client_id": "A", "action": "ASSIGNED", "evidence": "ANSWER", "expected_owner": None,
-        "rebalance_id": "",
-    }  # fmt: skip
-
-
 def ms(instant):
     return round(instant.timestamp() * 1000)
 
@@ -72,7 +64,11 @@ def test_ownership_hours_are_those_of_the_intervals(answered, asked_model, perio
 def test_a_queue_s_hours_on_a_day_are_at_most_24(tmp_path):
     make_tables(tmp_path)
     begin = ms(datetime(2026, 11, 20, 22, tzinfo=UTC))
-    append_rows(tmp_path, "assignment_history", [assigned(begin)])
+    append_rows(
+        tmp_path,
+        "assignment_history",
+        [small_row("assignment_history") | {"group": "g", "time": begin, "action": "ASSIGNED"}],
+    )
     [query] = [query for name, query in questions() if name.startswith("01")]
     until = datetime(2026, 11, 22, 6, tzinfo=UTC)
 

@@ -11,24 +11,17 @@ from schemas.tables import columns
 from streaming.tables import maintenance
 from streaming.tables.maintenance import Limits, maintain
 from tests.support.tables import append_rows, make_tables
+from tests.tables.test_maintenance import change
 
 HISTORY, DAY = "assignment_history", 86_400_000
-
-
-def change(time: int, group: str, **fields: object) -> dict[str, object]:
-    return {
-        "cluster": "c", "group": group, "time": time, "known_at": time + 900, "seq": time, "cause": "s|k|1",
-        "topic": "T", "broker": "b", "queue_id": 0, "client_id": "A", "action": "ASSIGNED", "evidence": "ANSWER",
-        "expected_owner": None, "rebalance_id": "", **fields,
-    }  # fmt: skip
 
 
 @pytest.fixture
 def tables(tmp_path: Path) -> Path:
     make_tables(tmp_path / "tables")
-    for day in range(4):
-        for n in range(5):
-            append_rows(tmp_path / "tables", HISTORY, [change(day * DAY + n, group) for group in ("z", "m", "a")])
+    for at in (day * DAY + n for day in range(4) for n in range(5)):
+        rows = [change(at, group=group, known_at=at + 900, seq=at) for group in ("z", "m", "a")]
+        append_rows(tmp_path / "tables", HISTORY, rows)
     return tmp_path / "tables"
 
 

@@ -278,7 +278,7 @@ def _lock(step: GroupStep, view: BrokerView, hook: HookView, event: LockBatchMq)
     """Apply the broker's answer: granted queues are held, and refused ones are not this client's.
 
     A client that shuts down while it rebalances is granted locks after it has unregistered. They stay in the broker's
-    table until they expire, but nobody has these queues: a process that later joins with that id requests them anew.
+    table until they expire, but nobody has these queues: a process that later joins with that id requests them again.
     """
     _note_channel(step, view, hook, event.channel, event.client_id)
     if event.code != SUCCESS:
