@@ -38,6 +38,8 @@ class Names:
         self.of = dict(names)
         self._pairs = tuple(names.items())
         self._others = tuple((others or {}).items())
+        self.of_others = Names(self.of | dict(others)) if others else None
+        """The names of the client that spells some otherwise."""
 
     def values(self, sent: dict[str, Json]) -> dict[str, Any]:
         """Return the values of a row by our names, without those that are absent."""

@@ -368,7 +368,7 @@ def _all_at_once(kind: type[T], pairs: list[tuple[Json, Json]], names: Names) ->
         keys = msgspec.convert([key for key, _ in pairs], as_sent(MessageQueue, _QUEUE), strict=False)
         sent = msgspec.convert([one for _, one in pairs], as_sent(kind, names), strict=False)
     except msgspec.ValidationError:
-        return None
+        return _all_at_once(kind, pairs, names.of_others) if names.of_others else None
     found: dict[MessageQueue, T] = {}
     for key, one in zip(keys, sent, strict=True):
         values = asdict(one)
