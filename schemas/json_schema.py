@@ -12,10 +12,12 @@ import sys
 from collections.abc import Mapping
 from inspect import cleandoc
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 
 from rebalance_model.entities import MessageQueue
+from rebalance_model.observe import events
 from rebalance_model.observe.effects import QueueMove
 from rebalance_model.observe.events import AnyEvent
 from schemas.compatibility import Schema, incompatibilities
@@ -25,12 +27,27 @@ from schemas.tables import ROWS, columns
 FOLDER = Path(__file__).parent
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _REFERENCE = "#/$defs/{name}"
+EVENT_PARTS = (
+    MessageQueue,
+    events.RpcError,
+    events.Subscription,
+    events.Connection,
+    events.ProcessQueueInfo,
+    events.PopProcessQueueInfo,
+    events.ThreadStack,
+    events.OffsetInfo,
+    events.TimeSpanInfo,
+    events.TopicOffset,
+)
+"""The types of the values inside events."""
 
 
 def events_document() -> dict[str, object]:
     """Return the schema of one event: a line of the log, or a Kafka value."""
     (event,), definitions = msgspec.json.schema_components([AnyEvent], ref_template=_REFERENCE)
     title = "A telemetry event of rebalance-watch"
+    for struct in (*get_args(AnyEvent), *EVENT_PARTS):
+        _describe(definitions[struct.__name__]["properties"], column_meanings(struct))
     return {"$schema": _DIALECT, "title": title, **event, "$defs": dict(sorted(definitions.items()))}
 
 

@@ -50,7 +50,9 @@ class RpcError(_Part, frozen=True, gc=False, kw_only=True):
     """The error that an RPC returned instead of data: RocketMQ's response code, or one of the three above."""
 
     code: Int32
+    """The response code (ResponseCode, RemotingSysResponseCode), or -1, -2 or -3."""
     remark: str = ""
+    """What the server says about it; empty if nothing."""
 
     @property
     def is_silence(self) -> bool:
@@ -62,9 +64,11 @@ class Subscription(_Part, frozen=True, gc=False, kw_only=True):
     """One topic of a consumer (SubscriptionData)."""
 
     topic: Name
+    """The topic."""
     sub_string: str | None
     """The expression; None: it was sent and can't be read."""
     expression_type: Text = "TAG"
+    """TAG or SQL92 (ExpressionType)."""
     sub_version: Int64 = 0
     """A clock of the client's choice: Java counts milliseconds, Go nanoseconds."""
 
@@ -73,9 +77,13 @@ class Connection(_Part, frozen=True, gc=False, kw_only=True):
     """One member as a broker lists it (Connection); the channel is the client's address and port, empty if unknown."""
 
     client_id: Name
+    """The client's id."""
     channel: Text = ""
+    """Its address and port as the broker sees them; empty: unknown."""
     language: Text = ""
+    """Its language (LanguageCode), such as JAVA."""
     version: Int32 = 0
+    """Its version, a number of MQVersion.Version."""
 
 
 class ProcessQueueInfo(_Part, frozen=True, gc=False, kw_only=True):
@@ -85,19 +93,33 @@ class ProcessQueueInfo(_Part, frozen=True, gc=False, kw_only=True):
     """
 
     mq: MessageQueue
+    """The queue."""
     commit_offset: Offset | None
+    """The offset that the client commits next, from its memory; -1: it has none."""
     cached_count: Int32 | None = 0
+    """How many messages it has pulled and not yet consumed."""
     cached_min: StoredOffset | None = 0
+    """The lowest offset of these messages."""
     cached_max: StoredOffset | None = 0
+    """The highest offset of these messages."""
     transaction_count: Int32 | None = 0
+    """How many messages an ordered listener has now (consumingMsgOrderlyTreeMap)."""
     transaction_min: StoredOffset | None = 0
+    """The lowest offset of these messages."""
     transaction_max: StoredOffset | None = 0
+    """The highest offset of these messages."""
     locked: bool | None
+    """Whether the client believes that it holds the broker's lock of the queue; only ordered clients lock."""
     lock_time: Time | None
+    """When it last got the lock, by its clock."""
     dropped: bool | None
+    """Whether it has given the queue up."""
     pull_time: Time | None
+    """When it last sent a pull, by its clock."""
     consume_time: Time | None
+    """When it last gave messages to the listener, by its clock."""
     unlock_attempts: Natural | None = 0
+    """How often it could not give the queue up, because the listener still had messages of it."""
 
     @property
     def first_offset(self) -> int | None:
@@ -114,36 +136,50 @@ class PopProcessQueueInfo(_Part, frozen=True, gc=False, kw_only=True):
     """One row of a client's mqPopTable (PopProcessQueueInfo); queue id -1 stands for all queues of the broker."""
 
     topic: Name
+    """The topic."""
     broker: Name
+    """The name of the broker."""
     queue_id: Offset
+    """The number of the queue; -1: all queues of the topic at this broker."""
     wait_ack_count: Int32 | None = 0
+    """How many popped messages it has not acknowledged yet."""
     dropped: bool | None = False
+    """Whether it has given the queue up."""
     pop_time: Time | None = 0
+    """When it last popped, by its clock."""
 
 
 class ThreadStack(_Part, frozen=True, gc=False, kw_only=True):
     """A thread of a client that consumes, from the top down to the consume service that calls the listener."""
 
     name: str
+    """The thread's name."""
     state: str
     """Java's Thread.State: RUNNABLE, BLOCKED, WAITING or TIMED_WAITING."""
     frames: tuple[str, ...]
+    """The frames, the innermost one first: class, method and line."""
 
 
 class OffsetInfo(_Part, frozen=True, gc=False, kw_only=True):
     """One row of a broker's consume statistics (OffsetWrapper); 0 as consumer offset may mean that none is stored."""
 
     mq: MessageQueue
+    """The queue."""
     broker_offset: Offset
+    """The offset after the newest message."""
     consumer_offset: Offset
+    """The offset that the group has committed: of the next message to be consumed."""
     pull_offset: Offset = -1
+    """The offset of the group's next pull; -1: not reported, as before RocketMQ 5."""
     last_time: Time = 0
+    """When the last consumed message was stored, by the broker's clock; 0: unknown."""
 
 
 class TimeSpanInfo(_Part, frozen=True, gc=False, kw_only=True):
     """One row of a broker's consume time spans (QueueTimeSpan)."""
 
     mq: MessageQueue
+    """The queue."""
     delay_time: Difference
     """How long the next message to be consumed has waited, milliseconds; 0 or less if none waits."""
 
@@ -152,7 +188,9 @@ class TopicOffset(_Part, frozen=True, gc=False, kw_only=True):
     """One row of a topic's statistics (TopicOffset): the offsets between which its messages are stored."""
 
     mq: MessageQueue
+    """The queue."""
     min_offset: StoredOffset
+    """The offset of the oldest message."""
     max_offset: StoredOffset
     """The offset after the newest message."""
     last_time: Time = 0
@@ -170,12 +208,19 @@ class Event(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=T
     """
 
     time: Time
+    """When the source emitted the event, by its clock."""
     cluster: Name
+    """The RocketMQ cluster's name."""
     broker: Text = ""
+    """The name of the broker whose view it is; empty: of none, as for a client's answer."""
     broker_id: Natural = 0
+    """The replica of this broker: 0 is the master."""
     source: Source
+    """The kind of the source: a broker's hook, a collector that polls, or a simulation."""
     source_id: Name
+    """One incarnation of the source: instance@start."""
     seq: Natural
+    """The event's number, by source_id and key: a gap is a loss."""
 
     BROADCAST: ClassVar[bool] = False
     """Whether the event goes, without a key, to every partition."""
@@ -185,6 +230,7 @@ class GroupEvent(Event, frozen=True, gc=False, kw_only=True):
     """An event of one consumer group; its key is ``cluster/group``."""
 
     group: Name
+    """The consumer group."""
 
 
 class Answer(GroupEvent, frozen=True, gc=False, kw_only=True):
@@ -195,6 +241,7 @@ class Answer(GroupEvent, frozen=True, gc=False, kw_only=True):
     answered: Time = 0
     """When the answer came, by the collector's clock; 0: not reported, it is `time` then."""
     error: RpcError | None = None
+    """Why there is no answer; then the answer's own fields are absent."""
     unreadable: tuple[Text, ...] = ()
     """What of the answer can't be read, each with the reason; the first ones, if there are many."""
     incomplete: bool = False
@@ -217,10 +264,15 @@ class ConsumerConnection(Answer, frozen=True, gc=False, kw_only=True, tag="CONSU
     """A broker's ConsumerGroupInfo (GET_CONSUMER_CONNECTION_LIST, 203). An empty group (206) is no error."""
 
     connections: tuple[Connection, ...] | None = None
+    """The members that are connected to this broker."""
     subscriptions: tuple[Subscription, ...] = ()
+    """What the group subscribes, by the last heartbeat that changed it."""
     consume_type: Text = ""
+    """CONSUME_PASSIVELY (push), CONSUME_ACTIVELY (pull) or CONSUME_POP (ConsumeType)."""
     message_model: Text = ""
+    """CLUSTERING or BROADCASTING (MessageModel)."""
     consume_from_where: Text = ""
+    """Where a new group begins (ConsumeFromWhere)."""
     is_created: bool | None = None
     """Whether the broker lists the group (GET_ALL_SUBSCRIPTIONGROUP_CONFIG, 201), which has no member there if not.
 
@@ -234,6 +286,7 @@ class ConsumerRunningInfo(Answer, frozen=True, gc=False, kw_only=True, tag="CONS
     """A client's own state (GET_CONSUMER_RUNNING_INFO, 307); every stamp in it is the client's."""
 
     client_id: Name
+    """The client's id."""
     orderly: bool | None = None
     """None: unknown, as in an error."""
     strategy: Text | None = ""
@@ -241,9 +294,13 @@ class ConsumerRunningInfo(Answer, frozen=True, gc=False, kw_only=True, tag="CONS
     start_time: Time | None = 0
     """0: it reports none; None: unknown."""
     properties: dict[str, str] = {}
+    """Settings of the consumer that detection reads or shows, by their Java names."""
     subscriptions: tuple[Subscription, ...] = ()
+    """What this client subscribes."""
     queues: tuple[ProcessQueueInfo, ...] | None = None
+    """The queues that it has (mqTable); absent in an error."""
     pop_queues: tuple[PopProcessQueueInfo, ...] = ()
+    """The queues from which it pops (mqPopTable)."""
     stacks: tuple[ThreadStack, ...] = ()
     """What its listener was doing; asked when it has finished no message for long."""
 
@@ -254,6 +311,7 @@ class ConsumeStats(Answer, frozen=True, gc=False, kw_only=True, tag="CONSUME_STA
     """A broker's offsets of a group (GET_CONSUME_STATS, 208)."""
 
     queues: tuple[OffsetInfo, ...] | None = None
+    """The offsets of each queue of the group's topics at this broker."""
 
     PAYLOAD = ("queues",)
 
@@ -262,7 +320,9 @@ class TopicRoute(Answer, frozen=True, gc=False, kw_only=True, tag="TOPIC_ROUTE")
     """The read queues of one topic that the group consumes (GET_ROUTEINFO_BY_TOPIC, 105)."""
 
     topic: Name
+    """The topic."""
     queues: tuple[MessageQueue, ...] | None = None
+    """Its read queues, at all brokers."""
 
     PAYLOAD = ("queues",)
 
@@ -271,7 +331,9 @@ class ConsumeTimeSpan(Answer, frozen=True, gc=False, kw_only=True, tag="CONSUME_
     """How long the next message of each queue of a topic has waited, by one broker (QUERY_CONSUME_TIME_SPAN, 303)."""
 
     topic: Name
+    """The topic."""
     queues: tuple[TimeSpanInfo, ...] | None = None
+    """Its queues at this broker."""
 
     PAYLOAD = ("queues",)
 
@@ -283,7 +345,9 @@ class TopicStats(Answer, frozen=True, gc=False, kw_only=True, tag="TOPIC_STATS")
     """
 
     topic: Name
+    """The dead-letter topic."""
     queues: tuple[TopicOffset, ...] | None = None
+    """Its queues at this broker."""
 
     PAYLOAD = ("queues",)
 
@@ -292,54 +356,83 @@ class HeartBeat(GroupEvent, frozen=True, gc=False, kw_only=True, tag="HEART_BEAT
     """One consumer group of a client's heartbeat (HEART_BEAT, 34)."""
 
     client_id: Name
+    """The client's id."""
     channel: Text
+    """The client's address and port, as the broker sees them."""
     code: Int32 = 0
+    """The broker's response code; 0: accepted."""
     language: Text = ""
+    """The client's language (LanguageCode), such as JAVA."""
     version: Int32 = 0
+    """The client's version, a number of MQVersion.Version."""
     consume_type: Text
+    """CONSUME_PASSIVELY (push), CONSUME_ACTIVELY (pull) or CONSUME_POP (ConsumeType)."""
     message_model: Text
+    """CLUSTERING or BROADCASTING (MessageModel)."""
     consume_from_where: Text = ""
+    """Where a new group begins (ConsumeFromWhere)."""
     subscriptions: tuple[Subscription, ...]
+    """What the client subscribes."""
     without_sub: bool = False
+    """Whether the subscriptions are left out, because they did not change (HeartbeatData.isWithoutSub)."""
     heartbeat_fingerprint: Int32 = 0
+    """The number by which the broker knows the left out subscriptions; 0: none."""
 
 
 class UnregisterClient(GroupEvent, frozen=True, gc=False, kw_only=True, tag="UNREGISTER_CLIENT"):
     """A client unregisters from the group (UNREGISTER_CLIENT, 35)."""
 
     client_id: Name
+    """The client's id."""
     channel: Text
+    """The client's address and port, as the broker sees them."""
     code: Int32 = 0
+    """The broker's response code; 0: done."""
 
 
 class LockBatchMq(GroupEvent, frozen=True, gc=False, kw_only=True, tag="LOCK_BATCH_MQ"):
     """A client requests queue locks (LOCK_BATCH_MQ, 41). With a code other than 0 nothing was refused."""
 
     client_id: Name
+    """The client's id."""
     channel: Text
+    """The client's address and port, as the broker sees them."""
     code: Int32 = 0
+    """The broker's response code; 0: answered."""
     only_this_broker: bool = False
+    """Whether only this replica is asked, and not those that it asks in a strict mode (onlyThisBroker)."""
     requested: tuple[MessageQueue, ...]
+    """The queues whose locks it requests."""
     granted: tuple[MessageQueue, ...]
+    """Those that it got."""
 
 
 class UnlockBatchMq(GroupEvent, frozen=True, gc=False, kw_only=True, tag="UNLOCK_BATCH_MQ"):
     """A client releases queue locks (UNLOCK_BATCH_MQ, 42)."""
 
     client_id: Name
+    """The client's id."""
     channel: Text
+    """The client's address and port, as the broker sees them."""
     code: Int32 = 0
+    """The broker's response code; 0: done."""
     queues: tuple[MessageQueue, ...]
+    """The queues whose locks it releases."""
 
 
 class UpdateConsumerOffset(GroupEvent, frozen=True, gc=False, kw_only=True, tag="UPDATE_CONSUMER_OFFSET"):
     """A client commits one queue's offset (UPDATE_CONSUMER_OFFSET, 15)."""
 
     channel: Text
+    """The client's address and port, as the broker sees them."""
     code: Int32 = 0
+    """The broker's response code; 0: stored."""
     topic: Name
+    """The topic."""
     queue_id: Natural
+    """The number of the queue."""
     offset: Offset
+    """The committed offset: of the next message to be consumed."""
     broker_offset: Offset = -1
     """The queue's newest offset, if the hook knows it (it saw a send's answer since the broker's start); else -1."""
 
@@ -351,9 +444,13 @@ class QueryConsumerOffset(GroupEvent, frozen=True, gc=False, kw_only=True, tag="
     """
 
     channel: Text
+    """The client's address and port, as the broker sees them."""
     code: Int32 = 0
+    """The broker's response code; 0: there is an offset, 22: none is stored."""
     topic: Name
+    """The topic."""
     queue_id: Natural
+    """The number of the queue."""
 
 
 class PullMessage(GroupEvent, frozen=True, gc=False, kw_only=True, tag="PULL_MESSAGE"):
@@ -364,15 +461,25 @@ class PullMessage(GroupEvent, frozen=True, gc=False, kw_only=True, tag="PULL_MES
     """
 
     channel: Text
+    """The client's address and port, as the broker sees them."""
     topic: Name
+    """The topic."""
     queue_id: Natural
+    """The number of the queue."""
     first_time: Time
+    """When the broker began to process the first pull, by its clock."""
     last_time: Time
+    """When it began to process the last one."""
     first_offset: Offset
+    """The offset that the first pull asked for."""
     last_offset: Offset
+    """The offset that the last one asked for."""
     commit_offset: Offset = -1
+    """The offset that the last pull committed; -1: it committed none."""
     code: Int32 | None = None
+    """The broker's response code; None: it answered later."""
     count: Natural
+    """How many pulls."""
     broker_offset: Offset = -1
     """The queue's newest offset, if the hook knows it (it saw a send's answer since the broker's start); else -1."""
 
@@ -385,16 +492,22 @@ class GetConsumerListByGroup(GroupEvent, frozen=True, gc=False, kw_only=True, ta
     """
 
     channel: Text
+    """The client's address and port, as the broker sees them."""
     code: Int32 = 0
+    """The broker's response code; 0: a list."""
     asked: Time = 0
+    """When the broker began to process the request, by its clock; 0: not reported."""
     consumer_ids: tuple[Text, ...]
+    """The members of the answer."""
 
 
 class BrokerStatus(Event, frozen=True, gc=False, kw_only=True, tag="BROKER_STATUS"):
     """When a broker started (GET_BROKER_RUNTIME_INFO, 28), or that it doesn't answer."""
 
     boot_time: Time | None = None
+    """When the broker started, by its clock; absent if it does not answer."""
     error: RpcError | None = None
+    """Why it does not answer."""
     asked: Time = 0
     """When a collector sent the request, by its clock; 0: from a hook, or an older collector."""
     answered: Time = 0
@@ -417,9 +530,13 @@ class TelemetryLost(Event, frozen=True, gc=False, kw_only=True, tag="TELEMETRY_L
     """A source reports events that it could not send."""
 
     from_time: Time
+    """When the first lost event happened, by the source's clock."""
     to_time: Time
+    """When the last one happened."""
     count: Natural
+    """How many events are lost."""
     reason: Text
+    """Why: what the source could not do."""
 
     BROADCAST = True
 

@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import inspect
 import itertools
 from pathlib import Path
 
@@ -10,7 +11,6 @@ import typer
 from fastapi import FastAPI
 
 from conf import __file__ as conf_init
-from rebalance_model.entities import MessageQueue
 from rebalance_model.observe import events
 from rebalance_model.observe.effects import QueueMove
 from rebalance_model.observe.policy import Policy
@@ -18,6 +18,7 @@ from rebalance_model.observe.rules import rule as rule_module
 from rebalance_model.observe.rules.registry import RULES
 from schemas.columns import ListOf, StructOf
 from schemas.docstrings import column_meanings, row_meaning
+from schemas.json_schema import EVENT_PARTS
 from schemas.tables import PARTITIONED_BY, ROWS, columns
 from streaming.base import limits
 from streaming.base.settings import Settings
@@ -275,40 +276,39 @@ def what_is_received():
 
 
 def event_types():
-    """Return every event with its fields."""
-    base = {field.name for field in msgspec.structs.fields(events.GroupEvent)}
-    docs = attribute_docs(events.GroupEvent)
-    lines = ["### Every event", "", _of_row(events.Event), ""]
-    lines += [*table(["field", "type", "meaning"], list(_fields(events.GroupEvent, docs, set()))), ""]
+    """Return every event with its fields: first those of every event, and of every answer of a poll."""
+    lines = []
+    for title, base, inherited in (("Every event", events.GroupEvent, ()), ("Every answer", events.Answer, _OF_EVENTS)):
+        about = events.Event if base is events.GroupEvent else base
+        lines += [f"### {title}", "", _own(about), "", *_fields(base, inherited), ""]
     for title, kinds in (("hook", events.HookEvent), ("poll", events.PollEvent), ("every source", events.Broadcast)):
+        inherited = (*_OF_EVENTS, *_OF_ANSWERS) if title == "poll" else _OF_EVENTS
         for kind in kinds.__args__:
             tag = kind.__struct_config__.tag
-            lines += [f"### {tag}", "", f"From {'a ' if ' ' not in title else ''}{title}. {_of_row(kind)}", ""]
-            rows = list(_fields(kind, attribute_docs(kind), base))
-            lines += [*table(["field", "type", "meaning"], rows), ""] if rows else []
-    for part in _PARTS_OF_EVENTS:
-        rows = list(_fields(part, attribute_docs(part), set()))
-        lines += [f"### {part.__name__}", "", _of_row(part), "", *table(["field", "type", "meaning"], rows), ""]
+            lines += [f"### {tag}", "", f"From {'a ' if ' ' not in title else ''}{title}. {_own(kind)}", ""]
+            lines += [*_fields(kind, inherited), ""]
+    for part in EVENT_PARTS:
+        lines += [f"### {part.__name__}", "", _own(part), "", *_fields(part), ""]
     return lines[:-1]
 
 
-_PARTS_OF_EVENTS = (
-    MessageQueue,
-    events.RpcError,
-    events.Subscription,
-    events.Connection,
-    events.ProcessQueueInfo,
-    events.PopProcessQueueInfo,
-    events.OffsetInfo,
-    events.TimeSpanInfo,
-)
+_OF_EVENTS = events.GroupEvent.__struct_fields__
+_OF_ANSWERS = [name for name in events.Answer.__struct_fields__ if name not in _OF_EVENTS]
 
 
-def _fields(kind, docs, left_out):
+def _own(kind):
+    """Return what a type says of itself, without what it inherits."""
+    return prose(inspect.getdoc(kind))
+
+
+def _fields(kind, left_out=()):
+    """Return the table of a type's fields that it does not share with others."""
+    docs, rows = column_meanings(kind), []
     for field in msgspec.structs.fields(kind):
         if field.name not in left_out:
             needed = "" if field.required else ", optional"
-            yield [f"`{field.encode_name}`", _declared(field.type) + needed, docs.get(field.name, "")]
+            rows.append([f"`{field.encode_name}`", _declared(field.type) + needed, prose(docs[field.name])])
+    return table(["field", "type", "meaning"], rows)
 
 
 def _declared(kind):

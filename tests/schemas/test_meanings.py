@@ -6,7 +6,9 @@ import pytest
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.effects import AssignmentChange, QueueMove, RebalanceSettled
+from rebalance_model.observe.events import AnyEvent
 from schemas.docstrings import column_meanings
+from schemas.json_schema import events_document
 from schemas.meanings import meaning_of, meanings_of
 from schemas.tables import ROWS, TABLES, columns
 from streaming.queries.labels import GAINED, LOST, TRIGGERS
@@ -21,6 +23,14 @@ def test_every_table_and_column_has_a_meaning(table):
 @pytest.mark.parametrize("struct", [QueueMove, MessageQueue])
 def test_every_field_inside_a_row_has_a_meaning(struct):
     assert column_meanings(struct).keys() >= set(struct.__struct_fields__)
+
+
+def test_every_field_of_an_event_has_a_meaning():
+    definitions = events_document()["$defs"]
+    assert definitions.keys() >= {kind.__name__ for kind in typing.get_args(AnyEvent)}
+    for name, one in definitions.items():
+        described = {field for field, schema in one["properties"].items() if schema.get("description")}
+        assert described == one["properties"].keys() - {"type"}, name
 
 
 @pytest.mark.parametrize("row", [*dict.fromkeys(ROWS.values()), QueueMove])
