@@ -1,6 +1,5 @@
 """Features of Delta that somebody switched on: a table that would be read or written wrongly is refused, by name."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from streaming.tables.duckdb_views import register
 from streaming.tables.features import READ, WRITTEN
 from streaming.tables.maintenance import Limits, maintain
 from tests.support.basis import BASIS
+from tests.support.features import LISTED, READER, raise_protocol
 from tests.support.tables import append_rows, small_row
 
 TABLE, OTHER = "queue_state", "group_state"
@@ -36,19 +36,6 @@ def root_with_rows(root: Path) -> Path:
             for seq in range(10):
                 append_rows(root / "tables", table, [small_row(table) | {"seq": seq}])
     return root / "tables"
-
-
-def raise_protocol(table: Path, protocol: dict[str, object], configuration: dict[str, str] | None = None) -> None:
-    """Commit a protocol, and properties, as another engine does."""
-    there = DeltaTable(table)
-    actions: list[dict[str, object]] = [{"commitInfo": {"timestamp": 1}}, {"protocol": protocol}]
-    if configuration:
-        lines = (table / "_delta_log" / f"{0:020}.json").read_text().splitlines()
-        [metadata] = [found["metaData"] for found in map(json.loads, lines) if "metaData" in found]
-        metadata["configuration"] |= configuration
-        actions.append({"metaData": metadata})
-    commit = table / "_delta_log" / f"{there.version() + 1:020}.json"
-    commit.write_text("\n".join(map(json.dumps, actions)))
 
 
 def counted(model: ReadModel, table: str) -> int:
@@ -116,13 +103,6 @@ def test_a_row_deleted_by_a_deletion_vector_is_shown_and_written_by_none(tmp_pat
         assert sorted(row["seq"] for row in model.rows(f"SELECT t.seq FROM {TABLE} t")) == list(range(21))
 
 
-LISTED: dict[str, object] = {"minReaderVersion": 3, "minWriterVersion": 7}
-READER: dict[str, dict[str, object]] = {
-    "deletionVectors": LISTED | {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]},
-    "columnMapping": {"minReaderVersion": 2, "minWriterVersion": 5},
-    "typeWidening": LISTED | {"readerFeatures": ["typeWidening"], "writerFeatures": ["typeWidening"]},
-    "v2Checkpoint": LISTED | {"readerFeatures": ["v2Checkpoint"], "writerFeatures": ["v2Checkpoint"]},
-}
 WRITER: dict[str, tuple[dict[str, object], dict[str, str]]] = {
     "rowTracking": ({"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["rowTracking"]}, {}),
     "inCommitTimestamp": ({"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["inCommitTimestamp"]}, {}),

@@ -1,5 +1,6 @@
 """The collector that prometheus-client calls at each scrape."""
 
+import logging
 import threading
 import time
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from prometheus_client.registry import Collector
 from streaming.base.errors import NotReadyError
 from streaming.base.place import tables_of
 from streaming.base.settings import Settings
+from streaming.serve.metrics.family import family
 from streaming.serve.metrics.groups import group_families
 from streaming.serve.metrics.pipeline import Sizes, job_families, telemetry_families
 from streaming.serve.metrics.queues import queue_families
@@ -18,6 +20,7 @@ from streaming.serve.metrics.snapshot import Snapshot, read_snapshot
 from streaming.serve.metrics.sources import Sources
 from streaming.serve.store import Store
 
+_LOG = logging.getLogger(__name__)
 _FRESH_SECONDS = 5.0
 """The time for which values are reused if there are no new rows."""
 
@@ -32,6 +35,8 @@ class TablesCollector(Collector):
         self._sizes = Sizes(tables_of(settings))
         self._scraping = threading.Lock()
         self._read: tuple[int, float, Snapshot] | None = None
+        self._unread: frozenset[str] = frozenset()
+        """Why tables could not be read at the last scrape."""
 
     def collect(self) -> Iterator[Metric]:
         """Read all metrics, those of the tables as soon as they exist; concurrent scrapes wait for each other."""
@@ -47,6 +52,7 @@ class TablesCollector(Collector):
         yield from queue_families(found, limit)
         yield from telemetry_families(found)
         yield from self._sizes.families()
+        yield self._readable(found.unread | self._sizes.unread)
 
     def _snapshot(self, limit: int) -> Snapshot:
         """Read the tables again only if there are new rows or the values may have become stale."""
@@ -54,6 +60,18 @@ class TablesCollector(Collector):
         if self._read is None or self._read[0] != version or now - self._read[1] > _FRESH_SECONDS:
             self._read = version, now, self._store.ask_here(read_snapshot, self._sources, limit)
         return self._read[2]
+
+    def _readable(self, unread: frozenset[str]) -> Metric:
+        """Say whether all tables could be read; when one can't, log why."""
+        for why in sorted(unread - self._unread):
+            _LOG.error("metrics are missing: %s", why)
+        self._unread = unread
+        return family(
+            "rebalance_watch_tables_readable",
+            "Whether all tables could be read: 1 or 0. With 0 what is missing has no series, and the log says why.",
+            (),
+            [((), not unread)],
+        )
 
 
 def registry(store: Store, sources: Sources, settings: Settings) -> CollectorRegistry:

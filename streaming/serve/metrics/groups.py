@@ -10,77 +10,79 @@ from streaming.queries.health import METRIC
 from streaming.queries.results import Coverage
 from streaming.serve.metrics.family import family
 from streaming.serve.metrics.snapshot import GroupState, Snapshot
-from streaming.tables.reader import Row
 
 _GROUP = ("cluster", "consumer_group")
 
 
 def group_families(snapshot: Snapshot) -> Iterator[Metric]:
     """Yield health, owners, members and incidents of each group."""
-    divided = [one for one in snapshot.groups if one.divided and one.health != "UNKNOWN" and one.coverage.owners_known]
-    own = [row for row in snapshot.topics if not row["topic"].startswith(RETRY_TOPIC_PREFIX)]
+    groups = snapshot.groups or ()
     yield family(
         "rocketmq_consumer_group_status",
         "Health of a consumer group: 0 UNKNOWN, 1 OK, 2 WARN, 3 BAD.",
         _GROUP,
-        ((_name(one), METRIC[one.health]) for one in snapshot.groups),
+        ((_name(one), METRIC[one.health]) for one in groups),
     )
     yield family(
         "rocketmq_consumer_telemetry_complete",
         "Share, 0 to 1, of the group's brokers and members covered by telemetry.",
         _GROUP,
-        ((_name(one), _complete(one.coverage)) for one in snapshot.groups),
+        ((_name(one), _complete(one.coverage)) for one in groups),
     )
     yield family(
         "rocketmq_consumer_answers_unreadable",
         "Parts of the last answers about a consumer group that can't be read.",
         _GROUP,
-        ((_name(one), len(one.coverage.unreadable) + one.coverage.unreadable_more) for one in snapshot.groups),
+        ((_name(one), len(one.coverage.unreadable) + one.coverage.unreadable_more) for one in groups),
     )
     yield family(
         "rebalance_watch_groups_without_series",
         "Consumer groups beyond the limit of series; those that are OK come last by name.",
         (),
-        [((), snapshot.groups_left_out)],
+        [((), snapshot.groups_left_out if snapshot.groups is not None else None)],
     )
     yield family(
         "rocketmq_consumer_connections",
         "Members of a consumer group.",
         _GROUP,
-        ((_name(one), len(one.members)) for one in snapshot.groups),
+        ((_name(one), len(one.members)) for one in groups),
     )
-    yield from _owners(snapshot, divided, own)
+    yield from _owners(snapshot)
     yield from _lag(snapshot)
     yield from _dead_letters(snapshot)
     yield _rebalances(snapshot)
     yield _incidents(snapshot)
 
 
-def _owners(snapshot: Snapshot, divided: list[GroupState], own: list[Row]) -> Iterator[Metric]:
+def _owners(snapshot: Snapshot) -> Iterator[Metric]:
     """Yield owner metrics of groups whose queues have one owner, if the owners are known."""
+    groups = snapshot.groups or ()
+    divided = [one for one in groups if one.divided and one.health != "UNKNOWN" and one.coverage.owners_known]
     unowned: Counter[tuple[str, str]] = Counter()
     owners: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for row in own:
-        unowned[row["cluster"], row["group"]] += row["unowned"]
-        owners[row["cluster"], row["group"]].update(row["owners"] or ())
-    doubled = Counter((one.cluster, one.group) for one in snapshot.incidents if one.code == "QUEUE_DOUBLE_OWNED")
+    for row in snapshot.topics or ():
+        if not row["topic"].startswith(RETRY_TOPIC_PREFIX):
+            unowned[row["cluster"], row["group"]] += row["unowned"]
+            owners[row["cluster"], row["group"]].update(row["owners"] or ())
+    doubled = Counter((one.cluster, one.group) for one in snapshot.incidents or () if one.code == "QUEUE_DOUBLE_OWNED")
+    of_queues = divided if snapshot.topics is not None else []
     yield family(
         "rocketmq_consumer_queues_unassigned",
         "Unassigned queues, without retry queues; no series if unknown.",
         _GROUP,
-        ((_name(one), unowned[_name(one)]) for one in divided),
+        ((_name(one), unowned[_name(one)]) for one in of_queues),
     )
     yield family(
         "rocketmq_consumer_queues_double_owned",
         "Queues that two members consume at the same time; no series if unknown.",
         _GROUP,
-        ((_name(one), doubled[_name(one)]) for one in divided),
+        ((_name(one), doubled[_name(one)]) for one in (divided if snapshot.incidents is not None else [])),
     )
     yield family(
         "rocketmq_consumer_idle_clients",
         "Members without queues, not counting retry queues; no series if unknown.",
         _GROUP,
-        ((_name(one), len(set(one.members) - owners[_name(one)])) for one in divided),
+        ((_name(one), len(set(one.members) - owners[_name(one)])) for one in of_queues),
     )
 
 
@@ -88,7 +90,7 @@ def _lag(snapshot: Snapshot) -> Iterator[Metric]:
     labels = (*_GROUP, "topic", "is_retry")
     named = [
         ((row["cluster"], row["group"], row["topic"], str(row["topic"].startswith(RETRY_TOPIC_PREFIX)).lower()), row)
-        for row in snapshot.topics
+        for row in snapshot.topics or ()
     ]
     yield family(
         "rocketmq_consumer_lag_messages",
@@ -119,7 +121,7 @@ def _lag(snapshot: Snapshot) -> Iterator[Metric]:
 
 def _dead_letters(snapshot: Snapshot) -> Iterator[Metric]:
     labels = (*_GROUP, "broker")
-    named = [((row["cluster"], row["group"], row["broker"]), row) for row in snapshot.dead_letters]
+    named = [((row["cluster"], row["group"], row["broker"]), row) for row in snapshot.dead_letters or ()]
     yield family(
         "rocketmq_consumer_dead_letters_total",
         "Messages that were ever added to the group's dead-letter topic; no series if unknown or stale.",
@@ -144,13 +146,13 @@ def _rebalances(snapshot: Snapshot) -> Metric:
         "rocketmq_consumer_rebalance_times",
         "Settled rebalances by cause. A counter that restarts at midnight UTC: use increase() or rate().",
         (*_GROUP, "cause"),
-        (((row["cluster"], row["group"], row["cause"]), row["today"]) for row in snapshot.rebalances),
+        (((row["cluster"], row["group"], row["cause"]), row["today"]) for row in snapshot.rebalances or ()),
         kind="unknown",  # a counter, but existing rules use the name, which lacks a counter's suffix
     )
 
 
 def _incidents(snapshot: Snapshot) -> Metric:
-    own = (one for one in snapshot.incidents if not one.absorbed)
+    own = (one for one in snapshot.incidents or () if not one.absorbed)
     counted = Counter((one.cluster, one.group, one.code, one.severity) for one in own)
     return family(
         "rocketmq_consumer_incidents_open",

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 from prometheus_client import Metric
 
 from checkpoints.manifest import ARCHIVE, OPERATOR
@@ -17,41 +18,43 @@ from streaming.serve.metrics.snapshot import Snapshot
 from streaming.tables.delta import any_delta_at
 from streaming.tables.features import check_readable
 from streaming.tables.files import files_of
+from streaming.tables.unreadable import cause
 
 
 def telemetry_families(snapshot: Snapshot) -> Iterator[Metric]:
     """Yield the last event of each source, rejected rows and results of the quality checks."""
     labels = ("cluster", "kind", "source")  # Prometheus itself has an instance
+    sources, judged = sorted((snapshot.sources or {}).items()), snapshot.judged or ()
     yield family(
         "rebalance_watch_telemetry_timestamp_seconds",
         "Time of the last event of a source by its own clock; time() minus this is its age.",
         labels,
-        ((source, last.time / 1000) for source, last in sorted(snapshot.sources.items())),
+        ((source, last.time / 1000) for source, last in sources),
     )
     yield family(
         "rebalance_watch_telemetry_ingest_timestamp_seconds",
         "Time at which the log received the last archived event of a source.",
         labels,
-        ((source, last.ingest_time / 1000) for source, last in sorted(snapshot.sources.items())),
+        ((source, last.ingest_time / 1000) for source, last in sources),
     )
     yield family(
         "rebalance_watch_rows_rejected_total",
         "Rejected rows of the log. A counter that restarts at midnight UTC.",
         ("reason",),
-        (((row["reason"],), row["today"]) for row in snapshot.rejected),
+        (((row["reason"],), row["today"]) for row in snapshot.rejected or ()),
         kind="counter",
     )
     yield family(
         "rebalance_watch_quality_check_success",
         "Whether the archive's last batch (suite telemetry), or the tables, passed their last quality check: 1 or 0.",
         ("suite", "expectation", "column"),
-        _success(snapshot.judged).items(),
+        _success(judged).items(),
     )
     yield family(
         "rebalance_watch_quality_check_timestamp_seconds",
         "Time at which the tables were last checked by a suite; no series for batches of the archive.",
         ("suite",),
-        (((suite,), time / 1000) for suite, time in _checked(snapshot.judged).items()),
+        (((suite,), time / 1000) for suite, time in _checked(judged).items()),
     )
 
 
@@ -88,9 +91,12 @@ class Sizes:
         self._place = tables
         self._tables: dict[str, DeltaTable] = {}
         self._known: dict[str, Size] = {}
+        self.unread: set[str] = set()
+        """Why tables could not be read the last time."""
 
     def families(self) -> Iterator[Metric]:
-        """Yield rows, bytes and files of each table; all of them exist. One with unknown features has no series."""
+        """Yield rows, bytes and files of each table that can be read; all of them exist."""
+        self.unread.clear()
         sizes = {(name,): size for name in TABLES if (size := self._size(name)) is not None}
         for field, text in (("rows", "Rows"), ("bytes", "Bytes on disk"), ("files", "Files")):
             yield family(
@@ -101,17 +107,23 @@ class Sizes:
             )
 
     def _size(self, name: str) -> Size | None:
-        """Return the size of a table; None if its log does not have it, as of one with deleted rows in its files."""
+        """Return the size of a table; None if its log can't be read, or has not what is deleted within its files."""
+        try:
+            return self._size_of(name)
+        except UserError as error:
+            self.unread.add(str(error))
+        except (DeltaError, OSError) as error:
+            self.unread.add(f"The Delta log of the table {name} can't be read: {cause(error)}.")
+        return None
+
+    def _size_of(self, name: str) -> Size:
         if name not in self._tables:
             self._tables[name] = any_delta_at(self._place / name)
         table = self._tables[name]
         table.update_incremental()
         known = self._known.get(name)
         if known is None or known.version != table.version():
-            try:
-                check_readable(table)
-            except UserError:
-                return None
+            check_readable(table)
             files = files_of(name, table)
             rows, size = sum(file.rows for file in files), sum(file.size for file in files)
             known = self._known[name] = Size(table.version(), rows, size, len(files))

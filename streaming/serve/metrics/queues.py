@@ -23,7 +23,8 @@ Labels = tuple[str, ...]
 
 def queue_families(snapshot: Snapshot, limit: int) -> Iterator[Metric]:
     """Yield status, lag and lock age of queues that are not OK, and the duration for which queues are stuck."""
-    rows = [(_labels(row), row) for row in snapshot.unwell]
+    rows = [(_labels(row), row) for row in snapshot.unwell or ()]
+    left_out = sum(row["queues"] for _, row in rows if row["topic"] is None)
     yield family(
         "rocketmq_consumer_queue_status",
         "Status of a queue that is not OK: 0 UNKNOWN, 2 WARN, 3 BAD; for `others` the worst.",
@@ -52,7 +53,7 @@ def queue_families(snapshot: Snapshot, limit: int) -> Iterator[Metric]:
         "rebalance_watch_queues_left_out",
         "Queues that are not OK and have no separate series (setting metrics.queue_series).",
         (),
-        [((), sum(row["queues"] for row in snapshot.unwell if row["topic"] is None))],
+        [((), left_out if snapshot.unwell is not None else None)],
     )
 
 
@@ -62,7 +63,7 @@ def _stuck(snapshot: Snapshot, limit: int) -> dict[Labels, float]:
             one, snapshot.last_time
         )
         / 1000
-        for one in snapshot.incidents
+        for one in snapshot.incidents or ()
         if one.code in _STUCK
     }
     shown = dict(heapq.nlargest(limit, seconds.items(), key=lambda item: (item[1], item[0])))

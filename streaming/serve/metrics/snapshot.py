@@ -4,10 +4,12 @@ The last state of every queue is expensive, so it is read once and aggregated he
 observation by this machine's clock; stale ones are omitted, so that their series end.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 import duckdb
 
+from streaming.base.errors import NotReadyError, UserError
 from streaming.base.limits import METRIC_GROUPS
 from streaming.base.times import DAY_MS, now_ms
 from streaming.queries.groups import is_divided
@@ -20,6 +22,8 @@ from streaming.queries.results import Coverage, Incident, QualityCheck
 from streaming.serve.metrics.sources import LastEvent, Source, Sources
 from streaming.tables import ReadModel
 from streaming.tables.reader import Row
+
+T = TypeVar("T")
 
 QUIET_CAUSE_DAYS = 7
 """A cause that occurred within this number of days has a series, with 0 if it has not occurred today: ``increase`` does
@@ -122,60 +126,90 @@ class GroupState(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """The values of one scrape."""
+    """The values of one scrape; None is a part that can't be read."""
 
-    groups: list[GroupState]
-    topics: list[Row]
-    unwell: list[Row]
+    groups: list[GroupState] | None
+    topics: list[Row] | None
+    unwell: list[Row] | None
     """Queues that are not OK; those beyond the limit are one row per group, without a name."""
-    dead_letters: list[Row]
-    incidents: list[Incident]
+    dead_letters: list[Row] | None
+    incidents: list[Incident] | None
     """The open incidents."""
-    rebalances: list[Row]
-    rejected: list[Row]
-    judged: list[QualityCheck]
+    rebalances: list[Row] | None
+    rejected: list[Row] | None
+    judged: list[QualityCheck] | None
     """The last result of each quality check."""
-    sources: dict[Source, LastEvent]
+    sources: dict[Source, LastEvent] | None
     last_time: int
     """The latest time in the tables, in epoch milliseconds."""
+    unread: frozenset[str]
+    """Why parts can't be read, each reason once."""
     groups_left_out: int = 0
     """Groups beyond `limits.METRIC_GROUPS`, which are in none of the rows above."""
 
 
+class _Reader:
+    """Reads the parts of a snapshot, each for itself."""
+
+    def __init__(self) -> None:
+        self.failures: dict[str, None] = {}
+
+    def read(self, part: Callable[[], T]) -> T | None:
+        """Return a part; None if it can't be read."""
+        try:
+            return part()
+        except NotReadyError:
+            raise
+        except UserError as error:
+            self.failures[str(error)] = None
+            return None
+
+
 def read_snapshot(model: ReadModel, sources: Sources, queue_series: int) -> Snapshot:
-    """Read the values of a scrape."""
-    now = now_ms()
-    known = _groups(model, now)
-    last = sources.look(model)
-    last_time = max((*(one.time for one in last.values()), *(group.time for group in known)), default=0)
-    ingested = max((one.ingest_time for one in last.values()), default=0)
-    with duckdb.connect(":memory:") as here:
-        here.register("queues", model.sql(_QUEUES, {"now": now}))
-        topics = here.sql(_TOPICS).to_arrow_table().to_pylist()
-        unwell = here.sql(_UNWELL, params={"limit": queue_series}).to_arrow_table().to_pylist()
+    """Read the values of a scrape.
+
+    Raises:
+        NotReadyError: there are no rows yet.
+    """
+    now, reader = now_ms(), _Reader()
+    known = reader.read(lambda: _groups(model, now))
+    last = reader.read(lambda: sources.look(model))
+    seen = (last or {}).values()
+    last_time = max((*(one.time for one in seen), *(group.time for group in known or ())), default=0)
+    ingested = max((one.ingest_time for one in seen), default=0)
+    topics, unwell = reader.read(lambda: _queues(model, now, queue_series)) or (None, None)
     found = Snapshot(
         groups=known,
         topics=topics,
         unwell=unwell,
-        dead_letters=model.rows(_DEAD_LETTERS, {"now": now}),
-        incidents=incidents(model, only_open=True),
-        rebalances=model.rows(_REBALANCES, _days(last_time)),
-        rejected=model.rows(_REJECTED, _days(ingested)),
-        judged=quality(model),
+        dead_letters=reader.read(lambda: model.rows(_DEAD_LETTERS, {"now": now})),
+        incidents=reader.read(lambda: incidents(model, only_open=True)),
+        rebalances=reader.read(lambda: model.rows(_REBALANCES, _days(last_time))) if last_time else None,
+        rejected=reader.read(lambda: model.rows(_REJECTED, _days(ingested))) if last is not None else None,
+        judged=reader.read(lambda: quality(model)),
         sources=last,
         last_time=last_time,
+        unread=frozenset(reader.failures),
     )
-    return _limited(found) if len(known) > METRIC_GROUPS else found
+    return _limited(found, known) if known is not None and len(known) > METRIC_GROUPS else found
 
 
-def _limited(found: Snapshot) -> Snapshot:
+def _queues(model: ReadModel, now: int, queue_series: int) -> tuple[list[Row], list[Row]]:
+    """Return the rows of the topics, and those of the queues that are not OK."""
+    with duckdb.connect(":memory:") as here:
+        here.register("queues", model.sql(_QUEUES, {"now": now}))
+        topics = here.sql(_TOPICS).to_arrow_table().to_pylist()
+        return topics, here.sql(_UNWELL, params={"limit": queue_series}).to_arrow_table().to_pylist()
+
+
+def _limited(found: Snapshot, known: list[GroupState]) -> Snapshot:
     """Return the values without the groups beyond the limit; anybody who may connect may invent groups."""
-    by_need = sorted(found.groups, key=lambda one: (one.health == "OK", one.cluster, one.group))
+    by_need = sorted(known, key=lambda one: (one.health == "OK", one.cluster, one.group))
     names = {(one.cluster, one.group) for one in by_need[:METRIC_GROUPS]}
-    kept = [one for one in found.groups if (one.cluster, one.group) in names]
+    kept = [one for one in known if (one.cluster, one.group) in names]
 
-    def of_kept(rows: list[Row]) -> list[Row]:
-        return [row for row in rows if (row["cluster"], row["group"]) in names]
+    def of_kept(rows: list[Row] | None) -> list[Row] | None:
+        return None if rows is None else [row for row in rows if (row["cluster"], row["group"]) in names]
 
     return found._replace(
         groups=kept,
@@ -183,8 +217,9 @@ def _limited(found: Snapshot) -> Snapshot:
         unwell=of_kept(found.unwell),
         dead_letters=of_kept(found.dead_letters),
         rebalances=of_kept(found.rebalances),
-        incidents=[one for one in found.incidents if not one.group or (one.cluster, one.group) in names],
-        groups_left_out=len(found.groups) - len(kept),
+        incidents=found.incidents
+        and [one for one in found.incidents if not one.group or (one.cluster, one.group) in names],
+        groups_left_out=len(known) - len(kept),
     )
 
 

@@ -9,6 +9,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from rebalance_model.observe.policy import Policy
+from schemas.tables import TABLES
 from streaming.queries.health import METRIC
 from streaming.queries.present import STATE_MISSED
 from streaming.serve.metrics import snapshot
@@ -16,6 +17,7 @@ from streaming.serve.metrics.collector import registry
 from streaming.serve.metrics.sources import Sources
 from streaming.serve.store import Store
 from streaming.tables.files import delta_time
+from tests.support.features import READER, raise_protocol
 from tests.support.world import COVERED, NOON, World, example
 
 pytestmark = pytest.mark.xdist_group("metrics")  # one process writes the example's tables for all of them
@@ -283,3 +285,52 @@ def test_empty_tables_export_no_group_metrics(tmp_path, scraper):
 
     assert not [name for name, _ in found if name.startswith("rocketmq_")]
     assert found["rebalance_watch_table_rows", frozenset({("table", "anomalies")})] == 0
+
+
+def _names(prefix: str, names: str) -> set[str]:
+    return {f"{prefix}_{name}" for name in names.split()}
+
+
+_QUEUES = _names(
+    "rocketmq_consumer",
+    "lag_messages lag_unknown_queues lag_at_least_queues waiting_seconds queue_status queue_lag_messages"
+    " queue_lock_age_ms queues_unassigned idle_clients",
+) | {"rebalance_watch_queues_left_out"}
+_QUANTITIES = _QUEUES | _names("rocketmq_consumer", "dead_letters_total dead_letters_stored_messages")
+_INCIDENTS = _names("rocketmq_consumer", "incidents_open queue_stuck_seconds queues_double_owned")
+_SOURCES = _names(
+    "rebalance_watch", "telemetry_timestamp_seconds telemetry_ingest_timestamp_seconds rows_rejected_total"
+)
+NEEDED_FOR = {
+    **dict.fromkeys(("queue_progress", "queue_progress_minute", "queue_progress_5min"), _QUANTITIES),
+    "queue_state": _QUEUES,
+    "group_state": _QUEUES
+    | _names("rocketmq_consumer", "group_status telemetry_complete connections answers_unreadable queues_double_owned")
+    | {"rebalance_watch_groups_without_series"},
+    **dict.fromkeys(("anomalies", "alert_controls"), _INCIDENTS),
+    "rebalances": {"rocketmq_consumer_rebalance_times"},
+    "telemetry": _SOURCES,
+    "telemetry_rejected": {"rebalance_watch_rows_rejected_total"},
+    "quality_results": _SOURCES | _names("rebalance_watch", "quality_check_success quality_check_timestamp_seconds"),
+}
+"""The metrics for which each table is needed, beside its own size."""
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_table_that_cannot_be_read_costs_only_its_own_metrics(tmp_path, scraper, scraped, caplog, table):
+    example().write(tmp_path / "tables")
+    raise_protocol(tmp_path / "tables" / table, READER["deletionVectors"])
+    process = scraper(tmp_path)
+
+    found = process.scrape()
+
+    assert process.scrape().keys() == found.keys()
+    [said] = [record.getMessage() for record in caplog.records if record.name.startswith("streaming.serve.metrics")]
+    assert said.startswith(f"metrics are missing: The table {table} has the Delta feature deletionVectors, with which")
+    readable = "rebalance_watch_tables_readable", frozenset()
+    assert (scraped[readable], found.pop(readable)) == (1, 0)
+    lost = {name for name, _ in scraped.keys() - found.keys()} - {readable[0]}
+    assert lost == NEEDED_FOR.get(table, set()) | _names("rebalance_watch_table", "rows bytes files")
+    until_last_event = "rocketmq_consumer_queue_stuck_seconds"
+    same = {key for key in found if key[0] != until_last_event and not key[0].startswith("process_")}
+    assert {key: found[key] for key in same} == {key: scraped[key] for key in same}
