@@ -76,8 +76,12 @@ class Follower:
         Raises:
             SwappedError: a rebuild replaced all rows.
             LostError: some appends have been removed.
+            UserError: the table got features that are not handled, or the object store fails.
         """
         while (actions := self._actions(self.version + 1)) is not None:
+            if any("protocol" in action for action in actions):
+                with readable(self._table):
+                    delta_at(self._table)  # raises the UserError; not if they are gone again
             if self._columns and any(SWAP_MARK in action.get("commitInfo", ()) for action in actions):
                 raise SwappedError(f"the content of {self._table.name}")
             rows, time = self._rows(actions), _time(actions)

@@ -9,6 +9,7 @@ from deltalake import DeltaTable, write_deltalake
 from streaming.base.errors import UserError
 from streaming.base.place import ObjectPlace
 from streaming.serve.alerting.follow import Follower, LostError
+from tests.support.features import READER, raise_protocol
 
 SCHEMA = pa.schema([("name", pa.string()), ("time", pa.int64())])
 
@@ -104,6 +105,20 @@ def test_an_object_store_that_fails_while_rows_are_read_is_one_sentence(table, m
     monkeypatch.setattr("streaming.serve.alerting.follow.delta_at", lambda _: Failing())
     with pytest.raises(UserError, match=r"^The object store at AWS failed for s3://bucket/t: .*503 Slow Down"):
         follower.whole().read_all()
+
+
+def test_features_that_another_engine_switches_on_meanwhile_are_refused(table):
+    follower = Follower(table, ["name"])
+    append(table, "a")
+    plain = {"minReaderVersion": 1, "minWriterVersion": 2}
+    raise_protocol(table, READER["deletionVectors"])
+    assert next(follower.new()).rows["name"].to_pylist() == ["a"]
+    for _ in range(2):
+        with pytest.raises(UserError, match=r"^The table t has the Delta feature deletionVectors, .* not read it: "):
+            list(follower.new())
+    raise_protocol(table, plain)  # as RESTORE does
+    append(table, "b")
+    assert names(follower) == ["b"]
 
 
 def test_versions_whose_log_was_deleted_are_reported_as_lost(table):
