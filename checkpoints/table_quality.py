@@ -53,6 +53,7 @@ _LAST = """
 SELECT
     q.suite,
     max(q.batch_id) AS number,
+    coalesce(arg_max(q.stops_job, q.batch_id), false) AS stops_job,
     max(q.time) FILTER (q.batch_id IN (
         SELECT p.batch_id FROM quality_results p WHERE p.suite = q.suite GROUP BY p.batch_id HAVING bool_and(p.success)
     )) AS passed
@@ -146,7 +147,8 @@ class TableGate:
                     if isinstance(error, UserError) and not isinstance(error, SuiteError | QueryError):
                         left_out.append(UserError(f"The tables were not checked by the suite {name}: {error}"))
                     else:
-                        results.append(_not_judged(name, one, error, of_check))
+                        stopped = last.get(name, {}).get("stops_job", False)
+                        results.append(_not_judged(name, one, error, of_check, stopped=stopped))
         _append(results, tables)
         return Checked(results, left_out)
 
@@ -176,12 +178,15 @@ def suites(folder: str = "") -> Suites:
     """Return the suites about the tables: those of the program, and those of a folder, which may replace them.
 
     Raises:
-        SettingsError: there is no such folder.
+        SettingsError: there is no such folder, or it can't be listed.
     """
     own = Path(folder).expanduser()
     if folder and not own.is_dir():
         raise SettingsError(f"There is no folder {own}: create it, or correct quality.suites.")
-    return {**_shipped(), **(_suites_in(own) if folder else {})}
+    try:
+        return {**_shipped(), **(_suites_in(own) if folder else {})}
+    except OSError as error:
+        raise SettingsError(f"The folder {own} can't be listed ({error.strerror}): correct quality.suites.") from None
 
 
 @cache
@@ -255,13 +260,17 @@ def _with_floats(rows: pa.Table) -> pa.Table:
 
 
 def _not_judged(
-    name: str, one: TableSuite | SuiteError, error: Exception, of_check: Mapping[str, int]
+    name: str, one: TableSuite | SuiteError, error: Exception, of_check: Mapping[str, int], *, stopped: bool
 ) -> QualityResult:
-    """Return the result of a suite that can't be read or run: it has failed, and says why."""
+    """Return the result of a suite that can't be read or run: it has failed, and says why.
+
+    Whether it stops the job is in its file: if that can't be read, it does what it did at its last check (``stopped``).
+    """
+    stops_job = one.suite.stops_job if isinstance(one, TableSuite) else stopped
     why = str(error) if isinstance(error, SuiteError) else f"The suite {name} can't be run: {first_line(error)}."
     return QualityResult(
         **of_check, suite=name, expectation=WHOLE_SUITE, column=None, success=False, observed=None,
-        unexpected_count=None, row_count=0, why=why, stops_job=isinstance(one, TableSuite) and one.suite.stops_job,
+        unexpected_count=None, row_count=0, why=why, stops_job=stops_job,
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from streaming.cli import main
 from tests.checkpoints.test_table_quality import HOUR, START, Root
 from tests.docs.source import ROOT
 from tests.support.suites import NULL, expect, own_suite, with_suites
+from tests.support.unprivileged import run_unprivileged
 
 pytestmark = pytest.mark.xdist_group("quality")  # one process imports Great Expectations for all of them: 3 s
 NUMBERS = "SELECT * FROM (VALUES (1.5, 'a'), (2.5, 'b'), (NULL, NULL)) v(n, s)"
@@ -165,6 +166,40 @@ def test_a_suite_that_stops_the_job_stops_it_when_it_can_not_be_run(root, tmp_pa
 
     with pytest.raises(UserError, match=r"stops the job \(mine suite\)\. The suite mine can't be run: .*nothing"):
         QualityStop(root.tables).check()
+
+
+@pytest.mark.parametrize("stops_job", [True, False])
+def test_a_suite_whose_file_becomes_unreadable_stops_the_job_if_it_did_before(root, tmp_path, stops_job):
+    folder = own_suite(tmp_path / "suites", "mine", "SELECT NULL AS found", stops_job=stops_job)
+    with_suites(root, folder)
+    root.check()
+    QualityStop(root.tables).check()
+
+    (folder / "mine.json").write_text("{")
+    for hours in (2, 3):
+        [one] = [one for one in root.check(START + hours * HOUR).results if not one.success]
+        assert (one.suite, one.stops_job) == ("mine", stops_job)
+    if stops_job:
+        with pytest.raises(UserError, match=r"stops the job \(mine suite\)\. The suite .*mine.json can't be read"):
+            QualityStop(root.tables).check()
+    else:
+        QualityStop(root.tables).check()
+
+    own_suite(folder, "mine", "SELECT NULL AS found")
+    root.check(START + 4 * HOUR)
+    QualityStop(root.tables).check()
+
+
+def test_a_folder_that_can_not_be_listed_is_one_sentence(root, tmp_path):
+    folder = own_suite(tmp_path / "suites", "mine", "SELECT NULL AS found")
+    folder.chmod(0o300)
+    given = {"RUNTIME__ROOT": root.path, "SOURCE__KIND": "files", "QUALITY__SUITES": folder}
+    environment = {f"REBALANCE_WATCH_{name}": str(value) for name, value in given.items()}
+
+    ended = run_unprivileged(["-m", "streaming.cli.main", "quality", "--now"], environment)
+
+    assert ended.returncode == 2
+    assert ended.stdout == f"error: The folder {folder} can't be listed (Permission denied): correct quality.suites.\n"
 
 
 def test_the_example_of_the_readme_is_added_and_run(root, tmp_path):
