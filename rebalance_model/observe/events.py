@@ -400,7 +400,7 @@ class LockBatchMq(GroupEvent, frozen=True, gc=False, kw_only=True, tag="LOCK_BAT
     code: Int32 = 0
     """The broker's response code; 0: answered."""
     only_this_broker: bool = False
-    """Whether only this replica is asked, and not those that it asks in a strict mode (onlyThisBroker)."""
+    """Whether this replica answers alone, also where brokers lock in strict mode (LockBatchRequestBody)."""
     requested: tuple[MessageQueue, ...]
     """The queues whose locks it requests."""
     granted: tuple[MessageQueue, ...]
