@@ -1,10 +1,8 @@
 """The stateful operator: Spark's transformWithState around `rebalance_model.observe.engine.shard`.
 
 The grouping key is the shard (the log's partition), not the consumer group: each key costs 1-2 ms per batch, and a
-shard has thousands of groups. Within a shard, each touched group costs one get and one put. Keys are chosen so
-that the shards spread evenly over the state partitions (plain ids split 5:3).
-
-Events that wait for their turn in the order of time are a separate list state, in chunks: a shard's blob stays small.
+shard has thousands of groups. A batch reads a shard's state once and appends to it once (`streaming.pipeline.chunks`).
+Keys are chosen so that the shards spread evenly over the state partitions (plain ids split 5:3).
 
 Spark passes a key's rows once per batch, in several chunks and in no guaranteed order, so they are all collected and
 sorted by offset. The last offset is part of the state: an earlier row would change the result, so it stops the job.
@@ -13,7 +11,7 @@ number. There is no domain logic here: decode, fold, encode.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -22,14 +20,15 @@ import msgspec
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  pyspark's own convention
-from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from rebalance_model.observe.decoding import RejectedError, decode
 from rebalance_model.observe.effects import TABLE_OF, AnyRow
-from rebalance_model.observe.engine.shard import Saved, Shard
+from rebalance_model.observe.engine.shard import Shard
 from rebalance_model.observe.policy import Policy
 from streaming.base.errors import UserError
 from streaming.log.files import position_of
+from streaming.pipeline.chunks import CHUNK_SCHEMA, ChunkedGroups
 from streaming.pipeline.rebuild.seed import read_seed
 
 _LOG = logging.getLogger(__name__)
@@ -110,9 +109,8 @@ class ShardProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the state variables; Spark calls it for each task."""
-        self._shard = handle.getValueState("shard", "offset LONG, stamp LONG, seed STRING, blob BINARY")
-        self._buffer = handle.getListState("buffer", "chunk BINARY")
-        self._groups = _SparkGroups(handle.getMapState("groups", "key STRING", "blob BINARY"))
+        self._position = handle.getValueState("position", "offset LONG, stamp LONG, seed STRING")
+        self._chunks = handle.getListState("chunks", CHUNK_SCHEMA)
 
     def handleInputRows(  # noqa: N802  Spark's name
         self,
@@ -123,17 +121,17 @@ class ShardProcessor(StatefulProcessor):
         """Fold one batch's rows of one shard, in the order of the log."""
         del key, timerValues
         partition, ordered = collect(rows)
-        last, saved = self._state(partition, ordered[0].offset)
+        last, groups = self._state(partition, ordered[0].offset)
         check_order(partition, ordered, last, keyed=self._keyed)
-        shard = Shard(saved, self._groups, msgspec.msgpack.decode(self._policy, type=Policy), partition)
+        shard = Shard(groups.shard, groups, msgspec.msgpack.decode(self._policy, type=Policy), partition)
         effects = list(fold(shard, ordered, keyed=self._keyed))
         warn_of_contradictions(shard)
-        end, kept = ordered[-1], shard.flush()
-        self._shard.update((end.offset, end.stamp, self._seed_id, kept.blob))
-        if kept.buffer:
-            self._buffer.put([(chunk,) for chunk in kept.buffer])
+        end, chunk = ordered[-1], groups.append(shard.flush())
+        self._position.update((end.offset, end.stamp, self._seed_id))
+        if chunk.replaces:
+            self._chunks.put([chunk.row])
         else:
-            self._buffer.clear()
+            self._chunks.appendValue(chunk.row)
         if effects:
             yield pd.DataFrame(
                 {
@@ -149,48 +147,24 @@ class ShardProcessor(StatefulProcessor):
     def _seed_id(self) -> str:
         return self._seeds.name if self._seeds is not None else ""
 
-    def _state(self, partition: int, first: int) -> tuple[Position | None, Saved | None]:
+    def _state(self, partition: int, first: int) -> tuple[Position | None, ChunkedGroups]:
         """Return the shard's position, and the state to continue from: the seed if it was not used yet.
 
         The position is unknown before the first row, and where the rebuild has replaced a state that could not be read.
         """
-        state = self._shard.get()
+        state = self._position.get()
         last = Position(state[0], state[1]) if state else None
         if state and (self._seeds is None or state[2] == self._seed_id):
-            return last, Saved(bytes(state[3]), tuple(bytes(chunk) for (chunk,) in self._buffer.get()))
+            return last, ChunkedGroups(self._chunks.get())
         seed = read_seed(self._seeds, partition) if self._seeds is not None else None
         if seed is None and last is None:
-            return None, None
+            return None, ChunkedGroups()
         if seed is None or seed.until > first or (last is not None and last.offset >= seed.until):
             raise UserError(
                 f"The rebuilt state of partition {partition} does not continue at offset {first}: undo it with "
                 "`rebalance-watch rebuild --undo`."
             )
-        self._groups.take(seed.groups)
-        return last, seed.saved
-
-
-class _SparkGroups:
-    """Spark's map state as the core's `GroupStore`."""
-
-    def __init__(self, groups: MapState) -> None:
-        self._groups = groups
-
-    def take(self, groups: Mapping[str, bytes]) -> None:
-        """Replace all groups by these."""
-        self._groups.clear()
-        for key, blob in groups.items():
-            self.put(key, blob)
-
-    def get(self, key: str) -> bytes | None:
-        found = self._groups.getValue((key,))
-        return bytes(found[0]) if found is not None else None
-
-    def put(self, key: str, blob: bytes) -> None:
-        self._groups.updateValue((key,), (blob,))
-
-    def remove(self, key: str) -> None:
-        self._groups.removeKey((key,))
+        return last, ChunkedGroups.of(seed.groups, seed.saved)
 
 
 def collect(chunks: Iterable[pd.DataFrame]) -> tuple[int, list[Row]]:

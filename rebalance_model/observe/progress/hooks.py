@@ -75,7 +75,7 @@ def _hook_queue(state: ProgressState, event: GroupEvent, topic: str, queue_id: i
         queue = hook.queues[topic, queue_id] = HookQueueProgress()
     queue.seen_at = max(queue.seen_at, event.time)
     hook.seen_at = max(hook.seen_at, event.time)
-    hook.unwritten.add((topic, queue_id))
+    hook.unwritten[topic, queue_id] = None
     return queue
 
 

@@ -73,8 +73,8 @@ class HookProgress(msgspec.Struct, array_like=True):
     """By topic and queue id."""
     seen_at: int = 0
     """When it last saw any of them; epoch milliseconds."""
-    unwritten: set[tuple[str, int]] = set()
-    """The queues that it has seen since its last row."""
+    unwritten: dict[tuple[str, int], None] = {}
+    """The queues that it has seen since its last row, in that order: a set has another order in each process."""
 
 
 class ProgressState(msgspec.Struct):

@@ -16,7 +16,7 @@ from rebalance_model.observe.state.queue import QueueState, Route, RouteSplit
 from rebalance_model.observe.state.rebalance import Cause, Episode
 from rebalance_model.observe.state.source import Loss, Sequence, Silence
 
-STATE_VERSION = 5
+STATE_VERSION = 6
 
 
 class Rounds(msgspec.Struct, array_like=True):

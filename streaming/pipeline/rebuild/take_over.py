@@ -108,8 +108,12 @@ def _prepare(
 
 
 def _with_empty_state(copy: Path, checkpoints: Path, empty_state: Callable[[Path], None]) -> str:
-    """Make a copy of the operator's checkpoint, without a state that can't be read; return it, or "" if it can."""
-    if torn_state(checkpoints / OPERATOR) is None:
+    """Make a copy of the operator's checkpoint, without a state that can't be read; return it, or "" if it can.
+
+    What another version has written may have another form in Spark's store, too.
+    """
+    is_of_this_version = require_manifest(checkpoints).basis.state_version == STATE_VERSION
+    if is_of_this_version and torn_state(checkpoints / OPERATOR) is None:
         return ""
     copy_tree(checkpoints / OPERATOR, copy)
     empty_state(copy)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
@@ -108,17 +109,17 @@ def no_state(copy: Path) -> None:
     assert (copy / "offsets").is_dir()
 
 
-def rebuild(root: Path, basis: Basis = BASIS) -> str:
+def rebuild(root: Path, basis: Basis = BASIS, empty_state: Callable[[Path], None] = no_state) -> str:
     ready = build(root / "checkpoints", root / "tables")
     Folder(root / "checkpoints").announce(ready)
-    start(root, basis)
+    start(root, basis, empty_state)
     return ready.rebuild_id
 
 
-def start(root: Path, basis: Basis = BASIS) -> None:
+def start(root: Path, basis: Basis = BASIS, empty_state: Callable[[Path], None] = no_state) -> None:
     """What a job does before its queries, or what `rebuild` does without a job."""
     with claimed(root / "checkpoints", root / "tables", basis):
-        take_over(root / "checkpoints", root / "tables", never, no_state)
+        take_over(root / "checkpoints", root / "tables", never, empty_state)
 
 
 def rows(root: Path) -> Counter[str]:
@@ -217,19 +218,26 @@ def test_undone_what_was_is_there_again(announced):
 
 
 def test_a_rebuild_makes_the_state_of_an_older_release_one_of_this(root):
-    """And undone it is again one of the older release, which may continue."""
+    """And undone it is again one of the older release, which may continue; Spark's form of it is not taken over."""
+    emptied = root / "checkpoints" / OPERATOR / "emptied"
+
+    def empty_state(copy: Path) -> None:
+        (copy / emptied.name).touch()
+
     older = msgspec.structs.replace(BASIS, code_version="0.0.9", state_version=STATE_VERSION - 1)
     manifest = root / "checkpoints" / "generation.json"
     manifest.write_bytes(msgspec.json.encode(msgspec.structs.replace(read_manifest(manifest.parent), basis=older)))
     with pytest.raises(UserError, match=r"by the older release 0.0.9 .* with `rebalance-watch rebuild`"):
         start(root)
-    rebuild(root, older)
+    rebuild(root, older, empty_state)
+    assert emptied.exists()
     found = read_manifest(manifest.parent).basis
     assert (found.state_version, found.code_version) == (STATE_VERSION, version("rebalance-watch"))
     start(root)
     with claimed(root / "checkpoints", root / "tables", BASIS):
         undo(root / "checkpoints", root / "tables")
     assert read_manifest(manifest.parent).basis == older
+    assert not emptied.exists()
     start(root, older)
 
 

@@ -1,0 +1,102 @@
+"""The state of a shard as Spark keeps it: a list of chunks, to which each batch appends one.
+
+A chunk has the shard's own part, and the groups that its batch has changed; the last of each counts. So a batch reads
+once and appends once, however many groups it touches: with a map state, whose every call is a message to the JVM and
+back, a touched group cost 0.9 ms in Python and 0.6 ms in the JVM. When all chunks together have twice the bytes of what
+counts in them, one chunk with everything replaces them. So the list, which is always read whole, stays bounded.
+
+A chunk is compressed, because the states of groups repeat their names and each other's form: of the bench's telemetry
+zstd leaves one byte in 14, and takes 2 µs a kB to write, 1 µs to read.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, Self
+
+import msgspec
+import pyarrow as pa
+
+from rebalance_model.observe.engine.shard import Saved
+from rebalance_model.observe.group_store import GroupsInMemory
+
+CHUNK_SCHEMA = "size LONG, chunk BINARY"
+"""A chunk in Spark's list: its bytes before they were compressed, and the compressed ones."""
+REPLACED_AT = 2
+"""The list is replaced when it has this many times the bytes of what counts."""
+SMALL = 1_000_000
+"""A list below this size is not replaced; bytes before compression."""
+_CODEC = pa.Codec("zstd", compression_level=1)
+_REMOVED = b""
+"""The blob of a group that was removed."""
+
+
+class _Chunk(msgspec.Struct, frozen=True, array_like=True):
+    shard: Saved
+    groups: dict[str, bytes]
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(_Chunk)
+
+
+class Appended(NamedTuple):
+    """What a batch leaves in the list."""
+
+    row: tuple[int, bytes]
+    """The chunk in `CHUNK_SCHEMA`."""
+    replaces: bool
+    """Whether it replaces all others."""
+
+
+class ChunkedGroups(GroupsInMemory):
+    """The groups of a shard, and which of them the batch has changed."""
+
+    def __init__(self, rows: Iterable[tuple[int, bytes]] = ()) -> None:
+        """Read the chunks of a list, in their order.
+
+        Args:
+            rows: the list in `CHUNK_SCHEMA`; none: the shard begins, and its first chunk replaces what may be there.
+        """
+        super().__init__()
+        self.shard: Saved | None = None
+        """The shard's own part after the last batch."""
+        self._size = 0
+        for size, compressed in rows:
+            chunk = _DECODER.decode(_CODEC.decompress(compressed, decompressed_size=size))
+            self.shard = chunk.shard
+            self.update(chunk.groups)
+            self._size += size
+        for key in [key for key, blob in self.items() if blob == _REMOVED]:
+            del self[key]
+        self._changed: dict[str, bytes] = {}
+
+    @classmethod
+    def of(cls, groups: Mapping[str, bytes], shard: Saved) -> Self:
+        """Return these groups and this shard's own part, as if a batch had made all of it."""
+        made = cls()
+        made.shard = shard
+        for key, blob in groups.items():
+            made.put(key, blob)
+        return made
+
+    def put(self, key: str, blob: bytes) -> None:
+        """Store the blob of a group."""
+        if self.get(key) != blob:
+            self[key] = self._changed[key] = blob
+
+    def remove(self, key: str) -> None:
+        """Remove the blob of a group."""
+        super().remove(key)
+        self._changed[key] = _REMOVED
+
+    def append(self, shard: Saved) -> Appended:
+        """Return the chunk that the batch appends.
+
+        Args:
+            shard: the shard's own part after the batch.
+        """
+        chunk = _ENCODER.encode(_Chunk(shard, self._changed))
+        counts = len(shard.blob) + sum(map(len, shard.buffer)) + sum(len(key) + len(self[key]) for key in self)
+        replaces = self._size + len(chunk) > REPLACED_AT * counts + SMALL or not self._size
+        if replaces:
+            chunk = _ENCODER.encode(_Chunk(shard, dict(self)))
+        return Appended((len(chunk), _CODEC.compress(chunk, asbytes=True)), replaces)
