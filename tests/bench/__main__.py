@@ -12,6 +12,7 @@ from rich.console import Console
 
 BENCHES = {
     "job": "events a second of the job, beside what the same machine could do at best",
+    "core": "calls and processor time of an event in the core, also of very large groups",
     "allocation": "what a plan costs, beside each client by itself and the real Java classes",
     "simulation": "how long a simulated hour of a large cluster takes",
     "latency": "from an event to a row that a reader sees, at 1,000 events a second, and where the time goes",

@@ -2,7 +2,8 @@
 
 All three run over the same log, whose files have the times of their events, as in life: the operator waits for
 stragglers by these. Beside the events a second stands the processor time of an event by process, which another load of
-the machine changes least; once in large batches, and once in batches as of 1,000 events a second.
+the machine changes least; once in large batches, and once in batches as of 1,000 events a second. Events count when
+they are folded, not when they are read. What a live batch exchanges with Spark's state is the same at each run.
 
 The limits are a stateless pass (the same source, shuffle and sink, and the same path
 through Python, but without decoding and state), which is the cost of Spark alone; and a plain loop over the same core
@@ -21,6 +22,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
+from statistics import mean
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -45,6 +47,8 @@ from streaming.pipeline.session import spark_session
 from streaming.pipeline.sinks import TableSink, write_effects
 from streaming.pipeline.sources import lines_of, read_log
 from streaming.pipeline.spark_properties import WORKER_DAEMON
+from tests.bench.exchange import exchanges
+from tests.bench.figures import keep
 from tests.support import plain
 from tests.support.processes import command_of, descendants, processor_seconds
 from tests.support.standalone import ON_LOOPBACK, Standalone
@@ -53,65 +57,98 @@ from tests.support.telemetry import EVENTS_PER_GROUP, telemetry
 POLICY = Policy()
 BATCHES = 5
 FILES_PER_PARTITION = 10
+ROUNDS = {100: 40, 1_000: 20, 10_000: 5}
+"""By the number of groups, how many rounds of the collector, 10 s each, are in the log."""
 LIVE_ROUNDS = 6
 LIVE_ROWS = 3_000
 """Of a batch at 1,000 events a second."""
+LIVE_GROUPS_MAX = 1_000
+"""More groups have more events in a second."""
 
 
 class Cost(NamedTuple):
     """What a query took from its second batch on."""
 
     rate: float
-    """Events a second."""
+    """Events a second that were folded."""
     batch_ms: float
     """The mean time of a batch."""
     processor_us: dict[str, float]
     """The processor time of an event by process, microseconds."""
 
+    @property
+    def processor(self) -> float:
+        """The processor time of an event in all, microseconds."""
+        return sum(self.processor_us.values())
+
 
 def main(
-    groups: Annotated[int, typer.Option(help="Consumer groups.")] = 1_000,
-    rounds: Annotated[int, typer.Option(help="Rounds of the collector, 10 s each.")] = 40,
+    groups: Annotated[list[int] | None, typer.Option(help=f"Consumer groups: {', '.join(map(str, ROUNDS))}.")] = None,
+    rounds: Annotated[int, typer.Option(help="Rounds of the collector, 10 s each; 0: by the number of groups.")] = 0,
     workers: Annotated[
         int, typer.Option(help="Workers of a standalone cluster on this machine, one core each; 0: local.")
     ] = 0,
 ) -> None:
-    """Measure and print the results."""
-    console = Console()
-    with (
-        tempfile.TemporaryDirectory(prefix="rebalance-watch-bench-") as folder,
-        Standalone(Path(folder) / "cluster", workers) if workers else nullcontext() as cluster,
-    ):
-        root = Path(folder)
-        large, live = (_settings(root / name, cluster) for name in ("large", "live"))
-        rows, size = _write_log(large, groups, rounds, FILES_PER_PARTITION)
+    """Measure, print the results beside the last ones, and keep them."""
+    console = Console(width=140)
+    for number in groups or ROUNDS:
+        with (
+            tempfile.TemporaryDirectory(prefix="rebalance-watch-bench-") as folder,
+            Standalone(Path(folder) / "cluster", workers) if workers else nullcontext() as cluster,
+        ):
+            costs, figures = _measured(Path(folder), number, rounds or ROUNDS.get(number, 5), cluster, console)
+        console.print(_table(costs))
+        as_always = number in ROUNDS and not rounds and not workers
+        named = {f"{number:,} groups, {name}": value for name, value in figures.items()}
+        console.print(keep("job", named, writes=as_always))
+
+
+def _measured(
+    root: Path, groups: int, rounds: int, cluster: Standalone | None, console: Console
+) -> tuple[dict[str, Cost], dict[str, float]]:
+    """Return what the passes and the job cost, and the figures that are kept."""
+    large, live = (_settings(root / name, cluster) for name in ("large", "live"))
+    rows, size = _write_log(large, groups, rounds, FILES_PER_PARTITION)
+    logs = {"": (large, FILES_PER_PARTITION // BATCHES)}
+    if groups <= LIVE_GROUPS_MAX:
         _write_log(live, groups, LIVE_ROUNDS, max(2, groups * LIVE_ROUNDS * EVENTS_PER_GROUP // LIVE_ROWS))
-        console.print(
-            f"{rows:,} rows of {groups:,} groups, {size / 1e6:,.0f} MB; {os.cpu_count()} cores, "
-            f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
-            highlight=False,
+        logs[", live batches"] = live, 1
+    console.print(
+        f"{rows:,} rows of {groups:,} groups, {size / 1e6:,.0f} MB; {os.cpu_count()} cores, "
+        f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
+        highlight=False,
+    )
+    spark = spark_session(large, "bench")
+    costs, figures = dict[str, Cost](), {"plain loop on one core, events/s": _plain(large)}
+    for name, (settings, files) in logs.items():
+        exchanged = list(
+            exchanges(settings.log_path, settings.source.partitions, POLICY, files * settings.source.partitions)
         )
-        alone = _plain(large)
-        spark = spark_session(large, "bench")
-        costs = {
-            "stateless pass": _measure(spark, large, "stateless", FILES_PER_PARTITION // BATCHES),
-            "the job": _measure(spark, large, "job", FILES_PER_PARTITION // BATCHES),
-            "stateless pass, live batches": _measure(spark, live, "stateless", 1),
-            "the job, live batches": _measure(spark, live, "job", 1),
+        folded = 1 - (exchanged[-1].buffered - exchanged[0].buffered) / sum(one.rows for one in exchanged[1:])
+        passed = _measure(spark, settings, "stateless", files)
+        done = _measure(spark, settings, "job", files, folded)
+        costs |= {f"stateless pass{name}": passed, f"the job{name}": done}
+        figures |= {
+            f"the job{name}, events/s": done.rate,
+            f"the job{name}, of the stateless pass": done.rate / passed.rate,
+            f"the job{name}, µs an event": done.processor,
+            f"the job{name}, processor time of the stateless pass's": done.processor / passed.processor,
+            f"the job{name}, state calls a batch": mean(one.calls for one in exchanged[1:]),
+            f"the job{name}, state kB read a batch": mean(one.read for one in exchanged[1:]) / 1e3,
+            f"the job{name}, state kB written a batch": mean(one.written for one in exchanged[1:]) / 1e3,
+            f"the job{name}, events buffered after a batch": mean(one.buffered for one in exchanged[1:]),
         }
-        spark.stop()
-    console.print(_table(costs, alone))
+    spark.stop()
+    return costs, figures
 
 
-def _table(costs: dict[str, Cost], alone: float) -> Table:
+def _table(costs: dict[str, Cost]) -> Table:
     kinds = ("workers", "JVM", "driver")
     table = Table("", "events/s", "of the stateless pass", "ms a batch", "µs an event", *kinds)
     for name, cost in costs.items():
         limit = costs[name.replace("the job", "stateless pass")].rate
-        times = [cost.processor_us.get(kind, 0.0) for kind in kinds]
-        shares = (f"{value:,.0f}" for value in (cost.batch_ms, sum(times), *times))
+        shares = (f"{value:,.0f}" for value in (cost.batch_ms, cost.processor, *map(cost.processor_us.get, kinds)))
         table.add_row(name, f"{cost.rate:,.0f}", f"{cost.rate / limit:.2f}", *shares)
-    table.add_row("plain loop, one core", f"{alone:,.0f}", f"{alone / costs['stateless pass'].rate:.2f}")
     return table
 
 
@@ -168,8 +205,16 @@ def _plain(settings: Settings) -> float:
     return count / (time.perf_counter() - begin)
 
 
-def _measure(spark: SparkSession, settings: Settings, what: str, files: int) -> Cost:
-    """Return what a query costs from its second batch on, with so many files of each partition a batch."""
+def _measure(spark: SparkSession, settings: Settings, what: str, files: int, folded: float = 1.0) -> Cost:
+    """Return what a query costs from its second batch on.
+
+    Args:
+        spark: the session.
+        settings: with the log.
+        what: "job" or "stateless".
+        files: how many files of each partition are a batch.
+        folded: the part of the rows read that was folded; the others wait for their turn at the end.
+    """
     root = settings.runtime.root / what
     source = settings.source.model_copy(
         update={"path": str(settings.log_path), "files_per_batch": files * settings.source.partitions}
@@ -189,8 +234,9 @@ def _measure(spark: SparkSession, settings: Settings, what: str, files: int) -> 
             before = _processor_seconds()
             batches = list(all_batches)
             after = _processor_seconds()
-    rows, milliseconds = sum(batch.rows for batch in batches), sum(batch.milliseconds for batch in batches)
-    times = {kind: (after[kind] - before[kind]) / rows * 1e6 for kind in after}
+    rows = folded * sum(batch.rows for batch in batches)
+    milliseconds = sum(batch.milliseconds for batch in batches)
+    times = {kind: (after[kind] - before[kind]) / rows * 1e6 for kind in ("workers", "JVM", "driver")}
     return Cost(rows / milliseconds * 1000, milliseconds / len(batches), times)
 
 

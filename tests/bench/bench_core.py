@@ -1,0 +1,165 @@
+"""What an event costs the core, without Spark: ``python -m tests.bench.bench_core``.
+
+Calls of Python functions are the same at each run, so that a change of one in a hundred is seen at any load of the
+machine. Processor time is not: it stands beside that of `decode`, the same few lines everywhere.
+"""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from statistics import median
+from types import FrameType
+
+import msgspec
+import typer
+from rich.console import Console
+
+from rebalance_model.observe.decoding import decode
+from rebalance_model.observe.engine.clocks import Clocks
+from rebalance_model.observe.engine.shard import Shard
+from rebalance_model.observe.engine.timeline import Timeline, TimelineState
+from rebalance_model.observe.events import AnyEvent, LockBatchMq
+from rebalance_model.observe.group_store import GroupsInMemory
+from rebalance_model.observe.policy import Policy
+from rebalance_model.simulation import scenario, story
+from rebalance_model.simulation.cluster import Cluster
+from rebalance_model.simulation.scenario import Scenario
+from tests.bench.figures import keep
+from tests.detection.generator import scenario_of
+from tests.support.telemetry import telemetry
+
+SEEDS = (1, 2, 7, 9)
+SOURCES = {"polls": "poll", "both": "", "hooks": "hook"}
+LARGE = {(4_096, 512): 4, (10_000, 1_000): 3}
+"""Groups by queues and clients, and in how many rounds they are polled."""
+_STEADY = 0.7
+"""The part of a log after which nothing happens in it."""
+_LATER = 2**60
+"""A stamp of the log after every event."""
+
+
+def main() -> None:
+    """Measure, print the results beside the last ones, and keep them."""
+    figures: dict[str, float] = {}
+    logs = [_events(scenario_of(seed), seed) for seed in SEEDS]
+    for name, prefix in SOURCES.items():
+        part = [[event for event in log if event.source_id.startswith(prefix)] for log in logs]
+        figures |= _costs(name, part)
+    for (queues, clients), rounds in LARGE.items():
+        events = list(telemetry(1, rounds, clients=clients, queues=queues))
+        figures |= _costs(f"{queues:,} queues, {clients:,} clients by polls", [events])
+    figures |= _lock_renewal()
+    Console(width=140).print(keep("core", figures))
+
+
+def _costs(name: str, logs: list[list[AnyEvent]]) -> dict[str, float]:
+    """Return the calls of an event, its processor time, and that beside the time to decode it."""
+    count = sum(map(len, logs))
+    walk = Walk()
+    with walk.followed():
+        for log in logs:
+            _fold(log)
+    folding = min(sum(map(_fold, logs)) for _ in range(2))
+    encoded = [msgspec.json.encode(event) for log in logs for event in log]
+    decoding = min(_decode(encoded) for _ in range(2))
+    return {
+        f"{name}: calls an event": walk.calls / count,
+        f"{name}: µs an event": folding / count * 1e6,
+        f"{name}: times the decoding": folding / decoding,
+    }
+
+
+def _fold(events: list[AnyEvent]) -> float:
+    """Return the processor time, in seconds."""
+    shard, began = Shard(None, GroupsInMemory(), Policy()), time.process_time()
+    for event in events:
+        shard.push(event, event.time)
+    shard.finish()
+    return time.process_time() - began
+
+
+def _decode(encoded: list[bytes]) -> float:
+    began = time.process_time()
+    for value in encoded:
+        decode(value, key=None, stamp=_LATER, keyed=False)
+    return time.process_time() - began
+
+
+def _lock_renewal() -> dict[str, float]:
+    """Return the walk of a lock renewal, from its bytes to its rows; the median of the calm end of a log."""
+    events = sorted(_events(_calm(), 1), key=lambda event: event.time)
+    arriving = Shard(None, GroupsInMemory(), Policy())
+    folding = Timeline(TimelineState(), GroupsInMemory(), Policy(), Clocks(), writes_cluster=True)
+    folding.idle_limit = sys.maxsize
+    walks = []
+    for number, event in enumerate(events):
+        if number < _STEADY * len(events) or not isinstance(event, LockBatchMq):
+            arriving.push(event, event.time)
+            folding.fold(event)
+            continue
+        value, walk = msgspec.json.encode(event), Walk()
+        with walk.followed():
+            decode(value, key=None, stamp=_LATER, keyed=False)
+            arriving.push(event, event.time)
+            folding.fold(event)
+        walks.append(walk)
+    return {
+        "lock renewal: calls": median(walk.calls for walk in walks),
+        "lock renewal: modules": median(len(walk.modules) for walk in walks),
+        "lock renewal: returns to another module": median(walk.returns for walk in walks),
+    }
+
+
+@dataclass
+class Walk:
+    """Where Python goes: its functions, not those of C."""
+
+    calls: int = 0
+    modules: set[str] = field(default_factory=set)
+    returns: int = 0
+    """To another module."""
+
+    @contextmanager
+    def followed(self) -> Iterator[None]:
+        """Count what is called within the block."""
+        sys.setprofile(self._note)
+        try:
+            yield
+        finally:
+            sys.setprofile(None)
+
+    def _note(self, frame: FrameType, event: str, _: object) -> None:
+        module = frame.f_code.co_filename
+        if "rebalance_model" not in module:
+            return
+        if event == "call":
+            self.calls += 1
+            self.modules.add(module)
+        elif event == "return" and frame.f_back is not None:
+            self.returns += frame.f_back.f_code.co_filename != module
+
+
+def _calm() -> Scenario:
+    return scenario.read(
+        {
+            "title": "calm",
+            "minutes": 4,
+            "topics": [{"name": "Orders", "queues": 8, "messages_per_second": 20}],
+            "groups": [{"name": "g", "called": "c", "topics": ["Orders"], "ordered": True, "consumers": 3}],
+            "story": [],
+        }
+    )
+
+
+def _events(simulated: Scenario, seed: int) -> list[AnyEvent]:
+    events: list[AnyEvent] = []
+    cluster = Cluster(simulated, seed, events.append)
+    story.schedule(cluster)
+    cluster.run_until(simulated.minutes * 60)
+    return events
+
+
+if __name__ == "__main__":
+    typer.run(main)
