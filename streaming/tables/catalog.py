@@ -62,19 +62,22 @@ class Definition(NamedTuple):
 
 def tables_in(query: str) -> frozenset[str]:
     """Return the tables that a query may read: by the words in it that name a table, or what is defined over tables."""
-    found: set[str] = set()
-    for word in _WORD.findall(query.lower()):
-        found |= _tables_by_name().get(word, frozenset())
-    return frozenset(found)
+    return names_in(query).intersection(TABLES)
+
+
+def names_in(query: str) -> frozenset[str]:
+    """Return the tables, views and functions that a query may need: those that it names, and what these use."""
+    by_name = _needed_by_name()
+    return frozenset().union(*(by_name.get(word, frozenset()) for word in set(_WORD.findall(query.lower()))))
 
 
 @cache
-def _tables_by_name() -> dict[str, frozenset[str]]:
-    """Return for each table, view and function the tables that it reads."""
+def _needed_by_name() -> dict[str, frozenset[str]]:
+    """Return for each table, view and function its name and the names of what it uses."""
     found = {table: frozenset({table}) for table in TABLES}
     for name, _, sql in definitions(observations.IN_DUCKDB):
         words = _WORD.findall(sql.lower())
-        found[name] = frozenset().union(*(found.get(word, frozenset()) for word in words))
+        found[name] = frozenset({name}).union(*(found.get(word, frozenset()) for word in words))
     return found
 
 

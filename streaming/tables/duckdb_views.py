@@ -1,7 +1,7 @@
 """Define the tables with their views and functions in any DuckDB database."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path
 
 import duckdb
@@ -10,7 +10,7 @@ from rebalance_model.entities import TIME_MAX
 from schemas.tables import TABLES
 from streaming.base.place import Place
 from streaming.tables import observations
-from streaming.tables.catalog import definitions
+from streaming.tables.catalog import FUNCTIONS, VIEWS, definitions
 from streaming.tables.files import select
 from streaming.tables.table import TableView
 
@@ -20,7 +20,10 @@ def register(connection: duckdb.DuckDBPyConnection, tables: Place) -> None:
 
     From a database file every client of DuckDB can use them: its shell, another language, a notebook.
     """
-    define(connection)
+    for table in TABLES:  # empty at first, because DuckDB reads the files below a view when it is defined
+        connection.execute(f"CREATE OR REPLACE VIEW {table} AS {select(table, Path(), [])}")
+    define_times(connection)
+    define(connection, (*VIEWS, *FUNCTIONS))
     for table in reversed(TABLES):
         view = TableView(tables, table)
         view.want()
@@ -28,19 +31,18 @@ def register(connection: duckdb.DuckDBPyConnection, tables: Place) -> None:
         view.show(connection, keep=False)
 
 
-def define(connection: duckdb.DuckDBPyConnection) -> None:
-    """Define the views and functions over empty tables; `TableView.show` later replaces the tables' rows.
-
-    The tables are empty because DuckDB reads the files below a view when it is defined: 0.1 s for all of them.
-    `from_ms` converts epoch milliseconds to a timestamp.
-    """
-    for table in TABLES:
-        connection.execute(f"CREATE OR REPLACE VIEW {table} AS {select(table, Path(), [])}")
+def define_times(connection: duckdb.DuckDBPyConnection) -> None:
+    """Define `from_ms`, which converts epoch milliseconds to a timestamp."""
     from_ms = f"make_timestamptz(least(ms, {TIME_MAX}) * 1000)"
     connection.execute(f"CREATE OR REPLACE MACRO from_ms(ms) AS {from_ms}")
+
+
+def define(connection: duckdb.DuckDBPyConnection, names: Container[str]) -> None:
+    """Define views and functions over the tables; what they use must be defined, or among them."""
     for name, parameters, sql in definitions(observations.IN_DUCKDB):
-        head = f"VIEW {name} AS" if parameters is None else f"MACRO {name}({', '.join(parameters)}) AS TABLE"
-        connection.execute(f"CREATE OR REPLACE {head}\n{_with_timestamps(sql, parameters or ())}")
+        if name in names:
+            head = f"VIEW {name} AS" if parameters is None else f"MACRO {name}({', '.join(parameters)}) AS TABLE"
+            connection.execute(f"CREATE OR REPLACE {head}\n{_with_timestamps(sql, parameters or ())}")
 
 
 def _with_timestamps(sql: str, parameters: Iterable[str]) -> str:

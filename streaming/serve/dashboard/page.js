@@ -25,13 +25,24 @@
   apply();
 })();
 // The server renders the page, so it must know the language: a cookie, for a year.
-addEventListener("click", (event) => {
-  const button = event.target.closest?.("[data-language-switch]");
-  if (!button) return;
-  const secure = location.protocol === "https:" ? "; secure" : "";
-  document.cookie = `rebalance-watch-language=${button.dataset.languageSwitch}; path=/; max-age=31536000; samesite=lax${secure}`;
-  location.reload();
-});
+(() => {
+  const name = "rebalance-watch-language", asked = "rebalance-watch-language-asked";
+  addEventListener("click", (event) => {
+    const button = event.target.closest?.("[data-language-switch]");
+    if (!button) return;
+    const secure = location.protocol === "https:" ? "; secure" : "";
+    document.cookie = `${name}=${button.dataset.languageSwitch}; path=/; max-age=31536000; samesite=lax${secure}`;
+    location.reload();
+  });
+  // A page that was on its way when the language was chosen, as after a lost connection, replaces the reload, in the
+  // former language: it is loaded again, once.
+  const chosen = document.cookie.split("; ").find((one) => one.startsWith(`${name}=`))?.slice(name.length + 1);
+  if (!chosen || document.documentElement.lang.startsWith(chosen)) sessionStorage.removeItem(asked);
+  else if (sessionStorage.getItem(asked) !== chosen) {
+    sessionStorage.setItem(asked, chosen);
+    location.reload();
+  }
+})();
 addEventListener("click", async (event) => {
   const button = event.target.closest?.("[data-copy]");
   if (!button) return;

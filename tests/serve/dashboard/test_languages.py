@@ -5,6 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from streaming.serve.reader import LANGUAGE_COOKIE
 from tests.languages.catalogues import read
 from tests.serve.dashboard.conftest import SIZES
 from tests.serve.dashboard.tables import MINUTE, Group
@@ -62,6 +63,30 @@ def test_the_switch_changes_the_language_and_is_remembered(open_page, site):
 
     page.get_by_role("button", name="English").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Consumer groups")
+    page.context.clear_cookies()
+
+
+def test_a_page_that_was_on_its_way_at_the_choice_is_in_the_chosen_language(open_page, site):
+    page = open_page("/incidents?state=open")
+
+    def chosen_meanwhile(route):
+        made_before = route.fetch()
+        page.context.add_cookies([{"name": LANGUAGE_COOKIE, "value": "zh", "url": site.base}])
+        route.fulfill(response=made_before)
+
+    page.route("**/clients", chosen_meanwhile, times=1)
+    page.goto(f"{site.base}/clients")
+    expect(page.get_by_role("heading", level=1)).to_have_text("客户端")
+    assert page.url.endswith("/clients")
+    page.context.clear_cookies()
+
+
+def test_a_chosen_language_that_is_no_longer_there_does_not_reload_for_ever(open_page, site):
+    page = open_page("/incidents?state=open")
+    page.context.add_cookies([{"name": LANGUAGE_COOKIE, "value": "tlh", "url": site.base}])
+    page.goto(f"{site.base}/clients")
+    page.get_by_role("link", name="Incidents").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Incidents")
     page.context.clear_cookies()
 
 
