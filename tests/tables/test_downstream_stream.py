@@ -118,6 +118,26 @@ def test_streams_get_each_row_once_through_maintenance_retention_and_a_swap(tmp_
     assert appends[1].count("insert") == once(10, 11, 60, 61, 62, 63, 65)
 
 
+@pytest.mark.timeout(600)
+def test_a_stream_that_is_behind_by_more_than_the_log_is_kept_ends(tmp_path, spark):
+    table = tmp_path / "tables" / BY_DAY
+    with claimed(tmp_path / "checkpoints", tmp_path / "tables", BASIS, versions_days=2):
+        write(tmp_path / "tables", 60)
+    stream = Stream(spark, table, ignoreDeletes="true")
+    stream.run()
+    write(tmp_path / "tables", 61, 62)
+    for _ in range(3):
+        a_day_passes(table)
+    maintain(tmp_path / "tables", BY_DAY, TWO_DAYS)
+    write(tmp_path / "tables", 63)
+    maintain(tmp_path / "tables", BY_DAY, TWO_DAYS)
+    with pytest.raises(Exception, match="DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE"):
+        stream.run()
+    again = Stream(spark, table, ignoreDeletes="true", ignoreChanges="false")  # a new checkpoint
+    again.run()
+    assert again.count("insert") == once(60, 61, 62, 63)
+
+
 def test_a_swap_that_was_interrupted_is_named_by_the_table_afterwards(tmp_path, monkeypatch):
     with claimed(tmp_path / "checkpoints", tmp_path / "tables", BASIS, versions_days=2):
         write(tmp_path / "tables", 60)
