@@ -352,4 +352,4 @@ TABLE_OF: dict[type[AnyRow], str] = {
     QueueSnapshot: "queue_state",
     IncidentTransition: "anomalies",
 }
-"""The table of each row, in the order in which the sink appends: evidence before what rests on it."""
+"""The table of each row: evidence first, and at last what rests on it, which the sink appends after all others."""

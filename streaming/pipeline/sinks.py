@@ -5,13 +5,17 @@ table and checkpoint generation) and ``txnVersion`` (the batch), and one that th
 
 There are two ways to append. The archive has as many rows as the log: they stay in Spark, which writes them in its
 tasks; this takes 0.6 s per table, however few rows there are, and several times that on a busy machine. The operator's
-effects, in five tables, and the archive's quality results are few: the driver fetches them from Spark once, as Arrow,
+effects, in six tables, and the archive's quality results are few: the driver fetches them from Spark once, as Arrow,
 and delta-rs appends them in 0.02 s per table. Both write the same protocol, and only one of them writes each table.
 In an object store that is always delta-rs (`streaming.tables.delta`); the driver then fetches the archive's rows, too.
+
+A table is opened for each append. One that stays open costs more with each commit: after 300, an append took 0.18 s of
+processor time instead of 0.035 s (delta-rs 1.6.6).
 """
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +36,7 @@ from streaming.base.place import ObjectPlace, Place
 from streaming.tables.append import append
 from streaming.tables.delta import answered, delta_at
 
+*_EVIDENCE, _ANOMALIES = TABLE_OF.values()
 ROWS_PER_FILE = 250_000
 """Up to this number, a batch's rows of one table go into one file, because small files slow the readers."""
 
@@ -129,10 +134,18 @@ def sync_state(checkpoint: Path, batch_id: int) -> None:
 
 
 def write_effects(batch: DataFrame, sink: TableSink, batch_id: int) -> None:
-    """Append a batch of effects, evidence before the anomalies that need it: a visible anomaly has its evidence."""
+    """Append a batch of effects, evidence before the anomalies that need it: a visible anomaly has its evidence.
+
+    The tables of evidence are appended to at the same time, because an append mostly waits for the disk or the store.
+    """
     payloads: dict[str, list[str]] = defaultdict(list)
     for effect in batch.toArrow().to_pylist():
         payloads[effect["kind"]].append(effect["payload"])
-    for table in TABLE_OF.values():
-        if table in payloads:
-            sink.append_arrow(table_of_json(table, payloads[table]), table, batch_id=batch_id)
+
+    def write(table: str) -> None:
+        sink.append_arrow(table_of_json(table, payloads[table]), table, batch_id=batch_id)
+
+    with ThreadPoolExecutor(len(_EVIDENCE)) as pool:
+        list(pool.map(write, [table for table in _EVIDENCE if table in payloads]))
+    if _ANOMALIES in payloads:
+        write(_ANOMALIES)

@@ -1,10 +1,12 @@
 """`make bench`: run every bench in turn, each in a process of its own (most start a JVM).
 
-``python -m tests.bench NAME …`` runs only these.
+All of them together take at most half an hour on two idle cores: those in `SHORT` run in a shorter form then.
+``python -m tests.bench NAME …`` runs only these, in their whole form.
 """
 
 import subprocess
 import sys
+import time
 from typing import Annotated
 
 import typer
@@ -24,6 +26,17 @@ BENCHES = {
     "hook": "what the hook costs a broker under load, with and without it in turn",
     "questions": "what the collector's questions about offsets and waiting times cost a broker",
 }
+SHORT = {
+    "simulation": ["--minutes", "10"],
+    "latency": ["--seconds", "60", "--warm-up", "40"],
+    "detection": ["--seeds", "8"],
+    "queries": ["--turns", "4"],
+    "home": ["--turns", "4"],
+    "object_store": ["--turns", "2"],
+    "hook": ["--rounds", "60"],
+    "questions": ["--rounds", "8"],
+}
+"""The arguments with which a bench shows a loss, but not the last digit."""
 
 
 def main(
@@ -35,9 +48,11 @@ def main(
         if name not in BENCHES:
             raise typer.BadParameter(f"there is no bench {name}: {', '.join(BENCHES)}")
         console.rule(f"{name}: {BENCHES[name]}")
-        status = subprocess.run([sys.executable, "-m", f"tests.bench.bench_{name}"], check=False).returncode
+        given, began = SHORT.get(name, []) if not names else [], time.monotonic()
+        status = subprocess.run([sys.executable, "-m", f"tests.bench.bench_{name}", *given], check=False).returncode
         if status:
             raise typer.Exit(status)
+        console.print(f"{name} took {time.monotonic() - began:.0f} s", highlight=False)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ from schemas.arrow import in_epoch_ms
 from streaming.base.settings import load_settings
 from streaming.log.kafka import KafkaPublisher, create_topic
 from streaming.log.rows import publish
+from tests.bench.figures import keep
 from tests.live.alert_receivers import Webhook
 from tests.live.commands import Command, Kafka
 from tests.support.telemetry import START, live_telemetry
@@ -170,15 +171,21 @@ def report(console: Console, delays: list[Delay], rate: int) -> None:
         by_table["all rows"].append(delay)
         by_table[delay.of].append(delay)
     table = Table("rows of", "rows", "p50", "p99", "worst", "until the batch began: p50", "p99", box=None)
+    kept: dict[str, float] = {}
     for name, found in by_table.items():
         whole, waited = sorted(one.whole for one in found), sorted(one.waited for one in found)
         figures = (*_at(whole, 50, 99, 100), *_at(waited, 50, 99))
         table.add_row(name, f"{len(found):,}", *(f"{figure / 1000:.1f} s" for figure in figures))
+        kept |= {
+            f"{name}, {rate:,} events/s: {percent}, s": figure / 1000
+            for percent, figure in zip(("p50", "p99"), figures, strict=False)
+        }
     console.print(
         f"{rate:,} events a second, archive query and all rules on; {os.cpu_count()} cores, "
         f"{platform.system()} {platform.machine()}, load {os.getloadavg()[0]:.0f}"
     )
     console.print(table)
+    console.print(keep("latency", kept))
 
 
 def _at(ordered: list[float], *percents: int) -> list[float]:

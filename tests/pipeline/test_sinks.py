@@ -1,5 +1,6 @@
 import datetime as dt
 import json
+import threading
 
 import pytest
 from deltalake import DeltaTable
@@ -82,6 +83,41 @@ def test_what_was_written_before_a_crash_is_kept_and_the_rest_follows(spark, sin
         with pytest.raises(KeyboardInterrupt):
             write_effects(batch, sink, 0)
     assert len(rows_in(sink, "assignment_history")) == 1, "evidence is visible before what rests on it"
+    assert rows_in(sink, "anomalies") == []
+    write_effects(batch, sink, 0)
+    assert len(rows_in(sink, "assignment_history")) == len(rows_in(sink, "anomalies")) == 1
+
+
+def test_tables_of_evidence_are_appended_to_at_once_and_anomalies_after_them(spark, sink, monkeypatch):
+    tables = ("assignment_history", "queue_state", "anomalies")
+    batch = batch_of(spark, *((table, row_of(table)) for table in tables))
+    whole, both, written = TableSink.append_arrow, threading.Barrier(2), []
+
+    def append(self, rows, table, *, batch_id):
+        if table != "anomalies":
+            both.wait(timeout=120)
+        whole(self, rows, table, batch_id=batch_id)
+        written.append(table)
+
+    monkeypatch.setattr(TableSink, "append_arrow", append)
+    write_effects(batch, sink, 0)
+    assert sorted(written) == sorted(tables)
+    assert written[-1] == "anomalies"
+
+
+def test_without_all_evidence_there_is_no_anomaly(spark, sink, monkeypatch):
+    batch = batch_of(spark, ("assignment_history", change(1)), ("anomalies", row_of("anomalies")))
+    whole = sinks.append
+
+    def full(there, *given):
+        if there.table_uri.rstrip("/").endswith("assignment_history"):
+            raise OSError("full")
+        return whole(there, *given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sinks, "append", full)
+        with pytest.raises(OSError, match="full"):
+            write_effects(batch, sink, 0)
     assert rows_in(sink, "anomalies") == []
     write_effects(batch, sink, 0)
     assert len(rows_in(sink, "assignment_history")) == len(rows_in(sink, "anomalies")) == 1
