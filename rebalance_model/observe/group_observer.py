@@ -13,6 +13,7 @@ are followed, each for its broker, beside the collector; see `corrections` for h
 """
 
 from collections.abc import Callable, Collection
+from functools import lru_cache
 
 from rebalance_model.observe import snapshots
 from rebalance_model.observe.effects import AnyEffect
@@ -66,7 +67,7 @@ left the group to another collector has missed a round then."""
 
 def observe(state: GroupState, event: PollEvent | HookEvent, moment: Moment, policy: Policy) -> list[AnyEffect]:
     """Fold one event of the group; a repeated event, or one of a collector that is not followed, changes nothing."""
-    news = _news(state, event, event.seq)
+    news, followed = _news(state, event, event.seq), state.collector
     if news is None or (isinstance(event, Answer) and not _is_followed(state, event, moment.now, policy)):
         return []
     step = GroupStep(state, policy, moment)
@@ -78,6 +79,7 @@ def observe(state: GroupState, event: PollEvent | HookEvent, moment: Moment, pol
             state.covered_since = step.now
         if news == "GAP":
             state.lost_at, step.group_to_judge = step.now, True
+        step.group_touched = not state.members or news != "NEXT" or state.collector != followed
         _fold_answer(step, event)
     else:
         step.group_touched = news != "NEXT" or not isinstance(event, _OF_ONE_QUEUE)
@@ -303,14 +305,20 @@ def _fold_answer(step: GroupStep, event: PollEvent) -> None:
         step.queues_to_judge |= dict.fromkeys(fold_stats(step, event))
         step.group_to_judge = step.group_to_judge or not step.state.members
     elif isinstance(event, TopicStats):
+        step.group_touched = True
         fold_dead_letters(step, event)
     else:
         fold_route(step, event)
 
 
 def _source_and_start(event: Event) -> tuple[str, int]:
-    instance, start = instance_of(event.source_id)
-    return f"{event.source}/{instance}", start
+    return _named(event.source, event.source_id)
+
+
+@lru_cache(maxsize=4096)
+def _named(source: str, source_id: str) -> tuple[str, int]:
+    instance, start = instance_of(source_id)
+    return f"{source}/{instance}", start
 
 
 def _news(state: GroupState, event: Event, seq: int) -> hook.News | None:

@@ -288,6 +288,7 @@ class GroupStep(Step):
         """Record what a poll corrected in the view rebuilt from events; the next GroupSnapshot contains it."""
         if len(self.state.corrections) < CORRECTIONS_MAX:
             self.state.corrections += (what,)
+            self.group_touched = True
 
     def assignment(self, mq: MessageQueue, client_id: str, *, assigned: bool, evidence: str, rebalance_id: str) -> None:
         """Write a row for one change of a queue's owner."""

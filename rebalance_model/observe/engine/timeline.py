@@ -195,11 +195,14 @@ class Timeline:
         """Return the next timer until then: its time, kind (`_SILENCE`, `_CLUSTER`, `_GROUP`) and name; None: none."""
         while self._heap and self.state.checks.get(self._heap[0][1]) != self._heap[0][0]:
             heapq.heappop(self._heap)  # rescheduled since
-        due = [(self._heap[0][0], _GROUP, self._heap[0][1])] if self._heap and self._heap[0][0] <= to else []
-        due += [(out.at, _SILENCE, out.source) for out in self.state.falls_silent.values() if out.at <= to]
-        clusters = self.state.clusters.values()
-        due += [(one.next_check, _CLUSTER, one.cluster) for one in clusters if 0 < one.next_check <= to]
-        return min(due, default=None)
+        first = (self._heap[0][0], _GROUP, self._heap[0][1]) if self._heap and self._heap[0][0] <= to else None
+        for out in self.state.falls_silent.values():
+            if out.at <= to and (first is None or (out.at, _SILENCE, out.source) < first):
+                first = (out.at, _SILENCE, out.source)
+        for one in self.state.clusters.values():
+            if 0 < one.next_check <= to and (first is None or (one.next_check, _CLUSTER, one.cluster) < first):
+                first = (one.next_check, _CLUSTER, one.cluster)
+        return first
 
     def _do(self, due: int, kind: int, name: str) -> list[AnyEffect]:
         if kind == _SILENCE:

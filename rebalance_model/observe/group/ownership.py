@@ -34,7 +34,8 @@ def reconsider(step: GroupStep, queues: Iterable[MessageQueue], *, evidence: str
         return
     for mq in queues:
         step.queues_to_judge[mq] = None
-        current = step.queue(mq).owner
+        queue = step.queue(mq)
+        current = queue.owner
         owner = _believed_owner(step, mq, current)
         if owner != current:
             _hand_over(step, mq, current, owner, evidence)
@@ -59,6 +60,8 @@ def known_of(state: GroupState, client_id: str, by_hook: HeldByHook | None = Non
     """
     if by_hook is not None:
         held = by_hook.get(client_id, [])
+    elif not any(view.hook_source for view in state.views.values()):
+        held = []
     else:
         held = [mq for mq, queue in state.queues.items() if queue.hook_view and queue.hook_view.holder == client_id]
     return dict.fromkeys((*state.clients[client_id].queues, *held))

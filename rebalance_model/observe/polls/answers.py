@@ -46,15 +46,16 @@ def fold_running_info(step: GroupStep, event: ConsumerRunningInfo) -> None:
     if event.client_id not in state.members and any(view.asked > event.asked for view in state.views.values()):
         return  # the broker has reported since then that it is no member
     if event.error is not None:
+        step.group_touched = True
         _fold_silence(step, event, client)
         return
-    answer = _view(event, client, state.orderly)
-    if client is not None and client.start_time and answer.start_time not in (0, client.start_time):  # 0: unknown
-        rebalances.open_or_extend(step, "CLIENT_RESTARTED", event.client_id, client_id=event.client_id)
-    if client is not None and client.strategy and answer.strategy != client.strategy:
-        rebalances.open_or_extend(step, "STRATEGY_CHANGED", event.client_id, client_id=event.client_id)
+    if client is not None:
+        _note_restart(step, event, client)
     asked_before = client.asked if client is not None else 0
     known = ownership.known_of(state, event.client_id) if client is not None else {}
+    answer = _view(event, client, state.orderly)
+    if client is None or not client.answered or client.unanswered or answer.orderly != state.orderly:
+        step.group_touched = True
     state.clients[event.client_id] = answer
     state.orderly = answer.orderly
     step.clients_to_judge[event.client_id] = None
@@ -65,6 +66,7 @@ def fold_running_info(step: GroupStep, event: ConsumerRunningInfo) -> None:
     declared = event.properties.get("PROP_CONSUME_TYPE", ""), event.properties.get("messageModel", "")
     is_news = member_types.note(state, event.client_id, *declared)
     if is_news or client is None or (client.strategy, client.pops) != (answer.strategy, answer.pops):
+        step.group_touched = True
         expect(step)
     step.group_to_judge = step.group_to_judge or is_news
     affected = dict.fromkeys(answer.queues) | known  # including queues that a hook assigns to it and it denies
@@ -72,6 +74,14 @@ def fold_running_info(step: GroupStep, event: ConsumerRunningInfo) -> None:
     ownership.reconsider(step, affected, evidence="FIRST_SEEN" if discovered else "ANSWER")
     _note_claims(step, event.client_id, answer, affected)
     rounds.note(step, event.asked, asked_before)
+
+
+def _note_restart(step: GroupStep, event: ConsumerRunningInfo, client: ClientView) -> None:
+    """Record that the client's process, or its strategy, is another one than in its answer before."""
+    if client.start_time and event.start_time not in (None, 0, client.start_time):  # None, 0: unknown
+        rebalances.open_or_extend(step, "CLIENT_RESTARTED", event.client_id, client_id=event.client_id)
+    if client.strategy and event.strategy not in (None, client.strategy):
+        rebalances.open_or_extend(step, "STRATEGY_CHANGED", event.client_id, client_id=event.client_id)
 
 
 def _fold_silence(step: GroupStep, event: ConsumerRunningInfo, client: ClientView | None) -> None:
@@ -177,14 +187,23 @@ def _topics(subscriptions: Iterable[Subscription]) -> set[tuple[str, str, str | 
 
 
 def _subscriptions(event: ConsumerRunningInfo) -> tuple[Subscription, ...]:
-    return tuple(sorted(event.subscriptions, key=lambda s: s.topic))
+    return tuple(sorted(event.subscriptions, key=_topic_of)) if len(event.subscriptions) > 1 else event.subscriptions
+
+
+def _topic_of(subscription: Subscription) -> str:
+    return subscription.topic
 
 
 def _view(event: ConsumerRunningInfo, client: ClientView | None, group_is_orderly: bool | None) -> ClientView:  # noqa: FBT001  as the group's state has it
     former = client if client is not None else ClientView(0, 0, orderly=group_is_orderly)
     known = former.queues
-    queues = {q.mq: _process_queue(q, known.get(q.mq), event) for q in event.queues or ()}
-    newest = max((stamp.value for q in queues.values() for stamp in (q.lock, q.pull, q.consume) if stamp), default=0)
+    infos = {info.mq: info for info in event.queues or ()}  # of a queue that is there twice, the last one
+    queues = {mq: _process_queue(info, known.get(mq), event) for mq, info in infos.items()}
+    newest = 0
+    for info in infos.values():
+        for stamp in (info.lock_time, info.pull_time, info.consume_time):
+            if stamp is not None and stamp > newest:
+                newest = stamp
     orderly = event.orderly if event.orderly is not None else former.orderly
     strategy = event.strategy if event.strategy is not None else former.strategy
     return ClientView(
@@ -219,19 +238,25 @@ def _number(text: str) -> int | None:
 def _process_queue(
     info: ProcessQueueInfo, known: ProcessQueueView | None, event: ConsumerRunningInfo
 ) -> ProcessQueueView:
-    same = known is not None and known.dropped == bool(info.dropped)
-    tried = known.first_unlock_attempts if known is not None and same else 0
-    return ProcessQueueView(
-        commit_offset=info.commit_offset,
-        cached_count=info.cached_count,
-        transaction_count=info.transaction_count,
-        locked=info.locked,
-        dropped=bool(info.dropped),
-        unlock_attempts=info.unlock_attempts,
-        lock=Stamp.seen_in(info.lock_time, event.time, known.lock if known else None),
-        pull=Stamp.seen_in(info.pull_time, event.time, known.pull if known else None),
-        consume=Stamp.seen_in(info.consume_time, event.time, known.consume if known else None),
-        claimed_since=known.claimed_since if known and same else event.asked,
-        first_unlock_attempts=tried or info.unlock_attempts or 0,
-        first_offset=info.first_offset,
+    """Bring the view of a process queue to the state in the answer, in place: a client has thousands of them."""
+    dropped, tried = bool(info.dropped), info.unlock_attempts or 0
+    view = known if known is not None else ProcessQueueView(None, None, None, None, dropped, None, None, None, None, 0)
+    if known is None or known.dropped != dropped:
+        view.dropped, view.claimed_since, view.first_unlock_attempts = dropped, event.asked, tried
+    else:
+        view.first_unlock_attempts = known.first_unlock_attempts or tried
+    view.commit_offset, view.cached_count = info.commit_offset, info.cached_count
+    view.transaction_count, view.locked, view.unlock_attempts = (
+        info.transaction_count,
+        info.locked,
+        info.unlock_attempts,
     )
+    view.first_offset = info.first_offset
+    lock, pull, consume = view.lock, view.pull, view.consume
+    if lock is None or lock.value != info.lock_time:
+        view.lock = Stamp(info.lock_time, event.time) if info.lock_time is not None else None
+    if pull is None or pull.value != info.pull_time:
+        view.pull = Stamp(info.pull_time, event.time) if info.pull_time is not None else None
+    if consume is None or consume.value != info.consume_time:
+        view.consume = Stamp(info.consume_time, event.time) if info.consume_time is not None else None
+    return view

@@ -20,6 +20,7 @@ def fold_connections(step: GroupStep, event: ConsumerConnection) -> None:
     if view is not None and event.asked < view.asked:
         return
     if event.error is not None:
+        step.group_touched = True
         if view is not None:
             _note_silence(step, view, event)
             _note_unreadable(step, view, (event.error.remark,) if event.error.code == UNREADABLE else ())
@@ -40,6 +41,7 @@ def fold_connections(step: GroupStep, event: ConsumerConnection) -> None:
     if event.is_created is False and view is not None and view.hook is not None:
         refused_heartbeats.note_skipped(view.hook, view, event.asked)
     if view is None or view.failing or polled != view.info:
+        step.group_touched = True
         _take_answer(step, event, polled, view)
     else:
         view.asked = event.asked
@@ -129,3 +131,4 @@ def _remove_former_members(step: GroupStep, asked: int) -> None:
     for client_id, client in list(state.clients.items()):
         if client_id not in step.members and client.asked < asked:
             del state.clients[client_id]
+            step.group_touched = True

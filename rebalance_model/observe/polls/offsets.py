@@ -29,6 +29,7 @@ def fold_stats(step: GroupStep, event: ConsumeStats) -> tuple[MessageQueue, ...]
         ended_queues.return_queue(step, info.mq, queue)
         if 0 < asked_before <= queue.stats_at and info.consumer_offset > (queue.broker_offset or 0):
             stored = max(stored, info.last_time)  # of a message newer than the answer before
+        step.group_touched = step.group_touched or queue.commit_offset is None
         _advance(step, queue, info, event)
         judged.append(info.mq)
     if view is not None and view.unreadable_offsets != (unreadable := _unreadable(event)):

@@ -19,6 +19,7 @@ def fold_route(step: GroupStep, event: TopicRoute) -> None:
     if known is not None and event.asked < known.asked:
         return
     if event.queues is None:
+        step.group_touched = True
         _note_missing(step, event, known)
         return
     if state.without_route.pop(event.topic, None):
@@ -27,6 +28,7 @@ def fold_route(step: GroupStep, event: TopicRoute) -> None:
         known.asked, known.missing_since = event.asked, 0
         ended_queues.note_route(step, event.topic)
         return
+    step.group_touched = True
     queues = tuple(sorted(event.queues, key=queue_order))
     state.routes[event.topic] = Route(queues, event.asked)
     if known is None:

@@ -1,6 +1,7 @@
 """Quantities in answers: each answer becomes one row for every broker that has queues in it."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Literal, TypedDict, TypeVar
 
 from rebalance_model.entities import MessageQueue
@@ -55,9 +56,18 @@ def on_stats(state: ProgressState, event: ConsumeStats, policy: Policy) -> list[
     interval, at = _interval(state, event, "", policy), _answered(event)
     rows: list[QueueProgress] = []
     for broker, queues in _by_broker((info.mq, info) for info in event.queues).items():
-        commits = [_commit(state, info) for info in queues]
-        lags = [_lag(state, info, commit) for info, commit in zip(queues, commits, strict=True)]
+        commits = _commits(state, broker, queues)
         pulls = [info.pull_offset if info.pull_offset >= 0 else None for info in queues]
+        lags, in_flight, ready, waits = list[int | None](), list[int | None](), list[int | None](), list[int | None]()
+        for info, commit, pull in zip(queues, commits, pulls, strict=True):
+            newest = info.broker_offset
+            lag = newest - commit if commit is not None and newest >= commit else _lag(state, info, commit)
+            lags.append(lag)
+            in_flight.append(
+                (pull - commit if pull > commit else 0) if pull is not None and commit is not None else None
+            )
+            ready.append(behind_by(newest, pull) if commit is not None or pull else None)
+            waits.append(lag and _waiting_at_most(info, at))  # 0 and None stay
         rows.append(
             QueueProgress(
                 **_common(event, broker, at, interval),
@@ -67,13 +77,10 @@ def on_stats(state: ProgressState, event: ConsumeStats, policy: Policy) -> list[
                 commit_offset=tuple(commits),
                 pull_offset=tuple(pulls),
                 lag=tuple(lags),
-                in_flight=tuple(_in_flight(pull, commit) for pull, commit in zip(pulls, commits, strict=True)),
-                ready=tuple(
-                    behind_by(info.broker_offset, pull) if commit is not None or pull else None
-                    for info, pull, commit in zip(queues, pulls, commits, strict=True)
-                ),
-                waiting_ms=tuple(_waiting_at_most(info, lag, at) for info, lag in zip(queues, lags, strict=True)),
-                waiting_is_at_most=tuple(bool(lag) for lag in lags),
+                in_flight=tuple(in_flight),
+                ready=tuple(ready),
+                waiting_ms=tuple(waits),
+                waiting_is_at_most=tuple(map(bool, lags)),
             )
         )
     return rows
@@ -127,7 +134,11 @@ def on_running_info(state: ProgressState, event: ConsumerRunningInfo, policy: Po
     client = state.clients.setdefault(event.client_id, ClientProgress())
     known, client.queues = client.queues, {}
     repeats = at - client.repeated_at >= REPEATED_AFTER
-    newest = max((at for q in event.queues for at in (q.lock_time, q.pull_time, q.consume_time) if at), default=0)
+    newest = 0
+    for info in event.queues:
+        for stamp in (info.lock_time, info.pull_time, info.consume_time):
+            if stamp is not None and stamp > newest:
+                newest = stamp
     changed: list[tuple[MessageQueue, ClientQueue]] = []
     for info in event.queues:
         if info.dropped:
@@ -187,13 +198,19 @@ def _interval(state: ProgressState, event: Answer, of: str, policy: Policy) -> i
 
     A longer gap shows that a request was left out, not that requests are less frequent.
     """
-    name = f"{instance_of(event.source_id)[0]} {event.__struct_config__.tag} {event.broker} {of}".rstrip()
+    name = _name_of(event.source_id, type(event), event.broker, of)
     at, known = _answered(event), state.spacings.get(name)
     gaps = known.gaps_ms if known is not None else ()
     if known is not None and at > known.answered:
         gaps = (*gaps, at - known.answered)[-2:]
     state.spacings[name] = Spacing(at, gaps)
     return min(*gaps, INTERVAL_MAX) if gaps else policy.of_group(event.cluster, event.group).poll_interval
+
+
+@lru_cache(maxsize=65_536)
+def _name_of(source_id: str, kind: type[Answer], broker: str, of: str) -> str:
+    """Return the key of `ProgressState.spacings`; the same few are made for every answer."""
+    return f"{instance_of(source_id)[0]} {kind.__struct_config__.tag} {broker} {of}".rstrip()
 
 
 def _by_broker(queues: Iterable[tuple[MessageQueue, _T]]) -> dict[str, list[_T]]:
@@ -204,17 +221,22 @@ def _by_broker(queues: Iterable[tuple[MessageQueue, _T]]) -> dict[str, list[_T]]
     return found
 
 
-def _commit(state: ProgressState, info: OffsetInfo) -> int | None:
-    """Return the commit that a broker answers; None if it answers 0 and nothing shows that this was committed.
+def _commits(state: ProgressState, broker: str, queues: list[OffsetInfo]) -> list[int | None]:
+    """Return the commits that a broker answers; None where it answers 0 and nothing shows that this was committed.
 
     A message 0 that waits at a client shows it.
     """
-    mq, offset = info.mq, info.consumer_offset
-    known = state.committed.setdefault(mq.broker, {}).setdefault(mq.topic, set())
-    if offset > 0:
-        known.add(mq.queue_id)
-    is_known = mq.queue_id in known or _first_offset(state, mq) == 0
-    return offset if offset >= 0 and is_known else None
+    commits, committed = list[int | None](), state.committed.setdefault(broker, {})
+    for info in queues:
+        mq, offset = info.mq, info.consumer_offset
+        known = committed.get(mq.topic)
+        if known is None:
+            known = committed[mq.topic] = set()
+        if offset > 0:
+            known.add(mq.queue_id)
+        is_known = mq.queue_id in known or _first_offset(state, mq) == 0
+        commits.append(offset if offset >= 0 and is_known else None)
+    return commits
 
 
 def _first_offset(state: ProgressState, mq: MessageQueue) -> int | None:
@@ -238,17 +260,8 @@ def _lag(state: ProgressState, info: OffsetInfo, commit: int | None) -> int | No
     return 0 if position is None and info.broker_offset == 0 else behind_by(info.broker_offset, position)
 
 
-def _in_flight(pull: int | None, commit: int | None) -> int | None:
-    """Return how many pulled messages are not committed: none, until the next pull after all were."""
-    return max(0, pull - commit) if pull is not None and commit is not None else None
-
-
-def _waiting_at_most(info: OffsetInfo, lag: int | None, at: int) -> int | None:
+def _waiting_at_most(info: OffsetInfo, at: int) -> int | None:
     """Return how long the next message has waited at most (ms): it is younger than the last consumed one."""
-    if lag is None:
-        return None
-    if lag == 0:
-        return 0
     return max(0, at - info.last_time) if info.last_time > 0 else None
 
 
@@ -263,17 +276,16 @@ def _client_queue(
         client_behind_ms: how far its stamps are at most behind the collector's time.
         ordered: whether it locks its queues.
     """
-    at = {
-        "lock_at": info.lock_time + client_behind_ms if ordered and info.locked and info.lock_time is not None else 0,
-        "pull_at": info.pull_time + client_behind_ms if info.pull_time else 0,
-        "consume_at": info.consume_time + client_behind_ms if info.consume_time else 0,
-    }
+    locked, pulled, consumed = info.lock_time, info.pull_time, info.consume_time
+    lock_at = locked + client_behind_ms if ordered and info.locked and locked is not None else 0
+    pull_at = pulled + client_behind_ms if pulled else 0
+    consume_at = consumed + client_behind_ms if consumed else 0
     if before is not None:
-        if at["lock_at"] and before.lock_at and info.lock_time == before.lock_at_client:
-            at["lock_at"] = min(at["lock_at"], before.lock_at)
-        if before.pull_at and info.pull_time == before.pull_at_client:
-            at["pull_at"] = min(at["pull_at"], before.pull_at)
-        if before.consume_at and info.consume_time == before.consume_at_client:
-            at["consume_at"] = min(at["consume_at"], before.consume_at)
-    at = {name: max(0, time) for name, time in at.items()}  # one stamp may be centuries after another
-    return ClientQueue(info.cached_count, info.commit_offset, info.lock_time, info.pull_time, info.consume_time, **at)
+        if locked == before.lock_at_client and 0 < before.lock_at < lock_at:
+            lock_at = before.lock_at
+        if pulled == before.pull_at_client and 0 < before.pull_at < pull_at:
+            pull_at = before.pull_at
+        if consumed == before.consume_at_client and 0 < before.consume_at < consume_at:
+            consume_at = before.consume_at
+    stamps = [at if at > 0 else 0 for at in (lock_at, pull_at, consume_at)]  # one may be centuries after another
+    return ClientQueue(info.cached_count, info.commit_offset, locked, pulled, consumed, *stamps)

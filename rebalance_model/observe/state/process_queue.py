@@ -18,13 +18,6 @@ class Stamp(msgspec.Struct, array_like=True, frozen=True):
     seen: int
     """When the first answer that carried the value came, by the collector's clock."""
 
-    @classmethod
-    def seen_in(cls, value: int | None, now: int, former: "Stamp | None") -> "Stamp | None":
-        """Return the stamp in an answer that came ``now``: the former one, unless the value has changed."""
-        if value is None:
-            return None
-        return former if former is not None and former.value == value else cls(value, now)
-
     def age(self, client_now: int, asked: int) -> int:
         """Return the minimum age of the stamp (ms) when the request ``asked`` (collector's clock) was answered."""
         return max(client_now - self.value, asked - self.seen, 0)
