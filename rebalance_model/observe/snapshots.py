@@ -11,7 +11,7 @@ import msgspec
 from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
 from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.observe.effects import GroupSnapshot, Health, QueueSnapshot
-from rebalance_model.observe.group.ages import ages_of, hook_lock, hook_pull
+from rebalance_model.observe.group.ages import ages_of, hook_pull
 from rebalance_model.observe.group.deleted_group import GROUP_DELETED, is_deleted
 from rebalance_model.observe.group.ended_queues import WHY
 from rebalance_model.observe.group.expectation import (
@@ -25,8 +25,9 @@ from rebalance_model.observe.group.expectation import (
 from rebalance_model.observe.group.member_types import consume_type_of
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.rules.coverage import coverage, hooks_of
-from rebalance_model.observe.state import ClientView, GroupState, Incident, LastGroupRow, LastQueueRow
+from rebalance_model.observe.state import GroupState, Incident, LastGroupRow, LastQueueRow
 from rebalance_model.observe.step import Ages, GroupStep
 from rebalance_model.observe.utc import utc
 
@@ -111,19 +112,19 @@ def _unused_broker(step: GroupStep) -> str | None:
     unused: dict[str, bool] = {}
     for mq, queue in step.state.queues.items():
         if queue.owner is not None and not mq.is_retry:
-            unused[mq.broker] = unused.get(mq.broker, True) and _is_unused(step, mq)
+            unused[mq.broker] = unused.get(mq.broker, True) and _is_unused(step, QueueSubject(step, mq))
     return next((broker for broker in sorted(unused) if unused[broker]), None)
 
 
-def _is_unused(step: GroupStep, mq: MessageQueue) -> bool:
+def _is_unused(step: GroupStep, q: QueueSubject) -> bool:
     """Return whether the hook has shown neither pull nor commit of an owned queue for pullMaxIdleTime.
 
     A client that has a queue pulls it at least every 30 s, or holds back and commits it every 5 s.
     """
-    hook_view, hook = step.state.queues[mq].hook_view, step.live_hook(step.state.views.get(mq.broker))
-    if hook_view is None or hook is None or mq.is_retry:
+    seen, hook = q.seen, q.hook
+    if seen is None or hook is None or q.mq.is_retry:
         return False
-    last = max(hook_view.pull_time, hook_view.commit_time, hook_view.holder_since, hook.covered_since)
+    last = max(seen.pull_time, seen.commit_time, seen.holder_since, hook.covered_since)
     return step.now - last > step.policy.pull_max_idle_time
 
 
@@ -155,11 +156,9 @@ def _health_without_members(state: GroupState, policy: Policy) -> tuple[Health, 
     return "UNKNOWN", f"no client is listed, and messages wait since {utc(since)} UTC or longer"
 
 
-def _queue_health(
-    step: GroupStep, mq: MessageQueue, owner: ClientView | None, incidents: _OfQueues
-) -> tuple[Health, str]:
+def _queue_health(step: GroupStep, q: QueueSubject, incidents: _OfQueues) -> tuple[Health, str]:
     """Return health and reason of a queue, from its broker's and its owner's."""
-    state = step.state
+    state, mq, owner = step.state, q.mq, q.owner
     if state.incidents or step.cluster.incidents:
         down = step.cluster.incident("BROKER_UNREACHABLE", mq.broker)
         worst = _worst(step, [*incidents.get(mq, ()), *([down] if down is not None else ())])
@@ -170,10 +169,10 @@ def _queue_health(
     if owner is None:
         return _WITHOUT_OWNER.get(division_of(step), ("UNKNOWN", "no known owner"))
     if owner.silent:
-        return "UNKNOWN", f"no answer from {state.queues[mq].owner}"
-    if not owner.readable and step.live_hook(state.views.get(mq.broker)) is None:
-        return "UNKNOWN", f"no readable answer from {state.queues[mq].owner}"
-    is_seen = state.is_polled or not _is_unused(step, mq)
+        return "UNKNOWN", f"no answer from {q.queue.owner}"
+    if not owner.readable and q.hook is None:
+        return "UNKNOWN", f"no readable answer from {q.queue.owner}"
+    is_seen = state.is_polled or not _is_unused(step, q)
     return ("OK", "") if is_seen else ("UNKNOWN", f"no pull or commit is seen at {mq.broker}")
 
 
@@ -212,32 +211,31 @@ def _snapshot_group(step: GroupStep, *, always: bool) -> None:
 
 
 def _snapshot_queue(step: GroupStep, mq: MessageQueue, incidents: _OfQueues, *, always: bool) -> None:
-    state = step.state
-    queue = state.queues[mq]
-    client = state.clients.get(queue.owner) if queue.owner is not None else None
-    ended = queue.ended
-    status, reason = _queue_health(step, mq, client, incidents) if ended is None else ("UNKNOWN", WHY[ended.why])
-    row = (queue.owner, queue.expected, _locked(state, mq, client), status, reason)
+    q = QueueSubject(step, mq)
+    queue, ended = q.queue, q.queue.ended
+    status, reason = _queue_health(step, q, incidents) if ended is None else ("UNKNOWN", WHY[ended.why])
+    row = (queue.owner, queue.expected, _locked(q), status, reason)
     if always or row != queue.last_row:
         queue.last_row = row
-        step.emit(_queue_row(step, mq, row))
+        step.emit(_queue_row(step, q, row))
 
 
-def _locked(state: GroupState, mq: MessageQueue, owner: ClientView | None) -> bool | None:
+def _locked(q: QueueSubject) -> bool | None:
     """Return whether the owner of an ordered queue has its lock, by its answer or the hook, whichever is younger."""
+    owner, hook = q.owner, q.view.hook if q.view is not None else None
     if owner is None:
         return None
     is_known = owner.readable and not owner.silent
-    held, entry = owner.queues.get(mq) if is_known else None, hook_lock(state, mq)
-    granted = entry is not None and entry.client_id == state.queues[mq].owner
+    held, entry = owner.queues.get(q.mq) if is_known else None, hook.locks.get(q.mq) if hook is not None else None
+    granted = entry is not None and entry.client_id == q.queue.owner
     if held is not None and not (granted and entry is not None and entry.last_update_timestamp > owner.answered):
         return held.locked if owner.orderly else None
     return granted if entry is not None else None
 
 
-def _queue_row(step: GroupStep, mq: MessageQueue, row: LastQueueRow) -> QueueSnapshot:
-    ages = ages_of(step, mq)
-    lock_at, pull_at, consume_at = _stamps(step, mq, ages) if ages is not None else (None, None, None)
+def _queue_row(step: GroupStep, q: QueueSubject, row: LastQueueRow) -> QueueSnapshot:
+    mq, ages = q.mq, ages_of(step, q)
+    lock_at, pull_at, consume_at = _stamps(step, q, ages) if ages is not None else (None, None, None)
     owner, expected, locked, status, reason = row
     return QueueSnapshot(
         **step.next_row(),
@@ -255,14 +253,14 @@ def _queue_row(step: GroupStep, mq: MessageQueue, row: LastQueueRow) -> QueueSna
     )
 
 
-def _stamps(step: GroupStep, mq: MessageQueue, ages: Ages) -> tuple[int | None, int | None, int | None]:
+def _stamps(step: GroupStep, q: QueueSubject, ages: Ages) -> tuple[int | None, int | None, int | None]:
     """Return when the owner renewed its lock, pulled and consumed; the ages of its last answer are as of that answer.
 
     For a silent owner only the values of the broker's hook are known.
     """
     now = step.now
     if ages.client.silent:
-        pull = hook_pull(step, mq)
+        pull = hook_pull(step, q)
         return _before(now, ages.lock if ages.lock_is_exact else None), _before(now, pull), None
     said_at = ages.client.answered if ages.queue is not None else now
     return (

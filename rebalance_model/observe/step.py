@@ -187,10 +187,6 @@ class GroupStep(Step):
         self.group_to_judge = False
         self.group_touched = True
         """Whether the group's own state may have changed materially."""
-        self.judged: MessageQueue | None = None
-        """The queue that is being judged: its state does not change meanwhile."""
-        self.ages: tuple[Ages | None] | None = None
-        """The ages of that queue, once a rule has requested them (`group.ages`)."""
         self.division: Division | None = None
         """How the members share the queues, once a rule has requested it (`expectation.division_of`)."""
         self.pools: dict[str, ThreadPool | None] = {}

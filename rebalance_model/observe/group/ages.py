@@ -14,38 +14,38 @@ channel while it works on another one. What the hook reports of its locks and pu
 from rebalance_model.broker.rebalance_lock_manager import LockEntry
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group.ghost_connections import is_listed_twice
+from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.state import ClientView, GroupState, ProcessQueueView
 from rebalance_model.observe.step import Ages, GroupStep
 
 
-def ages_of(step: GroupStep, mq: MessageQueue) -> Ages | None:
+def ages_of(step: GroupStep, q: QueueSubject) -> Ages | None:
     """Return the ages for the queue's believed owner; None if it has none."""
-    if step.judged is not mq:
-        return _ages_of(step, mq)
-    if step.ages is None:
-        step.ages = (_ages_of(step, mq),)
-    return step.ages[0]
+    if q.ages is None:
+        q.ages = (_ages_of(step, q),)
+    return q.ages[0]
 
 
-def _ages_of(step: GroupStep, mq: MessageQueue) -> Ages | None:
-    state = step.state
-    known = state.queues.get(mq)
-    client = state.clients.get(known.owner) if known is not None and known.owner is not None else None
-    if known is None or client is None:
+def _ages_of(step: GroupStep, q: QueueSubject) -> Ages | None:
+    client = q.owner
+    if client is None:
         return None
-    since = known.hook_view.observed_at if known.hook_view is not None else 0
-    is_current = client.readable and client.asked_at_answer >= since  # else it may be a former process queue
-    queue = client.queues.get(mq) if is_current else None
-    exact = _hook_age(step, mq, known.owner)
+    queue, exact = answered_queue(q, client), hook_lock_age(step, q)
     lock, pull, consume = _polled(client, queue, step.now)
-    if client.silent and is_listed_twice(state, known.owner or ""):
+    if client.silent and is_listed_twice(step.state, q.queue.owner or ""):
         lock = pull = consume = None
     if pull is None or client.silent:
-        hook_pull_age = hook_pull(step, mq)
+        hook_pull_age = hook_pull(step, q)
         pull = hook_pull_age if hook_pull_age is not None else pull
     if exact is not None:
         return Ages(client, queue, exact, lock_is_exact=True, goes_on=True, pull=pull, consume=consume)
     return Ages(client, queue, lock, lock_is_exact=False, goes_on=client.silent, pull=pull, consume=consume)
+
+
+def answered_queue(q: QueueSubject, client: ClientView) -> ProcessQueueView | None:
+    """Return the queue in its owner's last answer; None also if that may be a former process queue of the owner."""
+    since = q.seen.observed_at if q.seen is not None else 0
+    return client.queues.get(q.mq) if client.readable and client.asked_at_answer >= since else None
 
 
 def hook_lock(state: GroupState, mq: MessageQueue) -> LockEntry | None:
@@ -54,13 +54,13 @@ def hook_lock(state: GroupState, mq: MessageQueue) -> LockEntry | None:
     return view.hook.locks.get(mq) if view is not None and view.hook is not None else None
 
 
-def _hook_age(step: GroupStep, mq: MessageQueue, owner: str | None) -> int | None:
-    """Return the lock's age (ms); None also if a renewal may be missing from the telemetry."""
-    entry, hook_view = hook_lock(step.state, mq), step.state.queues[mq].hook_view
-    if entry is None or entry.client_id != owner or hook_view is None or hook_view.holder != owner:
+def hook_lock_age(step: GroupStep, q: QueueSubject) -> int | None:
+    """Return the age of the owner's lock by its broker's hook (ms); None also if telemetry may lack a renewal."""
+    hook, seen, owner = q.hook, q.seen, q.queue.owner
+    if hook is None or seen is None or seen.holder != owner:
         return None  # a late hook shows a lock that its holder had before
-    hook = step.live_hook(step.state.views.get(mq.broker))
-    if hook is None:
+    entry = hook.locks.get(q.mq)
+    if entry is None or entry.client_id != owner:
         return None
     now, renewed = step.now, entry.last_update_timestamp
     known_at = hook.covered_since + step.policy.client_lock_max_live_time
@@ -70,13 +70,12 @@ def _hook_age(step: GroupStep, mq: MessageQueue, owner: str | None) -> int | Non
     return max(0, now - renewed)
 
 
-def hook_pull(step: GroupStep, mq: MessageQueue) -> int | None:
+def hook_pull(step: GroupStep, q: QueueSubject) -> int | None:
     """Return the time since the owner last pulled, or took the queue, by the broker's clock; milliseconds."""
-    queue = step.state.queues[mq]
-    hook_view, hook = queue.hook_view, step.live_hook(step.state.views.get(mq.broker))
-    if hook is None or hook_view is None or hook_view.holder != queue.owner or not hook_view.holder_since:
+    hook, seen = q.hook, q.seen
+    if hook is None or seen is None or seen.holder != q.queue.owner or not seen.holder_since:
         return None
-    return max(0, step.now - max(hook_view.pull_time, hook_view.holder_since, hook.covered_since))
+    return max(0, step.now - max(seen.pull_time, seen.holder_since, hook.covered_since))
 
 
 def _polled(client: ClientView, queue: ProcessQueueView | None, now: int) -> tuple[int | None, int | None, int | None]:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from rebalance_model.entities import MessageQueue, java_order, queue_order
 from rebalance_model.observe.group.channels import UNNAMED
 from rebalance_model.observe.group.expectation import list_view
-from rebalance_model.observe.state import BrokerView, GroupState
+from rebalance_model.observe.state import BrokerView, GroupState, QueueState
 from rebalance_model.observe.step import GroupStep
 
 SCAN_PERIOD = 10_000
@@ -56,9 +56,8 @@ def find(step: GroupStep) -> list[Ghost]:
     return [ghost for ghost in found if ghost is not None]
 
 
-def leaves_unassigned(step: GroupStep, mq: MessageQueue) -> list[Ghost]:
+def leaves_unassigned(step: GroupStep, queue: QueueState) -> list[Ghost]:
     """Return the ghosts that explain why the queue has no owner: the strategy assigns it to no client."""
-    queue = step.state.queues[mq]
     return find(step) if queue.owner is None and queue.expected is None else []
 
 

@@ -1,14 +1,14 @@
 """Return how far a queue is consumed, as its broker's hook or its answers show it."""
 
-from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.state import QueueState
-from rebalance_model.observe.step import GroupStep
 
 
-def committed(step: GroupStep, mq: MessageQueue, queue: QueueState) -> int | None:
+def committed(q: QueueSubject) -> int | None:
     """Return the queue's commit: the last one that the broker's hook saw; without a hook, the last one answered."""
-    hook_view = queue.hook_view if step.live_hook(step.state.views.get(mq.broker)) is not None else None
-    return hook_view.commit_offset if hook_view is not None and hook_view.commit_offset >= 0 else position_of(queue)
+    if q.hook is not None and q.seen is not None and q.seen.commit_offset >= 0:
+        return q.seen.commit_offset
+    return position_of(q.queue)
 
 
 def position_of(queue: QueueState) -> int | None:

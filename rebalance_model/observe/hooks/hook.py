@@ -48,6 +48,7 @@ from rebalance_model.observe.group.member_types import is_outsider
 from rebalance_model.observe.group.membership import HEARD_FROM_ALL, Before, follow
 from rebalance_model.observe.group.subscriptions import subscription_table
 from rebalance_model.observe.hooks import broker_view, commits, heartbeats, lock_requests, pull_errors, released_queues
+from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.state import BrokerView, ConcurrentPuller, HookView
 from rebalance_model.observe.step import GroupStep
 
@@ -489,8 +490,8 @@ def _hold(
         hook_view = step.hook_view(mq)
         if client_id is not None:
             released_queues.note_read(step, mq)
-        if hook_view.waiting_since and client_id is not None and released_queues.is_released(step, mq):
-            hook_view.waiting_since = 0  # no client was to consume it in the meantime
+        if hook_view.waiting_since and client_id is not None:
+            released_queues.forget_wait(step, QueueSubject(step, mq), hook_view)
         if hook_view.holder != client_id:
             former_holder.keep(step, mq, hook_view, unlocked=evidence == "UNLOCKED")
             commits.take(hook_view, client_id, step.now)

@@ -16,6 +16,7 @@ nobody reads it. It ends (`ended_queues`) until a client takes it again.
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group.ended_queues import GONE_AFTER, end_unread, return_queue
+from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.state import HookQueueView, HookView
 from rebalance_model.observe.step import GroupStep
 
@@ -23,15 +24,14 @@ COMMITS_LEFT_OUT = 3
 """A living client that omits this many commits of a queue no longer has it."""
 
 
-def is_released(step: GroupStep, mq: MessageQueue) -> bool:
+def is_released(step: GroupStep, q: QueueSubject) -> bool:
     """Return whether the queue seems to be released, so that no client is supposed to have it."""
-    return is_removed_from_topic(step, mq) if step.state.orderly else is_released_by_owner(step, mq)
+    return is_removed_from_topic(step, q) if step.state.orderly else is_released_by_owner(step, q)
 
 
-def is_released_by_owner(step: GroupStep, mq: MessageQueue) -> bool:
+def is_released_by_owner(step: GroupStep, q: QueueSubject) -> bool:
     """Return whether the owner that the broker's hook shows no longer has the queue; for concurrent queues."""
-    queue, hook = step.state.queues[mq], step.live_hook(step.state.views.get(mq.broker))
-    hook_view = queue.hook_view
+    queue, hook, hook_view = q.queue, q.hook, q.seen
     if (
         hook_view is None
         or hook is None
@@ -47,10 +47,17 @@ def is_released_by_owner(step: GroupStep, mq: MessageQueue) -> bool:
     return omitted > COMMITS_LEFT_OUT * step.policy.persist_consumer_offset_interval
 
 
+def forget_wait(step: GroupStep, q: QueueSubject, seen: HookQueueView) -> None:
+    """Forget since when messages of a released queue wait, where a client takes it: none was to consume it before."""
+    if is_released(step, q):
+        seen.waiting_since = 0
+
+
 def end_unread_queues(step: GroupStep) -> None:
     """End the queues that their topic seems to have lost, and that nobody has read for long; by hooks alone."""
     if not step.state.is_polled:
-        end_unread(step, [mq for mq in step.state.queues if not mq.is_retry and _is_unread(step, mq)])
+        subjects = (QueueSubject(step, mq) for mq in step.state.queues if not mq.is_retry)
+        end_unread(step, [q.mq for q in subjects if _is_unread(step, q)])
 
 
 def note_read(step: GroupStep, mq: MessageQueue) -> None:
@@ -60,16 +67,15 @@ def note_read(step: GroupStep, mq: MessageQueue) -> None:
         return_queue(step, mq, queue)
 
 
-def _is_unread(step: GroupStep, mq: MessageQueue) -> bool:
-    queue, view = step.state.queues[mq], step.state.views.get(mq.broker)
-    hook, hook_view = step.live_hook(view), queue.hook_view
-    if queue.ended is not None or view is None or hook is None or hook_view is None:
+def _is_unread(step: GroupStep, q: QueueSubject) -> bool:
+    hook, hook_view = q.hook, q.seen
+    if q.queue.ended is not None or hook is None or hook_view is None:
         return False
     last = _last_sign(hook_view, hook)
-    if step.now - last <= GONE_AFTER or not is_released(step, mq):
+    if step.now - last <= GONE_AFTER or not is_released(step, q):
         return False
     is_explained = _had_cause(step, last) or _is_divided_otherwise(step)
-    return not is_explained and _is_beyond_those_read(step, mq, last + GONE_AFTER)
+    return not is_explained and _is_beyond_those_read(step, q.mq, last + GONE_AFTER)
 
 
 def _is_beyond_those_read(step: GroupStep, mq: MessageQueue, since: int) -> bool:
@@ -84,11 +90,11 @@ def _last_sign(hook_view: HookQueueView, hook: HookView) -> int:
     return max(hook_view.commit_time, hook_view.pull_time, hook_view.holder_since, hook.covered_since)
 
 
-def is_removed_from_topic(step: GroupStep, mq: MessageQueue) -> bool:
+def is_removed_from_topic(step: GroupStep, q: QueueSubject) -> bool:
     """Return whether the topic seems to have lost the ordered queue; by hooks alone, since polls show the route."""
-    state, queue = step.state, step.state.queues[mq]
-    released, view = queue.unowned, state.views.get(mq.broker)
-    if state.is_polled or view is None or released is None or released.how != "RELEASED":
+    state, queue = step.state, q.queue
+    released = queue.unowned
+    if state.is_polled or q.view is None or released is None or released.how != "RELEASED":
         return False
     if step.now - released.since <= step.policy.unassigned_after_release or _had_cause(step, released.since):
         return False  # its next owner may be about to take it, or should be
@@ -96,9 +102,9 @@ def is_removed_from_topic(step: GroupStep, mq: MessageQueue) -> bool:
         return False
     if _is_divided_otherwise(step):
         return False
-    known = ((other.queue_id, one.owner) for other, one in state.queues.items() if _are_beside(other, mq))
+    known = ((other.queue_id, one.owner) for other, one in state.queues.items() if _are_beside(other, q.mq))
     owned = [queue_id for queue_id, owner in known if owner is not None]
-    return bool(owned) and max(owned) < mq.queue_id
+    return bool(owned) and max(owned) < q.mq.queue_id
 
 
 def _is_divided_otherwise(step: GroupStep) -> bool:

@@ -9,33 +9,33 @@ commit that does not advance shows nothing. What does:
 - A broker's hook sees the pulls. A lite-pull client whose application hangs pulls until its cache is full.
 """
 
-from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group.ages import ages_of
 from rebalance_model.observe.group.expectation import division_of
 from rebalance_model.observe.group.member_types import PULL
 from rebalance_model.observe.hooks import pull_errors
+from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.state import QueueState
 from rebalance_model.observe.step import Ages, GroupStep
 
 
-def is_read_actively(step: GroupStep, mq: MessageQueue) -> bool:
+def is_read_actively(step: GroupStep, q: QueueSubject) -> bool:
     """Return whether the queue's client pulls by itself; all members must, if it is unknown which client reads it."""
-    state, queue = step.state, step.state.queues[mq]
+    state, queue = step.state, q.queue
     holder = queue.owner or (queue.hook_view.holder if queue.hook_view is not None else None)
     readers = state.members if holder is None else (holder,)
     types = {client.consume_type for r in readers if (client := state.clients.get(r)) is not None} - {""}
     return types == {PULL} if types else division_of(step) == "ACTIVE"
 
 
-def reads_on(step: GroupStep, mq: MessageQueue, limit: int) -> bool | None:
+def reads_on(step: GroupStep, q: QueueSubject, limit: int) -> bool | None:
     """Return whether the queue has been read within ``limit`` (ms), or to its end; None if telemetry does not show."""
-    queue, ages = step.state.queues[mq], ages_of(step, mq)
+    queue, ages = q.queue, ages_of(step, q)
     handed_over = _handed_over(queue, ages, step.now, limit)
     if handed_over is not None:
         return handed_over
-    if pull_errors.is_refused(step, mq):
+    if pull_errors.is_refused(step, q):
         return False
-    pull = _hook_pull(step, mq)
+    pull = _hook_pull(step, q)
     if pull is not None:
         return pull <= limit
     if queue.pull_offset >= 0 and queue.broker_offset is not None:
@@ -58,9 +58,9 @@ def _handed_over(queue: QueueState, ages: Ages | None, now: int, limit: int) -> 
     return True if has_all else None
 
 
-def _hook_pull(step: GroupStep, mq: MessageQueue) -> int | None:
+def _hook_pull(step: GroupStep, q: QueueSubject) -> int | None:
     """Return the time since the last pull of the queue by the broker's clock, milliseconds; None: no hook reports."""
-    hook_view, hook = step.state.queues[mq].hook_view, step.live_hook(step.state.views.get(mq.broker))
+    hook_view, hook = q.seen, q.hook
     if hook_view is None or hook is None or not hook_view.pull_time:
         return None
     return max(0, step.now - max(hook_view.pull_time, hook.covered_since))

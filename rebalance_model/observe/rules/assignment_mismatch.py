@@ -6,20 +6,20 @@ lists, and no owner can be expected (CID_VIEW_SPLIT reports that). If the strate
 dropped instead. Clients that pull by themselves (CONSUME_ACTIVELY) or pop divide their queues by no known strategy.
 """
 
-from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group.expectation import is_divided
 from rebalance_model.observe.group.route_views import member_lists
-from rebalance_model.observe.rules import route_view_split
+from rebalance_model.observe.queue_subject import QueueSubject
+from rebalance_model.observe.rules import concerns, route_view_split
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
 from rebalance_model.observe.state import GroupState
 from rebalance_model.observe.step import GroupStep
 
 
-def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
+def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     """Compare the queue's owner with the expected owner."""
     state = step.state
-    queue = state.queues[mq]
-    if queue.owner == queue.expected or queue.owner is None or queue.expected is None or mq.is_retry:
+    queue = q.queue
+    if queue.owner == queue.expected or queue.owner is None or queue.expected is None or q.mq.is_retry:
         return CLEAR
     if state.strategy_basis == "INFERRED" or not is_divided(step):
         return CLEAR
@@ -27,15 +27,15 @@ def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
     settled = max(state.expected_at, state.owner_changed_at) + step.policy.assignment_settled_after
     if owner.silent or owner.asked_at_answer <= settled or _lists_differ(state):
         return None
-    if route_view_split.may_explain(step, mq):
+    if route_view_split.may_explain(step, q.mq):
         return None
-    return Holds("warning", client_id=queue.owner, explained_by=route_view_split.explains(step, mq))
+    return Holds("warning", client_id=queue.owner, explained_by=route_view_split.explains(step, q.mq))
 
 
-def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
+def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     """Return the owner, the expected owner, and the strategy."""
     state = step.state
-    queue = state.queues[mq]
+    queue = q.queue
     return {
         "owner": queue.owner,
         "expected_owner": queue.expected,
@@ -63,6 +63,7 @@ RULE = QueueRule(
         "settled_ms": "ms",
         "limit_ms": "ms",
     },
+    concerns=concerns.MISPLACED,
     needs=("POLLS", "OWNERS"),
     absorbed_by=("LOCK_ORPHANED", "BROKER_UNREACHABLE", "TELEMETRY_GAP", "REBALANCE_STORM", "MIXED_MEMBERS"),
     advice={

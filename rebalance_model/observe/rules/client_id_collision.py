@@ -6,6 +6,7 @@ channels of the id for longer than it keeps a dead channel.
 """
 
 from rebalance_model.observe.hooks.heartbeats import returned_channels
+from rebalance_model.observe.rules import concerns
 from rebalance_model.observe.rules.rule import CLEAR, Advice, ClientRule, Evidence, Holds, Verdict
 from rebalance_model.observe.step import GroupStep
 
@@ -45,6 +46,7 @@ RULE = ClientRule(
     judge,
     evidence,
     units={"channels": "text", "count": "count"},
+    concerns=concerns.DOUBLED,
     advice={
         "": Advice(
             what=(

@@ -9,7 +9,7 @@ report its queues (`polls.answers`): coverage says so.
 
 from rebalance_model.observe.group.expectation import division_of
 from rebalance_model.observe.group.ghost_connections import is_listed_twice
-from rebalance_model.observe.rules import unresponsive
+from rebalance_model.observe.rules import concerns, unresponsive
 from rebalance_model.observe.rules.rule import CLEAR, Advice, ClientRule, Evidence, Holds, Verdict
 from rebalance_model.observe.state import UNANSWERED_POLLS
 from rebalance_model.observe.step import GroupStep
@@ -51,6 +51,7 @@ RULE = ClientRule(
         "queues": "count",
         "answered": "epoch_ms",
     },
+    concerns=concerns.SILENT,
     needs=("POLLS", "ANSWERS"),
     advice={
         "": Advice(

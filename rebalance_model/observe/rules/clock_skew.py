@@ -12,6 +12,7 @@ broker can't be compared with those of others.
 from collections.abc import Mapping
 
 from rebalance_model.observe.clock_bounds import Bounds
+from rebalance_model.observe.rules import concerns
 from rebalance_model.observe.rules.rule import (
     CLEAR,
     Advice,
@@ -117,6 +118,7 @@ RULE = ClientRule(
     evidence,
     units=_UNITS,
     sub_causes=("AHEAD", "BEHIND"),
+    concerns=concerns.SKEWED,
     needs=("POLLS",),
     open_after=lambda policy: policy.clock_skew_after,
     advice={

@@ -7,7 +7,7 @@ ZOMBIE_QUEUE if the queue is assigned to that client again before it is removed.
 
 from collections.abc import Mapping
 
-from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.rules.rule import Evidence, Unit
 from rebalance_model.observe.state import ClientView, ProcessQueueView
 from rebalance_model.observe.step import GroupStep
@@ -23,21 +23,21 @@ UNITS: Mapping[str, Unit] = {
 """Units of the fields that `evidence` returns."""
 
 
-def kept(step: GroupStep, mq: MessageQueue) -> tuple[str, ClientView, ProcessQueueView] | None:
+def kept(step: GroupStep, q: QueueSubject) -> tuple[str, ClientView, ProcessQueueView] | None:
     """Return the client that keeps the dropped queue, and the queue in its last answer; None if there is none."""
-    keeper = step.state.queues[mq].dropped_by
+    keeper = q.queue.dropped_by
     if keeper is None:
         return None
     client = step.state.clients.get(keeper)
-    held = client.queues.get(mq) if client is not None else None
-    if client is None or held is None or not held.dropped or mq.is_retry:
+    held = client.queues.get(q.mq) if client is not None else None
+    if client is None or held is None or not held.dropped or q.mq.is_retry:
         return None
     return keeper, client, held
 
 
-def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
+def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     """Return which client keeps the queue, for how long (ms), and how often it has tried to unlock it."""
-    queue, found = step.state.queues[mq], kept(step, mq)
+    queue, found = q.queue, kept(step, q)
     shown: Evidence = {"owner": queue.owner, "expected_owner": queue.expected, "kept_by": None}
     if found is not None:
         keeper, client, held = found

@@ -6,8 +6,8 @@ See `group.ghost_connections`.
 from collections.abc import Mapping
 from typing import Final
 
-from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group import ghost_connections
+from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.rules.rule import Advice, Evidence, Unit
 from rebalance_model.observe.step import GroupStep
 
@@ -37,9 +37,9 @@ NAMED = 10
 """At most this many of the affected queues are named in the evidence."""
 
 
-def ghost_evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
+def ghost_evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     """Return the dead connections, the queues that they affect, and when the broker's scan drops them (epoch ms)."""
-    ghosts = ghost_connections.leaves_unassigned(step, mq)
+    ghosts = ghost_connections.leaves_unassigned(step, q.queue)
     if not ghosts:
         return {}
     share = ghost_connections.share(step)

@@ -5,18 +5,23 @@ schedules a check (`Step.schedule_check`), at which everything of the group is j
 index by rule and subject, and rare: a group is checked about every 30 s, one of many queues at most once a second.
 """
 
+from collections.abc import Collection
+
 from rebalance_model.observe.group import ended_queues, membership, route_views
 from rebalance_model.observe.group.deleted_group import GROUP_DELETED, is_deleted
 from rebalance_model.observe.hooks import released_queues
-from rebalance_model.observe.rules import duplicate_consumption
-from rebalance_model.observe.rules.lifecycle import apply, end
+from rebalance_model.observe.queue_subject import QueueSubject
+from rebalance_model.observe.rules import concerns, duplicate_consumption
+from rebalance_model.observe.rules.lifecycle import apply, apply_calm, end
 from rebalance_model.observe.rules.registry import (
     BROKER_RULES,
     CLIENT_RULES,
     GROUP_RULES,
     QUEUE_RULES,
     REBALANCE_RULES,
+    client_rules,
     codes_needing,
+    queue_rules,
 )
 from rebalance_model.observe.step import GroupStep
 
@@ -41,18 +46,29 @@ def judge(step: GroupStep) -> None:
         _judge_open(step)
         apply(step, GROUP_RULES, "", silent)
     for client_id in step.clients_to_judge:
-        apply(step, CLIENT_RULES, client_id, silent)
+        _judge_client(step, client_id, silent)
     for mq in step.queues_to_judge:
-        step.judged, step.ages = mq, None
-        ended = step.state.queues[mq].ended
-        if ended is None:
-            apply(step, QUEUE_RULES, mq, silent)
-        else:
-            end(step, QUEUE_RULES, mq, ended_queues.WHY[ended.why])
-    step.judged = None
+        _judge_queue(step, QueueSubject(step, mq), silent)
     for rebalance_id in duplicate_consumption.note(step):
         apply(step, REBALANCE_RULES, rebalance_id, silent)
     duplicate_consumption.forget(step)
+
+
+def _judge_client(step: GroupStep, client_id: str, silent: Collection[str]) -> None:
+    if client_id in step.state.unsettled:
+        apply(step, CLIENT_RULES, client_id, silent)
+    elif flags := concerns.of_client(step, client_id):
+        apply_calm(step, client_rules(flags), client_id, silent)
+
+
+def _judge_queue(step: GroupStep, q: QueueSubject, silent: Collection[str]) -> None:
+    ended = q.queue.ended
+    if ended is not None:
+        end(step, QUEUE_RULES, q, ended_queues.WHY[ended.why])
+    elif step.is_unsettled(q.mq):
+        apply(step, QUEUE_RULES, q, silent)
+    elif flags := concerns.of_queue(step, q):
+        apply_calm(step, queue_rules(flags), q, silent)
 
 
 def judge_all(step: GroupStep) -> None:
@@ -78,8 +94,8 @@ def end_broker(step: GroupStep, broker: str, why: str) -> None:
 def end_all(step: GroupStep, why: str) -> None:
     """Resolve every incident of a group that has ended; what was pending is dropped."""
     state = step.state
-    for mq in state.queues:
-        end(step, QUEUE_RULES, mq, why)
+    for mq in state.queues if state.unsettled else ():
+        end(step, QUEUE_RULES, QueueSubject(step, mq), why)
     for subject in tuple(state.unsettled):
         if subject in state.views:
             end(step, BROKER_RULES, subject, why)

@@ -7,11 +7,11 @@ the queue's usual rate.
 
 from typing import Literal, get_args
 
-from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group.expectation import broadcasts, is_divided
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.polls import lag_trend
-from rebalance_model.observe.rules import active_reader
+from rebalance_model.observe.queue_subject import QueueSubject
+from rebalance_model.observe.rules import active_reader, concerns
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
 from rebalance_model.observe.state import QueueState
 from rebalance_model.observe.step import GroupStep
@@ -19,32 +19,32 @@ from rebalance_model.observe.step import GroupStep
 SubCause = Literal["PRODUCED_FASTER", "CONSUMED_SLOWER", "UNASSIGNED", "REBALANCE_PAUSE", "UNDETERMINED"]
 
 
-def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
+def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     """Check the window that ends with this answer."""
-    queue = step.state.queues[mq]
+    queue = q.queue
     trend = queue.lag_trend
     if broadcasts(step.state):
         return CLEAR  # each client keeps its offsets itself: those of the broker are stale
-    if trend is None or queue.stats_at != step.now or mq.is_retry or lag_of(queue) is None:
+    if trend is None or queue.stats_at != step.now or q.mq.is_retry or lag_of(queue) is None:
         return None
     if trend.rising_since == step.now:
         return CLEAR
-    if not lag_trend.is_growing(queue, step.policy) or _is_read_between_commits(step, mq):
+    if not lag_trend.is_growing(queue, step.policy) or _is_read_between_commits(step, q):
         return None
-    return Holds("warning", _sub_cause(step, mq, queue), queue.owner)
+    return Holds("warning", _sub_cause(step, q, queue), queue.owner)
 
 
-def _is_read_between_commits(step: GroupStep, mq: MessageQueue) -> bool:
+def _is_read_between_commits(step: GroupStep, q: QueueSubject) -> bool:
     """Return whether its client commits at checkpoints, and has not since the lag began to grow."""
     limit = step.policy.stuck_after + step.policy.stalled_open_after
-    if not step.state.queues[mq].stalled_ms or not active_reader.is_read_actively(step, mq):
+    if not q.queue.stalled_ms or not active_reader.is_read_actively(step, q):
         return False
-    return active_reader.reads_on(step, mq, limit) is not False
+    return active_reader.reads_on(step, q, limit) is not False
 
 
-def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
+def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     """Return the lag, its growth and the time it took, and the recent rates beside the usual ones."""
-    queue = step.state.queues[mq]
+    queue = q.queue
     produced, consumed = lag_trend.of_late(queue)
     trend = queue.lag_trend
     return {
@@ -60,9 +60,9 @@ def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
     }
 
 
-def _sub_cause(step: GroupStep, mq: MessageQueue, queue: QueueState) -> SubCause:
+def _sub_cause(step: GroupStep, q: QueueSubject, queue: QueueState) -> SubCause:
     episode, trend = step.state.episode, queue.lag_trend
-    if episode is not None and mq in episode.moves:
+    if episode is not None and q.mq in episode.moves:
         return "REBALANCE_PAUSE"
     produced, consumed = lag_trend.of_late(queue)
     if queue.owner is None and (is_divided(step) or not (step.state.members or consumed)):
@@ -90,6 +90,7 @@ RULE = QueueRule(
         "usually_consumed_per_hour": "per_hour",
     },
     sub_causes=get_args(SubCause),
+    concerns=concerns.RISING,
     needs=("OFFSETS", "OFFSETS_OF_BROKER"),
     absorbed_by=(
         "PULL_REFUSED",

@@ -20,6 +20,7 @@ import msgspec
 from rebalance_model.entities import MessageQueue, bounded
 from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.identity import stable_id
+from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.rules.rule import Clear, Evidence, Holds, Rule, StepT, Subject, Unit, Verdict
 from rebalance_model.observe.state import Incident, Pending
 from rebalance_model.observe.step import COLLISION, Step
@@ -56,6 +57,15 @@ def apply(step: StepT, rules: Iterable[Rule[StepT, Subject]], subject: Subject, 
             name = f"{rule.code} {of}".rstrip()
             if isinstance(verdict, Holds) or name in step.state.incidents or name in step.state.pending:
                 _settle(step, rule, subject, name, verdict)
+
+
+def apply_calm(step: StepT, rules: Iterable[Rule[StepT, Subject]], subject: Subject, silent: Collection[str]) -> None:
+    """Judge a subject without an open or pending incident by some rules: only what holds changes anything."""
+    for rule in rules:
+        if rule.code not in silent:
+            verdict = rule.judge(step, subject)
+            if isinstance(verdict, Holds):
+                _settle(step, rule, subject, f"{rule.code} {subject}".rstrip(), verdict)
 
 
 def end(step: StepT, rules: Iterable[Rule[StepT, Subject]], subject: Subject, why: str) -> None:
@@ -117,12 +127,12 @@ def _before(step: StepT, rule: Rule[StepT, Subject], subject: Subject, name: str
         step.state.pending[name].freeze(step.now)  # otherwise there is nothing to settle (`apply`)
 
 
-def _drop_pending(step: Step, subject: MessageQueue | str, name: str) -> None:
+def _drop_pending(step: Step, subject: QueueSubject | str, name: str) -> None:
     if step.state.pending.pop(name, None) is not None:
         _count(step, subject, -1)
 
 
-def _count(step: Step, subject: MessageQueue | str, change: int) -> None:
+def _count(step: Step, subject: QueueSubject | str, change: int) -> None:
     """Count one incident more or less about the subject."""
     unsettled, of = step.state.unsettled, str(subject)
     unsettled[of] = unsettled.get(of, 0) + change
@@ -150,7 +160,7 @@ def _resolve(step: StepT, rule: Rule[StepT, Subject], subject: Subject, incident
 
 
 def _open(step: StepT, rule: Rule[StepT, Subject], subject: Subject, name: str, verdict: Holds) -> None:
-    state, queue = step.state, subject if isinstance(subject, MessageQueue) else None
+    state, queue = step.state, subject.mq if isinstance(subject, QueueSubject) else None
     stamp = verdict.stamp if verdict.stamp is not None else step.now
     incident = Incident(
         incident_id=stable_id(state.cluster, state.group, rule.code, str(subject), stamp),

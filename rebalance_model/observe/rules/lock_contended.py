@@ -10,8 +10,8 @@ How long a refusal must last was measured: with the 5 s of the first design, a r
 when a topic's queues change (tests/PROVED.md). Hence 50 s (`Policy.lock_contended_after`).
 """
 
-from rebalance_model.entities import MessageQueue
-from rebalance_model.observe.rules import route_view_split
+from rebalance_model.observe.queue_subject import QueueSubject
+from rebalance_model.observe.rules import concerns, route_view_split
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
 from rebalance_model.observe.state import HookQueueView
 from rebalance_model.observe.step import GroupStep
@@ -22,25 +22,25 @@ TURNS = 4
 """The lock alternates if this many handovers go from one client to the other."""
 
 
-def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
+def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     """Check the broker's answers to the clients that requested the lock."""
-    hook_view = step.state.queues[mq].hook_view
+    hook_view = q.seen
     if hook_view is None or not (hook_view.refusals or len(hook_view.lock_handovers) == TURNS):
         return CLEAR
-    view = step.state.views.get(mq.broker)
+    view = q.view
     hook = step.live_hook(view)
     if view is None or hook is None:
         return None
-    entry = hook.locks.get(mq)
+    entry = hook.locks.get(q.mq)
     if entry is not None and view.lists(entry.client_id) and _is_refused(step, hook_view):
-        by_routes = route_view_split.explains(step, mq)
+        by_routes = route_view_split.explains(step, q.mq)
         return Holds("warning", "REFUSED", entry.client_id, explained_by=by_routes)
     return Holds("warning", "ALTERNATING") if _alternates(step, hook_view) else CLEAR
 
 
-def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
+def evidence(_: GroupStep, q: QueueSubject) -> Evidence:
     """Return the holder, the requesting clients, and the recent holders."""
-    hook_view = step.state.queues[mq].hook_view or HookQueueView()
+    hook_view = q.seen or HookQueueView()
     refused = {client_id: r for client_id, r in hook_view.refusals.items() if r.kept >= REFUSALS}
     return {
         "holder": hook_view.holder,
@@ -82,6 +82,7 @@ RULE = QueueRule(
     evidence,
     units={"holder": "text", "asked_by": "text", "refusals": "count", "asking_ms": "ms", "taken_by": "text"},
     sub_causes=("REFUSED", "ALTERNATING"),
+    concerns=concerns.LOCK_REFUSED,
     needs=("HOOKS",),
     clear_after=lambda policy: policy.lock_contended_window,
     absorbed_by=(

@@ -8,37 +8,37 @@ No client can renew while the broker is away (BROKER_UNREACHABLE or BROKER_LOCKS
 each client first gets one interval to renew (`lock_interval`).
 """
 
-from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group.ages import ages_of
 from rebalance_model.observe.group.expectation import broadcasts
-from rebalance_model.observe.rules import unresponsive
+from rebalance_model.observe.queue_subject import QueueSubject
+from rebalance_model.observe.rules import concerns, unresponsive
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Severity, Verdict
 from rebalance_model.observe.step import Ages, GroupStep
 
 
-def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
+def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     """Check the age of the owner's lock."""
-    ages = ages_of(step, mq)
+    ages = ages_of(step, q)
     if ages is None or broadcasts(step.state):  # a BROADCASTING consumer locks nothing
         return CLEAR
-    if ages.lock is None or mq.is_retry or not (ages.client.orderly or ages.lock_is_exact):
+    if ages.lock is None or q.mq.is_retry or not (ages.client.orderly or ages.lock_is_exact):
         return None
     limits = (step.policy.client_lock_max_live_time, step.policy.broker_lock_max_live_time)
     if ages.goes_on and ages.lock <= limits[1]:
         next_limit = limits[0] if ages.lock <= limits[0] else limits[1]
         step.schedule_check(step.now + next_limit + 1 - ages.lock)
-    if ages.lock > limits[0] and _has_just_come_back(step, mq, ages):
+    if ages.lock > limits[0] and _has_just_come_back(step, q, ages):
         return None
     if ages.lock > limits[0]:
-        owner = step.state.queues[mq].owner
+        owner = q.queue.owner
         severity: Severity = "critical" if ages.lock > limits[1] else "warning"
-        return Holds(severity, client_id=owner, explained_by=unresponsive.causes_of(step, mq, owner))
+        return Holds(severity, client_id=owner, explained_by=unresponsive.causes_of(step, q.mq.broker, owner))
     return None if ages.client.silent and not ages.lock_is_exact else CLEAR
 
 
-def _has_just_come_back(step: GroupStep, mq: MessageQueue, ages: Ages) -> bool:
+def _has_just_come_back(step: GroupStep, q: QueueSubject, ages: Ages) -> bool:
     """Return whether the owner may not have had time to renew since the broker came back."""
-    view = step.state.views.get(mq.broker)
+    view = q.view
     due = view.back_at + step.policy.lock_interval if view is not None and view.back_at else 0
     if not ages.goes_on:
         return ages.client.asked_at_answer <= due  # judged at the answer: the next one decides
@@ -48,10 +48,10 @@ def _has_just_come_back(step: GroupStep, mq: MessageQueue, ages: Ages) -> bool:
     return True
 
 
-def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
+def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     """Return the owner, the age of its lock and the limits (ms)."""
-    ages = ages_of(step, mq)
-    found: Evidence = {"owner": step.state.queues[mq].owner}
+    ages = ages_of(step, q)
+    found: Evidence = {"owner": q.queue.owner}
     if ages is not None:
         found |= {
             "lock_age_ms": ages.lock,
@@ -67,6 +67,7 @@ RULE = QueueRule(
     judge,
     evidence,
     units={"owner": "text", "lock_age_ms": "ms", "limit_ms": "ms", "broker_limit_ms": "ms", "silent": "flag"},
+    concerns=concerns.LOCK_OLD,
     needs=("ANSWERS",),
     advice={
         "": Advice(

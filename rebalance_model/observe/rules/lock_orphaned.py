@@ -13,9 +13,10 @@ other's queues while they leave; a refused one is gone itself within two seconds
 true: at a start a client is refused for seconds in favor of one that has not rebalanced yet, and is a member.
 """
 
-from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.hooks.lock_requests import IN_A_ROW
+from rebalance_model.observe.queue_subject import QueueSubject
+from rebalance_model.observe.rules import concerns
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Severity, Verdict
 from rebalance_model.observe.state import BrokerView, HookView, QueueState
 from rebalance_model.observe.step import GroupStep
@@ -24,23 +25,23 @@ BACK_WITHIN = 5_000
 """A client that has lost its connections reconnects within this time; milliseconds."""
 
 
-def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
+def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     """Check the broker's refusals if its hook reports; else infer from the vanished owner and the waiting client."""
-    queue = step.state.queues[mq]
-    if mq.is_retry:
+    queue = q.queue
+    if q.mq.is_retry:
         return CLEAR
-    view = step.state.views.get(mq.broker)
+    view = q.view
     hook = step.live_hook(view)
     if view is None or hook is None:
         return _inferred(step, queue)
-    return _by_hook(step, mq, queue, view, hook)
+    return _by_hook(step, q, queue, view, hook)
 
 
-def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
+def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     """Return the holder, the age of its lock, and the clients that request it."""
-    queue = step.state.queues[mq]
-    hook = step.live_hook(step.state.views.get(mq.broker))
-    entry = hook.locks.get(mq) if hook is not None else None
+    queue = q.queue
+    hook = q.hook
+    entry = hook.locks.get(q.mq) if hook is not None else None
     if hook is None or entry is None or queue.hook_view is None:
         return {
             "former_owner": queue.former_owner,
@@ -56,11 +57,11 @@ def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
     }
 
 
-def _by_hook(step: GroupStep, mq: MessageQueue, queue: QueueState, view: BrokerView, hook: HookView) -> Verdict:
+def _by_hook(step: GroupStep, q: QueueSubject, queue: QueueState, view: BrokerView, hook: HookView) -> Verdict:
     refusals = queue.hook_view.refusals if queue.hook_view is not None else {}
     now, members = step.now, step.members
     refused_since = [a.first for client_id, a in refusals.items() if client_id in members and now - a.last <= IN_A_ROW]
-    entry = hook.locks.get(mq)
+    entry = hook.locks.get(q.mq)
     if not refused_since or entry is None or view.lists(entry.client_id):
         return CLEAR
     free_at = entry.last_update_timestamp + step.policy.broker_lock_max_live_time
@@ -111,6 +112,7 @@ RULE = QueueRule(
         "refusals": "count",
     },
     sub_causes=("", "INFERRED"),
+    concerns=concerns.LOCK_REFUSED | concerns.UNOWNED,
     open_after=lambda _: BACK_WITHIN,
     absorbed_by=("REBALANCE_STORM",),
     advice={

@@ -10,11 +10,12 @@ Where the queue's newest offset itself has fallen, or the commit is beyond it, t
 again. NEWEST_FELL is open for `FALL_SHOWN_FOR`; ILLEGAL_OFFSET and BEYOND_END until the reader corrects its offset.
 """
 
-from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group.channels import client_of_channel
 from rebalance_model.observe.group.offsets import committed
 from rebalance_model.observe.hooks import pull_errors
 from rebalance_model.observe.hooks.commits import NEWEST_FELL
+from rebalance_model.observe.queue_subject import QueueSubject
+from rebalance_model.observe.rules import concerns
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Severity, Verdict
 from rebalance_model.observe.state import HookView, Regression
 from rebalance_model.observe.step import GroupStep
@@ -25,28 +26,28 @@ FALL_SHOWN_FOR = 600_000
 """How long a fall of the newest offset is shown that readers have followed; milliseconds."""
 
 
-def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
+def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     """Check the lowest commit since the mark."""
-    queue = step.state.queues[mq]
-    ended = _of_newest(step, mq)
+    queue = q.queue
+    ended = _of_newest(step, q)
     if ended is not None:
         return ended
     fallen, polled = queue.hook_view.regression if queue.hook_view is not None else None, queue.fallen_back
     if fallen is not None and fallen.shown and fallen.cause != NEWEST_FELL:
-        hook = step.live_hook(step.state.views.get(mq.broker))
+        hook = q.hook
         if hook is None:
             return None
-        return Holds(_severity(step, fallen.mark - fallen.to), fallen.cause, _committer(step, mq, hook, fallen))
-    if polled is None or step.live_hook(step.state.views.get(mq.broker)) is not None:
+        return Holds(_severity(step, fallen.mark - fallen.to), fallen.cause, _committer(step, q, hook, fallen))
+    if polled is None or q.hook is not None:
         return CLEAR
     return Holds(_severity(step, polled.mark - polled.to), "POLLED") if polled.answers >= LASTING else None
 
 
-def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
+def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     """Return the offsets before and after, and the owner of the queue."""
-    queue = step.state.queues[mq]
+    queue = q.queue
     hook_view, polled = queue.hook_view, queue.fallen_back
-    found: Evidence = {"owner": queue.owner, "commit_offset": committed(step, mq, queue)}
+    found: Evidence = {"owner": queue.owner, "commit_offset": committed(q)}
     if polled is not None:
         found |= {"fell_from": polled.mark, "fell_to": polled.to, "messages": polled.mark - polled.to}
     if hook_view is not None and (fallen := hook_view.regression) is not None:
@@ -61,15 +62,15 @@ def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
         found |= {"newest_fell_from": newest.mark, "newest_fell_to": newest.to, "newest_fell_at": newest.at}
     if queue.beyond_since:
         found["broker_offset"] = queue.broker_offset
-    if (error := pull_errors.error_of(step, mq)) is not None and error.code == pull_errors.OFFSET_MOVED:
+    if (error := pull_errors.error_of(step, q)) is not None and error.code == pull_errors.OFFSET_MOVED:
         found |= {"illegal_pulls": error.count, "illegal_since": error.since}
     return found
 
 
-def _of_newest(step: GroupStep, mq: MessageQueue) -> Verdict:
+def _of_newest(step: GroupStep, q: QueueSubject) -> Verdict:
     """Check whether the newest offset has fallen, or the commit is beyond it; None: neither."""
-    queue, limit = step.state.queues[mq], step.policy.pull_refused_after
-    error = pull_errors.error_of(step, mq)
+    queue, limit = q.queue, step.policy.pull_refused_after
+    error = pull_errors.error_of(step, q)
     if error is not None and error.code == pull_errors.OFFSET_MOVED:
         due = error.since + limit if step.now <= error.since + limit else error.last + pull_errors.REPEATED_WITHIN
         step.schedule_check(due + 1)
@@ -94,9 +95,9 @@ def _severity(step: GroupStep, size: int) -> Severity:
     return "warning" if size > step.policy.regression_warning else "info"
 
 
-def _committer(step: GroupStep, mq: MessageQueue, hook: HookView, fallen: Regression) -> str | None:
+def _committer(step: GroupStep, q: QueueSubject, hook: HookView, fallen: Regression) -> str | None:
     """Return the client id of the channel, if a call has named it by now."""
-    return client_of_channel(step.state.views[mq.broker], hook, fallen.channel)
+    return client_of_channel(step.state.views[q.mq.broker], hook, fallen.channel)
 
 
 RULE = QueueRule(
@@ -129,6 +130,7 @@ RULE = QueueRule(
         "ILLEGAL_OFFSET",
         "BEYOND_END",
     ),
+    concerns=concerns.FALLEN | concerns.PULL_REFUSED,
     needs=("COMMITS",),
     clear_after=lambda policy: policy.persist_consumer_offset_interval,
     advice={

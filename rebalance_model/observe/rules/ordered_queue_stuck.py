@@ -9,13 +9,13 @@ advances.
 from collections.abc import Mapping
 from typing import Literal, get_args
 
-from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group.ages import ages_of, hook_lock
 from rebalance_model.observe.group.expectation import broadcasts
 from rebalance_model.observe.group.offsets import committed
 from rebalance_model.observe.hooks import pull_errors, released_queues
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.rules import pull_stall, stale_heartbeat, stall, unresponsive
+from rebalance_model.observe.queue_subject import QueueSubject
+from rebalance_model.observe.rules import concerns, pull_stall, stale_heartbeat, stall, unresponsive
 from rebalance_model.observe.rules.ghost_connection import ghost_evidence
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Severity, Verdict
 from rebalance_model.observe.state import HookQueueView, ProcessQueueView
@@ -56,28 +56,28 @@ _EXPLAINED_BY: Mapping[str, tuple[str, ...]] = {
 """By sub-cause, the codes of the queue's other incidents under which one is shown."""
 
 
-def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
+def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     """Check for how long the queue has waited; None until that is long enough."""
     if broadcasts(step.state):
         return CLEAR  # each client keeps its offsets itself: those of the broker are stale
-    if not step.state.orderly or mq.is_retry:
+    if not step.state.orderly or q.mq.is_retry:
         return None
-    waited = stall.of(step, mq, step.policy.stuck_after) if not pull_errors.is_illegal(step, mq) else None
+    waited = stall.of(step, q, step.policy.stuck_after) if not pull_errors.is_illegal(step, q) else None
     if waited is None:
         return None
     if waited.ms <= step.policy.stuck_after:
         return CLEAR if waited.moved else None
-    if released_queues.is_removed_from_topic(step, mq):
+    if released_queues.is_removed_from_topic(step, q):
         return None
     severity: Severity = "warning" if waited.lag is None else "critical"
-    owner, sub_cause = step.state.queues[mq].owner, _sub_cause(step, mq, ages_of(step, mq))
-    return Holds(severity, sub_cause, owner, explained_by=_causes(step, mq, sub_cause, owner))
+    owner, sub_cause = q.queue.owner, _sub_cause(step, q, ages_of(step, q))
+    return Holds(severity, sub_cause, owner, explained_by=_causes(step, q, sub_cause, owner))
 
 
-def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
+def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     """Return the lag, the offsets, and the last known state of the owner."""
-    queue, ages = step.state.queues[mq], ages_of(step, mq)
-    found = stall.evidence(step, mq, committed(step, mq, queue), step.policy.stuck_after)
+    ages = ages_of(step, q)
+    found = stall.evidence(step, q, committed(q), step.policy.stuck_after)
     if ages is not None:
         found |= {"lock_age_ms": ages.lock, "pull_age_ms": ages.pull, "consume_age_ms": ages.consume}
     if ages is not None and ages.queue is not None:
@@ -86,54 +86,54 @@ def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
             "cached_count": ages.queue.cached_count,
             "in_listener": ages.queue.transaction_count,
         }
-    return found | ghost_evidence(step, mq)
+    return found | ghost_evidence(step, q)
 
 
-def _sub_cause(step: GroupStep, mq: MessageQueue, ages: Ages | None) -> SubCause:
+def _sub_cause(step: GroupStep, q: QueueSubject, ages: Ages | None) -> SubCause:
     """Return the first sub-cause that applies."""
     policy = step.policy
     if ages is None:
-        return _without_owner(step, mq)
-    if _is_unresponsive(step, mq, ages):
+        return _without_owner(step, q)
+    if _is_unresponsive(step, q, ages):
         return "OWNER_UNRESPONSIVE"
     if ages.queue is not None and ages.queue.locked is False:
         return "NOT_LOCKED"
     if ages.lock is not None and ages.lock > policy.client_lock_max_live_time:
         return "LOCK_EXPIRED"
-    if (of_pulls := pull_stall.cause_of(step, mq, ages)) is not None:
+    if (of_pulls := pull_stall.cause_of(step, q, ages)) is not None:
         return of_pulls
-    return _of_hook(step, mq, ages) if ages.queue is None else _of_answer(ages.queue, ages, policy)
+    return _of_hook(step, q, ages) if ages.queue is None else _of_answer(ages.queue, ages, policy)
 
 
-def _causes(step: GroupStep, mq: MessageQueue, sub_cause: SubCause, owner: str | None) -> tuple[str, ...]:
+def _causes(step: GroupStep, q: QueueSubject, sub_cause: SubCause, owner: str | None) -> tuple[str, ...]:
     """Return the names of the incidents under which it is shown: those about its sub-cause."""
     if sub_cause == "OWNER_UNRESPONSIVE":
-        return unresponsive.causes_of(step, mq, owner)
+        return unresponsive.causes_of(step, q.mq.broker, owner)
     if sub_cause == "NOTHING_RECEIVED":
-        return stale_heartbeat.explains(step, mq.broker, owner)
-    return tuple(f"{code} {mq}" for code in _EXPLAINED_BY.get(sub_cause, ()))
+        return stale_heartbeat.explains(step, q.mq.broker, owner)
+    return tuple(f"{code} {q}" for code in _EXPLAINED_BY.get(sub_cause, ()))
 
 
-def _is_unresponsive(step: GroupStep, mq: MessageQueue, ages: Ages) -> bool:
+def _is_unresponsive(step: GroupStep, q: QueueSubject, ages: Ages) -> bool:
     """Return whether neither the collector nor the broker receives anything from the owner."""
     unanswered = step.now - ages.client.answered > step.policy.unresponsive_after
     if ages.client.answered and (ages.client.silent or not unanswered):
         return unanswered
-    return stall.is_unresponsive(step, mq)
+    return stall.is_unresponsive(step, q)
 
 
-def _of_hook(step: GroupStep, mq: MessageQueue, ages: Ages) -> SubCause:
-    hook_view = step.state.queues[mq].hook_view
-    if ages.lock is None and step.live_hook(step.state.views.get(mq.broker)) is not None:
+def _of_hook(step: GroupStep, q: QueueSubject, ages: Ages) -> SubCause:
+    hook_view = q.seen
+    if ages.lock is None and q.hook is not None:
         return "NOT_LOCKED"
-    if hook_view is not None and hook_view.waiting_since and _has_held(step, mq, hook_view):
+    if hook_view is not None and hook_view.waiting_since and _has_held(step, q, hook_view):
         return "LISTENER_BLOCKED"
     return "NOT_PULLING" if ages.pull is not None and ages.pull > step.policy.pull_suspended_max else "UNDETERMINED"
 
 
-def _has_held(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView) -> bool:
+def _has_held(step: GroupStep, q: QueueSubject, hook_view: HookQueueView) -> bool:
     """Return whether the owner has had the queue long enough to have consumed something of it."""
-    hook = step.live_hook(step.state.views.get(mq.broker))
+    hook = q.hook
     return hook is not None and step.now - hook_view.holder_since > step.policy.consume_frozen_after
 
 
@@ -151,25 +151,25 @@ def _of_answer(queue: ProcessQueueView, ages: Ages, policy: Policy) -> SubCause:
     return "UNDETERMINED"
 
 
-def _without_owner(step: GroupStep, mq: MessageQueue) -> SubCause:
-    if pull_errors.is_refused(step, mq):
+def _without_owner(step: GroupStep, q: QueueSubject) -> SubCause:
+    if pull_errors.is_refused(step, q):
         return "PULL_REFUSED"
-    if _lock_is_kept(step, mq):
+    if _lock_is_kept(step, q):
         return "OWNER_GONE_LOCK_HELD"
-    kept = [q for c in step.state.clients.values() if (q := c.queues.get(mq)) is not None and q.dropped]
+    kept = [held for c in step.state.clients.values() if (held := c.queues.get(q.mq)) is not None and held.dropped]
     if not kept:
-        return stall.without_owner(step, mq)
-    return "UNLOCK_PENDING" if any(q.unlock_attempts for q in kept) else "ZOMBIE"
+        return stall.without_owner(step, q)
+    return "UNLOCK_PENDING" if any(held.unlock_attempts for held in kept) else "ZOMBIE"
 
 
-def _lock_is_kept(step: GroupStep, mq: MessageQueue) -> bool:
+def _lock_is_kept(step: GroupStep, q: QueueSubject) -> bool:
     """Return whether the broker still refuses the lock in favor of an owner that is no member any more."""
-    entry = hook_lock(step.state, mq)
-    hook = step.live_hook(step.state.views.get(mq.broker))
+    entry = hook_lock(step.state, q.mq)
+    hook = q.hook
     if entry is not None and hook is not None:
         age = step.now - entry.last_update_timestamp
         return entry.client_id not in step.members and age <= step.policy.broker_lock_max_live_time
-    free_at = step.state.queues[mq].lock_free_at
+    free_at = q.queue.lock_free_at
     return free_at is not None and step.now < free_at
 
 
@@ -179,6 +179,7 @@ RULE = QueueRule(
     evidence,
     units={**stall.UNITS, "lock_age_ms": "ms", "locked": "flag", "in_listener": "messages"},
     sub_causes=get_args(SubCause),
+    concerns=concerns.STUCK,
     needs=("OFFSETS_OF_BROKER", "ANSWERS"),
     absorbed_by=("BROKER_UNREACHABLE", "TELEMETRY_GAP"),
     alerts_as_child=True,

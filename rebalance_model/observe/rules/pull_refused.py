@@ -7,9 +7,9 @@ offset by it.
 
 from typing import Literal, get_args
 
-from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.hooks import pull_errors
-from rebalance_model.observe.rules import stale_heartbeat
+from rebalance_model.observe.queue_subject import QueueSubject
+from rebalance_model.observe.rules import concerns, stale_heartbeat
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Severity, Verdict
 from rebalance_model.observe.state import PullError
 from rebalance_model.observe.step import GroupStep
@@ -33,31 +33,31 @@ _SUB_CAUSES: dict[int, SubCause] = {
 _NAMES = {26: "SUBSCRIPTION_GROUP_NOT_EXIST", **{code: name for code, name in _SUB_CAUSES.items() if code != 26}}
 
 
-def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
+def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     """Check for how long no pull has been served; unknown while the hook is silent."""
-    hook = step.live_hook(step.state.views.get(mq.broker))
+    hook = q.hook
     if hook is None:
         return None
-    error = pull_errors.error_of(step, mq)
+    error = pull_errors.error_of(step, q)
     if error is None or error.code == pull_errors.OFFSET_MOVED:
         return CLEAR
     if pull_errors.is_outdated(hook, error):
         return None
     step.schedule_check(error.last + pull_errors.REPEATED_WITHIN + 1)
-    severity: Severity = "warning" if mq.is_retry else "critical"
+    severity: Severity = "warning" if q.mq.is_retry else "critical"
     held = error.last - max(error.since, hook.covered_since)  # a client that has left is refused no longer
-    sub_cause, causes = _sub_cause(step, mq, error), _causes(step, mq, error)
+    sub_cause, causes = _sub_cause(step, q, error), _causes(step, q, error)
     return Holds(severity, sub_cause, error.client_id, held=held, stamp=error.since, explained_by=causes)
 
 
-def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
+def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     """Return the broker, the response code, and how often and since when pulls were answered with it."""
-    hook_view = step.state.queues[mq].hook_view
+    hook_view = q.seen
     error = hook_view.pull_error if hook_view is not None else None
     if error is None:
-        return {"broker": mq.broker, "limit_ms": step.policy.pull_refused_after}
+        return {"broker": q.mq.broker, "limit_ms": step.policy.pull_refused_after}
     return {
-        "broker": mq.broker,
+        "broker": q.mq.broker,
         "code": f"{error.code} {_NAMES.get(error.code, '')}".rstrip(),
         "refused": error.count,
         "refused_since": error.since,
@@ -66,25 +66,27 @@ def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
     }
 
 
-def _causes(step: GroupStep, mq: MessageQueue, error: PullError) -> tuple[str, ...]:
+def _causes(step: GroupStep, q: QueueSubject, error: PullError) -> tuple[str, ...]:
     """Return the open incidents that explain it: the broker knows the puller only by heartbeats that it takes."""
-    return stale_heartbeat.explains(step, mq.broker, error.client_id) if error.code in pull_errors.UNREGISTERED else ()
+    return (
+        stale_heartbeat.explains(step, q.mq.broker, error.client_id) if error.code in pull_errors.UNREGISTERED else ()
+    )
 
 
-def _sub_cause(step: GroupStep, mq: MessageQueue, error: PullError) -> SubCause:
+def _sub_cause(step: GroupStep, q: QueueSubject, error: PullError) -> SubCause:
     found = _SUB_CAUSES.get(error.code, "ERROR")
-    return "TOPIC_NOT_READABLE" if found == "NO_PERMISSION" and _is_of_topic(step, mq, error) else found
+    return "TOPIC_NOT_READABLE" if found == "NO_PERMISSION" and _is_of_topic(step, q, error) else found
 
 
-def _is_of_topic(step: GroupStep, mq: MessageQueue, error: PullError) -> bool:
+def _is_of_topic(step: GroupStep, q: QueueSubject, error: PullError) -> bool:
     """Return whether the topic alone is not readable: its route shows it, or the broker serves the group's others."""
-    route = step.state.routes.get(mq.topic) if step.state.is_polled else None
-    if route is not None and not any(one.broker == mq.broker for one in route.queues):
+    route = step.state.routes.get(q.mq.topic) if step.state.is_polled else None
+    if route is not None and not any(one.broker == q.mq.broker for one in route.queues):
         return True
     views = (
         queue.hook_view
         for other, queue in step.state.queues.items()
-        if other.broker == mq.broker and other.topic != mq.topic
+        if other.broker == q.mq.broker and other.topic != q.mq.topic
     )
     return any(view is not None and view.pull_error is None and view.pull_time > error.since for view in views)
 
@@ -102,6 +104,7 @@ RULE = QueueRule(
         "limit_ms": "ms",
     },
     sub_causes=get_args(SubCause),
+    concerns=concerns.PULL_REFUSED,
     needs=("HOOKS", "PULLS"),
     open_after=lambda policy: policy.pull_refused_after,
     absorbed_by=("NO_ACTIVE_CLIENTS_WITH_LAG", "BROKER_UNREACHABLE", "TELEMETRY_GAP"),

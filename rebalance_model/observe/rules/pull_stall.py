@@ -8,9 +8,9 @@ broker's hook tells them apart: it sees the refused pulls with their code, and n
 from collections.abc import Mapping
 from typing import Literal
 
-from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group.ages import hook_pull
 from rebalance_model.observe.hooks import pull_errors
+from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.rules.rule import Advice
 from rebalance_model.observe.step import Ages, GroupStep
 
@@ -47,19 +47,19 @@ ADVICE: Mapping[str, Advice] = {
 """Advice by sub-cause."""
 
 
-def cause_of(step: GroupStep, mq: MessageQueue, ages: Ages | None) -> PullCause | None:
+def cause_of(step: GroupStep, q: QueueSubject, ages: Ages | None) -> PullCause | None:
     """Return why the queue's owner receives no message; None if it has some, or pulls as usual, or that is unknown."""
     held = ages.queue if ages is not None else None
     if held is not None and ((held.cached_count or 0) > 0 or (held.transaction_count or 0) > 0):
         return None
-    if pull_errors.is_refused(step, mq):
+    if pull_errors.is_refused(step, q):
         return "PULL_REFUSED"
     if ages is None or held is None or held.cached_count is None or not _pulls(step, ages):
         return None
-    route = step.state.routes.get(mq.topic)
+    route = step.state.routes.get(q.mq.topic)
     if route is not None and not route.queues:
         return "TOPIC_NOT_READABLE"
-    pull = hook_pull(step, mq)
+    pull = hook_pull(step, q)
     if pull is None:
         return "NOTHING_RECEIVED"
     return "SUSPENDED" if pull > step.policy.pull_suspended_max + step.policy.poll_interval else None

@@ -14,34 +14,34 @@ are consumed twice (DUPLICATE_CONSUMPTION reports that), but it ends by itself. 
 within 30 s and rebalances within another 20 s, so nothing is judged until then (`Policy.unassigned_after_new`).
 """
 
-from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group.expectation import is_divided
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.polls.offsets import COVERED_INTERVALS
-from rebalance_model.observe.rules import route_view_split
+from rebalance_model.observe.queue_subject import QueueSubject
+from rebalance_model.observe.rules import concerns, route_view_split
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Clear, Evidence, Holds, QueueRule, Verdict
 from rebalance_model.observe.state import ClientView, HookQueueView, ProcessQueueView
 from rebalance_model.observe.step import GroupStep
 
 
-def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
+def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     """Check the last two answers of both members, or the pulls of both."""
-    queue = step.state.queues[mq]
+    queue = q.queue
     pulled = queue.hook_view is not None and queue.hook_view.concurrent_puller is not None
-    if (queue.rival is None and not pulled) or queue.owner is None or mq.is_retry or not is_divided(step):
+    if (queue.rival is None and not pulled) or queue.owner is None or q.mq.is_retry or not is_divided(step):
         return CLEAR
-    by_pulls = _by_pulls(step, mq, queue.hook_view) if queue.hook_view is not None else None
-    rival = by_pulls if by_pulls is not None else _by_answers(step, mq, queue.owner, queue.rival)
+    by_pulls = _by_pulls(step, q, queue.hook_view) if queue.hook_view is not None else None
+    rival = by_pulls if by_pulls is not None else _by_answers(step, q, queue.owner, queue.rival)
     if not isinstance(rival, str):
         return rival
-    if _has_just_grown(step, mq):
+    if _has_just_grown(step, q):
         return None
-    return Holds("critical", client_id=rival, explained_by=route_view_split.explains(step, mq))
+    return Holds("critical", client_id=rival, explained_by=route_view_split.explains(step, q.mq))
 
 
-def _has_just_grown(step: GroupStep, mq: MessageQueue) -> bool:
+def _has_just_grown(step: GroupStep, q: QueueSubject) -> bool:
     """Return whether some clients may not yet know how many queues the topic has."""
-    route = step.state.routes.get(mq.topic)
+    route = step.state.routes.get(q.mq.topic)
     if route is None or not 0 < len(route.former) < len(route.queues):
         return False
     until = route.changed_at + step.policy.unassigned_after_new
@@ -51,9 +51,9 @@ def _has_just_grown(step: GroupStep, mq: MessageQueue) -> bool:
     return True
 
 
-def _by_pulls(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView) -> str | None:
+def _by_pulls(step: GroupStep, q: QueueSubject, hook_view: HookQueueView) -> str | None:
     """Return the client that pulls the queue beside its owner."""
-    hook, puller = step.live_hook(step.state.views.get(mq.broker)), hook_view.concurrent_puller
+    hook, puller = q.hook, hook_view.concurrent_puller
     if hook is None or puller is None or puller.client_id not in step.members or step.state.orderly:
         return None
     last = min(puller.pull_time, hook_view.pull_time)
@@ -66,7 +66,7 @@ def _by_pulls(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView) -> st
     return puller.client_id
 
 
-def _by_answers(step: GroupStep, mq: MessageQueue, owner: str, rival: str | None) -> str | Clear | None:
+def _by_answers(step: GroupStep, q: QueueSubject, owner: str, rival: str | None) -> str | Clear | None:
     """Return the member that claims the queue in its answers as its owner does."""
     if rival is None or rival == owner:
         return CLEAR
@@ -75,16 +75,16 @@ def _by_answers(step: GroupStep, mq: MessageQueue, owner: str, rival: str | None
         return CLEAR
     if one.silent or other.silent:
         return None
-    return rival if _overlap(step.policy, mq, one, other) else CLEAR
+    return rival if _overlap(step.policy, q, one, other) else CLEAR
 
 
-def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
+def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     """Return both members, since when each has shown the queue, and whether each claims the lock."""
-    queue = step.state.queues[mq]
+    queue = q.queue
     found: Evidence = {"owner": queue.owner, "rival": queue.rival, "expected_owner": queue.expected}
     for role, client_id in (("owner", queue.owner), ("rival", queue.rival)):
         client = step.state.clients.get(client_id or "")
-        held = client.queues.get(mq) if client is not None else None
+        held = client.queues.get(q.mq) if client is not None else None
         if client is not None and held is not None:
             found[f"{role}_since"] = held.claimed_since
             found[f"{role}_answered"] = client.answered
@@ -96,8 +96,8 @@ def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
     return found
 
 
-def _overlap(policy: Policy, mq: MessageQueue, one: ClientView, other: ClientView) -> bool:
-    mine, theirs = one.queues.get(mq), other.queues.get(mq)
+def _overlap(policy: Policy, q: QueueSubject, one: ClientView, other: ClientView) -> bool:
+    mine, theirs = one.queues.get(q.mq), other.queues.get(q.mq)
     if mine is None or theirs is None or mine.dropped or theirs.dropped:
         return False
     began = max(mine.claimed_since, theirs.claimed_since)
@@ -136,6 +136,7 @@ RULE = QueueRule(
         "pulled_since": "epoch_ms",
         "pulled_at": "epoch_ms",
     },
+    concerns=concerns.RIVAL,
     needs=("OWNERS",),
     clear_after=lambda policy: policy.rebalance_wait_interval,
     absorbed_by=("TELEMETRY_GAP", "REBALANCE_STORM", "MIXED_MEMBERS", "CLIENT_ID_COLLISION"),

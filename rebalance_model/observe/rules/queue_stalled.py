@@ -9,14 +9,15 @@ call (`released_queues`).
 
 from typing import Literal, get_args
 
-from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group.ages import ages_of
 from rebalance_model.observe.group.expectation import division_of, is_divided
 from rebalance_model.observe.group.offsets import lag_of, position_of
 from rebalance_model.observe.hooks import pull_errors, released_queues
 from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.rules import (
     active_reader,
+    concerns,
     pull_stall,
     route_view_split,
     stale_heartbeat,
@@ -46,89 +47,89 @@ SubCause = Literal[
 ]
 
 
-def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
+def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     """Check for how long the queue has waited; None until that is long enough."""
     state = step.state
     if division_of(step) in ("BROADCAST", "POPPED"):
         return CLEAR  # the broker's offsets are stale, or advance when messages are popped
     concurrent = state.orderly is False or (state.orderly is None and not state.is_polled)  # no lock was requested
-    if mq.is_retry or not concurrent:
-        return _of_retry(step, mq) if concurrent else None
-    waited = stall.of(step, mq, _limit(step.policy)) if not pull_errors.is_illegal(step, mq) else None
+    if q.mq.is_retry or not concurrent:
+        return _of_retry(step, q) if concurrent else None
+    waited = stall.of(step, q, _limit(step.policy)) if not pull_errors.is_illegal(step, q) else None
     if waited is None:
         return None
     if waited.ms <= _limit(step.policy):
         return CLEAR if waited.moved else None
-    by_itself = active_reader.is_read_actively(step, mq)
-    return _of_reader(step, mq, waited) if by_itself else _of_listener(step, mq, waited.ms)
+    by_itself = active_reader.is_read_actively(step, q)
+    return _of_reader(step, q, waited) if by_itself else _of_listener(step, q, waited.ms)
 
 
-def _of_listener(step: GroupStep, mq: MessageQueue, waited_ms: int) -> Verdict:
+def _of_listener(step: GroupStep, q: QueueSubject, waited_ms: int) -> Verdict:
     """Check a queue that has waited for long, and whose client gives its messages to a listener."""
-    ages = ages_of(step, mq)
+    ages = ages_of(step, q)
     held = ages.queue if ages is not None else None
     if ages is not None and held is not None:
         if held.cached_count is not None and held.cached_count <= 0 and not _pulls_in_vain(ages, step.policy):
             return None
-    elif not step.state.is_polled and released_queues.is_released_by_owner(step, mq):
-        is_open = f"{RULE.code} {mq}" in step.state.incidents  # what its listener had of it, nobody has any more
-        return _unassigned(step, mq) if is_open else None
-    sub_cause = _sub_cause(step, mq, ages)
-    return _unassigned(step, mq) if sub_cause == "UNASSIGNED" else _with_pool(step, mq, sub_cause, waited_ms)
+    elif not step.state.is_polled and released_queues.is_released_by_owner(step, q):
+        is_open = f"{RULE.code} {q}" in step.state.incidents  # what its listener had of it, nobody has any more
+        return _unassigned(step, q) if is_open else None
+    sub_cause = _sub_cause(step, q, ages)
+    return _unassigned(step, q) if sub_cause == "UNASSIGNED" else _with_pool(step, q, sub_cause, waited_ms)
 
 
-def _unassigned(step: GroupStep, mq: MessageQueue) -> Holds:
-    return Holds("warning", "UNASSIGNED", explained_by=route_view_split.explains(step, mq))
+def _unassigned(step: GroupStep, q: QueueSubject) -> Holds:
+    return Holds("warning", "UNASSIGNED", explained_by=route_view_split.explains(step, q.mq))
 
 
-def _with_pool(step: GroupStep, mq: MessageQueue, sub_cause: SubCause, waited_ms: int) -> Verdict:
+def _with_pool(step: GroupStep, q: QueueSubject, sub_cause: SubCause, waited_ms: int) -> Verdict:
     """Return the verdict; of the queues that wait for one pool of threads, the incident of one explains the others.
 
     That is a queue of the topic that has the threads, if it is known which one: the others wait until it has opened.
     """
-    owner = step.state.queues[mq].owner
+    owner = q.queue.owner
     pool = thread_pool.exhausted(step, owner) if sub_cause == "POOL_EXHAUSTED" else None
     if pool is None:
-        return Holds("warning", sub_cause, owner, explained_by=_causes(step, mq, sub_cause, owner))
-    root = thread_pool.root(step, RULE.code, mq, owner)
+        return Holds("warning", sub_cause, owner, explained_by=_causes(step, q, sub_cause, owner))
+    root = thread_pool.root(step, RULE.code, q.mq, owner)
     is_early = waited_ms <= _limit(step.policy) + 2 * step.policy.poll_interval
-    if not root and pool.holder not in (None, mq.topic) and is_early:
+    if not root and pool.holder not in (None, q.mq.topic) and is_early:
         return None
     return Holds("warning", sub_cause, owner, explained_by=(root,) if root else ())
 
 
-def _causes(step: GroupStep, mq: MessageQueue, sub_cause: SubCause, owner: str | None) -> tuple[str, ...]:
+def _causes(step: GroupStep, q: QueueSubject, sub_cause: SubCause, owner: str | None) -> tuple[str, ...]:
     """Return the names of the client's open incidents that explain it."""
     if sub_cause == "OWNER_UNRESPONSIVE":
-        return unresponsive.causes_of(step, mq, owner)
-    return stale_heartbeat.explains(step, mq.broker, owner) if sub_cause == "NOTHING_RECEIVED" else ()
+        return unresponsive.causes_of(step, q.mq.broker, owner)
+    return stale_heartbeat.explains(step, q.mq.broker, owner) if sub_cause == "NOTHING_RECEIVED" else ()
 
 
-def _of_reader(step: GroupStep, mq: MessageQueue, waited: stall.Stall) -> Verdict:
+def _of_reader(step: GroupStep, q: QueueSubject, waited: stall.Stall) -> Verdict:
     """Check a queue whose client pulls by itself, and commits when its application does."""
-    owner, reads = step.state.queues[mq].owner, active_reader.reads_on(step, mq, _limit(step.policy))
+    owner, reads = q.queue.owner, active_reader.reads_on(step, q, _limit(step.policy))
     if reads is False:
-        return _with_pool(step, mq, _cause_of_reader(step, mq), waited.ms)
+        return _with_pool(step, q, _cause_of_reader(step, q), waited.ms)
     if waited.ms <= step.policy.uncommitted_after:
         return CLEAR if reads else None
     return Holds("warning", "NOT_COMMITTED" if reads else "UNDETERMINED", owner)
 
 
-def _cause_of_reader(step: GroupStep, mq: MessageQueue) -> SubCause:
-    ages = ages_of(step, mq)
+def _cause_of_reader(step: GroupStep, q: QueueSubject) -> SubCause:
+    ages = ages_of(step, q)
     if ages is None:
-        return "PULL_REFUSED" if pull_errors.is_refused(step, mq) else "READER_STOPPED"
-    if _is_unresponsive(step, mq, ages):
+        return "PULL_REFUSED" if pull_errors.is_refused(step, q) else "READER_STOPPED"
+    if _is_unresponsive(step, q, ages):
         return "OWNER_UNRESPONSIVE"
-    return pull_stall.cause_of(step, mq, ages) or "READER_STOPPED"
+    return pull_stall.cause_of(step, q, ages) or "READER_STOPPED"
 
 
-def _of_retry(step: GroupStep, mq: MessageQueue) -> Verdict:
+def _of_retry(step: GroupStep, q: QueueSubject) -> Verdict:
     """Check the messages that wait to be tried again: the delay of those in the retry topic is over.
 
     More must wait than one pull brings: a few messages may fail again and again, each after its delay.
     """
-    queue, lag = step.state.queues[mq], lag_of(step.state.queues[mq])
+    queue, lag = q.queue, lag_of(q.queue)
     if lag is None or queue.stats_at != step.now:
         return None
     if not queue.stalled_ms:
@@ -138,14 +139,14 @@ def _of_retry(step: GroupStep, mq: MessageQueue) -> Verdict:
     return Holds("warning", "RETRY_NOT_CONSUMED", queue.owner)
 
 
-def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
+def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     """Return the lag, the offsets, and the last known state of the owner."""
-    queue, ages = step.state.queues[mq], ages_of(step, mq)
-    found = stall.evidence(step, mq, position_of(queue), _limit(step.policy))
+    queue, ages = q.queue, ages_of(step, q)
+    found = stall.evidence(step, q, position_of(queue), _limit(step.policy))
     if ages is not None:
         found |= {"pull_age_ms": ages.pull, "consume_age_ms": ages.consume}
         found["cached_count"] = ages.queue.cached_count if ages.queue is not None else None
-    return found | ghost_evidence(step, mq) | thread_pool.evidence(step, queue.owner)
+    return found | ghost_evidence(step, q) | thread_pool.evidence(step, queue.owner)
 
 
 def _pulls_in_vain(ages: Ages, policy: Policy) -> bool:
@@ -158,36 +159,36 @@ def _limit(policy: Policy) -> int:
     return policy.stuck_after + policy.stalled_open_after
 
 
-def _sub_cause(step: GroupStep, mq: MessageQueue, ages: Ages | None) -> SubCause:
+def _sub_cause(step: GroupStep, q: QueueSubject, ages: Ages | None) -> SubCause:
     """Return the first sub-cause that applies."""
     if ages is None:
-        return _without_owner(step, mq)
-    if _is_unresponsive(step, mq, ages):
+        return _without_owner(step, q)
+    if _is_unresponsive(step, q, ages):
         return "OWNER_UNRESPONSIVE"
-    if (of_pulls := pull_stall.cause_of(step, mq, ages)) is not None:
+    if (of_pulls := pull_stall.cause_of(step, q, ages)) is not None:
         return of_pulls
-    if thread_pool.exhausted(step, step.state.queues[mq].owner) is not None:
+    if thread_pool.exhausted(step, q.queue.owner) is not None:
         return "POOL_EXHAUSTED"
     if ages.queue is not None and (ages.queue.cached_count or 0) > 0:
         return "LISTENER_HUNG"
-    seen = stall.by_hook(step, mq)
+    seen = stall.by_hook(step, q)
     has_pulled = seen is not None and (ages.queue is None or bool(seen.lag))
     return "LISTENER_BLOCKED" if has_pulled else "UNDETERMINED"
 
 
-def _without_owner(step: GroupStep, mq: MessageQueue) -> SubCause:
-    if pull_errors.is_refused(step, mq):
+def _without_owner(step: GroupStep, q: QueueSubject) -> SubCause:
+    if pull_errors.is_refused(step, q):
         return "PULL_REFUSED"
     if not is_divided(step) and step.state.members:
         return "UNDETERMINED"  # its clients do not report which of them has it
-    return stall.without_owner(step, mq)
+    return stall.without_owner(step, q)
 
 
-def _is_unresponsive(step: GroupStep, mq: MessageQueue, ages: Ages) -> bool:
+def _is_unresponsive(step: GroupStep, q: QueueSubject, ages: Ages) -> bool:
     """Return whether neither the collector nor, where there is no answer, the broker receives anything from it."""
     if ages.client.silent and step.now - ages.client.answered > step.policy.unresponsive_after:
         return True
-    return ages.queue is None and stall.is_unresponsive(step, mq)
+    return ages.queue is None and stall.is_unresponsive(step, q)
 
 
 RULE = QueueRule(
@@ -196,6 +197,7 @@ RULE = QueueRule(
     evidence,
     units={**stall.UNITS, **thread_pool.UNITS},
     sub_causes=get_args(SubCause),
+    concerns=concerns.STALLED,
     needs=("OFFSETS_OF_BROKER", "PULLS", "ANSWERS"),
     absorbed_by=(
         "PULL_REFUSED",

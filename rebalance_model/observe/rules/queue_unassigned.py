@@ -12,45 +12,45 @@ client has requested the list again (20 s). The broker may forward requests for 
 client's missing answers do not count. Critical if lag keeps growing for `stuck_after`.
 """
 
-from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group import ghost_connections
 from rebalance_model.observe.group.expectation import is_divided, is_subscribed
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.group.ownership import holders
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.rules import route_view_split
+from rebalance_model.observe.queue_subject import QueueSubject
+from rebalance_model.observe.rules import concerns, route_view_split
 from rebalance_model.observe.rules.ghost_connection import GHOST_ADVICE, GHOST_CONNECTION, GHOST_UNITS, ghost_evidence
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Severity, Verdict
 from rebalance_model.observe.state import GroupState, QueueState, Unowned
 from rebalance_model.observe.step import GroupStep
 
 
-def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
+def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     """Check for how long all members have answered without the queue, or whether lag grows on a ghost's share."""
     state = step.state
-    queue = state.queues[mq]
-    if queue.owner is not None or not queue.in_route or mq.is_retry or holders(state, mq):
+    queue = q.queue
+    if queue.owner is not None or not queue.in_route or q.mq.is_retry or holders(state, q.mq):
         return CLEAR
-    if not state.members or not is_divided(step) or not is_subscribed(state, mq.topic):
+    if not state.members or not is_divided(step) or not is_subscribed(state, q.mq.topic):
         return CLEAR
     if queue.unowned is None:
         return None
-    ghosts = ghost_connections.leaves_unassigned(step, mq)
+    ghosts = ghost_connections.leaves_unassigned(step, q.queue)
     since, grows = _since(state, queue), _grows(queue, queue.unowned)
     if ghosts and grows and step.now - since > step.policy.rebalance_wait_interval:
         severity: Severity = "critical" if step.now - since > step.policy.stuck_after else "warning"
         return Holds(severity, GHOST_CONNECTION, ghosts[0].client_id)
     is_early = state.rounds.known_at <= since + _grace(step.policy, queue)
-    if is_early or (not ghosts and route_view_split.may_explain(step, mq)):
+    if is_early or (not ghosts and route_view_split.may_explain(step, q.mq)):
         return None  # judged again when all have answered (`rounds`)
     severity = "critical" if grows else "warning"
-    by_routes = Holds(severity, explained_by=route_view_split.explains(step, mq))
+    by_routes = Holds(severity, explained_by=route_view_split.explains(step, q.mq))
     return Holds(severity, GHOST_CONNECTION, ghosts[0].client_id) if ghosts else by_routes
 
 
-def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
+def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     """Return since when, the limit (ms), the expected owner, and the connections that leave the queue without owner."""
-    queue, ghosts = step.state.queues[mq], ghost_evidence(step, mq)
+    queue, ghosts = q.queue, ghost_evidence(step, q)
     found: Evidence = {
         "owner": queue.owner,
         "expected_owner": queue.expected,
@@ -96,6 +96,7 @@ RULE = QueueRule(
         **GHOST_UNITS,
     },
     sub_causes=("", GHOST_CONNECTION),
+    concerns=concerns.UNOWNED,
     needs=("POLLS", "OWNERS"),
     absorbed_by=(
         "LOCK_ORPHANED",

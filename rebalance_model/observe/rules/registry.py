@@ -4,6 +4,7 @@ To add a rule, add a file beside this one and a line in `RULES`.
 """
 
 from collections.abc import Iterable
+from functools import cache
 from typing import TypeAlias
 
 from rebalance_model.observe.rules import (
@@ -142,6 +143,8 @@ def check(rules: Iterable[AnyRule]) -> None:
         unknown = [code for code in rule.absorbed_by if code not in needs]
         if unknown:
             raise ValueError(f"{rule.code}: absorbed_by names {unknown[0]}, which is no rule")
+        if isinstance(rule, QueueRule | ClientRule) and not rule.concerns:
+            raise ValueError(f"{rule.code}: concerns must name what makes a {rule.about} worth judging")
         _check_advice(rule)
         _check_units(rule)
 
@@ -168,6 +171,18 @@ def _check_units(rule: AnyRule) -> None:
 def codes_needing(*needs: Need) -> frozenset[str]:
     """Return the codes of the rules that need any of these kinds of telemetry."""
     return frozenset(rule.code for rule in RULES if not set(needs).isdisjoint(rule.needs))
+
+
+@cache
+def queue_rules(flags: int) -> tuple[QueueRule, ...]:
+    """Return the rules about queues with any of these concerns, in the order of judgement."""
+    return tuple(rule for rule in QUEUE_RULES if rule.concerns & flags)
+
+
+@cache
+def client_rules(flags: int) -> tuple[ClientRule, ...]:
+    """Return the rules about clients with any of these concerns, in the order of judgement."""
+    return tuple(rule for rule in CLIENT_RULES if rule.concerns & flags)
 
 
 def advice_for(code: str, sub_cause: str) -> Advice | None:

@@ -6,8 +6,8 @@ from typing import ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
-from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.step import ClusterStep, GroupStep
 
 Severity = Literal["info", "warning", "critical"]
@@ -71,7 +71,7 @@ CLEAR = Clear()
 Verdict: TypeAlias = Holds | Clear | None
 """None: unknown, or not decided yet. It freezes the rule for the subject: nothing opens or resolves, no time counts."""
 
-Subject = TypeVar("Subject", MessageQueue, str)
+Subject = TypeVar("Subject", QueueSubject, str)
 StepT = TypeVar("StepT", GroupStep, ClusterStep)
 
 
@@ -120,6 +120,9 @@ class Rule(Generic[StepT, Subject]):
     """By sub-cause."""
     sub_causes: tuple[str, ...] = ("",)
     """The values that `judge` may set as `Holds.sub_cause`."""
+    concerns: int = 0
+    """Of a rule about queues or clients: the flags of which a subject must have one (`concerns`), or an incident, to be
+    judged. A subject without them never holds, and needs no check."""
     needs: tuple[Need, ...] = ()
     """The rule is suspended if any of these is missing."""
     open_after: Callable[[Policy], int] = _at_once
@@ -140,7 +143,7 @@ class Rule(Generic[StepT, Subject]):
         return found
 
 
-class QueueRule(Rule[GroupStep, MessageQueue]):
+class QueueRule(Rule[GroupStep, QueueSubject]):
     """A rule about one queue of a group."""
 
     about = "queue"

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator
 
 from rebalance_model.observe.group import not_created, refused_heartbeats
 from rebalance_model.observe.hooks import heartbeats
-from rebalance_model.observe.rules import unresponsive
+from rebalance_model.observe.rules import concerns, unresponsive
 from rebalance_model.observe.rules.rule import CLEAR, Advice, ClientRule, Evidence, Holds, Severity, Verdict
 from rebalance_model.observe.state import HookView, RefusedHeartbeats
 from rebalance_model.observe.step import GroupStep
@@ -139,6 +139,7 @@ RULE = ClientRule(
         "dropped_after_ms": "ms",
     },
     sub_causes=("", "REFUSED", "GROUP_NOT_CREATED"),
+    concerns=concerns.BEATS,
     needs=("HOOKS",),
     advice={
         "": Advice(

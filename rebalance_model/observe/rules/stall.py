@@ -13,11 +13,11 @@ from typing import Literal
 
 import msgspec
 
-from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group import ghost_connections
 from rebalance_model.observe.group.expectation import is_subscribed
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.hooks import pull_errors
+from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.rules.ghost_connection import GHOST_ADVICE, GHOST_CONNECTION, GHOST_UNITS
 from rebalance_model.observe.rules.rule import Advice, Evidence, Unit
 from rebalance_model.observe.state import HookQueueView, HookView, QueueState
@@ -69,9 +69,9 @@ class Stall(msgspec.Struct, frozen=True, gc=False):
     """Whether the commit was seen to advance since the wait began, or nothing waited before."""
 
 
-def of(step: GroupStep, mq: MessageQueue, limit: int) -> Stall | None:
+def of(step: GroupStep, q: QueueSubject, limit: int) -> Stall | None:
     """Return the longer wait of both sources; check again when it reaches the limit (ms). None: unknown, or no news."""
-    queue, seen = step.state.queues[mq], by_hook(step, mq)
+    queue, seen = q.queue, by_hook(step, q)
     lag, ms = lag_of(queue), queue.stalled_ms
     if seen is not None and ms and _is_as_polled(queue):
         seen = msgspec.structs.replace(seen, moved=False)  # a recent pull does not show what waited before
@@ -90,9 +90,9 @@ def _is_as_polled(queue: QueueState) -> bool:
     return hook_view is not None and queue.commit_offset is not None and hook_view.commit_offset <= queue.commit_offset
 
 
-def by_hook(step: GroupStep, mq: MessageQueue) -> Stall | None:
+def by_hook(step: GroupStep, q: QueueSubject) -> Stall | None:
     """Return how long the queue has waited by its broker's hook; None if unknown."""
-    queue, hook = step.state.queues[mq], step.live_hook(step.state.views.get(mq.broker))
+    queue, hook = q.queue, q.hook
     hook_view = queue.hook_view
     if hook_view is None or hook is None or hook_view.commit_offset < 0:
         return None
@@ -104,8 +104,8 @@ def by_hook(step: GroupStep, mq: MessageQueue) -> Stall | None:
     unmoved = now - hook_view.advanced_at
     if unmoved <= step.policy.stuck_after:
         return Stall(unmoved, None, moved=True)
-    sign = last_sign(step, mq, hook, hook_view)
-    if sign is None and step.state.members and not is_subscribed(step.state, mq.topic):
+    sign = last_sign(q, hook, hook_view)
+    if sign is None and step.state.members and not is_subscribed(step.state, q.mq.topic):
         return None  # no client is supposed to have it (`released_queues`)
     return _unknown_lag(step, max(hook.covered_since, queue.returned_at), hook_view, sign)
 
@@ -131,12 +131,12 @@ def _unknown_lag(step: GroupStep, since: int, hook_view: HookQueueView, sign: in
     return Stall(alone, None, moved=False)
 
 
-def last_sign(step: GroupStep, mq: MessageQueue, hook: HookView, hook_view: HookQueueView) -> int | None:
+def last_sign(q: QueueSubject, hook: HookView, hook_view: HookQueueView) -> int | None:
     """Return when the queue's owner last sent a heartbeat, renewed its lock or pulled; None if it has no owner."""
-    owner = step.state.queues[mq].owner
+    owner = q.queue.owner
     if owner is None:
         return None
-    heartbeats, entry = hook.heartbeats.get(owner), hook.locks.get(mq)
+    heartbeats, entry = hook.heartbeats.get(owner), hook.locks.get(q.mq)
     return max(
         heartbeats.last if heartbeats is not None else 0,
         entry.last_update_timestamp if entry is not None and entry.client_id == owner else 0,
@@ -144,30 +144,30 @@ def last_sign(step: GroupStep, mq: MessageQueue, hook: HookView, hook_view: Hook
     )
 
 
-def is_unresponsive(step: GroupStep, mq: MessageQueue) -> bool:
+def is_unresponsive(step: GroupStep, q: QueueSubject) -> bool:
     """Return whether the broker received nothing from the owner for `unresponsive_after`, though its hook reports."""
-    hook_view = step.state.queues[mq].hook_view
-    hook = step.live_hook(step.state.views.get(mq.broker))
-    sign = last_sign(step, mq, hook, hook_view) if hook is not None and hook_view is not None else None
+    hook_view = q.seen
+    hook = q.hook
+    sign = last_sign(q, hook, hook_view) if hook is not None and hook_view is not None else None
     if hook is None or sign is None:
         return False
-    error = pull_errors.error_of(step, mq)
-    refused = error.last if error is not None and error.client_id in (None, step.state.queues[mq].owner) else 0
+    error = pull_errors.error_of(step, q)
+    refused = error.last if error is not None and error.client_id in (None, q.queue.owner) else 0
     return step.now - max(sign, refused, hook.covered_since) > step.policy.unresponsive_after
 
 
-def without_owner(step: GroupStep, mq: MessageQueue) -> Literal["GHOST_CONNECTION", "UNASSIGNED"]:
+def without_owner(step: GroupStep, q: QueueSubject) -> Literal["GHOST_CONNECTION", "UNASSIGNED"]:
     """Return why a queue that no client keeps has no owner."""
-    return GHOST_CONNECTION if ghost_connections.leaves_unassigned(step, mq) else "UNASSIGNED"
+    return GHOST_CONNECTION if ghost_connections.leaves_unassigned(step, q.queue) else "UNASSIGNED"
 
 
-def evidence(step: GroupStep, mq: MessageQueue, commit_offset: int | None, limit_ms: int) -> Evidence:
+def evidence(step: GroupStep, q: QueueSubject, commit_offset: int | None, limit_ms: int) -> Evidence:
     """Return the owner, the lag, the offsets, and for how long the queue has waited (ms).
 
     The lag is that of the last answer, with its newest offset; if the hook has since seen more messages that are pulled
     and not committed, it is their number, a lower bound.
     """
-    queue, seen = step.state.queues[mq], by_hook(step, mq)
+    queue, seen = q.queue, by_hook(step, q)
     lag, at_least = lag_of(queue), seen.lag if seen is not None else None
     is_outdated = at_least is not None and (lag is None or lag < at_least)
     return {

@@ -3,15 +3,16 @@
 Its listener still works on a message: each answer contains the number of attempts. See `dropped_queue`.
 """
 
-from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.queue_subject import QueueSubject
+from rebalance_model.observe.rules import concerns
 from rebalance_model.observe.rules.dropped_queue import UNITS, evidence, kept
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Holds, QueueRule, Verdict
 from rebalance_model.observe.step import GroupStep
 
 
-def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
+def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     """Check whether the number of attempts grows from one answer to the next."""
-    found = kept(step, mq)
+    found = kept(step, q)
     if found is None:
         return CLEAR
     keeper, client, held = found
@@ -24,6 +25,7 @@ RULE = QueueRule(
     judge,
     evidence,
     units=UNITS,
+    concerns=concerns.DROPPED,
     needs=("POLLS", "ANSWERS"),
     absorbed_by=("REBALANCE_STORM",),
     advice={

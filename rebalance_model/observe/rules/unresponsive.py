@@ -3,7 +3,6 @@
 Each of its queues would otherwise be an incident of its own, and each would say to restart the same process.
 """
 
-from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group import not_created
 from rebalance_model.observe.hooks import heartbeats
 from rebalance_model.observe.rules.rule import Severity
@@ -12,8 +11,8 @@ from rebalance_model.observe.step import GroupStep
 CLIENT_UNRESPONSIVE, STALE_HEARTBEAT = "CLIENT_UNRESPONSIVE", "STALE_HEARTBEAT"
 
 
-def causes_of(step: GroupStep, mq: MessageQueue, client_id: str | None) -> tuple[str, ...]:
-    """Return the names of the client's open incidents that explain one of this queue, for `Holds.explained_by`.
+def causes_of(step: GroupStep, broker: str, client_id: str | None) -> tuple[str, ...]:
+    """Return the names of the client's open incidents that explain one of a queue of the broker (`Holds.explained_by`).
 
     Heartbeats are sent to each broker: only those that the queue's broker misses explain something.
     """
@@ -21,7 +20,7 @@ def causes_of(step: GroupStep, mq: MessageQueue, client_id: str | None) -> tuple
     if not incidents or client_id is None:
         return ()
     names = [name] if (name := f"{CLIENT_UNRESPONSIVE} {client_id}") in incidents else []
-    if (name := f"{STALE_HEARTBEAT} {client_id}") in incidents and _is_missed_by(step, client_id, mq.broker):
+    if (name := f"{STALE_HEARTBEAT} {client_id}") in incidents and _is_missed_by(step, client_id, broker):
         names.append(name)
     return tuple(names)
 

@@ -3,29 +3,29 @@
 The client neither consumes nor re-acquires it until it is pull-expired after 120 s. See `dropped_queue`.
 """
 
-from rebalance_model.entities import MessageQueue
-from rebalance_model.observe.rules import dropped_queue
+from rebalance_model.observe.queue_subject import QueueSubject
+from rebalance_model.observe.rules import concerns, dropped_queue
 from rebalance_model.observe.rules.dropped_queue import kept
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
 from rebalance_model.observe.step import GroupStep
 
 
-def judge(step: GroupStep, mq: MessageQueue) -> Verdict:
+def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     """Check for how long the client that should have the queue has kept it dropped."""
-    found = kept(step, mq)
+    found = kept(step, q)
     if found is None:
         return CLEAR
     keeper, client, held = found
-    if step.state.queues[mq].expected != keeper:
+    if q.queue.expected != keeper:
         return CLEAR
     if client.silent or client.asked_at_answer - held.claimed_since <= step.policy.rebalance_wait_interval:
         return None
     return Holds("critical", client_id=keeper)
 
 
-def evidence(step: GroupStep, mq: MessageQueue) -> Evidence:
+def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     """Return what `dropped_queue` knows, and the limit (ms)."""
-    return {**dropped_queue.evidence(step, mq), "limit_ms": step.policy.rebalance_wait_interval}
+    return {**dropped_queue.evidence(step, q), "limit_ms": step.policy.rebalance_wait_interval}
 
 
 RULE = QueueRule(
@@ -33,6 +33,7 @@ RULE = QueueRule(
     judge,
     evidence,
     units={**dropped_queue.UNITS, "limit_ms": "ms"},
+    concerns=concerns.DROPPED,
     needs=("POLLS", "ANSWERS"),
     advice={
         "": Advice(

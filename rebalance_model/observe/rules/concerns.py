@@ -1,0 +1,136 @@
+"""What may be wrong with a queue or a client: flags that say which rules can find anything.
+
+A queue is judged by the rules whose flags it has (`Rule.concerns`), and by every rule while it has an open or pending
+incident. So a flag must be set wherever a rule about it may return `Holds`, or schedule a check: it may be set without
+a reason, which costs time, but never be missing. The one check that healthy queues need all the time, that of the lock
+by a hook, is scheduled here. `tests/core/observe/test_concerns.py` judges the rules that are left out all the same.
+"""
+
+from rebalance_model.observe.group.ages import answered_queue, hook_lock_age, hook_pull
+from rebalance_model.observe.group.expectation import broadcasts
+from rebalance_model.observe.queue_subject import QueueSubject
+from rebalance_model.observe.state import ClientView, HookQueueView, Stamp
+from rebalance_model.observe.step import GroupStep
+
+UNOWNED = 1 << 0
+"""No client has the queue."""
+MISPLACED = 1 << 1
+"""Its owner is not the expected one."""
+LOCK_OLD = 1 << 2
+"""Its owner's lock may have expired."""
+PULL_OLD = 1 << 3
+"""Its owner may not have pulled it for long."""
+LOCK_REFUSED = 1 << 4
+"""A client was refused its lock, or clients take it from each other."""
+PULL_REFUSED = 1 << 5
+"""Its pulls are answered with an error."""
+FALLEN = 1 << 6
+"""Its commit or its newest offset has fallen, or the commit is beyond the newest offset."""
+STUCK = 1 << 7
+"""It is ordered, and its commit may not have advanced for long."""
+STALLED = 1 << 8
+"""It is concurrent, and its commit may not have advanced for long."""
+RIVAL = 1 << 9
+"""Another client has it, too."""
+DROPPED = 1 << 10
+"""A client keeps it, and has dropped it."""
+RISING = 1 << 11
+"""Its lag has not fallen in a whole window."""
+
+BEATS = 1 << 12
+"""The client's heartbeats are observed, or a broker is known not to take them."""
+DOUBLED = 1 << 13
+"""It may be listed on several channels."""
+SILENT = 1 << 14
+"""It has not answered the last request."""
+SKEWED = 1 << 15
+"""Its clock certainly differs."""
+
+
+def of_queue(step: GroupStep, q: QueueSubject) -> int:
+    """Return the flags of a queue; schedule the check that is due when its owner's lock expires."""
+    queue, policy, flags = q.queue, step.policy, 0
+    if queue.owner is None:
+        flags = UNOWNED
+    elif queue.owner != queue.expected:
+        flags = MISPLACED
+    if q.owner is not None:
+        flags |= _of_owner(step, q, q.owner)
+    if q.seen is not None:
+        flags |= _of_hook(step, q, q.seen)
+    if queue.stalled_ms > policy.stuck_after:
+        flags |= STUCK if step.state.orderly else STALLED
+    if queue.fallen_back is not None or queue.newest_fall is not None or queue.beyond_since:
+        flags |= FALLEN
+    if queue.rival is not None:
+        flags |= RIVAL
+    if queue.dropped_by is not None:
+        flags |= DROPPED
+    trend = queue.lag_trend
+    if trend is not None and queue.stats_at == step.now and step.now - trend.rising_since >= policy.lag_growth_window:
+        flags |= RISING
+    return flags
+
+
+def _of_owner(step: GroupStep, q: QueueSubject, client: ClientView) -> int:
+    policy, flags = step.policy, 0
+    lock_ms, pull_ms = policy.client_lock_max_live_time, hook_pull(step, q) if q.hook is not None else None
+    lock_age = hook_lock_age(step, q) if q.hook is not None else None
+    if client.unanswered:
+        return LOCK_OLD | PULL_OLD
+    held = answered_queue(q, client)
+    if lock_age is not None:
+        if lock_age > lock_ms:
+            flags = LOCK_OLD
+        elif not q.mq.is_retry and not broadcasts(step.state):
+            step.schedule_check(step.now + lock_ms + 1 - lock_age)
+    elif held is not None and client.orderly and _is_older(held.lock, client, lock_ms):
+        flags = LOCK_OLD
+    if held is None:
+        return flags | (PULL_OLD if pull_ms is not None else 0)
+    tolerance = 2 * policy.poll_interval
+    if pull_ms is not None and pull_ms + tolerance > policy.pull_max_idle_time:
+        return flags | PULL_OLD
+    return flags | (PULL_OLD if _is_older(held.pull, client, policy.pull_max_idle_time) else 0)
+
+
+def _is_older(stamp: Stamp | None, client: ClientView, limit: int) -> bool:
+    """Return whether a stamp of the client's last answer may be older than the limit (ms); see `Stamp.age`."""
+    if stamp is None:
+        return False
+    return client.client_now - stamp.value > limit or client.asked_at_answer - stamp.seen > limit
+
+
+def _of_hook(step: GroupStep, q: QueueSubject, seen: HookQueueView) -> int:
+    flags = 0
+    if seen.refusals or seen.lock_handovers:
+        flags = LOCK_REFUSED
+    if seen.pull_error is not None:
+        flags |= PULL_REFUSED
+    if seen.regression is not None:
+        flags |= FALLEN
+    if seen.concurrent_puller is not None:
+        flags |= RIVAL
+    if q.hook is not None and seen.commit_offset >= 0:
+        flags |= STUCK if step.state.orderly else STALLED
+    return flags
+
+
+def of_client(step: GroupStep, client_id: str) -> int:
+    """Return the flags of a client."""
+    state, flags = step.state, 0
+    for view in state.views.values():
+        if view.hook is not None or view.not_created is not None:
+            flags |= BEATS | DOUBLED
+        elif view.doubled:
+            flags |= DOUBLED
+    client = state.clients.get(client_id)
+    if client is None:
+        return flags
+    if client.unanswered:
+        flags |= SILENT
+    if client.skew is not None:
+        (low, high), limit = client.skew, step.policy.clock_skew
+        if low > limit or high < -limit:
+            flags |= SKEWED
+    return flags
