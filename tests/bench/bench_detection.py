@@ -26,6 +26,7 @@ from tests.detection.proof import Proof, prove, table
 
 QUEUES = (16, 256, 4_096)
 RULES = ("QUEUE_RULES", "CLIENT_RULES", "BROKER_RULES", "GROUP_RULES")
+CHOICES = ("queue_rules", "client_rules")
 PAIRS = 5
 
 
@@ -59,9 +60,11 @@ def _without_rules(events: list[AnyEvent]) -> float:
 
 @contextmanager
 def _no_rules() -> Iterator[None]:
-    kept = {name: getattr(judgement, name) for name in RULES}
+    kept = {name: getattr(judgement, name) for name in (*RULES, *CHOICES)}
     for name in RULES:
         setattr(judgement, name, ())
+    for name in CHOICES:
+        setattr(judgement, name, lambda _: ())
     yield
     for name, rules in kept.items():
         setattr(judgement, name, rules)

@@ -1,0 +1,83 @@
+"""A rule that is left out would have found nothing: the property on which `rules.concerns` rests."""
+
+import dataclasses
+
+import pytest
+
+from rebalance_model.observe.engine.shard import Shard
+from rebalance_model.observe.group_store import GroupsInMemory
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.queue_subject import QueueSubject
+from rebalance_model.observe.rules import concerns
+from rebalance_model.observe.rules.registry import CLIENT_RULES, QUEUE_RULES, check
+from rebalance_model.observe.rules.rule import Holds
+from rebalance_model.observe.step import GroupStep
+from rebalance_model.simulation import story
+from rebalance_model.simulation.cluster import Cluster
+from tests.detection.generator import scenario_of
+from tests.support import field
+from tests.support.field import CASES, SOURCES
+
+SEEDS = range(12)
+
+
+@pytest.fixture
+def missed(monkeypatch):
+    """Return what a rule that was left out would have found, with how often one was left out."""
+    found, of_queue, of_client = [], concerns.of_queue, concerns.of_client
+    counts = {"left out": 0}
+
+    def watch(step: GroupStep, rules, subject, flags: int) -> int:
+        due = step.state.next_check
+        for rule in rules:
+            if not rule.concerns & flags:
+                counts["left out"] += 1
+                if isinstance(rule.judge(step, subject), Holds) or step.state.next_check != due:
+                    found.append(f"{rule.code} {subject}")
+                    step.state.next_check = due
+        return flags
+
+    def queue(step: GroupStep, q: QueueSubject) -> int:
+        return watch(step, QUEUE_RULES, q, of_queue(step, q))
+
+    def client(step: GroupStep, client_id: str) -> int:
+        return watch(step, CLIENT_RULES, client_id, of_client(step, client_id))
+
+    monkeypatch.setattr(concerns, "of_queue", queue)
+    monkeypatch.setattr(concerns, "of_client", client)
+    yield found
+    assert counts["left out"] > 0
+
+
+def fold(events, *, telemetry: str = "both") -> None:
+    shard, now = Shard(None, GroupsInMemory(), Policy()), 0
+    for event in events:
+        now = max(now, event.time)
+        if telemetry == "both" or event.source_id.startswith(telemetry):
+            shard.push(event, now)
+    shard.finish()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_rule_left_out_of_a_simulation_finds_nothing(missed, seed):
+    events, scenario = [], scenario_of(seed)
+    cluster = Cluster(scenario, seed, events.append)
+    story.schedule(cluster)
+    cluster.run_until(scenario.minutes * 60)
+    for telemetry in SOURCES:
+        fold(events, telemetry=telemetry)
+    assert missed == []
+
+
+@pytest.mark.parametrize("case", sorted(path.name for path in CASES.iterdir()))
+def test_a_rule_left_out_of_a_report_finds_nothing(missed, case):
+    for source in SOURCES:
+        if (CASES / case / f"input-{source}.jsonl.gz").exists():
+            fold(field.events_of(case, source))
+    assert missed == []
+
+
+@pytest.mark.parametrize("rule", [*QUEUE_RULES, *CLIENT_RULES], ids=lambda rule: rule.code)
+def test_a_rule_about_queues_or_clients_without_a_concern_is_refused(rule):
+    with pytest.raises(ValueError, match=f"{rule.code}: concerns must name"):
+        check([dataclasses.replace(rule, concerns=0, absorbed_by=())])
