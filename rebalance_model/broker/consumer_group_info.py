@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from rebalance_model.broker.subscription import SubscriptionData
-from rebalance_model.entities import java_order
+from rebalance_model.entities import in_java_order
 
 BROADCASTING = "BROADCASTING"
 CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
@@ -49,7 +49,7 @@ class ConsumerGroupInfo(msgspec.Struct, array_like=True):
 
     def client_ids(self) -> list[str]:
         """Return one id for each channel (getAllClientId), in the order in which clients sort ids."""
-        return sorted((info.client_id for info in self.channel_info_table.values()), key=java_order)
+        return list(in_java_order([info.client_id for info in self.channel_info_table.values()]))
 
     def channels(self) -> tuple[str, ...]:
         """Return every channel (getAllChannel), in the order of arrival; in Java the order is undefined."""

@@ -227,6 +227,8 @@ def deadline(state: GroupState, policy: Policy) -> int | None:
         return None
     if 0 < state.next_check < due:
         due = state.next_check
+    if state.episode is None:
+        return due
     closes = rebalances.deadline(state, policy)
     return due if closes is None else min(due, closes)
 
@@ -247,8 +249,7 @@ def is_forgotten(state: GroupState, cluster: ClusterState, now: int, policy: Pol
 def _await_next_report(step: GroupStep) -> None:
     """Check a group with incidents and without members when it may have been deleted; later, at each snapshot."""
     state = step.state
-    due = unreported_at(state, step.policy) + 1
-    if state.incidents and not state.members and due > step.now:
+    if state.incidents and not state.members and (due := unreported_at(state, step.policy) + 1) > step.now:
         step.schedule_check(due)
 
 
@@ -279,7 +280,8 @@ def _cover_from(state: GroupState, now: int, is_concerned: Callable[[str], bool]
 def _concluded(step: GroupStep) -> list[AnyEffect]:
     judge(step)
     _await_next_report(step)
-    rebalances.settle(step)
+    if step.state.episode is not None:
+        rebalances.settle(step)
     snapshots.snapshot_changes(step)
     return step.effects
 

@@ -215,6 +215,8 @@ class GroupStep(Step):
 
     def schedule_check(self, at: int) -> None:
         """Schedule a judgement of everything at that time, or before; for a large group up to a second later."""
+        if 0 < self.state.next_check <= at:
+            return  # the usual case: one is due earlier
         if len(self.state.queues) >= LARGE:
             at = -(-max(at, self.now + 1) // LARGE_CHECK_EVERY) * LARGE_CHECK_EVERY
         super().schedule_check(at)

@@ -93,8 +93,10 @@ class Ordering:
     def identified(self, event: AnyEvent) -> AnyEvent:
         """Return the event under the number of its source's incarnation; see `Source.number_of`."""
         name, (instance, start) = source_of(event), instance_of(event.source_id)
-        source = self._source(name)
+        source = self.state.sources.get(name) or self._source(name)
         behind, known = source.newest - (event.time - source.correction), source.incarnations
+        if known and known[-1] == (start, start):
+            return event  # the usual case
         number = source.number_of(start, was_set_back=behind > 0)
         if known and source.incarnations is not known and behind > self.limit_of(source):
             self._set_clock(name, source, -behind)
@@ -114,8 +116,8 @@ class Ordering:
             dropped.
         """
         state, name = self.state, source_of(event)
-        stamp = self._note_stamp(stamp)
-        source = self._source(name)
+        stamp = stamp if state.started else self._note_stamp(stamp)
+        source = state.sources.get(name) or self._source(name)
         broadcast = not isinstance(event, GroupEvent)
         if isinstance(event, ClockStep) and not self._fold_step(event, name, source):
             return None
@@ -156,15 +158,22 @@ class Ordering:
             time, name, _, size, event = heapq.heappop(self.held)
             state.bytes -= size
             state.watermark = max(state.watermark, time)
-            yield corrected(event, time, state.sources[name].correction)
+            correction = state.sources[name].correction
+            yield event if time == event.time and not correction else corrected(event, time, correction)
         if until == NEVER:
             until = max((source.newest for source in state.sources.values()), default=0)
         state.watermark = max(state.watermark, until)
 
-    def on_timeline(self, event: AnyEvent) -> AnyEvent:
-        """Bring the time of an event that was just pushed onto the timeline, by the present correction of its clock."""
+    def on_timeline(self, event: AnyEvent) -> tuple[AnyEvent, bool]:
+        """Bring an event that was just pushed onto the timeline, by the present correction of its source's clock.
+
+        Returns:
+            The event, and whether its time can be used as it is there.
+        """
         source = self.state.sources[source_of(event)]
-        return corrected(event, max(0, event.time - source.correction), source.correction)
+        if source.correction or event.time < 0:
+            event = corrected(event, max(0, event.time - source.correction), source.correction)
+        return event, source.doubt is None and not source.wrong
 
     def is_late(self, name: str) -> bool:
         """Return whether the watermark no longer waits for the source."""
@@ -174,10 +183,6 @@ class Ordering:
         """Return whether the event is a copy of one that was pushed before."""
         last = self._source(source_of(event)).last
         return last is not None and last.covers(instance_of(event.source_id)[1], event.seq)
-
-    def is_trusted(self, name: str) -> bool:
-        """Return whether the times of the source can be used as they are on the timeline."""
-        return self.state.sources[name].is_trusted
 
     def skipped(self) -> list[AnyEvent]:
         """Return the buffered events that are not folded, because of their source's clock, since the last call."""
@@ -206,17 +211,16 @@ class Ordering:
 
     def limit_of(self, source: Source) -> int:
         """Return how far behind a source may be, milliseconds."""
-        silent_after = self._policy.source_silent_after
-        return silent_after + 2 * source.interval if source.interval else 2 * silent_after
+        silent_after, interval = self._policy.source_silent_after, source.interval
+        return silent_after + 2 * interval if interval else 2 * silent_after
 
     def _note_stamp(self, stamp: int) -> int:
-        """Return the log's stamp; before the start without its jumps, because the clock that stamps may be set, too."""
+        """Return the log's stamp before the start, without its jumps: the clock that stamps may be set, too."""
         state = self.state
-        if not state.started:
-            jump = stamp - state.stamp - START_STAMP_STEP
-            state.jumped += max(0, jump) if state.stamp else 0
-            state.stamp, stamp = stamp, stamp - state.jumped
-            state.first_stamp = stamp if state.first_stamp < 0 else min(state.first_stamp, stamp)
+        jump = stamp - state.stamp - START_STAMP_STEP
+        state.jumped += max(0, jump) if state.stamp else 0
+        state.stamp, stamp = stamp, stamp - state.jumped
+        state.first_stamp = stamp if state.first_stamp < 0 else min(state.first_stamp, stamp)
         return stamp
 
     def _may_start(self, stamp: int) -> bool:

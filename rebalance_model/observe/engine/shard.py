@@ -80,7 +80,7 @@ class Shard:
         self._state.timeline.known_at = max(self._state.timeline.known_at, stamp)
         event = self._ordering.identified(event)
         late = self._ordering.push(event, stamp, size, at_once=at_once)
-        seen, is_trusted = self._ordering.on_timeline(event), self._ordering.is_trusted(source_of(event))
+        seen, is_trusted = self._ordering.on_timeline(event)
         effects: list[AnyRow] = []
         for one in self._ordering.skipped():
             effects += self.timeline.skip(one)

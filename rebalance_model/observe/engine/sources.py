@@ -112,11 +112,6 @@ class Source(msgspec.Struct, array_like=True):
         return not self.broker
 
     @property
-    def is_trusted(self) -> bool:
-        """Return whether its times can be used as they are on the timeline."""
-        return self.doubt is None and not self.wrong
-
-    @property
     def complete_until(self) -> int:
         """Return until when all its events are there: a tick that is doubted shows nothing; -1: unknown."""
         return self.tick if self.doubt is None or self.doubt.tick < 0 else self.doubt.tick

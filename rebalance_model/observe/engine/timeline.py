@@ -314,9 +314,10 @@ class Timeline:
 
     def _fold(self, event: PollEvent | HookEvent, source: str, moment: Moment) -> list[AnyEffect]:
         key = f"{event.cluster}/{event.group}"
-        group = self._group(key)
+        group, policy = self._groups.get(key) or self._group(key), self._policies.get(key)
+        policy = policy if policy is not None else self._policy_of(group)
         former = group.collector
-        effects = group_observer.observe(group, event, moment, self._policy_of(group))
+        effects = group_observer.observe(group, event, moment, policy)
         self._check(group, event.seq)
         if group.collector != former:
             self._count_follower(former, -1)
@@ -324,7 +325,7 @@ class Timeline:
         if key not in self.state.groups_of.get(source, ()):
             for known in group_observer.sources_of(group):
                 self.state.groups_of.setdefault(known, {})[key] = None
-        self._schedule(group)
+        self._schedule_at(key, group_observer.deadline(group, policy))
         return effects
 
     def _check(self, group: GroupState, seq: int) -> None:
@@ -379,7 +380,9 @@ class Timeline:
         return found
 
     def _schedule(self, group: GroupState) -> None:
-        due, key = group_observer.deadline(group, self._policy_of(group)), group.key
+        self._schedule_at(group.key, group_observer.deadline(group, self._policy_of(group)))
+
+    def _schedule_at(self, key: str, due: int | None) -> None:
         if due is not None and self.state.checks.get(key) != due:
             self.state.checks[key] = due
             heapq.heappush(self._heap, (due, key))

@@ -20,8 +20,8 @@ def note(step: GroupStep) -> list[str]:
     """Record which of the queues to judge are read again; return the rebalances to judge, "" for none."""
     noted = step.state.reread
     for mq in step.queues_to_judge:
-        reread = _reread(step.state, mq)
-        if reread is not None:
+        queue = step.state.queues.get(mq)
+        if queue is not None and queue.hook_view is not None and (reread := queue.hook_view.reread) is not None:
             before = noted.setdefault(reread.rebalance_id, {}).get(mq)
             noted[reread.rebalance_id][mq] = reread if before is None else _together(before, reread)
     return list(noted)

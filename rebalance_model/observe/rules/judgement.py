@@ -51,7 +51,8 @@ def judge(step: GroupStep) -> None:
         _judge_queue(step, QueueSubject(step, mq), silent)
     for rebalance_id in duplicate_consumption.note(step):
         apply(step, REBALANCE_RULES, rebalance_id, silent)
-    duplicate_consumption.forget(step)
+    if step.state.reread:
+        duplicate_consumption.forget(step)
 
 
 def _judge_client(step: GroupStep, client_id: str, silent: Collection[str]) -> None:
