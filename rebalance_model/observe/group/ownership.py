@@ -72,6 +72,7 @@ def clear_claims(step: GroupStep, client_id: str, by_hook: HeldByHook | None = N
     client = step.state.clients[client_id]
     held = known_of(step.state, client_id, by_hook)
     _remember_locks(step, client_id, client)
+    note_claims(step.state, client_id, client.queues, ())
     client.queues = {}
     for mq in held:
         if (hook_view := step.state.queues[mq].hook_view) is not None and hook_view.holder == client_id:
@@ -88,7 +89,10 @@ def _believed_owner(step: GroupStep, mq: MessageQueue, current: str | None) -> s
     hook_view = step.state.queues[mq].hook_view
     if hook_view is not None and _is_owner(step, hook_view, mq):
         return hook_view.holder
-    claims = {c: _claim(step, view, mq) for c, view in holders(step.state, mq)}
+    held_by = holders(step, mq)
+    if len(held_by) == 1 and hook_view is None:
+        return held_by[0][0]
+    claims = {c: _claim(step, view, mq) for c, view in held_by}
     if hook_view is not None and hook_view.observed_at and _reports_locks(step, mq):
         claims = {c: claim for c, claim in claims.items() if claim[0]}
     if not claims:
@@ -124,22 +128,41 @@ def _denies(state: GroupState, hook_view: HookQueueView, mq: MessageQueue) -> bo
     return held is None or held.dropped
 
 
-def holders(state: GroupState, mq: MessageQueue) -> list[tuple[str, ClientView]]:
+def holders(step: GroupStep, mq: MessageQueue) -> list[tuple[str, ClientView]]:
     """Return the members whose last answer holds the queue, and is newer than the hook's report on it.
 
     A member that reads every queue by itself is left out (`is_outsider`).
     """
-    hook_view = state.queues[mq].hook_view
-    observed_at = hook_view.observed_at if hook_view is not None else 0
-    holders = []
-    for client_id in state.members:
-        client = state.clients.get(client_id)
-        held = client.queues.get(mq) if client is not None else None
-        if client is None or held is None or held.dropped or client.asked_at_answer < observed_at:
+    queue, clients, holders = step.state.queues[mq], step.state.clients, []
+    observed_at = queue.hook_view.observed_at if queue.hook_view is not None else 0
+    for client_id in queue.claimants:
+        client = clients[client_id]
+        if client.asked_at_answer < observed_at or client.queues[mq].dropped or client_id not in step.members:
             continue
-        if not is_outsider(state, client):
+        if not is_outsider(step.state, client):
             holders.append((client_id, client))
     return holders
+
+
+def note_claims(state: GroupState, client_id: str, before: Iterable[MessageQueue], now: Iterable[MessageQueue]) -> None:
+    """Record which queues a client's last answer shows (`QueueState.claimants`).
+
+    Args:
+        state: the group.
+        client_id: the client.
+        before: the queues in its answer before.
+        now: those in its last answer.
+    """
+    for mq in now:
+        queue = state.queues.get(mq)
+        if queue is None:
+            queue = state.queues[mq] = QueueState()
+        if client_id not in queue.claimants:
+            queue.claimants += (client_id,)
+    for mq in before:
+        if mq not in now:
+            queue = state.queues[mq]
+            queue.claimants = tuple(c for c in queue.claimants if c != client_id)
 
 
 def _claim(step: GroupStep, client: ClientView, mq: MessageQueue) -> tuple[bool, int]:

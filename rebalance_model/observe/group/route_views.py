@@ -60,7 +60,8 @@ def held_by_members(step: GroupStep) -> tuple[dict[str, Held], set[str]]:
         for mq, held in client.queues.items():
             if not held.dropped and not mq.is_retry:
                 by_topic.setdefault(mq.topic, {}).setdefault(member, set()).add(mq)
-    for mq, queue in state.queues.items():
+    observed = [(mq, queue) for mq, queue in state.queues.items() if queue.hook_view is not None]
+    for mq, queue in observed:
         for member in _seen_by_hook(step, mq, queue, mute):
             seen.add(member)
             by_topic.setdefault(mq.topic, {}).setdefault(member, set()).add(mq)
@@ -149,7 +150,7 @@ def _split_of(step: GroupStep, topic: str, held: Held) -> RouteSplit | None:
     chosen = strategy_of(state, step.policy)
     if chosen is None or not route.queues:
         return None
-    known = tuple(sorted({*route.queues, *route.beyond}, key=queue_order))
+    known = tuple(sorted({*route.queues, *route.beyond}, key=queue_order)) if route.beyond else route.queues
     split = _compare(step, chosen, topic, known, held)
     if split is not None:
         return split

@@ -57,6 +57,7 @@ def fold_running_info(step: GroupStep, event: ConsumerRunningInfo) -> None:
     if client is None or not client.answered or client.unanswered or answer.orderly != state.orderly:
         step.group_touched = True
     state.clients[event.client_id] = answer
+    ownership.note_claims(state, event.client_id, client.queues if client is not None else (), answer.queues)
     state.orderly = answer.orderly
     step.clients_to_judge[event.client_id] = None
     if client is None or answer.declared < DECLARED or client.declared < DECLARED:

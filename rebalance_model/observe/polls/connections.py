@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 from rebalance_model.broker.consumer_group_info import ClientChannelInfo, ConsumerGroupInfo
 from rebalance_model.observe.events import UNREADABLE, ConsumerConnection
-from rebalance_model.observe.group import refused_heartbeats
+from rebalance_model.observe.group import ownership, refused_heartbeats
 from rebalance_model.observe.group.membership import Before, expect_again, follow
 from rebalance_model.observe.group.subscriptions import subscription_table
 from rebalance_model.observe.polls import corrections
@@ -130,5 +130,6 @@ def _remove_former_members(step: GroupStep, asked: int) -> None:
     state = step.state
     for client_id, client in list(state.clients.items()):
         if client_id not in step.members and client.asked < asked:
+            ownership.note_claims(state, client_id, client.queues, ())
             del state.clients[client_id]
             step.group_touched = True

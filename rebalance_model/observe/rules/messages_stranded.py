@@ -70,7 +70,9 @@ def evidence(step: GroupStep, _: str) -> Evidence:
 
 def _stranded(step: GroupStep) -> dict[MessageQueue, Stranded]:
     since = step.now - step.policy.group_memory
-    every = ((mq, _of_queue(queue)) for mq, queue in step.state.queues.items())
+    queues = step.state.queues
+    marked = [mq for mq, queue in queues.items() if queue.ended is not None or queue.skipped is not None]
+    every = ((mq, _of_queue(queues[mq])) for mq in marked)
     return {mq: one for mq, one in every if one is not None and one.since > since}
 
 

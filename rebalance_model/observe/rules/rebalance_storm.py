@@ -40,8 +40,8 @@ SubCause = Literal[
 def judge(step: GroupStep, _: str) -> Verdict:
     """Count the repeated causes; once open, it holds until none has repeated for the whole window."""
     state, policy = step.state, step.policy
-    looping = _looping_client(step) if not _has_unreadable_topic(step) else None
-    if looping is not None:
+    looping = _looping_client(step)
+    if looping is not None and not _has_unreadable_topic(step):
         config = state.clients[looping].strategy.endswith(CONFIG)
         return Holds("critical", "CONFIG_ON_RETRY_TOPIC" if config else "ENDLESS_REBALANCE", looping)
     is_open = CODE in state.incidents

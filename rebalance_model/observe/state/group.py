@@ -183,6 +183,11 @@ class GroupState(msgspec.Struct):
                     shares[queue.owner] = shares.get(queue.owner, 0) + 1
             if queue.stalled_ms < 0:
                 yield f"{mq} has stalled for a negative time"
+            if any(c not in self.clients or mq not in self.clients[c].queues for c in queue.claimants):
+                yield f"{mq} is claimed by a client that does not show it"
+        for client_id, client in self.clients.items():
+            if any(client_id not in self.queues[mq].claimants for mq in client.queues):
+                yield f"a queue of {client_id} lacks it as a claimant"
         if shares != self.shares:
             yield "the members' shares are not counted right"
 

@@ -143,6 +143,8 @@ class QueueState(msgspec.Struct, array_like=True):
     skipped: Skipped | None = None
     returned_at: int = 0
     """When its topic was subscribed again, or the cluster had it again: nobody was to consume it before. 0: always."""
+    claimants: tuple[str, ...] = ()
+    """The clients whose last answer shows it, dropped or not, in the order of these answers."""
 
 
 class Route(msgspec.Struct, array_like=True):
