@@ -17,7 +17,6 @@ from rebalance_model.observe.group.ended_queues import WHY
 from rebalance_model.observe.group.expectation import (
     broadcasts,
     declared_strategy,
-    division,
     division_of,
     group_info,
     is_consumed_unlisted,
@@ -104,15 +103,15 @@ def _group_health(step: GroupStep) -> tuple[Health, str]:
     if not state.members:
         return _health_without_members(state, policy)
     unused = _unused_broker(step) if not state.is_polled else None
-    return ("UNKNOWN", f"no pull or commit is seen at {unused}") if unused is not None else _health_of_members(state)
+    return ("UNKNOWN", f"no pull or commit is seen at {unused}") if unused is not None else _health_of_members(step)
 
 
 def _unused_broker(step: GroupStep) -> str | None:
     """Return a broker whose hook shows neither pull nor commit of any owned queue for long; None if there is none."""
     unused: dict[str, bool] = {}
     for mq, queue in step.state.queues.items():
-        if queue.owner is not None and not mq.is_retry:
-            unused[mq.broker] = unused.get(mq.broker, True) and _is_unused(step, QueueSubject(step, mq))
+        if queue.owner is not None and unused.get(mq.broker, True) and not mq.is_retry:
+            unused[mq.broker] = _is_unused(step, QueueSubject(step, mq))
     return next((broker for broker in sorted(unused) if unused[broker]), None)
 
 
@@ -128,8 +127,9 @@ def _is_unused(step: GroupStep, q: QueueSubject) -> bool:
     return step.now - last > step.policy.pull_max_idle_time
 
 
-def _health_of_members(state: GroupState) -> tuple[Health, str]:
-    if division(state) == "PROXIED":
+def _health_of_members(step: GroupStep) -> tuple[Health, str]:
+    state = step.state
+    if division_of(step) == "PROXIED":
         return "UNKNOWN", "its clients are behind a proxy and answer no request"
     silent = [m for m in state.members if (c := state.clients.get(m)) is not None and c.silent]
     if silent:
@@ -195,7 +195,7 @@ def _snapshot_group(step: GroupStep, *, always: bool) -> None:
         strategy=declared_strategy(state),
         health=health,
         health_reason=reason,
-        coverage=coverage(state, step.policy),
+        coverage=coverage(step),
     )
     if not always and row == state.last_row and not state.corrections:
         return

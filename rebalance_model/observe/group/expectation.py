@@ -75,7 +75,7 @@ def division(state: GroupState) -> Division:
         return ""
     if consume_type != PUSH:
         return "ACTIVE"
-    if any(client.pops for client in state.clients.values()):
+    if [client for client in state.clients.values() if client.pops]:
         return "POPPED"
     if RETRY_TOPIC_PREFIX + state.group in info.subscription_table:
         return "DIVIDED"

@@ -294,7 +294,8 @@ def _lock(step: GroupStep, view: BrokerView, hook: HookView, event: LockBatchMq)
     for mq in set(event.requested).difference(event.granted):
         if (entry := hook.locks.get(mq)) is not None and entry.client_id == event.client_id:
             del hook.locks[mq]
-    step.queues_to_judge |= dict.fromkeys(mq for mq in event.granted if step.is_unsettled(mq))
+    if step.state.unsettled:
+        step.queues_to_judge |= dict.fromkeys(mq for mq in event.granted if step.is_unsettled(mq))
     going_on = step.state.episode is not None
     _hold(step, hook, event.client_id, taken, "LOCK_GRANTED")
     for mq in granted:
@@ -312,8 +313,12 @@ def _is_taken(step: GroupStep, mq: MessageQueue, client_id: str) -> bool:
 
 def _was_refused(step: GroupStep, event: LockBatchMq) -> list[MessageQueue]:
     """Return the queues whose lock was refused to the client until now."""
-    queues = ((mq, step.state.queues.get(mq)) for mq in event.granted)
-    return [mq for mq, queue in queues if queue and queue.hook_view and event.client_id in queue.hook_view.refusals]
+    queues, found = step.state.queues, []
+    for mq in event.granted:
+        queue = queues.get(mq)
+        if queue is not None and queue.hook_view is not None and event.client_id in queue.hook_view.refusals:
+            found.append(mq)
+    return found
 
 
 def _unlock(step: GroupStep, view: BrokerView, hook: HookView, event: UnlockBatchMq) -> None:

@@ -109,7 +109,7 @@ def _row_of_hook(hook: HookProgress, cluster: str, group: str, broker: str, now:
     since, hook.written_at = hook.written_at, now
     if repeats:
         hook.repeated_at = now
-    lags = [_hook_lag(queue, since) for _, queue in reported]
+    columns = zip(*[_values(place, queue, since) for place, queue in reported], strict=True)
     return [
         QueueProgress(
             cluster=cluster,
@@ -120,18 +120,40 @@ def _row_of_hook(hook: HookProgress, cluster: str, group: str, broker: str, now:
             interval_ms=REPEATED_AFTER,
             source="HOOK",
             kind="HOOK",
-            topic=tuple(topic for (topic, _), _ in reported),
-            queue_id=tuple(queue_id for (_, queue_id), _ in reported),
-            broker_offset=tuple(_known(queue.broker_offset) for _, queue in reported),
-            commit_offset=tuple(_known(queue.commit_offset) for _, queue in reported),
-            pull_offset=tuple(_known(queue.pull_offset) for _, queue in reported),
-            lag=tuple(lag for lag, _ in lags),
-            lag_is_at_least=tuple(at_least for _, at_least in lags),
-            commit_at=tuple(queue.commit_at or None for _, queue in reported),
-            lock_at=tuple(queue.lock_at or None for _, queue in reported),
-            pull_at=tuple(queue.pull_at or None for _, queue in reported),
+            **(dict(zip(_COLUMNS, columns, strict=True)) if reported else dict.fromkeys(_COLUMNS, ())),
         )
     ]
+
+
+_COLUMNS = (
+    "topic",
+    "queue_id",
+    "broker_offset",
+    "commit_offset",
+    "pull_offset",
+    "lag",
+    "lag_is_at_least",
+    "commit_at",
+    "lock_at",
+    "pull_at",
+)
+
+
+def _values(place: tuple[str, int], queue: HookQueueProgress, since: int) -> tuple[str | int | bool | None, ...]:
+    """Return what a row has of a queue, in the order of `_COLUMNS`."""
+    newest, commit, pull = queue.broker_offset, queue.commit_offset, queue.pull_offset
+    lag, at_least = _hook_lag(queue, since)
+    return (
+        *place,
+        newest if newest >= 0 else None,
+        commit if commit >= 0 else None,
+        pull if pull >= 0 else None,
+        lag,
+        at_least,
+        queue.commit_at or None,
+        queue.lock_at or None,
+        queue.pull_at or None,
+    )
 
 
 def _hook_lag(queue: HookQueueProgress, since: int) -> tuple[int | None, bool]:

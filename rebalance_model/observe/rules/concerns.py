@@ -8,6 +8,7 @@ by a hook, is scheduled here. `tests/core/observe/test_concerns.py` judges the r
 
 from rebalance_model.observe.group.ages import answered_queue, hook_lock_age, hook_pull
 from rebalance_model.observe.group.expectation import broadcasts
+from rebalance_model.observe.hooks.lock_requests import HANDOVERS_KEPT
 from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.state import ClientView, HookQueueView, Stamp
 from rebalance_model.observe.step import GroupStep
@@ -103,7 +104,7 @@ def _is_older(stamp: Stamp | None, client: ClientView, limit: int) -> bool:
 
 def _of_hook(step: GroupStep, q: QueueSubject, seen: HookQueueView) -> int:
     flags = 0
-    if seen.refusals or seen.lock_handovers:
+    if seen.refusals or len(seen.lock_handovers) == HANDOVERS_KEPT:
         flags = LOCK_REFUSED
     if seen.pull_error is not None:
         flags |= PULL_REFUSED

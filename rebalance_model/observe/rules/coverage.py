@@ -4,11 +4,11 @@ from functools import lru_cache
 
 import msgspec
 
-from rebalance_model.observe.group.expectation import division, is_consumed_unlisted
-from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.group.expectation import division_of, is_consumed_unlisted
 from rebalance_model.observe.rules.registry import codes_needing
 from rebalance_model.observe.rules.rule import Need
 from rebalance_model.observe.state import GroupState
+from rebalance_model.observe.step import GroupStep
 
 _MISSING_BY_SHARING: dict[str, tuple[Need, ...]] = {
     "BROADCAST": ("OWNERS", "OFFSETS_OF_BROKER"),
@@ -55,12 +55,16 @@ class Coverage(msgspec.Struct, frozen=True):
 
 def hooks_of(state: GroupState) -> int:
     """Return how many brokers have a hook that ticks."""
-    return sum(view.hook is not None and view.hook_source not in state.silent for view in state.views.values())
+    found = 0
+    for view in state.views.values():
+        if view.hook is not None and view.hook_source not in state.silent:
+            found += 1
+    return found
 
 
-def coverage(state: GroupState, policy: Policy) -> str:
+def coverage(step: GroupStep) -> str:
     """Return the sources of a group and its suspended rules as JSON."""
-    polls = state.is_polled
+    state, polls = step.state, step.state.is_polled
     clients = [state.clients.get(m) for m in state.members]
     return _encoded(
         len(state.views),
@@ -71,7 +75,7 @@ def coverage(state: GroupState, policy: Policy) -> str:
         sum(c is not None and c.answered > 0 and c.readable and not c.unanswered for c in clients) if polls else 0,
         polls and any(queue.commit_offset is not None for queue in state.queues.values()),
         polls and bool(state.dead_letters),
-        "UNLISTED" if is_consumed_unlisted(state, policy) else division(state),
+        "UNLISTED" if is_consumed_unlisted(state, step.policy) else division_of(step),
         _unreadable(state),
         sum(c is not None and not c.readable for c in clients) if polls else 0,
         _incomplete(state) if polls else (),
@@ -88,9 +92,9 @@ def _incomplete(state: GroupState) -> tuple[str, ...]:
 
 def _unreadable(state: GroupState) -> tuple[str, ...]:
     """Return what can't be read of the last answers about the group, each with who sent it."""
-    if not any(view.unreadable or view.unreadable_offsets for view in state.views.values()) and not any(
-        client.unreadable for client in state.clients.values()
-    ):
+    views = [view for view in state.views.values() if view.unreadable or view.unreadable_offsets]
+    clients = [client for client in state.clients.values() if client.unreadable]
+    if not views and not clients:
         return ()
     of_brokers = [
         f"{broker}: {text}"
