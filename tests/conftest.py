@@ -1,12 +1,13 @@
 """What holds for every test."""
 
+import gc
 import logging
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
@@ -78,7 +79,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: places[_group(item)])
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Never look for garbage among the thousands of collected tests and what they import: nothing of it is freed."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+_GROUP = pytest.StashKey[str]()
+
+
 def _group(item: pytest.Item) -> str:
+    """Return the group of a test, found once: it is asked for five times."""
+    if (found := item.stash.get(_GROUP, None)) is None:
+        found = item.stash[_GROUP] = _group_of(item)
+    return found
+
+
+def _group_of(item: pytest.Item) -> str:
     """The lab that most live tests share; the object store; Spark's session, because another one starts for 20 s and is
     slow at first; a file's servers or jobs; the browser; the tables that are asked; the JVM with real classes.
     """

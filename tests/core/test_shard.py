@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterable, Iterator
+from functools import cache
 
 import msgspec
 import pytest
@@ -98,7 +99,10 @@ def fold(log: list[AnyEvent], cuts: set[int]) -> bytes:
     return as_json(rows + fold.shard.finish())
 
 
-WHOLE = fold(LOG, set())
+@cache
+def whole() -> bytes:
+    """What the whole log leads to; not at import, for which each process of pytest-xdist would pay."""
+    return fold(LOG, set())
 
 
 def fold_soundly(events: Iterable[AnyEvent]) -> None:
@@ -163,17 +167,17 @@ def test_the_log_leads_to_every_kind_of_row():
         "BROKER_RESTARTED",
     )
     for name in expected:
-        assert name.encode() in WHOLE
+        assert name.encode() in whole()
 
 
 @FEWER
 @given(st.sets(st.integers(0, len(LOG) - 1), max_size=60))
 def test_the_result_does_not_depend_on_where_the_log_is_cut(cuts):
-    assert fold(LOG, cuts) == WHOLE
+    assert fold(LOG, cuts) == whole()
 
 
 def test_the_result_does_not_depend_on_a_cut_after_every_event():
-    assert fold(LOG, set(range(len(LOG)))) == WHOLE
+    assert fold(LOG, set(range(len(LOG)))) == whole()
 
 
 @FEWER
@@ -182,7 +186,7 @@ def test_the_result_does_not_depend_on_a_cut_after_every_event():
 @example(862, 4)  # calls that a hook's row has already
 @example(1870, 32)  # ticks of a hook that is silent: a copy does not make it late
 def test_a_part_of_the_log_that_comes_twice_changes_nothing(start, length):
-    assert fold(LOG[: start + length] + LOG[start:], set()) == WHOLE
+    assert fold(LOG[: start + length] + LOG[start:], set()) == whole()
 
 
 def without_evidence(effects: bytes) -> list[dict[str, object]]:
@@ -194,7 +198,7 @@ def test_losses_reported_by_a_source_are_evidence_and_no_conclusion():
     lost = TelemetryLost(
         from_time=START, to_time=START, count=3, reason="disk full", seq=9, **HookTrace()._common(START)
     )
-    assert without_evidence(fold([*LOG[:900], lost, *LOG[900:]], set())) == without_evidence(WHOLE)
+    assert without_evidence(fold([*LOG[:900], lost, *LOG[900:]], set())) == without_evidence(whole())
 
 
 def in_order_of_time(rows: bytes) -> list[dict[str, object]]:
@@ -211,12 +215,12 @@ def test_a_source_that_is_late_in_the_log_by_up_to_15_s_changes_nothing(source, 
     fold, rows = Fold(POLICY), []
     for event in sorted(LOG, key=stamp):
         rows += fold.push(event, stamp(event))
-    assert in_order_of_time(as_json(rows + fold.shard.finish())) == in_order_of_time(WHOLE)
+    assert in_order_of_time(as_json(rows + fold.shard.finish())) == in_order_of_time(whole())
 
 
 def test_groups_are_independent():
     one = [event for event in LOG if not isinstance(event, GroupEvent) or event.group == "g"]
-    mine = [e for e in msgspec.json.decode(WHOLE) if e["group"] in {"g", ""}]
+    mine = [e for e in msgspec.json.decode(whole()) if e["group"] in {"g", ""}]
     assert msgspec.json.decode(fold(one, set())) == mine
 
 

@@ -34,9 +34,12 @@ _VALUES = st.one_of(
 )  # fmt: skip
 
 
+WHOLE = get_command(app)
+
+
 def known(path):
     """Return the command of this path, or None."""
-    command = get_command(app)
+    command = WHOLE
     for name in path:
         command = getattr(command, "commands", {}).get(name)
     return command

@@ -117,6 +117,7 @@ def test_a_start_on_a_log_that_was_created_again_is_refused(log, job, tmp_path):
     assert archived(tmp_path) == 2 * read
 
 
+@pytest.mark.prove  # in short: `pipeline.test_log_watch`
 def test_a_log_that_is_created_again_under_a_running_job_ends_it(log, job, tmp_path):
     log.write(FEW)
     job.start().wait_for("archive batch", SECONDS)

@@ -21,8 +21,6 @@ from tests.pipeline.rebuild.late import PARTITIONS, Stamped, compared, compared_
 
 pytestmark = [pytest.mark.spark, pytest.mark.prove]
 
-CUT = events()[0].time + 6 * 60_000 + 300
-
 
 def start_job(settings: Settings) -> subprocess.Popen[str]:
     given = {
@@ -60,14 +58,15 @@ def test_the_job_goes_on_as_if_no_source_had_been_late(settings_in, tmp_path: Pa
     """The hook is 90 s late, and has caught up soon after the rebuild."""
     settings = settings_in(tmp_path, partitions=PARTITIONS)
     monkeypatch.setenv("REBALANCE_WATCH_RUNTIME__ROOT", str(tmp_path))
-    rows = log(lambda event: event.source == "hook", 90_000, until=CUT)
-    appended = append(settings, [row for row in rows if row.stamp < CUT])
+    cut = events()[0].time + 6 * 60_000 + 300
+    rows = log(lambda event: event.source == "hook", 90_000, until=cut)
+    appended = append(settings, [row for row in rows if row.stamp < cut])
     job = start_job(settings)
     try:
         wait_for(job, appended)
         rebuild = CliRunner().invoke(app, ["rebuild"])
         assert rebuild.exit_code == 0, rebuild.exc_info
-        appended = append(settings, [row for row in rows if row.stamp >= CUT])
+        appended = append(settings, [row for row in rows if row.stamp >= cut])
         assert "swapping in the rebuild" in wait_for(job, appended)
         job.send_signal(signal.SIGINT)
         said = job.communicate(timeout=400)[1]

@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -36,8 +37,13 @@ class Site(NamedTuple):
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory) -> Iterator[Site]:
-    root = tmp_path_factory.mktemp("dashboard")
+def site(tmp_path_factory, until_group_ends) -> Site:
+    """The dashboard; it ends with the group, because it follows its tables as long as it runs."""
+    return until_group_ends.enter_context(_served(tmp_path_factory.mktemp("dashboard")))
+
+
+@contextmanager
+def _served(root: Path) -> Iterator[Site]:
     now = time.time_ns() // 1_000_000
     basis = Basis(source="test", partitions=1, state_partitions=1, code_version="0", policy=STATED)
     with claimed(root / "checkpoints", root / "tables", basis):
@@ -62,9 +68,10 @@ class Profile(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def profile(browser) -> Callable[[str], Profile]:
+def profile(browser) -> Iterator[Callable[[str], Profile]]:
     """Return a browser profile by language."""
-    return cache(lambda locale: Profile(browser.new_context(locale=locale), []))
+    with ExitStack() as profiles:
+        yield cache(lambda locale: Profile(profiles.enter_context(browser.new_context(locale=locale)), []))
 
 
 @pytest.fixture
