@@ -292,9 +292,10 @@ def _append(root: Path, month: Month, spans: Iterable[tuple[int, int]]) -> None:
         for since, until in spans:
             for table, rows in month.rows(since, until):
                 query = ARCHIVE if table == "telemetry" else OPERATOR
-                begun = root / "checkpoints" / query / "offsets" / str(until)
-                begun.parent.mkdir(parents=True, exist_ok=True)
-                begun.touch()
+                for folder in ("offsets", "commits"):
+                    file = root / "checkpoints" / query / folder / str(until)
+                    file.parent.mkdir(parents=True, exist_ok=True)
+                    file.write_text("v1\n{}")
                 TableSink(root / "tables", query, generation).append_arrow(rows, table, batch_id=until)
 
 
