@@ -20,6 +20,7 @@ from rebalance_model.observe.state import (
     HookQueueView,
     HookView,
     Incident,
+    IncidentKey,
     Pending,
     ProcessQueueView,
     QueueState,
@@ -73,8 +74,8 @@ class Judged(Protocol):
 
     cluster: str
     group: str
-    incidents: dict[str, Incident]
-    pending: dict[str, Pending]
+    incidents: dict[IncidentKey, Incident]
+    pending: dict[IncidentKey, Pending]
     unsettled: dict[str, int]
     next_check: int
     rows: int
@@ -105,7 +106,7 @@ class Step:
         """Yield open incidents of these codes on the same queue, its broker, or the whole group, in this order."""
         for code in codes:
             for where in dict.fromkeys((subject, queue.broker if queue is not None else "", "")):
-                found = self.state.incidents.get(f"{code} {where}".rstrip())
+                found = self.state.incidents.get(IncidentKey(code, where))
                 if found is not None:
                     yield found
 
@@ -240,7 +241,7 @@ class GroupStep(Step):
         brokers = (queue.broker,) if queue is not None else views
         for code in codes:
             for broker in brokers:
-                if (found := self.cluster.incidents.get(f"{code} {broker}")) is not None:
+                if (found := self.cluster.incidents.get(IncidentKey(code, broker))) is not None:
                     yield found
 
     def _collisions_now(self) -> list[Incident]:

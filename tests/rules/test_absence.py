@@ -5,7 +5,7 @@ Through a shard, which has the sources' ticks: every second, except while the br
 
 from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.events import AnyEvent, Tick
-from rebalance_model.observe.state import Pending
+from rebalance_model.observe.state import IncidentKey, Pending
 from tests.support.folding import folded
 from tests.support.hook_trace import A, B, HookTrace
 from tests.support.incident_rows import distinct_transitions
@@ -80,7 +80,10 @@ def test_the_frozen_time_of_a_broker_does_not_count_for_pending_or_ages():
     """Neither broker's hook has reported for 50 s."""
     trace = HookTrace().heart_beat(0, "a").of(B).heart_beat(1, "b").of(A)  # each broker has one of them
     state = trace.state
-    state.pending = {"CID_VIEW_SPLIT": Pending(1_000), "FROZEN": Pending(1_000, frozen_at=2_000)}
+    state.pending = {
+        IncidentKey("CID_VIEW_SPLIT"): Pending(1_000),
+        IncidentKey("FROZEN"): Pending(1_000, frozen_at=2_000),
+    }
     state.unsettled = {"": 2}
     trace.stands(10, 60)
     assert [(one.since, one.frozen_at) for one in state.pending.values()] == [(51_000, None), (1_000, 2_000)]

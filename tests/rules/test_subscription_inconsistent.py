@@ -3,6 +3,7 @@
 import pytest
 
 from rebalance_model.observe.events import Subscription
+from rebalance_model.observe.state import IncidentKey
 from tests.support.hook_trace import HookTrace
 from tests.support.incident_rows import evidence, rows, transitions_of
 from tests.support.trace import TOPIC, Held, Member, Trace
@@ -84,7 +85,7 @@ def test_a_member_without_known_subscriptions_freezes_it():
     for at in range(30, 220, 30):  # c differed, and does not any more
         trace.passes(at).heart_beat(at, "a", "c").heart_beat(at, "b", subscriptions=(), without_sub=True)
     assert transitions_of(trace, SUBSCRIPTIONS) == []
-    assert trace.state.pending[SUBSCRIPTIONS].frozen_at is not None
+    assert trace.state.pending[IncidentKey(SUBSCRIPTIONS)].frozen_at is not None
 
 
 def test_polls_show_it_by_the_clients_answers():
@@ -104,6 +105,6 @@ def test_an_answer_after_the_last_heartbeat_counts():
         "b": Member((Held(2),), subscribes=(TOPIC, "Refunds")),
     }
     trace.poll(10, both)
-    assert SUBSCRIPTIONS in trace.state.pending
+    assert IncidentKey(SUBSCRIPTIONS) in trace.state.pending
     trace.heart_beat(11, "a", topics=(TOPIC, "Refunds"))
-    assert SUBSCRIPTIONS not in trace.state.pending
+    assert IncidentKey(SUBSCRIPTIONS) not in trace.state.pending

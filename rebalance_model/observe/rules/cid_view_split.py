@@ -10,7 +10,7 @@ from rebalance_model.observe.group import not_created
 from rebalance_model.observe.group.expectation import division_of
 from rebalance_model.observe.rules import route_view_split, stale_heartbeat
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
-from rebalance_model.observe.state import BrokerView
+from rebalance_model.observe.state import BrokerView, IncidentKey
 from rebalance_model.observe.step import GroupStep
 
 HEARTBEAT_LATE = 5_000
@@ -47,12 +47,14 @@ def is_split(step: GroupStep) -> bool:
     return len(step.state.views) > 1 and bool(_missing(step, _views(step)))
 
 
-def _causes(step: GroupStep, missing: list[tuple[str, str]]) -> tuple[str, ...]:
+def _causes(step: GroupStep, missing: list[tuple[str, str]]) -> tuple[IncidentKey, ...]:
     """Return the open incidents that say why members are missing, if there is one for each."""
-    causes: list[str] = []
+    causes: list[IncidentKey] = []
     for client_id, broker in missing:
         is_of_routes = route_view_split.lacks_broker(step, client_id, broker)
-        found = (route_view_split.CODE,) if is_of_routes else stale_heartbeat.explains(step, broker, client_id)
+        found = (
+            (IncidentKey(route_view_split.CODE),) if is_of_routes else stale_heartbeat.explains(step, broker, client_id)
+        )
         if not found:
             return ()
         causes += found

@@ -8,7 +8,7 @@ every commit has reached its former position.
 
 from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, RebalanceRule, Verdict
-from rebalance_model.observe.state import GroupState, Reread
+from rebalance_model.observe.state import GroupState, IncidentKey, Reread
 from rebalance_model.observe.step import GroupStep
 
 CODE = "DUPLICATE_CONSUMPTION"
@@ -31,7 +31,7 @@ def forget(step: GroupStep) -> None:
     """Remove the records of resolved incidents."""
     state = step.state
     for rebalance_id in list(state.reread):
-        if _name(rebalance_id) not in state.incidents and _name(rebalance_id) not in state.pending:
+        if _key(rebalance_id) not in state.incidents and _key(rebalance_id) not in state.pending:
             del state.reread[rebalance_id]
 
 
@@ -43,9 +43,9 @@ def judge(step: GroupStep, rebalance_id: str) -> Verdict:
         return CLEAR
     again = (_reread(state, mq) for mq in noted)
     if not any(reread is not None and reread.rebalance_id == rebalance_id for reread in again):
-        if _name(rebalance_id) in state.incidents:
+        if _key(rebalance_id) in state.incidents:
             return CLEAR
-        pending = state.pending.get(_name(rebalance_id))
+        pending = state.pending.get(_key(rebalance_id))
         if pending is not None and step.now - pending.since >= step.policy.persist_consumer_offset_interval:
             step.schedule_check(step.now + 1)  # over already: opens now, resolved at the next check
     clients = {reread.client_id for reread in noted.values()}
@@ -67,9 +67,8 @@ def evidence(step: GroupStep, rebalance_id: str) -> Evidence:
     }
 
 
-def _name(rebalance_id: str) -> str:
-    """Return the key of the rebalance's incident within the group."""
-    return f"{CODE} {rebalance_id}".rstrip()
+def _key(rebalance_id: str) -> IncidentKey:
+    return IncidentKey(CODE, rebalance_id)
 
 
 def _reread(state: GroupState, mq: MessageQueue) -> Reread | None:

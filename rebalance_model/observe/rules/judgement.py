@@ -109,7 +109,6 @@ def end_all(step: GroupStep, why: str) -> None:
 def _judge_open(step: GroupStep) -> None:
     """Judge open incidents again after members, owners or routes have changed: their subject may be gone."""
     step.queues_to_judge |= {one.queue: None for one in step.state.incidents.values() if one.queue is not None}
-    for name in (*step.state.incidents, *step.state.pending):
-        code, _, subject = name.partition(" ")
+    for code, subject in (*step.state.incidents, *step.state.pending):
         if code in _OF_CLIENTS and subject not in step.state.views:  # CLOCK_SKEW has brokers as subjects, too
             step.clients_to_judge[subject] = None

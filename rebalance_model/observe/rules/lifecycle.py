@@ -22,7 +22,7 @@ from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.identity import stable_id
 from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.rules.rule import Clear, Evidence, Holds, Rule, StepT, Subject, Unit, Verdict
-from rebalance_model.observe.state import Incident, Pending
+from rebalance_model.observe.state import Incident, IncidentKey, Pending
 from rebalance_model.observe.step import COLLISION, Step
 
 Transition: TypeAlias = Literal["OPENED", "ESCALATED", "DEESCALATED", "RECLASSIFIED", "RESOLVED"]
@@ -54,9 +54,9 @@ def apply(step: StepT, rules: Iterable[Rule[StepT, Subject]], subject: Subject, 
     for rule in rules:
         verdict = rule.judge(step, subject) if rule.code not in silent else None
         if isinstance(verdict, Holds) or of in step.state.unsettled:
-            name = f"{rule.code} {of}".rstrip()
-            if isinstance(verdict, Holds) or name in step.state.incidents or name in step.state.pending:
-                _settle(step, rule, subject, name, verdict)
+            key = IncidentKey(rule.code, of)
+            if isinstance(verdict, Holds) or key in step.state.incidents or key in step.state.pending:
+                _settle(step, rule, subject, key, verdict)
 
 
 def apply_calm(step: StepT, rules: Iterable[Rule[StepT, Subject]], subject: Subject, silent: Collection[str]) -> None:
@@ -65,7 +65,7 @@ def apply_calm(step: StepT, rules: Iterable[Rule[StepT, Subject]], subject: Subj
         if rule.code not in silent:
             verdict = rule.judge(step, subject)
             if isinstance(verdict, Holds):
-                _settle(step, rule, subject, f"{rule.code} {subject}".rstrip(), verdict)
+                _settle(step, rule, subject, IncidentKey(rule.code, str(subject)), verdict)
 
 
 def end(step: StepT, rules: Iterable[Rule[StepT, Subject]], subject: Subject, why: str) -> None:
@@ -80,17 +80,17 @@ def end(step: StepT, rules: Iterable[Rule[StepT, Subject]], subject: Subject, wh
     if str(subject) not in step.state.unsettled:
         return
     for rule in rules:
-        name = f"{rule.code} {subject}".rstrip()
-        _drop_pending(step, subject, name)
-        if (incident := step.state.incidents.get(name)) is not None:
+        key = IncidentKey(rule.code, str(subject))
+        _drop_pending(step, subject, key)
+        if (incident := step.state.incidents.get(key)) is not None:
             incident.count(step.now)
             _resolve(step, rule, subject, incident, why)
 
 
-def _settle(step: StepT, rule: Rule[StepT, Subject], subject: Subject, name: str, verdict: Verdict) -> None:
-    incident = step.state.incidents.get(name)
+def _settle(step: StepT, rule: Rule[StepT, Subject], subject: Subject, key: IncidentKey, verdict: Verdict) -> None:
+    incident = step.state.incidents.get(key)
     if incident is None:
-        _before(step, rule, subject, name, verdict)
+        _before(step, rule, subject, key, verdict)
         return
     incident.count(step.now)
     if isinstance(verdict, Clear):
@@ -105,30 +105,30 @@ def _settle(step: StepT, rule: Rule[StepT, Subject], subject: Subject, name: str
         _emit(step, rule, incident, "DEESCALATED", rule.evidence(step, subject))
 
 
-def _before(step: StepT, rule: Rule[StepT, Subject], subject: Subject, name: str, verdict: Verdict) -> None:
-    pending = step.state.pending.get(name)
+def _before(step: StepT, rule: Rule[StepT, Subject], subject: Subject, key: IncidentKey, verdict: Verdict) -> None:
+    pending = step.state.pending.get(key)
     if isinstance(verdict, Holds):
         held = verdict.held
         if held is None:
             if pending is None:
-                pending = step.state.pending[name] = Pending(step.now)
+                pending = step.state.pending[key] = Pending(step.now)
                 _count(step, subject, +1)
             pending.thaw(step.now)
             held = step.now - pending.since
         wanted = rule.open_after(step.policy)
         if held >= wanted:
-            _drop_pending(step, subject, name)
-            _open(step, rule, subject, name, verdict)
+            _drop_pending(step, subject, key)
+            _open(step, rule, subject, key, verdict)
         else:
             step.schedule_check(step.now + wanted - held)
     elif isinstance(verdict, Clear):
-        _drop_pending(step, subject, name)
+        _drop_pending(step, subject, key)
     else:
-        step.state.pending[name].freeze(step.now)  # otherwise there is nothing to settle (`apply`)
+        step.state.pending[key].freeze(step.now)  # otherwise there is nothing to settle (`apply`)
 
 
-def _drop_pending(step: Step, subject: QueueSubject | str, name: str) -> None:
-    if step.state.pending.pop(name, None) is not None:
+def _drop_pending(step: Step, subject: QueueSubject | str, key: IncidentKey) -> None:
+    if step.state.pending.pop(key, None) is not None:
         _count(step, subject, -1)
 
 
@@ -152,14 +152,14 @@ def _clear(step: StepT, rule: Rule[StepT, Subject], subject: Subject, incident: 
 
 
 def _resolve(step: StepT, rule: Rule[StepT, Subject], subject: Subject, incident: Incident, why: str | None) -> None:
-    del step.state.incidents[f"{rule.code} {incident.subject}".rstrip()]
+    del step.state.incidents[incident.key]
     _count(step, subject, -1)
     cleared = incident.cleared_at
     waited: Evidence = {"clear_since": cleared} if cleared is not None and cleared < step.now else {}
     _emit(step, rule, incident, "RESOLVED", rule.evidence(step, subject) | waited, why)
 
 
-def _open(step: StepT, rule: Rule[StepT, Subject], subject: Subject, name: str, verdict: Holds) -> None:
+def _open(step: StepT, rule: Rule[StepT, Subject], subject: Subject, key: IncidentKey, verdict: Holds) -> None:
     state, queue = step.state, subject.mq if isinstance(subject, QueueSubject) else None
     stamp = verdict.stamp if verdict.stamp is not None else step.now
     incident = Incident(
@@ -176,7 +176,7 @@ def _open(step: StepT, rule: Rule[StepT, Subject], subject: Subject, name: str, 
     )
     _set_parent(rule, incident, _parent(step, rule, incident) or _named(step, verdict))
     incident.count(step.now)
-    state.incidents[name] = incident
+    state.incidents[key] = incident
     _count(step, subject, +1)
     _emit(step, rule, incident, "OPENED", rule.evidence(step, subject))
 
@@ -215,7 +215,7 @@ def _named(step: Step, verdict: Holds) -> Incident | None:
 
 def _all_named(step: Step, verdict: Holds) -> Iterator[Incident]:
     incidents = step.state.incidents
-    return (incidents[name] for name in verdict.explained_by if name in incidents)
+    return (incidents[key] for key in verdict.explained_by if key in incidents)
 
 
 def _adopt(step: StepT, rule: Rule[StepT, Subject], incident: Incident, verdict: Holds | None) -> bool:

@@ -18,7 +18,7 @@ from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.rules import concerns, pull_stall, stale_heartbeat, stall, unresponsive
 from rebalance_model.observe.rules.ghost_connection import ghost_evidence
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Severity, Verdict
-from rebalance_model.observe.state import HookQueueView, ProcessQueueView
+from rebalance_model.observe.state import HookQueueView, IncidentKey, ProcessQueueView
 from rebalance_model.observe.step import Ages, GroupStep
 
 SubCause = Literal[
@@ -105,13 +105,13 @@ def _sub_cause(step: GroupStep, q: QueueSubject, ages: Ages | None) -> SubCause:
     return _of_hook(step, q, ages) if ages.queue is None else _of_answer(ages.queue, ages, policy)
 
 
-def _causes(step: GroupStep, q: QueueSubject, sub_cause: SubCause, owner: str | None) -> tuple[str, ...]:
-    """Return the names of the incidents under which it is shown: those about its sub-cause."""
+def _causes(step: GroupStep, q: QueueSubject, sub_cause: SubCause, owner: str | None) -> tuple[IncidentKey, ...]:
+    """Return the incidents under which it is shown: those about its sub-cause."""
     if sub_cause == "OWNER_UNRESPONSIVE":
         return unresponsive.causes_of(step, q.mq.broker, owner)
     if sub_cause == "NOTHING_RECEIVED":
         return stale_heartbeat.explains(step, q.mq.broker, owner)
-    return tuple(f"{code} {q}" for code in _EXPLAINED_BY.get(sub_cause, ()))
+    return tuple(IncidentKey(code, str(q)) for code in _EXPLAINED_BY.get(sub_cause, ()))
 
 
 def _is_unresponsive(step: GroupStep, q: QueueSubject, ages: Ages) -> bool:

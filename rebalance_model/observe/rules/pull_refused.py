@@ -11,7 +11,7 @@ from rebalance_model.observe.hooks import pull_errors
 from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.rules import concerns, stale_heartbeat
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Severity, Verdict
-from rebalance_model.observe.state import PullError
+from rebalance_model.observe.state import IncidentKey, PullError
 from rebalance_model.observe.step import GroupStep
 
 SubCause = Literal[
@@ -66,7 +66,7 @@ def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     }
 
 
-def _causes(step: GroupStep, q: QueueSubject, error: PullError) -> tuple[str, ...]:
+def _causes(step: GroupStep, q: QueueSubject, error: PullError) -> tuple[IncidentKey, ...]:
     """Return the open incidents that explain it: the broker knows the puller only by heartbeats that it takes."""
     return (
         stale_heartbeat.explains(step, q.mq.broker, error.client_id) if error.code in pull_errors.UNREGISTERED else ()

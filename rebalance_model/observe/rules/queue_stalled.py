@@ -27,6 +27,7 @@ from rebalance_model.observe.rules import (
 )
 from rebalance_model.observe.rules.ghost_connection import ghost_evidence
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
+from rebalance_model.observe.state import IncidentKey
 from rebalance_model.observe.step import Ages, GroupStep
 
 SubCause = Literal[
@@ -72,7 +73,9 @@ def _of_listener(step: GroupStep, q: QueueSubject, waited_ms: int) -> Verdict:
         if held.cached_count is not None and held.cached_count <= 0 and not _pulls_in_vain(ages, step.policy):
             return None
     elif not step.state.is_polled and released_queues.is_released_by_owner(step, q):
-        is_open = f"{RULE.code} {q}" in step.state.incidents  # what its listener had of it, nobody has any more
+        is_open = (
+            IncidentKey(RULE.code, str(q)) in step.state.incidents
+        )  # what its listener had of it, nobody has any more
         return _unassigned(step, q) if is_open else None
     sub_cause = _sub_cause(step, q, ages)
     return _unassigned(step, q) if sub_cause == "UNASSIGNED" else _with_pool(step, q, sub_cause, waited_ms)
@@ -98,8 +101,8 @@ def _with_pool(step: GroupStep, q: QueueSubject, sub_cause: SubCause, waited_ms:
     return Holds("warning", sub_cause, owner, explained_by=(root,) if root else ())
 
 
-def _causes(step: GroupStep, q: QueueSubject, sub_cause: SubCause, owner: str | None) -> tuple[str, ...]:
-    """Return the names of the client's open incidents that explain it."""
+def _causes(step: GroupStep, q: QueueSubject, sub_cause: SubCause, owner: str | None) -> tuple[IncidentKey, ...]:
+    """Return the client's open incidents that explain it."""
     if sub_cause == "OWNER_UNRESPONSIVE":
         return unresponsive.causes_of(step, q.mq.broker, owner)
     return stale_heartbeat.explains(step, q.mq.broker, owner) if sub_cause == "NOTHING_RECEIVED" else ()

@@ -20,7 +20,7 @@ from rebalance_model.observe.group import causes
 from rebalance_model.observe.hooks import pull_errors
 from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
-from rebalance_model.observe.state import Cause
+from rebalance_model.observe.state import Cause, IncidentKey
 from rebalance_model.observe.step import GroupStep
 
 CODE = "REBALANCE_STORM"
@@ -44,7 +44,7 @@ def judge(step: GroupStep, _: str) -> Verdict:
     if looping is not None and not _has_unreadable_topic(step):
         config = state.clients[looping].strategy.endswith(CONFIG)
         return Holds("critical", "CONFIG_ON_RETRY_TOPIC" if config else "ENDLESS_REBALANCE", looping)
-    is_open = CODE in state.incidents
+    is_open = IncidentKey(CODE) in state.incidents
     if not is_open and len(state.causes) < min(policy.storm_causes + 1, policy.storm_causes_rare):
         return CLEAR
     found = causes.repeated(step)

@@ -17,7 +17,7 @@ from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group.expectation import group_info, is_divided, strategy_of
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
-from rebalance_model.observe.state import GroupState, Route, RouteSplit
+from rebalance_model.observe.state import GroupState, IncidentKey, Route, RouteSplit
 from rebalance_model.observe.step import GroupStep
 
 CODE, NAME_SERVERS, COLLECTOR_ROUTE = "ROUTE_VIEW_SPLIT", "NAME_SERVERS", "COLLECTOR_ROUTE"
@@ -69,14 +69,14 @@ def evidence(step: GroupStep, _: str) -> Evidence:
     return {"behind": 0}
 
 
-def explains(step: GroupStep, *queues: MessageQueue) -> tuple[str, ...]:
+def explains(step: GroupStep, *queues: MessageQueue) -> tuple[IncidentKey, ...]:
     """Return the rule's open incident (`Holds.explained_by`) if name servers that disagree affect all these queues."""
-    return (CODE,) if _affect(_open_splits(step), queues) else ()
+    return (IncidentKey(CODE),) if _affect(_open_splits(step), queues) else ()
 
 
 def may_explain(step: GroupStep, *queues: MessageQueue) -> bool:
     """Return whether that will be known soon: name servers seem to disagree, and the rule waits for `open_after`."""
-    if CODE not in step.state.pending:
+    if IncidentKey(CODE) not in step.state.pending:
         return False
     return _affect(tuple(split for split in step.state.route_splits if _is_certain(step, split)), queues)
 
@@ -91,7 +91,7 @@ def _affect(splits: tuple[RouteSplit, ...], queues: tuple[MessageQueue, ...]) ->
 
 
 def _open_splits(step: GroupStep) -> tuple[RouteSplit, ...]:
-    incident = step.state.incidents.get(CODE)
+    incident = step.state.incidents.get(IncidentKey(CODE))
     return step.state.route_splits if incident is not None and incident.sub_cause == NAME_SERVERS else ()
 
 
@@ -100,7 +100,7 @@ def _is_certain(step: GroupStep, split: RouteSplit) -> bool:
 
     A new incident waits for `open_after` in addition; one that is open already for another reason does not.
     """
-    route, incident = step.state.routes.get(split.topic), step.state.incidents.get(CODE)
+    route, incident = step.state.routes.get(split.topic), step.state.incidents.get(IncidentKey(CODE))
     settled_after = step.policy.assignment_settled_after
     seen_at = route.changed_at + settled_after if route is not None else 0
     if incident is None or incident.sub_cause == NAME_SERVERS:
@@ -110,7 +110,7 @@ def _is_certain(step: GroupStep, split: RouteSplit) -> bool:
 
 def _awaits_answers(step: GroupStep) -> bool:
     """Return whether a new incident would open before the round of answers that is due then: it may be over."""
-    pending, known_at = step.state.pending.get(CODE), step.state.rounds.known_at
+    pending, known_at = step.state.pending.get(IncidentKey(CODE)), step.state.rounds.known_at
     if pending is None or not known_at:
         return False
     return known_at < pending.since + step.policy.assignment_settled_after - step.policy.poll_interval // 2

@@ -8,6 +8,7 @@ import msgspec
 
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.queue_subject import QueueSubject
+from rebalance_model.observe.state import IncidentKey
 from rebalance_model.observe.step import ClusterStep, GroupStep
 
 Severity = Literal["info", "warning", "critical"]
@@ -58,8 +59,8 @@ class Holds(msgspec.Struct, frozen=True, gc=False):
     """How long it has held by its evidence, milliseconds; None: since it was first judged to hold."""
     stamp: int | None = None
     """The timestamp of the first evidence, epoch milliseconds, used in the incident's id; None: now."""
-    explained_by: tuple[str, ...] = ()
-    """The names (`GroupState.incidents`) of incidents that explain it if they are open, the first one first. One of
+    explained_by: tuple[IncidentKey, ...] = ()
+    """The incidents that explain it if they are open, the first one first. One of
     `Rule.absorbed_by` comes before them."""
 
 

@@ -16,7 +16,7 @@ from rebalance_model.observe.group import not_created, refused_heartbeats
 from rebalance_model.observe.hooks import heartbeats
 from rebalance_model.observe.rules import concerns, unresponsive
 from rebalance_model.observe.rules.rule import CLEAR, Advice, ClientRule, Evidence, Holds, Severity, Verdict
-from rebalance_model.observe.state import HookView, RefusedHeartbeats
+from rebalance_model.observe.state import HookView, IncidentKey, RefusedHeartbeats
 from rebalance_model.observe.step import GroupStep
 
 CODE = unresponsive.STALE_HEARTBEAT
@@ -44,7 +44,7 @@ def judge(step: GroupStep, client_id: str) -> Verdict:
         if age > limit:
             severity = unresponsive.severity_of(step, CODE, client_id)
             return Holds(
-                severity, client_id=client_id, explained_by=(f"{unresponsive.CLIENT_UNRESPONSIVE} {client_id}",)
+                severity, client_id=client_id, explained_by=(IncidentKey(unresponsive.CLIENT_UNRESPONSIVE, client_id),)
             )
         step.schedule_check(step.now + limit + 1 - age)
         if step.now - hook.heartbeats[client_id].last <= limit:
@@ -74,7 +74,7 @@ def evidence(step: GroupStep, client_id: str) -> Evidence:
     }
 
 
-def explains(step: GroupStep, broker: str, client_id: str | None) -> tuple[str, ...]:
+def explains(step: GroupStep, broker: str, client_id: str | None) -> tuple[IncidentKey, ...]:
     """Return the open incidents of clients whose heartbeats the broker does not take, for `Holds.explained_by`.
 
     Args:
@@ -87,8 +87,8 @@ def explains(step: GroupStep, broker: str, client_id: str | None) -> tuple[str, 
     if not_created.since(step, broker):
         refused = step.members
     found = refused if client_id is None else (client_id,) if client_id in refused else ()
-    names = (f"{CODE} {one}" for one in found)
-    return tuple(name for name in names if name in step.state.incidents)
+    keys = (IncidentKey(CODE, one) for one in found)
+    return tuple(key for key in keys if key in step.state.incidents)
 
 
 def _refused(step: GroupStep, client_id: str) -> tuple[str, RefusedHeartbeats] | None:
@@ -110,7 +110,7 @@ def _not_created(step: GroupStep, client_id: str) -> tuple[str, int] | None:
 
 def _is_registered(step: GroupStep, client_id: str) -> bool:
     """Return whether the broker that lacked the group lists the client, and so do all that answer polls."""
-    own = step.state.incidents.get(f"{CODE} {client_id}")
+    own = step.state.incidents.get(IncidentKey(CODE, client_id))
     polled = [view for view in step.state.views.values() if view.asked]
     return own is not None and own.sub_cause == "GROUP_NOT_CREATED" and all(view.lists(client_id) for view in polled)
 

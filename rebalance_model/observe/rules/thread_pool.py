@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.rules.rule import Evidence, Unit
-from rebalance_model.observe.state import ClientView
+from rebalance_model.observe.state import ClientView, IncidentKey
 from rebalance_model.observe.step import GroupStep, ThreadPool
 
 THREADS = 20
@@ -104,15 +104,15 @@ def _holder(waiting: list[Waiting], threads: int, margin: int) -> str | None:
     return topic if is_first and sum(w.messages for w in of_topic[topic]) >= threads else None
 
 
-def root(step: GroupStep, code: str, mq: MessageQueue, client_id: str | None) -> str:
-    """Return the name of the open incident of the client's queues that explains the others; empty: there is none yet.
+def root(step: GroupStep, code: str, mq: MessageQueue, client_id: str | None) -> IncidentKey | None:
+    """Return the open incident of the client's queues that explains the others; None: there is none yet.
 
     A queue's own incident is left out, and so is one that has a parent.
     """
-    for name, one in step.state.incidents.items():
+    for key, one in step.state.incidents.items():
         if one.code == code and one.queue not in (None, mq) and one.client_id == client_id and one.parent is None:
-            return name if one.cleared_at is None else ""
-    return ""
+            return key if one.cleared_at is None else None
+    return None
 
 
 def evidence(step: GroupStep, client_id: str | None) -> Evidence:

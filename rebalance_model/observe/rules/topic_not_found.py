@@ -9,6 +9,7 @@ its messages at that time, or other members do not subscribe the topic, that inc
 
 from rebalance_model.observe.group import subscriptions
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
+from rebalance_model.observe.state import IncidentKey
 from rebalance_model.observe.step import GroupStep
 
 NAMED_MAX = 10
@@ -44,14 +45,16 @@ def _subscribers(step: GroupStep, missing: dict[str, int]) -> list[str]:
     return [member for member in step.state.members if missing.keys() & subscriptions.of(step.state.clients[member])]
 
 
-def _causes(step: GroupStep, missing: dict[str, int]) -> tuple[str, ...]:
-    """Return the name of the open incident that explains it, if one does."""
-    differing, stranded = (step.state.incidents.get(c) for c in ("SUBSCRIPTION_INCONSISTENT", "MESSAGES_STRANDED"))
+def _causes(step: GroupStep, missing: dict[str, int]) -> tuple[IncidentKey, ...]:
+    """Return the open incident that explains it, if one does."""
+    incidents = step.state.incidents
+    differing = incidents.get(IncidentKey("SUBSCRIPTION_INCONSISTENT"))
+    stranded = incidents.get(IncidentKey("MESSAGES_STRANDED"))
     if differing is not None and differing.sub_cause == "TOPIC_SET":
-        return (differing.code,) if 0 < len(_subscribers(step, missing)) < len(step.state.members) else ()
+        return (differing.key,) if 0 < len(_subscribers(step, missing)) < len(step.state.members) else ()
     times = ((left, since) for left in step.state.left.values() for since in missing.values())
     if stranded is not None and stranded.sub_cause == "NOT_SUBSCRIBED":
-        return (stranded.code,) if any(abs(left - since) <= RELEASED_WITHIN for left, since in times) else ()
+        return (stranded.key,) if any(abs(left - since) <= RELEASED_WITHIN for left, since in times) else ()
     return ()
 
 

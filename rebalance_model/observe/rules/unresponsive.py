@@ -6,28 +6,29 @@ Each of its queues would otherwise be an incident of its own, and each would say
 from rebalance_model.observe.group import not_created
 from rebalance_model.observe.hooks import heartbeats
 from rebalance_model.observe.rules.rule import Severity
+from rebalance_model.observe.state import IncidentKey
 from rebalance_model.observe.step import GroupStep
 
 CLIENT_UNRESPONSIVE, STALE_HEARTBEAT = "CLIENT_UNRESPONSIVE", "STALE_HEARTBEAT"
 
 
-def causes_of(step: GroupStep, broker: str, client_id: str | None) -> tuple[str, ...]:
-    """Return the names of the client's open incidents that explain one of a queue of the broker (`Holds.explained_by`).
+def causes_of(step: GroupStep, broker: str, client_id: str | None) -> tuple[IncidentKey, ...]:
+    """Return the client's open incidents that explain one of a queue of the broker (`Holds.explained_by`).
 
     Heartbeats are sent to each broker: only those that the queue's broker misses explain something.
     """
     incidents = step.state.incidents
     if not incidents or client_id is None:
         return ()
-    names = [name] if (name := f"{CLIENT_UNRESPONSIVE} {client_id}") in incidents else []
-    if (name := f"{STALE_HEARTBEAT} {client_id}") in incidents and _is_missed_by(step, client_id, broker):
-        names.append(name)
-    return tuple(names)
+    found = [key] if (key := IncidentKey(CLIENT_UNRESPONSIVE, client_id)) in incidents else []
+    if (key := IncidentKey(STALE_HEARTBEAT, client_id)) in incidents and _is_missed_by(step, client_id, broker):
+        found.append(key)
+    return tuple(found)
 
 
 def severity_of(step: GroupStep, code: str, client_id: str) -> Severity:
     """Return critical while an incident that it explains is, or a queue's that has alerts of its own; else warning."""
-    own = step.state.incidents.get(f"{code} {client_id}")
+    own = step.state.incidents.get(IncidentKey(code, client_id))
     if own is None:
         return "warning"
     severities = (one.severity for one in step.state.incidents.values() if one.parent == own.incident_id)

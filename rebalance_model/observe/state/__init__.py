@@ -23,7 +23,7 @@ from rebalance_model.observe.state.hook_queue_view import (
     Regression,
     Reread,
 )
-from rebalance_model.observe.state.incident import HeldCause, Incident, Pending
+from rebalance_model.observe.state.incident import HeldCause, Incident, IncidentKey, Pending
 from rebalance_model.observe.state.process_queue import ProcessQueueView, Stamp
 from rebalance_model.observe.state.queue import (
     Ended,
@@ -64,6 +64,7 @@ __all__ = [
     "HookQueueView",
     "HookView",
     "Incident",
+    "IncidentKey",
     "InvariantError",
     "LagTrend",
     "LastGroupRow",

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from rebalance_model.observe.state.incident import Incident, Pending
+from rebalance_model.observe.state.incident import Incident, IncidentKey, Pending
 from rebalance_model.observe.state.source import ClockSet, Loss, Sequence, Silence
 
 
@@ -53,9 +53,9 @@ class ClusterState(msgspec.Struct):
     """Sources that have reported their end, and when."""
     losses: dict[str, Loss] = {}
     """By source, its last report of events that it could not send."""
-    incidents: dict[str, Incident] = {}
+    incidents: dict[IncidentKey, Incident] = {}
     """By ``code subject``."""
-    pending: dict[str, Pending] = {}
+    pending: dict[IncidentKey, Pending] = {}
     unsettled: dict[str, int] = {}
     """The number of open and pending incidents, by subject."""
     next_check: int = 0
@@ -72,5 +72,5 @@ class ClusterState(msgspec.Struct):
 
     def incident(self, code: str, subject: str) -> Incident | None:
         """Return the incident of that code and subject that holds now; None also while it waits to be resolved."""
-        found = self.incidents.get(f"{code} {subject}")
+        found = self.incidents.get(IncidentKey(code, subject))
         return found if found is not None and found.cleared_at is None else None

@@ -11,7 +11,7 @@ from rebalance_model.observe.state.broker import BrokerView
 from rebalance_model.observe.state.client import ClientView
 from rebalance_model.observe.state.dead_letters import DeadLetters
 from rebalance_model.observe.state.hook_queue_view import Reread
-from rebalance_model.observe.state.incident import Incident, Pending
+from rebalance_model.observe.state.incident import Incident, IncidentKey, Pending
 from rebalance_model.observe.state.queue import QueueState, Route, RouteSplit
 from rebalance_model.observe.state.rebalance import Cause, Episode
 from rebalance_model.observe.state.source import Loss, Sequence, Silence
@@ -71,10 +71,9 @@ class GroupState(msgspec.Struct):
     routes: dict[str, Route] = {}
     queues: dict[MessageQueue, QueueState] = {}
     episode: Episode | None = None
-    incidents: dict[str, Incident] = {}
-    """By ``code subject``."""
-    pending: dict[str, Pending] = {}
-    """By ``code subject``: conditions that hold, but not for long enough."""
+    incidents: dict[IncidentKey, Incident] = {}
+    pending: dict[IncidentKey, Pending] = {}
+    """Conditions that hold, but not for long enough."""
     unsettled: dict[str, int] = {}
     """The number of open and pending incidents, by subject."""
     next_check: int = 0
@@ -193,14 +192,13 @@ class GroupState(msgspec.Struct):
 
     def _wrong_incidents(self) -> Iterator[str]:
         subjects: dict[str, int] = {}
-        for name, incident in self.incidents.items():
-            if name != f"{incident.code} {incident.subject}".rstrip():
-                yield f"incident {name} is filed wrongly"
-            if name in self.pending:
-                yield f"incident {name} is open and pending"
-        for name in chain(self.incidents, self.pending):
-            subject = name.partition(" ")[2]
-            subjects[subject] = subjects.get(subject, 0) + 1
+        for key, incident in self.incidents.items():
+            if key != incident.key:
+                yield f"incident {key} is filed wrongly"
+            if key in self.pending:
+                yield f"incident {key} is open and pending"
+        for key in chain(self.incidents, self.pending):
+            subjects[key.subject] = subjects.get(key.subject, 0) + 1
         if subjects != self.unsettled:
             yield "the subjects of incidents are not counted right"
         if self.episode is not None and self.episode.last_change < self.episode.start_time:

@@ -1,10 +1,21 @@
 """An incident, first pending, then open."""
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
 from rebalance_model.entities import MessageQueue
+
+
+class IncidentKey(NamedTuple):
+    """What an incident is about: a group has at most one of a key at a time."""
+
+    code: str
+    subject: str = ""
+    """A queue as ``topic@broker:id``, a client, a broker, a rebalance; empty: the group itself."""
+
+    def __str__(self) -> str:
+        return f"{self.code} {self.subject}".rstrip()
 
 
 class Pending(msgspec.Struct, array_like=True):
@@ -58,6 +69,11 @@ class Incident(msgspec.Struct, array_like=True):
     """Until when `causes` counts the time of the present sub-cause."""
     absorbed: bool = False
     """Whether its parent's alert stands for it, too; without a parent False."""
+
+    @property
+    def key(self) -> IncidentKey:
+        """Return what it is about."""
+        return IncidentKey(self.code, self.subject)
 
     @property
     def main_cause(self) -> HeldCause:

@@ -5,12 +5,11 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from rebalance_model.observe.state import GroupState, InvariantError
-from rebalance_model.observe.state.incident import Pending
+from rebalance_model.observe.state import GroupState, IncidentKey, InvariantError, Pending
 from tests.rules.test_incidents import healthy, stuck_rounds
 from tests.support.trace import Held, Member, Trace, mq
 
-OPEN = "CLOCK_SKEW a"
+OPEN = IncidentKey("CLOCK_SKEW", "a")
 
 
 def _without_a_client(state: GroupState) -> None:
