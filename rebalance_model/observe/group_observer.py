@@ -1,8 +1,4 @@
-"""The observer of one consumer group: it turns observations and timers into conclusions.
-
-    observe(state, event, moment, policy) -> effects of an event
-    advance(state, moment, due, policy)   -> effects of the timers that are due
-    deadline(state, policy)               -> when the next timer is due
+"""The observer of one consumer group: it turns events, timers and changes of sources into conclusions.
 
 Total and deterministic: every valid event of the group, in any order, has a result, and the same log has the same
 result. Events come in time order, and there is one clock (`engine.timeline`).
@@ -12,14 +8,22 @@ reported nothing of the group for `FOLLOW_INTERVALS` poll intervals. So two redu
 are followed, each for its broker, beside the collector; see `corrections` for how both are combined.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from functools import lru_cache
 
 from rebalance_model.observe import snapshots
+from rebalance_model.observe.changes import (
+    BrokerRestarted,
+    ClusterChanged,
+    EventsLost,
+    HookRestarted,
+    SourceBack,
+    SourceChange,
+    SourceSilent,
+)
 from rebalance_model.observe.effects import AnyEffect
 from rebalance_model.observe.events import (
     Answer,
-    BrokerStatus,
     ConsumerConnection,
     ConsumerRunningInfo,
     ConsumeStats,
@@ -30,7 +34,7 @@ from rebalance_model.observe.events import (
     PollEvent,
     PullMessage,
     QueryConsumerOffset,
-    TelemetryLost,
+    TopicRoute,
     TopicStats,
     UpdateConsumerOffset,
     instance_of,
@@ -49,10 +53,10 @@ from rebalance_model.observe.polls.polled_restart import await_members, stop_wai
 from rebalance_model.observe.polls.routes import fold_route
 from rebalance_model.observe.rules.broker_unreachable import GONE
 from rebalance_model.observe.rules.judgement import end_all, end_broker, judge, judge_all
-from rebalance_model.observe.state import ClusterState, GroupState, Loss, Rounds, Sequence, Silence
+from rebalance_model.observe.state import ClusterState, GroupState, Loss, Rounds, Sequence
 from rebalance_model.observe.step import GroupStep, Moment
 
-_OF_ONE_QUEUE = (PullMessage, UpdateConsumerOffset, QueryConsumerOffset)
+_OF_ONE_QUEUE = frozenset({PullMessage, UpdateConsumerOffset, QueryConsumerOffset})
 """The most frequent calls; they change a queue alone, unless an incident or the group's order changes by them."""
 _CALLERS_OWN = frozenset(
     {"unreadable request", "unreadable field", "event too large", "too many groups in a heartbeat"}
@@ -65,96 +69,163 @@ FOLLOW_INTERVALS = 1.5
 left the group to another collector has missed a round then."""
 
 
-def observe(state: GroupState, event: PollEvent | HookEvent, moment: Moment, policy: Policy) -> list[AnyEffect]:
-    """Fold one event of the group; a repeated event, or one of a collector that is not followed, changes nothing."""
-    news, followed = _news(state, event, event.seq), state.collector
-    if news is None or (isinstance(event, Answer) and not _is_followed(state, event, moment.now, policy)):
-        return []
-    step = GroupStep(state, policy, moment)
-    state.last_seen = step.now
-    if state.next_snapshot == 0:
-        state.next_snapshot = _next_snapshot(state, step.now, policy)
-    if isinstance(event, Answer):
-        if news != "NEXT":
-            state.covered_since = step.now
-        if news == "GAP":
-            state.lost_at, step.group_to_judge = step.now, True
-        step.group_touched = not state.members or news != "NEXT" or state.collector != followed
-        _fold_answer(step, event)
-    else:
-        step.group_touched = news != "NEXT" or not isinstance(event, _OF_ONE_QUEUE)
-        if news == "RESTART" and state.silent.pop(source_of(event), None) is not None:
-            _judge_source(step, source_of(event))  # it is back, before its first tick
-        hook.fold_hook(step, event, news)
-    return _concluded(step)
+class GroupObserver:
+    """One consumer group: events, timers and changes of its sources go in, rows come out."""
+
+    __slots__ = ("policy", "state")
+
+    def __init__(self, state: GroupState, policy: Policy) -> None:
+        """Continue from a state, which changes in place.
+
+        Args:
+            state: the group.
+            policy: its thresholds.
+        """
+        self.state = state
+        self.policy = policy
+
+    def handle(self, event: PollEvent | HookEvent, moment: Moment) -> list[AnyEffect]:
+        """Process an event; a repeated one, or one of a collector that is not followed, changes nothing."""
+        state = self.state
+        news, followed = _news(state, event, event.seq), state.collector
+        if news is None or (isinstance(event, Answer) and not _is_followed(state, event, moment.now, self.policy)):
+            return []
+        step = GroupStep(state, self.policy, moment)
+        state.last_seen = step.now
+        if state.next_snapshot == 0:
+            state.next_snapshot = _next_snapshot(state, step.now, self.policy)
+        if isinstance(event, Answer):
+            if news != "NEXT":
+                state.covered_since = step.now
+            if news == "GAP":
+                state.lost_at, step.group_to_judge = step.now, True
+            step.group_touched = not state.members or news != "NEXT" or state.collector != followed
+            _fold_answer(step, event)
+        else:
+            step.group_touched = news != "NEXT" or type(event) not in _OF_ONE_QUEUE
+            if news == "RESTART" and state.silent.pop(source_of(event), None) is not None:
+                _judge_source(step, source_of(event))  # it is back, before its first tick
+            hook.fold_hook(step, event, news)
+        return _concluded(step)
+
+    def skip(self, event: GroupEvent) -> None:
+        """Skip an event that came too late; its source's next event comes after a gap."""
+        name, start = _named(event.source, event.source_id)
+        last = self.state.sequences.get(name)
+        if last is None or not last.covers(start, event.seq):
+            self.state.sequences[name] = Sequence(start, event.seq, skipped=True)
+
+    def on_source(self, change: SourceChange, moment: Moment) -> list[AnyEffect]:
+        """Process what has become of a source, or of the cluster."""
+        step = GroupStep(self.state, self.policy, moment)
+        return _concluded(step) if _apply(step, change) else []
+
+    def skip_idle_time(self, now: int, idle_ms: int) -> None:
+        """Account for a period without ticks of any source: ``idle_ms`` milliseconds until ``now``.
+
+        A broker that is stopped, or whose machine is, receives no heartbeats for that long, and does not count them as
+        missing afterwards. So the ages of expected events restart, and the pending time of conditions is reduced by it.
+        """
+        state = self.state
+        _cover_from(state, now, lambda _: True)
+        for pending in state.pending.values():
+            if pending.frozen_at is None:
+                pending.since += idle_ms
+        if state.next_check:
+            state.next_check = max(state.next_check, now)
+
+    def advance(self, due: int, moment: Moment) -> list[AnyEffect]:
+        """Run the timers that are due; return the resulting rows."""
+        state, step = self.state, GroupStep(self.state, self.policy, moment)
+        if 0 < state.next_check <= due:
+            state.next_check = 0
+            for broker, view in state.views.items():
+                if (live := step.live_hook(view)) is not None:  # absence proves nothing while a hook is silent
+                    hook.scan(step, broker, view, live)
+            stop_waiting(step)
+            judge_all(step)
+        rebalances.close_overdue(step)
+        if is_unreported(state, moment.cluster, step.now, self.policy):
+            end_all(step, GROUP_ENDED)
+        _await_next_report(step)
+        if state.next_snapshot <= due:
+            state.next_snapshot = _next_snapshot(state, step.now, self.policy)
+            gone_queues.forget(step)
+            if _is_long_unreported(state, step.now, self.policy) and not state.silent:
+                end_all(step, GROUP_ENDED)
+            snapshots.snapshot_all(step)
+        snapshots.snapshot_changes(step)
+        return step.effects
+
+    def deadline(self) -> int | None:
+        """Return when the next timer is due; None for a group without any event."""
+        state, due = self.state, self.state.next_snapshot
+        if due == 0:
+            return None
+        if 0 < state.next_check < due:
+            due = state.next_check
+        if state.episode is None:
+            return due
+        closes = rebalances.deadline(state, self.policy)
+        return due if closes is None else min(due, closes)
+
+    def sources(self) -> list[str]:
+        """Return the sources that report the group."""
+        found = [view.hook_source for view in self.state.views.values() if view.hook_source]
+        return [*found, self.state.collector] if self.state.collector else found
+
+    def is_forgotten(self, cluster: ClusterState, now: int) -> bool:
+        """Return whether the group has no incident, and was deleted, or nothing has reported it for group_memory."""
+        state = self.state
+        if state.incidents or (state.members and state.silent):
+            return False
+        return is_unreported(state, cluster, now, self.policy) or _is_long_unreported(state, now, self.policy)
 
 
-def skip(state: GroupState, event: GroupEvent) -> None:
-    """Skip an event that came too late; its source's next event comes after a gap."""
-    name, start = _source_and_start(event)
-    last = state.sequences.get(name)
-    if last is None or not last.covers(start, event.seq):
-        state.sequences[name] = Sequence(start, event.seq, skipped=True)
-
-
-def on_hook_restart(state: GroupState, moment: Moment, policy: Policy, *, event: BrokerStatus) -> list[AnyEffect]:
-    """Process the start of a broker, as its hook reports first: its members and locks are lost."""
-    view = state.views.get(event.broker)
-    news = _news(state, event, seq=0)
+def _on_hook_restart(step: GroupStep, change: HookRestarted) -> bool:
+    event = change.event
+    view = step.state.views.get(event.broker)
+    news = _news(step.state, event, seq=0)
     if news != "RESTART" or view is None or view.hook_source != source_of(event):
-        return []
-    step = GroupStep(state, policy, moment)
+        return False
     hook.view_of(step, event, news)
-    return _concluded(step)
+    return True
 
 
-def on_polled_restart(state: GroupState, moment: Moment, policy: Policy, *, event: BrokerStatus) -> list[AnyEffect]:
-    """Process the start of a broker, as polls report it; ignored if its own hook reports."""
-    view = state.views.get(event.broker)
-    step = GroupStep(state, policy, moment)
-    if view is None or state.collector != source_of(event) or step.live_hook(view) is not None:
-        return []
-    await_members(step, event.broker, view)
-    return _concluded(step)
+def _on_broker_restart(step: GroupStep, change: BrokerRestarted) -> bool:
+    view = step.state.views.get(change.event.broker)
+    if view is None or step.state.collector != source_of(change.event) or step.live_hook(view) is not None:
+        return False
+    await_members(step, change.event.broker, view)
+    return True
 
 
-def on_source_silent(
-    state: GroupState, moment: Moment, policy: Policy, *, source: str, silence: Silence
-) -> list[AnyEffect]:
-    """Process a source's silence or lateness: rules that depend on it are not judged."""
-    state.silent[source] = silence
-    if source == state.collector:
+def _on_silence(step: GroupStep, change: SourceSilent) -> bool:
+    state = step.state
+    state.silent[change.source] = change.silence
+    if change.source == state.collector:
         state.rounds = Rounds()
         for client in state.clients.values():
             client.unanswered = 0
         for view in state.views.values():
             view.stats_asked = 0
-    return _concluded(_judge_source(GroupStep(state, policy, moment), source))
+    _judge_source(step, change.source)
+    return True
 
 
-def on_source_back(state: GroupState, moment: Moment, policy: Policy, *, source: str) -> list[AnyEffect]:
-    """Process the return of a silent source; telemetry that is missing from the silence proves nothing."""
-    if state.silent.pop(source, None) is None:
-        return []
-    _cover_from(state, moment.now, lambda one: one == source)
-    return _concluded(_judge_source(GroupStep(state, policy, moment), source))
+def _on_return(step: GroupStep, change: SourceBack) -> bool:
+    if step.state.silent.pop(change.source, None) is None:
+        return False
+    _cover_from(step.state, step.now, lambda source: source == change.source)
+    _judge_source(step, change.source)
+    return True
 
 
-def on_cluster_change(
-    state: GroupState, moment: Moment, policy: Policy, *, subjects: Collection[str]
-) -> list[AnyEffect]:
-    """Process a change of an incident of a broker or a collector: opened, changed, cleared or resolved.
-
-    Args:
-        state: the group.
-        moment: the moment.
-        policy: its thresholds.
-        subjects: the brokers and collectors.
-    """
-    brokers = [broker for broker in state.views if broker in subjects]
-    if not brokers and state.collector.partition("/")[2] not in subjects:
-        return []
-    step = GroupStep(state, policy, moment)
+def _on_cluster_change(step: GroupStep, change: ClusterChanged) -> bool:
+    state = step.state
+    brokers = [broker for broker in state.views if broker in change.subjects]
+    if not brokers and state.collector.partition("/")[2] not in change.subjects:
+        return False
     step.touched |= dict.fromkeys(mq for mq in state.queues if mq.broker in brokers)
     if state.incidents:
         step.group_to_judge = True
@@ -162,88 +233,56 @@ def on_cluster_change(
     for broker in brokers:
         if broker not in step.cluster.brokers:
             end_broker(step, broker, GONE)
-    return _concluded(step)
+    return True
 
 
-def skip_idle_time(state: GroupState, now: int, idle_ms: int) -> None:
-    """Account for a period without ticks of any source: ``idle_ms`` milliseconds until ``now``.
+def _on_loss(step: GroupStep, change: EventsLost) -> bool:
+    """Note the loss. Calls that a hook can't read are of one client each: they hide nothing of others.
 
-    A broker that is stopped, or whose machine is, receives no heartbeats for that long, and does not count them as
-    missing afterwards. So the ages of expected events restart, and the pending time of conditions is reduced by it.
+    Otherwise any client could switch the rules off for all.
     """
-    _cover_from(state, now, lambda _: True)
-    for pending in state.pending.values():
-        if pending.frozen_at is None:
-            pending.since += idle_ms
-    if state.next_check:
-        state.next_check = max(state.next_check, now)
-
-
-def note_loss(state: GroupState, moment: Moment, policy: Policy, *, event: TelemetryLost) -> list[AnyEffect]:
-    """Process a source's report of lost events; a gap in the sequence shows whether this group is affected.
-
-    Until then it may be: missing events of a hook from that time are not attributed to a client. Calls that the hook
-    can't read are of one client each: they hide nothing of others, or any client could switch the rules off for all.
-    """
-    del moment, policy
-    source = source_of(event)
-    state.losses[source] = Loss(event.from_time, event.to_time, event.count, event.reason)
+    event, source = change.event, source_of(change.event)
+    step.state.losses[source] = Loss(event.from_time, event.to_time, event.count, event.reason)
     if event.reason in _CALLERS_OWN:
-        return []
-    for view in state.views.values():
+        return False
+    for view in step.state.views.values():
         if view.hook is not None and view.hook.source == source:
             view.hook.covered_since = max(view.hook.covered_since, event.to_time)
-    return []
+    return False
 
 
-def advance(state: GroupState, moment: Moment, due: int, policy: Policy) -> list[AnyEffect]:
-    """Run the timers that are due; return the resulting rows."""
-    step = GroupStep(state, policy, moment)
-    if 0 < state.next_check <= due:
-        state.next_check = 0
-        for broker, view in state.views.items():
-            if (live := step.live_hook(view)) is not None:  # absence proves nothing while a hook is silent
-                hook.scan(step, broker, view, live)
-        stop_waiting(step)
-        judge_all(step)
-    rebalances.close_overdue(step)
-    if is_unreported(state, moment.cluster, step.now, policy):
-        end_all(step, GROUP_ENDED)
-    _await_next_report(step)
-    if state.next_snapshot <= due:
-        state.next_snapshot = _next_snapshot(state, step.now, policy)
-        gone_queues.forget(step)
-        if _is_long_unreported(state, step.now, policy) and not state.silent:
-            end_all(step, GROUP_ENDED)
-        snapshots.snapshot_all(step)
-    snapshots.snapshot_changes(step)
-    return step.effects
+def _apply(step: GroupStep, change: SourceChange) -> bool:
+    """Apply a change; return whether there is anything to judge."""
+    match change:
+        case SourceSilent():
+            return _on_silence(step, change)
+        case SourceBack():
+            return _on_return(step, change)
+        case HookRestarted():
+            return _on_hook_restart(step, change)
+        case BrokerRestarted():
+            return _on_broker_restart(step, change)
+        case EventsLost():
+            return _on_loss(step, change)
+        case ClusterChanged():
+            return _on_cluster_change(step, change)
 
 
-def deadline(state: GroupState, policy: Policy) -> int | None:
-    """Return when the next timer is due; None for a group without any event."""
-    due = state.next_snapshot
-    if due == 0:
-        return None
-    if 0 < state.next_check < due:
-        due = state.next_check
-    if state.episode is None:
-        return due
-    closes = rebalances.deadline(state, policy)
-    return due if closes is None else min(due, closes)
-
-
-def sources_of(state: GroupState) -> list[str]:
-    """Return the sources that report the group."""
-    found = [view.hook_source for view in state.views.values() if view.hook_source]
-    return [*found, state.collector] if state.collector else found
-
-
-def is_forgotten(state: GroupState, cluster: ClusterState, now: int, policy: Policy) -> bool:
-    """Return whether the group has no incident, and was deleted, or nothing has reported it for group_memory."""
-    if state.incidents or (state.members and state.silent):
-        return False
-    return is_unreported(state, cluster, now, policy) or _is_long_unreported(state, now, policy)
+def _fold_answer(step: GroupStep, event: PollEvent) -> None:
+    """Fold an answer, the most frequent ones first."""
+    match event:
+        case ConsumerRunningInfo():
+            fold_running_info(step, event)
+        case ConsumeStats():
+            fold_stats(step, event)
+        case ConsumerConnection():
+            fold_connections(step, event)
+        case TopicRoute():
+            fold_route(step, event)
+        case TopicStats():
+            fold_dead_letters(step, event)
+        case ConsumeTimeSpan():
+            pass  # a quantity: no rule uses it
 
 
 def _await_next_report(step: GroupStep) -> None:
@@ -261,11 +300,10 @@ def _is_long_unreported(state: GroupState, now: int, policy: Policy) -> bool:
     return now - state.last_seen > policy.group_memory
 
 
-def _judge_source(step: GroupStep, source: str) -> GroupStep:
+def _judge_source(step: GroupStep, source: str) -> None:
     """Schedule the judgement of everything that depends on a source."""
     step.group_to_judge = True
     step.brokers_to_judge |= {broker: None for broker, view in step.state.views.items() if view.hook_source == source}
-    return step
 
 
 def _cover_from(state: GroupState, now: int, is_concerned: Callable[[str], bool]) -> None:
@@ -296,27 +334,6 @@ def _next_snapshot(state: GroupState, now: int, policy: Policy) -> int:
     return ((now - own) // interval + 1) * interval + own
 
 
-def _fold_answer(step: GroupStep, event: PollEvent) -> None:
-    if isinstance(event, ConsumerConnection):
-        fold_connections(step, event)
-    elif isinstance(event, ConsumerRunningInfo):
-        fold_running_info(step, event)
-    elif isinstance(event, ConsumeTimeSpan):
-        pass  # a quantity: no rule uses it
-    elif isinstance(event, ConsumeStats):
-        step.queues_to_judge |= dict.fromkeys(fold_stats(step, event))
-        step.group_to_judge = step.group_to_judge or not step.state.members
-    elif isinstance(event, TopicStats):
-        step.group_touched = True
-        fold_dead_letters(step, event)
-    else:
-        fold_route(step, event)
-
-
-def _source_and_start(event: Event) -> tuple[str, int]:
-    return _named(event.source, event.source_id)
-
-
 @lru_cache(maxsize=4096)
 def _named(source: str, source_id: str) -> tuple[str, int]:
     instance, start = instance_of(source_id)
@@ -325,7 +342,7 @@ def _named(source: str, source_id: str) -> tuple[str, int]:
 
 def _news(state: GroupState, event: Event, seq: int) -> hook.News | None:
     """Return how the event follows its source's last one of the group; None if it was folded before."""
-    name, start = _source_and_start(event)
+    name, start = _named(event.source, event.source_id)
     last = state.sequences.get(name)
     if last is not None and seq == last.seq + 1 and start == last.start and not last.skipped:
         last.seq = seq  # the usual case

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rebalance_model.observe import events, group_observer
+from rebalance_model.observe import events
+from rebalance_model.observe.group_observer import GroupObserver
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import GroupState
 from rebalance_model.observe.step import Moment
@@ -213,12 +214,12 @@ def test_a_forgotten_group_comes_back_after_a_gap(jvm, tmp_path):
     fill(jvm, tmp_path)
     commit(jvm, 2, group="quiet")
     found = found_after(jvm, tmp_path)
-    state, policy, gaps = GroupState(found[0].cluster, "quiet"), Policy(), []
+    group, gaps = GroupObserver(GroupState(found[0].cluster, "quiet"), Policy()), []
     for event in found:
         if getattr(event, "group", "") == "quiet":
-            group_observer.observe(state, event, Moment(event.time, event, event.time), policy)
-            gaps.append(state.views[event.broker].hook.lost_at == event.time)
-            (sequence,) = state.sequences.values()
+            group.handle(event, Moment(event.time, event, event.time))
+            gaps.append(group.state.views[event.broker].hook.lost_at == event.time)
+            (sequence,) = group.state.sequences.values()
             assert sequence.seq == event.seq, "it was taken for a copy"
     assert gaps == [False, True]
 

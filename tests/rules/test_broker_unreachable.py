@@ -4,7 +4,7 @@ from itertools import groupby
 
 import msgspec
 
-from rebalance_model.observe import group_observer
+from rebalance_model.observe.changes import BrokerRestarted
 from rebalance_model.observe.effects import IncidentTransition, QueueSnapshot
 from rebalance_model.observe.events import AnyEvent, BrokerStatus, ConsumerConnection, RpcError
 from tests.support import trace as traces
@@ -191,7 +191,7 @@ def reboot(trace: Trace, at: int) -> None:
     trace.seq -= 1  # a broadcast has numbers of its own
     event = BrokerStatus(boot_time=now, **fields)
     trace._advance(now)
-    trace._keep(group_observer.on_polled_restart(trace.state, trace.moment(event), trace.policy, event=event))
+    trace._keep(trace.group.on_source(BrokerRestarted(event), trace.moment(event)))
     trace.state.validate()
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from rebalance_model.broker.rebalance_lock_manager import LockEntry
 from rebalance_model.entities import MessageQueue
-from rebalance_model.observe import group_observer
+from rebalance_model.observe.changes import EventsLost, HookRestarted
 from rebalance_model.observe.events import (
     BrokerStatus,
     Event,
@@ -106,14 +106,14 @@ class HookTrace(Trace):
         common, span = self._common(self.clock(end)), {"from_time": self.clock(begin), "to_time": self.clock(end)}
         lost = TelemetryLost(seq=0, count=9, reason=reason, **common, **span)
         self._advance(lost.time)
-        self._keep(group_observer.note_loss(self.state, self.moment(lost), self.policy, event=lost))
+        self._keep(self.group.on_source(EventsLost(lost), self.moment(lost)))
         return self
 
     def stands(self, begin: float, end: float) -> "HookTrace":
         """Skip a time without events, as when a broker is stopped or its disk is full, and there is no other source."""
         self.passes(begin)
         self.now = self.clock(end)
-        group_observer.skip_idle_time(self.state, self.now, self.clock(end) - self.clock(begin))
+        self.group.skip_idle_time(self.now, self.clock(end) - self.clock(begin))
         return self
 
     def clock(self, at: float) -> int:
@@ -144,7 +144,7 @@ class HookTrace(Trace):
 
     def _restarts(self, event: BrokerStatus) -> "HookTrace":
         self._advance(event.time)
-        self._keep(group_observer.on_hook_restart(self.state, self.moment(event), self.policy, event=event))
+        self._keep(self.group.on_source(HookRestarted(event), self.moment(event)))
         self.state.validate()
         return self
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from rebalance_model.entities import MessageQueue
-from rebalance_model.observe import group_observer
+from rebalance_model.observe.changes import ClusterChanged, SourceBack, SourceSilent
 from rebalance_model.observe.cluster_observer import Cluster
 from rebalance_model.observe.effects import AnyEffect, AssignmentChange, IncidentTransition, RebalanceSettled
 from rebalance_model.observe.events import (
@@ -28,6 +28,7 @@ from rebalance_model.observe.events import (
     Tick,
     TopicRoute,
 )
+from rebalance_model.observe.group_observer import GroupObserver
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import ClusterState, GroupState, Silence, decode_group, encode_group
 from rebalance_model.observe.step import Moment
@@ -135,6 +136,11 @@ class Trace:
             self._fold(self._answer(client_id, member, now))
         return self
 
+    @property
+    def group(self) -> GroupObserver:
+        """Return the observer of the group; tests may replace its state."""
+        return GroupObserver(self.state, self.policy)
+
     def tick(self, at: float) -> "Trace":
         """Advance the time."""
         self._advance(START + round(at * 1000))
@@ -158,7 +164,7 @@ class Trace:
         self._keep(step.effects)
         if step.touched:
             subjects, moment = step.touched, cluster.step.moment
-            self._keep(group_observer.on_cluster_change(self.state, moment, self.policy, subjects=subjects))
+            self._keep(self.group.on_source(ClusterChanged(subjects), moment))
 
     def falls_silent(self, at: float, source: str) -> list[AnyEffect]:
         """Let a source become silent, as `engine.timeline` does; return the effects."""
@@ -167,9 +173,7 @@ class Trace:
         cluster = Cluster(self.cluster, self.moment(), self.policy)
         cluster.observe(self._tick_of(source))
         cluster.note_silence(source, silence)
-        self._keep(
-            group_observer.on_source_silent(self.state, self.moment(), self.policy, source=source, silence=silence)
-        )
+        self._keep(self.group.on_source(SourceSilent(source, silence), self.moment()))
         self._follow_up(cluster)
         return self.effects[before:]
 
@@ -185,7 +189,7 @@ class Trace:
         self.tick(at)
         cluster = Cluster(self.cluster, self.moment(), self.policy)
         cluster.note_back(source)
-        self._keep(group_observer.on_source_back(self.state, self.moment(), self.policy, source=source))
+        self._keep(self.group.on_source(SourceBack(source), self.moment()))
         self._follow_up(cluster)
         return self
 
@@ -230,7 +234,7 @@ class Trace:
     def _fold(self, event: Answer) -> None:
         self.events.append(event)
         self._advance(event.time)
-        self._keep(group_observer.observe(self.state, event, self.moment(event), self.policy))
+        self._keep(self.group.handle(event, self.moment(event)))
         self.state.validate()
         reloaded = decode_group(encode_group(self.state))
         assert encode_group(reloaded) == encode_group(self.state), "the state must survive its encoding"
@@ -248,11 +252,11 @@ class Trace:
                 cluster.check()
                 self._follow_up(cluster)
             else:
-                self._keep(group_observer.advance(self.state, self.moment(), due, self.policy))
+                self._keep(self.group.advance(due, self.moment()))
         self.now = max(self.now, to)
 
     def _due(self) -> int:
-        dues = (group_observer.deadline(self.state, self.policy), self.cluster.next_check or None)
+        dues = (self.group.deadline(), self.cluster.next_check or None)
         return min((due for due in dues if due is not None), default=2**63)
 
     def _keep(self, effects: list[AnyEffect]) -> None:

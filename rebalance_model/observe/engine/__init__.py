@@ -1,4 +1,4 @@
 """Bring the log's events into time order and advance time: clocks, ordering, timeline, shard.
 
-The timeline calls `group_observer` and `cluster_observer`, which interpret the events.
+The timeline has a `GroupObserver` for each group, and the cluster's observer, which interpret the events.
 """

@@ -7,12 +7,18 @@ millisecond. Groups are independent of each other, so a group's rows do not depe
 import heapq
 from collections import Counter
 from collections.abc import Collection, Iterator
-from functools import partial
-from typing import Protocol
 
 import msgspec
 
-from rebalance_model.observe import group_observer
+from rebalance_model.observe.changes import (
+    BrokerRestarted,
+    ClusterChanged,
+    EventsLost,
+    HookRestarted,
+    SourceBack,
+    SourceChange,
+    SourceSilent,
+)
 from rebalance_model.observe.cluster_observer import Cluster
 from rebalance_model.observe.effects import AnyEffect
 from rebalance_model.observe.engine.clocks import Clocks
@@ -28,6 +34,7 @@ from rebalance_model.observe.events import (
     Tick,
     source_of,
 )
+from rebalance_model.observe.group_observer import GroupObserver
 from rebalance_model.observe.group_store import GroupStore
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import (
@@ -49,12 +56,6 @@ UNTICKED_MS_MAX = 3_600_000
 
 CHECKED_EVERY = 16
 """For a group without queues, its state is checked after this many events; see `Timeline._check`."""
-
-
-class _Fact(Protocol):
-    """A function of `group_observer` that takes a fact about a source."""
-
-    def __call__(self, state: GroupState, moment: Moment, policy: Policy) -> list[AnyEffect]: ...
 
 
 class TimelineState(msgspec.Struct):
@@ -108,8 +109,7 @@ class Timeline:
         self.contradictions: dict[str, str] = {}
         """By group, the first invariant that its state violated, in a sentence: an internal error."""
         self._writes_cluster = writes_cluster
-        self._policies: dict[str, Policy] = {}
-        self._groups: dict[str, GroupState] = {}
+        self._groups: dict[str, GroupObserver] = {}
         self._forgotten: list[GroupState] = []
         self._heap = [(due, key) for key, due in state.checks.items()]
         heapq.heapify(self._heap)
@@ -134,11 +134,11 @@ class Timeline:
         A collector that no group follows is not waited for; what it reports of brokers is folded nevertheless.
         """
         if isinstance(event, GroupEvent):
-            group_observer.skip(self._group(f"{event.cluster}/{event.group}"), event)
+            self._group(f"{event.cluster}/{event.group}").skip(event)
             return []
         moment = self._moment(event.cluster)
         if isinstance(event, TelemetryLost):
-            self._apply_to_groups(source_of(event), moment, partial(group_observer.note_loss, event=event))
+            self._apply_to_groups(source_of(event), moment, EventsLost(event))
         cluster = Cluster(moment.cluster, moment, self._policy)
         cluster.observe(event)
         return self._follow_up(cluster.judge(), moment)
@@ -172,9 +172,8 @@ class Timeline:
     def flush(self) -> None:
         """Write the changed groups to the store."""
         for key, group in self._groups.items():
-            self._store.put(key, encode_group(group))
+            self._store.put(key, encode_group(group.state))
         self._groups.clear()
-        self._policies.clear()
 
     def take_forgotten(self) -> list[GroupState]:
         """Return the groups that were forgotten since the last call."""
@@ -183,11 +182,11 @@ class Timeline:
 
     def groups(self) -> Iterator[GroupState]:
         """Yield the groups that were changed since the last flush."""
-        return iter(self._groups.values())
+        return (group.state for group in self._groups.values())
 
     def group(self, cluster: str, group: str) -> GroupState:
         """Return a group's state; create it on first sight."""
-        return self._group(f"{cluster}/{group}")
+        return self._group(f"{cluster}/{group}").state
 
     # Time
 
@@ -216,12 +215,12 @@ class Timeline:
         heapq.heappop(self._heap)
         del self.state.checks[name]
         group = self._group(name)
-        moment = self._moment(group.cluster)
-        effects = group_observer.advance(group, moment, due, self._policy_of(group))
-        if group_observer.is_forgotten(group, moment.cluster, self.state.now, self._policy_of(group)):
-            self._forget(group)
+        moment = self._moment(group.state.cluster)
+        effects = group.advance(due, moment)
+        if group.is_forgotten(moment.cluster, self.state.now):
+            self._forget(group.state)
         else:
-            self._schedule(group)
+            self._schedule(name, group)
         return effects
 
     def _skip_idle_time(self, since: int, to: int) -> None:
@@ -234,8 +233,9 @@ class Timeline:
                 pending.since += idle_ms
             cluster.next_check = max(cluster.next_check, to) if cluster.next_check else 0
         for key in sorted({key for groups in self.state.groups_of.values() for key in groups}):
-            group_observer.skip_idle_time(self._group(key), to, idle_ms)
-            self._schedule(self._group(key))
+            group = self._group(key)
+            group.skip_idle_time(to, idle_ms)
+            self._schedule(key, group)
 
     def _moment(self, cluster: str, event: AnyEvent | None = None) -> Moment:
         found = self.state.clusters.get(cluster)
@@ -262,7 +262,7 @@ class Timeline:
         if isinstance(event, BrokerStatus):
             effects += self._note_boot(event, source, moment)
         elif isinstance(event, TelemetryLost):
-            effects += self._apply_to_groups(source, moment, partial(group_observer.note_loss, event=event))
+            effects += self._apply_to_groups(source, moment, EventsLost(event))
         return effects
 
     def _observe(self, event: Broadcast, moment: Moment) -> list[AnyEffect]:
@@ -280,9 +280,7 @@ class Timeline:
         cluster = Cluster(moment.cluster, moment, self._policy)
         cluster.note_silence(source, silence)
         step = cluster.judge()
-        effects = self._apply_to_groups(
-            source, moment, partial(group_observer.on_source_silent, source=source, silence=silence)
-        )
+        effects = self._apply_to_groups(source, moment, SourceSilent(source, silence))
         return effects + self._follow_up(step, moment)
 
     def _note_back(self, source: str, moment: Moment) -> list[AnyEffect]:
@@ -294,7 +292,7 @@ class Timeline:
         cluster = Cluster(moment.cluster, moment, self._policy)
         cluster.note_back(source)
         step = cluster.judge()
-        effects = self._apply_to_groups(source, moment, partial(group_observer.on_source_back, source=source))
+        effects = self._apply_to_groups(source, moment, SourceBack(source))
         return effects + self._follow_up(step, moment)
 
     def _follow_up(self, step: ClusterStep, moment: Moment) -> list[AnyEffect]:
@@ -306,26 +304,25 @@ class Timeline:
         keys = {key for groups in self.state.groups_of.values() for key in groups if key.startswith(prefix)}
         for key in sorted(keys):
             group = self._group(key)
-            effects += group_observer.on_cluster_change(group, moment, self._policy_of(group), subjects=step.touched)
-            self._schedule(group)
+            effects += group.on_source(ClusterChanged(step.touched), moment)
+            self._schedule(key, group)
         return effects
 
     # Groups
 
     def _fold(self, event: PollEvent | HookEvent, source: str, moment: Moment) -> list[AnyEffect]:
         key = f"{event.cluster}/{event.group}"
-        group, policy = self._groups.get(key) or self._group(key), self._policies.get(key)
-        policy = policy if policy is not None else self._policy_of(group)
-        former = group.collector
-        effects = group_observer.observe(group, event, moment, policy)
-        self._check(group, event.seq)
-        if group.collector != former:
+        group = self._groups.get(key) or self._group(key)
+        state, former = group.state, group.state.collector
+        effects = group.handle(event, moment)
+        self._check(state, event.seq)
+        if state.collector != former:
             self._count_follower(former, -1)
-            self._count_follower(group.collector, +1)
+            self._count_follower(state.collector, +1)
         if key not in self.state.groups_of.get(source, ()):
-            for known in group_observer.sources_of(group):
+            for known in group.sources():
                 self.state.groups_of.setdefault(known, {})[key] = None
-        self._schedule_at(key, group_observer.deadline(group, policy))
+        self._schedule(key, group)
         return effects
 
     def _check(self, group: GroupState, seq: int) -> None:
@@ -350,39 +347,31 @@ class Timeline:
         if event.boot_time in (None, before):
             return []
         self.state.boots[name] = event.boot_time
-        effects = self._apply_to_groups(source, moment, partial(group_observer.on_hook_restart, event=event))
+        effects = self._apply_to_groups(source, moment, HookRestarted(event))
         if before is not None:
-            effects += self._apply_to_groups(source, moment, partial(group_observer.on_polled_restart, event=event))
+            effects += self._apply_to_groups(source, moment, BrokerRestarted(event))
         return effects
 
-    def _apply_to_groups(self, source: str, moment: Moment, fact: _Fact) -> list[AnyEffect]:
-        """Apply a fact about a source to every group that it reports."""
+    def _apply_to_groups(self, source: str, moment: Moment, change: SourceChange) -> list[AnyEffect]:
+        """Apply what has become of a source to every group that it reports."""
         effects: list[AnyEffect] = []
         for key in sorted(self.state.groups_of.get(source, ())):
             group = self._group(key)
-            effects += fact(group, moment, self._policy_of(group))
-            self._schedule(group)
+            effects += group.on_source(change, moment)
+            self._schedule(key, group)
         return effects
 
-    def _group(self, key: str) -> GroupState:
+    def _group(self, key: str) -> GroupObserver:
         group = self._groups.get(key)
         if group is None:
             blob = self._store.get(key)
             cluster, _, name = key.partition("/")
-            group = decode_group(blob) if blob is not None else GroupState(cluster, name)
-            self._groups[key] = group
+            state = decode_group(blob) if blob is not None else GroupState(cluster, name)
+            group = self._groups[key] = GroupObserver(state, self._policy.of_group(cluster, name))
         return group
 
-    def _policy_of(self, group: GroupState) -> Policy:
-        found = self._policies.get(group.key)
-        if found is None:
-            found = self._policies[group.key] = self._policy.of_group(group.cluster, group.group)
-        return found
-
-    def _schedule(self, group: GroupState) -> None:
-        self._schedule_at(group.key, group_observer.deadline(group, self._policy_of(group)))
-
-    def _schedule_at(self, key: str, due: int | None) -> None:
+    def _schedule(self, key: str, group: GroupObserver) -> None:
+        due = group.deadline()
         if due is not None and self.state.checks.get(key) != due:
             self.state.checks[key] = due
             heapq.heappush(self._heap, (due, key))

@@ -165,23 +165,24 @@ def scan(step: GroupStep, broker: str, view: BrokerView, hook: HookView) -> None
 
 
 def _fold(step: GroupStep, view: BrokerView, hook: HookView, event: HookEvent) -> None:
-    """Dispatch a hook event; branches are ordered by frequency."""
-    if isinstance(event, PullMessage):
-        _pull(step, view, hook, event)
-    elif isinstance(event, UpdateConsumerOffset):
-        _commit(step, view, hook, event)
-    elif isinstance(event, LockBatchMq):
-        _lock(step, view, hook, event)
-    elif isinstance(event, HeartBeat):
-        _heart_beat(step, view, hook, event)
-    elif isinstance(event, GetConsumerListByGroup):
-        _list(step, view, hook, event)
-    elif isinstance(event, QueryConsumerOffset):
-        _query(step, view, hook, event)
-    elif isinstance(event, UnlockBatchMq):
-        _unlock(step, view, hook, event)
-    else:
-        _unregister(step, view, hook, event)
+    """Fold a call, the most frequent ones first."""
+    match event:
+        case PullMessage():
+            _pull(step, view, hook, event)
+        case UpdateConsumerOffset():
+            _commit(step, view, hook, event)
+        case LockBatchMq():
+            _lock(step, view, hook, event)
+        case HeartBeat():
+            _heart_beat(step, view, hook, event)
+        case GetConsumerListByGroup():
+            _list(step, view, hook, event)
+        case QueryConsumerOffset():
+            _query(step, view, hook, event)
+        case UnlockBatchMq():
+            _unlock(step, view, hook, event)
+        case _:
+            _unregister(step, view, hook, event)
 
 
 def view_of(step: GroupStep, event: HookEvent | BrokerStatus, news: News) -> tuple[BrokerView, HookView]:

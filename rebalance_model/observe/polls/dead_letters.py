@@ -18,6 +18,7 @@ _QUEUE = 0
 
 def fold_dead_letters(step: GroupStep, event: TopicStats) -> None:
     """Compare the broker's offset with that of its answer before; an answer without a topic means offset 0."""
+    step.group_touched = True
     if event.queues is None or event.topic != f"{DEAD_LETTER_TOPIC_PREFIX}{event.group}":
         return
     state, broker = step.state, event.broker

@@ -4,7 +4,6 @@ Only covered time counts: the time between two answers not further apart than th
 between. A broker that does not answer, or a collector that was away, adds nothing: unobserved time is not judged.
 """
 
-from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import UNREADABLE, ConsumeStats, OffsetInfo
 from rebalance_model.observe.group import deleted_group, ended_queues, skipped
 from rebalance_model.observe.group.offsets import lag_of
@@ -16,8 +15,8 @@ COVERED_INTERVALS = 3
 """Two answers further apart than this many poll intervals cover no time."""
 
 
-def fold_stats(step: GroupStep, event: ConsumeStats) -> tuple[MessageQueue, ...]:
-    """Process the broker's offsets; return the queues that can be judged by them."""
+def fold_stats(step: GroupStep, event: ConsumeStats) -> None:
+    """Process the broker's offsets, and judge the queues by them."""
     judged, stored = [], 0
     view = step.state.views.get(event.broker)
     asked_before = view.stats_asked if view is not None else 0
@@ -40,7 +39,8 @@ def fold_stats(step: GroupStep, event: ConsumeStats) -> tuple[MessageQueue, ...]
         if skew != view.skew:
             view.skew = skew
             step.brokers_to_judge[event.broker] = None
-    return tuple(judged)
+    step.queues_to_judge |= dict.fromkeys(judged)
+    step.group_to_judge = step.group_to_judge or not step.state.members
 
 
 def _unreadable(event: ConsumeStats) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from rebalance_model.observe import group_observer
+from rebalance_model.observe.changes import ClusterChanged, SourceBack
 from rebalance_model.observe.effects import AnyEffect, IncidentTransition
 from rebalance_model.observe.events import BrokerStatus, ConsumerRunningInfo, RpcError, Tick
 from tests.support.folding import Fold, folded
@@ -61,17 +61,17 @@ def test_the_last_answer_of_a_collector_that_is_killed_does_not_bring_it_back():
 
 def test_a_source_that_was_not_silent_is_not_back():
     trace = Trace().poll(0, TWO)
-    assert group_observer.on_source_back(trace.state, trace.moment(), trace.policy, source="c/poll-1") == []
+    assert trace.group.on_source(SourceBack("c/poll-1"), trace.moment()) == []
 
 
 def test_an_incident_of_a_broker_that_the_group_is_not_on_concerns_it_not():
     trace = Trace().poll(0, TWO)
     subjects = {"broker-z", "poll-2"}
-    assert group_observer.on_cluster_change(trace.state, trace.moment(), trace.policy, subjects=subjects) == []
+    assert trace.group.on_source(ClusterChanged(subjects), trace.moment()) == []
 
 
 def test_an_error_in_the_place_of_an_answer_makes_no_member():
     trace = Trace().poll(0, TWO)
     event = ConsumerRunningInfo(client_id="x", error=RpcError(code=207), **trace._poll(trace.now))
-    assert group_observer.observe(trace.state, event, trace.moment(event), trace.policy) == []
+    assert trace.group.handle(event, trace.moment(event)) == []
     assert set(trace.state.clients) == {"a", "b"}
