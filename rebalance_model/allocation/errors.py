@@ -1,7 +1,9 @@
 """Errors of a strategy, by the exception that Java throws for them."""
 
+from rebalance_model.errors import ModelError
 
-class AllocationError(ValueError):
+
+class AllocationError(ModelError, ValueError):
     """Arguments that Java refuses with IllegalArgumentException, or a strategy or parameter that Java doesn't have."""
 
 

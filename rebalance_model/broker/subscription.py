@@ -2,13 +2,15 @@
 
 import msgspec
 
+from rebalance_model.errors import ModelError
+
 SUB_ALL = "*"
 TAG = "TAG"
 _TRIMMED_BY_JAVA = "".join(map(chr, range(0x21)))
 """``String.trim`` removes every character up to U+0020, and no other white space."""
 
 
-class SubscriptionError(ValueError):
+class SubscriptionError(ModelError, ValueError):
     """An expression that FilterAPI refuses."""
 
 

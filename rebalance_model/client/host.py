@@ -17,9 +17,10 @@ from rebalance_model.client.consumer_config import MessageModel
 from rebalance_model.client.process_queue import Message
 from rebalance_model.client.pull_request import PopRequest, PullRequest
 from rebalance_model.entities import MessageQueue
+from rebalance_model.errors import ModelError
 
 
-class BrokerError(Exception):
+class BrokerError(ModelError):
     """A request that failed: no broker, no answer in time, or a response code other than SUCCESS."""
 
 

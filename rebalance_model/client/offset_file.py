@@ -13,9 +13,10 @@ import msgspec
 
 from rebalance_model.dialect import RELEASE_5, Dialect
 from rebalance_model.entities import MessageQueue, queue_order
+from rebalance_model.errors import ModelError
 
 
-class OffsetFileError(Exception):
+class OffsetFileError(ModelError):
     """Neither the file nor its backup can be read (MQClientException)."""
 
 

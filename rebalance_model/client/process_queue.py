@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from rebalance_model.client.consume_lock import ConsumeLock
+from rebalance_model.errors import ModelError
 
 LOCK_MAX_LIVE_TIME = 30_000
 """rocketmq.client.rebalance.lockMaxLiveTime: after this (ms) without renewal the client no longer trusts its lock."""
@@ -35,7 +36,7 @@ class Message:
     """When its listener was last called (property CONSUME_START_TIME); milliseconds."""
 
 
-class NothingConsumingError(LookupError):
+class NothingConsumingError(ModelError, LookupError):
     """Raised by `commit` without taken messages: Java's NoSuchElementException, which precedes its null check."""
 
 

@@ -5,9 +5,10 @@ from rebalance_model.client.consumer_config import ConsumeFromWhere, ConsumerKin
 from rebalance_model.client.host import BrokerError
 from rebalance_model.client.offset_store import NO_OFFSET, ReadOffsetType
 from rebalance_model.entities import MessageQueue
+from rebalance_model.errors import ModelError
 
 
-class PullOffsetError(Exception):
+class PullOffsetError(ModelError):
     """The offset can't be computed now (MQClientException): the queue is not added, and is retried later."""
 
 

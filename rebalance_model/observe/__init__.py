@@ -1,29 +1,34 @@
 """Rebuild consumer groups from telemetry: events go in, rows about owners, rebalances and incidents come out.
 
-A `Shard` takes the events of a log in log order, and returns conclusions in time order. Here a broker's hook has seen a
-client send a heartbeat, lock a queue and unlock it:
+An `Observer` takes the events of a log in log order, returns conclusions in time order, and answers questions. Here a
+broker's hook has seen a client send a heartbeat, and lock a queue:
 
 >>> from rebalance_model import MessageQueue
->>> from rebalance_model.observe import AssignmentChange, GroupsInMemory, Policy, Shard, events
+>>> from rebalance_model.observe import AssignmentChange, Observer, events
 >>> hook = {"cluster": "c", "broker": "broker-a", "source": "hook", "source_id": "broker-a@1"}
 >>> client = hook | {"group": "g", "client_id": "client-1", "channel": "10.0.0.1:5000"}
->>> queues = (MessageQueue("Orders", "broker-a", 0),)
+>>> queue = MessageQueue("Orders", "broker-a", 0)
 >>> log = [
 ...     events.HeartBeat(
 ...         time=1_000, seq=1, consume_type="CONSUME_PASSIVELY", message_model="CLUSTERING", subscriptions=(), **client
 ...     ),
-...     events.LockBatchMq(time=2_000, seq=2, requested=queues, granted=queues, **client),
-...     events.UnlockBatchMq(time=9_000, seq=3, queues=queues, **client),
-...     events.Tick(time=10_000, seq=1, end=True, **hook),
+...     events.LockBatchMq(time=2_000, seq=2, requested=(queue,), granted=(queue,), **client),
+...     events.Tick(time=10_000, seq=1, **hook),
 ... ]
->>> shard = Shard(None, GroupsInMemory(), Policy())
->>> rows = [row for event in log for row in shard.push(event, stamp=event.time)] + shard.finish()
+>>> observer = Observer()
+>>> rows = [row for event in log for row in observer.feed(event)] + observer.finish()
 >>> for row in rows:
 ...     if isinstance(row, AssignmentChange):
 ...         print(row.time, row.topic, row.queue_id, row.client_id, row.action, row.evidence)
 2000 Orders 0 client-1 ASSIGNED LOCK_GRANTED
-9000 Orders 0 client-1 RELEASED UNLOCKED
+>>> observer.members("c", "g"), observer.owner("c", "g", queue), observer.incidents("c", "g")
+(('client-1',), 'client-1', ())
+>>> [step.evidence for step in observer.explain("c", "g", queue).steps]
+['LOCK_GRANTED']
+>>> Observer.load(observer.save()).owner("c", "g", queue)
+'client-1'
 
+A `Shard` is the same without answers, and with the groups in a store of the program that reads the log.
 Times are epoch milliseconds. `decode` makes a valid event of a row of a recording, or raises `RejectedError`.
 `TABLE_OF` names the table of each kind of row. A `Policy` has every threshold.
 """
@@ -48,9 +53,17 @@ from rebalance_model.observe.policy import Policy
 
 if TYPE_CHECKING:
     from rebalance_model.observe.engine.shard import Saved, Shard
+    from rebalance_model.observe.observer import Explanation, Observer, OpenIncident
     from rebalance_model.observe.state import StateVersionError
 else:
-    _HOMES = {"Saved": "engine.shard", "Shard": "engine.shard", "StateVersionError": "state"}
+    _HOMES = {
+        "Explanation": "observer",
+        "Observer": "observer",
+        "OpenIncident": "observer",
+        "Saved": "engine.shard",
+        "Shard": "engine.shard",
+        "StateVersionError": "state",
+    }
 
     def __getattr__(name: str) -> object:
         """Import the observer when it is first used: collectors and readers need events alone, a tenth of its time."""
@@ -64,10 +77,13 @@ __all__ = [
     "AnyEvent",
     "AnyRow",
     "AssignmentChange",
+    "Explanation",
     "GroupSnapshot",
     "GroupStore",
     "GroupsInMemory",
     "IncidentTransition",
+    "Observer",
+    "OpenIncident",
     "Policy",
     "QueueProgress",
     "QueueSnapshot",

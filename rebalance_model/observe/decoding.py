@@ -4,6 +4,7 @@ import re
 
 import msgspec
 
+from rebalance_model.errors import ModelError
 from rebalance_model.observe.events import AnyEvent, GroupEvent, key_of
 
 VALUE_BYTES_MAX = 1_000_000
@@ -25,7 +26,7 @@ _OTHERS_BUT_QUOTES = bytes(set(_OTHERS) - set(b'"'))
 _BARE_CR = re.compile(rb"\r(?!\n|\Z)")
 
 
-class RejectedError(ValueError):
+class RejectedError(ModelError, ValueError):
     """An input that is no valid event: ``reason`` is a stable code, ``detail`` a sentence."""
 
     def __init__(self, reason: str, detail: str) -> None:

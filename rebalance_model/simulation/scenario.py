@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from rebalance_model.entities import Name, Natural
+from rebalance_model.errors import ModelError
 
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
@@ -296,7 +297,7 @@ AnyStep = (
 )
 
 
-class ScenarioError(ValueError):
+class ScenarioError(ModelError, ValueError):
     """An invalid scenario or step; the message names the mistake."""
 
 

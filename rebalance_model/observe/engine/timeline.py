@@ -184,6 +184,16 @@ class Timeline:
         """Yield the groups that were changed since the last flush."""
         return (group.state for group in self._groups.values())
 
+    def find(self, cluster: str, group: str) -> GroupState | None:
+        """Return a group's state; None if none of its events has been folded, or it was forgotten."""
+        key = f"{cluster}/{group}"
+        known = key in self._groups or self._store.get(key) is not None
+        return self._group(key).state if known else None
+
+    def moment(self, cluster: str) -> Moment:
+        """Return the present moment, by no event."""
+        return self._moment(cluster)
+
     def group(self, cluster: str, group: str) -> GroupState:
         """Return a group's state; create it on first sight."""
         return self._group(f"{cluster}/{group}").state

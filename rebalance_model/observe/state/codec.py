@@ -2,10 +2,11 @@
 
 import msgspec
 
+from rebalance_model.errors import ModelError
 from rebalance_model.observe.state.group import STATE_VERSION, GroupState
 
 
-class StateVersionError(ValueError):
+class StateVersionError(ModelError, ValueError):
     """The state of another release, which this one can't continue from."""
 
     def __init__(self, found: int) -> None:

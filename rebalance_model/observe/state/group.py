@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from rebalance_model.entities import MessageQueue
+from rebalance_model.errors import ModelError
 from rebalance_model.observe.state.broker import BrokerView
 from rebalance_model.observe.state.client import ClientView
 from rebalance_model.observe.state.dead_letters import DeadLetters
@@ -45,7 +46,7 @@ class LastGroupRow(msgspec.Struct, array_like=True, frozen=True):
     coverage: str
 
 
-class InvariantError(AssertionError):
+class InvariantError(ModelError, AssertionError):
     """The state contradicts itself: an internal error."""
 
 

@@ -1,0 +1,213 @@
+"""Ask about the groups of a log while it is read: who owns a queue, who is a member, what is wrong, and why.
+
+An `Observer` is a `Shard` with its groups in memory, and answers of its present state; see the example of the package.
+Answers are of the timeline's present, which is up to one tick interval behind the last event: what is not complete yet
+is not told.
+"""
+
+from collections import defaultdict, deque
+
+import msgspec
+
+from rebalance_model.entities import MessageQueue, queue_order
+from rebalance_model.errors import UnknownSubjectError
+from rebalance_model.observe.effects import AnyRow, AssignmentChange, IncidentTransition
+from rebalance_model.observe.engine.shard import Saved, Shard
+from rebalance_model.observe.events import AnyEvent
+from rebalance_model.observe.group.ages import ages_of
+from rebalance_model.observe.group.offsets import lag_of
+from rebalance_model.observe.group_store import GroupsInMemory
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.progress.log import KEY
+from rebalance_model.observe.queue_subject import QueueSubject
+from rebalance_model.observe.rules.registry import QUEUE_RULES
+from rebalance_model.observe.rules.rule import Evidence
+from rebalance_model.observe.state import GroupState, Incident, QueueState, decode_group, encode_group
+from rebalance_model.observe.step import GroupStep
+
+STEPS_KEPT = 8
+"""How many of a queue's last rows are kept to explain it."""
+_PROGRESS = KEY.format("")
+_Step = AssignmentChange | IncidentTransition
+_Kept = tuple[Saved, dict[str, bytes]]
+
+
+class OpenIncident(msgspec.Struct, frozen=True):
+    """An open incident."""
+
+    cluster: str
+    group: str
+    """Empty: it is about the cluster."""
+    code: str
+    subject: str
+    """A queue as ``topic@broker:id``, a client, a broker, a rebalance; empty: the group itself."""
+    sub_cause: str
+    severity: str
+    opened_at: int
+    """Epoch milliseconds."""
+    evidence: Evidence = {}
+    """The numbers behind it now, of an incident about a queue (`explain`); else empty."""
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """What is known of a queue, and the last steps that led to it."""
+
+    owner: str | None
+    expected_owner: str | None
+    lag: int | None
+    """How many messages wait, by the broker's last answer; None: unknown."""
+    lock_ms: int | None
+    """The time since the owner renewed its lock, a lower bound in milliseconds; None: unknown."""
+    pull_ms: int | None
+    """The same of its last pull."""
+    consume_ms: int | None
+    """The same of its listener."""
+    incidents: tuple[OpenIncident, ...]
+    """Its open incidents."""
+    steps: tuple[_Step, ...]
+    """Its last changes of owner and transitions of incidents that this observer has seen, the oldest first; at most
+    `STEPS_KEPT`."""
+
+
+class Observer:
+    """The consumer groups of one log."""
+
+    def __init__(self, policy: Policy | None = None) -> None:
+        """Begin with an empty log.
+
+        Args:
+            policy: the thresholds; None: the defaults.
+        """
+        self._policy = policy or Policy()
+        self._groups = GroupsInMemory()
+        self._shard = Shard(None, self._groups, self._policy)
+        self._steps: defaultdict[tuple[str, MessageQueue], deque[_Step]] = defaultdict(lambda: deque(maxlen=STEPS_KEPT))
+        self._stamp = 0
+
+    @classmethod
+    def load(cls, blob: bytes, policy: Policy | None = None) -> "Observer":
+        """Return an observer that goes on where another one was saved; the steps of its queues are not kept.
+
+        Raises:
+            StateVersionError: another release has saved it.
+        """
+        made = cls(policy)
+        saved, groups = msgspec.msgpack.decode(blob, type=_Kept)
+        made._groups.update(groups)
+        made._shard = Shard(saved, made._groups, made._policy)
+        return made
+
+    def save(self) -> bytes:
+        """Return everything that is needed to go on; the observer itself goes on, too."""
+        return msgspec.msgpack.encode((self._shard.flush(), dict(self._groups)))
+
+    def feed(self, event: AnyEvent, stamp: int | None = None) -> list[AnyRow]:
+        """Process the log's next event; return the rows of all events that this completes.
+
+        Args:
+            event: the event.
+            stamp: the log's own stamp of it, epoch milliseconds; None: the highest event time so far.
+        """
+        self._stamp = max(self._stamp, event.time) if stamp is None else stamp
+        return self._noted(self._shard.push(event, self._stamp))
+
+    def finish(self) -> list[AnyRow]:
+        """Process what still waits for other sources, as when every source has ended; return the rows."""
+        return self._noted(self._shard.finish())
+
+    def groups(self) -> tuple[tuple[str, str], ...]:
+        """Return the groups of which an event has been folded, by cluster and name, sorted."""
+        keys = {state.key for state in self._shard.timeline.groups()}
+        keys |= {key for key in self._groups if not key.startswith(_PROGRESS)}
+        return tuple(sorted((cluster, group) for cluster, _, group in (key.partition("/") for key in keys)))
+
+    def queues(self, cluster: str, group: str) -> tuple[MessageQueue, ...]:
+        """Return the queues of a group that telemetry has shown, in Java's order.
+
+        Raises:
+            UnknownSubjectError: no event of the group has been folded.
+        """
+        return tuple(sorted(self._state(cluster, group).queues, key=queue_order))
+
+    def members(self, cluster: str, group: str) -> tuple[str, ...]:
+        """Return the client ids of the group's members, in Java's order.
+
+        Raises:
+            UnknownSubjectError: no event of the group has been folded.
+        """
+        return self._state(cluster, group).members
+
+    def owner(self, cluster: str, group: str, queue: MessageQueue) -> str | None:
+        """Return the client that has the queue; None: no client has, or it is unknown which.
+
+        Raises:
+            UnknownSubjectError: the group, or its queue, is not known.
+        """
+        return self._queue(cluster, group, queue)[1].owner
+
+    def incidents(self, cluster: str, group: str = "") -> tuple[OpenIncident, ...]:
+        """Return the open incidents of a group, or of the cluster itself, the oldest first.
+
+        Raises:
+            UnknownSubjectError: no event of the group, or of the cluster, has been folded.
+        """
+        known = self._shard.timeline.state.clusters.get(cluster)
+        if group:
+            found = self._state(cluster, group).incidents
+        elif known is not None:
+            found = known.incidents
+        else:
+            raise UnknownSubjectError(f"no event of cluster {cluster!r} has been folded")
+        return tuple(_shown(cluster, group, one) for one in sorted(found.values(), key=lambda one: one.opened_at))
+
+    def explain(self, cluster: str, group: str, queue: MessageQueue) -> Explanation:
+        """Return what is known of a queue, with the evidence of its open incidents; it changes nothing.
+
+        Raises:
+            UnknownSubjectError: the group, or its queue, is not known.
+        """
+        known, _ = self._queue(cluster, group, queue)
+        state = decode_group(encode_group(known))  # a copy: to look at an age may schedule a check
+        step = GroupStep(state, self._policy.of_group(cluster, group), self._shard.timeline.moment(cluster))
+        q = QueueSubject(step, queue)
+        ages = ages_of(step, q)
+        evidence = {rule.code: rule.evidence for rule in QUEUE_RULES}
+        return Explanation(
+            owner=q.queue.owner,
+            expected_owner=q.queue.expected,
+            lag=lag_of(q.queue),
+            lock_ms=ages.lock if ages is not None else None,
+            pull_ms=ages.pull if ages is not None else None,
+            consume_ms=ages.consume if ages is not None else None,
+            incidents=tuple(
+                _shown(cluster, group, one, evidence[one.code](step, q))
+                for one in state.incidents.values()
+                if one.queue == queue
+            ),
+            steps=tuple(self._steps.get((state.key, queue), ())),
+        )
+
+    def _state(self, cluster: str, group: str) -> GroupState:
+        found = self._shard.timeline.find(cluster, group)
+        if found is None:
+            raise UnknownSubjectError(f"no event of group {group!r} of cluster {cluster!r} has been folded")
+        return found
+
+    def _queue(self, cluster: str, group: str, queue: MessageQueue) -> tuple[GroupState, QueueState]:
+        state = self._state(cluster, group)
+        if queue not in state.queues:
+            raise UnknownSubjectError(f"group {group!r} has no queue {queue}")
+        return state, state.queues[queue]
+
+    def _noted(self, rows: list[AnyRow]) -> list[AnyRow]:
+        for row in rows:
+            if isinstance(row, _Step) and row.topic is not None and row.broker is not None and row.queue_id is not None:
+                queue = MessageQueue(row.topic, row.broker, row.queue_id)
+                self._steps[f"{row.cluster}/{row.group}", queue].append(row)
+        return rows
+
+
+def _shown(cluster: str, group: str, one: Incident, evidence: Evidence | None = None) -> OpenIncident:
+    return OpenIncident(
+        cluster, group, one.code, one.subject, one.sub_cause, one.severity, one.opened_at, evidence or {}
+    )

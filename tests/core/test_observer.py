@@ -1,0 +1,110 @@
+"""The library's answers are those of its rows, and a question changes nothing."""
+
+import msgspec
+import pytest
+
+from rebalance_model import MessageQueue, ModelError, UnknownSubjectError
+from rebalance_model.observe import GroupSnapshot, IncidentTransition, Observer, QueueSnapshot
+from rebalance_model.observe.engine.shard import Shard
+from rebalance_model.observe.group_store import GroupsInMemory
+from rebalance_model.observe.policy import Policy
+from tests.support.simulated import simulate, small
+
+HANGS = {"at": 60, "do": "hang", "who": "c-1", "lasts": 120}
+
+
+@pytest.fixture(scope="module")
+def log():
+    return sorted(simulate(small(HANGS), hook=False, poll=True).events, key=lambda event: event.time)
+
+
+def fed(observer, events):
+    return [row for event in events for row in observer.feed(event)]
+
+
+def test_the_rows_are_those_of_a_shard(log):
+    shard, now, expected = Shard(None, GroupsInMemory(), Policy()), 0, []
+    for event in log:
+        now = max(now, event.time)
+        expected += shard.push(event, now)
+    expected += shard.finish()
+    observer = Observer()
+    assert fed(observer, log) + observer.finish() == expected
+
+
+def test_owners_members_and_incidents_are_those_of_the_rows(log):
+    observer, owners, members, incidents, compared = Observer(), {}, (), {}, 0
+    for event in log:
+        for row in observer.feed(event):
+            if isinstance(row, QueueSnapshot):
+                owners[MessageQueue(row.topic, row.broker, row.queue_id)] = row.owner
+            elif isinstance(row, GroupSnapshot):
+                members = row.members
+            elif isinstance(row, IncidentTransition) and row.group:
+                incidents[row.code, row.subject] = row.sub_cause, row.severity, row.opened_at
+                if row.transition == "RESOLVED":
+                    del incidents[row.code, row.subject]
+        if members:
+            assert observer.members("sim", "g") == members
+            assert {mq: observer.owner("sim", "g", mq) for mq in owners} == owners
+            told = observer.incidents("sim", "g")
+            assert {(one.code, one.subject): (one.sub_cause, one.severity, one.opened_at) for one in told} == incidents
+            compared += len(told)
+    assert compared > 0
+
+
+def test_a_stuck_queue_is_explained_with_its_evidence_and_its_steps(log):
+    observer = Observer()
+    for event in log:
+        for row in observer.feed(event):
+            if isinstance(row, IncidentTransition) and row.code == "ORDERED_QUEUE_STUCK" and row.transition == "OPENED":
+                queue = MessageQueue(row.topic, row.broker, row.queue_id)
+                found = observer.explain("sim", "g", queue)
+                [incident] = [one for one in found.incidents if one.code == row.code]
+                opened = msgspec.json.decode(row.evidence)
+                assert incident.evidence.keys() == opened.keys()
+                assert incident.evidence["owner"] == opened["owner"] == found.owner
+                assert incident.evidence["consume_age_ms"] >= opened["consume_age_ms"]  # as of now
+                assert (incident.sub_cause, found.owner) == (row.sub_cause, row.client_id)
+                assert [type(step).__name__ for step in found.steps] == ["AssignmentChange", "IncidentTransition"]
+                assert found.lag > 0
+                return
+    pytest.fail("no queue was stuck")
+
+
+def test_a_question_changes_nothing(log):
+    silent, asked = Observer(), Observer()
+    for event in log:
+        assert silent.feed(event) == asked.feed(event)
+        for queue in asked.queues("sim", "g") if event.time % 7 == 0 and asked.groups() else ():
+            asked.explain("sim", "g", queue)
+    assert silent.save() == asked.save()
+
+
+@pytest.mark.parametrize("part", [1, 2, 3])
+def test_a_saved_observer_goes_on_as_the_one_that_was_not_saved(log, part):
+    cut = part * len(log) // 4
+    first = Observer()
+    fed(first, log[:cut])
+    second = Observer.load(first.save())
+    assert fed(second, log[cut:]) == fed(first, log[cut:])
+    assert second.finish() == first.finish()
+    assert second.save() == first.save()
+
+
+@pytest.mark.parametrize(
+    ("ask", "sentence"),
+    [
+        (lambda observer: observer.members("sim", "nobody"), "no event of group 'nobody' of cluster 'sim'"),
+        (lambda observer: observer.incidents("elsewhere"), "no event of cluster 'elsewhere'"),
+        (lambda observer: observer.owner("sim", "g", MessageQueue("No", "b", 0)), "group 'g' has no queue No@b:0"),
+        (lambda observer: observer.explain("sim", "g", MessageQueue("No", "b", 0)), "group 'g' has no queue No@b:0"),
+    ],
+)
+def test_what_no_event_has_shown_is_an_error_of_the_model(log, ask, sentence):
+    observer = Observer()
+    fed(observer, log)
+    with pytest.raises(UnknownSubjectError, match=sentence) as raised:
+        ask(observer)
+    assert isinstance(raised.value, ModelError)
+    assert observer.groups() == (("sim", "g"),)
