@@ -51,17 +51,17 @@ def main() -> None:
         figures |= _costs(name, [event for event in log if event.source_id.startswith(prefix)])
     for queues, clients in LARGE:
         events = list(telemetry(1, ROUNDS, clients=clients, queues=queues))
-        figures |= _costs(f"{queues:,} queues, {clients:,} clients by polls", events)
+        figures |= _costs(f"{queues:,} queues, {clients:,} clients by polls", events, turns=1)
     figures |= _lock_renewal()
     Console(width=140).print(keep("core", figures))
 
 
-def _costs(name: str, events: list[AnyEvent]) -> dict[str, float]:
-    """Return the calls of an event, its processor time, and that beside the time to decode it."""
+def _costs(name: str, events: list[AnyEvent], turns: int = 2) -> dict[str, float]:
+    """Return the calls of an event, its processor time (the least of some turns), and that beside its decoding."""
     count, walk = len(events), Walk()
     with walk.followed():
         _fold(events)
-    folding = min(_fold(events) for _ in range(2))
+    folding = min(_fold(events) for _ in range(turns))
     encoded = [msgspec.json.encode(event) for event in events]
     decoding = min(_decode(encoded) for _ in range(2))
     return {
