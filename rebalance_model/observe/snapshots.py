@@ -178,7 +178,7 @@ def _queue_health(step: GroupStep, q: QueueSubject, incidents: _OfQueues) -> tup
 
 def _is_reported(step: GroupStep, broker: str) -> bool:
     """Return whether a source reports the broker's queues."""
-    return step.state.is_polled or step.live_hook(step.state.views.get(broker)) is not None
+    return step.state.is_polled or step.hook_of(broker) is not None
 
 
 def _snapshot_group(step: GroupStep, *, always: bool) -> None:

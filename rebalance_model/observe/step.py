@@ -283,6 +283,10 @@ class GroupStep(Step):
         hook = view.hook if view is not None else None
         return hook if hook is not None and hook.source not in self.state.silent else None
 
+    def hook_of(self, broker: str) -> HookView | None:
+        """Return the hook of a broker, by its name, unless it is silent or late."""
+        return self.live_hook(self.state.views.get(broker))
+
     def correct(self, what: str) -> None:
         """Record what a poll corrected in the view rebuilt from events; the next GroupSnapshot contains it."""
         if len(self.state.corrections) < CORRECTIONS_MAX:

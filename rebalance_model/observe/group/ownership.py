@@ -116,7 +116,7 @@ def _is_owner(step: GroupStep, hook_view: HookQueueView, mq: MessageQueue) -> bo
 
 def _reports_locks(step: GroupStep, mq: MessageQueue) -> bool:
     """Return whether the broker's hook reports every lock of the queue: a client without one then does not have it."""
-    return bool(step.state.orderly) and step.live_hook(step.state.views.get(mq.broker)) is not None
+    return bool(step.state.orderly) and step.hook_of(mq.broker) is not None
 
 
 def _denies(state: GroupState, hook_view: HookQueueView, mq: MessageQueue) -> bool:

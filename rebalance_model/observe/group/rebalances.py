@@ -228,7 +228,7 @@ def _is_new(state: GroupState, mq: MessageQueue, former: str | None) -> bool:
 
 def _is_pull_expired(step: GroupStep, mq: MessageQueue) -> bool:
     """Return whether its owner, by the broker's hook, has not pulled for so long that it must re-acquire the queue."""
-    hook_view, hook = step.state.queues[mq].hook_view, step.live_hook(step.state.views.get(mq.broker))
+    hook_view, hook = step.state.queues[mq].hook_view, step.hook_of(mq.broker)
     if hook_view is None or hook is None or not hook_view.pull_time:
         return False
     return step.now - hook_view.pull_time > step.policy.pull_max_idle_time
@@ -281,7 +281,7 @@ def _note_change(step: GroupStep, episode: Episode) -> None:
 def _reports(step: GroupStep, mq: MessageQueue) -> HookQueueView | None:
     """Return what the broker's hook has seen of the queue, if it reports now."""
     queue = step.state.queues[mq]
-    return queue.hook_view if step.live_hook(step.state.views.get(mq.broker)) is not None else None
+    return queue.hook_view if step.hook_of(mq.broker) is not None else None
 
 
 def _has_begun(step: GroupStep, mq: MessageQueue, move: Move) -> bool:
@@ -389,7 +389,7 @@ def _kind(move: Move) -> MoveKind:
 
 def _last_sign(step: GroupStep, mq: MessageQueue, move: Move) -> tuple[int | None, bool]:
     """Return the old owner's last activity, and whether that is exact."""
-    hook, sign = step.live_hook(step.state.views.get(mq.broker)), move.hook_sign
+    hook, sign = step.hook_of(mq.broker), move.hook_sign
     if sign is not None and hook is not None and hook.lost_at <= sign:
         return sign, True
     return max(sign or 0, move.polled_sign or 0) or None, False

@@ -287,7 +287,7 @@ def _seen_by_hook(step: GroupStep, mq: MessageQueue, queue: QueueState, mute: se
 
     Of members that answer, only the requests of a lock are news.
     """
-    hook_view, hook = queue.hook_view, step.live_hook(step.state.views.get(mq.broker))
+    hook_view, hook = queue.hook_view, step.hook_of(mq.broker)
     if hook_view is None or hook is None or mq.is_retry:
         return
     now, policy, puller = step.now, step.policy, hook_view.concurrent_puller

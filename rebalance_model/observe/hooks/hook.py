@@ -107,7 +107,7 @@ def _follow(view: BrokerView, source: str) -> None:
 
 def _note_slave(step: GroupStep, event: HookEvent) -> None:
     """Process an event of a slave, which serves the queue in place of its master, on another connection."""
-    if isinstance(event, PullMessage) and step.live_hook(step.state.views.get(event.broker)) is not None:
+    if isinstance(event, PullMessage) and step.hook_of(event.broker) is not None:
         queue = step.state.queues.get(MessageQueue(event.topic, event.broker, event.queue_id))
         if queue is not None and queue.hook_view is not None:
             queue.hook_view.pull_time = step.now
@@ -425,7 +425,7 @@ def _end_order(step: GroupStep) -> None:
         if view.hook is not None:
             view.hook.locks = {}
     for mq, queue in step.state.queues.items():
-        hook = step.live_hook(step.state.views.get(mq.broker))
+        hook = step.hook_of(mq.broker)
         if hook is not None and queue.hook_view is not None and queue.hook_view.concurrent_puller is not None:
             puller, queue.hook_view.concurrent_puller = queue.hook_view.concurrent_puller, None
             _hold(step, hook, puller.client_id, [mq], "PULLED")

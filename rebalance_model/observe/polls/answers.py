@@ -130,7 +130,7 @@ def _works_unanswered(step: GroupStep, client_id: str) -> bool:
     state, since = step.state, step.now - step.policy.unresponsive_after
     for mq, queue in state.queues.items():
         hook_view = queue.hook_view
-        if hook_view is None or hook_view.holder != client_id or step.live_hook(state.views.get(mq.broker)) is None:
+        if hook_view is None or hook_view.holder != client_id or step.hook_of(mq.broker) is None:
             continue
         if max(hook_view.pull_time, hook_view.commit_time, hook_view.holder_since) > since:
             return True

@@ -12,7 +12,7 @@ from rebalance_model.observe.step import GroupStep
 
 def judge(step: GroupStep, broker: str) -> Verdict:
     """Check the locks that existed when the broker restarted."""
-    hook = step.live_hook(step.state.views.get(broker))
+    hook = step.hook_of(broker)
     if hook is None:
         return None
     if not hook.lost_locks:
@@ -30,7 +30,7 @@ def judge(step: GroupStep, broker: str) -> Verdict:
 
 def evidence(step: GroupStep, broker: str) -> Evidence:
     """Return how many locks are not renewed, and the queues where two clients believe they hold the lock."""
-    hook = step.live_hook(step.state.views.get(broker))
+    hook = step.hook_of(broker)
     lost, doubles = (_lost(step, hook), _doubles(step, hook)) if hook is not None else ([], [])
     found: Evidence = {"locks_missing": len(lost), "two_owners": len(doubles)}
     if hook is not None and doubles:

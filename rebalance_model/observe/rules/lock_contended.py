@@ -10,6 +10,7 @@ How long a refusal must last was measured: with the 5 s of the first design, a r
 when a topic's queues change (tests/PROVED.md). Hence 50 s (`Policy.lock_contended_after`).
 """
 
+from rebalance_model.observe.hooks.lock_requests import HANDOVERS_KEPT
 from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.rules import concerns, route_view_split
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
@@ -18,7 +19,7 @@ from rebalance_model.observe.step import GroupStep
 
 REFUSALS = 3
 """A client counts as contending after this many refusals."""
-TURNS = 4
+TURNS = HANDOVERS_KEPT
 """The lock alternates if this many handovers go from one client to the other."""
 
 
@@ -27,8 +28,7 @@ def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     hook_view = q.seen
     if hook_view is None or not (hook_view.refusals or len(hook_view.lock_handovers) == TURNS):
         return CLEAR
-    view = q.view
-    hook = step.live_hook(view)
+    view, hook = q.view, q.hook
     if view is None or hook is None:
         return None
     entry = hook.locks.get(q.mq)

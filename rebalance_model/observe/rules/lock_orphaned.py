@@ -27,14 +27,9 @@ BACK_WITHIN = 5_000
 
 def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     """Check the broker's refusals if its hook reports; else infer from the vanished owner and the waiting client."""
-    queue = q.queue
     if q.mq.is_retry:
         return CLEAR
-    view = q.view
-    hook = step.live_hook(view)
-    if view is None or hook is None:
-        return _inferred(step, queue)
-    return _by_hook(step, q, queue, view, hook)
+    return _by_hook(step, q, q.view, q.hook) if q.view is not None and q.hook is not None else _inferred(step, q.queue)
 
 
 def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
@@ -57,8 +52,8 @@ def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     }
 
 
-def _by_hook(step: GroupStep, q: QueueSubject, queue: QueueState, view: BrokerView, hook: HookView) -> Verdict:
-    refusals = queue.hook_view.refusals if queue.hook_view is not None else {}
+def _by_hook(step: GroupStep, q: QueueSubject, view: BrokerView, hook: HookView) -> Verdict:
+    refusals = q.seen.refusals if q.seen is not None else {}
     now, members = step.now, step.members
     refused_since = [a.first for client_id, a in refusals.items() if client_id in members and now - a.last <= IN_A_ROW]
     entry = hook.locks.get(q.mq)
@@ -69,7 +64,7 @@ def _by_hook(step: GroupStep, q: QueueSubject, queue: QueueState, view: BrokerVi
         return CLEAR  # the next client that requests the lock gets it
     step.schedule_check(free_at + 1)
     orphaned_since = max(min(refused_since), entry.last_update_timestamp)
-    return Holds(_severity(step, queue, now - orphaned_since), client_id=entry.client_id)
+    return Holds(_severity(step, q.queue, now - orphaned_since), client_id=entry.client_id)
 
 
 def _inferred(step: GroupStep, queue: QueueState) -> Verdict:

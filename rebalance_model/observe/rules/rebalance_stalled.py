@@ -67,7 +67,7 @@ def _could_move(state: GroupState, queue: QueueState) -> bool:
 
 def _free_at(step: GroupStep, mq: MessageQueue) -> int:
     """Return when the lock of a vanished owner expires, by the group's clock (epoch ms); 0 if there is none."""
-    entry, hook = hook_lock(step.state, mq), step.live_hook(step.state.views.get(mq.broker))
+    entry, hook = hook_lock(step.state, mq), step.hook_of(mq.broker)
     if entry is not None and hook is not None and entry.client_id not in step.members:
         age = step.now - entry.last_update_timestamp
         return step.now + step.policy.broker_lock_max_live_time - age

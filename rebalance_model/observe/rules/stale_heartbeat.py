@@ -82,7 +82,7 @@ def explains(step: GroupStep, broker: str, client_id: str | None) -> tuple[Incid
         broker: the broker.
         client_id: the client whose incident is sought; None: of an unknown one, which any of them may be.
     """
-    hook = step.live_hook(step.state.views.get(broker))
+    hook = step.hook_of(broker)
     refused: Collection[str] = hook.refused_heartbeats if hook is not None else ()
     if not_created.since(step, broker):
         refused = step.members

@@ -82,7 +82,7 @@ def _by_hook(step: GroupStep, client_id: str) -> list[Waiting] | None:
     """Return the queues whose pulled messages wait, by hooks; None if a commit of any queue has just advanced."""
     found, now = [], step.now
     for mq, queue in step.state.queues.items():
-        seen, hook = queue.hook_view, step.live_hook(step.state.views.get(mq.broker))
+        seen, hook = queue.hook_view, step.hook_of(mq.broker)
         if seen is None or seen.holder != client_id or mq.is_retry:
             continue
         if hook is None or now - max(seen.advanced_at, hook.covered_since) <= step.policy.stuck_after:
