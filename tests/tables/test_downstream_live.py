@@ -42,7 +42,7 @@ RATE = 6
 SPEED = 2
 """How much faster than real time the log grows, so that more groups change and queues get stuck meanwhile."""
 MINUTE_MS = 60_000
-SECONDS = 400
+SECONDS = 900
 SERIES, HISTORY, INCIDENTS = "queue_progress", "assignment_history", "anomalies"
 CHANGING = HISTORY, INCIDENTS
 """The tables of whose changes there is a stream."""
