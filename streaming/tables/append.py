@@ -18,8 +18,11 @@ from streaming.tables.versions import after_commit
 _NUMBERS = (errno.ENOSPC, errno.EROFS, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EFBIG, errno.EIO)
 _OF_THE_DISK = re.compile(rf"\(os error ({'|'.join(map(str, _NUMBERS))})\)")
 """What delta-rs says of a disk that refuses."""
-_NEW_PROPERTIES = "Metadata changed"
-"""What delta-rs says if properties of the table were set meanwhile, as by `maintain`: nothing was appended."""
+_MEANWHILE = ("Metadata changed", "a concurrent transaction deleted data this operation read")
+"""What delta-rs says if `maintain` has set properties of the table meanwhile, or dropped rows of it, though an append
+reads nothing: nothing was appended, and can be again."""
+_TRIES = 5
+"""`maintain` makes a few such commits one after the other, and each is quick."""
 
 
 def append(table: Place | DeltaTable, rows: pa.Table, commit_properties: CommitProperties | None = None) -> int | None:
@@ -47,13 +50,14 @@ def append(table: Place | DeltaTable, rows: pa.Table, commit_properties: CommitP
         )  # fmt: skip
 
     try:
-        try:
-            commit()
-        except CommitFailedError as error:
-            if _NEW_PROPERTIES not in str(error):
-                raise
-            there.update_incremental()
-            commit()
+        for left in reversed(range(_TRIES)):
+            try:
+                commit()
+                break
+            except CommitFailedError as error:
+                if not left or not any(said in str(error) for said in _MEANWHILE):
+                    raise
+                there.update_incremental()
     except (DeltaError, OSError) as error:
         if (refused := _OF_THE_DISK.search(str(error))) is None:
             raise

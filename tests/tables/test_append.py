@@ -81,3 +81,13 @@ def test_a_commit_that_is_torn_is_a_sentence(tmp_path):
     assert torn_file(table) == commit
     with pytest.raises(UserError, match=r"The Delta log of the table assignment_history in .* can't be read"):
         delta_at(table)
+
+
+def test_rows_are_appended_though_others_are_dropped_meanwhile(tmp_path):
+    """`maintain` drops rows while the job, which opened the table before, appends."""
+    table = make_tables(tmp_path) / HISTORY
+    append(table, table_of(HISTORY, [change(1)]))
+    opened = delta_at(table)
+    delta_at(table).delete()
+    append(opened, table_of(HISTORY, [change(2)]))
+    assert [row["time"] for row in read_rows(table.parent, HISTORY)] == [2]
