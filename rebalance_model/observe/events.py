@@ -9,6 +9,7 @@ could be taken for data.
 """
 
 import functools
+from collections.abc import Iterable
 from typing import Annotated, ClassVar, Literal
 
 import msgspec
@@ -132,6 +133,16 @@ class ProcessQueueInfo(_Part, frozen=True, gc=False, kw_only=True):
         return self.cached_min if self.cached_count else None
 
 
+def newest_stamp(queues: Iterable[ProcessQueueInfo]) -> int:
+    """Return the newest stamp of a client's process queues, by its clock; 0: none has any."""
+    newest = 0
+    for info in queues:
+        for stamp in (info.lock_time, info.pull_time, info.consume_time):
+            if stamp is not None and stamp > newest:
+                newest = stamp
+    return newest
+
+
 class PopProcessQueueInfo(_Part, frozen=True, gc=False, kw_only=True):
     """One row of a client's mqPopTable (PopProcessQueueInfo); queue id -1 stands for all queues of the broker."""
 
@@ -245,7 +256,7 @@ class Answer(GroupEvent, frozen=True, gc=False, kw_only=True):
     unreadable: tuple[Text, ...] = ()
     """What of the answer can't be read, each with the reason; the first ones, if there are many."""
     incomplete: bool = False
-    """Whether rows of it can't be told, so that what is not in it may exist all the same."""
+    """Whether rows of it can't be read, so that what is not in it may exist all the same."""
 
     PAYLOAD: ClassVar[tuple[str, ...]] = ()
 

@@ -2,7 +2,7 @@
 
 An `Observer` is a `Shard` with its groups in memory, and answers of its present state; see the example of the package.
 Answers are of the timeline's present, which is up to one tick interval behind the last event: what is not complete yet
-is not told.
+is left out.
 """
 
 from collections import defaultdict, deque

@@ -23,11 +23,11 @@ from rebalance_model.observe.engine.timeline import Timeline, TimelineState
 from rebalance_model.observe.events import AnyEvent, LockBatchMq
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
-from rebalance_model.simulation import scenario, story
-from rebalance_model.simulation.cluster import Cluster
+from rebalance_model.simulation import scenario
 from rebalance_model.simulation.scenario import Scenario
 from tests.bench.figures import keep
 from tests.detection.generator import scenario_of
+from tests.support.simulated import simulate
 from tests.support.telemetry import telemetry
 
 SEED = 1
@@ -46,7 +46,7 @@ _LATER = 2**60
 def main() -> None:
     """Measure, print the results beside the last ones, and keep them."""
     figures: dict[str, float] = {}
-    log = _events(scenario_of(SEED), SEED)
+    log = simulate(scenario_of(SEED), SEED).events
     for name, prefix in SOURCES.items():
         figures |= _costs(name, [event for event in log if event.source_id.startswith(prefix)])
     for queues, clients in LARGE:
@@ -60,8 +60,8 @@ def _costs(name: str, events: list[AnyEvent], turns: int = 2) -> dict[str, float
     """Return the calls of an event, its processor time (the least of some turns), and that beside its decoding."""
     count, walk = len(events), Walk()
     with walk.followed():
-        _fold(events)
-    folding = min(_fold(events) for _ in range(turns))
+        fold_time(events)
+    folding = min(fold_time(events) for _ in range(turns))
     encoded = [msgspec.json.encode(event) for event in events]
     decoding = min(_decode(encoded) for _ in range(2))
     return {
@@ -71,8 +71,8 @@ def _costs(name: str, events: list[AnyEvent], turns: int = 2) -> dict[str, float
     }
 
 
-def _fold(events: list[AnyEvent]) -> float:
-    """Return the processor time, in seconds."""
+def fold_time(events: list[AnyEvent]) -> float:
+    """Return the processor time to fold the events of one shard, in seconds."""
     shard, began = Shard(None, GroupsInMemory(), Policy()), time.process_time()
     for event in events:
         shard.push(event, event.time)
@@ -89,7 +89,7 @@ def _decode(encoded: list[bytes]) -> float:
 
 def _lock_renewal() -> dict[str, float]:
     """Return the walk of a lock renewal, from its bytes to its rows; the median of the calm end of a log."""
-    events = sorted(_events(_calm(), 1), key=lambda event: event.time)
+    events = sorted(simulate(_calm(), 1).events, key=lambda event: event.time)
     arriving = Shard(None, GroupsInMemory(), Policy())
     folding = Timeline(TimelineState(), GroupsInMemory(), Policy(), Clocks(), writes_cluster=True)
     folding.idle_limit = sys.maxsize
@@ -151,14 +151,6 @@ def _calm() -> Scenario:
             "story": [],
         }
     )
-
-
-def _events(simulated: Scenario, seed: int) -> list[AnyEvent]:
-    events: list[AnyEvent] = []
-    cluster = Cluster(simulated, seed, events.append)
-    story.schedule(cluster)
-    cluster.run_until(simulated.minutes * 60)
-    return events
 
 
 if __name__ == "__main__":

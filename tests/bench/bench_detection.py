@@ -4,7 +4,6 @@ It prints three tables: precision, recall and time to detect by seeded runs of t
 ``python -m tests.detection``); the time of an event with all rules and with none; the bytes of a group's state.
 """
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from statistics import median
@@ -18,11 +17,12 @@ from rebalance_model.observe.events import AnyEvent
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.rules import judgement
-from rebalance_model.simulation import scenario, story
-from rebalance_model.simulation.cluster import Cluster
+from rebalance_model.simulation import scenario
 from rebalance_model.simulation.scenario import Scenario
+from tests.bench.bench_core import fold_time
 from tests.detection.generator import scenario_of
 from tests.detection.proof import Proof, prove, table
+from tests.support.simulated import simulate
 
 QUEUES = (16, 256, 4_096)
 RULES = ("QUEUE_RULES", "CLIENT_RULES", "BROKER_RULES", "GROUP_RULES")
@@ -42,10 +42,10 @@ def main(seeds: int = 40) -> None:
 
 def _costs() -> Table:
     made = Table("telemetry", "events", "with rules, µs", "without, µs", "ratio", title="What an event costs")
-    logs = [_events(scenario_of(seed), seed) for seed in (1, 2, 7, 9)]
+    logs = [simulate(scenario_of(seed), seed).events for seed in (1, 2, 7, 9)]
     for source in ("hook", "poll", ""):
         part = [[event for event in log if event.source_id.startswith(source)] for log in logs]
-        pairs = [(sum(map(_fold, part)), sum(map(_without_rules, part))) for _ in range(PAIRS)]
+        pairs = [(sum(map(fold_time, part)), sum(map(_without_rules, part))) for _ in range(PAIRS)]
         count = sum(map(len, part))
         on, off = (min(times) * 1e6 / count for times in zip(*pairs, strict=True))
         ratio = median(one / other for one, other in pairs)
@@ -55,7 +55,7 @@ def _costs() -> Table:
 
 def _without_rules(events: list[AnyEvent]) -> float:
     with _no_rules():
-        return _fold(events)
+        return fold_time(events)
 
 
 @contextmanager
@@ -70,21 +70,12 @@ def _no_rules() -> Iterator[None]:
         setattr(judgement, name, rules)
 
 
-def _fold(events: list[AnyEvent]) -> float:
-    """Return the processor time, in seconds."""
-    shard, began = Shard(None, GroupsInMemory(), Policy()), time.process_time()
-    for event in events:
-        shard.push(event, event.time)
-    shard.finish()
-    return time.process_time() - began
-
-
 def _bytes() -> Table:
     made = Table("queues", "members", "bytes", "a queue", title="The state of a group that was killed a member of")
     for queues in QUEUES:
         groups = GroupsInMemory()
         shard, clients = Shard(None, groups, Policy()), min(16, queues // 4)
-        for event in _events(_large(queues, clients), 1):
+        for event in simulate(_large(queues, clients), 1).events:
             shard.push(event, event.time)
         shard.finish()
         shard.flush()
@@ -103,14 +94,6 @@ def _large(queues: int, clients: int) -> Scenario:
             "story": [{"at": 60, "do": "kill", "who": "c-1", "lasts": 60}],
         }
     )
-
-
-def _events(simulated: Scenario, seed: int) -> list[AnyEvent]:
-    events: list[AnyEvent] = []
-    cluster = Cluster(simulated, seed, events.append)
-    story.schedule(cluster)
-    cluster.run_until(simulated.minutes * 60)
-    return events
 
 
 if __name__ == "__main__":

@@ -47,9 +47,9 @@ def test_owners_members_and_incidents_are_those_of_the_rows(log):
         if members:
             assert observer.members("sim", "g") == members
             assert {mq: observer.owner("sim", "g", mq) for mq in owners} == owners
-            told = observer.incidents("sim", "g")
-            assert {(one.code, one.subject): (one.sub_cause, one.severity, one.opened_at) for one in told} == incidents
-            compared += len(told)
+            shown = observer.incidents("sim", "g")
+            assert {(one.code, one.subject): (one.sub_cause, one.severity, one.opened_at) for one in shown} == incidents
+            compared += len(shown)
     assert compared > 0
 
 

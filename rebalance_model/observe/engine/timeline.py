@@ -123,7 +123,7 @@ class Timeline:
         """Advance time to the event, apply it, and return the resulting rows."""
         effects = self.advance(event.time)
         source = source_of(event)
-        moment = self._moment(event.cluster, event)
+        moment = self.moment(event.cluster, event)
         if isinstance(event, GroupEvent):
             return effects + self._fold(event, source, moment)
         return effects + self._fold_broadcast(event, source, moment)
@@ -136,7 +136,7 @@ class Timeline:
         if isinstance(event, GroupEvent):
             self._group(f"{event.cluster}/{event.group}").skip(event)
             return []
-        moment = self._moment(event.cluster)
+        moment = self.moment(event.cluster)
         if isinstance(event, TelemetryLost):
             self._apply_to_groups(source_of(event), moment, EventsLost(event))
         cluster = Cluster(moment.cluster, moment, self._policy)
@@ -190,10 +190,6 @@ class Timeline:
         known = key in self._groups or self._store.get(key) is not None
         return self._group(key).state if known else None
 
-    def moment(self, cluster: str) -> Moment:
-        """Return the present moment, by no event."""
-        return self._moment(cluster)
-
     def group(self, cluster: str, group: str) -> GroupState:
         """Return a group's state; create it on first sight."""
         return self._group(f"{cluster}/{group}").state
@@ -218,14 +214,14 @@ class Timeline:
             out = self.state.falls_silent.pop(name)
             return self._note_silence(name, Silence(out.at, out.why, out.wrong_clock), self._moment_of(name))
         if kind == _CLUSTER:
-            moment = self._moment(name)
+            moment = self.moment(name)
             cluster = Cluster(moment.cluster, moment, self._policy)
             cluster.check()
             return self._follow_up(cluster.judge(), moment)
         heapq.heappop(self._heap)
         del self.state.checks[name]
         group = self._group(name)
-        moment = self._moment(group.state.cluster)
+        moment = self.moment(group.state.cluster)
         effects = group.advance(due, moment)
         if group.is_forgotten(moment.cluster, self.state.now):
             self._forget(group.state)
@@ -247,14 +243,15 @@ class Timeline:
             group.skip_idle_time(to, idle_ms)
             self._schedule(key, group)
 
-    def _moment(self, cluster: str, event: AnyEvent | None = None) -> Moment:
+    def moment(self, cluster: str, event: AnyEvent | None = None) -> Moment:
+        """Return the present moment of a cluster, shown by the event; None: by time alone."""
         found = self.state.clusters.get(cluster)
         if found is None:
             found = self.state.clusters[cluster] = ClusterState(cluster)
         return Moment(self.state.now, event, self.state.known_at, found)
 
     def _moment_of(self, source: str) -> Moment:
-        return self._moment(source.partition("/")[0])
+        return self.moment(source.partition("/")[0])
 
     # Clusters
 

@@ -11,6 +11,7 @@ from rebalance_model.observe.events import (
     ProcessQueueInfo,
     RpcError,
     Subscription,
+    newest_stamp,
 )
 from rebalance_model.observe.group import member_types, ownership, rebalances, skipped
 from rebalance_model.observe.group.expectation import division, expect
@@ -200,11 +201,7 @@ def _view(event: ConsumerRunningInfo, client: ClientView | None, group_is_orderl
     known = former.queues
     infos = {info.mq: info for info in event.queues or ()}  # of a queue that is there twice, the last one
     queues = {mq: _process_queue(info, known.get(mq), event) for mq, info in infos.items()}
-    newest = 0
-    for info in infos.values():
-        for stamp in (info.lock_time, info.pull_time, info.consume_time):
-            if stamp is not None and stamp > newest:
-                newest = stamp
+    newest = newest_stamp(infos.values())
     orderly = event.orderly if event.orderly is not None else former.orderly
     strategy = event.strategy if event.strategy is not None else former.strategy
     return ClientView(

@@ -17,6 +17,7 @@ from rebalance_model.observe.events import (
     TopicOffset,
     TopicStats,
     instance_of,
+    newest_stamp,
 )
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.progress.state import (
@@ -134,11 +135,7 @@ def on_running_info(state: ProgressState, event: ConsumerRunningInfo, policy: Po
     client = state.clients.setdefault(event.client_id, ClientProgress())
     known, client.queues = client.queues, {}
     repeats = at - client.repeated_at >= REPEATED_AFTER
-    newest = 0
-    for info in event.queues:
-        for stamp in (info.lock_time, info.pull_time, info.consume_time):
-            if stamp is not None and stamp > newest:
-                newest = stamp
+    newest = newest_stamp(event.queues)
     changed: list[tuple[MessageQueue, ClientQueue]] = []
     for info in event.queues:
         if info.dropped:

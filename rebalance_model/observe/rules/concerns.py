@@ -74,9 +74,10 @@ def of_queue(step: GroupStep, q: QueueSubject) -> int:
 
 
 def _of_owner(step: GroupStep, q: QueueSubject, client: ClientView) -> int:
-    policy, flags = step.policy, 0
-    lock_ms, pull_ms = policy.client_lock_max_live_time, hook_pull(step, q) if q.hook is not None else None
-    lock_age = hook_lock_age(step, q) if q.hook is not None else None
+    policy, flags, lock_ms = step.policy, 0, step.policy.client_lock_max_live_time
+    lock_age = pull_ms = None
+    if q.hook is not None:
+        lock_age, pull_ms = hook_lock_age(step, q), hook_pull(step, q)
     if client.unanswered:
         return LOCK_OLD | PULL_OLD
     held = answered_queue(q, client)

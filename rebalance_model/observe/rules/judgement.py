@@ -12,7 +12,7 @@ from rebalance_model.observe.group.deleted_group import GROUP_DELETED, is_delete
 from rebalance_model.observe.hooks import released_queues
 from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.rules import concerns, duplicate_consumption
-from rebalance_model.observe.rules.lifecycle import apply, apply_calm, end
+from rebalance_model.observe.rules.lifecycle import apply, end
 from rebalance_model.observe.rules.registry import (
     BROKER_RULES,
     CLIENT_RULES,
@@ -56,20 +56,16 @@ def judge(step: GroupStep) -> None:
 
 
 def _judge_client(step: GroupStep, client_id: str, silent: Collection[str]) -> None:
-    if client_id in step.state.unsettled:
-        apply(step, CLIENT_RULES, client_id, silent)
-    elif flags := concerns.of_client(step, client_id):
-        apply_calm(step, client_rules(flags), client_id, silent)
+    unsettled = client_id in step.state.unsettled
+    apply(step, CLIENT_RULES if unsettled else client_rules(concerns.of_client(step, client_id)), client_id, silent)
 
 
 def _judge_queue(step: GroupStep, q: QueueSubject, silent: Collection[str]) -> None:
     ended = q.queue.ended
     if ended is not None:
         end(step, QUEUE_RULES, q, ended_queues.WHY[ended.why])
-    elif step.is_unsettled(q.mq):
-        apply(step, QUEUE_RULES, q, silent)
-    elif flags := concerns.of_queue(step, q):
-        apply_calm(step, queue_rules(flags), q, silent)
+    elif rules := QUEUE_RULES if step.is_unsettled(q.mq) else queue_rules(concerns.of_queue(step, q)):
+        apply(step, rules, q, silent)
 
 
 def judge_all(step: GroupStep) -> None:

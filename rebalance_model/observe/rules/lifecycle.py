@@ -59,15 +59,6 @@ def apply(step: StepT, rules: Iterable[Rule[StepT, Subject]], subject: Subject, 
                 _settle(step, rule, subject, key, verdict)
 
 
-def apply_calm(step: StepT, rules: Iterable[Rule[StepT, Subject]], subject: Subject, silent: Collection[str]) -> None:
-    """Judge a subject without an open or pending incident by some rules: only what holds changes anything."""
-    for rule in rules:
-        if rule.code not in silent:
-            verdict = rule.judge(step, subject)
-            if isinstance(verdict, Holds):
-                _settle(step, rule, subject, IncidentKey(rule.code, str(subject)), verdict)
-
-
 def end(step: StepT, rules: Iterable[Rule[StepT, Subject]], subject: Subject, why: str) -> None:
     """Resolve every incident of a subject that has ended, at once; what was pending is dropped.
 

@@ -12,11 +12,10 @@ from rebalance_model.observe.rules import concerns
 from rebalance_model.observe.rules.registry import CLIENT_RULES, QUEUE_RULES, check
 from rebalance_model.observe.rules.rule import Holds
 from rebalance_model.observe.step import GroupStep
-from rebalance_model.simulation import story
-from rebalance_model.simulation.cluster import Cluster
 from tests.detection.generator import scenario_of
 from tests.support import field
 from tests.support.field import CASES, SOURCES
+from tests.support.simulated import simulate
 
 SEEDS = range(12)
 
@@ -60,10 +59,7 @@ def fold(events, *, telemetry: str = "both") -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_rule_left_out_of_a_simulation_finds_nothing(missed, seed):
-    events, scenario = [], scenario_of(seed)
-    cluster = Cluster(scenario, seed, events.append)
-    story.schedule(cluster)
-    cluster.run_until(scenario.minutes * 60)
+    events = simulate(scenario_of(seed), seed).events
     for telemetry in SOURCES:
         fold(events, telemetry=telemetry)
     assert missed == []
