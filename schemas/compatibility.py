@@ -27,6 +27,8 @@ class Schema(
         "additional": "additionalProperties",
         "min_length": "minLength",
         "max_length": "maxLength",
+        "min_items": "minItems",
+        "max_items": "maxItems",
         "encoding": "contentEncoding",
     },
 ):
@@ -40,6 +42,8 @@ class Schema(
     maximum: int | None = None
     min_length: int | None = None
     max_length: int | None = None
+    min_items: int | None = None
+    max_items: int | None = None
     items: Schema | None = None
     properties: dict[str, Schema] = {}
     required: tuple[str, ...] = ()
@@ -121,6 +125,8 @@ def _narrower(path: str, old: Schema, new: Schema) -> Iterator[str]:
         ("minLength", old.min_length, new.min_length, 1),
         ("maximum", old.maximum, new.maximum, -1),
         ("maxLength", old.max_length, new.max_length, -1),
+        ("minItems", old.min_items, new.min_items, 1),
+        ("maxItems", old.max_items, new.max_items, -1),
     ):
         if now is not None and (before is None or (now - before) * tighter > 0):
             yield f"{path}: {word} is {now} now, it was {before}"

@@ -9,239 +9,111 @@ could be taken for data.
 """
 
 import functools
-from collections.abc import Iterable
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar
 
 import msgspec
 
-from rebalance_model.entities import NAME_CHARACTERS_MAX, TIME_MAX, MessageQueue, Name, Natural, Time
+from rebalance_model.entities import MessageQueue, Name, Natural, Time
+from rebalance_model.observe.answer_parts import (
+    DEADLINE,
+    SYSTEM_ERROR,
+    TOPIC_NOT_EXIST,
+    UNREACHABLE,
+    UNREADABLE,
+    Connection,
+    OffsetInfo,
+    PopProcessQueueInfo,
+    ProcessQueueInfo,
+    RpcError,
+    ThreadStack,
+    TimeSpanInfo,
+    TopicOffset,
+    newest_stamp,
+)
+from rebalance_model.observe.event_fields import (
+    OFFSET_MAX,
+    Difference,
+    Event,
+    GroupEvent,
+    Source,
+    Subscription,
+    Text,
+)
+from rebalance_model.observe.hook_events import (
+    ACK_RANGES_MAX,
+    AckMessage,
+    ChangeMessageInvisibletime,
+    GetConsumerListByGroup,
+    HeartBeat,
+    HookEvent,
+    LockBatchMq,
+    OffsetRange,
+    PopMessage,
+    PoppedEvent,
+    ProxyHeartBeat,
+    PullMessage,
+    QueryConsumerOffset,
+    UnlockBatchMq,
+    UnregisterClient,
+    UpdateConsumerOffset,
+)
 
-OFFSET_MAX = 2**48 - 1
-"""No queue gets as many messages. Up to it the sums and rates of thousands of queues fit into 64 bits; a client may
-commit any number, up to Java's Long.MAX_VALUE."""
-Offset = Annotated[int, msgspec.Meta(ge=-1, le=OFFSET_MAX)]
-"""A queue offset; -1 if there is none."""
-StoredOffset = Annotated[int, msgspec.Meta(ge=0, le=OFFSET_MAX)]
-"""The offset of a message that is stored, or the one after it."""
-Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
-Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-Difference = Annotated[int, msgspec.Meta(ge=-TIME_MAX, le=TIME_MAX)]
-"""The difference of two instants, milliseconds."""
-Text = Annotated[str, msgspec.Meta(max_length=NAME_CHARACTERS_MAX)]
-"""A name or a channel, empty if it is not reported; or a reason."""
-Source = Literal["hook", "poll", "sim"]
-
-UNREACHABLE = -1
-"""`RpcError.code` of a broker or client that could not be reached."""
-DEADLINE = -2
-"""`RpcError.code` of a broker that did not answer in time."""
-UNREADABLE = -3
-"""`RpcError.code` of an answer that came and can't be read: who sent it is alive."""
-TOPIC_NOT_EXIST = 17
-"""`RpcError.code` with which a name server reports that it knows no such topic."""
-SYSTEM_ERROR = 1
-"""`RpcError.code` with which a broker reports that a client is not online (307), or a group unknown (38)."""
-
-
-class _Part(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
-    """A value inside an event."""
-
-
-class RpcError(_Part, frozen=True, gc=False, kw_only=True):
-    """The error that an RPC returned instead of data: RocketMQ's response code, or one of the three above."""
-
-    code: Int32
-    """The response code (ResponseCode, RemotingSysResponseCode), or -1, -2 or -3."""
-    remark: str = ""
-    """What the server says about it; empty if nothing."""
-
-    @property
-    def is_silence(self) -> bool:
-        """Return whether there was no answer; any other error is the broker's own answer."""
-        return self.code in {UNREACHABLE, DEADLINE}
-
-
-class Subscription(_Part, frozen=True, gc=False, kw_only=True):
-    """One topic of a consumer (SubscriptionData)."""
-
-    topic: Name
-    """The topic."""
-    sub_string: str | None
-    """The expression; None: it was sent and can't be read."""
-    expression_type: Text = "TAG"
-    """TAG or SQL92 (ExpressionType)."""
-    sub_version: Int64 = 0
-    """A clock of the client's choice: Java counts milliseconds, Go nanoseconds."""
-
-
-class Connection(_Part, frozen=True, gc=False, kw_only=True):
-    """One member as a broker lists it (Connection); the channel is the client's address and port, empty if unknown."""
-
-    client_id: Name
-    """The client's id."""
-    channel: Text = ""
-    """Its address and port as the broker sees them; empty: unknown."""
-    language: Text = ""
-    """Its language (LanguageCode), such as JAVA."""
-    version: Int32 = 0
-    """Its version, a number of MQVersion.Version."""
-
-
-class ProcessQueueInfo(_Part, frozen=True, gc=False, kw_only=True):
-    """One row of a client's mqTable (ProcessQueueInfo). ``*_time`` are stamps of the client's clock.
-
-    None: the client did not send the value, or sent one that can't be read. A default stands for the value itself.
-    """
-
-    mq: MessageQueue
-    """The queue."""
-    commit_offset: Offset | None
-    """The offset that the client commits next, from its memory; -1: it has none."""
-    cached_count: Int32 | None = 0
-    """How many messages it has pulled and not yet consumed."""
-    cached_min: StoredOffset | None = 0
-    """The lowest offset of these messages."""
-    cached_max: StoredOffset | None = 0
-    """The highest offset of these messages."""
-    transaction_count: Int32 | None = 0
-    """How many messages an ordered listener has now (consumingMsgOrderlyTreeMap)."""
-    transaction_min: StoredOffset | None = 0
-    """The lowest offset of these messages."""
-    transaction_max: StoredOffset | None = 0
-    """The highest offset of these messages."""
-    locked: bool | None
-    """Whether the client believes that it holds the broker's lock of the queue; only ordered clients lock."""
-    lock_time: Time | None
-    """When it last got the lock, by its clock."""
-    dropped: bool | None
-    """Whether it has given the queue up."""
-    pull_time: Time | None
-    """When it last sent a pull, by its clock."""
-    consume_time: Time | None
-    """When it last gave messages to the listener, by its clock."""
-    unlock_attempts: Natural | None = 0
-    """How often it could not give the queue up, because the listener still had messages of it."""
-
-    @property
-    def first_offset(self) -> int | None:
-        """Return the lowest offset of the messages that it has cached or in its listener; None: none, or unknown.
-
-        An ordered client moves the messages that it gives to the listener out of its cache (ProcessQueue.takeMessages).
-        """
-        if self.transaction_count:
-            return self.transaction_min
-        return self.cached_min if self.cached_count else None
-
-
-def newest_stamp(queues: Iterable[ProcessQueueInfo]) -> int:
-    """Return the newest stamp of a client's process queues, by its clock; 0: none has any."""
-    newest = 0
-    for info in queues:
-        for stamp in (info.lock_time, info.pull_time, info.consume_time):
-            if stamp is not None and stamp > newest:
-                newest = stamp
-    return newest
-
-
-class PopProcessQueueInfo(_Part, frozen=True, gc=False, kw_only=True):
-    """One row of a client's mqPopTable (PopProcessQueueInfo); queue id -1 stands for all queues of the broker."""
-
-    topic: Name
-    """The topic."""
-    broker: Name
-    """The name of the broker."""
-    queue_id: Offset
-    """The number of the queue; -1: all queues of the topic at this broker."""
-    wait_ack_count: Int32 | None = 0
-    """How many popped messages it has not acknowledged yet."""
-    dropped: bool | None = False
-    """Whether it has given the queue up."""
-    pop_time: Time | None = 0
-    """When it last popped, by its clock."""
-
-
-class ThreadStack(_Part, frozen=True, gc=False, kw_only=True):
-    """A thread of a client that consumes, from the top down to the consume service that calls the listener."""
-
-    name: str
-    """The thread's name."""
-    state: str
-    """Java's Thread.State: RUNNABLE, BLOCKED, WAITING or TIMED_WAITING."""
-    frames: tuple[str, ...]
-    """The frames, the innermost one first: class, method and line."""
-
-
-class OffsetInfo(_Part, frozen=True, gc=False, kw_only=True):
-    """One row of a broker's consume statistics (OffsetWrapper); 0 as consumer offset may mean that none is stored."""
-
-    mq: MessageQueue
-    """The queue."""
-    broker_offset: Offset
-    """The offset after the newest message."""
-    consumer_offset: Offset
-    """The offset that the group has committed: of the next message to be consumed."""
-    pull_offset: Offset = -1
-    """The offset of the group's next pull; -1: not reported, as before RocketMQ 5."""
-    last_time: Time = 0
-    """When the last consumed message was stored, by the broker's clock; 0: unknown."""
-
-
-class TimeSpanInfo(_Part, frozen=True, gc=False, kw_only=True):
-    """One row of a broker's consume time spans (QueueTimeSpan)."""
-
-    mq: MessageQueue
-    """The queue."""
-    delay_time: Difference
-    """How long the next message to be consumed has waited, milliseconds; 0 or less if none waits."""
-
-
-class TopicOffset(_Part, frozen=True, gc=False, kw_only=True):
-    """One row of a topic's statistics (TopicOffset): the offsets between which its messages are stored."""
-
-    mq: MessageQueue
-    """The queue."""
-    min_offset: StoredOffset
-    """The offset of the oldest message."""
-    max_offset: StoredOffset
-    """The offset after the newest message."""
-    last_time: Time = 0
-    """When the newest message was stored, by the broker's clock; 0: none is stored."""
-
-
-class Event(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, tag_field="type"):
-    """The fields of every event.
-
-    ``broker`` and ``broker_id`` name the replica whose view it is: 0 is the master, others are slaves, one of which may
-    act as master. A hook under a controller has the id that it was given. ``source_id`` names one incarnation of a
-    source (instance@start); ``seq`` rises by one for each (source_id, key), by more after a loss or where a hook had
-    forgotten the group, and has a sequence of its own under the empty key. ``time`` is stamped at emission under the
-    same lock as ``seq``, by a monotonic clock: it falls only where the source reports with CLOCK_STEP that it was set.
-    """
-
-    time: Time
-    """When the source emitted the event, by its clock."""
-    cluster: Name
-    """The RocketMQ cluster's name."""
-    broker: Text = ""
-    """The name of the broker whose view it is; empty: of none, as for a client's answer."""
-    broker_id: Natural = 0
-    """The replica of this broker: 0 is the master."""
-    source: Source
-    """The kind of the source: a broker's hook, a collector that polls, or a simulation."""
-    source_id: Name
-    """One incarnation of the source: instance@start."""
-    seq: Natural
-    """The event's number, by source_id and key: a gap is a loss."""
-
-    BROADCAST: ClassVar[bool] = False
-    """Whether the event goes, without a key, to every partition."""
-
-
-class GroupEvent(Event, frozen=True, gc=False, kw_only=True):
-    """An event of one consumer group; its key is ``cluster/group``."""
-
-    group: Name
-    """The consumer group."""
+__all__ = [
+    "ACK_RANGES_MAX",
+    "DEADLINE",
+    "OFFSET_MAX",
+    "SYSTEM_ERROR",
+    "TOPIC_NOT_EXIST",
+    "UNREACHABLE",
+    "UNREADABLE",
+    "AckMessage",
+    "Answer",
+    "AnyEvent",
+    "Broadcast",
+    "BrokerStatus",
+    "ChangeMessageInvisibletime",
+    "ClockSeen",
+    "ClockStep",
+    "Connection",
+    "ConsumeStats",
+    "ConsumeTimeSpan",
+    "ConsumerConnection",
+    "ConsumerRunningInfo",
+    "Event",
+    "GetConsumerListByGroup",
+    "GroupEvent",
+    "HeartBeat",
+    "HookEvent",
+    "LockBatchMq",
+    "OffsetInfo",
+    "OffsetRange",
+    "PollEvent",
+    "PopMessage",
+    "PopProcessQueueInfo",
+    "PoppedEvent",
+    "ProcessQueueInfo",
+    "ProxyHeartBeat",
+    "PullMessage",
+    "QueryConsumerOffset",
+    "RpcError",
+    "Source",
+    "Subscription",
+    "TelemetryLost",
+    "ThreadStack",
+    "Tick",
+    "TimeSpanInfo",
+    "TopicOffset",
+    "TopicRoute",
+    "TopicStats",
+    "UnlockBatchMq",
+    "UnregisterClient",
+    "UpdateConsumerOffset",
+    "corrected",
+    "instance_of",
+    "key_of",
+    "newest_stamp",
+    "source_of",
+]
 
 
 class Answer(GroupEvent, frozen=True, gc=False, kw_only=True):
@@ -304,7 +176,7 @@ class ConsumerRunningInfo(Answer, frozen=True, gc=False, kw_only=True, tag="CONS
     """Empty: it reports none; None: unknown."""
     start_time: Time | None = 0
     """0: it reports none; None: unknown."""
-    properties: dict[str, str] = {}
+    properties: dict[str, str] = msgspec.field(default_factory=dict)
     """Settings of the consumer that detection reads or shows, by their Java names."""
     subscriptions: tuple[Subscription, ...] = ()
     """What this client subscribes."""
@@ -361,155 +233,6 @@ class TopicStats(Answer, frozen=True, gc=False, kw_only=True, tag="TOPIC_STATS")
     """Its queues at this broker."""
 
     PAYLOAD = ("queues",)
-
-
-class HeartBeat(GroupEvent, frozen=True, gc=False, kw_only=True, tag="HEART_BEAT"):
-    """One consumer group of a client's heartbeat (HEART_BEAT, 34)."""
-
-    client_id: Name
-    """The client's id."""
-    channel: Text
-    """The client's address and port, as the broker sees them."""
-    code: Int32 = 0
-    """The broker's response code; 0: accepted."""
-    language: Text = ""
-    """The client's language (LanguageCode), such as JAVA."""
-    version: Int32 = 0
-    """The client's version, a number of MQVersion.Version."""
-    consume_type: Text
-    """CONSUME_PASSIVELY (push), CONSUME_ACTIVELY (pull) or CONSUME_POP (ConsumeType)."""
-    message_model: Text
-    """CLUSTERING or BROADCASTING (MessageModel)."""
-    consume_from_where: Text = ""
-    """Where a new group begins (ConsumeFromWhere)."""
-    subscriptions: tuple[Subscription, ...]
-    """What the client subscribes."""
-    without_sub: bool = False
-    """Whether the subscriptions are left out, because they did not change (HeartbeatData.isWithoutSub)."""
-    heartbeat_fingerprint: Int32 = 0
-    """The number by which the broker knows the left out subscriptions; 0: none."""
-
-
-class UnregisterClient(GroupEvent, frozen=True, gc=False, kw_only=True, tag="UNREGISTER_CLIENT"):
-    """A client unregisters from the group (UNREGISTER_CLIENT, 35)."""
-
-    client_id: Name
-    """The client's id."""
-    channel: Text
-    """The client's address and port, as the broker sees them."""
-    code: Int32 = 0
-    """The broker's response code; 0: done."""
-
-
-class LockBatchMq(GroupEvent, frozen=True, gc=False, kw_only=True, tag="LOCK_BATCH_MQ"):
-    """A client requests queue locks (LOCK_BATCH_MQ, 41). With a code other than 0 nothing was refused."""
-
-    client_id: Name
-    """The client's id."""
-    channel: Text
-    """The client's address and port, as the broker sees them."""
-    code: Int32 = 0
-    """The broker's response code; 0: answered."""
-    only_this_broker: bool = False
-    """Whether this replica answers alone, also where brokers lock in strict mode (LockBatchRequestBody)."""
-    requested: tuple[MessageQueue, ...]
-    """The queues whose locks it requests."""
-    granted: tuple[MessageQueue, ...]
-    """Those that it got."""
-
-
-class UnlockBatchMq(GroupEvent, frozen=True, gc=False, kw_only=True, tag="UNLOCK_BATCH_MQ"):
-    """A client releases queue locks (UNLOCK_BATCH_MQ, 42)."""
-
-    client_id: Name
-    """The client's id."""
-    channel: Text
-    """The client's address and port, as the broker sees them."""
-    code: Int32 = 0
-    """The broker's response code; 0: done."""
-    queues: tuple[MessageQueue, ...]
-    """The queues whose locks it releases."""
-
-
-class UpdateConsumerOffset(GroupEvent, frozen=True, gc=False, kw_only=True, tag="UPDATE_CONSUMER_OFFSET"):
-    """A client commits one queue's offset (UPDATE_CONSUMER_OFFSET, 15)."""
-
-    channel: Text
-    """The client's address and port, as the broker sees them."""
-    code: Int32 = 0
-    """The broker's response code; 0: stored."""
-    topic: Name
-    """The topic."""
-    queue_id: Natural
-    """The number of the queue."""
-    offset: Offset
-    """The committed offset: of the next message to be consumed."""
-    broker_offset: Offset = -1
-    """The queue's newest offset, if the hook knows it (it saw a send's answer since the broker's start); else -1."""
-
-
-class QueryConsumerOffset(GroupEvent, frozen=True, gc=False, kw_only=True, tag="QUERY_CONSUMER_OFFSET"):
-    """A client queries its offset (QUERY_CONSUMER_OFFSET, 14): it makes a process queue (computePullFromWhere).
-
-    In a concurrent group this is the only call that shows when a client takes a queue.
-    """
-
-    channel: Text
-    """The client's address and port, as the broker sees them."""
-    code: Int32 = 0
-    """The broker's response code; 0: there is an offset, 22: none is stored."""
-    topic: Name
-    """The topic."""
-    queue_id: Natural
-    """The number of the queue."""
-
-
-class PullMessage(GroupEvent, frozen=True, gc=False, kw_only=True, tag="PULL_MESSAGE"):
-    """Pulls of one (group, channel, queue, code) within a second (PULL_MESSAGE, 11).
-
-    ``code`` is None if the broker answered later, the usual case. First and last are in the order in which the broker
-    began to process the pulls; ``commit_offset`` is that of the last, -1 unless the pull carried one (sysFlag bit 0).
-    """
-
-    channel: Text
-    """The client's address and port, as the broker sees them."""
-    topic: Name
-    """The topic."""
-    queue_id: Natural
-    """The number of the queue."""
-    first_time: Time
-    """When the broker began to process the first pull, by its clock."""
-    last_time: Time
-    """When it began to process the last one."""
-    first_offset: Offset
-    """The offset that the first pull asked for."""
-    last_offset: Offset
-    """The offset that the last one asked for."""
-    commit_offset: Offset = -1
-    """The offset that the last pull committed; -1: it committed none."""
-    code: Int32 | None = None
-    """The broker's response code; None: it answered later."""
-    count: Natural
-    """How many pulls."""
-    broker_offset: Offset = -1
-    """The queue's newest offset, if the hook knows it (it saw a send's answer since the broker's start); else -1."""
-
-
-class GetConsumerListByGroup(GroupEvent, frozen=True, gc=False, kw_only=True, tag="GET_CONSUMER_LIST_BY_GROUP"):
-    """A client requested the member list, to rebalance with it (GET_CONSUMER_LIST_BY_GROUP, 38).
-
-    ``asked`` is when the broker began to process the request, by its own clock (0: not reported): a heartbeat that it
-    received between then and ``time`` may be missing from the answer.
-    """
-
-    channel: Text
-    """The client's address and port, as the broker sees them."""
-    code: Int32 = 0
-    """The broker's response code; 0: a list."""
-    asked: Time = 0
-    """When the broker began to process the request, by its clock; 0: not reported."""
-    consumer_ids: tuple[Text, ...]
-    """The members of the answer."""
 
 
 class BrokerStatus(Event, frozen=True, gc=False, kw_only=True, tag="BROKER_STATUS"):
@@ -591,18 +314,6 @@ class Tick(Event, frozen=True, gc=False, kw_only=True, tag="TICK"):
     BROADCAST = True
 
 
-HookEvent = (
-    HeartBeat
-    | UnregisterClient
-    | LockBatchMq
-    | UnlockBatchMq
-    | UpdateConsumerOffset
-    | QueryConsumerOffset
-    | PullMessage
-    | GetConsumerListByGroup
-)
-"""What a broker's hook reports of one group."""
-
 PollEvent = ConsumerConnection | ConsumerRunningInfo | ConsumeStats | TopicRoute | ConsumeTimeSpan | TopicStats
 """What a poll reports of one group."""
 
@@ -643,6 +354,9 @@ def _source_name(cluster: str, source_id: str) -> str:
 _ASKED = ("asked", "answered")
 _TIMES: dict[type[AnyEvent], tuple[str, ...]] = {
     PullMessage: ("first_time", "last_time"),
+    PopMessage: ("first_time", "last_time"),
+    AckMessage: ("first_time", "last_time", "pop_time_min", "pop_time_max"),
+    ChangeMessageInvisibletime: ("pop_time",),
     GetConsumerListByGroup: ("asked",),
     TelemetryLost: ("from_time", "to_time"),
     BrokerStatus: _ASKED,

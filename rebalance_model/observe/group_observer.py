@@ -56,7 +56,7 @@ from rebalance_model.observe.rules.judgement import end_all, end_broker, judge, 
 from rebalance_model.observe.state import ClusterState, GroupState, Loss, Rounds, Sequence
 from rebalance_model.observe.step import GroupStep, Moment
 
-_OF_ONE_QUEUE = frozenset({PullMessage, UpdateConsumerOffset, QueryConsumerOffset})
+_OF_ONE_QUEUE = frozenset({PullMessage, UpdateConsumerOffset, QueryConsumerOffset}) | hook.UNUSED
 """The most frequent calls; they change a queue alone, unless an incident or the group's order changes by them."""
 _CALLERS_OWN = frozenset(
     {"unreadable request", "unreadable field", "event too large", "too many groups in a heartbeat"}

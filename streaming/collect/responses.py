@@ -14,13 +14,13 @@ import msgspec
 from msgspec.structs import asdict, astuple
 
 from rebalance_model.entities import MessageQueue, Name, Natural, Time
+from rebalance_model.observe.event_fields import Text
 from rebalance_model.observe.events import (
     Connection,
     OffsetInfo,
     PopProcessQueueInfo,
     ProcessQueueInfo,
     Subscription,
-    Text,
     TimeSpanInfo,
     TopicOffset,
 )

@@ -41,6 +41,15 @@ def with_number(part: object, path: Path, number: int) -> object:
     return msgspec.structs.replace(part, **{name: with_number(getattr(part, name), path[1:], number)})
 
 
+def is_valid(part: msgspec.Struct, path: Path, number: int) -> bool:
+    """Return whether the decoder accepts the event with that number: another field may contradict it."""
+    try:
+        with_number(part, path, number)
+    except ValueError:
+        return False
+    return True
+
+
 EXAMPLES = {type(event): event for event in (decode(line, key=None, stamp=2**62, keyed=False) for line in KINDS)}
 EXAMPLES |= {type(event): event for event in EVENTS if getattr(event, "error", None) is None}
 
@@ -50,7 +59,7 @@ def test_no_number_ends_the_job(kind):
     """One event has it; or each second one of the kind, so that it comes and goes."""
     own = [event for event in EVENTS if type(event) is kind] or [EXAMPLES[kind]]
     for path, limit in numbers_of(EXAMPLES[kind]):
-        if path == ("seq",):
+        if path == ("seq",) or not is_valid(EXAMPLES[kind], path, limit):
             continue
         for chosen in (own[:1], own[::2]):
             changed = {id(event): with_number(event, path, limit) for event in chosen}

@@ -43,6 +43,7 @@ SMALLER_INNER = msgspec.defstruct("Inner", [("a", int)])
         ({"a": int}, {"a": int | None}),
         ({"a": limited(int, ge=0)}, {"a": int}),
         ({"a": limited(int, ge=0, le=9)}, {"a": limited(int, ge=-1, le=10)}),
+        ({"a": limited(tuple[int, ...], min_length=2, max_length=3)}, {"a": limited(tuple[int, ...], max_length=4)}),
         ({"a": choice("x")}, {"a": choice("x", "y")}),
         ({"a": choice("x")}, {"a": str}),
         ({"a": tuple[SMALLER_INNER, ...]}, {"a": tuple[msgspec.defstruct("Inner", [("a", int), ("b", int, 0)]), ...]}),

@@ -20,11 +20,15 @@ from rebalance_model.broker.consumer_manage_processor import QUERY_NOT_FOUND, SU
 from rebalance_model.broker.rebalance_lock_manager import LockEntry, RebalanceLockManager
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import (
+    AckMessage,
     BrokerStatus,
+    ChangeMessageInvisibletime,
     GetConsumerListByGroup,
     HeartBeat,
     HookEvent,
     LockBatchMq,
+    PopMessage,
+    ProxyHeartBeat,
     PullMessage,
     QueryConsumerOffset,
     UnlockBatchMq,
@@ -61,12 +65,16 @@ PULL_SILENCE = 30_000
 
 _AT_MASTER = (LockBatchMq, UpdateConsumerOffset, GetConsumerListByGroup, QueryConsumerOffset)
 """Calls that a client sends to the master of a broker, if it knows one."""
+UNUSED: frozenset[type[HookEvent]] = frozenset({PopMessage, AckMessage, ChangeMessageInvisibletime, ProxyHeartBeat})
+"""Events that no rule uses yet; they show gaps and restarts of the hook, as any event of it does."""
 ROUTES_RENEWED = 30_000
 """All clients know a new master after this time (pollNameServerInterval); until then they use two; milliseconds."""
 
 
 def fold_hook(step: GroupStep, event: HookEvent, news: News) -> None:
     """Fold one event of a broker's hook."""
+    if type(event) in UNUSED and not _is_seen(step, event):
+        return  # otherwise a broker without members, as proxies' clients are none, would count as observed
     followed = _follows(step, event)
     if followed == "OTHER":
         _note_slave(step, event)
@@ -79,6 +87,12 @@ def fold_hook(step: GroupStep, event: HookEvent, news: News) -> None:
     if hook.lost_locks and step.group_to_judge:  # a client that has left no longer relies on its locks
         step.brokers_to_judge[event.broker] = None
     step.schedule_check(step.now + step.policy.client_lock_max_live_time + 1)  # before that nothing is due
+
+
+def _is_seen(step: GroupStep, event: HookEvent) -> bool:
+    """Return whether the group's members and queues at this broker are known from its hook."""
+    view = step.state.views.get(event.broker)
+    return view is not None and view.hook is not None
 
 
 def _follows(step: GroupStep, event: HookEvent) -> Literal["FOLLOWED", "FAILOVER", "OTHER"]:
@@ -181,8 +195,10 @@ def _fold(step: GroupStep, view: BrokerView, hook: HookView, event: HookEvent) -
             _query(step, view, hook, event)
         case UnlockBatchMq():
             _unlock(step, view, hook, event)
-        case _:
+        case UnregisterClient():
             _unregister(step, view, hook, event)
+        case PopMessage() | AckMessage() | ChangeMessageInvisibletime() | ProxyHeartBeat():
+            pass
 
 
 def view_of(step: GroupStep, event: HookEvent | BrokerStatus, news: News) -> tuple[BrokerView, HookView]:

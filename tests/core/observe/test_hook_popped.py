@@ -1,0 +1,61 @@
+"""Calls about popped messages, and proxies' heartbeats: no rule uses them yet, and they disturb nothing."""
+
+from rebalance_model.observe.events import (
+    AckMessage,
+    ChangeMessageInvisibletime,
+    PopMessage,
+    ProxyHeartBeat,
+)
+from tests.support.hook_groups import ordered
+from tests.support.hook_trace import HookTrace
+
+OF_A_QUEUE = {"channel": "a:0", "topic": "Orders", "queue_id": 0}
+
+
+def popped(trace: HookTrace, at: float, *, channel: str = "a:0") -> HookTrace:
+    """Emit a call of each of the kinds."""
+    now, of_queue = trace.clock(at), OF_A_QUEUE | {"channel": channel}
+    within = {"first_time": now, "last_time": now}
+    trace._emit(at, PopMessage, **of_queue, **within, count=1)
+    stamps = {"pop_time_min": now - 5, "pop_time_max": now - 5, "invisible_ms": 60_000}
+    trace._emit(at, AckMessage, **of_queue, **within, **stamps, code=0, ranges=((2**40, 2**48 - 1),))
+    times = {"pop_time": now + 3_600_000, "invisible_ms": 0, "changed_ms": 1_000}
+    trace._emit(at, ChangeMessageInvisibletime, **of_queue, **times, offset=7)
+    return trace._emit(at, ProxyHeartBeat, channel=channel, client_id="of a proxy", proxy="p", registers=True)
+
+
+def story(trace: HookTrace, *, pops: bool) -> HookTrace:
+    for second in range(1, 100, 3):
+        trace.heart_beat(second, "a", "b").commits(second, "a", 0, second // 10).passes(second + 1)
+        if pops:
+            popped(trace, second + 1)
+    return trace
+
+
+def test_calls_about_popped_messages_change_no_row_of_a_group():
+    """Neither owners nor incidents: the group has a lock that expires, and queues without a client."""
+    with_pops, without = story(ordered(), pops=True), story(ordered(), pops=False)
+    assert with_pops.effects == without.effects
+    assert without.effects
+
+
+def test_a_group_without_members_at_the_broker_is_not_observed_by_its_pops():
+    """Of a proxy's clients no broker lists any: nothing is known, and so nothing can be wrong."""
+    trace = popped(HookTrace(), 1)
+    assert trace.state.views == {}
+    assert {effect.health for effect in trace.effects} == {"UNKNOWN"}
+
+
+def test_a_gap_that_a_pop_shows_is_one_of_all_calls():
+    trace = ordered()
+    assert trace.view().lost_at == 0
+    trace.hook_seq["broker-a-0"] += 1
+    popped(trace, 12)
+    assert trace.view().lost_at == trace.clock(12)
+
+
+def test_a_restart_that_a_pop_shows_is_one_of_the_broker():
+    trace = ordered()
+    trace.boot["broker-a"], trace.hook_seq["broker-a-0"] = trace.clock(10), 5
+    popped(trace, 12)
+    assert (trace.channels(), trace.lock_table()) == ({}, {})
