@@ -5,9 +5,12 @@ with the same ids: shard 0 writes them, and the others use them as parents. LATE
 depend on when rows arrive in one shard's log, so shards may see them at other times.
 """
 
+from rebalance_model.observe.changes import SourceBack, SourceSilent
 from rebalance_model.observe.clock_bounds import Bounds, bounds_of_now
+from rebalance_model.observe.clocks import Clocks
+from rebalance_model.observe.effects import AnyEffect
 from rebalance_model.observe.events import (
-    AnyEvent,
+    Broadcast,
     BrokerStatus,
     ClockStep,
     TelemetryLost,
@@ -19,34 +22,87 @@ from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.rules import broker_unreachable
 from rebalance_model.observe.rules.lifecycle import apply, end
 from rebalance_model.observe.rules.registry import CLUSTER_RULES
-from rebalance_model.observe.state import ClockSet, ClusterBroker, ClusterState, Loss, Reach, Sequence, Silence
+from rebalance_model.observe.state import ClockSet, ClusterBroker, ClusterState, Loss, Reach, Sequence
 from rebalance_model.observe.step import ClusterStep, Moment
 
 
-class Cluster:
+class ClusterObserver:
+    """One cluster: broadcasts, timers and changes of its sources go in, rows come out."""
+
+    def __init__(self, state: ClusterState, policy: Policy, clocks: Clocks) -> None:
+        """Continue from a state, which changes in place.
+
+        Args:
+            state: the cluster.
+            policy: the thresholds.
+            clocks: what is known of the sources' clocks; read only.
+        """
+        self.state = state
+        self.policy = policy
+        self._clocks = clocks
+        self._changed: dict[str, None] = {}
+
+    def handle(self, event: Broadcast, moment: Moment) -> list[AnyEffect]:
+        """Process a broadcast; a repeated one changes nothing."""
+        step = _Step(self.state, self.policy, moment)
+        step.observe(event)
+        if isinstance(event, BrokerStatus) and event.asked:
+            broker = self.state.brokers.get(event.broker)
+            measured = self._clocks.measured_by(broker.hook, event.asked) if broker is not None else None
+            if measured is not None:
+                step.note_clock(event.broker, *measured)
+        return self._concluded(step)
+
+    def on_source(self, change: SourceSilent | SourceBack, moment: Moment) -> list[AnyEffect]:
+        """Process what has become of a source."""
+        step = _Step(self.state, self.policy, moment)
+        if isinstance(change, SourceSilent):
+            self.state.silent[change.source] = change.silence
+        else:
+            del self.state.silent[change.source]
+            self.state.ended.pop(change.source, None)
+        step.judge_all()
+        return self._concluded(step)
+
+    def advance(self, due: int, moment: Moment) -> list[AnyEffect]:
+        """Run the check if it is due; return the resulting rows."""
+        step = _Step(self.state, self.policy, moment)
+        if 0 < self.state.next_check <= due:
+            self.state.next_check = 0
+            step.judge_all()
+        return self._concluded(step)
+
+    def deadline(self) -> int | None:
+        """Return when the next check is due; None: none is."""
+        return self.state.next_check or None
+
+    def take_changed(self) -> dict[str, None]:
+        """Return the brokers and collectors with another incident since the last call: their groups may change."""
+        changed, self._changed = self._changed, {}
+        return changed
+
+    def _concluded(self, step: "_Step") -> list[AnyEffect]:
+        step.judge()
+        self._changed |= step.touched
+        return step.effects
+
+
+class _Step(ClusterStep):
     """One step of a cluster: changes are recorded, then judged."""
 
-    def __init__(self, state: ClusterState, moment: Moment, policy: Policy) -> None:
-        self.state = state
-        self.step = ClusterStep(state, policy, moment)
+    def __init__(self, state: ClusterState, policy: Policy, moment: Moment) -> None:
+        super().__init__(state, policy, moment)
         self._to_judge: dict[str, None] = {}
 
-    def judge(self) -> ClusterStep:
-        """Judge what has changed, and return the resulting rows."""
+    def judge(self) -> None:
+        """Judge what has changed."""
         for subject in self._to_judge:
-            if broker_unreachable.is_gone(self.step, subject):
+            if broker_unreachable.is_gone(self, subject):
                 self._forget(subject)
-            apply(self.step, CLUSTER_RULES, subject)
-        self._to_judge.clear()
-        return self.step
+            apply(self, CLUSTER_RULES, subject)
 
-    def check(self) -> None:
-        """Judge everything: a scheduled check is due."""
-        self.state.next_check = 0
-        self._judge_all()
-
-    def observe(self, event: AnyEvent) -> None:
-        """Process a broadcast; a repeated one changes nothing."""
+    def observe(self, event: Broadcast) -> None:
+        """Record a broadcast; a repeated one changes nothing."""
         state, source = self.state, source_of(event)
         number = Sequence(instance_of(event.source_id)[1], event.seq)
         known = state.sequences.get(source)
@@ -62,17 +118,6 @@ class Cluster:
         elif isinstance(event, BrokerStatus) and (source in state.collectors or event.asked or event.error is not None):
             self._note_answer(event, source)  # a hook reports it, too, when its broker starts
 
-    def note_silence(self, source: str, silence: Silence) -> None:
-        """Record that a source is silent, or late."""
-        self.state.silent[source] = silence
-        self._judge_all()
-
-    def note_back(self, source: str) -> None:
-        """Record that a silent source is back."""
-        del self.state.silent[source]
-        self.state.ended.pop(source, None)
-        self._judge_all()
-
     def note_clock(self, broker: str, bounds: Bounds, asked: int) -> None:
         """Record how far a broker's clock is ahead.
 
@@ -82,7 +127,7 @@ class Cluster:
             asked: when the request that shows it was sent.
         """
         view = self.state.brokers.setdefault(broker, ClusterBroker())
-        limit = self.step.policy.clock_skew
+        limit = self.policy.clock_skew
         if view.skew is None or _is_off(view.skew, limit) != _is_off(bounds, limit):
             view.skew_since = asked
         if view.skew != bounds:
@@ -93,12 +138,12 @@ class Cluster:
         """Forget a broker that the cluster no longer has, with its hooks; its incidents end, and groups are told."""
         state = self.state
         for subject in [broker, *(name for name in state.sources if name.rpartition(":")[0] == broker)]:
-            end(self.step, CLUSTER_RULES, subject, broker_unreachable.GONE)
+            end(self, CLUSTER_RULES, subject, broker_unreachable.GONE)
             state.sources.pop(subject, None)
         del state.brokers[broker]
-        kept = self.step.now - self.step.policy.broker_gone_after
-        state.gone = {name: at for name, at in state.gone.items() if at > kept} | {broker: self.step.now}
-        self.step.touched[broker] = None
+        kept = self.now - self.policy.broker_gone_after
+        state.gone = {name: at for name, at in state.gone.items() if at > kept} | {broker: self.now}
+        self.touched[broker] = None
 
     def _note_tick(self, tick: Tick, source: str) -> None:
         """Record a tick, of a broker's hook if it names a broker, else of a collector; its source may be late."""
@@ -117,15 +162,15 @@ class Cluster:
             state.ended[source] = tick.time
         else:
             state.ended.pop(source, None)
-        self._judge_all()
+        self.judge_all()
 
     def _note_clock_set(self, event: ClockStep, source: str) -> None:
         """Record that a source's clock was set; what was measured by it, or of it, is void."""
-        self.state.clocks_set[source] = ClockSet(self.step.now, event.step)
+        self.state.clocks_set[source] = ClockSet(self.now, event.step)
         for view in self.state.brokers.values():
             if source == view.hook or source in self.state.collectors:
                 view.skew = None
-        self._judge_all()
+        self.judge_all()
 
     def _note_answer(self, status: BrokerStatus, collector: str) -> None:
         """Record whether a collector has reached a broker; an error code from the broker is an answer."""
@@ -136,11 +181,11 @@ class Cluster:
         view = self.state.brokers.setdefault(status.broker, ClusterBroker())
         reach = view.reached_by.setdefault(collector, Reach())
         if not is_silence:
-            view.reached_by[collector] = Reach(reported_at=self.step.now)
+            view.reached_by[collector] = Reach(reported_at=self.now)
         else:
-            reach.reported_at = self.step.now
+            reach.reported_at = self.now
             if status.listed is not None:
-                reach.unlisted_since = 0 if status.listed else reach.unlisted_since or self.step.now
+                reach.unlisted_since = 0 if status.listed else reach.unlisted_since or self.now
             reach.unanswered += 1
             if reach.unanswered == 1:
                 reach.asked_in_vain, reach.first_at = status.asked or status.time, status.time
@@ -151,7 +196,8 @@ class Cluster:
             self.note_clock(status.broker, bounds, status.asked)
         self._to_judge[status.broker] = None
 
-    def _judge_all(self) -> None:
+    def judge_all(self) -> None:
+        """Record that everything is to be judged."""
         self._to_judge |= dict.fromkeys(sorted(self.state.brokers.keys() | self.state.sources.keys()))
 
 

@@ -16,8 +16,8 @@ import msgspec
 import typer
 from rich.console import Console
 
+from rebalance_model.observe.clocks import Clocks
 from rebalance_model.observe.decoding import decode
-from rebalance_model.observe.engine.clocks import Clocks
 from rebalance_model.observe.engine.shard import Shard
 from rebalance_model.observe.engine.timeline import Timeline, TimelineState
 from rebalance_model.observe.events import AnyEvent, LockBatchMq

@@ -6,7 +6,6 @@ import msgspec
 import pytest
 
 from rebalance_model.observe.effects import AnyEffect, GroupSnapshot, IncidentTransition, QueueSnapshot
-from rebalance_model.observe.state import GroupState
 from streaming.queries.incident_detail import incident
 from streaming.queries.incidents import incidents
 from streaming.serve.alerting.alert import Alert, Delivery
@@ -86,7 +85,7 @@ def test_a_group_that_it_does_not_touch_does_not(tmp_path):
 
 
 def elsewhere() -> list[AnyEffect]:
-    trace = Trace(state=GroupState("c", "elsewhere"))
+    trace = Trace(name="elsewhere")
     trace.poll(0, {"a": holding(0)}, {0: (5, 5)})
     row = IncidentTransition(
         cluster="c", group="", time=START + 1_000, known_at=START, seq=1, cause="", incident_id="i", sub_cause="",

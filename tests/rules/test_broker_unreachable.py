@@ -4,7 +4,6 @@ from itertools import groupby
 
 import msgspec
 
-from rebalance_model.observe.changes import BrokerRestarted
 from rebalance_model.observe.effects import IncidentTransition, QueueSnapshot
 from rebalance_model.observe.events import AnyEvent, BrokerStatus, ConsumerConnection, RpcError
 from tests.support import trace as traces
@@ -186,13 +185,7 @@ def test_after_one_unanswered_round_a_lock_is_judged_at_once():
 
 def reboot(trace: Trace, at: int) -> None:
     now = START + at * 1000
-    fields = trace._poll(now)
-    del fields["group"], fields["asked"]
-    trace.seq -= 1  # a broadcast has numbers of its own
-    event = BrokerStatus(boot_time=now, **fields)
-    trace._advance(now)
-    trace._keep(trace.group.on_source(BrokerRestarted(event), trace.moment(event)))
-    trace.state.validate()
+    trace._observe(BrokerStatus(boot_time=now, broker="broker-a", **trace._of_collector(now)))
 
 
 # A restart that polls alone show

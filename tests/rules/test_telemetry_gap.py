@@ -2,7 +2,6 @@
 
 import msgspec
 
-from rebalance_model.observe.changes import EventsLost
 from rebalance_model.observe.effects import AnyEffect, GroupSnapshot, IncidentTransition
 from rebalance_model.observe.events import TelemetryLost
 from rebalance_model.observe.rules.registry import codes_needing
@@ -86,7 +85,7 @@ def test_a_restarted_collector_has_lost_nothing():
 def test_missing_events_are_a_gap_until_every_member_sent_a_heartbeat():
     trace = HookTrace().heart_beat(0, "a", "b").locks(1, "a", 0, 1)
     lost = TelemetryLost(from_time=1, to_time=2, count=7, reason="disk full", seq=1, **trace._common(trace.clock(2)))
-    trace.group.on_source(EventsLost(lost), trace.moment(lost))
+    trace._observe(lost)
     trace.hook_seq["broker-a-0"] += 7
     trace.locks(10, "a", 0, 1)
     for at in (20, 30, 44):

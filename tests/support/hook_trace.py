@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 
 from rebalance_model.broker.rebalance_lock_manager import LockEntry
 from rebalance_model.entities import MessageQueue
-from rebalance_model.observe.changes import EventsLost, HookRestarted
 from rebalance_model.observe.events import (
     BrokerStatus,
     Event,
@@ -49,7 +48,7 @@ class HookTrace(Trace):
         """Start the broker: a new incarnation of its hook reports the boot time first."""
         self.boot[self.broker] = now = self.clock(at)
         self.hook_seq[f"{self.broker}-{self.broker_id}"] = 0
-        return self._restarts(BrokerStatus(boot_time=now, seq=1, **self._common(now)))
+        return self._observe(BrokerStatus(boot_time=now, seq=1, **self._common(now)))
 
     def heart_beat(self, at: float, *clients: str, number: int = 0, topics: tuple[str, ...] = (TOPIC,), **fields):
         for c in clients:
@@ -104,16 +103,13 @@ class HookTrace(Trace):
     def loses(self, begin: float, end: float, reason: str = "disk full") -> "HookTrace":
         """Emit the hook's report that it could not send the events between two times."""
         common, span = self._common(self.clock(end)), {"from_time": self.clock(begin), "to_time": self.clock(end)}
-        lost = TelemetryLost(seq=0, count=9, reason=reason, **common, **span)
-        self._advance(lost.time)
-        self._keep(self.group.on_source(EventsLost(lost), self.moment(lost)))
-        return self
+        self.broadcasts += 1
+        return self._observe(TelemetryLost(seq=self.broadcasts, count=9, reason=reason, **common, **span))
 
     def stands(self, begin: float, end: float) -> "HookTrace":
         """Skip a time without events, as when a broker is stopped or its disk is full, and there is no other source."""
         self.passes(begin)
-        self.now = self.clock(end)
-        self.group.skip_idle_time(self.now, self.clock(end) - self.clock(begin))
+        self.timeline._skip_idle_time(self.now, self.clock(end))
         return self
 
     def clock(self, at: float) -> int:
@@ -141,12 +137,6 @@ class HookTrace(Trace):
 
     def _entry(self, entry: LockEntry) -> tuple[str, float]:
         return entry.client_id, (entry.last_update_timestamp - START) / 1000
-
-    def _restarts(self, event: BrokerStatus) -> "HookTrace":
-        self._advance(event.time)
-        self._keep(self.group.on_source(HookRestarted(event), self.moment(event)))
-        self.state.validate()
-        return self
 
     def _mqs(self, queues: tuple[int, ...]) -> tuple[MessageQueue, ...]:
         return tuple(MessageQueue(TOPIC, self.broker, q) for q in queues)

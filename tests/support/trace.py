@@ -9,11 +9,13 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from rebalance_model.entities import MessageQueue
-from rebalance_model.observe.changes import ClusterChanged, SourceBack, SourceSilent
-from rebalance_model.observe.cluster_observer import Cluster
+from rebalance_model.observe.clocks import Clocks
 from rebalance_model.observe.effects import AnyEffect, AssignmentChange, IncidentTransition, RebalanceSettled
+from rebalance_model.observe.engine.sources import OutOfWait
+from rebalance_model.observe.engine.timeline import Timeline, TimelineState
 from rebalance_model.observe.events import (
     Answer,
+    AnyEvent,
     BrokerStatus,
     Connection,
     ConsumerConnection,
@@ -29,8 +31,9 @@ from rebalance_model.observe.events import (
     TopicRoute,
 )
 from rebalance_model.observe.group_observer import GroupObserver
+from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.state import ClusterState, GroupState, Silence, decode_group, encode_group
+from rebalance_model.observe.state import ClusterState, GroupState, decode_group, encode_group
 from rebalance_model.observe.step import Moment
 from tests.support.evidence import undeclared
 
@@ -91,22 +94,44 @@ GONE = Member(error=1, remark="The Consumer <g> <x> not online")
 
 @dataclass
 class Trace:
-    """Folds rounds of a poller into one group's state and keeps the effects."""
+    """Folds rounds of a poller of one group on a timeline and keeps the effects."""
 
     policy: Policy = field(default_factory=Policy)
     route: int = 4
-    state: GroupState = field(default_factory=lambda: GroupState("c", "g"))
+    name: str = "g"
+    """The group."""
     effects: list[AnyEffect] = field(default_factory=list)
     events: list[Answer] = field(default_factory=list)
-    now: int = 0
     seq: int = 0
     source_id: str = f"poll-1@{START}"
     listed_twice: str | None = None
     """A client that the broker lists on two channels."""
     consume_type: str = "CONSUME_PASSIVELY"
     message_model: str = "CLUSTERING"
-    cluster: ClusterState = field(default_factory=lambda: ClusterState("c"))
     broadcasts: int = 0
+
+    def __post_init__(self) -> None:
+        self.timeline = Timeline(TimelineState(), GroupsInMemory(), self.policy, Clocks(), writes_cluster=True)
+
+    @property
+    def now(self) -> int:
+        """Return the present time of the timeline."""
+        return self.timeline.state.now
+
+    @property
+    def state(self) -> GroupState:
+        """Return the state of the group."""
+        return self.timeline.group("c", self.name)
+
+    @property
+    def cluster(self) -> ClusterState:
+        """Return the state of the cluster."""
+        return self.moment().cluster
+
+    @property
+    def group(self) -> GroupObserver:
+        """Return an observer of the group, for what the timeline would not pass on."""
+        return GroupObserver(self.state, self.policy)
 
     def poll(
         self,
@@ -136,11 +161,6 @@ class Trace:
             self._fold(self._answer(client_id, member, now))
         return self
 
-    @property
-    def group(self) -> GroupObserver:
-        """Return the observer of the group; tests may replace its state."""
-        return GroupObserver(self.state, self.policy)
-
     def tick(self, at: float) -> "Trace":
         """Advance the time."""
         self._advance(START + round(at * 1000))
@@ -148,50 +168,33 @@ class Trace:
 
     def status(self, at: float, *, error: int | None = None) -> "Trace":
         """Fold the answer to the collector's request for the broker's own status, or its error."""
-        self.tick(at)
-        common = {name: value for name, value in self._poll(self.now).items() if name != "group"}
-        self.seq -= 1  # broadcasts have a sequence of their own
-        self.broadcasts += 1
+        now = START + round(at * 1000)
         answer = {"boot_time": 1} if error is None else {"error": RpcError(code=error)}
-        event = BrokerStatus(**common | answer | {"seq": self.broadcasts})
-        cluster = Cluster(self.cluster, self.moment(event), self.policy)
-        cluster.observe(event)
-        self._follow_up(cluster)
-        return self
-
-    def _follow_up(self, cluster: Cluster) -> None:
-        step = cluster.judge()
-        self._keep(step.effects)
-        if step.touched:
-            subjects, moment = step.touched, cluster.step.moment
-            self._keep(self.group.on_source(ClusterChanged(subjects), moment))
+        return self._observe(BrokerStatus(asked=now, broker="broker-a", **self._of_collector(now), **answer))
 
     def falls_silent(self, at: float, source: str) -> list[AnyEffect]:
-        """Let a source become silent, as `engine.timeline` does; return the effects."""
+        """Let a source become silent; return the effects."""
         self.tick(at)
-        before, silence = len(self.effects), Silence(self.now)
-        cluster = Cluster(self.cluster, self.moment(), self.policy)
-        cluster.observe(self._tick_of(source))
-        cluster.note_silence(source, silence)
-        self._keep(self.group.on_source(SourceSilent(source, silence), self.moment()))
-        self._follow_up(cluster)
-        return self.effects[before:]
+        before = len(self.effects)
+        self._observe(self._tick_of(source))
+        self.timeline.note_out_of_wait(OutOfWait(source, self.now, self.now, "SILENT"))
+        return self.tick(at).effects[before:]
+
+    def is_back(self, at: float, source: str) -> "Trace":
+        """Let a silent source report again."""
+        return self.tick(at)._observe(self._tick_of(source))
 
     def _tick_of(self, source: str) -> Tick:
-        """Return the source's last tick, which names its broker if it is a hook."""
+        """Return a tick of the source, which names its broker if it is a hook."""
         broker = next((broker for broker, view in self.state.views.items() if view.hook_source == source), "")
         kind, self.broadcasts = ("hook" if broker else "poll"), self.broadcasts + 1
         name = f"{source.partition('/')[2]}@{START}"
         return Tick(time=self.now, cluster="c", broker=broker, source=kind, source_id=name, seq=self.broadcasts)
 
-    def is_back(self, at: float, source: str) -> "Trace":
-        """Let a silent source report again."""
-        self.tick(at)
-        cluster = Cluster(self.cluster, self.moment(), self.policy)
-        cluster.note_back(source)
-        self._keep(self.group.on_source(SourceBack(source), self.moment()))
-        self._follow_up(cluster)
-        return self
+    def _of_collector(self, now: int) -> dict[str, object]:
+        """Return the common fields of a broadcast; it has a number of its own."""
+        self.broadcasts += 1
+        return {"time": now, "cluster": "c", "source": "poll", "source_id": self.source_id, "seq": self.broadcasts}
 
     def incidents(self, *codes: str) -> list[tuple[float, str, str]]:
         """Return seconds, transition and ``CODE sub-cause`` of every transition, or of those of these codes.
@@ -224,7 +227,7 @@ class Trace:
             "time": now,
             "asked": now,
             "cluster": "c",
-            "group": self.state.group,
+            "group": self.name,
             "broker": "broker-a",
             "source": "poll",
             "source_id": self.source_id,
@@ -233,31 +236,23 @@ class Trace:
 
     def _fold(self, event: Answer) -> None:
         self.events.append(event)
-        self._advance(event.time)
-        self._keep(self.group.handle(event, self.moment(event)))
-        self.state.validate()
+        self._observe(event)
         reloaded = decode_group(encode_group(self.state))
         assert encode_group(reloaded) == encode_group(self.state), "the state must survive its encoding"
 
+    def _observe(self, event: AnyEvent) -> "Trace":
+        self._advance(event.time)
+        self._keep(self.timeline.fold(event))
+        self.state.validate()
+        return self
+
     def moment(self, event: Event | None = None) -> Moment:
-        """Return the current time and the event that causes the next effects."""
-        return Moment(self.now, event, self.now, self.cluster)
+        """Return the present moment, shown by the event."""
+        return self.timeline.moment("c", event)
 
     def _advance(self, to: int) -> None:
-        """Process the deadlines until a time, each at its own time, as `engine.timeline` does."""
-        while (due := self._due()) <= to:
-            self.now = max(self.now, due)
-            if self.cluster.next_check == due:
-                cluster = Cluster(self.cluster, self.moment(), self.policy)
-                cluster.check()
-                self._follow_up(cluster)
-            else:
-                self._keep(self.group.advance(due, self.moment()))
-        self.now = max(self.now, to)
-
-    def _due(self) -> int:
-        dues = (self.group.deadline(), self.cluster.next_check or None)
-        return min((due for due in dues if due is not None), default=2**63)
+        self.timeline.state.known_at = max(self.timeline.state.known_at, to)
+        self._keep(self.timeline.advance(to))
 
     def _keep(self, effects: list[AnyEffect]) -> None:
         for effect in effects:

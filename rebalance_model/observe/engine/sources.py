@@ -4,7 +4,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from rebalance_model.observe.engine.clocks import Clocks
+from rebalance_model.observe.clocks import Clocks
 from rebalance_model.observe.events import AnyEvent
 from rebalance_model.observe.state import Sequence
 

@@ -19,9 +19,9 @@ from rebalance_model.observe.changes import (
     SourceChange,
     SourceSilent,
 )
-from rebalance_model.observe.cluster_observer import Cluster
+from rebalance_model.observe.clocks import Clocks
+from rebalance_model.observe.cluster_observer import ClusterObserver
 from rebalance_model.observe.effects import AnyEffect
-from rebalance_model.observe.engine.clocks import Clocks
 from rebalance_model.observe.engine.sources import NEVER, OutOfWait
 from rebalance_model.observe.events import (
     AnyEvent,
@@ -45,7 +45,7 @@ from rebalance_model.observe.state import (
     decode_group,
     encode_group,
 )
-from rebalance_model.observe.step import ClusterStep, Moment
+from rebalance_model.observe.step import Moment
 
 ENDED_AFTER = 5_000
 """The time after its last tick when an ended source is silent, milliseconds; sources of a recording end together."""
@@ -109,6 +109,7 @@ class Timeline:
         self.contradictions: dict[str, str] = {}
         """By group, the first invariant that its state violated, in a sentence: an internal error."""
         self._writes_cluster = writes_cluster
+        self._clusters: dict[str, ClusterObserver] = {}
         self._groups: dict[str, GroupObserver] = {}
         self._forgotten: list[GroupState] = []
         self._heap = [(due, key) for key, due in state.checks.items()]
@@ -139,9 +140,7 @@ class Timeline:
         moment = self.moment(event.cluster)
         if isinstance(event, TelemetryLost):
             self._apply_to_groups(source_of(event), moment, EventsLost(event))
-        cluster = Cluster(moment.cluster, moment, self._policy)
-        cluster.observe(event)
-        return self._follow_up(cluster.judge(), moment)
+        return self._on_cluster(event, moment)
 
     def note_out_of_wait(self, out: OutOfWait) -> None:
         """Note that a source is no longer waited for: it becomes silent at the moment given."""
@@ -204,9 +203,10 @@ class Timeline:
         for out in self.state.falls_silent.values():
             if out.at <= to and (first is None or (out.at, _SILENCE, out.source) < first):
                 first = (out.at, _SILENCE, out.source)
-        for one in self.state.clusters.values():
-            if 0 < one.next_check <= to and (first is None or (one.next_check, _CLUSTER, one.cluster) < first):
-                first = (one.next_check, _CLUSTER, one.cluster)
+        for name in self.state.clusters:
+            at = self._cluster(name).deadline()
+            if at is not None and at <= to and (first is None or (at, _CLUSTER, name) < first):
+                first = (at, _CLUSTER, name)
         return first
 
     def _do(self, due: int, kind: int, name: str) -> list[AnyEffect]:
@@ -214,10 +214,8 @@ class Timeline:
             out = self.state.falls_silent.pop(name)
             return self._note_silence(name, Silence(out.at, out.why, out.wrong_clock), self._moment_of(name))
         if kind == _CLUSTER:
-            moment = self.moment(name)
-            cluster = Cluster(moment.cluster, moment, self._policy)
-            cluster.check()
-            return self._follow_up(cluster.judge(), moment)
+            moment, cluster = self.moment(name), self._cluster(name)
+            return self._follow_up(cluster, cluster.advance(due, moment), moment)
         heapq.heappop(self._heap)
         del self.state.checks[name]
         group = self._group(name)
@@ -245,10 +243,14 @@ class Timeline:
 
     def moment(self, cluster: str, event: AnyEvent | None = None) -> Moment:
         """Return the present moment of a cluster, shown by the event; None: by time alone."""
-        found = self.state.clusters.get(cluster)
+        return Moment(self.state.now, event, self.state.known_at, self._cluster(cluster).state)
+
+    def _cluster(self, name: str) -> ClusterObserver:
+        found = self._clusters.get(name)
         if found is None:
-            found = self.state.clusters[cluster] = ClusterState(cluster)
-        return Moment(self.state.now, event, self.state.known_at, found)
+            state = self.state.clusters.setdefault(name, ClusterState(name))
+            found = self._clusters[name] = ClusterObserver(state, self._policy, self._clocks)
+        return found
 
     def _moment_of(self, source: str) -> Moment:
         return self.moment(source.partition("/")[0])
@@ -265,30 +267,20 @@ class Timeline:
             effects += self._note_back(source, moment)
         if isinstance(event, Tick) and event.end:
             self.note_out_of_wait(OutOfWait(source, event.time, event.time + ENDED_AFTER, "SILENT"))
-        effects += self._observe(event, moment)
+        effects += self._on_cluster(event, moment)
         if isinstance(event, BrokerStatus):
             effects += self._note_boot(event, source, moment)
         elif isinstance(event, TelemetryLost):
             effects += self._apply_to_groups(source, moment, EventsLost(event))
         return effects
 
-    def _observe(self, event: Broadcast, moment: Moment) -> list[AnyEffect]:
+    def _on_cluster(self, event: Broadcast, moment: Moment) -> list[AnyEffect]:
         """Fold a broadcast into the state of the cluster."""
-        cluster = Cluster(moment.cluster, moment, self._policy)
-        cluster.observe(event)
-        if isinstance(event, BrokerStatus) and event.asked:
-            broker = moment.cluster.brokers.get(event.broker)
-            measured = self._clocks.measured_by(broker.hook, event.asked) if broker is not None else None
-            if measured is not None:
-                cluster.note_clock(event.broker, *measured)
-        return self._follow_up(cluster.judge(), moment)
+        cluster = self._cluster(event.cluster)
+        return self._follow_up(cluster, cluster.handle(event, moment), moment)
 
     def _note_silence(self, source: str, silence: Silence, moment: Moment) -> list[AnyEffect]:
-        cluster = Cluster(moment.cluster, moment, self._policy)
-        cluster.note_silence(source, silence)
-        step = cluster.judge()
-        effects = self._apply_to_groups(source, moment, SourceSilent(source, silence))
-        return effects + self._follow_up(step, moment)
+        return self._on_source(SourceSilent(source, silence), moment)
 
     def _note_back(self, source: str, moment: Moment) -> list[AnyEffect]:
         """Note that a silent source is back with its boot or its tick; it has reported its losses before that."""
@@ -296,22 +288,25 @@ class Timeline:
             del self.state.falls_silent[source]
         if source not in moment.cluster.silent:
             return []
-        cluster = Cluster(moment.cluster, moment, self._policy)
-        cluster.note_back(source)
-        step = cluster.judge()
-        effects = self._apply_to_groups(source, moment, SourceBack(source))
-        return effects + self._follow_up(step, moment)
+        return self._on_source(SourceBack(source), moment)
 
-    def _follow_up(self, step: ClusterStep, moment: Moment) -> list[AnyEffect]:
+    def _on_source(self, change: SourceSilent | SourceBack, moment: Moment) -> list[AnyEffect]:
+        """Pass on what has become of a source, to its groups and to the cluster."""
+        cluster = self._cluster(moment.cluster.cluster)
+        rows = cluster.on_source(change, moment)
+        effects = self._apply_to_groups(change.source, moment, change)
+        return effects + self._follow_up(cluster, rows, moment)
+
+    def _follow_up(self, cluster: ClusterObserver, rows: list[AnyEffect], moment: Moment) -> list[AnyEffect]:
         """Notify the groups of brokers and collectors with another incident; return all resulting rows."""
-        effects = step.effects if self._writes_cluster else []
-        if not step.touched:
+        effects, changed = rows if self._writes_cluster else [], cluster.take_changed()
+        if not changed:
             return effects
-        prefix = f"{step.state.cluster}/"
+        prefix = f"{cluster.state.cluster}/"
         keys = {key for groups in self.state.groups_of.values() for key in groups if key.startswith(prefix)}
         for key in sorted(keys):
             group = self._group(key)
-            effects += group.on_source(ClusterChanged(step.touched), moment)
+            effects += group.on_source(ClusterChanged(changed), moment)
             self._schedule(key, group)
         return effects
 

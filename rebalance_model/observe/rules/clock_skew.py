@@ -1,6 +1,6 @@
 """CLOCK_SKEW: the clock of a client or a broker differs from the collector's, or that of a source was set.
 
-A broker's clock is measured from broadcasts (`engine.clocks`), and the incident is about the cluster. Where no
+A broker's clock is measured from broadcasts (`clocks`), and the incident is about the cluster. Where no
 broadcast measures it, and for a client, timestamps in answers to one group show it (`polls.clock_skew`). A collector or
 a hook reports itself that the clock of its host was set (CLOCK_STEP): the times before that were wrong.
 

@@ -7,7 +7,6 @@ from rebalance_model.observe.effects import GroupSnapshot, QueueSnapshot
 from rebalance_model.observe.events import BrokerStatus, ConsumeStats, OffsetInfo, RpcError, Tick, TopicRoute
 from rebalance_model.observe.group.rebalances import CAUSES_MAX
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.state import GroupState
 from tests.rules.test_incidents import healthy, stuck_rounds
 from tests.support.folding import Fold
 from tests.support.trace import GONE, SILENT, START, Held, Member, Trace, holding, mq
@@ -116,7 +115,7 @@ def test_an_episode_lists_its_first_causes_only():
 
 def snapshot_times(group: str) -> list[int]:
     """The times, in two intervals, at which the whole state of a group was written although nothing changed."""
-    trace = Trace(policy=Policy(snapshot_interval=60_000), state=GroupState("c", group)).poll(0, TWO)
+    trace = Trace(policy=Policy(snapshot_interval=60_000), name=group).poll(0, TWO)
     found = len(trace.effects)
     for second in range(1, 121):
         trace.tick(second)

@@ -1,8 +1,6 @@
 """A client that is killed while polls query it: it is removed at once, and the rows show by which evidence."""
 
-from rebalance_model.observe.changes import SourceSilent
 from rebalance_model.observe.effects import GroupSnapshot
-from rebalance_model.observe.state import Silence
 from tests.support.hook_trace import HookTrace
 from tests.support.trace import START, holding
 
@@ -36,8 +34,6 @@ def test_a_client_with_a_recent_heartbeat_may_be_missing_from_the_answer():
 def test_polls_that_replace_a_silent_hook_list_the_dropped_clients():
     """The broker is just back and answers, but its hook has not spoken yet: the first answer counts."""
     trace = ordered().tick(15)
-    silent = SourceSilent(trace.view().source, Silence(trace.now))
-    effects = trace.group.on_source(silent, trace.moment())
-    trace.effects += effects
+    trace.falls_silent(15, trace.view().source)
     trace.poll(20, B_ALONE)
     assert members(trace)[-1] == (20, ("b",), ("CHANNEL_CLOSED a:0 a",))
