@@ -10,9 +10,9 @@ from enum import StrEnum
 from functools import partial
 from typing import Protocol
 
+from rebalance_model.client.cached_messages import CachingProcessQueue, Message
 from rebalance_model.client.consumer import Consumer
 from rebalance_model.client.host import BrokerError
-from rebalance_model.client.process_queue import Message, ProcessQueue
 from rebalance_model.entities import MessageQueue
 
 SEND_BACK_RETRY_DELAY = 5_000
@@ -57,7 +57,12 @@ class ConcurrentConsumption:
         self._listener = listener
 
     def submit_consume_request(
-        self, messages: Sequence[Message], process_queue: ProcessQueue, queue: MessageQueue, *, dispatch: bool = True
+        self,
+        messages: Sequence[Message],
+        process_queue: CachingProcessQueue,
+        queue: MessageQueue,
+        *,
+        dispatch: bool = True,
     ) -> None:
         """Submit the messages for consumption in batches, each on any free thread."""
         del dispatch  # used by the ordered service only
@@ -66,7 +71,7 @@ class ConcurrentConsumption:
             batch = list(messages[start : start + size])
             self._consumer.host.later(0, partial(self.consume, batch, process_queue, queue))
 
-    async def consume(self, messages: list[Message], process_queue: ProcessQueue, queue: MessageQueue) -> None:
+    async def consume(self, messages: list[Message], process_queue: CachingProcessQueue, queue: MessageQueue) -> None:
         """Call the listener with one batch, and apply its result (ConsumeRequest.run)."""
         if process_queue.dropped:
             return
@@ -93,13 +98,13 @@ class ConcurrentConsumption:
                     if first == [message.queue_offset]:
                         process_queue.remove_message([message], self._consumer.host.now())
 
-    def _finish(self, messages: list[Message], process_queue: ProcessQueue, queue: MessageQueue) -> None:
+    def _finish(self, messages: list[Message], process_queue: CachingProcessQueue, queue: MessageQueue) -> None:
         offset = process_queue.remove_message(messages, self._consumer.host.now())
         if offset >= 0 and not process_queue.dropped:
             self._consumer.offset_store.update_offset(queue, offset, increase_only=True)
 
     async def _send_back(
-        self, failed: list[Message], process_queue: ProcessQueue, context: ConcurrentlyContext
+        self, failed: list[Message], process_queue: CachingProcessQueue, context: ConcurrentlyContext
     ) -> list[Message]:
         """Send failed messages back; those of a BROADCASTING consumer are lost.
 
@@ -120,7 +125,9 @@ class ConcurrentConsumption:
             self._consumer.host.later(SEND_BACK_RETRY_DELAY, again)
         return retried
 
-    async def _submit_again(self, messages: list[Message], process_queue: ProcessQueue, queue: MessageQueue) -> None:
+    async def _submit_again(
+        self, messages: list[Message], process_queue: CachingProcessQueue, queue: MessageQueue
+    ) -> None:
         self.submit_consume_request(messages, process_queue, queue)
 
     async def _sent_back(self, message: Message, queue: MessageQueue, delay_level: int) -> bool:
@@ -130,7 +137,7 @@ class ConcurrentConsumption:
             return False
         return True
 
-    def _expired(self, process_queue: ProcessQueue) -> Message | None:
+    def _expired(self, process_queue: CachingProcessQueue) -> Message | None:
         """Return the first message if its listener has run for too long, else None."""
         message = next(iter(process_queue.msg_tree_map), None)
         if message is None or message.consume_start is None:

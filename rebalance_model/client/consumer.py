@@ -4,10 +4,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rebalance_model.broker.subscription import SubscriptionData
+from rebalance_model.client.cached_messages import CachingProcessQueue
 from rebalance_model.client.consumer_config import ConsumerConfig
 from rebalance_model.client.host import Brokers, Host
 from rebalance_model.client.offset_store import OffsetStore
-from rebalance_model.client.process_queue import PopProcessQueue, ProcessQueue
+from rebalance_model.client.process_queue import PopProcessQueue
 from rebalance_model.dialect import RELEASE_5, Dialect
 from rebalance_model.entities import MessageQueue, queue_order
 
@@ -26,7 +27,7 @@ class Consumer:
     subscription_inner: dict[str, SubscriptionData] = field(default_factory=dict)
     topic_subscribe_info_table: dict[str, tuple[MessageQueue, ...]] = field(default_factory=dict)
     """The readable queues of each subscribed topic, sorted as Java sorts them before it allocates."""
-    process_queue_table: dict[MessageQueue, ProcessQueue] = field(default_factory=dict)
+    process_queue_table: dict[MessageQueue, CachingProcessQueue] = field(default_factory=dict)
     pop_process_queue_table: dict[MessageQueue, PopProcessQueue] = field(default_factory=dict)
 
     def update_topic_subscribe_info(self, topic: str, queues: Iterable[MessageQueue]) -> None:

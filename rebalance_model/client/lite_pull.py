@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
+from rebalance_model.client.cached_messages import CachingProcessQueue, Message
 from rebalance_model.client.consumer import Consumer
-from rebalance_model.client.process_queue import Message, ProcessQueue
 from rebalance_model.client.pull_flow_control import CACHE_FLOW_CONTROL_DELAY, Pull, PullResult
 from rebalance_model.client.pull_offset import PullOffsetError, compute_pull_from_where
 from rebalance_model.entities import MessageQueue, queue_order
@@ -35,7 +35,7 @@ class AssignedQueue:
     """An assigned queue and its pull task (MessageQueueState and PullTaskImpl)."""
 
     message_queue: MessageQueue
-    process_queue: ProcessQueue
+    process_queue: CachingProcessQueue
     pull_offset: int = -1
     """Where the next pull begins; -1: where the group's commit is."""
     consume_offset: int = -1
@@ -71,7 +71,7 @@ class LitePull:
         began = []
         for queue in sorted(share - self.assigned.keys(), key=queue_order):
             process_queue = self.consumer.process_queue_table.get(queue)
-            process_queue = process_queue or ProcessQueue.created(self.consumer.host.now())
+            process_queue = process_queue or CachingProcessQueue.created(self.consumer.host.now())
             self.assigned[queue] = AssignedQueue(queue, process_queue)
             began.append(self.assigned[queue])
         return began
@@ -132,7 +132,7 @@ class LitePull:
     def _is_cancelled(self, queue: AssignedQueue) -> bool:
         return self.assigned.get(queue.message_queue) is not queue or queue.process_queue.dropped
 
-    def _is_full(self, process_queue: ProcessQueue) -> bool:
+    def _is_full(self, process_queue: CachingProcessQueue) -> bool:
         config = self.consumer.config
         return (
             len(self._cache) * PULL_BATCH_SIZE > PULL_THRESHOLD_FOR_ALL

@@ -12,10 +12,10 @@ from functools import partial
 from typing import Protocol
 
 from rebalance_model.client import queue_locks
+from rebalance_model.client.cached_messages import CachingProcessQueue, Message, NothingConsumingError
 from rebalance_model.client.consume_lock import ConsumeLock
 from rebalance_model.client.consumer import Consumer
 from rebalance_model.client.host import BrokerError
-from rebalance_model.client.process_queue import Message, NothingConsumingError, ProcessQueue
 from rebalance_model.entities import MessageQueue
 
 MAX_TIME_CONSUME_CONTINUOUSLY = 60_000
@@ -64,7 +64,7 @@ class OrderedConsumption:
         self._message_queue_locks: dict[MessageQueue, ConsumeLock] = {}
 
     def submit_consume_request(
-        self, messages: Sequence[Message], process_queue: ProcessQueue, queue: MessageQueue, *, dispatch: bool
+        self, messages: Sequence[Message], process_queue: CachingProcessQueue, queue: MessageQueue, *, dispatch: bool
     ) -> None:
         """Start consuming unless a thread already does; messages are taken from the process queue."""
         del messages
@@ -82,7 +82,7 @@ class OrderedConsumption:
         if self._consumer.config.clustering:
             await queue_locks.unlock_all(self._consumer)
 
-    async def consume(self, process_queue: ProcessQueue, queue: MessageQueue) -> None:
+    async def consume(self, process_queue: CachingProcessQueue, queue: MessageQueue) -> None:
         """Consume a queue until it has no messages (ConsumeRequest.run)."""
         if process_queue.dropped:
             return
@@ -101,7 +101,7 @@ class OrderedConsumption:
         finally:
             lock.release_write()
 
-    async def _consume_continuously(self, process_queue: ProcessQueue, queue: MessageQueue) -> None:
+    async def _consume_continuously(self, process_queue: CachingProcessQueue, queue: MessageQueue) -> None:
         host, config = self._consumer.host, self._consumer.config
         began = host.now()
         while not process_queue.dropped:
@@ -115,7 +115,7 @@ class OrderedConsumption:
         return None
 
     async def _consume_batch(
-        self, messages: Sequence[Message], process_queue: ProcessQueue, queue: MessageQueue
+        self, messages: Sequence[Message], process_queue: CachingProcessQueue, queue: MessageQueue
     ) -> bool:
         """Call the listener under the consume lock and apply its result; return False to stop consuming."""
         context = OrderlyContext(queue)
@@ -130,7 +130,11 @@ class OrderedConsumption:
         return await self._process_result(messages, process_queue, context, status)
 
     async def _process_result(
-        self, messages: Sequence[Message], process_queue: ProcessQueue, context: OrderlyContext, status: str | None
+        self,
+        messages: Sequence[Message],
+        process_queue: CachingProcessQueue,
+        context: OrderlyContext,
+        status: str | None,
     ) -> bool:
         """Commit, or suspend the queue (processConsumeResult); return False if suspended."""
         delay = context.suspend_current_queue_time_millis
@@ -169,18 +173,18 @@ class OrderedConsumption:
             return False
         return True
 
-    def _locked(self, process_queue: ProcessQueue) -> bool:
+    def _locked(self, process_queue: CachingProcessQueue) -> bool:
         return process_queue.locked and not process_queue.is_lock_expired(self._consumer.host.now())
 
-    def _lock_later(self, process_queue: ProcessQueue, queue: MessageQueue, delay: int) -> None:
+    def _lock_later(self, process_queue: CachingProcessQueue, queue: MessageQueue, delay: int) -> None:
         """Request the lock after a delay, then consume (tryLockLaterAndReconsume)."""
         self._consumer.host.later(delay, partial(self._lock_and_consume, process_queue, queue))
 
-    async def _lock_and_consume(self, process_queue: ProcessQueue, queue: MessageQueue) -> None:
+    async def _lock_and_consume(self, process_queue: CachingProcessQueue, queue: MessageQueue) -> None:
         locked = not self._stopped and await queue_locks.lock(self._consumer, queue)
         self._consume_later(process_queue, queue, CONSUME_DELAY_LOCKED if locked else CONSUME_DELAY_NOT_LOCKED)
 
-    def _consume_later(self, process_queue: ProcessQueue, queue: MessageQueue, delay: int) -> None:
+    def _consume_later(self, process_queue: CachingProcessQueue, queue: MessageQueue, delay: int) -> None:
         """Consume again after a delay, clamped to its limits (submitConsumeRequestLater)."""
         if delay == -1:
             delay = self._consumer.config.suspend_current_queue_time_millis

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
 from rebalance_model.broker.subscription import SUB_ALL, build_subscription_data
+from rebalance_model.client.cached_messages import CachingProcessQueue
 from rebalance_model.client.consumer import Consumer
 from rebalance_model.client.consumer_config import ConsumeFromWhere, ConsumerKind
 from rebalance_model.client.host import MessageQueueAssignment
-from rebalance_model.client.process_queue import PopProcessQueue, ProcessQueue
+from rebalance_model.client.process_queue import PopProcessQueue
 from rebalance_model.client.pull_offset import PullOffsetError, compute_pull_from_where
 from rebalance_model.client.pull_request import PopRequest, PullRequest
 from rebalance_model.client.queue_locks import lock
@@ -61,7 +62,7 @@ def truncate_message_queue_not_my_topic(consumer: Consumer) -> None:
 
 
 def _truncate(
-    consumer: Consumer, table: dict[MessageQueue, ProcessQueue] | dict[MessageQueue, PopProcessQueue]
+    consumer: Consumer, table: dict[MessageQueue, CachingProcessQueue] | dict[MessageQueue, PopProcessQueue]
 ) -> None:
     for queue in [queue for queue in table if queue.topic not in consumer.subscription_inner]:
         table.pop(queue).dropped = True
@@ -107,7 +108,7 @@ async def _add(consumer: Consumer, queues: AbstractSet[MessageQueue], *, need_lo
 
 async def _take(consumer: Consumer, queue: MessageQueue) -> PullRequest | None:
     consumer.offset_store.remove_offset(queue)  # removeDirtyOffset: the offset in memory may be of an earlier ownership
-    process_queue = ProcessQueue.created(consumer.host.now())
+    process_queue = CachingProcessQueue.created(consumer.host.now())
     process_queue.locked = True  # also for a concurrent consumer, which never reads it
     try:
         next_offset = await compute_pull_from_where(consumer, queue)

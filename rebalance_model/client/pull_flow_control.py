@@ -11,9 +11,9 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from rebalance_model.client.cached_messages import CachingProcessQueue, Message
 from rebalance_model.client.consumer import Consumer
 from rebalance_model.client.offset_store import ReadOffsetType
-from rebalance_model.client.process_queue import Message, ProcessQueue
 from rebalance_model.client.pull_offset import PullOffsetError, compute_pull_from_where
 from rebalance_model.client.pull_request import PullRequest
 from rebalance_model.client.removal import remove_process_queue
@@ -64,7 +64,7 @@ class ConsumeService(Protocol):
     """The destination of pulled messages: `OrderedConsumption` or `ConcurrentConsumption`."""
 
     def submit_consume_request(
-        self, messages: Sequence[Message], process_queue: ProcessQueue, queue: MessageQueue, *, dispatch: bool
+        self, messages: Sequence[Message], process_queue: CachingProcessQueue, queue: MessageQueue, *, dispatch: bool
     ) -> None:
         """Submit messages for consumption; `dispatch` is the result of `ProcessQueue.put_message`."""
 
@@ -116,7 +116,7 @@ def on_pull_error(consumer: Consumer, request: PullRequest, *, flow_control: boo
     consumer.host.pull_later(request, delay)
 
 
-def _held_back(consumer: Consumer, process_queue: ProcessQueue) -> HeldBack | None:
+def _held_back(consumer: Consumer, process_queue: CachingProcessQueue) -> HeldBack | None:
     config = consumer.config
     if not consumer.running:
         return HeldBack.NOT_RUNNING

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from rebalance_model.client.process_queue import PopProcessQueue, ProcessQueue
+from rebalance_model.client.cached_messages import CachingProcessQueue
+from rebalance_model.client.process_queue import PopProcessQueue
 from rebalance_model.entities import MessageQueue
 
 
@@ -12,7 +13,7 @@ class PullRequest:
     """Where the next pull of a process queue begins."""
 
     message_queue: MessageQueue
-    process_queue: ProcessQueue
+    process_queue: CachingProcessQueue
     next_offset: int
     previously_locked: bool = False
     """An ordered queue reads its committed offset again at the first pull under a lock (`lockedFirst` before 4.9)."""

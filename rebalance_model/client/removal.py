@@ -8,21 +8,20 @@ not consumed.
 
 from functools import partial
 
+from rebalance_model.client.cached_messages import CachingProcessQueue
 from rebalance_model.client.consumer import Consumer
 from rebalance_model.client.consumer_config import ConsumerKind
-from rebalance_model.client.process_queue import ProcessQueue
+from rebalance_model.client.process_queue import UNLOCK_DELAY
 from rebalance_model.client.queue_locks import unlock
 from rebalance_model.entities import MessageQueue
 
-UNLOCK_DELAY = 20_000
-"""rocketmq.client.unlockDelayTimeMills: 5.x forces the unlock then; 4.9 unlocks then, if messages are cached."""
 LISTENER_WAIT = 500
 """How long the removal waits for a running listener; milliseconds."""
 LISTENER_WAIT_4_9 = 1_000
 
 
 async def remove_unnecessary_message_queue(
-    consumer: Consumer, queue: MessageQueue, process_queue: ProcessQueue
+    consumer: Consumer, queue: MessageQueue, process_queue: CachingProcessQueue
 ) -> bool:
     """Commit the offset and remove the queue.
 
@@ -52,9 +51,9 @@ async def remove_process_queue(consumer: Consumer, queue: MessageQueue) -> None:
         await remove_unnecessary_message_queue(consumer, queue, process_queue)
 
 
-async def _unlock_or_force(consumer: Consumer, queue: MessageQueue, process_queue: ProcessQueue) -> bool:
+async def _unlock_or_force(consumer: Consumer, queue: MessageQueue, process_queue: CachingProcessQueue) -> bool:
     """Unlock the queue, or drop it 20 s after its last lock: since 5.2 (tryRemoveOrderMessageQueue)."""
-    force = process_queue.dropped and consumer.host.now() > process_queue.last_lock_timestamp + UNLOCK_DELAY
+    force = process_queue.is_unlock_forced(consumer.host.now())
     if not force and not await _stop_listeners(consumer, process_queue, LISTENER_WAIT):
         return False
     consumer.offset_store.persist(queue)
@@ -66,7 +65,7 @@ async def _unlock_or_force(consumer: Consumer, queue: MessageQueue, process_queu
     return True
 
 
-async def _unlock_or_delay(consumer: Consumer, queue: MessageQueue, process_queue: ProcessQueue) -> bool:
+async def _unlock_or_delay(consumer: Consumer, queue: MessageQueue, process_queue: CachingProcessQueue) -> bool:
     """Unlock the queue now, or after a delay while its listener runs: until 5.1 (unlockDelay)."""
     if not await _stop_listeners(consumer, process_queue, LISTENER_WAIT_4_9):
         return False
@@ -82,7 +81,7 @@ async def _unlock_now(consumer: Consumer, queue: MessageQueue) -> None:
     unlock(consumer, queue)
 
 
-async def _stop_listeners(consumer: Consumer, process_queue: ProcessQueue, timeout: int) -> bool:
+async def _stop_listeners(consumer: Consumer, process_queue: CachingProcessQueue, timeout: int) -> bool:
     """Take the write lock, waiting for a running listener for at most `timeout` milliseconds."""
     if process_queue.consume_lock.try_write():
         return True

@@ -11,6 +11,7 @@ from functools import partial
 
 from rebalance_model.broker.subscription import SUB_ALL, TAG, SubscriptionData
 from rebalance_model.client import rebalance_service
+from rebalance_model.client.cached_messages import CachingProcessQueue
 from rebalance_model.client.concurrent_consumption import MINUTE, ConcurrentConsumption
 from rebalance_model.client.consume_lock import ConsumeLock
 from rebalance_model.client.consumer import Consumer
@@ -20,7 +21,6 @@ from rebalance_model.client.lite_pull import AUTO_COMMIT_INTERVAL
 from rebalance_model.client.offset_file import OffsetFile
 from rebalance_model.client.offset_store import LocalFileOffsetStore, RemoteBrokerOffsetStore
 from rebalance_model.client.ordered_consumption import OrderedConsumption
-from rebalance_model.client.process_queue import ProcessQueue
 from rebalance_model.client.pull_flow_control import Pull, on_pull_error, on_pull_result, pull_message
 from rebalance_model.client.pull_request import PopRequest, PullRequest
 from rebalance_model.client.queue_locks import LOCK_INITIAL_DELAY, LOCK_INTERVAL
@@ -45,7 +45,7 @@ PERSIST_CONSUMER_OFFSET = (10_000, 5_000)
 NAME_SERVER_LATENCY = 1 * MS
 
 
-class OwnedQueues(dict[MessageQueue, ProcessQueue]):
+class OwnedQueues(dict[MessageQueue, CachingProcessQueue]):
     """A process queue table that records its changes in the truth."""
 
     def __init__(self, world: World, who: tuple[str, str]) -> None:
@@ -54,12 +54,12 @@ class OwnedQueues(dict[MessageQueue, ProcessQueue]):
         self._who = who
         self._sorted: list[MessageQueue] | None = None
 
-    def __setitem__(self, queue: MessageQueue, process_queue: ProcessQueue) -> None:
+    def __setitem__(self, queue: MessageQueue, process_queue: CachingProcessQueue) -> None:
         self._sorted = None
         self._world.truth.owns(self._world.true_ms, *self._who, queue)
         super().__setitem__(queue, process_queue)
 
-    def pop(self, queue: MessageQueue, *default: None) -> ProcessQueue:  # type: ignore[override]  # the form in use
+    def pop(self, queue: MessageQueue, *default: None) -> CachingProcessQueue:  # type: ignore[override]  # the form in use
         """Remove a queue."""
         self._sorted = None
         if queue in self:
@@ -246,7 +246,7 @@ class Client:
             )
         )
 
-    def _reported(self) -> list[tuple[MessageQueue, ProcessQueue]]:
+    def _reported(self) -> list[tuple[MessageQueue, CachingProcessQueue]]:
         """Return the queues in its answers; a lite-pull consumer's are those that are assigned, not its rebalance's."""
         if self.reader is None:
             return [(mq, self.owned[mq]) for mq in self.owned.in_order()]

@@ -3,9 +3,9 @@
 import msgspec
 
 from rebalance_model.broker.subscription import SubscriptionData
+from rebalance_model.client.cached_messages import CachingProcessQueue
 from rebalance_model.client.consumer_config import ConsumerConfig, ConsumerKind
 from rebalance_model.client.lite_pull import PULL_BATCH_SIZE
-from rebalance_model.client.process_queue import ProcessQueue
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import ProcessQueueInfo, RpcError, Subscription
 
@@ -78,7 +78,7 @@ def _of_push(config: ConsumerConfig) -> dict[str, str]:
     }
 
 
-def row(queue: MessageQueue, process_queue: ProcessQueue, offset: int) -> ProcessQueueInfo:
+def row(queue: MessageQueue, process_queue: CachingProcessQueue, offset: int) -> ProcessQueueInfo:
     """Return one queue of the client's mqTable with its offset in memory."""
     cached = process_queue.msg_tree_map.offsets
     taken = process_queue.consuming_msg_orderly_tree_map.offsets

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from rebalance_model.client.cached_messages import Message
 from rebalance_model.client.concurrent_consumption import ConcurrentlyContext, ConcurrentlyStatus
 from rebalance_model.client.ordered_consumption import OrderlyContext, OrderlyStatus
-from rebalance_model.client.process_queue import Message
 from rebalance_model.entities import MessageQueue
 from rebalance_model.simulation.process import Process, Promise
 from rebalance_model.simulation.scheduler import MS

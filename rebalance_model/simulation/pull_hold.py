@@ -8,8 +8,8 @@ from typing import Protocol
 from rebalance_model.broker.consumer_manager import ConsumerManager
 from rebalance_model.broker.consumer_offset_manager import ConsumerOffsetManager
 from rebalance_model.broker.subscription_group_config import SubscriptionGroupManager
+from rebalance_model.client.cached_messages import Message
 from rebalance_model.client.host import BrokerError, RefusedError
-from rebalance_model.client.process_queue import Message
 from rebalance_model.client.pull_flow_control import Pull, PullResult
 from rebalance_model.entities import MessageQueue
 from rebalance_model.simulation.hook import BrokerHook, HookedBroker

@@ -14,8 +14,8 @@ A cluster with `World.every_step` set lets no queue rest and yields the same byt
 from dataclasses import replace
 from typing import Protocol
 
+from rebalance_model.client.cached_messages import CachingProcessQueue
 from rebalance_model.client.consumer import Consumer
-from rebalance_model.client.process_queue import ProcessQueue
 from rebalance_model.client.pull_request import PullRequest
 from rebalance_model.entities import INT64_MAX, MessageQueue
 from rebalance_model.simulation.listener import Behaviour
@@ -130,7 +130,7 @@ class QuietQueue:
             and self._in_time()
         )
 
-    def _keeps_order(self, process_queue: ProcessQueue, now: int) -> bool:
+    def _keeps_order(self, process_queue: CachingProcessQueue, now: int) -> bool:
         return process_queue.locked and not process_queue.is_lock_expired(now) and not process_queue.consuming
 
     def _in_time(self) -> bool:

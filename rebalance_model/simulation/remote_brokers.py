@@ -7,10 +7,10 @@ from typing import Protocol
 
 from rebalance_model.broker.client_manage_processor import HeartbeatData
 from rebalance_model.broker.consumer_group_info import ConsumerData
+from rebalance_model.client.cached_messages import Message
 from rebalance_model.client.consumer import Consumer
 from rebalance_model.client.consumer_config import ConsumerKind, MessageModel
 from rebalance_model.client.host import BrokerError, MessageQueueAssignment
-from rebalance_model.client.process_queue import Message
 from rebalance_model.client.pull_flow_control import Pull, PullResult
 from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.simulation.broker import Broker

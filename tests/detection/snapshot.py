@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from functools import cached_property
 
+from rebalance_model.client.cached_messages import CachingProcessQueue
 from rebalance_model.client.consumer_config import ConsumerKind, MessageModel
-from rebalance_model.client.process_queue import ProcessQueue
 from rebalance_model.entities import MessageQueue
 from rebalance_model.simulation.broker import Broker
 from rebalance_model.simulation.client import Client
@@ -15,7 +15,7 @@ from tests.detection.recorder import HOOK_RECOVERY_MS, Recorder
 POLL_RECOVERY_MS = 35_000
 """The time after which a collector that started has polled everything three times."""
 
-Holder = tuple[Client, ProcessQueue]
+Holder = tuple[Client, CachingProcessQueue]
 """A client and its process queue of one message queue."""
 
 

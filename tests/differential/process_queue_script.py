@@ -7,7 +7,7 @@ and both return plain values. A message is named by its index in the script's po
 import random
 from typing import Any
 
-from rebalance_model.client.process_queue import Message, NothingConsumingError, ProcessQueue
+from rebalance_model.client.cached_messages import CachingProcessQueue, Message, NothingConsumingError
 
 STEP = 7_000
 """A step of time; milliseconds. Java's clock is the real one, so no sum of steps is within a second of a timeout."""
@@ -22,7 +22,7 @@ class ModelProcessQueue:
     def __init__(self, pool: list[Any]) -> None:
         self.now = 10**12
         self.pool = [Message(offset, body or 0, max_offset) for offset, body, max_offset in pool]
-        self.queue = ProcessQueue.created(self.now)
+        self.queue = CachingProcessQueue.created(self.now)
 
     def advance(self, steps: int) -> None:
         self.now += steps * STEP

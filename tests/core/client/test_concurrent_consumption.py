@@ -2,7 +2,7 @@
 
 import pytest
 
-from rebalance_model.client.process_queue import Message
+from rebalance_model.client.cached_messages import Message
 from rebalance_model.dialect import RELEASE_4_9, RELEASE_5
 from rebalance_model.entities import MessageQueue
 from tests.core.client.harness import Q0, journal, owner, run

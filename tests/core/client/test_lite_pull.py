@@ -2,8 +2,8 @@
 
 import pytest
 
+from rebalance_model.client.cached_messages import MIB, Message
 from rebalance_model.client.lite_pull import LitePull
-from rebalance_model.client.process_queue import MIB, Message
 from rebalance_model.client.pull_flow_control import Pull, PullResult
 from rebalance_model.entities import MessageQueue
 from tests.core.client.harness import Q0, Q1, client, journal, run

@@ -2,8 +2,8 @@
 
 import pytest
 
+from rebalance_model.client.cached_messages import Message
 from rebalance_model.client.ordered_consumption import OrderlyStatus
-from rebalance_model.client.process_queue import Message
 from rebalance_model.entities import MessageQueue
 from tests.core.client.harness import Q0, client, journal, owner, run
 from tests.differential.client_world import REFUSED

@@ -2,14 +2,15 @@
 
 import pytest
 
-from rebalance_model.client.process_queue import Message, NothingConsumingError, PopProcessQueue, ProcessQueue
+from rebalance_model.client.cached_messages import CachingProcessQueue, Message, NothingConsumingError
+from rebalance_model.client.process_queue import PopProcessQueue
 
 T0 = 1_000_000
 
 
 @pytest.fixture
-def queue() -> ProcessQueue:
-    return ProcessQueue.created(T0)
+def queue() -> CachingProcessQueue:
+    return CachingProcessQueue.created(T0)
 
 
 def messages(*offsets: int) -> list[Message]:
@@ -38,7 +39,7 @@ def test_counters_of_the_usual_way(queue):
 
 
 def test_the_broker_is_ahead_by_one_message_or_more():
-    queue = ProcessQueue.created(T0)
+    queue = CachingProcessQueue.created(T0)
     for max_offset, ahead in ((10, 0), (9, 0), (11, 1), (10, 1), (None, 1)):
         queue.put_message([Message(10, 0, max_offset)])
         assert queue.msg_acc_cnt == ahead

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rebalance_model.client.process_queue import MIB, Message
+from rebalance_model.client.cached_messages import MIB, Message
 from rebalance_model.client.pull_flow_control import HeldBack, Pull, pull_message
 from rebalance_model.client.pull_offset import compute_pull_from_where
 from rebalance_model.dialect import RELEASE_4_9

@@ -2,8 +2,8 @@
 
 import pytest
 
+from rebalance_model.client.cached_messages import Message
 from rebalance_model.client.host import BrokerError, OffsetNotFoundError, RefusedError
-from rebalance_model.client.process_queue import Message
 from rebalance_model.client.pull_flow_control import Pull
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import ConsumerRunningInfo
