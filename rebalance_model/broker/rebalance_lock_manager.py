@@ -20,6 +20,10 @@ class LockEntry(msgspec.Struct, array_like=True):
     client_id: str
     last_update_timestamp: int
 
+    def is_expired(self, now: int, limit: int = LOCK_MAX_LIVE_TIME) -> bool:
+        """Return whether the lock is older than the limit: the next client that requests it gets it (isExpired)."""
+        return now - self.last_update_timestamp > limit
+
 
 class RebalanceLockManager(msgspec.Struct):
     """Queue locks, separate for each group. `now` is the broker's clock in milliseconds."""
@@ -31,7 +35,7 @@ class RebalanceLockManager(msgspec.Struct):
         """Lock a queue that is free, expired or held by the client itself; the last case renews its lock (tryLock)."""
         entries = self.mq_lock_table.setdefault(group, {})
         entry = entries.get(mq)
-        if entry is not None and entry.client_id != client_id and not self._expired(entry, now):
+        if entry is not None and entry.client_id != client_id and not entry.is_expired(now, self.lock_max_live_time):
             return False
         entries[mq] = LockEntry(client_id, now)
         return True
@@ -55,7 +59,6 @@ class RebalanceLockManager(msgspec.Struct):
         While it has one, a message that a member sends back goes straight to the dead-letter topic: ordered and
         concurrent members in one group lose retries that way (5.x).
         """
-        return all(self._expired(entry, now) for entry in self.mq_lock_table.get(group, {}).values())
-
-    def _expired(self, entry: LockEntry, now: int) -> bool:
-        return now - entry.last_update_timestamp > self.lock_max_live_time
+        return all(
+            entry.is_expired(now, self.lock_max_live_time) for entry in self.mq_lock_table.get(group, {}).values()
+        )

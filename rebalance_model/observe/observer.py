@@ -14,8 +14,8 @@ from rebalance_model.errors import UnknownSubjectError
 from rebalance_model.observe.effects import AnyRow, AssignmentChange, IncidentTransition
 from rebalance_model.observe.engine.shard import Saved, Shard
 from rebalance_model.observe.events import AnyEvent
-from rebalance_model.observe.group.ages import ages_of
 from rebalance_model.observe.group.offsets import lag_of
+from rebalance_model.observe.group.owners_queue import owners_queue
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.progress.log import KEY
@@ -170,15 +170,15 @@ class Observer:
         state = decode_group(encode_group(known))  # a copy: to look at an age may schedule a check
         step = GroupStep(state, self._policy.of_group(cluster, group), self._shard.timeline.moment(cluster))
         q = QueueSubject(step, queue)
-        ages = ages_of(step, q)
+        held = owners_queue(step, q)
         evidence = {rule.code: rule.evidence for rule in QUEUE_RULES}
         return Explanation(
             owner=q.queue.owner,
             expected_owner=q.queue.expected,
             lag=lag_of(q.queue),
-            lock_ms=ages.lock if ages is not None else None,
-            pull_ms=ages.pull if ages is not None else None,
-            consume_ms=ages.consume if ages is not None else None,
+            lock_ms=held.lock_ms if held is not None else None,
+            pull_ms=held.pull_ms if held is not None else None,
+            consume_ms=held.consume_ms if held is not None else None,
             incidents=tuple(
                 _shown(cluster, group, one, evidence[one.code](step, q))
                 for one in state.incidents.values()

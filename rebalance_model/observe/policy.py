@@ -7,6 +7,12 @@ from typing import TypeAlias
 
 import msgspec
 
+from rebalance_model.broker import rebalance_lock_manager
+from rebalance_model.broker.broker_config import BrokerConfig
+from rebalance_model.broker.consumer_manager import SCAN_PERIOD
+from rebalance_model.client.process_queue import LOCK_MAX_LIVE_TIME, PULL_MAX_IDLE_TIME
+from rebalance_model.client.queue_locks import LOCK_INTERVAL
+from rebalance_model.client.rebalance_service import WAIT_INTERVAL
 from rebalance_model.entities import Natural
 
 Override: TypeAlias = dict[str, int | str | list[str] | dict[str, list[str]]]
@@ -53,13 +59,13 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     Defaults are not encoded: a former release, which refuses names that it doesn't know, reads a policy that has none.
     """
 
-    client_lock_max_live_time: Natural = 30_000
+    client_lock_max_live_time: Natural = LOCK_MAX_LIVE_TIME
     """rocketmq.client.rebalance.lockMaxLiveTime: with an older lock the client refuses to consume."""
-    lock_interval: Natural = 20_000
+    lock_interval: Natural = LOCK_INTERVAL
     """rocketmq.client.rebalance.lockInterval: how often a client renews its locks."""
-    broker_lock_max_live_time: Natural = 60_000
+    broker_lock_max_live_time: Natural = rebalance_lock_manager.LOCK_MAX_LIVE_TIME
     """rocketmq.broker.rebalance.lockMaxLiveTime: an older lock goes to the next client that requests it."""
-    pull_max_idle_time: Natural = 120_000
+    pull_max_idle_time: Natural = PULL_MAX_IDLE_TIME
     """rocketmq.client.pull.pullMaxIdleTime: a queue without a pull for longer is dropped by the client."""
     pull_threshold_for_queue: Natural = 1_000
     """pullThresholdForQueue: a client with this many cached messages of a queue stops pulling it."""
@@ -67,11 +73,11 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """pullBatchSize, messages: at most this many came with the last pull."""
     heartbeat_broker_interval: Natural = 30_000
     """heartbeatBrokerInterval: a member without a heartbeat for two of them is stale."""
-    rebalance_wait_interval: Natural = 20_000
+    rebalance_wait_interval: Natural = WAIT_INTERVAL
     """rocketmq.client.rebalance.waitInterval: within this time every client has rebalanced again."""
     persist_consumer_offset_interval: Natural = 5_000
     """persistConsumerOffsetInterval: how often a client commits."""
-    channel_expired_after: Natural = 130_000
+    channel_expired_after: Natural = BrokerConfig().channel_expired_timeout + SCAN_PERIOD
     """The broker's channelExpiredTimeout and channelScanInterval: a channel without heartbeats is removed by then."""
     moved_within: Natural = 300_000
     """A queue whose commit advanced within this time is in use: if no client shows what waits, that is a warning."""

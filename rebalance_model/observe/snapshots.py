@@ -11,7 +11,6 @@ import msgspec
 from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
 from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.observe.effects import GroupSnapshot, Health, QueueSnapshot
-from rebalance_model.observe.group.ages import ages_of, hook_pull
 from rebalance_model.observe.group.deleted_group import GROUP_DELETED, is_deleted
 from rebalance_model.observe.group.ended_queues import WHY
 from rebalance_model.observe.group.expectation import (
@@ -23,11 +22,12 @@ from rebalance_model.observe.group.expectation import (
 )
 from rebalance_model.observe.group.member_types import consume_type_of
 from rebalance_model.observe.group.offsets import lag_of
+from rebalance_model.observe.group.owners_queue import owners_queue, pulled_by_hook
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.queue_subject import QueueSubject
+from rebalance_model.observe.queue_subject import OwnersQueue, QueueSubject
 from rebalance_model.observe.rules.coverage import coverage, hooks_of
 from rebalance_model.observe.state import GroupState, Incident, LastGroupRow, LastQueueRow
-from rebalance_model.observe.step import Ages, GroupStep
+from rebalance_model.observe.step import GroupStep
 from rebalance_model.observe.utc import utc
 
 _WITHOUT_OWNER: dict[str, tuple[Health, str]] = {
@@ -234,8 +234,8 @@ def _locked(q: QueueSubject) -> bool | None:
 
 
 def _queue_row(step: GroupStep, q: QueueSubject, row: LastQueueRow) -> QueueSnapshot:
-    mq, ages = q.mq, ages_of(step, q)
-    lock_at, pull_at, consume_at = _stamps(step, q, ages) if ages is not None else (None, None, None)
+    mq, held = q.mq, owners_queue(step, q)
+    lock_at, pull_at, consume_at = _stamps(step, q, held) if held is not None else (None, None, None)
     owner, expected, locked, status, reason = row
     return QueueSnapshot(
         **step.next_row(),
@@ -253,22 +253,8 @@ def _queue_row(step: GroupStep, q: QueueSubject, row: LastQueueRow) -> QueueSnap
     )
 
 
-def _stamps(step: GroupStep, q: QueueSubject, ages: Ages) -> tuple[int | None, int | None, int | None]:
-    """Return when the owner renewed its lock, pulled and consumed; the ages of its last answer are as of that answer.
-
-    For a silent owner only the values of the broker's hook are known.
-    """
-    now = step.now
-    if ages.client.silent:
-        pull = hook_pull(step, q)
-        return _before(now, ages.lock if ages.lock_is_exact else None), _before(now, pull), None
-    said_at = ages.client.answered if ages.queue is not None else now
-    return (
-        _before(now if ages.lock_is_exact else said_at, ages.lock),
-        _before(said_at, ages.pull),
-        _before(said_at, ages.consume),
-    )
-
-
-def _before(time: int, age: int | None) -> int | None:
-    return time - age if age is not None else None
+def _stamps(step: GroupStep, q: QueueSubject, held: OwnersQueue) -> tuple[int | None, int | None, int | None]:
+    """Return when the owner renewed its lock, pulled and consumed; of a silent one only what the hook saw."""
+    if held.client.silent:
+        return held.last_lock_timestamp if held.lock_is_exact else None, pulled_by_hook(step, q), None
+    return held.last_lock_timestamp, held.last_pull_timestamp, held.last_consume_timestamp

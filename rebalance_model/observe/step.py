@@ -6,15 +6,12 @@ A `GroupStep` is a step of a group, a `ClusterStep` one of the cluster; both hav
 from collections.abc import Collection, Iterator
 from typing import Literal, NamedTuple, Protocol, TypeAlias, TypedDict
 
-import msgspec
-
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.effects import AnyEffect, AssignmentChange
 from rebalance_model.observe.events import Event, key_of
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import (
     BrokerView,
-    ClientView,
     ClusterState,
     GroupState,
     HookQueueView,
@@ -22,7 +19,6 @@ from rebalance_model.observe.state import (
     Incident,
     IncidentKey,
     Pending,
-    ProcessQueueView,
     QueueState,
     RouteSplit,
 )
@@ -145,23 +141,6 @@ class ClusterStep(Step):
     def touch(self, incident: Incident) -> None:
         """Record the broker or collector, so that its groups are checked."""
         self.touched[incident.subject] = None
-
-
-class Ages(msgspec.Struct, frozen=True, gc=False):
-    """The ages of the stamps of a queue's owner, milliseconds, each a lower bound; None: unknown."""
-
-    client: ClientView
-    queue: ProcessQueueView | None
-    """The owner's client view, as of its last answer."""
-    lock: int | None
-    """The time since the owner renewed its lock."""
-    lock_is_exact: bool
-    goes_on: bool
-    """Whether the lock's age increases without another event."""
-    pull: int | None
-    """The time since the owner pulled."""
-    consume: int | None
-    """The time since the owner's listener received a message or returned."""
 
 
 class ThreadPool(NamedTuple):

@@ -13,14 +13,12 @@ been listed for longer than any ghost.
 
 from typing import NamedTuple
 
+from rebalance_model.broker.consumer_manager import SCAN_PERIOD
 from rebalance_model.entities import MessageQueue, java_order, queue_order
 from rebalance_model.observe.group.channels import UNNAMED
 from rebalance_model.observe.group.expectation import list_view
 from rebalance_model.observe.state import BrokerView, GroupState, QueueState
 from rebalance_model.observe.step import GroupStep
-
-SCAN_PERIOD = 10_000
-"""The interval of the scan by ClientHousekeepingService.start; milliseconds."""
 
 
 class Ghost(NamedTuple):

@@ -117,10 +117,10 @@ def note_answer(step: GroupStep, mq: MessageQueue, client_id: str) -> None:
     held = client.queues.get(mq) if client is not None else None
     if client is None or held is None or held.dropped or (client.orderly and not held.locked):
         return
-    sign = held.lock if client.orderly else held.pull
+    sign = held.last_lock_timestamp if client.orderly else held.last_pull_timestamp
     if sign is None:
         return
-    began = client.time_of(sign.value)
+    began = client.time_of(sign)
     if move.from_client != client_id or began > (move.polled_sign or 0):
         note_begun(step, mq, began, is_exact=False)
 
@@ -138,7 +138,7 @@ def note_retaken(step: GroupStep, mq: MessageQueue, client_id: str, now: int) ->
     No other call reports that it had dropped the queue.
     """
     queue = step.state.queues[mq]
-    if 0 < step.hook_view(mq).pull_time < now - step.policy.pull_max_idle_time:
+    if step.hook_view(mq).process_queue.is_pull_expired(now, step.policy.pull_max_idle_time):
         open_or_extend(step, PULL_EXPIRED_REPAIR, str(mq), client_id=client_id)
     queue.rebalance_id = ""
     _interrupt(step, mq, queue, client_id)
@@ -229,9 +229,9 @@ def _is_new(state: GroupState, mq: MessageQueue, former: str | None) -> bool:
 def _is_pull_expired(step: GroupStep, mq: MessageQueue) -> bool:
     """Return whether its owner, by the broker's hook, has not pulled for so long that it must re-acquire the queue."""
     hook_view, hook = step.state.queues[mq].hook_view, step.hook_of(mq.broker)
-    if hook_view is None or hook is None or not hook_view.pull_time:
+    if hook_view is None or hook is None:
         return False
-    return step.now - hook_view.pull_time > step.policy.pull_max_idle_time
+    return hook_view.process_queue.is_pull_expired(step.now, step.policy.pull_max_idle_time)
 
 
 def _move_of(queue: QueueState, episode: Episode, mq: MessageQueue, former: str | None) -> Move:

@@ -296,7 +296,7 @@ def _seen_by_hook(step: GroupStep, mq: MessageQueue, queue: QueueState, mute: se
             yield member
     entry = hook.locks.get(mq)
     if entry is not None and entry.client_id in mute:
-        if now - entry.last_update_timestamp <= policy.client_lock_max_live_time:
+        if not entry.is_expired(now, policy.client_lock_max_live_time):
             yield entry.client_id
         return
     if hook_view.holder in mute and now - hook_view.pull_time <= policy.pull_suspended_max:

@@ -427,7 +427,7 @@ def _check_order(step: GroupStep, puller: ConcurrentPuller) -> None:
     """Check whether the group is still ordered: not if one client keeps pulling and none renews its locks (20 s)."""
     lives = step.policy.client_lock_max_live_time
     hooks = [view.hook for view in step.state.views.values() if view.hook is not None]
-    renewed = (step.now - entry.last_update_timestamp <= lives for hook in hooks for entry in hook.locks.values())
+    renewed = (not entry.is_expired(step.now, lives) for hook in hooks for entry in hook.locks.values())
     if puller.pull_time - puller.since > lives and not any(renewed):
         _end_order(step)
 
@@ -501,7 +501,7 @@ def _has_living_lock(step: GroupStep, hook: HookView, mq: MessageQueue, client_i
     entry = hook.locks.get(mq)
     if entry is None or entry.client_id != client_id:
         return False
-    return now - entry.last_update_timestamp <= step.policy.client_lock_max_live_time
+    return not entry.is_expired(now, step.policy.client_lock_max_live_time)
 
 
 def _hold(

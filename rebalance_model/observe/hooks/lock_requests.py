@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import LockBatchMq
 from rebalance_model.observe.identity import stable_id
-from rebalance_model.observe.state import HookQueueView, HookView, LostLock, Refusals
+from rebalance_model.observe.state import HookQueueView, HookView, Refusals
 from rebalance_model.observe.step import GroupStep
 
 IN_A_ROW = 45_000
@@ -31,7 +31,7 @@ def note_restart(step: GroupStep, broker: str, hook: HookView) -> None:
     """Record that the broker has lost its locks; their holders still rely on them."""
     for mq, entry in hook.locks.items():
         if not mq.is_retry and entry.client_id in step.members:
-            hook.lost_locks[mq] = LostLock(entry.client_id, entry.last_update_timestamp)
+            hook.lost_locks[mq] = entry
             step.hook_view(mq).refusals = {}
     step.brokers_to_judge[broker] = None
 

@@ -16,7 +16,7 @@ from rebalance_model.observe.events import (
 from rebalance_model.observe.group import member_types, ownership, rebalances, skipped
 from rebalance_model.observe.group.expectation import division, expect
 from rebalance_model.observe.polls import clock_skew, offsets, rounds
-from rebalance_model.observe.state import ClientView, ProcessQueueView, Stamp
+from rebalance_model.observe.state import ClientView, ProcessQueueView
 from rebalance_model.observe.step import GroupStep
 
 DECLARED = 2
@@ -238,23 +238,18 @@ def _process_queue(
 ) -> ProcessQueueView:
     """Bring the view of a process queue to the state in the answer, in place: a client has thousands of them."""
     dropped, tried = bool(info.dropped), info.unlock_attempts or 0
-    view = known if known is not None else ProcessQueueView(None, None, None, None, dropped, None, None, None, None, 0)
+    view = known if known is not None else ProcessQueueView(None, None, None)
     if known is None or known.dropped != dropped:
         view.dropped, view.claimed_since, view.first_unlock_attempts = dropped, event.asked, tried
     else:
         view.first_unlock_attempts = known.first_unlock_attempts or tried
     view.commit_offset, view.cached_count = info.commit_offset, info.cached_count
-    view.transaction_count, view.locked, view.unlock_attempts = (
-        info.transaction_count,
-        info.locked,
-        info.unlock_attempts,
-    )
-    view.first_offset = info.first_offset
-    lock, pull, consume = view.lock, view.pull, view.consume
-    if lock is None or lock.value != info.lock_time:
-        view.lock = Stamp(info.lock_time, event.time) if info.lock_time is not None else None
-    if pull is None or pull.value != info.pull_time:
-        view.pull = Stamp(info.pull_time, event.time) if info.pull_time is not None else None
-    if consume is None or consume.value != info.consume_time:
-        view.consume = Stamp(info.consume_time, event.time) if info.consume_time is not None else None
+    view.transaction_count, view.first_offset = info.transaction_count, info.first_offset
+    view.locked, view.try_unlock_times = info.locked, info.unlock_attempts
+    if view.last_lock_timestamp != info.lock_time:
+        view.last_lock_timestamp, view.lock_seen = info.lock_time, event.time
+    if view.last_pull_timestamp != info.pull_time:
+        view.last_pull_timestamp, view.pull_seen = info.pull_time, event.time
+    if view.last_consume_timestamp != info.consume_time:
+        view.last_consume_timestamp, view.consume_seen = info.consume_time, event.time
     return view

@@ -9,13 +9,13 @@ commit that does not advance shows nothing. What does:
 - A broker's hook sees the pulls. A lite-pull client whose application hangs pulls until its cache is full.
 """
 
-from rebalance_model.observe.group.ages import ages_of
 from rebalance_model.observe.group.expectation import division_of
 from rebalance_model.observe.group.member_types import PULL
+from rebalance_model.observe.group.owners_queue import owners_queue
 from rebalance_model.observe.hooks import pull_errors
-from rebalance_model.observe.queue_subject import QueueSubject
+from rebalance_model.observe.queue_subject import OwnersQueue, QueueSubject
 from rebalance_model.observe.state import QueueState
-from rebalance_model.observe.step import Ages, GroupStep
+from rebalance_model.observe.step import GroupStep
 
 
 def is_read_actively(step: GroupStep, q: QueueSubject) -> bool:
@@ -29,8 +29,8 @@ def is_read_actively(step: GroupStep, q: QueueSubject) -> bool:
 
 def reads_on(step: GroupStep, q: QueueSubject, limit: int) -> bool | None:
     """Return whether the queue has been read within ``limit`` (ms), or to its end; None if telemetry does not show."""
-    queue, ages = q.queue, ages_of(step, q)
-    handed_over = _handed_over(queue, ages, step.now, limit)
+    queue = q.queue
+    handed_over = _handed_over(queue, owners_queue(step, q), step.now, limit)
     if handed_over is not None:
         return handed_over
     if pull_errors.is_refused(step, q):
@@ -43,18 +43,19 @@ def reads_on(step: GroupStep, q: QueueSubject, limit: int) -> bool | None:
     return None
 
 
-def _handed_over(queue: QueueState, ages: Ages | None, now: int, limit: int) -> bool | None:
+def _handed_over(queue: QueueState, held: OwnersQueue | None, now: int, limit: int) -> bool | None:
     """Return whether the client hands over what it has, by its own answer; None: it has nothing, or is silent.
 
     One that has handed over its last message after the newest one was sent has had all of them.
     """
-    if ages is None or ages.queue is None or ages.client.silent or ages.consume is None:
+    consume_ms = held.consume_ms if held is not None else None
+    if held is None or held.answer is None or held.client.silent or consume_ms is None:
         return None
-    if ages.consume <= limit:
+    if consume_ms <= limit:
         return True
-    if ages.queue.cached_count:
+    if held.answer.cached_count:
         return False
-    has_all = ages.queue.cached_count == 0 and now - ages.consume > queue.filled_after > 0
+    has_all = held.answer.cached_count == 0 and now - consume_ms > queue.filled_after > 0
     return True if has_all else None
 
 

@@ -4,9 +4,10 @@ A client renews its locks every 20 s. Until then the broker grants a lock to the
 clients may consume the queue. Clear when every holder has its lock again or has learned that it lost it.
 """
 
+from rebalance_model.broker.rebalance_lock_manager import LockEntry
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.rules.rule import CLEAR, Advice, BrokerRule, Evidence, Holds, Verdict
-from rebalance_model.observe.state import HookView, LostLock
+from rebalance_model.observe.state import HookView
 from rebalance_model.observe.step import GroupStep
 
 
@@ -23,8 +24,8 @@ def judge(step: GroupStep, broker: str) -> Verdict:
     doubles = _doubles(step, hook)
     if not doubles:
         return Holds("warning")
-    ends = min(hook.lost_locks[mq].renewed for mq in doubles) + step.policy.client_lock_max_live_time + 1
-    step.schedule_check(ends)
+    oldest = min(hook.lost_locks[mq].last_update_timestamp for mq in doubles)
+    step.schedule_check(oldest + step.policy.client_lock_max_live_time + 1)
     return Holds("critical", "TWO_OWNERS", hook.lost_locks[doubles[0]].client_id)
 
 
@@ -44,16 +45,13 @@ def _lost(step: GroupStep, hook: HookView) -> list[MessageQueue]:
     return [mq for mq, lost in hook.lost_locks.items() if _counts(step, hook, mq, lost)]
 
 
-def _counts(step: GroupStep, hook: HookView, mq: MessageQueue, lost: LostLock) -> bool:
-    return lost.client_id in step.members and (mq not in hook.locks or _believes(step, lost))
+def _counts(step: GroupStep, hook: HookView, mq: MessageQueue, lost: LockEntry) -> bool:
+    is_trusted = not lost.is_expired(step.now, step.policy.client_lock_max_live_time)
+    return lost.client_id in step.members and (mq not in hook.locks or is_trusted)
 
 
 def _doubles(step: GroupStep, hook: HookView) -> list[MessageQueue]:
     return [mq for mq in _lost(step, hook) if mq in hook.locks]
-
-
-def _believes(step: GroupStep, lost: LostLock) -> bool:
-    return step.now - lost.renewed <= step.policy.client_lock_max_live_time
 
 
 RULE = BrokerRule(

@@ -6,11 +6,12 @@ a reason, which costs time, but never be missing. The one check that healthy que
 by a hook, is scheduled here. `tests/core/observe/test_concerns.py` judges the rules that are left out all the same.
 """
 
-from rebalance_model.observe.group.ages import answered_queue, hook_lock_age, hook_pull
+from rebalance_model.client.process_queue import ProcessQueue
 from rebalance_model.observe.group.expectation import broadcasts
+from rebalance_model.observe.group.owners_queue import answered_queue, owners_lock, pulled_by_hook
 from rebalance_model.observe.hooks.lock_requests import HANDOVERS_KEPT
 from rebalance_model.observe.queue_subject import QueueSubject
-from rebalance_model.observe.state import ClientView, HookQueueView, Stamp
+from rebalance_model.observe.state import ClientView, HookQueueView
 from rebalance_model.observe.step import GroupStep
 
 UNOWNED = 1 << 0
@@ -74,33 +75,26 @@ def of_queue(step: GroupStep, q: QueueSubject) -> int:
 
 
 def _of_owner(step: GroupStep, q: QueueSubject, client: ClientView) -> int:
-    policy, flags, lock_ms = step.policy, 0, step.policy.client_lock_max_live_time
-    lock_age = pull_ms = None
+    policy, flags, limit = step.policy, 0, step.policy.client_lock_max_live_time
+    entry = pulled = None
     if q.hook is not None:
-        lock_age, pull_ms = hook_lock_age(step, q), hook_pull(step, q)
+        entry, pulled = owners_lock(step, q), pulled_by_hook(step, q)
     if client.unanswered:
         return LOCK_OLD | PULL_OLD
-    held = answered_queue(q, client)
-    if lock_age is not None:
-        if lock_age > lock_ms:
+    held, now, asked = answered_queue(q, client), client.client_now, client.asked_at_answer
+    if entry is not None:
+        if entry.is_expired(step.now, limit):
             flags = LOCK_OLD
         elif not q.mq.is_retry and not broadcasts(step.state):
-            step.schedule_check(step.now + lock_ms + 1 - lock_age)
-    elif held is not None and client.orderly and _is_older(held.lock, client, lock_ms):
+            step.schedule_check(entry.last_update_timestamp + limit + 1)
+    elif held is not None and client.orderly and held.is_lock_expired(now, limit, asked):
         flags = LOCK_OLD
     if held is None:
-        return flags | (PULL_OLD if pull_ms is not None else 0)
-    tolerance = 2 * policy.poll_interval
-    if pull_ms is not None and pull_ms + tolerance > policy.pull_max_idle_time:
+        return flags | (PULL_OLD if pulled is not None else 0)
+    idle, tolerance = policy.pull_max_idle_time, 2 * policy.poll_interval
+    if pulled is not None and ProcessQueue(pulled, None, None).is_pull_expired(step.now, idle - tolerance):
         return flags | PULL_OLD
-    return flags | (PULL_OLD if _is_older(held.pull, client, policy.pull_max_idle_time) else 0)
-
-
-def _is_older(stamp: Stamp | None, client: ClientView, limit: int) -> bool:
-    """Return whether a stamp of the client's last answer may be older than the limit (ms); see `Stamp.age`."""
-    if stamp is None:
-        return False
-    return client.client_now - stamp.value > limit or client.asked_at_answer - stamp.seen > limit
+    return flags | (PULL_OLD if held.is_pull_expired(now, idle, asked) else 0)
 
 
 def _of_hook(step: GroupStep, q: QueueSubject, seen: HookQueueView) -> int:

@@ -44,7 +44,7 @@ def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
         shown |= {
             "kept_by": keeper,
             "dropped_ms": client.asked_at_answer - held.claimed_since,
-            "unlock_attempts": held.unlock_attempts,
+            "unlock_attempts": held.try_unlock_times,
             "in_listener": held.transaction_count,
         }
     return shown

@@ -1,47 +1,54 @@
 """LOCK_EXPIRED: the owner of an ordered queue has not renewed its lock; the client refuses to consume it.
 
 With the broker's hook, the age is measured by the broker's clock. By polls, it is taken from one answer, or, for an
-owner that stopped answering, from the time since (`ages`). Clear at a renewal, a release, or when any client is granted
-the lock.
+owner that stopped answering, from the time since (`owners_queue`). Clear at a renewal, a release, or when any client
+is granted the lock.
 
 No client can renew while the broker is away (BROKER_UNREACHABLE or BROKER_LOCKS_LOST reports that): after its return,
 each client first gets one interval to renew (`lock_interval`).
 """
 
-from rebalance_model.observe.group.ages import ages_of
 from rebalance_model.observe.group.expectation import broadcasts
-from rebalance_model.observe.queue_subject import QueueSubject
+from rebalance_model.observe.group.owners_queue import owners_queue
+from rebalance_model.observe.queue_subject import OwnersQueue, QueueSubject
 from rebalance_model.observe.rules import concerns, unresponsive
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Severity, Verdict
-from rebalance_model.observe.step import Ages, GroupStep
+from rebalance_model.observe.step import GroupStep
 
 
 def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     """Check the age of the owner's lock."""
-    ages = ages_of(step, q)
-    if ages is None or broadcasts(step.state):  # a BROADCASTING consumer locks nothing
+    held, policy = owners_queue(step, q), step.policy
+    if held is None or broadcasts(step.state):  # a BROADCASTING consumer locks nothing
         return CLEAR
-    if ages.lock is None or q.mq.is_retry or not (ages.client.orderly or ages.lock_is_exact):
+    renewed = held.last_lock_timestamp
+    if renewed is None or q.mq.is_retry or not (held.client.orderly or held.lock_is_exact):
         return None
-    limits = (step.policy.client_lock_max_live_time, step.policy.broker_lock_max_live_time)
-    if ages.goes_on and ages.lock <= limits[1]:
-        next_limit = limits[0] if ages.lock <= limits[0] else limits[1]
-        step.schedule_check(step.now + next_limit + 1 - ages.lock)
-    if ages.lock > limits[0] and _has_just_come_back(step, q, ages):
+    is_expired = held.is_lock_expired(held.lock_as_of, policy.client_lock_max_live_time)
+    is_free = held.is_lock_expired(held.lock_as_of, policy.broker_lock_max_live_time)
+    if _goes_on(held) and not is_free:
+        next_limit = policy.broker_lock_max_live_time if is_expired else policy.client_lock_max_live_time
+        step.schedule_check(renewed + next_limit + 1)
+    if is_expired and _has_just_come_back(step, q, held):
         return None
-    if ages.lock > limits[0]:
+    if is_expired:
         owner = q.queue.owner
-        severity: Severity = "critical" if ages.lock > limits[1] else "warning"
+        severity: Severity = "critical" if is_free else "warning"
         return Holds(severity, client_id=owner, explained_by=unresponsive.causes_of(step, q.mq.broker, owner))
-    return None if ages.client.silent and not ages.lock_is_exact else CLEAR
+    return None if held.client.silent and not held.lock_is_exact else CLEAR
 
 
-def _has_just_come_back(step: GroupStep, q: QueueSubject, ages: Ages) -> bool:
+def _goes_on(held: OwnersQueue) -> bool:
+    """Return whether the age of the lock increases without another event."""
+    return held.lock_is_exact or held.client.silent
+
+
+def _has_just_come_back(step: GroupStep, q: QueueSubject, held: OwnersQueue) -> bool:
     """Return whether the owner may not have had time to renew since the broker came back."""
     view = q.view
     due = view.back_at + step.policy.lock_interval if view is not None and view.back_at else 0
-    if not ages.goes_on:
-        return ages.client.asked_at_answer <= due  # judged at the answer: the next one decides
+    if not _goes_on(held):
+        return held.client.asked_at_answer <= due  # judged at the answer: the next one decides
     if step.now > due:
         return False
     step.schedule_check(due + 1)
@@ -50,14 +57,14 @@ def _has_just_come_back(step: GroupStep, q: QueueSubject, ages: Ages) -> bool:
 
 def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     """Return the owner, the age of its lock and the limits (ms)."""
-    ages = ages_of(step, q)
+    held = owners_queue(step, q)
     found: Evidence = {"owner": q.queue.owner}
-    if ages is not None:
+    if held is not None:
         found |= {
-            "lock_age_ms": ages.lock,
+            "lock_age_ms": held.lock_ms,
             "limit_ms": step.policy.client_lock_max_live_time,
             "broker_limit_ms": step.policy.broker_lock_max_live_time,
-            "silent": ages.client.silent,
+            "silent": held.client.silent,
         }
     return found
 

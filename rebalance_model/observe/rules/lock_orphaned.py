@@ -59,10 +59,10 @@ def _by_hook(step: GroupStep, q: QueueSubject, view: BrokerView, hook: HookView)
     entry = hook.locks.get(q.mq)
     if not refused_since or entry is None or view.lists(entry.client_id):
         return CLEAR
-    free_at = entry.last_update_timestamp + step.policy.broker_lock_max_live_time
-    if now > free_at:
+    limit = step.policy.broker_lock_max_live_time
+    if entry.is_expired(now, limit):
         return CLEAR  # the next client that requests the lock gets it
-    step.schedule_check(free_at + 1)
+    step.schedule_check(entry.last_update_timestamp + limit + 1)
     orphaned_since = max(min(refused_since), entry.last_update_timestamp)
     return Holds(_severity(step, q.queue, now - orphaned_since), client_id=entry.client_id)
 

@@ -9,17 +9,17 @@ advances.
 from collections.abc import Mapping
 from typing import Literal, get_args
 
-from rebalance_model.observe.group.ages import ages_of, hook_lock
 from rebalance_model.observe.group.expectation import broadcasts
 from rebalance_model.observe.group.offsets import committed
+from rebalance_model.observe.group.owners_queue import hook_lock, owners_queue
 from rebalance_model.observe.hooks import pull_errors, released_queues
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.queue_subject import QueueSubject
+from rebalance_model.observe.queue_subject import OwnersQueue, QueueSubject
 from rebalance_model.observe.rules import concerns, pull_stall, stale_heartbeat, stall, unresponsive
 from rebalance_model.observe.rules.ghost_connection import ghost_evidence
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Severity, Verdict
 from rebalance_model.observe.state import HookQueueView, IncidentKey, ProcessQueueView
-from rebalance_model.observe.step import Ages, GroupStep
+from rebalance_model.observe.step import GroupStep
 
 SubCause = Literal[
     "OWNER_GONE_LOCK_HELD",
@@ -70,39 +70,39 @@ def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     if released_queues.is_removed_from_topic(step, q):
         return None
     severity: Severity = "warning" if waited.lag is None else "critical"
-    owner, sub_cause = q.queue.owner, _sub_cause(step, q, ages_of(step, q))
+    owner, sub_cause = q.queue.owner, _sub_cause(step, q, owners_queue(step, q))
     return Holds(severity, sub_cause, owner, explained_by=_causes(step, q, sub_cause, owner))
 
 
 def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     """Return the lag, the offsets, and the last known state of the owner."""
-    ages = ages_of(step, q)
+    held = owners_queue(step, q)
     found = stall.evidence(step, q, committed(q), step.policy.stuck_after)
-    if ages is not None:
-        found |= {"lock_age_ms": ages.lock, "pull_age_ms": ages.pull, "consume_age_ms": ages.consume}
-    if ages is not None and ages.queue is not None:
+    if held is not None:
+        found |= {"lock_age_ms": held.lock_ms, "pull_age_ms": held.pull_ms, "consume_age_ms": held.consume_ms}
+    if held is not None and held.answer is not None:
         found |= {
-            "locked": ages.queue.locked,
-            "cached_count": ages.queue.cached_count,
-            "in_listener": ages.queue.transaction_count,
+            "locked": held.answer.locked,
+            "cached_count": held.answer.cached_count,
+            "in_listener": held.answer.transaction_count,
         }
     return found | ghost_evidence(step, q)
 
 
-def _sub_cause(step: GroupStep, q: QueueSubject, ages: Ages | None) -> SubCause:
+def _sub_cause(step: GroupStep, q: QueueSubject, held: OwnersQueue | None) -> SubCause:
     """Return the first sub-cause that applies."""
     policy = step.policy
-    if ages is None:
+    if held is None:
         return _without_owner(step, q)
-    if _is_unresponsive(step, q, ages):
+    if _is_unresponsive(step, q, held):
         return "OWNER_UNRESPONSIVE"
-    if ages.queue is not None and ages.queue.locked is False:
+    if held.answer is not None and held.answer.locked is False:
         return "NOT_LOCKED"
-    if ages.lock is not None and ages.lock > policy.client_lock_max_live_time:
+    if held.is_lock_expired(held.lock_as_of, policy.client_lock_max_live_time):
         return "LOCK_EXPIRED"
-    if (of_pulls := pull_stall.cause_of(step, q, ages)) is not None:
+    if (of_pulls := pull_stall.cause_of(step, q, held)) is not None:
         return of_pulls
-    return _of_hook(step, q, ages) if ages.queue is None else _of_answer(ages.queue, ages, policy)
+    return _of_hook(step, q, held) if held.answer is None else _of_answer(held.answer, held, policy)
 
 
 def _causes(step: GroupStep, q: QueueSubject, sub_cause: SubCause, owner: str | None) -> tuple[IncidentKey, ...]:
@@ -114,21 +114,21 @@ def _causes(step: GroupStep, q: QueueSubject, sub_cause: SubCause, owner: str | 
     return tuple(IncidentKey(code, str(q)) for code in _EXPLAINED_BY.get(sub_cause, ()))
 
 
-def _is_unresponsive(step: GroupStep, q: QueueSubject, ages: Ages) -> bool:
+def _is_unresponsive(step: GroupStep, q: QueueSubject, held: OwnersQueue) -> bool:
     """Return whether neither the collector nor the broker receives anything from the owner."""
-    unanswered = step.now - ages.client.answered > step.policy.unresponsive_after
-    if ages.client.answered and (ages.client.silent or not unanswered):
+    unanswered = step.now - held.client.answered > step.policy.unresponsive_after
+    if held.client.answered and (held.client.silent or not unanswered):
         return unanswered
     return stall.is_unresponsive(step, q)
 
 
-def _of_hook(step: GroupStep, q: QueueSubject, ages: Ages) -> SubCause:
+def _of_hook(step: GroupStep, q: QueueSubject, held: OwnersQueue) -> SubCause:
     hook_view = q.seen
-    if ages.lock is None and q.hook is not None:
+    if held.last_lock_timestamp is None and q.hook is not None:
         return "NOT_LOCKED"
     if hook_view is not None and hook_view.waiting_since and _has_held(step, q, hook_view):
         return "LISTENER_BLOCKED"
-    return "NOT_PULLING" if ages.pull is not None and ages.pull > step.policy.pull_suspended_max else "UNDETERMINED"
+    return "NOT_PULLING" if held.is_pull_expired(held.as_of, step.policy.pull_suspended_max) else "UNDETERMINED"
 
 
 def _has_held(step: GroupStep, q: QueueSubject, hook_view: HookQueueView) -> bool:
@@ -137,16 +137,16 @@ def _has_held(step: GroupStep, q: QueueSubject, hook_view: HookQueueView) -> boo
     return hook is not None and step.now - hook_view.holder_since > step.policy.consume_frozen_after
 
 
-def _of_answer(queue: ProcessQueueView, ages: Ages, policy: Policy) -> SubCause:
-    taken = queue.transaction_count or 0
-    if queue.consume is None and taken > 0:
+def _of_answer(queue: ProcessQueueView, held: OwnersQueue, policy: Policy) -> SubCause:
+    taken, consume_ms = queue.transaction_count or 0, held.consume_ms
+    if queue.last_consume_timestamp is None and taken > 0:
         return "LISTENER_HUNG"  # of Go's ordered client, which has no such stamp: one that it rejected it has put back
-    if ages.consume is not None and ages.consume > policy.consume_frozen_after:
+    if consume_ms is not None and consume_ms > policy.consume_frozen_after:
         if taken > 0:
             return "LISTENER_HUNG"
-    elif queue.consume is not None and (queue.cached_count or 0) + taken > 0:
+    elif queue.last_consume_timestamp is not None and (queue.cached_count or 0) + taken > 0:
         return "SUSPEND_LOOP"
-    if queue.cached_count == 0 and ages.pull is not None and ages.pull > policy.pull_suspended_max:
+    if queue.cached_count == 0 and held.is_pull_expired(held.as_of, policy.pull_suspended_max):
         return "NOT_PULLING"
     return "UNDETERMINED"
 
@@ -159,7 +159,7 @@ def _without_owner(step: GroupStep, q: QueueSubject) -> SubCause:
     kept = [held for c in step.state.clients.values() if (held := c.queues.get(q.mq)) is not None and held.dropped]
     if not kept:
         return stall.without_owner(step, q)
-    return "UNLOCK_PENDING" if any(held.unlock_attempts for held in kept) else "ZOMBIE"
+    return "UNLOCK_PENDING" if any(held.try_unlock_times for held in kept) else "ZOMBIE"
 
 
 def _lock_is_kept(step: GroupStep, q: QueueSubject) -> bool:
@@ -167,8 +167,8 @@ def _lock_is_kept(step: GroupStep, q: QueueSubject) -> bool:
     entry = hook_lock(step.state, q.mq)
     hook = q.hook
     if entry is not None and hook is not None:
-        age = step.now - entry.last_update_timestamp
-        return entry.client_id not in step.members and age <= step.policy.broker_lock_max_live_time
+        is_expired = entry.is_expired(step.now, step.policy.broker_lock_max_live_time)
+        return entry.client_id not in step.members and not is_expired
     free_at = q.queue.lock_free_at
     return free_at is not None and step.now < free_at
 

@@ -17,49 +17,51 @@ If both sources report, the answer is up to a poll interval old and its timestam
 exact. So if the answer's age equals the hook's within two intervals, the hook's age counts.
 """
 
+from msgspec.structs import replace
+
 from rebalance_model.broker.consumer_manager import SCAN_PERIOD
-from rebalance_model.observe.group.ages import ages_of, hook_pull
 from rebalance_model.observe.group.expectation import group_info
 from rebalance_model.observe.group.member_types import PUSH, consume_type_of
 from rebalance_model.observe.group.offsets import lag_of
+from rebalance_model.observe.group.owners_queue import owners_queue, pulled_by_hook
 from rebalance_model.observe.hooks import pull_errors, released_queues
-from rebalance_model.observe.queue_subject import QueueSubject
+from rebalance_model.observe.queue_subject import OwnersQueue, QueueSubject
 from rebalance_model.observe.rules import concerns, pull_stall, unresponsive
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
 from rebalance_model.observe.state import HookQueueView
-from rebalance_model.observe.step import Ages, GroupStep
+from rebalance_model.observe.step import GroupStep
 
 
 def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     """Check the age of the owner's last pull."""
-    ages = ages_of(step, q)
-    if ages is None:
+    held = owners_queue(step, q)
+    if held is None:
         return CLEAR
     error = pull_errors.error_of(step, q)
     if error is not None:
         step.schedule_check(error.last + pull_errors.REPEATED_WITHIN + 1)
         return CLEAR
     info = group_info(step.state)
-    if ages.pull is None or q.mq.is_retry or info is None:
+    if held.last_pull_timestamp is None or q.mq.is_retry or info is None:
         return None
-    if (ages.client.consume_type or consume_type_of(step.state, info)) != PUSH:
+    if (held.client.consume_type or consume_type_of(step.state, info)) != PUSH:
         return None
-    if ages.queue is None:
-        return _by_hook(step, q, ages, ages.pull)
-    return _by_answer(step, q, ages, ages.pull)
+    if held.answer is None:
+        return _by_hook(step, q, held)
+    return _by_answer(step, q, held)
 
 
-def _by_answer(step: GroupStep, q: QueueSubject, ages: Ages, age: int) -> Verdict:
-    if _is_suspended(step, q, ages):
+def _by_answer(step: GroupStep, q: QueueSubject, held: OwnersQueue) -> Verdict:
+    if _is_suspended(step, q, held):
         return Holds("warning", "SUSPENDED", q.queue.owner)
-    limit = _limit(step, ages)
-    if age > limit:
+    limit = _limit(step, held)
+    if held.is_pull_expired(held.as_of, limit):
         return _expired(step, q)
-    if ages.client.silent:
-        step.schedule_check(step.now + limit + 1 - age)
+    if held.client.silent:
+        step.schedule_check((held.last_pull_timestamp or 0) + limit + 1)
         return None
-    pull = _exact_age(step, q, ages)
-    by_hook = _by_hook(step, q, ages, pull) if pull is not None else None
+    exact = _exact(step, q, held)
+    by_hook = _by_hook(step, q, exact) if exact is not None else None
     return by_hook or CLEAR
 
 
@@ -68,15 +70,21 @@ def _expired(step: GroupStep, q: QueueSubject) -> Holds:
     return Holds("critical", client_id=owner, explained_by=unresponsive.causes_of(step, q.mq.broker, owner))
 
 
-def _is_suspended(step: GroupStep, q: QueueSubject, ages: Ages) -> bool:
+def _as_hook_sees(step: GroupStep, q: QueueSubject, held: OwnersQueue) -> OwnersQueue | None:
+    """Return the owner's queue with the last pull that the broker's hook has seen; None: it reports none."""
+    pulled = pulled_by_hook(step, q)
+    return replace(held, last_pull_timestamp=pulled, as_of=step.now) if pulled is not None else None
+
+
+def _is_suspended(step: GroupStep, q: QueueSubject, held: OwnersQueue) -> bool:
     """Return whether messages wait, the client stamps its pulls, and the broker has seen none for `stuck_after`."""
-    queue, pull = q.queue, hook_pull(step, q)
-    if pull is None or pull <= step.policy.pull_max_idle_time or not lag_of(queue) or not queue.stalled_ms:
+    queue, seen = q.queue, _as_hook_sees(step, q, held)
+    if seen is None or not seen.is_pull_expired(seen.as_of, step.policy.pull_max_idle_time):
         return False
-    return pull_stall.cause_of(step, q, ages) == "SUSPENDED"
+    return bool(lag_of(queue) and queue.stalled_ms) and pull_stall.cause_of(step, q, held) == "SUSPENDED"
 
 
-def _limit(step: GroupStep, ages: Ages) -> int:
+def _limit(step: GroupStep, held: OwnersQueue) -> int:
     """Return how long the owner may not have pulled, milliseconds.
 
     For a silent owner the limit lasts until an answer after the broker's scan still lists it. A client that is cut off
@@ -84,42 +92,43 @@ def _limit(step: GroupStep, ages: Ages) -> int:
     pulling.
     """
     limit = step.policy.pull_max_idle_time
-    return limit + SCAN_PERIOD + step.policy.poll_interval if ages.client.silent else limit
+    return limit + SCAN_PERIOD + step.policy.poll_interval if held.client.silent else limit
 
 
-def _exact_age(step: GroupStep, q: QueueSubject, ages: Ages) -> int | None:
-    """Return the age by the hook if the client's timestamp, aged since its answer, agrees: then it sees all pulls.
+def _exact(step: GroupStep, q: QueueSubject, held: OwnersQueue) -> OwnersQueue | None:
+    """Return the queue by the hook if the client's timestamp, aged since its answer, agrees: then it sees all pulls.
 
     None if it does not agree, or the client is silent or has not answered for this queue.
     """
-    client, queue, pull = ages.client, ages.queue, hook_pull(step, q)
-    tolerance = 2 * step.policy.poll_interval
-    answered = client.age_of(queue.pull) if queue is not None else None
-    if answered is None or client.silent or pull is None or pull + tolerance <= step.policy.pull_max_idle_time:
+    client, answer, seen = held.client, held.answer, _as_hook_sees(step, q, held)
+    answered = client.age_of(answer.last_pull_timestamp, answer.pull_seen) if answer is not None else None
+    if answered is None or client.silent or seen is None:
         return None
-    return pull if answered + step.now - client.asked_at_answer + tolerance >= pull else None
+    tolerance = 2 * step.policy.poll_interval
+    if not seen.is_pull_expired(seen.as_of, step.policy.pull_max_idle_time - tolerance):
+        return None
+    return seen if answered + step.now - client.asked_at_answer + tolerance >= (seen.pull_ms or 0) else None
 
 
-def _by_hook(step: GroupStep, q: QueueSubject, ages: Ages, pull: int) -> Verdict:
-    hook_view, hook = q.seen, q.hook
+def _by_hook(step: GroupStep, q: QueueSubject, held: OwnersQueue) -> Verdict:
+    hook_view = q.seen
     limit = step.policy.pull_max_idle_time
     if (
         hook_view is None
-        or hook is None
-        or not _should_pull(step, hook_view, ages)
+        or q.hook is None
+        or not _should_pull(step, hook_view, held)
         or released_queues.is_released_by_owner(step, q)
     ):
         return None
-    if pull > limit:
+    if held.is_pull_expired(held.as_of, limit):
         return _expired(step, q)
-    now = step.now
-    step.schedule_check(now + limit + 1 - pull)
-    return CLEAR if now - max(hook_view.pull_time, hook_view.holder_since) <= limit else None
+    step.schedule_check((held.last_pull_timestamp or 0) + limit + 1)
+    return CLEAR if step.now - max(hook_view.pull_time, hook_view.holder_since) <= limit else None
 
 
-def _should_pull(step: GroupStep, hook_view: HookQueueView, ages: Ages) -> bool:
+def _should_pull(step: GroupStep, hook_view: HookQueueView, held: OwnersQueue) -> bool:
     """Return whether the client should pull at the master: neither cached messages nor a missing lock prevent it."""
-    if step.state.orderly and not ages.lock_is_exact:
+    if step.state.orderly and not held.lock_is_exact:
         return False
     if hook_view.start_offset < 0:
         return True  # it has not pulled yet
@@ -130,15 +139,15 @@ def _should_pull(step: GroupStep, hook_view: HookQueueView, ages: Ages) -> bool:
 
 def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     """Return the owner, the age of its last pull that was compared with the limit, and the limit (ms)."""
-    ages = ages_of(step, q)
+    held = owners_queue(step, q)
     found: Evidence = {"owner": q.queue.owner}
-    if ages is not None:
-        exact = hook_pull(step, q) if _is_suspended(step, q, ages) else _exact_age(step, q, ages)
+    if held is not None:
+        exact = _as_hook_sees(step, q, held) if _is_suspended(step, q, held) else _exact(step, q, held)
         found |= {
-            "pull_age_ms": ages.pull if exact is None else exact,
-            "limit_ms": _limit(step, ages),
-            "cached_count": ages.queue.cached_count if ages.queue is not None else None,
-            "silent": ages.client.silent,
+            "pull_age_ms": (exact or held).pull_ms,
+            "limit_ms": _limit(step, held),
+            "cached_count": held.answer.cached_count if held.answer is not None else None,
+            "silent": held.client.silent,
         }
     return found
 

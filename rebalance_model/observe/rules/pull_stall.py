@@ -8,11 +8,11 @@ broker's hook tells them apart: it sees the refused pulls with their code, and n
 from collections.abc import Mapping
 from typing import Literal
 
-from rebalance_model.observe.group.ages import hook_pull
+from rebalance_model.observe.group.owners_queue import pulled_by_hook
 from rebalance_model.observe.hooks import pull_errors
-from rebalance_model.observe.queue_subject import QueueSubject
+from rebalance_model.observe.queue_subject import OwnersQueue, QueueSubject
 from rebalance_model.observe.rules.rule import Advice
-from rebalance_model.observe.step import Ages, GroupStep
+from rebalance_model.observe.step import GroupStep
 
 PullCause = Literal["PULL_REFUSED", "TOPIC_NOT_READABLE", "SUSPENDED", "NOTHING_RECEIVED"]
 
@@ -47,26 +47,27 @@ ADVICE: Mapping[str, Advice] = {
 """Advice by sub-cause."""
 
 
-def cause_of(step: GroupStep, q: QueueSubject, ages: Ages | None) -> PullCause | None:
+def cause_of(step: GroupStep, q: QueueSubject, held: OwnersQueue | None) -> PullCause | None:
     """Return why the queue's owner receives no message; None if it has some, or pulls as usual, or that is unknown."""
-    held = ages.queue if ages is not None else None
-    if held is not None and ((held.cached_count or 0) > 0 or (held.transaction_count or 0) > 0):
+    answer = held.answer if held is not None else None
+    if answer is not None and ((answer.cached_count or 0) > 0 or (answer.transaction_count or 0) > 0):
         return None
     if pull_errors.is_refused(step, q):
         return "PULL_REFUSED"
-    if ages is None or held is None or held.cached_count is None or not _pulls(step, ages):
+    if held is None or answer is None or answer.cached_count is None or not _pulls(step, held):
         return None
     route = step.state.routes.get(q.mq.topic)
     if route is not None and not route.queues:
         return "TOPIC_NOT_READABLE"
-    pull = hook_pull(step, q)
-    if pull is None:
+    pulled = pulled_by_hook(step, q)
+    if pulled is None:
         return "NOTHING_RECEIVED"
-    return "SUSPENDED" if pull > step.policy.pull_suspended_max + step.policy.poll_interval else None
+    return "SUSPENDED" if step.now - pulled > step.policy.pull_suspended_max + step.policy.poll_interval else None
 
 
-def _pulls(step: GroupStep, ages: Ages) -> bool:
+def _pulls(step: GroupStep, held: OwnersQueue) -> bool:
     """Return whether the owner's answers show that it pulls, and that it has long consumed nothing."""
-    if ages.client.silent or ages.pull is None or ages.pull > step.policy.pull_suspended_max:
+    pull_ms, consume_ms = held.pull_ms, held.consume_ms
+    if held.client.silent or pull_ms is None or pull_ms > step.policy.pull_suspended_max:
         return False
-    return ages.consume is None or ages.consume > step.policy.consume_frozen_after
+    return consume_ms is None or consume_ms > step.policy.consume_frozen_after

@@ -112,10 +112,9 @@ def _overlap(policy: Policy, q: QueueSubject, one: ClientView, other: ClientView
 
 def _was_locked(policy: Policy, held: ProcessQueueView, client: ClientView, at: int) -> bool:
     """Return whether the client believes in its lock now, and did so when the other client was asked (``at``)."""
-    age = client.age_of(held.lock)
-    if not held.locked or age is None:
-        return False
-    return age <= policy.client_lock_max_live_time and client.answered - age <= at
+    age = client.age_of(held.last_lock_timestamp, held.lock_seen)
+    is_trusted = client.trusts_lock(held, policy.client_lock_max_live_time)
+    return is_trusted and age is not None and client.answered - age <= at
 
 
 RULE = QueueRule(

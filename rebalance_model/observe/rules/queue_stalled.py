@@ -9,12 +9,12 @@ call (`released_queues`).
 
 from typing import Literal, get_args
 
-from rebalance_model.observe.group.ages import ages_of
 from rebalance_model.observe.group.expectation import division_of, is_divided
 from rebalance_model.observe.group.offsets import lag_of, position_of
+from rebalance_model.observe.group.owners_queue import owners_queue
 from rebalance_model.observe.hooks import pull_errors, released_queues
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.queue_subject import QueueSubject
+from rebalance_model.observe.queue_subject import OwnersQueue, QueueSubject
 from rebalance_model.observe.rules import (
     active_reader,
     concerns,
@@ -28,7 +28,7 @@ from rebalance_model.observe.rules import (
 from rebalance_model.observe.rules.ghost_connection import ghost_evidence
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
 from rebalance_model.observe.state import IncidentKey
-from rebalance_model.observe.step import Ages, GroupStep
+from rebalance_model.observe.step import GroupStep
 
 SubCause = Literal[
     "UNASSIGNED",
@@ -67,17 +67,17 @@ def judge(step: GroupStep, q: QueueSubject) -> Verdict:
 
 def _of_listener(step: GroupStep, q: QueueSubject, waited_ms: int) -> Verdict:
     """Check a queue that has waited for long, and whose client gives its messages to a listener."""
-    ages = ages_of(step, q)
-    held = ages.queue if ages is not None else None
-    if ages is not None and held is not None:
-        if held.cached_count is not None and held.cached_count <= 0 and not _pulls_in_vain(ages, step.policy):
+    held = owners_queue(step, q)
+    if held is not None and held.answer is not None:
+        cached = held.answer.cached_count
+        if cached is not None and cached <= 0 and not _pulls_in_vain(held, step.policy):
             return None
     elif not step.state.is_polled and released_queues.is_released_by_owner(step, q):
         is_open = (
             IncidentKey(RULE.code, str(q)) in step.state.incidents
         )  # what its listener had of it, nobody has any more
         return _unassigned(step, q) if is_open else None
-    sub_cause = _sub_cause(step, q, ages)
+    sub_cause = _sub_cause(step, q, held)
     return _unassigned(step, q) if sub_cause == "UNASSIGNED" else _with_pool(step, q, sub_cause, waited_ms)
 
 
@@ -119,12 +119,12 @@ def _of_reader(step: GroupStep, q: QueueSubject, waited: stall.Stall) -> Verdict
 
 
 def _cause_of_reader(step: GroupStep, q: QueueSubject) -> SubCause:
-    ages = ages_of(step, q)
-    if ages is None:
+    held = owners_queue(step, q)
+    if held is None:
         return "PULL_REFUSED" if pull_errors.is_refused(step, q) else "READER_STOPPED"
-    if _is_unresponsive(step, q, ages):
+    if _is_unresponsive(step, q, held):
         return "OWNER_UNRESPONSIVE"
-    return pull_stall.cause_of(step, q, ages) or "READER_STOPPED"
+    return pull_stall.cause_of(step, q, held) or "READER_STOPPED"
 
 
 def _of_retry(step: GroupStep, q: QueueSubject) -> Verdict:
@@ -144,38 +144,39 @@ def _of_retry(step: GroupStep, q: QueueSubject) -> Verdict:
 
 def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     """Return the lag, the offsets, and the last known state of the owner."""
-    queue, ages = q.queue, ages_of(step, q)
+    queue, held = q.queue, owners_queue(step, q)
     found = stall.evidence(step, q, position_of(queue), _limit(step.policy))
-    if ages is not None:
-        found |= {"pull_age_ms": ages.pull, "consume_age_ms": ages.consume}
-        found["cached_count"] = ages.queue.cached_count if ages.queue is not None else None
+    if held is not None:
+        found |= {"pull_age_ms": held.pull_ms, "consume_age_ms": held.consume_ms}
+        found["cached_count"] = held.answer.cached_count if held.answer is not None else None
     return found | ghost_evidence(step, q) | thread_pool.evidence(step, queue.owner)
 
 
-def _pulls_in_vain(ages: Ages, policy: Policy) -> bool:
+def _pulls_in_vain(held: OwnersQueue, policy: Policy) -> bool:
     """Return whether the owner pulls the queue and has consumed nothing of it for long."""
-    pulls = ages.pull is not None and ages.pull <= policy.pull_suspended_max
-    return pulls and ages.consume is not None and ages.consume > policy.consume_frozen_after
+    pull_ms, consume_ms = held.pull_ms, held.consume_ms
+    pulls = pull_ms is not None and pull_ms <= policy.pull_suspended_max
+    return pulls and consume_ms is not None and consume_ms > policy.consume_frozen_after
 
 
 def _limit(policy: Policy) -> int:
     return policy.stuck_after + policy.stalled_open_after
 
 
-def _sub_cause(step: GroupStep, q: QueueSubject, ages: Ages | None) -> SubCause:
+def _sub_cause(step: GroupStep, q: QueueSubject, held: OwnersQueue | None) -> SubCause:
     """Return the first sub-cause that applies."""
-    if ages is None:
+    if held is None:
         return _without_owner(step, q)
-    if _is_unresponsive(step, q, ages):
+    if _is_unresponsive(step, q, held):
         return "OWNER_UNRESPONSIVE"
-    if (of_pulls := pull_stall.cause_of(step, q, ages)) is not None:
+    if (of_pulls := pull_stall.cause_of(step, q, held)) is not None:
         return of_pulls
     if thread_pool.exhausted(step, q.queue.owner) is not None:
         return "POOL_EXHAUSTED"
-    if ages.queue is not None and (ages.queue.cached_count or 0) > 0:
+    if held.answer is not None and (held.answer.cached_count or 0) > 0:
         return "LISTENER_HUNG"
     seen = stall.by_hook(step, q)
-    has_pulled = seen is not None and (ages.queue is None or bool(seen.lag))
+    has_pulled = seen is not None and (held.answer is None or bool(seen.lag))
     return "LISTENER_BLOCKED" if has_pulled else "UNDETERMINED"
 
 
@@ -187,11 +188,11 @@ def _without_owner(step: GroupStep, q: QueueSubject) -> SubCause:
     return stall.without_owner(step, q)
 
 
-def _is_unresponsive(step: GroupStep, q: QueueSubject, ages: Ages) -> bool:
+def _is_unresponsive(step: GroupStep, q: QueueSubject, held: OwnersQueue) -> bool:
     """Return whether neither the collector nor, where there is no answer, the broker receives anything from it."""
-    if ages.client.silent and step.now - ages.client.answered > step.policy.unresponsive_after:
+    if held.client.silent and step.now - held.client.answered > step.policy.unresponsive_after:
         return True
-    return ages.queue is None and stall.is_unresponsive(step, q)
+    return held.answer is None and stall.is_unresponsive(step, q)
 
 
 RULE = QueueRule(

@@ -66,15 +66,16 @@ def _by_answer(step: GroupStep, client: ClientView) -> list[Waiting] | None:
     """Return the queues with messages at the client, by its answer; None if it goes on with any queue."""
     found = []
     for mq, held in client.queues.items():
-        age = client.age_of(held.consume)
+        stamp = held.last_consume_timestamp
+        age = client.age_of(stamp, held.consume_seen)
         if mq.is_retry or held.dropped:
             continue
-        if age is None or held.consume is None or age <= step.policy.consume_frozen_after:
+        if age is None or stamp is None or age <= step.policy.consume_frozen_after:
             return None
         if held.cached_count:
             known = step.state.queues.get(mq)
             stalled = known.stalled_ms if known is not None else 0
-            found.append(Waiting(mq, held.cached_count, held.consume.value, stalled))
+            found.append(Waiting(mq, held.cached_count, stamp, stalled))
     return found
 
 

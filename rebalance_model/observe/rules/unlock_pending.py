@@ -16,7 +16,7 @@ def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     if found is None:
         return CLEAR
     keeper, client, held = found
-    grown = (held.unlock_attempts or 0) > held.first_unlock_attempts > 0
+    grown = (held.try_unlock_times or 0) > held.first_unlock_attempts > 0
     return Holds("warning", client_id=keeper) if grown and not client.silent else None
 
 

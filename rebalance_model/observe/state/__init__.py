@@ -5,7 +5,6 @@ from rebalance_model.observe.state.broker import (
     ChannelBeats,
     Heartbeats,
     HookView,
-    LostLock,
     RebalanceLoop,
     RefusedHeartbeats,
 )
@@ -24,7 +23,7 @@ from rebalance_model.observe.state.hook_queue_view import (
     Reread,
 )
 from rebalance_model.observe.state.incident import HeldCause, Incident, IncidentKey, Pending
-from rebalance_model.observe.state.process_queue import ProcessQueueView, Stamp
+from rebalance_model.observe.state.process_queue import ProcessQueueView
 from rebalance_model.observe.state.queue import (
     Ended,
     EndedBy,
@@ -70,7 +69,6 @@ __all__ = [
     "LastGroupRow",
     "LastQueueRow",
     "Loss",
-    "LostLock",
     "Move",
     "NewestFall",
     "Pending",
@@ -89,7 +87,6 @@ __all__ = [
     "Sequence",
     "Silence",
     "Skipped",
-    "Stamp",
     "StateVersionError",
     "Unowned",
     "check_version",

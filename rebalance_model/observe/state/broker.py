@@ -24,14 +24,6 @@ class Heartbeats(msgspec.Struct, array_like=True):
     """The channels of the last two intervals: one, unless the client reconnects, or two processes share its id."""
 
 
-class LostLock(msgspec.Struct, array_like=True):
-    """A lock that its broker lost when it restarted."""
-
-    client_id: str
-    renewed: int
-    """When its holder last renewed it: it relies on the lock for `client_lock_max_live_time` from then."""
-
-
 class RebalanceLoop(msgspec.Struct, array_like=True):
     """A client that requests the member list every second, as one does whose rebalance never completes."""
 
@@ -70,8 +62,9 @@ class HookView(msgspec.Struct, array_like=True):
     """The differences that the last poll showed; see `corrections`."""
     heartbeats: dict[str, Heartbeats] = {}
     """The heartbeats of each member, by client id."""
-    lost_locks: dict[MessageQueue, LostLock] = {}
-    """Locks that the broker lost at its restart, and that their holders, who rely on them, have not renewed."""
+    lost_locks: dict[MessageQueue, LockEntry] = {}
+    """Locks that the broker lost at its restart, and that their holders, who rely on them for
+    `client_lock_max_live_time` from the last renewal, have not renewed."""
     rebalance_loops: dict[str, RebalanceLoop] = {}
     """Clients that rebalance without end, by client id."""
     lost_at: int = 0

@@ -4,7 +4,7 @@ import msgspec
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import Subscription
-from rebalance_model.observe.state.process_queue import ProcessQueueView, Stamp
+from rebalance_model.observe.state.process_queue import ProcessQueueView
 
 UNANSWERED_POLLS = 2
 """A client or broker is unresponsive after this many consecutive unanswered requests."""
@@ -58,9 +58,22 @@ class ClientView(msgspec.Struct, array_like=True):
     message_model: str = ""
     """As it last declared it; empty: not known."""
 
-    def age_of(self, stamp: Stamp | None) -> int | None:
-        """Return the minimum age of a stamp of its last answer (ms) when it answered; None: the stamp is unknown."""
-        return stamp.age(self.client_now, self.asked_at_answer) if stamp is not None else None
+    def age_of(self, stamp: int | None, seen: int) -> int | None:
+        """Return the minimum age of a stamp when its last answer came (ms); None: the stamp is unknown.
+
+        Args:
+            stamp: by the client's clock.
+            seen: when the first answer came that carried it.
+        """
+        return max(self.client_now - stamp, self.asked_at_answer - seen, 0) if stamp is not None else None
+
+    def trusts_lock(self, held: ProcessQueueView, limit: int) -> bool:
+        """Return whether its last answer shows that it has the lock of a queue and trusts it: it consumes the queue.
+
+        That is what ConsumeMessageOrderlyService.ConsumeRequest.run requires.
+        """
+        is_known = bool(held.locked) and held.last_lock_timestamp is not None
+        return is_known and not held.is_lock_expired(self.client_now, limit, self.asked_at_answer)
 
     def time_of(self, stamp: int) -> int:
         """Bring a stamp of its last answer to the timeline; epoch milliseconds.

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from rebalance_model.client.process_queue import ProcessQueue
+
 
 class Refusals(msgspec.Struct, array_like=True):
     """The consecutive refusals of one client that requests a queue's lock."""
@@ -140,3 +142,8 @@ class HookQueueView(msgspec.Struct, array_like=True):
     consumed_to: int = -1
     """Up to where it was consumed when its holder queried and none was stored, until the holder pulls; -1: unknown, or
     it is new to the group."""
+
+    @property
+    def process_queue(self) -> ProcessQueue:
+        """Return the holder's process queue, as far as its pulls show it."""
+        return ProcessQueue(self.pull_time or None, None, None)

@@ -7,43 +7,50 @@ necessary: if all queues of a client are pulled together, the newest stamp is th
 stays at 0.
 """
 
-import msgspec
+from rebalance_model.client.process_queue import LOCK_MAX_LIVE_TIME, PULL_MAX_IDLE_TIME, ProcessQueue
 
 
-class Stamp(msgspec.Struct, array_like=True, frozen=True):
-    """A client's time stamp, and when an answer first carried it."""
+class ProcessQueueView(ProcessQueue, array_like=True, kw_only=True):
+    """What the last answer showed of one process queue; None: it can't be read, or was not sent.
 
-    value: int
-    """By the client's clock."""
-    seen: int
-    """When the first answer that carried the value came, by the collector's clock."""
+    Its stamps are by the client's clock, all other times by the collector's.
+    """
 
-    def age(self, client_now: int, asked: int) -> int:
-        """Return the minimum age of the stamp (ms) when the request ``asked`` (collector's clock) was answered."""
-        return max(client_now - self.value, asked - self.seen, 0)
-
-
-class ProcessQueueView(msgspec.Struct, array_like=True):
-    """What the last answer showed of one process queue; None: it can't be read, or was not sent."""
-
-    commit_offset: int | None
-    cached_count: int | None
-    transaction_count: int | None
-    locked: bool | None
-    dropped: bool
-    unlock_attempts: int | None
-    lock: Stamp | None
-    pull: Stamp | None
-    consume: Stamp | None
-    claimed_since: int
-    """When the first of the consecutive answers was requested that hold the queue in this way, or dropped; by the
-    collector's clock."""
+    commit_offset: int | None = None
+    cached_count: int | None = None
+    transaction_count: int | None = None
+    claimed_since: int = 0
+    """When the first of the consecutive answers was requested that hold the queue in this way, or dropped."""
     first_unlock_attempts: int = 0
     """The number of unlock attempts in the first answer that showed any."""
     first_offset: int | None = None
     """The lowest offset of the messages that it has cached or in its listener; None: it has none, or unknown."""
+    lock_seen: int = 0
+    """When the first answer came that carried the stamp of its lock."""
+    pull_seen: int = 0
+    consume_seen: int = 0
+
+    def is_lock_expired(self, now: int, limit: int = LOCK_MAX_LIVE_TIME, asked: int = 0) -> bool:
+        """Return whether the lock is known to be older than the limit, by either clock.
+
+        Args:
+            now: the newest stamp of the client's last answer.
+            limit: milliseconds.
+            asked: when that answer was requested.
+        """
+        return super().is_lock_expired(now, limit) or (
+            self.last_lock_timestamp is not None and asked - self.lock_seen > limit
+        )
+
+    def is_pull_expired(self, now: int, limit: int = PULL_MAX_IDLE_TIME, asked: int = 0) -> bool:
+        """Return whether the last pull is known to be older than the limit, by either clock; see `is_lock_expired`."""
+        return super().is_pull_expired(now, limit) or (
+            self.last_pull_timestamp is not None and asked - self.pull_seen > limit
+        )
 
     def newest(self, *, orderly: bool) -> int | None:
         """Return when it was last locked (ordered) or pulled, by the client's clock; epoch milliseconds."""
-        stamps = (self.lock, self.pull) if orderly and self.locked else (self.pull,)
-        return max((stamp.value for stamp in stamps if stamp is not None), default=None)
+        locked, pulled = self.last_lock_timestamp, self.last_pull_timestamp
+        if locked is None or not (orderly and self.locked):
+            return pulled
+        return locked if pulled is None else max(locked, pulled)

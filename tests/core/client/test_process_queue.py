@@ -3,7 +3,7 @@
 import pytest
 
 from rebalance_model.client.cached_messages import CachingProcessQueue, Message, NothingConsumingError
-from rebalance_model.client.process_queue import PopProcessQueue
+from rebalance_model.client.process_queue import PopProcessQueue, ProcessQueue
 
 T0 = 1_000_000
 
@@ -25,6 +25,23 @@ def test_a_pull_of_exactly_120_s_ago_is_recent(queue):
     popped = PopProcessQueue(T0)
     for either in (queue, popped):
         assert [either.is_pull_expired(T0 + age) for age in (120_000, 120_001)] == [False, True]
+
+
+def test_a_dropped_queue_is_unlocked_by_force_after_20_s(queue):
+    assert not queue.is_unlock_forced(T0 + 20_001)
+    queue.dropped = True
+    assert [queue.is_unlock_forced(T0 + age) for age in (20_000, 20_001)] == [False, True]
+
+
+def test_a_monitored_client_may_have_other_limits(queue):
+    assert (queue.is_lock_expired(T0 + 11, 10), queue.is_pull_expired(T0 + 11, 10)) == (True, True)
+
+
+def test_an_unknown_stamp_shows_no_expiry():
+    unknown = ProcessQueue(None, None, None, dropped=True)
+    late = T0 * T0
+    assert not any(decides(late) for decides in (unknown.is_lock_expired, unknown.is_pull_expired))
+    assert not unknown.is_unlock_forced(late)
 
 
 def test_counters_of_the_usual_way(queue):

@@ -1,0 +1,98 @@
+"""Derive the process queue of a queue's owner: the latest stamps that telemetry allows.
+
+Where the broker's hook reports, the lock's age is exact: by the broker's clock, from the last renewal that it granted.
+
+By polls: while a client keeps answering, its ages are those of its last answer; they do not grow between answers. For
+an unresponsive client (two consecutive requests unanswered, though its broker answers) nothing is known since its last
+answer: it may have renewed and pulled until the first unanswered request, so its ages are counted from then, by the
+collector's clock. (Ages counted from the last answer are too high: in the demo's capture, a client that renewed its
+locks between its last answer and its freeze was reported as expired for the broker 20 s too early.) Of a client that
+is listed on several channels nothing is known, however long it is unresponsive: the broker may query it on a dead
+channel while it works on another one. What the hook reports of its locks and pulls counts all the same.
+"""
+
+from rebalance_model.broker.rebalance_lock_manager import LockEntry
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.group.ghost_connections import is_listed_twice
+from rebalance_model.observe.queue_subject import OwnersQueue, QueueSubject
+from rebalance_model.observe.state import ClientView, GroupState, ProcessQueueView
+from rebalance_model.observe.step import GroupStep
+
+
+def owners_queue(step: GroupStep, q: QueueSubject) -> OwnersQueue | None:
+    """Return the process queue of the queue's believed owner; None if it has none."""
+    if q.of_owner is None:
+        q.of_owner = (_derive(step, q, q.owner) if q.owner is not None else None,)
+    return q.of_owner[0]
+
+
+def _derive(step: GroupStep, q: QueueSubject, client: ClientView) -> OwnersQueue:
+    now, answer, entry = step.now, answered_queue(q, client), owners_lock(step, q)
+    as_of = client.answered if answer is not None and not client.silent else now
+    lock, pull, consume = _answered(step, q, client, answer, as_of)
+    if pull is None or client.silent:
+        by_hook = pulled_by_hook(step, q)
+        pull = as_of - now + by_hook if by_hook is not None else pull
+    return OwnersQueue(
+        last_lock_timestamp=min(entry.last_update_timestamp, now) if entry is not None else lock,
+        last_pull_timestamp=pull,
+        last_consume_timestamp=consume,
+        client=client,
+        answer=answer,
+        as_of=as_of,
+        lock_as_of=now if entry is not None else as_of,
+        lock_is_exact=entry is not None,
+    )
+
+
+def _answered(
+    step: GroupStep, q: QueueSubject, client: ClientView, answer: ProcessQueueView | None, as_of: int
+) -> tuple[int | None, int | None, int | None]:
+    """Return the latest stamps of lock, pull and consumption that the owner's answers allow."""
+    if answer is None or (client.silent and is_listed_twice(step.state, q.queue.owner or "")):
+        return None, None, None
+    if client.silent:
+        silent_since = min(client.unanswered_since, step.now)
+        return silent_since, silent_since, silent_since
+    pairs = (
+        (answer.last_lock_timestamp, answer.lock_seen),
+        (answer.last_pull_timestamp, answer.pull_seen),
+        (answer.last_consume_timestamp, answer.consume_seen),
+    )
+    lock, pull, consume = [None if (age := client.age_of(*pair)) is None else as_of - age for pair in pairs]
+    return lock, pull, consume
+
+
+def answered_queue(q: QueueSubject, client: ClientView) -> ProcessQueueView | None:
+    """Return the queue in its owner's last answer; None also if that may be a former process queue of the owner."""
+    since = q.seen.observed_at if q.seen is not None else 0
+    return client.queues.get(q.mq) if client.readable and client.asked_at_answer >= since else None
+
+
+def hook_lock(state: GroupState, mq: MessageQueue) -> LockEntry | None:
+    """Return the broker's lock of the queue, by its hook; an expired lock stays in the table, as in the broker's."""
+    view = state.views.get(mq.broker)
+    return view.hook.locks.get(mq) if view is not None and view.hook is not None else None
+
+
+def owners_lock(step: GroupStep, q: QueueSubject) -> LockEntry | None:
+    """Return the owner's lock by its broker's hook; None also if telemetry may lack a renewal."""
+    hook, seen, owner = q.hook, q.seen, q.queue.owner
+    if hook is None or seen is None or seen.holder != owner:
+        return None  # a late hook shows a lock that its holder had before
+    entry = hook.locks.get(q.mq)
+    if entry is None or entry.client_id != owner:
+        return None
+    known_at = hook.covered_since + step.policy.client_lock_max_live_time
+    if entry.last_update_timestamp < hook.covered_since and step.now <= known_at:
+        step.schedule_check(known_at + 1)
+        return None
+    return entry
+
+
+def pulled_by_hook(step: GroupStep, q: QueueSubject) -> int | None:
+    """Return when the owner last pulled, or took the queue, by its broker's hook; epoch milliseconds."""
+    hook, seen = q.hook, q.seen
+    if hook is None or seen is None or seen.holder != q.queue.owner or not seen.holder_since:
+        return None
+    return min(step.now, max(seen.pull_time, seen.holder_since, hook.covered_since))

@@ -1,0 +1,42 @@
+"""An observed process queue decides as the client's own does, with the two clocks by which its stamps are known."""
+
+from rebalance_model.client.process_queue import ProcessQueue
+from rebalance_model.observe.state import ClientView, ProcessQueueView
+
+NOW, ASKED = 1_000_000, 5_000_000
+"""The newest stamp of a client's answer, and when it was requested: two clocks."""
+
+
+def view(*, age: int, seen_ms: int, locked: bool | None = True) -> ProcessQueueView:
+    stamp, seen = NOW - age, ASKED - seen_ms
+    return ProcessQueueView(stamp, stamp, stamp, locked, lock_seen=seen, pull_seen=seen, consume_seen=seen)
+
+
+def test_it_is_the_process_queue_of_the_client():
+    assert issubclass(ProcessQueueView, ProcessQueue)
+
+
+def test_a_lock_is_expired_by_either_clock():
+    for age, seen_ms, expired in ((30_000, 30_000, False), (30_001, 0, True), (0, 30_001, True)):
+        assert view(age=age, seen_ms=seen_ms).is_lock_expired(NOW, asked=ASKED) is expired
+
+
+def test_a_pull_is_expired_by_either_clock():
+    for age, seen_ms, expired in ((120_000, 120_000, False), (120_001, 0, True), (0, 120_001, True)):
+        assert view(age=age, seen_ms=seen_ms).is_pull_expired(NOW, asked=ASKED) is expired
+
+
+def test_a_client_trusts_a_lock_that_it_has_and_has_renewed():
+    client = ClientView(ASKED, ASKED, asked_at_answer=ASKED, client_now=NOW)
+    assert client.trusts_lock(view(age=30_000, seen_ms=0), 30_000)
+    assert not client.trusts_lock(view(age=30_001, seen_ms=0), 30_000)
+    for locked in (False, None):
+        assert not client.trusts_lock(view(age=0, seen_ms=0, locked=locked), 30_000)
+
+
+def test_an_unknown_stamp_is_neither_expired_nor_trusted():
+    unknown = ProcessQueueView(None, None, None, locked=True)
+    client = ClientView(ASKED, ASKED, asked_at_answer=ASKED, client_now=NOW)
+    assert not unknown.is_lock_expired(NOW, asked=ASKED)
+    assert not unknown.is_pull_expired(NOW, asked=ASKED)
+    assert not client.trusts_lock(unknown, 30_000)
