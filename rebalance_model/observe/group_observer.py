@@ -31,6 +31,7 @@ from rebalance_model.observe.events import (
     Event,
     GroupEvent,
     HookEvent,
+    LockBatchMq,
     PollEvent,
     PullMessage,
     QueryConsumerOffset,
@@ -56,8 +57,8 @@ from rebalance_model.observe.rules.judgement import end_all, end_broker, judge, 
 from rebalance_model.observe.state import ClusterState, GroupState, Loss, Rounds, Sequence
 from rebalance_model.observe.step import GroupStep, Moment
 
-_OF_ONE_QUEUE = frozenset({PullMessage, UpdateConsumerOffset, QueryConsumerOffset}) | hook.UNUSED
-"""The most frequent calls; they change a queue alone, unless an incident or the group's order changes by them."""
+_OF_QUEUES = frozenset({PullMessage, UpdateConsumerOffset, QueryConsumerOffset, LockBatchMq}) | hook.UNUSED
+"""The most frequent calls; they change queues alone, unless an incident or the group's order changes by them."""
 _CALLERS_OWN = frozenset(
     {"unreadable request", "unreadable field", "event too large", "too many groups in a heartbeat"}
 )
@@ -102,7 +103,7 @@ class GroupObserver:
             step.group_touched = not state.members or news != "NEXT" or state.collector != followed
             _fold_answer(step, event)
         else:
-            step.group_touched = news != "NEXT" or type(event) not in _OF_ONE_QUEUE
+            step.group_touched = news != "NEXT" or type(event) not in _OF_QUEUES
             if news == "RESTART" and state.silent.pop(source_of(event), None) is not None:
                 _judge_source(step, source_of(event))  # it is back, before its first tick
             hook.fold_hook(step, event, news)

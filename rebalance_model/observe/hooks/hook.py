@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 
 from rebalance_model.broker.consumer_group_info import ClientChannelInfo, ConsumerData, ConsumerGroupInfo
 from rebalance_model.broker.consumer_manage_processor import QUERY_NOT_FOUND, SUCCESS, SYSTEM_ERROR
-from rebalance_model.broker.rebalance_lock_manager import LockEntry, RebalanceLockManager
+from rebalance_model.broker.rebalance_lock_manager import RebalanceLockManager
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import (
     AckMessage,
@@ -302,19 +302,16 @@ def _lock(step: GroupStep, view: BrokerView, hook: HookView, event: LockBatchMq)
     if event.code != SUCCESS:
         return
     if step.state.orderly is None:
-        step.state.orderly = True
-    refused_before = _was_refused(step, event)
+        step.state.orderly = step.group_touched = True
+    refused_before = lock_requests.refused_before(step, event)
     lock_requests.note(step, hook, event)
     granted = event.granted if event.client_id not in hook.recent_unregisters else ()
     taken = [mq for mq in granted if _is_taken(step, mq, event.client_id)]
-    hook.locks |= {mq: LockEntry(event.client_id, event.time) for mq in event.granted}
-    for mq in set(event.requested).difference(event.granted):
-        if (entry := hook.locks.get(mq)) is not None and entry.client_id == event.client_id:
-            del hook.locks[mq]
     if step.state.unsettled:
         step.queues_to_judge |= dict.fromkeys(mq for mq in event.granted if step.is_unsettled(mq))
     going_on = step.state.episode is not None
     _hold(step, hook, event.client_id, taken, "LOCK_GRANTED")
+    step.group_touched = step.group_touched or not lock_requests.is_renewal(step, event, taken)
     for mq in granted:
         commits.begin(step, mq, step.hook_view(mq), event.time)
     if step.state.episode is not None and not going_on:
@@ -326,16 +323,6 @@ def _is_taken(step: GroupStep, mq: MessageQueue, client_id: str) -> bool:
     """Return whether the client did not have the queue until now, by the hook or by answers."""
     queue = step.state.queues.get(mq)
     return queue is None or queue.hook_view is None or queue.hook_view.holder != client_id or queue.owner is None
-
-
-def _was_refused(step: GroupStep, event: LockBatchMq) -> list[MessageQueue]:
-    """Return the queues whose lock was refused to the client until now."""
-    queues, found = step.state.queues, []
-    for mq in event.granted:
-        queue = queues.get(mq)
-        if queue is not None and queue.hook_view is not None and event.client_id in queue.hook_view.refusals:
-            found.append(mq)
-    return found
 
 
 def _unlock(step: GroupStep, view: BrokerView, hook: HookView, event: UnlockBatchMq) -> None:
@@ -456,6 +443,8 @@ def _commit(step: GroupStep, view: BrokerView, hook: HookView, event: UpdateCons
 
 def _note_channel(step: GroupStep, view: BrokerView, hook: HookView, channel: str, client_id: str) -> None:
     """Record the channel of a client that a call names, whether it has sent a heartbeat or not."""
+    if channel in view.info.channel_info_table:
+        return  # the usual case
     name_channel(view, client_id, channel)
     if channel not in view.info.channel_info_table and client_id in step.state.members:
         hook.client_by_channel[channel] = client_id
@@ -508,6 +497,8 @@ def _hold(
     step: GroupStep, hook: HookView, client_id: str | None, queues: Iterable[MessageQueue], evidence: str
 ) -> None:
     queues = list(queues)
+    if not queues:
+        return
     for mq in queues:
         hook_view = step.hook_view(mq)
         if client_id is not None:

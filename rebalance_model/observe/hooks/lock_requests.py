@@ -1,7 +1,8 @@
 """Record lock requests: which client is refused and for how long, lock handovers, and locks lost by a restart."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
+from rebalance_model.broker.rebalance_lock_manager import LockEntry
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import LockBatchMq
 from rebalance_model.observe.identity import stable_id
@@ -17,14 +18,35 @@ HANDOVERS_KEPT = 4
 
 
 def note(step: GroupStep, hook: HookView, event: LockBatchMq) -> None:
-    """Record the broker's answer, before the lock table is updated by it."""
+    """Record the broker's answer, and update the lock table by it."""
     handed_over = {mq: None for mq in event.granted if not mq.is_retry and _grant(step, hook, mq, event)}
     if handed_over:
         _note_handovers(step, handed_over, event)
     granted = frozenset(event.granted)
     for mq in event.requested:
-        if mq not in granted and not mq.is_retry:
+        if mq in granted:
+            continue
+        if not mq.is_retry:
             _refuse(step, hook, mq, event)
+        if (entry := hook.locks.get(mq)) is not None and entry.client_id == event.client_id:
+            del hook.locks[mq]
+    hook.locks |= {mq: LockEntry(event.client_id, event.time) for mq in event.granted}
+
+
+def is_renewal(step: GroupStep, event: LockBatchMq, taken: Collection[MessageQueue]) -> bool:
+    """Return whether the client has renewed its locks, which changes nothing of a group that is polled."""
+    is_granted = len(event.granted) == len(event.requested)
+    return is_granted and not taken and step.state.is_polled and bool(step.state.members)
+
+
+def refused_before(step: GroupStep, event: LockBatchMq) -> list[MessageQueue]:
+    """Return the queues whose lock was refused to the client until now."""
+    queues, found = step.state.queues, []
+    for mq in event.granted:
+        queue = queues.get(mq)
+        if queue is not None and queue.hook_view is not None and event.client_id in queue.hook_view.refusals:
+            found.append(mq)
+    return found
 
 
 def note_restart(step: GroupStep, broker: str, hook: HookView) -> None:

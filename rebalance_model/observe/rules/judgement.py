@@ -32,7 +32,7 @@ _WITHOUT_POLLS = codes_needing("POLLS", "OFFSETS", "DEAD_LETTERS")
 
 def judge(step: GroupStep) -> None:
     """Judge what the step has changed; broad causes come first, so that their children find them open."""
-    if is_deleted(step.state, step.now):
+    if not step.state.members and is_deleted(step.state, step.now):
         end_all(step, GROUP_DELETED)
         return
     silent = _WITHOUT_POLLS if not step.state.is_polled else frozenset()
@@ -49,9 +49,9 @@ def judge(step: GroupStep) -> None:
         _judge_client(step, client_id, silent)
     for mq in step.queues_to_judge:
         _judge_queue(step, QueueSubject(step, mq), silent)
-    for rebalance_id in duplicate_consumption.note(step):
-        apply(step, REBALANCE_RULES, rebalance_id, silent)
-    if step.state.reread:
+    if step.queues_to_judge or step.state.reread:
+        for rebalance_id in duplicate_consumption.note(step):
+            apply(step, REBALANCE_RULES, rebalance_id, silent)
         duplicate_consumption.forget(step)
 
 
