@@ -60,7 +60,7 @@ from rebalance_model.observe.step import GroupStep, Moment
 _OF_QUEUES = frozenset({PullMessage, UpdateConsumerOffset, QueryConsumerOffset, LockBatchMq}) | hook.UNUSED
 """The most frequent calls; they change queues alone, unless an incident or the group's order changes by them."""
 _CALLERS_OWN = frozenset(
-    {"unreadable request", "unreadable field", "event too large", "too many groups in a heartbeat"}
+    {"unreadable request", "unreadable field", "event too large", "too many groups in a heartbeat", "lite topic"}
 )
 """The reasons of a hook's losses that lie in a call itself (Losses.java); no other call can have been lost by them."""
 GROUP_ENDED = "nothing reports the group any more"

@@ -95,12 +95,19 @@ HOOK_GROUP_CHARACTERS: Final = 255
 HOOK_TOPIC_CHARACTERS: Final = 127
 """Characters of a topic whose newest offsets a hook keeps (TopicValidator.TOPIC_MAX_LENGTH)."""
 HOOK_GROUPS: Final = 50_000
-"""Groups whose sequence a hook keeps. Beyond it the least recently heard one is forgotten, first one that only refused
-calls have named; when it is heard again, its readers see a gap (`TELEMETRY_GAP`)."""
-HOOK_PULL_SUMS: Final = 50_000
-"""Sums of pulls that a hook keeps for a second; beyond it all are reported early."""
-HOOK_PULL_SUM_BYTES: Final = 25_165_824
+"""Groups whose sequence a hook keeps. Beyond it the least recently heard one is forgotten, first one that only
+calls have named which the broker refused, or accepts for any group; when it is heard again, its readers see a gap
+(`TELEMETRY_GAP`)."""
+HOOK_SUMS: Final = 50_000
+"""Sums of pulls, POPs and acks that a hook keeps for a second; beyond it all are reported early."""
+HOOK_SUM_BYTES: Final = 25_165_824
 """Memory of these sums; beyond it all are reported early."""
+HOOK_ACK_RANGES: Final = 256
+"""Ranges of acked offsets in such a sum, and in an event; with more it is reported early."""
+HOOK_ACK_BITS: Final = 4_096
+"""Offsets of one receipt in a BATCH_ACK of a proxy; a receipt with higher ones is left out, and counted."""
+HOOK_PROXY_HEARTBEAT_BYTES: Final = 65_536
+"""Bytes of a client's heartbeat that a proxy copies to the others; a larger one is counted as unreadable."""
 HOOK_NEWEST_QUEUES: Final = 100_000
 """Topics and queues whose newest offset a hook keeps; beyond it all are forgotten until the next send to each."""
 SPOOL_FOLDERS: Final = 500

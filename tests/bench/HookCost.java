@@ -24,7 +24,11 @@ public final class HookCost {
         RemotingCommand answer = RemotingCommand.createResponseCommand(0, "");
         print("send, answered later", cost(hook, 10, null, null));
         print("send, answered within the call", cost(hook, 10, null, stored()));
+        print("send with short names, answered later", cost(hook, 310, null, null));
         print("pull", cost(hook, 11, null, null));
+        print("POP", cost(hook, 200050, null, null));
+        print("ack", cost(hook, 200051, null, answer));
+        print("change of the invisible time", cost(hook, 200053, null, answer));
         print("offset commit", cost(hook, 15, null, answer));
         print("heartbeat", cost(hook, 34, heartbeat, answer));
         print("member-list question", cost(hook, 38, null, answer));
@@ -51,7 +55,9 @@ public final class HookCost {
         ThreadMXBean threads = ManagementFactory.getThreadMXBean();
         RemotingCommand request = RemotingCommand.createRequestCommand(code, null);
         String[] fields = {"consumerGroup", "g", "topic", "t", "queueId", "3", "queueOffset", "12", "commitOffset",
-            "12", "sysFlag", "1", "properties", "KEYS\u0001order-4711\u0002WAIT\u0001true\u0002"};
+            "12", "sysFlag", "1", "offset", "12", "extraInfo",
+            "12 1700000000000 20000 0 0 broker-a 3 12", "invisibleTime", "20000", "pollTime", "15000", "order", "false",
+            "exp", "*", "b", "t", "properties", "KEYS\u0001order-4711\u0002WAIT\u0001true\u0002"};
         for (int i = 0; i < fields.length; i += 2) {
             request.addExtField(fields[i], fields[i + 1]);
         }

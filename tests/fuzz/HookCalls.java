@@ -19,11 +19,13 @@ import org.apache.rocketmq.remoting.protocol.RemotingCommand;
  */
 public final class HookCalls {
     private static final int BURST = 500;
-    private static final int[] CODES = {10, 11, 14, 15, 28, 34, 35, 38, 41, 42, 310, 320, 361, 0, -1, 1 << 30};
+    private static final int[] CODES = {10, 11, 14, 15, 28, 34, 35, 38, 41, 42, 310, 320, 361, 0, -1, 1 << 30, 200050,
+        200051, 200053, 200151};
     private static final String[] NAMES = {"consumerGroup", "topic", "queueId", "queueOffset", "sysFlag",
-        "commitOffset", "clientID", "rebalanceWatchCollector", "rebalanceWatchAsked", "properties", "a", "b", "e", "i"};
+        "commitOffset", "clientID", "rebalanceWatchCollector", "rebalanceWatchAsked", "properties", "a", "b", "e", "i", "offset",
+        "extraInfo", "invisibleTime", "pollTime", "order", "exp", "liteTopic"};
     private static final String[] VALUES = {"g", "Orders", "0", "3", "12", "A@1", "1795255680000", "poll-1@1",
-        "%RETRY%g", "KEYS\u0001x\u0002WAIT\u0001true\u0002", "", " ", "-1", "-2", "2147483648", "9223372036854775807",
+        "%RETRY%g", "0 1700000000000 20000 999 1 b 0 3", "0 1700000000000 20000", "0 0 0 0 0 b", "KEYS\u0001x\u0002WAIT\u0001true\u0002", "", " ", "-1", "-2", "2147483648", "9223372036854775807",
         "9223372036854775808", "-9223372036854775808", "99999999999999999999999", "0x10", "1e3", "NaN", "null", "true",
         "\u0000", "\n", "\r\n", "\"", "\\", "\ud800", "\udc00\ud800", "\ud83d\ude00", "\u2028", "{}", "[]", "../..",
         repeated("x", 300), repeated("\u00e9", 40_000), null};
@@ -35,6 +37,11 @@ public final class HookCalls {
             + "\"subVersion\":7,\"expressionType\":\"TAG\"}]}]}",
         "{\"consumerGroup\":\"g\",\"clientId\":\"A@1\",\"onlyThisBroker\":false,\"mqSet\":[{\"topic\":\"Orders\","
             + "\"brokerName\":\"b\",\"queueId\":0},{\"topic\":\"Orders\",\"brokerName\":\"b\",\"queueId\":1}]}",
+        "{\"brokerName\":\"b\",\"acks\":[{\"c\":\"g\",\"t\":\"Orders\",\"r\":\"0\",\"so\":3,\"q\":0,\"rq\":1,"
+            + "\"pt\":1700000000000,\"it\":20000,\"b\":\"BQ==\"}]}",
+        "{\"heartbeatType\":\"REGISTER\",\"clientId\":\"A@1\",\"group\":\"g\",\"language\":\"JAVA\",\"version\":493,"
+            + "\"localProxyId\":\"p%1%2\",\"consumeType\":\"CONSUME_PASSIVELY\",\"messageModel\":\"CLUSTERING\","
+            + "\"subscriptionDataSet\":[{\"topic\":\"Orders\",\"subString\":\"*\",\"subVersion\":7}]}",
         "{\"lockOKMQSet\":[{\"topic\":\"Orders\",\"brokerName\":\"b\",\"queueId\":0}]}",
         "{\"consumerIdList\":[\"A@1\",\"B@2\"]}"};
     private static final String[] PARTS = {"0", "-1", "2147483648", "-2147483649", "9223372036854775807",
@@ -143,7 +150,7 @@ public final class HookCalls {
     private static HashMap<String, String> fields(Random random) {
         HashMap<String, String> fields = new HashMap<>();
         String[] good = {"g", "Orders", "0", "12", "1", "12", "A@1", "poll-1@1", "1795255680000", "", "g", "Orders",
-            "0", "x"};
+            "0", "x", "3", "0 1700000000000 20000 1 0 b 0 3", "20000", "15000", "false", "*", ""};
         for (int i = 0; i < NAMES.length; i++) {
             if (random.nextInt(12) != 0) {
                 fields.put(NAMES[i], random.nextInt(8) == 0 ? VALUES[random.nextInt(VALUES.length)] : good[i]);
@@ -154,7 +161,7 @@ public final class HookCalls {
 
     /** Returns a body in which some tokens or bytes are replaced; one of an answer, mostly, for an answer. */
     private static byte[] body(Random random, boolean isAnswer) {
-        int which = random.nextInt(10) == 0 ? random.nextInt(4) : random.nextInt(2) + (isAnswer ? 2 : 0);
+        int which = random.nextInt(10) == 0 ? random.nextInt(6) : isAnswer ? 4 + random.nextInt(2) : random.nextInt(4);
         String text = BODIES[which];
         int steps = random.nextInt(3);
         for (int step = 0; step < steps; step++) {

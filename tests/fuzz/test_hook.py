@@ -26,6 +26,7 @@ GROWN_BYTES_MAX = 100_000_000
 def run(spool, seed, calls, class_path):
     """Return calls, thrown, and the heap after a quarter of the calls and at the end, bytes."""
     properties = {"spool": spool, "broker": hooked.NAME, "cluster": "lab", "queueCapacity": 50_000}
+    properties["heartbeatSyncerTopic"] = "Orders"  # each send to it is taken for a heartbeat
     command = [
         str(java_home() / "bin" / "java"), "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
         *(f"-Drebalance.watch.{name}={value}" for name, value in properties.items()),

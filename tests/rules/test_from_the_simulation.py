@@ -100,7 +100,7 @@ def test_losses_of_a_ticking_hook_may_explain_missing_clients():
     assert len(opened(trace.passes(26 + LIVES), "LOCK_EXPIRED")) == 4
 
 
-@pytest.mark.parametrize("reason", ["unreadable request", "unreadable field", "event too large"])
+@pytest.mark.parametrize("reason", ["unreadable request", "unreadable field", "event too large", "lite topic"])
 def test_calls_that_a_hook_cannot_read_explain_no_missing_ones(reason):
     """Not a seed: any client may send one a second, and would switch off the rules for every group of the broker."""
     trace = two()

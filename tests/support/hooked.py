@@ -1,5 +1,6 @@
 """A real broker with the hook, a client that speaks its protocol, and the events that the hook wrote."""
 
+import base64
 import contextlib
 import itertools
 import json
@@ -21,6 +22,7 @@ from streaming.lab import processes, servers
 
 HEART_BEAT, UNREGISTER_CLIENT, GET_CONSUMER_LIST, LOCK, UNLOCK = 34, 35, 38, 41, 42
 PULL, QUERY_OFFSET, UPDATE_OFFSET, LITE_PULL = 11, 14, 15, 361
+POP, ACK, CHANGE_INVISIBLE, BATCH_ACK = 200050, 200051, 200053, 200151
 SEND, SEND_V2, SEND_BATCH, RUNTIME_INFO, CREATE_TOPIC, CREATE_GROUP = 10, 310, 320, 28, 17, 200
 NAME = "broker-h"
 _ONEWAY = 2
@@ -207,6 +209,43 @@ def pull(group, queue_id, offset, *, commits=None, topic="Orders"):
     return fields | {"subscription": "*", "subVersion": 7, "expressionType": "TAG"}
 
 
+POPPED = 1_700_000_000_000
+"""When a message was popped, unless a test says otherwise: of course in the past."""
+
+
+def pop(group, queue_id=-1, *, topic="Orders", **more):
+    """Return the header of POP_MESSAGE."""
+    fields = {"consumerGroup": group, "topic": topic, "queueId": queue_id, "maxMsgNums": 32, "invisibleTime": 20_000}
+    fields |= {"pollTime": 0, "bornTime": time.time_ns() // 1_000_000, "initMode": 0, "expType": "TAG", "exp": "*"}
+    return fields | {"order": "false"} | more
+
+
+def ack(group, queue_id, offset, *, topic="Orders", handle=None, **more):
+    """Return the header of ACK_MESSAGE."""
+    fields = {"consumerGroup": group, "topic": topic, "queueId": queue_id, "offset": offset}
+    return fields | {"extraInfo": handle or extra_info(queue_id, offset)} | more
+
+
+def extra_info(queue_id, offset, *, popped=POPPED, invisible=20_000, revive=0, retry=0):
+    """Return the receipt of a popped message (ExtraInfoUtil.buildExtraInfo)."""
+    return f"{offset} {popped} {invisible} {revive} {retry} {NAME} {queue_id} {offset}"
+
+
+def receipt(group, start, bits, *, topic="Orders", **more):
+    """Return one receipt of the body of BATCH_ACK: `bits` has one for each offset from the start."""
+    text = base64.b64encode(bits.to_bytes((bits.bit_length() + 7) // 8, "little")).decode()
+    fields = {"c": group, "t": topic, "r": "0", "so": start, "q": 0, "rq": 1, "pt": POPPED, "it": 20_000, "b": text}
+    return fields | more
+
+
+def proxy_heartbeat(client_id, group, **more):
+    """Return the body of a heartbeat that a proxy copies (HeartbeatSyncerData)."""
+    subscription = {"topic": "Orders", "subString": "*", "expressionType": "TAG", "subVersion": 7, "tagsSet": []}
+    fields = {"heartbeatType": "REGISTER", "clientId": client_id, "group": group, "language": "JAVA", "version": 493}
+    fields |= {"consumeType": "CONSUME_PASSIVELY", "messageModel": "CLUSTERING", "localProxyId": "192.0.2.9%8080%8081"}
+    return fields | {"channelData": '{"type":"GRPC_V2"}', "subscriptionDataSet": [subscription]} | more
+
+
 def send(queue_id, *, topic="Orders", properties=""):
     """Return the header of SEND_MESSAGE; the message is the body."""
     fields = {"producerGroup": "makers", "topic": topic, "defaultTopic": "TBW102", "defaultTopicQueueNums": 4}
@@ -271,7 +310,7 @@ def is_whole(found):
     for event in found:
         if isinstance(event, events.Tick):
             ticked = event.time
-        elif isinstance(event, events.PullMessage):
+        elif isinstance(event, (events.PullMessage, events.PopMessage, events.AckMessage)):
             assert ticked <= event.first_time <= event.last_time <= event.time
             assert event.last_time - event.first_time <= 1_000
     return True

@@ -197,8 +197,8 @@ def _fold(step: GroupStep, view: BrokerView, hook: HookView, event: HookEvent) -
             _unlock(step, view, hook, event)
         case UnregisterClient():
             _unregister(step, view, hook, event)
-        case PopMessage() | AckMessage() | ChangeMessageInvisibletime() | ProxyHeartBeat():
-            pass
+        case _:
+            pass  # UNUSED
 
 
 def view_of(step: GroupStep, event: HookEvent | BrokerStatus, news: News) -> tuple[BrokerView, HookView]:

@@ -1,5 +1,11 @@
 """Calls about popped messages, and proxies' heartbeats: no rule uses them yet, and they disturb nothing."""
 
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rebalance_model.observe.decoding import RejectedError, decode
 from rebalance_model.observe.events import (
     AckMessage,
     ChangeMessageInvisibletime,
@@ -9,6 +15,8 @@ from rebalance_model.observe.events import (
 from tests.support.hook_groups import ordered
 from tests.support.hook_trace import HookTrace
 
+EXAMPLES = Path(__file__).parents[3] / "schemas/examples"
+REJECTED = [msgspec.json.decode(line) for line in (EXAMPLES / "rejected/popped.jsonl").read_bytes().splitlines()]
 OF_A_QUEUE = {"channel": "a:0", "topic": "Orders", "queue_id": 0}
 
 
@@ -30,6 +38,19 @@ def story(trace: HookTrace, *, pops: bool) -> HookTrace:
         if pops:
             popped(trace, second + 1)
     return trace
+
+
+@pytest.mark.parametrize("line", (EXAMPLES / "accepted/popped.jsonl").read_bytes().splitlines())
+def test_a_call_about_popped_messages_is_encoded_as_it_is_read(line):
+    event = decode(line, key=None, stamp=2**62, keyed=False)
+    assert decode(msgspec.json.encode(event), key=None, stamp=2**62, keyed=False) == event
+
+
+@pytest.mark.parametrize("example", REJECTED, ids=lambda example: example["why"])
+def test_a_call_that_can_not_have_been_is_rejected(example):
+    with pytest.raises(RejectedError) as rejected:
+        decode(example["value"].encode(), key=None, stamp=2**62, keyed=False)
+    assert rejected.value.reason == example["reason"]
 
 
 def test_calls_about_popped_messages_change_no_row_of_a_group():

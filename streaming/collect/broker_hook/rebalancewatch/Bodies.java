@@ -1,6 +1,9 @@
 package rebalancewatch;
 
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Base64;
+import java.util.BitSet;
 import java.util.Collections;
 import java.util.List;
 
@@ -11,6 +14,7 @@ import java.util.List;
 final class Bodies {
     /** Their constants in RocketMQ's order; the classes are in other packages in 4.9 and in 5.x. */
     private static final String[] CONSUME_TYPES = {"CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP"};
+    private static final String[] HEARTBEAT_TYPES = {"REGISTER", "UNREGISTER"};
     private static final String[] MESSAGE_MODELS = {"BROADCASTING", "CLUSTERING"};
     private static final String[] CONSUME_FROM_WHERE = {
         "CONSUME_FROM_LAST_OFFSET", "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST", "CONSUME_FROM_MIN_OFFSET",
@@ -59,6 +63,37 @@ final class Bodies {
         boolean onlyThisBroker;
         List<Queue> queues = Collections.emptyList();
         int unknown;
+    }
+
+    /** One receipt of a BATCH_ACK (BatchAck). */
+    static final class BatchAck {
+        String group;
+        /** The topic, or the group's retry topic of it. */
+        String topic;
+        long queueId;
+        Handle handle;
+        /** Each has at most {@link Limits#ACK_RANGES} ranges. */
+        List<OffsetRanges> offsets;
+    }
+
+    /** A client's heartbeat, or its end, as a proxy copies it to the others (HeartbeatSyncerData). */
+    static final class ProxyHeartbeat {
+        String group;
+        String clientId;
+        String proxy = "";
+        private String type = "";
+        String language = "";
+        int version;
+        String consumeType = "";
+        String messageModel = "";
+        /** Null: they are unknown. */
+        List<Subscription> subscriptions = Collections.emptyList();
+        int unknown;
+
+        /** Whether the client is registered; otherwise it has left. */
+        boolean registers() {
+            return type.equals(HEARTBEAT_TYPES[0]);
+        }
     }
 
     /** A MessageQueue. */
@@ -136,15 +171,67 @@ final class Bodies {
 
     /** Reads the queues that a broker has locked (LockBatchResponseBody). */
     static Listed<Queue> locked(byte[] answer) {
-        return answered(answer, "lockOKMQSet", Bodies::queue);
+        return listed(answer, "lockOKMQSet", Bodies::queue);
     }
 
     /** Reads the ids of a group's members (GetConsumerListByGroupResponseBody). */
     static Listed<String> clientIds(byte[] answer) {
-        return answered(answer, "consumerIdList", json -> json.name(Limits.NAME_CHARACTERS));
+        return listed(answer, "consumerIdList", json -> json.name(Limits.NAME_CHARACTERS));
     }
 
-    private static <T> Listed<T> answered(byte[] answer, String name, Part<T> part) {
+    /**
+     * Reads the receipts that a proxy acks together (BatchAckMessageRequestBody).
+     *
+     * @param now the time of the call
+     */
+    static Listed<BatchAck> batchAcks(byte[] body, long now) {
+        return listed(body, "acks", json -> batchAck(json, now));
+    }
+
+    static ProxyHeartbeat proxyHeartbeat(byte[] body) {
+        JsonReader json = new JsonReader(body);
+        ProxyHeartbeat read = new ProxyHeartbeat();
+        for (String field = begin(json); field != null; field = json.field()) {
+            switch (field) {
+                case "group":
+                    read.group = json.name(Limits.GROUP_CHARACTERS);
+                    break;
+                case "clientId":
+                    read.clientId = json.name(Limits.NAME_CHARACTERS);
+                    break;
+                case "localProxyId":
+                    read.proxy = text(json, "");
+                    break;
+                case "heartbeatType":
+                    read.type = constant(json, HEARTBEAT_TYPES);
+                    break;
+                case "language":
+                    read.language = text(json, "");
+                    break;
+                case "version":
+                    read.version = json.int32(0);
+                    break;
+                case "consumeType":
+                    read.consumeType = constant(json, CONSUME_TYPES);
+                    break;
+                case "messageModel":
+                    read.messageModel = constant(json, MESSAGE_MODELS);
+                    break;
+                case "subscriptionDataSet":
+                    read.subscriptions = list(json, Bodies::subscription);
+                    break;
+                default:
+                    json.skip();
+            }
+        }
+        if (!Arrays.asList(HEARTBEAT_TYPES).contains(read.type)) {
+            throw new IllegalArgumentException("neither a heartbeat nor its end");
+        }
+        read.unknown = json.unknown();
+        return read;
+    }
+
+    private static <T> Listed<T> listed(byte[] answer, String name, Part<T> part) {
         JsonReader json = new JsonReader(answer);
         List<T> values = Collections.emptyList();
         for (String field = begin(json); field != null; field = json.field()) {
@@ -265,6 +352,98 @@ final class Bodies {
             }
         }
         return read.topic == null || read.broker == null || read.id < 0 ? null : read;
+    }
+
+    private static BatchAck batchAck(JsonReader json, long now) {
+        if (!json.beginObject()) {
+            return null;
+        }
+        BatchAck read = new BatchAck();
+        String retry = "";
+        String bits = null;
+        long start = -1;
+        long revive = -1;
+        long popTime = -1;
+        long invisible = -1;
+        for (String field = json.field(); field != null; field = json.field()) {
+            switch (field) {
+                case "c":
+                    read.group = json.name(Limits.GROUP_CHARACTERS);
+                    break;
+                case "t":
+                    read.topic = json.name(Limits.NAME_CHARACTERS);
+                    break;
+                case "r":
+                    retry = text(json, "");
+                    break;
+                case "so":
+                    start = json.number(-1);
+                    break;
+                case "q":
+                    read.queueId = json.int32(-1);
+                    break;
+                case "rq":
+                    revive = json.number(-1);
+                    break;
+                case "pt":
+                    popTime = json.number(-1);
+                    break;
+                case "it":
+                    invisible = json.number(-1);
+                    break;
+                case "b":
+                    bits = json.text(Limits.ACK_BITS / 4);
+                    break;
+                default:
+                    json.skip();
+            }
+        }
+        try {
+            read.topic = topic(Names.group(read.group), Names.name(read.topic), retry);
+            read.queueId = Telemetry.within(0, Integer.MAX_VALUE, read.queueId);
+            read.handle = new Handle(popTime, invisible, revive, now);
+            start = Telemetry.within(0, Telemetry.OFFSET_MAX - Limits.ACK_BITS, start);
+            read.offsets = offsets(start, Base64.getDecoder().decode(Names.name(bits)));
+        } catch (IllegalArgumentException error) {
+            return null;
+        }
+        return read.offsets.isEmpty() ? null : read;
+    }
+
+    /** Returns the topic of a receipt: the group's retry topic of it, if the message was delivered again. */
+    private static String topic(String group, String topic, String retry) {
+        switch (retry) {
+            case "0":
+                return topic;
+            case "1": // KeyBuilder.buildPopRetryTopicV1
+                return Names.name(NewestOffsets.RETRY_TOPIC_PREFIX + group + "_" + topic);
+            case "2": // KeyBuilder.buildPopRetryTopicV2
+                return Names.name(NewestOffsets.RETRY_TOPIC_PREFIX + group + "+" + topic);
+            default:
+                throw new IllegalArgumentException("neither a topic nor a retry topic");
+        }
+    }
+
+    /** Returns the offsets whose bits are set (BitSet.toByteArray). */
+    private static List<OffsetRanges> offsets(long start, byte[] bits) {
+        BitSet set = BitSet.valueOf(bits);
+        if (set.length() > Limits.ACK_BITS) {
+            throw new IllegalArgumentException(set.length() + " bits");
+        }
+        List<OffsetRanges> made = new ArrayList<>(1);
+        OffsetRanges ranges = null;
+        for (int from = set.nextSetBit(0); from >= 0; ) {
+            int end = set.nextClearBit(from);
+            OffsetRanges next = new OffsetRanges(start + from, start + end - 1);
+            if (ranges != null && ranges.hasRoomFor(next)) {
+                ranges.add(next);
+            } else {
+                ranges = next;
+                made.add(next);
+            }
+            from = set.nextSetBit(end);
+        }
+        return made;
     }
 
     private static String text(JsonReader json, String otherwise) {

@@ -46,8 +46,8 @@ final class Call {
             fields[i] = kept(header.get(kind.fields[i]));
         }
         this.code = response == null ? null : Integer.valueOf(response.getCode());
-        this.body = kind.hasBodies() ? kept(request.getBody()) : null;
-        this.answer = kind.hasBodies() && response != null ? kept(response.getBody()) : null;
+        this.body = kind.hasBodies() ? kept(request.getBody(), kind) : null;
+        this.answer = kind.hasBodies() && response != null ? kept(response.getBody(), kind) : null;
         this.language = String.valueOf(request.getLanguage());
         this.version = request.getVersion();
         this.begun = begun == null ? 0 : begun;
@@ -60,12 +60,17 @@ final class Call {
         return isRefusal(code);
     }
 
+    /** Whether the call shows that its group exists; anybody may name any other one. */
+    boolean showsGroup() {
+        return !isRefused() && !kind.acceptsAnyGroup();
+    }
+
     static boolean isRefusal(Integer code) {
         return code != null && code != SUCCESS;
     }
 
-    private static byte[] kept(byte[] body) {
-        return body == null || body.length <= Limits.BODY_BYTES ? body : TOO_LARGE;
+    private static byte[] kept(byte[] body, Kind kind) {
+        return body == null || body.length <= kind.bodyBytesMax() ? body : TOO_LARGE;
     }
 
     /** Returns enough of a field to show that it is too long. */

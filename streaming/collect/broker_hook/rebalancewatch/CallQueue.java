@@ -96,15 +96,15 @@ final class CallQueue {
         return host - after;
     }
 
-    /** Stamps a call and keeps it, or counts it as lost. Pulls, the most frequent, may use only half of the room. */
+    /** Stamps a call and keeps it, or counts it as lost. The most frequent calls may use only half of the room. */
     synchronized void offer(Call call) {
         call.time = now();
         if (call.begun != 0) {
             call.begunAt = call.time - TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - call.begun);
         }
-        boolean pull = call.kind == Kind.PULL_MESSAGE;
-        boolean fits = fits(call, pull ? 2 : 1);
-        closed |= !fits && !pull;
+        boolean half = call.kind.mayUseHalf();
+        boolean fits = fits(call, half ? 2 : 1);
+        closed |= !fits && !half;
         if (fits && !closed) {
             waiting.add(call);
             waitingBytes += call.bytes;

@@ -72,6 +72,17 @@ final class Json {
         return closeList();
     }
 
+    /** A list of two numbers, in a list. */
+    Json pair(long first, long second) {
+        comma();
+        put('[');
+        number(first);
+        put(',');
+        number(second);
+        put(']');
+        return this;
+    }
+
     Json openList(String name) {
         name(name);
         put('[');

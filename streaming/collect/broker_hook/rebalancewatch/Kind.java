@@ -11,7 +11,15 @@ enum Kind {
     UNREGISTER_CLIENT(35, "consumerGroup", "clientID"),
     GET_CONSUMER_LIST_BY_GROUP(38, "consumerGroup"),
     LOCK_BATCH_MQ(41),
-    UNLOCK_BATCH_MQ(42);
+    UNLOCK_BATCH_MQ(42),
+    POP_MESSAGE(200050, "consumerGroup", "topic", "queueId", "invisibleTime", "pollTime", "order", "exp"),
+    ACK_MESSAGE(200051, "consumerGroup", "topic", "queueId", "offset", "extraInfo", "liteTopic"),
+    CHANGE_MESSAGE_INVISIBLETIME(200053, "consumerGroup", "topic", "queueId", "offset", "extraInfo", "liteTopic",
+        "invisibleTime"),
+    /** Its events are those of ACK_MESSAGE. */
+    BATCH_ACK_MESSAGE(200151),
+    /** SEND_MESSAGE_V2 to the topic in which proxies copy the heartbeats of their clients; no other send is one. */
+    PROXY_HEART_BEAT(310);
 
     /** LITE_PULL_MESSAGE of 5.x: a pull of a LitePullConsumer, with the same header. */
     private static final int LITE_PULL_MESSAGE = 361;
@@ -46,6 +54,14 @@ enum Kind {
                 return LOCK_BATCH_MQ;
             case 42:
                 return UNLOCK_BATCH_MQ;
+            case 200050:
+                return POP_MESSAGE;
+            case 200051:
+                return ACK_MESSAGE;
+            case 200053:
+                return CHANGE_MESSAGE_INVISIBLETIME;
+            case 200151:
+                return BATCH_ACK_MESSAGE;
             default:
                 return null;
         }
@@ -69,9 +85,25 @@ enum Kind {
         return this == PULL_MESSAGE || this == UPDATE_CONSUMER_OFFSET;
     }
 
+    /** Whether calls of this kind may use only half of the room: they are frequent, or anybody may send many. */
+    boolean mayUseHalf() {
+        return this == PULL_MESSAGE || this == POP_MESSAGE || acceptsAnyGroup();
+    }
+
+    /** Whether the broker accepts calls of this kind for any group, also for one that does not exist. */
+    boolean acceptsAnyGroup() {
+        return this == ACK_MESSAGE || this == CHANGE_MESSAGE_INVISIBLETIME || this == BATCH_ACK_MESSAGE
+            || this == PROXY_HEART_BEAT;
+    }
+
     /** Whether the bodies are needed; a pull's answer would be messages. */
     boolean hasBodies() {
         return this == HEART_BEAT || this == GET_CONSUMER_LIST_BY_GROUP || this == LOCK_BATCH_MQ
-            || this == UNLOCK_BATCH_MQ;
+            || this == UNLOCK_BATCH_MQ || this == BATCH_ACK_MESSAGE || this == PROXY_HEART_BEAT;
+    }
+
+    /** Bytes of a body; a larger one is not read. */
+    int bodyBytesMax() {
+        return this == PROXY_HEART_BEAT ? Limits.PROXY_HEARTBEAT_BYTES : Limits.BODY_BYTES;
     }
 }

@@ -24,10 +24,16 @@ final class Limits {
     static final int GROUP_CHARACTERS = 255;
     /** Groups whose sequence is kept: 32 MB, if all have the longest name. */
     static final int GROUPS = 50_000;
-    /** Sums of pulls. */
-    static final int PULL_SUMS = 50_000;
-    /** Memory of the sums of pulls, bytes. */
-    static final int PULL_SUM_BYTES = 24 << 20;
+    /** Sums of pulls, POPs and acks. */
+    static final int SUMS = 50_000;
+    /** Memory of these sums, bytes. */
+    static final int SUM_BYTES = 24 << 20;
+    /** Ranges of offsets in a sum of acks; the decoder rejects more (rebalance_model/observe/hook_events.py). */
+    static final int ACK_RANGES = 256;
+    /** Bits of a part of a BATCH_ACK, one an offset: a batch has at most 32 messages, among others that its group skips. */
+    static final int ACK_BITS = 4_096;
+    /** Bytes of a client's heartbeat that a proxy copies; a real one has some 2,000. */
+    static final int PROXY_HEARTBEAT_BYTES = 64 << 10;
     /** Characters of a topic: RocketMQ's own limit (TopicValidator.TOPIC_MAX_LENGTH). */
     static final int TOPIC_CHARACTERS = 127;
     /** Topics and queues whose newest offset is kept: 25 MB, if each topic has one queue and the longest name. */

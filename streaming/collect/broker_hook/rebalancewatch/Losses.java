@@ -15,6 +15,7 @@ final class Losses {
     static final String UNREADABLE_FIELD = "unreadable field";
     static final String ENDED = "broker ended";
     static final String TOO_LARGE = "event too large";
+    static final String LITE_TOPIC = "lite topic";
     static final String LARGE_HEARTBEAT = "too many groups in a heartbeat";
 
     static final class Loss {

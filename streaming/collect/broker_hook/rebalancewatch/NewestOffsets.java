@@ -28,10 +28,10 @@ import org.apache.rocketmq.remoting.protocol.RemotingCommand;
  */
 final class NewestOffsets {
     private static final int SEND_MESSAGE = 10;
-    private static final int SEND_MESSAGE_V2 = 310;
+    static final int SEND_MESSAGE_V2 = 310;
     private static final int SEND_BATCH_MESSAGE = 320;
     private static final int SUCCESS = 0;
-    private static final String RETRY_TOPIC_PREFIX = "%RETRY%";
+    static final String RETRY_TOPIC_PREFIX = "%RETRY%";
     /** Properties (MessageConst) of a message that is stored elsewhere first, under another queue's offset. */
     private static final String[] STORED_ELSEWHERE = {"DELAY\u0001", "TRAN_MSG\u0001true", "TIMER_D"};
     /** Marks of unknown topics, a power of two: 128 KB. */

@@ -7,14 +7,14 @@ import java.util.Map;
 /**
  * The last number of each group's sequence, and of that of the events without a group.
  *
- * <p>Beyond {@link Limits#GROUPS} the least recently heard group is forgotten; first one of those that only refused
- * calls have named, since anybody may invent these. A group whose sequence is not kept begins above every number that
+ * <p>Beyond {@link Limits#GROUPS} the least recently heard group is forgotten; first one of those that only calls
+ * have named which the broker refused, or accepts for any group, since anybody may invent these. A group whose sequence is not kept begins above every number that
  * was forgotten or lost: so no event of it looks like a copy of an earlier one, and unless it follows its last one
  * directly, its readers see a gap.
  */
 final class Sequences {
     private final Map<String, long[]> heard = new LinkedHashMap<>(16, 0.75f, true);
-    /** The groups that only refused calls have named. */
+    /** The groups that only such calls have named. */
     private final Map<String, long[]> named = new LinkedHashMap<>(16, 0.75f, true);
     private long ofNoGroup;
     /** No group that is not kept has a higher number. */
@@ -28,15 +28,15 @@ final class Sequences {
      * Returns the next number of a group.
      *
      * @param group empty: of the events without a group
-     * @param refused whether the broker refused the call
+     * @param exists whether the call shows that the group exists
      */
-    long next(String group, boolean refused) {
+    long next(String group, boolean exists) {
         if (group.isEmpty()) {
             return ++ofNoGroup;
         }
         long[] last = heard.get(group);
         if (last == null) {
-            last = begun(group, refused);
+            last = begun(group, exists);
         }
         return ++last[0];
     }
@@ -49,17 +49,17 @@ final class Sequences {
         floor++;
     }
 
-    private long[] begun(String group, boolean refused) {
+    private long[] begun(String group, boolean exists) {
         long[] last = named.get(group);
         if (last == null) {
             if (heard.size() + named.size() >= Limits.GROUPS) {
                 forgetOne(named.isEmpty() ? heard : named);
             }
             last = new long[] {floor};
-        } else if (!refused) {
+        } else if (exists) {
             named.remove(group);
         }
-        (refused ? named : heard).put(group, last);
+        (exists ? heard : named).put(group, last);
         return last;
     }
 

@@ -34,6 +34,8 @@ final class Settings {
     final String folder;
     final String folderPrefix;
     final long bootTime;
+    /** The topic in which proxies copy the heartbeats of their clients to each other. */
+    final String heartbeatSyncerTopic;
     final int queueCapacity;
     final long queueBytes;
     final long fileBytes;
@@ -52,6 +54,7 @@ final class Settings {
         this.sourceId = instance + bootTime;
         this.folder = encoded(sourceId);
         this.folderPrefix = encoded(instance);
+        this.heartbeatSyncerTopic = text("heartbeatSyncerTopic", "DefaultHeartBeatSyncerTopic");
         this.queueCapacity = (int) number("queueCapacity", 50_000, 100, 10_000_000);
         this.queueBytes = number("queueBytes", 32L << 20, 1 << 16, 1L << 40);
         this.fileBytes = number("fileBytes", 8L << 20, 1 << 10, 1L << 40);

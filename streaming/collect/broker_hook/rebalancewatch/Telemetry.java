@@ -14,8 +14,8 @@ import java.util.function.BooleanSupplier;
  */
 final class Telemetry {
     /** The decoder rejects an event with a higher time, offset or other number (rebalance_model/entities.py). */
-    private static final long TIME_MAX = 253_402_300_799_999L;
-    private static final long OFFSET_MAX = (1L << 48) - 1;
+    static final long TIME_MAX = 253_402_300_799_999L;
+    static final long OFFSET_MAX = (1L << 48) - 1;
     private static final long NUMBER_MAX = (1L << 53) - 1;
     private static final List<Bodies.Subscription> NONE = Collections.emptyList();
 
@@ -23,7 +23,7 @@ final class Telemetry {
     private final Spool spool;
     private final Losses losses;
     private final Sequences sequences = new Sequences();
-    private final PullSums pulls = new PullSums();
+    private final Sums sums = new Sums();
     private final Json json = new Json();
 
     Telemetry(Settings settings, Spool spool, Losses losses) {
@@ -108,9 +108,9 @@ final class Telemetry {
         end(time, "", false);
     }
 
-    /** Emits the sums of pulls, and the losses. */
+    /** Emits the sums, and the losses. */
     private void report(long time) {
-        closed(pulls.closeAll(), time);
+        closed(sums.closeAll(), time);
         for (Losses.Loss loss : losses.tell()) {
             begin("TELEMETRY_LOST", time, "").field("from_time", loss.from).field("to_time", loss.to)
                 .field("count", loss.count).field("reason", loss.reason);
@@ -143,6 +143,21 @@ final class Telemetry {
             case UNLOCK_BATCH_MQ:
                 locks(call);
                 break;
+            case POP_MESSAGE:
+                pop(call);
+                break;
+            case ACK_MESSAGE:
+                ack(call);
+                break;
+            case BATCH_ACK_MESSAGE:
+                batchAck(call);
+                break;
+            case CHANGE_MESSAGE_INVISIBLETIME:
+                changeInvisibleTime(call);
+                break;
+            case PROXY_HEART_BEAT:
+                proxyHeartBeat(call);
+                break;
             default:
                 throw new IllegalStateException(call.kind.name());
         }
@@ -155,10 +170,69 @@ final class Telemetry {
         long offset = within(-1, OFFSET_MAX, call.fields[3]);
         boolean commits = (Long.parseLong(call.fields[4]) & 1) != 0; // PullSysFlag.FLAG_COMMIT_OFFSET
         long commitOffset = commits ? within(-1, OFFSET_MAX, call.fields[5]) : -1;
-        Names.notLong(call.channel); // it is written later, among others of a second
-        closed(pulls.add(call, group, topic, queueId, offset, commitOffset, newest(call, offset)), call.time);
-        if (pulls.isFull()) {
-            closed(pulls.closeAll(), call.time);
+        sum(new PullSum(call, group, topic, queueId, offset, commitOffset, newest(call, offset)));
+    }
+
+    private void pop(Call call) {
+        String group = Names.group(call.fields[0]);
+        String topic = Names.name(call.fields[1]);
+        long queueId = within(-1, Integer.MAX_VALUE, call.fields[2]); // -1: all queues of the broker
+        long invisible = within(0, TIME_MAX, call.fields[3]);
+        long poll = within(0, TIME_MAX, call.fields[4]);
+        String expression = call.fields[6];
+        boolean filtered = expression != null && !expression.isEmpty() && !expression.equals("*");
+        sum(new PopSum(call, group, topic, queueId, invisible, poll, Boolean.parseBoolean(call.fields[5]), filtered));
+    }
+
+    private void ack(Call call) {
+        String group = Names.group(call.fields[0]);
+        String topic = Names.name(call.fields[1]);
+        long queueId = within(0, NUMBER_MAX, call.fields[2]);
+        long offset = within(0, OFFSET_MAX, call.fields[3]);
+        Handle handle = Handle.of(call.fields[4], call.time);
+        if (!isOfLiteTopic(call)) {
+            sum(new AckSum(call, group, topic, queueId, handle, new OffsetRanges(offset, offset)));
+        }
+    }
+
+    private void batchAck(Call call) {
+        Bodies.Listed<Bodies.BatchAck> acks = Bodies.batchAcks(call.body, call.time);
+        lost(Losses.UNREADABLE_FIELD, call, acks.unknown);
+        for (Bodies.BatchAck one : acks.values) {
+            for (OffsetRanges offsets : one.offsets) {
+                sum(new AckSum(call, one.group, one.topic, one.queueId, one.handle, offsets));
+            }
+        }
+    }
+
+    private void changeInvisibleTime(Call call) {
+        String group = Names.group(call.fields[0]);
+        String topic = Names.name(call.fields[1]);
+        long queueId = within(0, NUMBER_MAX, call.fields[2]);
+        long offset = within(0, OFFSET_MAX, call.fields[3]);
+        Handle handle = Handle.of(call.fields[4], call.time);
+        long changed = within(0, TIME_MAX, call.fields[6]);
+        if (isOfLiteTopic(call)) {
+            return;
+        }
+        closed(sums.close(group, topic, queueId), call.time);
+        begin(call, group).field("topic", topic).field("queue_id", queueId).field("offset", offset)
+            .field("order", handle.order).field("pop_time", handle.popTime).field("invisible_ms", handle.invisible)
+            .field("changed_ms", changed);
+        end(call, group);
+    }
+
+    /** Whether a call is about one of the lite topics of 5.5, which all are in queue 0 of their parent topic. */
+    private boolean isOfLiteTopic(Call call) {
+        boolean lite = call.fields[5] != null && !call.fields[5].isEmpty();
+        lost(Losses.LITE_TOPIC, call, lite ? 1 : 0);
+        return lite;
+    }
+
+    private void sum(Sum one) {
+        closed(sums.add(one), one.lastTime);
+        if (sums.isFull()) {
+            closed(sums.closeAll(), one.lastTime);
         }
     }
 
@@ -168,11 +242,14 @@ final class Telemetry {
         long queueId = within(0, NUMBER_MAX, call.fields[2]);
         boolean update = call.kind == Kind.UPDATE_CONSUMER_OFFSET;
         long offset = update ? within(-1, OFFSET_MAX, call.fields[3]) : -1;
-        closed(pulls.close(group, topic, queueId), call.time);
+        closed(sums.close(group, topic, queueId), call.time);
         begin(call, group).field("topic", topic).field("queue_id", queueId);
         if (update) {
             json.field("offset", offset);
-            brokerOffset(newest(call, offset));
+            long newest = newest(call, offset);
+            if (newest >= 0) {
+                json.field("broker_offset", newest);
+            }
         }
         end(call, group);
     }
@@ -180,12 +257,6 @@ final class Telemetry {
     /** Returns the newest offset, unless it is below an offset of the call: then messages come from elsewhere. */
     private static long newest(Call call, long offset) {
         return call.newest >= offset && call.newest <= OFFSET_MAX ? call.newest : -1;
-    }
-
-    private void brokerOffset(long newest) {
-        if (newest >= 0) {
-            json.field("broker_offset", newest);
-        }
     }
 
     private void clockSeen(Call call) {
@@ -221,14 +292,33 @@ final class Telemetry {
         begin(call, consumer.group).field("client_id", beat.clientId).field("language", Names.notLong(call.language))
             .field("version", call.version).field("consume_type", consumer.consumeType)
             .field("message_model", consumer.messageModel).field("consume_from_where", consumer.consumeFromWhere)
-            .field("without_sub", beat.withoutSub || unknown).field("heartbeat_fingerprint", beat.fingerprint)
-            .openList("subscriptions");
-        for (Bodies.Subscription one : unknown ? NONE : consumer.subscriptions) {
+            .field("without_sub", beat.withoutSub || unknown).field("heartbeat_fingerprint", beat.fingerprint);
+        subscriptions(unknown ? NONE : consumer.subscriptions);
+        end(call, consumer.group);
+    }
+
+    private void proxyHeartBeat(Call call) {
+        Bodies.ProxyHeartbeat beat = Bodies.proxyHeartbeat(call.body);
+        String group = Names.group(beat.group);
+        String clientId = Names.name(beat.clientId);
+        lost(Losses.UNREADABLE_FIELD, call, beat.unknown);
+        if (call.isRefused() && !sequences.has(group)) {
+            return;
+        }
+        begin(call, group).field("client_id", clientId).field("proxy", beat.proxy).field("registers", beat.registers())
+            .field("language", beat.language).field("version", beat.version).field("consume_type", beat.consumeType)
+            .field("message_model", beat.messageModel);
+        subscriptions(beat.subscriptions == null ? NONE : beat.subscriptions);
+        end(call, group);
+    }
+
+    private void subscriptions(List<Bodies.Subscription> subscriptions) {
+        json.openList("subscriptions");
+        for (Bodies.Subscription one : subscriptions) {
             json.openObject().field("topic", one.topic).field("sub_string", one.subString)
                 .field("expression_type", one.expressionType).field("sub_version", one.version).closeObject();
         }
         json.closeList();
-        end(call, consumer.group);
     }
 
     private void unregister(Call call) {
@@ -262,7 +352,7 @@ final class Telemetry {
         }
         lost(Losses.UNREADABLE_FIELD, call, asked.unknown);
         for (Bodies.Queue queue : asked.queues) {
-            closed(pulls.close(group, queue.topic, queue.id), call.time);
+            closed(sums.close(group, queue.topic, queue.id), call.time);
         }
         begin(call, group).field("client_id", clientId);
         if (lock) {
@@ -284,17 +374,15 @@ final class Telemetry {
         json.closeList();
     }
 
-    private void closed(List<PullSums.Sum> sums, long time) {
-        for (PullSums.Sum sum : sums) {
-            begin("PULL_MESSAGE", time, sum.group).field("channel", sum.channel).field("topic", sum.topic)
-                .field("queue_id", sum.queueId).field("first_time", sum.firstTime).field("last_time", sum.lastTime)
-                .field("first_offset", sum.firstOffset).field("last_offset", sum.lastOffset)
-                .field("commit_offset", sum.commitOffset).field("count", sum.count);
-            brokerOffset(sum.brokerOffset);
+    private void closed(List<Sum> sums, long time) {
+        for (Sum sum : sums) {
+            begin(sum.kind().name(), time, sum.group).field("channel", sum.channel).field("topic", sum.topic)
+                .field("queue_id", sum.queueId).field("first_time", sum.firstTime).field("last_time", sum.lastTime);
+            sum.write(json);
             if (sum.code != null) {
                 json.field("code", sum.code);
             }
-            end(time, sum.group, Call.isRefusal(sum.code));
+            end(time, sum.group, !Call.isRefusal(sum.code) && !sum.kind().acceptsAnyGroup());
         }
     }
 
@@ -311,12 +399,12 @@ final class Telemetry {
     }
 
     private void end(Call call, String group) {
-        end(call.time, group, call.isRefused());
+        end(call.time, group, call.showsGroup());
     }
 
     /** Completes the event: it gets its number last, so that an event that could not be made leaves no gap. */
-    private void end(long time, String group, boolean refused) {
-        json.field("seq", sequences.next(group, refused));
+    private void end(long time, String group, boolean exists) {
+        json.field("seq", sequences.next(group, exists));
         if (json.end()) {
             spool.append(json, time);
         } else {
@@ -328,7 +416,7 @@ final class Telemetry {
         return within(least, most, Long.parseLong(value));
     }
 
-    private static long within(long least, long most, long number) {
+    static long within(long least, long most, long number) {
         if (number < least || number > most) {
             throw new IllegalArgumentException(number + " is not between " + least + " and " + most);
         }
