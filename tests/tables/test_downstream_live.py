@@ -230,10 +230,15 @@ class Downstream:
     def catch_up(self, job: Command) -> None:
         """Wait until the job has appended more, and all of them have what is there."""
         before = version_of_last_rows(self._tables / SERIES)
-        until(lambda: version_of_last_rows(self._tables / SERIES) > before, SECONDS, job.said_now)
+        until(lambda: self._has_more(job, before), SECONDS, job.said_now)
         for one in (self.series, self.history, *self.changes.values()):
             one.catch_up()
         self.polled.read()
+
+    def _has_more(self, job: Command, version: int) -> bool:
+        """Return whether the job has appended more since a version of the series; it must run."""
+        assert job.is_running, job.said_now()
+        return version_of_last_rows(self._tables / SERIES) > version
 
     def end(self) -> None:
         """End what runs, when it has all."""
@@ -257,7 +262,9 @@ def test_streams_beside_a_running_job_get_each_row_once(settings_in, tmp_path, s
         others.late.start(at_once=True)  # what it has not read was merged or dropped, and is still there
         others.late.query.awaitTermination()
         others.catch_up(job)
+        stop(job)  # by that clock, what it is writing would be two hours old, and not in the table
         command(given, "maintain", "--keep", "1h", clock=FakeClock(tmp_path / "clock", 2 * 3_600))
+        job.start().wait_for("operator batch", SECONDS)
         others.too_late.start(at_once=True)
         assert "FILE_NOT_EXIST" in others.too_late.error()
         others.catch_up(job)
@@ -269,9 +276,6 @@ def test_streams_beside_a_running_job_get_each_row_once(settings_in, tmp_path, s
         others.history = others.appends(HISTORY, "again")
         others.catch_up(job)
 
-        stop(job)
-        job.start().wait_for("operator batch", SECONDS)
-        others.catch_up(job)
         command(given, "maintain")
         end = log.end()
         until(lambda: all(position_of_query(checkpoints / one) == end for one in (OPERATOR, ARCHIVE)), SECONDS)
@@ -280,8 +284,8 @@ def test_streams_beside_a_running_job_get_each_row_once(settings_in, tmp_path, s
 
     expected = derived_rows(settings.log_path, PARTITIONS, Policy())
     assert counted(others.series.rows()) == Counter(expected[SERIES])
-    assert counted(others.late.rows()) < Counter(expected[SERIES])
-    assert counted(before_rebuild.rows()) < Counter(expected[HISTORY])
+    assert counted(others.late.rows()) <= Counter(expected[SERIES])
+    assert counted(before_rebuild.rows()) <= Counter(expected[HISTORY])  # equal: no queue moved after the rebuild
     assert counted(others.history.rows()) == counted(read_rows(tables, HISTORY))
     for table, changes in (
         *((name, one.rows()) for name, one in others.changes.items()),
