@@ -6,6 +6,9 @@ from enum import StrEnum
 from rebalance_model.allocation import AllocateStrategy, strategy
 from rebalance_model.entities import RETRY_TOPIC_PREFIX
 
+PULL_THRESHOLD_FOR_QUEUE = 1_000
+"""pullThresholdForQueue: a client with this many cached messages of a queue stops pulling it."""
+
 
 class MessageModel(StrEnum):
     """Which members get a message: one member of the group, or every member."""
@@ -50,7 +53,7 @@ class ConsumerConfig:
     consume_timestamp: int = 0
     """For TIMESTAMP; the consumer's own default is half an hour before it was created."""
     pull_interval: int = 0
-    pull_threshold_for_queue: int = 1000
+    pull_threshold_for_queue: int = PULL_THRESHOLD_FOR_QUEUE
     pull_threshold_size_for_queue: int = 100
     """MiB."""
     pull_threshold_for_topic: int = -1

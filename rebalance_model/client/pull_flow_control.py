@@ -19,6 +19,8 @@ from rebalance_model.client.pull_request import PullRequest
 from rebalance_model.client.removal import remove_process_queue
 from rebalance_model.entities import MessageQueue
 
+PULL_BATCH_SIZE = 32
+"""pullBatchSize: the messages of one pull, at most."""
 CACHE_FLOW_CONTROL_DELAY = 50
 BROKER_FLOW_CONTROL_DELAY = 20
 PAUSE_DELAY = 1_000
@@ -46,8 +48,7 @@ class Pull(msgspec.Struct, frozen=True):
     commit_offset: int | None
     """The offset to commit with the pull, if there is one."""
     sub_version: int
-    max_messages: int = 32
-    """pullBatchSize."""
+    max_messages: int = PULL_BATCH_SIZE
     suspend: int = 15_000
     """How long the broker may hold it (brokerSuspendMaxTimeMillis); milliseconds."""
 

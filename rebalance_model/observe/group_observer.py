@@ -76,12 +76,7 @@ class GroupObserver:
     __slots__ = ("policy", "state")
 
     def __init__(self, state: GroupState, policy: Policy) -> None:
-        """Continue from a state, which changes in place.
-
-        Args:
-            state: the group.
-            policy: its thresholds.
-        """
+        """Continue from a state, which changes in place; the policy has the group's own thresholds."""
         self.state = state
         self.policy = policy
 

@@ -10,7 +10,10 @@ import msgspec
 from rebalance_model.broker import rebalance_lock_manager
 from rebalance_model.broker.broker_config import BrokerConfig
 from rebalance_model.broker.consumer_manager import SCAN_PERIOD
+from rebalance_model.client.consumer_config import PULL_THRESHOLD_FOR_QUEUE
+from rebalance_model.client.ordered_consumption import CONSUME_DELAY_MAX
 from rebalance_model.client.process_queue import LOCK_MAX_LIVE_TIME, PULL_MAX_IDLE_TIME
+from rebalance_model.client.pull_flow_control import PULL_BATCH_SIZE
 from rebalance_model.client.queue_locks import LOCK_INTERVAL
 from rebalance_model.client.rebalance_service import WAIT_INTERVAL
 from rebalance_model.entities import Natural
@@ -67,9 +70,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """rocketmq.broker.rebalance.lockMaxLiveTime: an older lock goes to the next client that requests it."""
     pull_max_idle_time: Natural = PULL_MAX_IDLE_TIME
     """rocketmq.client.pull.pullMaxIdleTime: a queue without a pull for longer is dropped by the client."""
-    pull_threshold_for_queue: Natural = 1_000
+    pull_threshold_for_queue: Natural = PULL_THRESHOLD_FOR_QUEUE
     """pullThresholdForQueue: a client with this many cached messages of a queue stops pulling it."""
-    pull_batch_size: Natural = 32
+    pull_batch_size: Natural = PULL_BATCH_SIZE
     """pullBatchSize, messages: at most this many came with the last pull."""
     heartbeat_broker_interval: Natural = 30_000
     """heartbeatBrokerInterval: a member without a heartbeat for two of them is stale."""
@@ -138,7 +141,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """How long an ordered queue with lag may go without a commit."""
     unresponsive_after: Natural = 45_000
     """How long a client may go without an answer before that is named as the cause."""
-    consume_frozen_after: Natural = 30_000
+    consume_frozen_after: Natural = CONSUME_DELAY_MAX
     """A consume time unchanged for longer is frozen: a suspended queue is retried after 30 s at the latest
     (ConsumeMessageOrderlyService.submitConsumeRequestLater clamps to 10..30000)."""
     pull_suspended_max: Natural = 30_000

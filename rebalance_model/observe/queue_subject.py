@@ -54,12 +54,7 @@ class QueueSubject:
     __slots__ = ("hook", "mq", "of_owner", "owner", "queue", "seen", "view")
 
     def __init__(self, step: GroupStep, mq: MessageQueue) -> None:
-        """Find the parts of the group's state that are about the queue; raise KeyError if the group does not have it.
-
-        Args:
-            step: the step.
-            mq: the queue.
-        """
+        """Find what the group's state has about the queue; raise KeyError if the group does not have it."""
         state = step.state
         queue, view = state.queues[mq], state.views.get(mq.broker)
         hook = view.hook if view is not None else None

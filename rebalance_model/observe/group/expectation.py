@@ -161,11 +161,8 @@ def infer(step: GroupStep, astray: Collection[MessageQueue]) -> None:
     """Find the only strategy that explains the observed owners, if the clients' declaration does not determine it.
 
     A declared class with parameters (CONSISTENT_HASH) is then trusted permanently. For an unknown class the inferred
-    strategy is dropped as soon as it no longer explains the owners.
-
-    Args:
-        step: a step in which every member has just been asked.
-        astray: queues that are not with their expected owner.
+    strategy is dropped as soon as it no longer explains the owners. Every member has just been asked, and the queues
+    that are ``astray`` are not with their expected owner.
     """
     state = step.state
     if step.policy.allocate_strategy or state.strategy_basis == "CONFIGURED":

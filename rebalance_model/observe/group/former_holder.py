@@ -12,13 +12,8 @@ _MEANT = ("OPERATOR_RESET", "RESET_TO_MIN")
 def keep(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, *, unlocked: bool = False) -> None:
     """Record how far the holder has come when it loses the queue, re-creates its process queue, or its broker restarts.
 
-    A holder that has not pulled has consumed nothing: the record of the holder before it stays.
-
-    Args:
-        step: the step.
-        mq: the queue.
-        hook_view: what the hook saw of it.
-        unlocked: whether the holder of an ordered queue has unlocked it, and so committed what it consumed.
+    A holder that has not pulled has consumed nothing: the record of the holder before it stays. One that has
+    ``unlocked`` an ordered queue has committed what it consumed.
     """
     if hook_view.holder is None:
         return

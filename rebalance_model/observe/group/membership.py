@@ -37,10 +37,7 @@ class Before:
 def follow(step: GroupStep, before: Before, *, first_sight: bool) -> None:
     """Process the consequences of a change in one broker's view: who joined, who left, and what that changes.
 
-    Args:
-        step: the step.
-        before: what held before the change.
-        first_sight: observation begins: members are not new, and nobody joins.
+    At ``first_sight`` observation begins: members are not new, and nobody joins.
     """
     state = step.state
     if not state.causes_since:

@@ -51,13 +51,7 @@ def held_by_hook(state: GroupState) -> HeldByHook:
 
 
 def known_of(state: GroupState, client_id: str, by_hook: HeldByHook | None = None) -> dict[MessageQueue, None]:
-    """Return the queues that any telemetry assigns to this client.
-
-    Args:
-        state: the group.
-        client_id: the client.
-        by_hook: the result of `held_by_hook`, for a step with many clients; None: look at every queue.
-    """
+    """Return the queues that any telemetry assigns to this client; for many clients, by one `held_by_hook`."""
     if by_hook is not None:
         held = by_hook.get(client_id, [])
     elif not any(view.hook_source for view in state.views.values()):
@@ -145,14 +139,7 @@ def holders(step: GroupStep, mq: MessageQueue) -> list[tuple[str, ClientView]]:
 
 
 def note_claims(state: GroupState, client_id: str, before: Iterable[MessageQueue], now: Iterable[MessageQueue]) -> None:
-    """Record which queues a client's last answer shows (`QueueState.claimants`).
-
-    Args:
-        state: the group.
-        client_id: the client.
-        before: the queues in its answer before.
-        now: those in its last answer.
-    """
+    """Record which queues a client's last answer shows now, and its answer before did (`QueueState.claimants`)."""
     for mq in now:
         queue = state.queues.get(mq)
         if queue is None:

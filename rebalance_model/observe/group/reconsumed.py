@@ -27,10 +27,7 @@ class Reconsumed(NamedTuple):
 def of_move(queue: QueueState, move: Move, *, seen_by_hook: bool) -> Reconsumed:
     """Return the reread of one queue; None values if it had no owner before or has none now, without others in between.
 
-    Args:
-        queue: the queue.
-        move: what the rebalance did to it.
-        seen_by_hook: whether its broker's hook reports the present holder, and the holder before.
+    It is ``seen_by_hook`` if its broker's hook reports the present holder, and the holder before.
     """
     if move.to_client is None:
         least, likely, most = move.reread

@@ -187,15 +187,9 @@ def _compare(  # noqa: PLR0913  a topic's queues, and who has them
     *,
     agreed: bool = False,
 ) -> RouteSplit | None:
-    """Return which members have the share of a route without some brokers.
+    """Return which members have the share of the route with these queues, in Java's order, without some brokers.
 
-    Args:
-        step: the step.
-        chosen: the strategy of the members.
-        topic: the topic.
-        queues: all queues of the topic, in Java's order.
-        held: the queues that members have.
-        agreed: another member must have the share of the whole route. Otherwise all members may lack the same brokers.
+    If ``agreed``, another member must have the share of the whole route. Otherwise all may lack the same brokers.
     """
     state = step.state
     brokers = sorted({mq.broker for mq in queues})

@@ -224,11 +224,7 @@ def _shows_reread(hook_view: HookQueueView, commit: Commit, before: int) -> bool
 def _note_reread(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, *, for_move: bool) -> None:
     """Record a reread if the holder reads from `start_offset` below what had been committed.
 
-    Args:
-        step: the step.
-        mq: the queue.
-        hook_view: what the hook saw of it.
-        for_move: whether it reads there because it has just taken the queue, not because it went back.
+    It is ``for_move`` if the holder has just taken the queue, and did not go back.
     """
     fallen, start = hook_view.regression, hook_view.start_offset
     if _is_void(hook_view, hook_view.pull_time) or (fallen is not None and fallen.cause == NEWEST_FELL):

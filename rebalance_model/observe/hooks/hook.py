@@ -306,7 +306,7 @@ def _lock(step: GroupStep, view: BrokerView, hook: HookView, event: LockBatchMq)
     refused_before = lock_requests.refused_before(step, event)
     lock_requests.note(step, hook, event)
     granted = event.granted if event.client_id not in hook.recent_unregisters else ()
-    taken = [mq for mq in granted if _is_taken(step, mq, event.client_id)]
+    taken = [mq for mq in granted if lock_requests.is_taken(step, mq, event.client_id)]
     if step.state.unsettled:
         step.queues_to_judge |= dict.fromkeys(mq for mq in event.granted if step.is_unsettled(mq))
     going_on = step.state.episode is not None
@@ -319,28 +319,13 @@ def _lock(step: GroupStep, view: BrokerView, hook: HookView, event: LockBatchMq)
             rebalances.open_or_extend(step, "LOCK_RETRY", str(mq), client_id=event.client_id)
 
 
-def _is_taken(step: GroupStep, mq: MessageQueue, client_id: str) -> bool:
-    """Return whether the client did not have the queue until now, by the hook or by answers."""
-    queue = step.state.queues.get(mq)
-    return queue is None or queue.hook_view is None or queue.hook_view.holder != client_id or queue.owner is None
-
-
 def _unlock(step: GroupStep, view: BrokerView, hook: HookView, event: UnlockBatchMq) -> None:
     _note_channel(step, view, hook, event.channel, event.client_id)
     for mq in event.queues if hook.lost_locks else ():
         lock_requests.drop_lost_lock(step, event.broker, hook, mq, event.client_id)
-    held = [mq for mq in event.queues if _gives_up(step, hook, mq, event.client_id)]
+    held = [mq for mq in event.queues if lock_requests.gives_up(step, hook, mq, event.client_id)]
     RebalanceLockManager(mq_lock_table={event.group: hook.locks}).unlock_batch(event.group, held, event.client_id)
     _hold(step, hook, None, held, "UNLOCKED")
-
-
-def _gives_up(step: GroupStep, hook: HookView, mq: MessageQueue, client_id: str) -> bool:
-    """Return whether an unlock releases the queue: its client has the lock, or owns it by one that a restart lost."""
-    entry = hook.locks.get(mq)
-    if entry is not None:
-        return entry.client_id == client_id
-    queue = step.state.queues.get(mq)
-    return queue is not None and queue.owner == client_id
 
 
 def _query(step: GroupStep, view: BrokerView, hook: HookView, event: QueryConsumerOffset) -> None:

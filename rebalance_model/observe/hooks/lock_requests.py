@@ -39,6 +39,21 @@ def is_renewal(step: GroupStep, event: LockBatchMq, taken: Collection[MessageQue
     return is_granted and not taken and step.state.is_polled and bool(step.state.members)
 
 
+def is_taken(step: GroupStep, mq: MessageQueue, client_id: str) -> bool:
+    """Return whether the client did not have the queue until now, by the hook or by answers."""
+    queue = step.state.queues.get(mq)
+    return queue is None or queue.hook_view is None or queue.hook_view.holder != client_id or queue.owner is None
+
+
+def gives_up(step: GroupStep, hook: HookView, mq: MessageQueue, client_id: str) -> bool:
+    """Return whether an unlock releases the queue: its client has the lock, or owns it by one that a restart lost."""
+    entry = hook.locks.get(mq)
+    if entry is not None:
+        return entry.client_id == client_id
+    queue = step.state.queues.get(mq)
+    return queue is not None and queue.owner == client_id
+
+
 def refused_before(step: GroupStep, event: LockBatchMq) -> list[MessageQueue]:
     """Return the queues whose lock was refused to the client until now."""
     queues, found = step.state.queues, []

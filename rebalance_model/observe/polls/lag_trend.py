@@ -18,12 +18,7 @@ STEPS = 4
 def note(queue: QueueState, lag_before: int | None, lag: int | None, *, covered: bool, policy: Policy) -> None:
     """Process an answer of the broker, which is already applied to the queue.
 
-    Args:
-        queue: the queue.
-        lag_before: its lag in the answer before, messages.
-        lag: its lag now, messages.
-        covered: whether nothing is missing between the two answers.
-        policy: the thresholds.
+    Its lag was ``lag_before`` (messages) in the answer before; ``covered`` if nothing is missing between the two.
     """
     now, broker, trend = queue.stats_at, queue.broker_offset, queue.lag_trend
     if lag is None or broker is None:

@@ -13,13 +13,7 @@ from rebalance_model.observe.step import GroupStep
 
 
 def note(step: GroupStep, asked: int, asked_before: int) -> None:
-    """Record that a client has been asked, with an answer or without.
-
-    Args:
-        step: the step.
-        asked: when it was asked, by the collector's clock.
-        asked_before: when it was asked the time before.
-    """
+    """Record when a client has been asked, with an answer or without, and when before; by the collector's clock."""
     rounds = step.state.rounds
     if asked_before <= rounds.after < asked:
         rounds.asked_count += 1

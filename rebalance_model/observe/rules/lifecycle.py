@@ -42,13 +42,9 @@ _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
 def apply(step: StepT, rules: Iterable[Rule[StepT, Subject]], subject: Subject, silent: Collection[str] = ()) -> None:
-    """Judge a subject by each rule, and bring its incidents to the state that the verdicts require.
+    """Judge a subject by each rule about its kind, and bring its incidents to the state that the verdicts require.
 
-    Args:
-        step: the step.
-        rules: the rules about subjects of this kind.
-        subject: the entity that is judged.
-        silent: the codes of rules whose telemetry is missing: their verdict is unknown.
+    The telemetry of the rules with ``silent`` codes is missing: their verdict is unknown.
     """
     of = str(subject)
     for rule in rules:
@@ -62,11 +58,7 @@ def apply(step: StepT, rules: Iterable[Rule[StepT, Subject]], subject: Subject, 
 def end(step: StepT, rules: Iterable[Rule[StepT, Subject]], subject: Subject, why: str) -> None:
     """Resolve every incident of a subject that has ended, at once; what was pending is dropped.
 
-    Args:
-        step: the step.
-        rules: the rules about subjects of this kind.
-        subject: the entity that is no more.
-        why: the reason, for `effects.IncidentTransition.resolution`.
+    The reason ``why`` is for `effects.IncidentTransition.resolution`.
     """
     if str(subject) not in step.state.unsettled:
         return
@@ -183,14 +175,7 @@ def _set_parent(rule: Rule[StepT, Subject], incident: Incident, parent: Incident
 
 
 def _parent(step: StepT, rule: Rule[StepT, Subject], incident: Incident, since: int = 0) -> Incident | None:
-    """Return an incident of the codes that absorb it, and that has held since ``since`` or later; None: there is none.
-
-    Args:
-        step: the step.
-        rule: the incident's rule.
-        incident: the incident.
-        since: 0: the parent may have held for any time.
-    """
+    """Return an incident of the codes that absorb it that has held since ``since`` or later; None: there is none."""
     for parent in step.parents(_parent_codes(rule, incident.queue), incident.subject, incident.queue):
         explains = parent.cleared_at is None and parent.holds_since >= since
         explains = explains and (not since or step.now - since <= SEEN_LATE.get(parent.code, ADOPTED_WITHIN))

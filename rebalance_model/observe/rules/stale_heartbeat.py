@@ -77,10 +77,7 @@ def evidence(step: GroupStep, client_id: str) -> Evidence:
 def explains(step: GroupStep, broker: str, client_id: str | None) -> tuple[IncidentKey, ...]:
     """Return the open incidents of clients whose heartbeats the broker does not take, for `Holds.explained_by`.
 
-    Args:
-        step: the step.
-        broker: the broker.
-        client_id: the client whose incident is sought; None: of an unknown one, which any of them may be.
+    The client may be unknown (None): it may be any of them.
     """
     hook = step.hook_of(broker)
     refused: Collection[str] = hook.refused_heartbeats if hook is not None else ()

@@ -113,11 +113,7 @@ def by_hook(step: GroupStep, q: QueueSubject) -> Stall | None:
 def _unknown_lag(step: GroupStep, since: int, hook_view: HookQueueView, sign: int | None) -> Stall | None:
     """Return the wait of a queue without pulled uncommitted messages.
 
-    Args:
-        step: the step.
-        since: since when a wait would be known; epoch milliseconds.
-        hook_view: what its broker's hook has seen of it.
-        sign: when its owner was last active; None: it has none.
+    It would be known ``since`` then; ``sign`` is when its owner was last active, None if it has none (epoch ms).
     """
     now, policy = step.now, step.policy
     if sign is not None and now - sign <= policy.unresponsive_after:
