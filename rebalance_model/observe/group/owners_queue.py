@@ -12,10 +12,9 @@ channel while it works on another one. What the hook reports of its locks and pu
 """
 
 from rebalance_model.broker.rebalance_lock_manager import LockEntry
-from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group.ghost_connections import is_listed_twice
 from rebalance_model.observe.queue_subject import OwnersQueue, QueueSubject
-from rebalance_model.observe.state import ClientView, GroupState, ProcessQueueView
+from rebalance_model.observe.state import ClientView, ProcessQueueView
 from rebalance_model.observe.step import GroupStep
 
 
@@ -67,12 +66,6 @@ def answered_queue(q: QueueSubject, client: ClientView) -> ProcessQueueView | No
     """Return the queue in its owner's last answer; None also if that may be a former process queue of the owner."""
     since = q.seen.observed_at if q.seen is not None else 0
     return client.queues.get(q.mq) if client.readable and client.asked_at_answer >= since else None
-
-
-def hook_lock(state: GroupState, mq: MessageQueue) -> LockEntry | None:
-    """Return the broker's lock of the queue, by its hook; an expired lock stays in the table, as in the broker's."""
-    view = state.views.get(mq.broker)
-    return view.hook.locks.get(mq) if view is not None and view.hook is not None else None
 
 
 def owners_lock(step: GroupStep, q: QueueSubject) -> LockEntry | None:

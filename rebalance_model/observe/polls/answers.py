@@ -1,6 +1,7 @@
 """Fold a client's report of itself (GET_CONSUMER_RUNNING_INFO): its process queues, or a missing answer."""
 
 from collections.abc import Iterable
+from operator import attrgetter
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import (
@@ -188,14 +189,6 @@ def _topics(subscriptions: Iterable[Subscription]) -> set[tuple[str, str, str | 
     return {(s.topic, s.expression_type, s.sub_string) for s in subscriptions}
 
 
-def _subscriptions(event: ConsumerRunningInfo) -> tuple[Subscription, ...]:
-    return tuple(sorted(event.subscriptions, key=_topic_of)) if len(event.subscriptions) > 1 else event.subscriptions
-
-
-def _topic_of(subscription: Subscription) -> str:
-    return subscription.topic
-
-
 def _view(event: ConsumerRunningInfo, client: ClientView | None, group_is_orderly: bool | None) -> ClientView:  # noqa: FBT001  as the group's state has it
     former = client if client is not None else ClientView(0, 0, orderly=group_is_orderly)
     known = former.queues
@@ -212,7 +205,7 @@ def _view(event: ConsumerRunningInfo, client: ClientView | None, group_is_orderl
         orderly=orderly,
         strategy=strategy,
         start_time=event.start_time if event.start_time is not None else former.start_time,
-        subscriptions=_subscriptions(event),
+        subscriptions=tuple(sorted(event.subscriptions, key=attrgetter("topic"))),
         asked_before=former.asked_at_answer,
         declared=_declared(event, client, (orderly, strategy)),
         pops=bool(event.pop_queues),

@@ -7,8 +7,7 @@ a slave means nothing.
 
 from rebalance_model.entities import DEAD_LETTER_TOPIC_PREFIX, bounded
 from rebalance_model.observe.events import TopicStats
-from rebalance_model.observe.group.dead_letters import added
-from rebalance_model.observe.state import DeadLetters
+from rebalance_model.observe.state.dead_letters import DeadLetters, added
 from rebalance_model.observe.step import GroupStep
 
 _MASTER = 0
@@ -27,7 +26,7 @@ def fold_dead_letters(step: GroupStep, event: TopicStats) -> None:
     known = state.dead_letters.get(broker)
     if known is not None and (event.asked < known.asked or (high < known.max_offset and event.broker_id != _MASTER)):
         return
-    growing = added(state, step.policy)
+    growing = added(state.dead_letters, step.policy.dead_letters_clear_after)
     _forget_brokers(step)
     step.group_to_judge = step.group_to_judge or bool(growing)
     if known is None:

@@ -11,7 +11,6 @@ from rebalance_model.observe.group.route_views import member_lists
 from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.rules import concerns, route_view_split
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
-from rebalance_model.observe.state import GroupState
 from rebalance_model.observe.step import GroupStep
 
 
@@ -25,7 +24,8 @@ def judge(step: GroupStep, q: QueueSubject) -> Verdict:
         return CLEAR
     owner = state.clients[queue.owner]
     settled = max(state.expected_at, state.owner_changed_at) + step.policy.assignment_settled_after
-    if owner.silent or owner.asked_at_answer <= settled or _lists_differ(state):
+    lists = set(member_lists(state).values())
+    if owner.silent or owner.asked_at_answer <= settled or len(lists) > 1:
         return None
     if route_view_split.may_explain(step, q.mq):
         return None
@@ -44,11 +44,6 @@ def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
         "settled_ms": step.now - max(state.expected_at, state.owner_changed_at),
         "limit_ms": step.policy.assignment_settled_after,
     }
-
-
-def _lists_differ(state: GroupState) -> bool:
-    """Return whether brokers list different members."""
-    return len(set(member_lists(state).values())) > 1
 
 
 RULE = QueueRule(

@@ -10,9 +10,8 @@ no more.
 """
 
 from rebalance_model.entities import DEAD_LETTER_TOPIC_PREFIX
-from rebalance_model.observe.group.dead_letters import added
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
-from rebalance_model.observe.state import DeadLetters
+from rebalance_model.observe.state.dead_letters import DeadLetters, added
 from rebalance_model.observe.step import GroupStep
 
 _HOUR = 3_600_000
@@ -22,7 +21,7 @@ def judge(step: GroupStep, _: str) -> Verdict:
     """Check whether messages were added in the present period of growth."""
     if not step.state.dead_letters:
         return None
-    return Holds("warning") if added(step.state, step.policy) else CLEAR
+    return Holds("warning") if added(step.state.dead_letters, step.policy.dead_letters_clear_after) else CLEAR
 
 
 def evidence(step: GroupStep, _: str) -> Evidence:

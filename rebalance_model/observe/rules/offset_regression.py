@@ -17,7 +17,6 @@ from rebalance_model.observe.hooks.commits import NEWEST_FELL
 from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.rules import concerns
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Severity, Verdict
-from rebalance_model.observe.state import HookView, Regression
 from rebalance_model.observe.step import GroupStep
 
 LASTING = 2
@@ -37,7 +36,10 @@ def judge(step: GroupStep, q: QueueSubject) -> Verdict:
         hook = q.hook
         if hook is None:
             return None
-        return Holds(_severity(step, fallen.mark - fallen.to), fallen.cause, _committer(step, q, hook, fallen))
+        committer = client_of_channel(
+            step.state.views[q.mq.broker], hook, fallen.channel
+        )  # if a call has named it by now
+        return Holds(_severity(step, fallen.mark - fallen.to), fallen.cause, committer)
     if polled is None or q.hook is not None:
         return CLEAR
     return Holds(_severity(step, polled.mark - polled.to), "POLLED") if polled.answers >= LASTING else None
@@ -93,11 +95,6 @@ def _severity(step: GroupStep, size: int) -> Severity:
     if size > step.policy.regression_critical:
         return "critical"
     return "warning" if size > step.policy.regression_warning else "info"
-
-
-def _committer(step: GroupStep, q: QueueSubject, hook: HookView, fallen: Regression) -> str | None:
-    """Return the client id of the channel, if a call has named it by now."""
-    return client_of_channel(step.state.views[q.mq.broker], hook, fallen.channel)
 
 
 RULE = QueueRule(

@@ -11,11 +11,11 @@ from typing import Literal, get_args
 
 from rebalance_model.observe.group.expectation import broadcasts
 from rebalance_model.observe.group.offsets import committed
-from rebalance_model.observe.group.owners_queue import hook_lock, owners_queue
+from rebalance_model.observe.group.owners_queue import owners_queue
 from rebalance_model.observe.hooks import pull_errors, released_queues
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.queue_subject import OwnersQueue, QueueSubject
-from rebalance_model.observe.rules import concerns, pull_stall, stale_heartbeat, stall, unresponsive
+from rebalance_model.observe.rules import concerns, pull_stall, stall
 from rebalance_model.observe.rules.ghost_connection import ghost_evidence
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Severity, Verdict
 from rebalance_model.observe.state import HookQueueView, IncidentKey, ProcessQueueView
@@ -107,11 +107,8 @@ def _sub_cause(step: GroupStep, q: QueueSubject, held: OwnersQueue | None) -> Su
 
 def _causes(step: GroupStep, q: QueueSubject, sub_cause: SubCause, owner: str | None) -> tuple[IncidentKey, ...]:
     """Return the incidents under which it is shown: those about its sub-cause."""
-    if sub_cause == "OWNER_UNRESPONSIVE":
-        return unresponsive.causes_of(step, q.mq.broker, owner)
-    if sub_cause == "NOTHING_RECEIVED":
-        return stale_heartbeat.explains(step, q.mq.broker, owner)
-    return tuple(IncidentKey(code, str(q)) for code in _EXPLAINED_BY.get(sub_cause, ()))
+    own = tuple(IncidentKey(code, str(q)) for code in _EXPLAINED_BY.get(sub_cause, ()))
+    return own or stall.causes(step, q.mq.broker, sub_cause, owner)
 
 
 def _is_unresponsive(step: GroupStep, q: QueueSubject, held: OwnersQueue) -> bool:
@@ -164,9 +161,8 @@ def _without_owner(step: GroupStep, q: QueueSubject) -> SubCause:
 
 def _lock_is_kept(step: GroupStep, q: QueueSubject) -> bool:
     """Return whether the broker still refuses the lock in favor of an owner that is no member any more."""
-    entry = hook_lock(step.state, q.mq)
-    hook = q.hook
-    if entry is not None and hook is not None:
+    entry = q.hook.locks.get(q.mq) if q.hook is not None else None
+    if entry is not None:
         is_expired = entry.is_expired(step.now, step.policy.broker_lock_max_live_time)
         return entry.client_id not in step.members and not is_expired
     free_at = q.queue.lock_free_at

@@ -20,10 +20,8 @@ from rebalance_model.observe.rules import (
     concerns,
     pull_stall,
     route_view_split,
-    stale_heartbeat,
     stall,
     thread_pool,
-    unresponsive,
 )
 from rebalance_model.observe.rules.ghost_connection import ghost_evidence
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
@@ -93,19 +91,13 @@ def _with_pool(step: GroupStep, q: QueueSubject, sub_cause: SubCause, waited_ms:
     owner = q.queue.owner
     pool = thread_pool.exhausted(step, owner) if sub_cause == "POOL_EXHAUSTED" else None
     if pool is None:
-        return Holds("warning", sub_cause, owner, explained_by=_causes(step, q, sub_cause, owner))
+        explained_by = stall.causes(step, q.mq.broker, sub_cause, owner)
+        return Holds("warning", sub_cause, owner, explained_by=explained_by)
     root = thread_pool.root(step, RULE.code, q.mq, owner)
     is_early = waited_ms <= _limit(step.policy) + 2 * step.policy.poll_interval
     if not root and pool.holder not in (None, q.mq.topic) and is_early:
         return None
     return Holds("warning", sub_cause, owner, explained_by=(root,) if root else ())
-
-
-def _causes(step: GroupStep, q: QueueSubject, sub_cause: SubCause, owner: str | None) -> tuple[IncidentKey, ...]:
-    """Return the client's open incidents that explain it."""
-    if sub_cause == "OWNER_UNRESPONSIVE":
-        return unresponsive.causes_of(step, q.mq.broker, owner)
-    return stale_heartbeat.explains(step, q.mq.broker, owner) if sub_cause == "NOTHING_RECEIVED" else ()
 
 
 def _of_reader(step: GroupStep, q: QueueSubject, waited: stall.Stall) -> Verdict:

@@ -9,7 +9,6 @@ ambiguous, and nothing is judged.
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group.expectation import is_divided
-from rebalance_model.observe.group.owners_queue import hook_lock
 from rebalance_model.observe.rules import cid_view_split, route_view_split
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
 from rebalance_model.observe.state import GroupState, QueueState
@@ -67,8 +66,9 @@ def _could_move(state: GroupState, queue: QueueState) -> bool:
 
 def _free_at(step: GroupStep, mq: MessageQueue) -> int:
     """Return when the lock of a vanished owner expires, by the group's clock (epoch ms); 0 if there is none."""
-    entry, hook = hook_lock(step.state, mq), step.hook_of(mq.broker)
-    if entry is not None and hook is not None and entry.client_id not in step.members:
+    hook = step.hook_of(mq.broker)
+    entry = hook.locks.get(mq) if hook is not None else None
+    if entry is not None and entry.client_id not in step.members:
         return entry.last_update_timestamp + step.policy.broker_lock_max_live_time
     return step.state.queues[mq].lock_free_at or 0
 

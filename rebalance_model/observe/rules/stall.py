@@ -18,9 +18,10 @@ from rebalance_model.observe.group.expectation import is_subscribed
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.hooks import pull_errors
 from rebalance_model.observe.queue_subject import QueueSubject
+from rebalance_model.observe.rules import stale_heartbeat, unresponsive
 from rebalance_model.observe.rules.ghost_connection import GHOST_ADVICE, GHOST_CONNECTION, GHOST_UNITS
 from rebalance_model.observe.rules.rule import Advice, Evidence, Unit
-from rebalance_model.observe.state import HookQueueView, HookView, QueueState
+from rebalance_model.observe.state import HookQueueView, HookView, IncidentKey, QueueState
 from rebalance_model.observe.step import GroupStep
 
 UNITS: Mapping[str, Unit] = {
@@ -150,6 +151,13 @@ def is_unresponsive(step: GroupStep, q: QueueSubject) -> bool:
     error = pull_errors.error_of(step, q)
     refused = error.last if error is not None and error.client_id in (None, q.queue.owner) else 0
     return step.now - max(sign, refused, hook.covered_since) > step.policy.unresponsive_after
+
+
+def causes(step: GroupStep, broker: str, sub_cause: str, owner: str | None) -> tuple[IncidentKey, ...]:
+    """Return the owner's open incidents that explain why a queue of the broker waits, by the sub-cause."""
+    if sub_cause == "OWNER_UNRESPONSIVE":
+        return unresponsive.causes_of(step, broker, owner)
+    return stale_heartbeat.explains(step, broker, owner) if sub_cause == "NOTHING_RECEIVED" else ()
 
 
 def without_owner(step: GroupStep, q: QueueSubject) -> Literal["GHOST_CONNECTION", "UNASSIGNED"]:

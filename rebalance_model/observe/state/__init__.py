@@ -11,7 +11,6 @@ from rebalance_model.observe.state.broker import (
 from rebalance_model.observe.state.client import UNANSWERED_POLLS, ClientView
 from rebalance_model.observe.state.cluster import ClusterBroker, ClusterState, Reach
 from rebalance_model.observe.state.codec import StateVersionError, check_version, decode_group, encode_group
-from rebalance_model.observe.state.dead_letters import DeadLetters
 from rebalance_model.observe.state.group import STATE_VERSION, GroupState, InvariantError, LastGroupRow, Rounds
 from rebalance_model.observe.state.hook_queue_view import (
     ConcurrentPuller,
@@ -51,7 +50,6 @@ __all__ = [
     "ClusterBroker",
     "ClusterState",
     "ConcurrentPuller",
-    "DeadLetters",
     "Ended",
     "EndedBy",
     "Episode",

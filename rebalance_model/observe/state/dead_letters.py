@@ -1,13 +1,14 @@
-"""A group's dead letters at one broker, as the broker has answered (GET_TOPIC_STATS_INFO)."""
+"""A group's dead letters at its brokers, as these have answered (GET_TOPIC_STATS_INFO).
+
+Offsets accumulate: an answer that shows no more than an earlier one proves that nothing was added in between, however
+long the interval. So a period of growth ends with an answer, never by time alone.
+"""
 
 import msgspec
 
 
 class DeadLetters(msgspec.Struct, array_like=True):
-    """The offsets of the dead-letter queue, and what was added to it in the present period of growth.
-
-    A period of growth ends when nothing was added for long enough (`group.dead_letters`).
-    """
+    """The offsets of one broker's dead-letter queue, and what was added to it in the present period of growth."""
 
     asked: int
     """When the request was sent that the last answer belongs to, epoch milliseconds."""
@@ -23,3 +24,17 @@ class DeadLetters(msgspec.Struct, array_like=True):
     """When the offset was last requested before the first of them was seen."""
     last_added_at: int = 0
     """When an answer last showed more than the one before."""
+
+
+def added(known: dict[str, DeadLetters], clear_after: int) -> dict[str, DeadLetters]:
+    """Return the dead letters of each broker that got some in the present period; empty if there is none.
+
+    The period is over when every one of these brokers has answered, more than ``clear_after`` (ms) after the last
+    addition to any of them, that it has no more.
+    """
+    found = {broker: one for broker, one in known.items() if one.added}
+    if not found:
+        return found
+    last_added_at = max(one.last_added_at for one in found.values())
+    confirmed = min(one.time for one in found.values())
+    return {} if confirmed - last_added_at > clear_after else found
