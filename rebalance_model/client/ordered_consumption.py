@@ -174,7 +174,7 @@ class OrderedConsumption:
         return True
 
     def _locked(self, process_queue: CachingProcessQueue) -> bool:
-        return process_queue.locked and not process_queue.is_lock_expired(self._consumer.host.now())
+        return process_queue.trusts_lock(self._consumer.host.now())
 
     def _lock_later(self, process_queue: CachingProcessQueue, queue: MessageQueue, delay: int) -> None:
         """Request the lock after a delay, then consume (tryLockLaterAndReconsume)."""

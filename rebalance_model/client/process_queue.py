@@ -46,6 +46,10 @@ class ProcessQueue(msgspec.Struct):
         pulled = self.last_pull_timestamp
         return pulled is not None and now - pulled > limit
 
+    def trusts_lock(self, now: int, limit: int = LOCK_MAX_LIVE_TIME) -> bool:
+        """Return whether it has a lock that has not expired: an ordered listener may run (ConsumeRequest.run)."""
+        return bool(self.locked) and self.last_lock_timestamp is not None and not self.is_lock_expired(now, limit)
+
     def is_unlock_forced(self, now: int, limit: int = UNLOCK_DELAY) -> bool:
         """Return whether it is removed though its listener runs, since 5.2 (tryRemoveOrderMessageQueue)."""
         return self.dropped and self.is_lock_expired(now, limit)

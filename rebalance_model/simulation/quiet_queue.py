@@ -131,7 +131,7 @@ class QuietQueue:
         )
 
     def _keeps_order(self, process_queue: CachingProcessQueue, now: int) -> bool:
-        return process_queue.locked and not process_queue.is_lock_expired(now) and not process_queue.consuming
+        return process_queue.trusts_lock(now) and not process_queue.consuming
 
     def _in_time(self) -> bool:
         if isinstance(self._log, SteadyLog):

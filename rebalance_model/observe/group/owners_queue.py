@@ -53,13 +53,13 @@ def _answered(
     if client.silent:
         silent_since = min(client.unanswered_since, step.now)
         return silent_since, silent_since, silent_since
-    pairs = (
-        (answer.last_lock_timestamp, answer.lock_seen),
-        (answer.last_pull_timestamp, answer.pull_seen),
-        (answer.last_consume_timestamp, answer.consume_seen),
+    held, shift = client.at_answer(answer), as_of - client.client_now
+    lock, pull, consume = held.last_lock_timestamp, held.last_pull_timestamp, held.last_consume_timestamp
+    return (
+        lock + shift if lock is not None else None,
+        pull + shift if pull is not None else None,
+        consume + shift if consume is not None else None,
     )
-    lock, pull, consume = [None if (age := client.age_of(*pair)) is None else as_of - age for pair in pairs]
-    return lock, pull, consume
 
 
 def answered_queue(q: QueueSubject, client: ClientView) -> ProcessQueueView | None:

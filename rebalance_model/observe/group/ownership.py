@@ -155,7 +155,9 @@ def note_claims(state: GroupState, client_id: str, before: Iterable[MessageQueue
 def _claim(step: GroupStep, client: ClientView, mq: MessageQueue) -> tuple[bool, int]:
     """Return the strength of a claim: whether it has a valid lock, and since when the client has claimed the queue."""
     held = client.queues[mq]
-    is_living = not client.orderly or client.trusts_lock(held, step.policy.client_lock_max_live_time)
+    is_living = not client.orderly or client.at_answer(held).trusts_lock(
+        client.client_now, step.policy.client_lock_max_live_time
+    )
     return is_living, held.claimed_since
 
 
@@ -167,9 +169,9 @@ def _remember_locks(step: GroupStep, client_id: str, client: ClientView) -> None
     """
     for mq, held in client.queues.items():
         queue = step.queue(mq)
-        lock_age = client.age_of(held.last_lock_timestamp, held.lock_seen)
-        if client.orderly and held.locked and lock_age is not None and queue.owner == client_id:
-            seen = client.answered - lock_age
+        renewed = client.at_answer(held).last_lock_timestamp
+        if client.orderly and held.locked and renewed is not None and queue.owner == client_id:
+            seen = client.answered - client.client_now + renewed
             renewed = min(seen + step.policy.lock_interval, step.now)
             queue.lock_free_at = max(client.answered, renewed + step.policy.broker_lock_max_live_time)
 

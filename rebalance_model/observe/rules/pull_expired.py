@@ -101,13 +101,14 @@ def _exact(step: GroupStep, q: QueueSubject, held: OwnersQueue) -> OwnersQueue |
     None if it does not agree, or the client is silent or has not answered for this queue.
     """
     client, answer, seen = held.client, held.answer, _as_hook_sees(step, q, held)
-    answered = client.age_of(answer.last_pull_timestamp, answer.pull_seen) if answer is not None else None
-    if answered is None or client.silent or seen is None:
+    pulled = client.at_answer(answer).last_pull_timestamp if answer is not None else None
+    if pulled is None or client.silent or seen is None:
         return None
     tolerance = 2 * step.policy.poll_interval
     if not seen.is_pull_expired(seen.as_of, step.policy.pull_max_idle_time - tolerance):
         return None
-    return seen if answered + step.now - client.asked_at_answer + tolerance >= (seen.pull_ms or 0) else None
+    answered_ms = client.client_now - pulled + step.now - client.asked_at_answer
+    return seen if answered_ms + tolerance >= (seen.pull_ms or 0) else None
 
 
 def _by_hook(step: GroupStep, q: QueueSubject, held: OwnersQueue) -> Verdict:

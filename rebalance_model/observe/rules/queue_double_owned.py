@@ -112,9 +112,10 @@ def _overlap(policy: Policy, q: QueueSubject, one: ClientView, other: ClientView
 
 def _was_locked(policy: Policy, held: ProcessQueueView, client: ClientView, at: int) -> bool:
     """Return whether the client believes in its lock now, and did so when the other client was asked (``at``)."""
-    age = client.age_of(held.last_lock_timestamp, held.lock_seen)
-    is_trusted = client.trusts_lock(held, policy.client_lock_max_live_time)
-    return is_trusted and age is not None and client.answered - age <= at
+    queue, now = client.at_answer(held), client.client_now
+    renewed = queue.last_lock_timestamp
+    is_trusted = queue.trusts_lock(now, policy.client_lock_max_live_time)
+    return is_trusted and renewed is not None and client.answered - now + renewed <= at
 
 
 RULE = QueueRule(

@@ -66,11 +66,10 @@ def _by_answer(step: GroupStep, client: ClientView) -> list[Waiting] | None:
     """Return the queues with messages at the client, by its answer; None if it goes on with any queue."""
     found = []
     for mq, held in client.queues.items():
-        stamp = held.last_consume_timestamp
-        age = client.age_of(stamp, held.consume_seen)
+        stamp, certain = held.last_consume_timestamp, client.at_answer(held).last_consume_timestamp
         if mq.is_retry or held.dropped:
             continue
-        if age is None or stamp is None or age <= step.policy.consume_frozen_after:
+        if certain is None or stamp is None or client.client_now - certain <= step.policy.consume_frozen_after:
             return None
         if held.cached_count:
             known = step.state.queues.get(mq)

@@ -8,7 +8,7 @@ from rebalance_model.observe.state.broker import (
     RebalanceLoop,
     RefusedHeartbeats,
 )
-from rebalance_model.observe.state.client import UNANSWERED_POLLS, ClientView
+from rebalance_model.observe.state.client import UNANSWERED_POLLS, ClientView, ProcessQueueView
 from rebalance_model.observe.state.cluster import ClusterBroker, ClusterState, Reach
 from rebalance_model.observe.state.codec import StateVersionError, check_version, decode_group, encode_group
 from rebalance_model.observe.state.group import STATE_VERSION, GroupState, InvariantError, LastGroupRow, Rounds
@@ -22,7 +22,6 @@ from rebalance_model.observe.state.hook_queue_view import (
     Reread,
 )
 from rebalance_model.observe.state.incident import HeldCause, Incident, IncidentKey, Pending
-from rebalance_model.observe.state.process_queue import ProcessQueueView
 from rebalance_model.observe.state.queue import (
     Ended,
     EndedBy,

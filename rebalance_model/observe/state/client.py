@@ -1,13 +1,41 @@
-"""What a client has reported of itself."""
+"""What a client has reported of itself and its process queues."""
 
 import msgspec
 
+from rebalance_model.client.process_queue import ProcessQueue
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import Subscription
-from rebalance_model.observe.state.process_queue import ProcessQueueView
 
 UNANSWERED_POLLS = 2
 """A client or broker is unresponsive after this many consecutive unanswered requests."""
+
+
+class ProcessQueueView(ProcessQueue, array_like=True, kw_only=True):
+    """What the last answer showed of one process queue; None: it can't be read, or was not sent.
+
+    Its stamps are by the client's clock, all other times by the collector's.
+    """
+
+    commit_offset: int | None = None
+    cached_count: int | None = None
+    transaction_count: int | None = None
+    claimed_since: int = 0
+    """When the first of the consecutive answers was requested that hold the queue in this way, or dropped."""
+    first_unlock_attempts: int = 0
+    """The number of unlock attempts in the first answer that showed any."""
+    first_offset: int | None = None
+    """The lowest offset of the messages that it has cached or in its listener; None: it has none, or unknown."""
+    lock_seen: int = 0
+    """When the first answer came that carried the stamp of its lock."""
+    pull_seen: int = 0
+    consume_seen: int = 0
+
+    def newest(self, *, orderly: bool) -> int | None:
+        """Return when it was last locked (ordered) or pulled, by the client's clock; epoch milliseconds."""
+        locked, pulled = self.last_lock_timestamp, self.last_pull_timestamp
+        if locked is None or not (orderly and self.locked):
+            return pulled
+        return locked if pulled is None else max(locked, pulled)
 
 
 class ClientView(msgspec.Struct, array_like=True):
@@ -58,22 +86,24 @@ class ClientView(msgspec.Struct, array_like=True):
     message_model: str = ""
     """As it last declared it; empty: not known."""
 
-    def age_of(self, stamp: int | None, seen: int) -> int | None:
-        """Return the minimum age of a stamp when its last answer came (ms); None: the stamp is unknown.
+    def at_answer(self, held: ProcessQueueView) -> ProcessQueue:
+        """Return a process queue of its last answer as of `client_now`, with the latest stamps that are certain.
 
-        Args:
-            stamp: by the client's clock.
-            seen: when the first answer came that carried it.
+        An answer does not include the client's present time. So a stamp has two minimum ages, and the larger one
+        counts: against the newest stamp of the answer (both by the client's clock), and against the first answer that
+        carried this very stamp (both by the collector's). Without the second one, the pulls of a client that pulls all
+        of its queues together would never age: the newest stamp is one of them.
         """
-        return max(self.client_now - stamp, self.asked_at_answer - seen, 0) if stamp is not None else None
-
-    def trusts_lock(self, held: ProcessQueueView, limit: int) -> bool:
-        """Return whether its last answer shows that it has the lock of a queue and trusts it: it consumes the queue.
-
-        That is what ConsumeMessageOrderlyService.ConsumeRequest.run requires.
-        """
-        is_known = bool(held.locked) and held.last_lock_timestamp is not None
-        return is_known and not held.is_lock_expired(self.client_now, limit, self.asked_at_answer)
+        now, asked = self.client_now, self.asked_at_answer
+        pull, consume, lock = held.last_pull_timestamp, held.last_consume_timestamp, held.last_lock_timestamp
+        return ProcessQueue(
+            min(pull, now - asked + held.pull_seen, now) if pull is not None else None,
+            min(consume, now - asked + held.consume_seen, now) if consume is not None else None,
+            min(lock, now - asked + held.lock_seen, now) if lock is not None else None,
+            held.locked,
+            held.dropped,
+            held.try_unlock_times,
+        )
 
     def time_of(self, stamp: int) -> int:
         """Bring a stamp of its last answer to the timeline; epoch milliseconds.

@@ -5,6 +5,7 @@ from rebalance_model.observe.state import ClientView, ProcessQueueView
 
 NOW, ASKED = 1_000_000, 5_000_000
 """The newest stamp of a client's answer, and when it was requested: two clocks."""
+CLIENT = ClientView(ASKED, ASKED, asked_at_answer=ASKED, client_now=NOW)
 
 
 def view(*, age: int, seen_ms: int, locked: bool | None = True) -> ProcessQueueView:
@@ -18,25 +19,24 @@ def test_it_is_the_process_queue_of_the_client():
 
 def test_a_lock_is_expired_by_either_clock():
     for age, seen_ms, expired in ((30_000, 30_000, False), (30_001, 0, True), (0, 30_001, True)):
-        assert view(age=age, seen_ms=seen_ms).is_lock_expired(NOW, asked=ASKED) is expired
+        assert CLIENT.at_answer(view(age=age, seen_ms=seen_ms)).is_lock_expired(NOW) is expired
 
 
 def test_a_pull_is_expired_by_either_clock():
     for age, seen_ms, expired in ((120_000, 120_000, False), (120_001, 0, True), (0, 120_001, True)):
-        assert view(age=age, seen_ms=seen_ms).is_pull_expired(NOW, asked=ASKED) is expired
+        assert CLIENT.at_answer(view(age=age, seen_ms=seen_ms)).is_pull_expired(NOW) is expired
+
+
+def test_a_stamp_of_the_future_is_as_old_as_the_answer():
+    """The newest stamp is of the whole answer: of a queue that is left from an earlier one, it may be older."""
+    assert CLIENT.at_answer(view(age=-5, seen_ms=-5)).last_pull_timestamp == NOW
 
 
 def test_a_client_trusts_a_lock_that_it_has_and_has_renewed():
-    client = ClientView(ASKED, ASKED, asked_at_answer=ASKED, client_now=NOW)
-    assert client.trusts_lock(view(age=30_000, seen_ms=0), 30_000)
-    assert not client.trusts_lock(view(age=30_001, seen_ms=0), 30_000)
-    for locked in (False, None):
-        assert not client.trusts_lock(view(age=0, seen_ms=0, locked=locked), 30_000)
+    for age, locked, trusts in ((30_000, True, True), (30_001, True, False), (0, False, False), (0, None, False)):
+        assert CLIENT.at_answer(view(age=age, seen_ms=0, locked=locked)).trusts_lock(NOW) is trusts
 
 
 def test_an_unknown_stamp_is_neither_expired_nor_trusted():
-    unknown = ProcessQueueView(None, None, None, locked=True)
-    client = ClientView(ASKED, ASKED, asked_at_answer=ASKED, client_now=NOW)
-    assert not unknown.is_lock_expired(NOW, asked=ASKED)
-    assert not unknown.is_pull_expired(NOW, asked=ASKED)
-    assert not client.trusts_lock(unknown, 30_000)
+    unknown = CLIENT.at_answer(ProcessQueueView(None, None, None, locked=True))
+    assert not any(decides(NOW) for decides in (unknown.is_lock_expired, unknown.is_pull_expired, unknown.trusts_lock))
