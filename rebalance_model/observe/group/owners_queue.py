@@ -12,6 +12,7 @@ channel while it works on another one. What the hook reports of its locks and pu
 """
 
 from rebalance_model.broker.rebalance_lock_manager import LockEntry
+from rebalance_model.client.process_queue import ProcessQueue
 from rebalance_model.observe.group.ghost_connections import is_listed_twice
 from rebalance_model.observe.queue_subject import OwnersQueue, QueueSubject
 from rebalance_model.observe.state import ClientView, ProcessQueueView
@@ -28,14 +29,15 @@ def owners_queue(step: GroupStep, q: QueueSubject) -> OwnersQueue | None:
 def _derive(step: GroupStep, q: QueueSubject, client: ClientView) -> OwnersQueue:
     now, answer, entry = step.now, answered_queue(q, client), owners_lock(step, q)
     as_of = client.answered if answer is not None and not client.silent else now
-    lock, pull, consume = _answered(step, q, client, answer, as_of)
+    held = _answered(step, q, client, answer)
+    pull = held.last_pull_timestamp
     if pull is None or client.silent:
         by_hook = pulled_by_hook(step, q)
         pull = as_of - now + by_hook if by_hook is not None else pull
     return OwnersQueue(
-        last_lock_timestamp=min(entry.last_update_timestamp, now) if entry is not None else lock,
+        last_lock_timestamp=min(entry.last_update_timestamp, now) if entry is not None else held.last_lock_timestamp,
         last_pull_timestamp=pull,
-        last_consume_timestamp=consume,
+        last_consume_timestamp=held.last_consume_timestamp,
         client=client,
         answer=answer,
         as_of=as_of,
@@ -44,22 +46,11 @@ def _derive(step: GroupStep, q: QueueSubject, client: ClientView) -> OwnersQueue
     )
 
 
-def _answered(
-    step: GroupStep, q: QueueSubject, client: ClientView, answer: ProcessQueueView | None, as_of: int
-) -> tuple[int | None, int | None, int | None]:
-    """Return the latest stamps of lock, pull and consumption that the owner's answers allow."""
+def _answered(step: GroupStep, q: QueueSubject, client: ClientView, answer: ProcessQueueView | None) -> ProcessQueue:
+    """Return the queue with the latest stamps that the owner's answers, or their absence, allow."""
     if answer is None or (client.silent and is_listed_twice(step.state, q.queue.owner or "")):
-        return None, None, None
-    if client.silent:
-        silent_since = min(client.unanswered_since, step.now)
-        return silent_since, silent_since, silent_since
-    held, shift = client.at_answer(answer), as_of - client.client_now
-    lock, pull, consume = held.last_lock_timestamp, held.last_pull_timestamp, held.last_consume_timestamp
-    return (
-        lock + shift if lock is not None else None,
-        pull + shift if pull is not None else None,
-        consume + shift if consume is not None else None,
-    )
+        return ProcessQueue(None, None, None)
+    return ProcessQueue.created(min(client.unanswered_since, step.now)) if client.silent else client.at_answer(answer)
 
 
 def answered_queue(q: QueueSubject, client: ClientView) -> ProcessQueueView | None:

@@ -156,7 +156,7 @@ def _claim(step: GroupStep, client: ClientView, mq: MessageQueue) -> tuple[bool,
     """Return the strength of a claim: whether it has a valid lock, and since when the client has claimed the queue."""
     held = client.queues[mq]
     is_living = not client.orderly or client.at_answer(held).trusts_lock(
-        client.client_now, step.policy.client_lock_max_live_time
+        client.answered, step.policy.client_lock_max_live_time
     )
     return is_living, held.claimed_since
 
@@ -169,9 +169,8 @@ def _remember_locks(step: GroupStep, client_id: str, client: ClientView) -> None
     """
     for mq, held in client.queues.items():
         queue = step.queue(mq)
-        renewed = client.at_answer(held).last_lock_timestamp
-        if client.orderly and held.locked and renewed is not None and queue.owner == client_id:
-            seen = client.answered - client.client_now + renewed
+        seen = client.at_answer(held).last_lock_timestamp
+        if client.orderly and held.locked and seen is not None and queue.owner == client_id:
             renewed = min(seen + step.policy.lock_interval, step.now)
             queue.lock_free_at = max(client.answered, renewed + step.policy.broker_lock_max_live_time)
 

@@ -88,14 +88,14 @@ def _of_owner(step: GroupStep, q: QueueSubject, client: ClientView) -> int:
             flags = LOCK_OLD
         elif not q.mq.is_retry and not broadcasts(step.state):
             step.schedule_check(entry.last_update_timestamp + limit + 1)
-    elif held is not None and client.orderly and held.is_lock_expired(client.client_now, limit):
+    elif held is not None and client.orderly and held.is_lock_expired(client.answered, limit):
         flags = LOCK_OLD
     if held is None:
         return flags | (PULL_OLD if pulled is not None else 0)
     idle, tolerance = policy.pull_max_idle_time, 2 * policy.poll_interval
     if pulled is not None and ProcessQueue(pulled, None, None).is_pull_expired(step.now, idle - tolerance):
         return flags | PULL_OLD
-    return flags | (PULL_OLD if held.is_pull_expired(client.client_now, idle) else 0)
+    return flags | (PULL_OLD if held.is_pull_expired(client.answered, idle) else 0)
 
 
 def _of_hook(step: GroupStep, q: QueueSubject, seen: HookQueueView) -> int:

@@ -107,7 +107,7 @@ def _exact(step: GroupStep, q: QueueSubject, held: OwnersQueue) -> OwnersQueue |
     tolerance = 2 * step.policy.poll_interval
     if not seen.is_pull_expired(seen.as_of, step.policy.pull_max_idle_time - tolerance):
         return None
-    answered_ms = client.client_now - pulled + step.now - client.asked_at_answer
+    answered_ms = client.answered - pulled + step.now - client.asked_at_answer
     return seen if answered_ms + tolerance >= (seen.pull_ms or 0) else None
 
 

@@ -112,10 +112,10 @@ def _overlap(policy: Policy, q: QueueSubject, one: ClientView, other: ClientView
 
 def _was_locked(policy: Policy, held: ProcessQueueView, client: ClientView, at: int) -> bool:
     """Return whether the client believes in its lock now, and did so when the other client was asked (``at``)."""
-    queue, now = client.at_answer(held), client.client_now
+    queue = client.at_answer(held)
     renewed = queue.last_lock_timestamp
-    is_trusted = queue.trusts_lock(now, policy.client_lock_max_live_time)
-    return is_trusted and renewed is not None and client.answered - now + renewed <= at
+    is_trusted = queue.trusts_lock(client.answered, policy.client_lock_max_live_time)
+    return is_trusted and renewed is not None and renewed <= at
 
 
 RULE = QueueRule(

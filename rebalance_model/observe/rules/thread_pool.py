@@ -69,7 +69,7 @@ def _by_answer(step: GroupStep, client: ClientView) -> list[Waiting] | None:
         stamp, certain = held.last_consume_timestamp, client.at_answer(held).last_consume_timestamp
         if mq.is_retry or held.dropped:
             continue
-        if certain is None or stamp is None or client.client_now - certain <= step.policy.consume_frozen_after:
+        if certain is None or stamp is None or client.answered - certain <= step.policy.consume_frozen_after:
             return None
         if held.cached_count:
             known = step.state.queues.get(mq)

@@ -87,19 +87,19 @@ class ClientView(msgspec.Struct, array_like=True):
     """As it last declared it; empty: not known."""
 
     def at_answer(self, held: ProcessQueueView) -> ProcessQueue:
-        """Return a process queue of its last answer as of `client_now`, with the latest stamps that are certain.
+        """Return a process queue of its last answer as of `answered`, with the latest stamps that are possible.
 
         An answer does not include the client's present time. So a stamp has two minimum ages, and the larger one
         counts: against the newest stamp of the answer (both by the client's clock), and against the first answer that
         carried this very stamp (both by the collector's). Without the second one, the pulls of a client that pulls all
         of its queues together would never age: the newest stamp is one of them.
         """
-        now, asked = self.client_now, self.asked_at_answer
+        now, ahead, taken = self.answered, self.client_now - self.answered, self.answered - self.asked_at_answer
         pull, consume, lock = held.last_pull_timestamp, held.last_consume_timestamp, held.last_lock_timestamp
         return ProcessQueue(
-            min(pull, now - asked + held.pull_seen, now) if pull is not None else None,
-            min(consume, now - asked + held.consume_seen, now) if consume is not None else None,
-            min(lock, now - asked + held.lock_seen, now) if lock is not None else None,
+            min(pull - ahead, held.pull_seen + taken, now) if pull is not None else None,
+            min(consume - ahead, held.consume_seen + taken, now) if consume is not None else None,
+            min(lock - ahead, held.lock_seen + taken, now) if lock is not None else None,
             held.locked,
             held.dropped,
             held.try_unlock_times,

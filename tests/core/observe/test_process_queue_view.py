@@ -3,13 +3,15 @@
 from rebalance_model.client.process_queue import ProcessQueue
 from rebalance_model.observe.state import ClientView, ProcessQueueView
 
-NOW, ASKED = 1_000_000, 5_000_000
+NEWEST, ASKED = 1_000_000, 5_000_000
 """The newest stamp of a client's answer, and when it was requested: two clocks."""
-CLIENT = ClientView(ASKED, ASKED, asked_at_answer=ASKED, client_now=NOW)
+NOW = ASKED + 30
+"""When the answer came."""
+CLIENT = ClientView(ASKED, NOW, asked_at_answer=ASKED, client_now=NEWEST)
 
 
 def view(*, age: int, seen_ms: int, locked: bool | None = True) -> ProcessQueueView:
-    stamp, seen = NOW - age, ASKED - seen_ms
+    stamp, seen = NEWEST - age, ASKED - seen_ms
     return ProcessQueueView(stamp, stamp, stamp, locked, lock_seen=seen, pull_seen=seen, consume_seen=seen)
 
 
