@@ -52,7 +52,7 @@ def main() -> None:
     for queues, clients in LARGE:
         events = list(telemetry(1, ROUNDS, clients=clients, queues=queues))
         figures |= _costs(f"{queues:,} queues, {clients:,} clients by polls", events, turns=1)
-    figures |= _lock_renewal()
+    figures |= lock_renewal()
     Console(width=140).print(keep("core", figures))
 
 
@@ -87,7 +87,7 @@ def _decode(encoded: list[bytes]) -> float:
     return time.process_time() - began
 
 
-def _lock_renewal() -> dict[str, float]:
+def lock_renewal() -> dict[str, float]:
     """Return the walk of a lock renewal, from its bytes to its rows; the median of the calm end of a log."""
     events = sorted(simulate(_calm(), 1).events, key=lambda event: event.time)
     arriving = Shard(None, GroupsInMemory(), Policy())
