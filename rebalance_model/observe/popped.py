@@ -14,7 +14,10 @@ reset of the offset, or beyond the bounds of this state, until all of them must 
 Total: any order of valid events has a result, and the state stays within its bounds.
 """
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from itertools import pairwise
+from operator import itemgetter
 from typing import Literal
 
 import msgspec
@@ -116,13 +119,14 @@ def on_ack(queue: PoppedQueue, event: AckMessage) -> None:
     _cover(queue, now)
     if _has_fallen(queue, event):
         forget(queue, now)
+    _take(queue, event.ranges)
+    for offset in [one for one in queue.held if _is_in(event.ranges, one)]:
+        if not event.order or event.pop_time_min <= queue.held[offset].newest_pop <= event.pop_time_max:
+            del queue.held[offset]
     for first, last in event.ranges:
         _popped_to(queue, first, popped, event.invisible_ms, now)
-        _take(queue, first, last)
-        for offset in [one for one in queue.held if first <= one <= last]:
-            if not event.order or event.pop_time_min <= queue.held[offset].newest_pop <= event.pop_time_max:
-                del queue.held[offset]
         queue.popped_to = max(queue.popped_to, last + 1)
+    _keep_bounds(queue)
     for below in reversed(queue.unacked):
         if below.popped_by <= popped:
             break
@@ -151,7 +155,8 @@ def on_change(
     queue.order = event.order
     _cover(queue, now)
     _popped_to(queue, offset, popped, event.invisible_ms, now)
-    _take(queue, offset, offset)
+    _take(queue, ((offset, offset),))
+    _keep_bounds(queue)
     queue.popped_to = max(queue.popped_to, offset + 1)
     queue.popped_at = max(queue.popped_at, popped)
     held = queue.held.pop(offset, None)
@@ -182,10 +187,11 @@ def on_offsets(queue: PoppedQueue, now: int, *, commit_offset: int, pull_offset:
         forget(queue, now)
     queue.answered_to = popped_to
     if queue.order:
-        _take(queue, 0, commit_offset - 1)
+        _take(queue, ((0, commit_offset - 1),))
         queue.held = {offset: held for offset, held in queue.held.items() if offset >= commit_offset}
     elif queue.complete_at:
         _popped_to(queue, popped_to, now, queue.invisible_ms, now)
+        _keep_bounds(queue)
     queue.popped_to = max(queue.popped_to, popped_to)
 
 
@@ -250,9 +256,18 @@ def _has_fallen(queue: PoppedQueue, event: AckMessage) -> bool:
     is_near = queue.popped_to - event.ranges[-1][1] <= STEP_MAX
     if is_near and event.pop_time_min - queue.popped_at <= queue.invisible_ms + REVIVED_WITHIN:
         return False
-    if len(queue.held) == HELD_MAX or any(first <= one <= last for first, last in event.ranges for one in queue.held):
+    if len(queue.held) == HELD_MAX or any(_is_in(event.ranges, one) for one in queue.held):
         return False
-    return not any(one.first <= last and first <= one.last for first, last in event.ranges for one in queue.unacked)
+    unacked = [(one.first, one.last) for one in queue.unacked]
+    return not any(_is_in(event.ranges, first) for first, _ in unacked) and not any(
+        _is_in(unacked, first) for first, _ in event.ranges
+    )
+
+
+def _is_in(ranges: Sequence[Sequence[int]], offset: int) -> bool:
+    """Return whether an offset is in one of the ranges, which are in order."""
+    index = bisect_right(ranges, offset, key=itemgetter(0)) - 1
+    return index >= 0 and offset <= ranges[index][1]
 
 
 def _popped_to(queue: PoppedQueue, offset: int, popped_by: int, invisible_ms: int, now: int) -> None:
@@ -262,38 +277,45 @@ def _popped_to(queue: PoppedQueue, offset: int, popped_by: int, invisible_ms: in
             forget(queue, now)
         elif not queue.filtered:
             queue.unacked.append(Unacked(queue.popped_to, offset - 1, popped_by, invisible_ms))
-            _keep_bounds(queue)
     queue.popped_to = max(queue.popped_to, offset)
 
 
-def _take(queue: PoppedQueue, first: int, last: int) -> None:
-    """Take offsets out of the unacked ones."""
-    if not queue.unacked or queue.unacked[-1].last < first or last < queue.unacked[0].first:
+def _take(queue: PoppedQueue, ranges: Sequence[Sequence[int]]) -> None:
+    """Take ranges of offsets, which are in order, out of the unacked ones."""
+    if not queue.unacked or queue.unacked[-1].last < ranges[0][0] or ranges[-1][1] < queue.unacked[0].first:
         return
     kept: list[Unacked] = []
+    index = 0
     for one in queue.unacked:
-        if last < one.first or one.last < first:
+        while index < len(ranges) and ranges[index][1] < one.first:
+            index += 1
+        while index < len(ranges) and ranges[index][0] <= one.last:
+            first, last = ranges[index]
+            if one.first < first:
+                kept.append(Unacked(one.first, first - 1, one.popped_by, one.invisible_ms))
+            one.first = last + 1
+            if last > one.last:
+                break  # it may reach into the next ones
+            index += 1
+        if one.first <= one.last:
             kept.append(one)
-            continue
-        if one.first < first:
-            kept.append(Unacked(one.first, first - 1, one.popped_by, one.invisible_ms))
-        if last < one.last:
-            kept.append(Unacked(last + 1, one.last, one.popped_by, one.invisible_ms))
     queue.unacked = kept
-    _keep_bounds(queue)
 
 
 def _keep_bounds(queue: PoppedQueue) -> None:
-    """Join ranges that follow each other, those that were popped at the nearest times; or forget the highest one."""
-    while len(queue.unacked) > UNACKED_MAX:
-        pairs = [
-            (after.popped_by - before.popped_by, index)
-            for index, (before, after) in enumerate(pairwise(queue.unacked))
-            if before.last + 1 == after.first and before.invisible_ms == after.invisible_ms
-        ]
-        if pairs:
-            before = queue.unacked.pop(min(pairs)[1])
-            queue.unacked[min(pairs)[1]].first = before.first
-        else:
-            forgotten = queue.unacked.pop()
-            queue.complete_at = max(queue.complete_at, forgotten.returned_at)
+    """Join ranges that follow each other, those that were popped at the nearest times; or forget the highest ones."""
+    excess = len(queue.unacked) - UNACKED_MAX
+    if excess <= 0:
+        return
+    apart = sorted(
+        (after.popped_by - before.popped_by, index)
+        for index, (before, after) in enumerate(pairwise(queue.unacked))
+        if before.last + 1 == after.first and before.invisible_ms == after.invisible_ms
+    )
+    for _, index in sorted(apart[:excess], key=itemgetter(1)):
+        queue.unacked[index + 1].first = queue.unacked[index].first
+    joined = {index for _, index in apart[:excess]}
+    queue.unacked = [one for index, one in enumerate(queue.unacked) if index not in joined]
+    for forgotten in queue.unacked[UNACKED_MAX:]:
+        queue.complete_at = max(queue.complete_at, forgotten.returned_at)
+    del queue.unacked[UNACKED_MAX:]

@@ -103,7 +103,8 @@ HOOK_SUMS: Final = 50_000
 HOOK_SUM_BYTES: Final = 25_165_824
 """Memory of these sums; beyond it all are reported early."""
 HOOK_ACK_RANGES: Final = 256
-"""Ranges of acked offsets in such a sum, and in an event; with more it is reported early."""
+"""Ranges of acked offsets in such a sum, and in an event; with more it is reported early. A receipt in a BATCH_ACK
+of more offsets (a broker's has at most 32) is left out, and counted."""
 HOOK_ACK_BITS: Final = 4_096
 """Offsets of one receipt in a BATCH_ACK of a proxy; a receipt with higher ones is left out, and counted."""
 HOOK_PROXY_HEARTBEAT_BYTES: Final = 65_536

@@ -118,7 +118,8 @@ def test_more_ranges_than_an_event_has_are_two_events(jvm, tmp_path):
     jvm.start(spool=str(tmp_path))
     assert limits.HOOK_ACK_RANGES == events.ACK_RANGES_MAX
     expected = list(range(0, 4 * events.ACK_RANGES_MAX, 2))
-    batch(jvm, hooked.receipt("g", 0, sum(1 << offset for offset in expected)))
+    halves = (sum(1 << 2 * number for number in range(events.ACK_RANGES_MAX)),) * 2
+    batch(jvm, *(hooked.receipt("g", 2 * events.ACK_RANGES_MAX * number, half) for number, half in enumerate(halves)))
     ack(jvm, *range(10_001, 10_001 + 4 * events.ACK_RANGES_MAX, 2))
     found = found_after(jvm, tmp_path)
     assert acked(found) == [*expected, *range(10_001, 10_001 + 4 * events.ACK_RANGES_MAX, 2)]
@@ -275,7 +276,8 @@ ODD_RECEIPTS = (
 def test_a_receipt_that_is_unreadable_costs_no_other_of_its_batch(jvm, tmp_path):
     jvm.start(spool=str(tmp_path))
     odd = [hooked.receipt("g", 0, 1) | one for one in ODD_RECEIPTS]
-    odd += [hooked.receipt("g", 0, 1 << limits.HOOK_ACK_BITS), 7, None, {}]
+    odd += [hooked.receipt("g", 0, bits) for bits in (1 << limits.HOOK_ACK_BITS, (2 << limits.HOOK_ACK_RANGES) - 1)]
+    odd += [7, None, {}]
     last = 1 << limits.HOOK_ACK_BITS - 1
     batch(jvm, hooked.receipt("g", 1_000, 1), *odd, hooked.receipt("g", 2_000, last))
     found = found_after(jvm, tmp_path)

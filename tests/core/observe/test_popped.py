@@ -1,5 +1,8 @@
 """What is in flight of a popped queue: by cases, by random ones against the truth, and within its bounds."""
 
+import sys
+from contextlib import contextmanager
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -99,6 +102,14 @@ def test_an_answer_shows_what_is_popped_above_the_last_ack():
     ack(queue, 115, at=T + 20_500, popped_at=T + 12_000)
     assert [one.popped_by for one in queue.unacked] == [T + 10_000, T + 12_000, T + 20_000]
     assert popped.in_flight(queue) == 24
+
+
+def test_acks_reach_over_what_several_answers_have_shown():
+    queue = consumed()
+    for number, popped_to in enumerate((110, 120, 130), start=1):
+        answer(queue, popped_to, T + 10_000 * number)
+    ack(queue, (105, 121), (125, 126))
+    assert offsets(queue) == {*range(100, 105), *range(122, 125), *range(127, 130)}
 
 
 def test_messages_that_are_given_back_are_counted_once():
@@ -325,6 +336,42 @@ def test_beyond_its_bounds_ranges_that_follow_each_other_are_joined():
     assert len(queue.unacked) == UNACKED_MAX
     assert popped.in_flight(queue) == UNACKED_MAX + 1
     assert (queue.unacked[-1].first, queue.unacked[-1].popped_by) == (99 + UNACKED_MAX, times[-1] + 1)
+
+
+def test_acks_of_most_ranges_take_time_by_their_number_not_by_its_square():
+    """Each of them may split what is known; so the bytecode steps of one more range are as many as of another one."""
+    steps = []
+    for ranges in (ACK_RANGES_MAX // 4, ACK_RANGES_MAX):
+        queue = consumed(10)
+        ack(queue, *range(11, 11 + 2 * ACK_RANGES_MAX, 2))
+        with counted_calls() as calls:
+            ack(queue, *range(10, 10 + 2 * ranges, 2), at=T + 10**6, popped_at=T + 10**6)
+            ack(queue, *range(9_001, 9_001 + 2 * ranges, 2), at=T + 10**6, popped_at=T + 10**6)
+        steps.append(calls.lines)
+    assert steps[1] < 5 * steps[0]
+
+
+class Calls:
+    lines = 0
+
+
+@contextmanager
+def counted_calls():
+    """Count the lines that run in the module, which a busy machine does not change."""
+    calls = Calls()
+
+    def trace(frame, event, _):
+        if frame.f_code.co_filename != popped.__file__:
+            return None
+        calls.lines += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield calls
+    finally:
+        sys.settrace(before)
 
 
 # Random ones

@@ -72,8 +72,7 @@ final class Bodies {
         String topic;
         long queueId;
         Handle handle;
-        /** Each has at most {@link Limits#ACK_RANGES} ranges. */
-        List<OffsetRanges> offsets;
+        OffsetRanges offsets;
     }
 
     /** A client's heartbeat, or its end, as a proxy copies it to the others (HeartbeatSyncerData). */
@@ -407,7 +406,7 @@ final class Bodies {
         } catch (IllegalArgumentException error) {
             return null;
         }
-        return read.offsets.isEmpty() ? null : read;
+        return read;
     }
 
     /** Returns the topic of a receipt: the group's retry topic of it, if the message was delivered again. */
@@ -425,21 +424,18 @@ final class Bodies {
     }
 
     /** Returns the offsets whose bits are set (BitSet.toByteArray). */
-    private static List<OffsetRanges> offsets(long start, byte[] bits) {
+    private static OffsetRanges offsets(long start, byte[] bits) {
         BitSet set = BitSet.valueOf(bits);
-        if (set.length() > Limits.ACK_BITS) {
-            throw new IllegalArgumentException(set.length() + " bits");
+        if (set.isEmpty() || set.length() > Limits.ACK_BITS || set.cardinality() > Limits.ACK_RANGES) {
+            throw new IllegalArgumentException(set.cardinality() + " of " + set.length() + " bits");
         }
-        List<OffsetRanges> made = new ArrayList<>(1);
-        OffsetRanges ranges = null;
+        OffsetRanges made = null;
         for (int from = set.nextSetBit(0); from >= 0; ) {
             int end = set.nextClearBit(from);
-            OffsetRanges next = new OffsetRanges(start + from, start + end - 1);
-            if (ranges != null && ranges.hasRoomFor(next)) {
-                ranges.add(next);
+            if (made == null) {
+                made = new OffsetRanges(start + from, start + end - 1);
             } else {
-                ranges = next;
-                made.add(next);
+                made.add(start + from, start + end - 1);
             }
             from = set.nextSetBit(end);
         }

@@ -30,7 +30,7 @@ final class Limits {
     static final int SUM_BYTES = 24 << 20;
     /** Ranges of offsets in a sum of acks; the decoder rejects more (rebalance_model/observe/hook_events.py). */
     static final int ACK_RANGES = 256;
-    /** Bits of a part of a BATCH_ACK, one an offset: a batch has at most 32 messages, among others that its group skips. */
+    /** Bits of a receipt of a BATCH_ACK, one an offset: of at most 32 messages, among others that its group skips. */
     static final int ACK_BITS = 4_096;
     /** Bytes of a client's heartbeat that a proxy copies; a real one has some 2,000. */
     static final int PROXY_HEARTBEAT_BYTES = 64 << 10;

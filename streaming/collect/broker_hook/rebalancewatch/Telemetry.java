@@ -199,9 +199,7 @@ final class Telemetry {
         Bodies.Listed<Bodies.BatchAck> acks = Bodies.batchAcks(call.body, call.time);
         lost(Losses.UNREADABLE_FIELD, call, acks.unknown);
         for (Bodies.BatchAck one : acks.values) {
-            for (OffsetRanges offsets : one.offsets) {
-                sum(new AckSum(call, one.group, one.topic, one.queueId, one.handle, offsets));
-            }
+            sum(new AckSum(call, one.group, one.topic, one.queueId, one.handle, one.offsets));
         }
     }
 
