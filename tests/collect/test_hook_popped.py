@@ -299,6 +299,19 @@ def test_a_batch_of_two_to_the_31_bits_or_a_million_receipts_costs_itself(jvm, t
     assert hooked.is_whole(found)
 
 
+def test_a_batch_of_as_many_receipts_as_fit_needs_little_memory(jvm, tmp_path):
+    """The JVM has a heap of 128 MB; as ranges the offsets of this body would need 80 MB."""
+    jvm.start(spool=str(tmp_path))
+    most = sum(1 << 2 * number for number in range(limits.HOOK_ACK_RANGES))
+    one = json.dumps(hooked.receipt("g", 0, most), separators=(",", ":"))
+    count = (limits.HOOK_BODY_BYTES - 20) // (len(one) + 1)
+    jvm.call(code=hooked.BATCH_ACK, body='{"acks":[' + ",".join([one] * count) + "]}", answer=0)
+    assert count > 15_000
+    found = found_after(jvm, tmp_path)
+    assert losses(found) == {}
+    assert {offset % 2 for offset in acked(found)} == {0}
+
+
 @pytest.mark.parametrize(
     "body",
     [

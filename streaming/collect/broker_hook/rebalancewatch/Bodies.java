@@ -72,7 +72,23 @@ final class Bodies {
         String topic;
         long queueId;
         Handle handle;
-        OffsetRanges offsets;
+        private long start;
+        /** One for each offset from the start; as ranges they may need 40 times as much memory as in the body. */
+        private BitSet acked;
+
+        OffsetRanges offsets() {
+            OffsetRanges made = null;
+            for (int from = acked.nextSetBit(0); from >= 0; ) {
+                int end = acked.nextClearBit(from);
+                if (made == null) {
+                    made = new OffsetRanges(start + from, start + end - 1);
+                } else {
+                    made.add(start + from, start + end - 1);
+                }
+                from = acked.nextSetBit(end);
+            }
+            return made;
+        }
     }
 
     /** A client's heartbeat, or its end, as a proxy copies it to the others (HeartbeatSyncerData). */
@@ -358,9 +374,9 @@ final class Bodies {
             return null;
         }
         BatchAck read = new BatchAck();
+        read.start = -1;
         String retry = "";
         String bits = null;
-        long start = -1;
         long revive = -1;
         long popTime = -1;
         long invisible = -1;
@@ -376,7 +392,7 @@ final class Bodies {
                     retry = text(json, "");
                     break;
                 case "so":
-                    start = json.number(-1);
+                    read.start = json.number(-1);
                     break;
                 case "q":
                     read.queueId = json.int32(-1);
@@ -401,8 +417,8 @@ final class Bodies {
             read.topic = topic(Names.group(read.group), Names.name(read.topic), retry);
             read.queueId = Telemetry.within(0, Integer.MAX_VALUE, read.queueId);
             read.handle = new Handle(popTime, invisible, revive, now);
-            start = Telemetry.within(0, Telemetry.OFFSET_MAX - Limits.ACK_BITS, start);
-            read.offsets = offsets(start, Base64.getDecoder().decode(Names.name(bits)));
+            Telemetry.within(0, Telemetry.OFFSET_MAX - Limits.ACK_BITS, read.start);
+            read.acked = acked(Base64.getDecoder().decode(Names.name(bits)));
         } catch (IllegalArgumentException error) {
             return null;
         }
@@ -423,23 +439,13 @@ final class Bodies {
         }
     }
 
-    /** Returns the offsets whose bits are set (BitSet.toByteArray). */
-    private static OffsetRanges offsets(long start, byte[] bits) {
+    /** Returns the bits that are set, as many as a receipt may have (BitSet.toByteArray). */
+    private static BitSet acked(byte[] bits) {
         BitSet set = BitSet.valueOf(bits);
         if (set.isEmpty() || set.length() > Limits.ACK_BITS || set.cardinality() > Limits.ACK_RANGES) {
             throw new IllegalArgumentException(set.cardinality() + " of " + set.length() + " bits");
         }
-        OffsetRanges made = null;
-        for (int from = set.nextSetBit(0); from >= 0; ) {
-            int end = set.nextClearBit(from);
-            if (made == null) {
-                made = new OffsetRanges(start + from, start + end - 1);
-            } else {
-                made.add(start + from, start + end - 1);
-            }
-            from = set.nextSetBit(end);
-        }
-        return made;
+        return set;
     }
 
     private static String text(JsonReader json, String otherwise) {

@@ -199,7 +199,7 @@ final class Telemetry {
         Bodies.Listed<Bodies.BatchAck> acks = Bodies.batchAcks(call.body, call.time);
         lost(Losses.UNREADABLE_FIELD, call, acks.unknown);
         for (Bodies.BatchAck one : acks.values) {
-            sum(new AckSum(call, one.group, one.topic, one.queueId, one.handle, one.offsets));
+            sum(new AckSum(call, one.group, one.topic, one.queueId, one.handle, one.offsets()));
         }
     }
 
