@@ -90,16 +90,6 @@ class ProcessQueueInfo(Part, frozen=True, gc=False, kw_only=True):
         return self.cached_min if self.cached_count else None
 
 
-def newest_stamp(queues: Iterable[ProcessQueueInfo]) -> int:
-    """Return the newest stamp of a client's process queues, by its clock; 0: none has any."""
-    newest = 0
-    for info in queues:
-        for stamp in (info.lock_time, info.pull_time, info.consume_time):
-            if stamp is not None and stamp > newest:
-                newest = stamp
-    return newest
-
-
 class PopProcessQueueInfo(Part, frozen=True, gc=False, kw_only=True):
     """One row of a client's mqPopTable (PopProcessQueueInfo); queue id -1 stands for all queues of the broker."""
 
@@ -115,6 +105,16 @@ class PopProcessQueueInfo(Part, frozen=True, gc=False, kw_only=True):
     """Whether it has given the queue up."""
     pop_time: Time | None = 0
     """When it last popped, by its clock."""
+
+
+def newest_stamp(queues: Iterable[ProcessQueueInfo], popped: Iterable[PopProcessQueueInfo] = ()) -> int:
+    """Return the newest stamp of a client's process queues, by its clock; 0: none has any."""
+    newest = max((one.pop_time or 0 for one in popped), default=0)
+    for info in queues:
+        for stamp in (info.lock_time, info.pull_time, info.consume_time):
+            if stamp is not None and stamp > newest:
+                newest = stamp
+    return newest
 
 
 class ThreadStack(Part, frozen=True, gc=False, kw_only=True):

@@ -206,6 +206,9 @@ class QueueSnapshot(Effect, frozen=True, kw_only=True):
     it."""
     status_reason: str
     """The reason in words, or the codes of the incidents; empty: none, because it is OK."""
+    shared_by: tuple[str, ...] | None = None
+    """The clients that pop the queue, by their last answers, at most 64; it has no owner then. Null: it is not popped,
+    or telemetry does not show by whom."""
 
 
 class IncidentTransition(Effect, frozen=True, kw_only=True):
@@ -304,7 +307,8 @@ class QueueProgress(msgspec.Struct, frozen=True, kw_only=True):
     topic: tuple[str, ...]
     """The topic of each queue."""
     queue_id: tuple[int, ...]
-    """The number of each queue at its topic and broker."""
+    """The number of each queue at its topic and broker; -1: all queues of the topic at the broker, which a client pops
+    together."""
     broker_offset: tuple[int | None, ...] = ()
     """The offset after the queue's newest message."""
     commit_offset: tuple[int | None, ...] = ()
@@ -316,7 +320,8 @@ class QueueProgress(msgspec.Struct, frozen=True, kw_only=True):
     lag_is_at_least: tuple[bool, ...] = ()
     """Whether the lag may be larger: a hook sees what is pulled, not the newest offset. Empty: the lag is exact."""
     in_flight: tuple[int | None, ...] = ()
-    """Messages that were pulled and are not yet committed."""
+    """Messages that were pulled and are not yet committed; of a queue that a client pops (CONSUMER_RUNNING_INFO), those
+    that it has popped and not yet acknowledged."""
     ready: tuple[int | None, ...] = ()
     """Messages that were not yet pulled."""
     waiting_ms: tuple[int | None, ...] = ()
@@ -330,7 +335,7 @@ class QueueProgress(msgspec.Struct, frozen=True, kw_only=True):
     lock_at: tuple[Time | None, ...] = ()
     """When the lock was last renewed; from a client's answer the latest possible time."""
     pull_at: tuple[Time | None, ...] = ()
-    """When the queue was last pulled; from a client's answer the latest possible time."""
+    """When the queue was last pulled, or popped; from a client's answer the latest possible time."""
     consume_at: tuple[Time | None, ...] = ()
     """When the client's listener was last called, or last returned: the latest possible time."""
     min_offset: tuple[int | None, ...] = ()

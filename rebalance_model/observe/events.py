@@ -161,6 +161,9 @@ class ConsumerConnection(Answer, frozen=True, gc=False, kw_only=True, tag="CONSU
 
     None: it does, or has members of it, or that is unknown.
     """
+    consume_message_orderly: bool = False
+    """Whether clients that pop get the messages of a queue in order (SubscriptionGroupConfig.consumeMessageOrderly,
+    201): the queue is FIFO."""
 
     PAYLOAD = ("connections",)
 

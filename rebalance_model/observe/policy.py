@@ -182,6 +182,15 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     group: tuple[Override, ...] = ()
     """Thresholds for single groups; the first override counts whose pattern, and cluster if it has one, match."""
 
+    @property
+    def fifo_stuck_after(self) -> int:
+        """Return how long the commit of a popped FIFO queue may stand while messages wait; milliseconds.
+
+        It is only seen by answers. The time between a request and its answer does not count, so that six intervals are
+        a little less than a minute.
+        """
+        return self.stuck_after - self.poll_interval // 10
+
     def of_group(self, cluster: str, group: str) -> "Policy":
         """Return the thresholds that apply to a group of a cluster."""
         for override in self.group:

@@ -19,6 +19,8 @@ from rebalance_model.observe.group.expectation import (
     division_of,
     group_info,
     is_consumed_unlisted,
+    is_popped,
+    shared_by,
 )
 from rebalance_model.observe.group.member_types import consume_type_of
 from rebalance_model.observe.group.offsets import lag_of
@@ -32,7 +34,6 @@ from rebalance_model.observe.utc import utc
 
 _WITHOUT_OWNER: dict[str, tuple[Health, str]] = {
     "BROADCAST": ("OK", "every client reads it"),
-    "POPPED": ("OK", "shared: its clients pop it"),
     "ACTIVE": ("UNKNOWN", "its clients pull by themselves and do not report which queues"),
     "PROXIED": ("UNKNOWN", "its clients are behind a proxy"),
 }
@@ -167,13 +168,20 @@ def _queue_health(step: GroupStep, q: QueueSubject, incidents: _OfQueues) -> tup
     if not _is_reported(step, mq.broker):
         return "UNKNOWN", f"no source reports {mq.broker}"
     if owner is None:
-        return _WITHOUT_OWNER.get(division_of(step), ("UNKNOWN", "no known owner"))
+        return _without_owner(step, mq)
     if owner.silent:
         return "UNKNOWN", f"no answer from {q.queue.owner}"
     if not owner.readable and q.hook is None:
         return "UNKNOWN", f"no readable answer from {q.queue.owner}"
     is_seen = state.is_polled or not _is_unused(step, q)
     return ("OK", "") if is_seen else ("UNKNOWN", f"no pull or commit is seen at {mq.broker}")
+
+
+def _without_owner(step: GroupStep, mq: MessageQueue) -> tuple[Health, str]:
+    """Return health and reason of a queue without an owner, by how the clients share its topic."""
+    if is_popped(step, mq):
+        return "OK", "shared: its clients pop it"
+    return _WITHOUT_OWNER.get(division_of(step), ("UNKNOWN", "no known owner"))
 
 
 def _is_reported(step: GroupStep, broker: str) -> bool:
@@ -214,7 +222,7 @@ def _snapshot_queue(step: GroupStep, mq: MessageQueue, incidents: _OfQueues, *, 
     q = QueueSubject(step, mq)
     queue, ended = q.queue, q.queue.ended
     status, reason = _queue_health(step, q, incidents) if ended is None else ("UNKNOWN", WHY[ended.why])
-    row = (queue.owner, queue.expected, _locked(q), status, reason)
+    row = LastQueueRow(queue.owner, queue.expected, _locked(q), status, reason, shared_by(step, mq) or None)
     if always or row != queue.last_row:
         queue.last_row = row
         step.emit(_queue_row(step, q, row))
@@ -236,20 +244,15 @@ def _locked(q: QueueSubject) -> bool | None:
 def _queue_row(step: GroupStep, q: QueueSubject, row: LastQueueRow) -> QueueSnapshot:
     mq, held = q.mq, owners_queue(step, q)
     lock_at, pull_at, consume_at = _stamps(step, q, held) if held is not None else (None, None, None)
-    owner, expected, locked, status, reason = row
     return QueueSnapshot(
         **step.next_row(),
         topic=mq.topic,
         broker=mq.broker,
         queue_id=mq.queue_id,
-        owner=owner,
-        expected_owner=expected,
-        locked=locked,
-        lock_at=lock_at if locked else None,
+        lock_at=lock_at if row.locked else None,
         pull_at=pull_at,
         consume_at=consume_at,
-        status=status,
-        status_reason=reason,
+        **row._asdict(),
     )
 
 

@@ -3,7 +3,7 @@
 A `GroupStep` is a step of a group, a `ClusterStep` one of the cluster; both have the same incident lifecycle.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Literal, NamedTuple, Protocol, TypeAlias, TypedDict
 
 from rebalance_model.entities import MessageQueue
@@ -27,7 +27,7 @@ CORRECTIONS_MAX = 64
 """At most this many corrections are listed in one GroupSnapshot."""
 DECIDED_WITHIN = 30_000
 """The time after ticks or answers stopped until it is known whether a broker is unreachable; milliseconds."""
-Division: TypeAlias = Literal["DIVIDED", "BROADCAST", "POPPED", "ACTIVE", "PROXIED", ""]
+Division: TypeAlias = Literal["DIVIDED", "BROADCAST", "POPPED", "MIXED", "ACTIVE", "PROXIED", ""]
 """How members share a group's queues; see `expectation.division`."""
 COLLISION = "CLIENT_ID_COLLISION"
 """The code of incidents about two processes with one client id."""
@@ -143,6 +143,15 @@ class ClusterStep(Step):
         self.touched[incident.subject] = None
 
 
+class Sharing(NamedTuple):
+    """How the members of a group share its queues."""
+
+    division: Division
+    popped: Mapping[str, Mapping[tuple[str, int], list[str]]]
+    """By topic that clients pop, its broker and queue id (-1: all of the broker), who pops there; the other topics
+    are pulled."""
+
+
 class ThreadPool(NamedTuple):
     """A consumer's pool of listener threads, all of which are taken."""
 
@@ -167,8 +176,8 @@ class GroupStep(Step):
         self.group_to_judge = False
         self.group_touched = True
         """Whether the group's own state may have changed materially."""
-        self.division: Division | None = None
-        """How the members share the queues, once a rule has requested it (`expectation.division_of`)."""
+        self.sharing: Sharing | None = None
+        """How the members share the queues, once a rule has requested it (`expectation.sharing_of`)."""
         self.pools: dict[str, ThreadPool | None] = {}
         """By client, its pool if that is exhausted, once a rule has requested it (`rules.thread_pool`)."""
         self.route_splits: tuple[RouteSplit, ...] | None = None

@@ -24,6 +24,7 @@ from streaming.queries import labels
 from streaming.queries.results import Interval
 
 if TYPE_CHECKING:
+    from streaming.queries.group_at import GroupAt
     from streaming.tables import ReadModel
 
 
@@ -62,7 +63,7 @@ def who_owned(  # noqa: PLR0913  a command line
         if time is None and last.freshness.is_stale:
             when = f"as last known, {labels.duration(last.freshness.age_ms)} ago"
         if found is None:
-            without_owner = last.without_owner
+            without_owner = _label(model, of, mq, last.without_owner)
             before = last_owner(model, of, mq)
         return found
 
@@ -77,6 +78,15 @@ def who_owned(  # noqa: PLR0913  a command line
         return Text.assemble(head, owner, last, *_ownership(found or before, now))
 
     present(ask, draw, Interval, Output(output), as_of=AsOf(time))
+
+
+def _label(model: "ReadModel", of: "GroupAt", mq: MessageQueue, of_group: str) -> str:
+    """Return the label of a queue without an owner: who pops it, if anybody does."""
+    from streaming.queries.ownership import queues_of
+
+    rows = queues_of(model, of, mq.topic, retry=mq.is_retry)
+    clients = next((row.shared_by for row in rows if (row.broker, row.queue_id) == (mq.broker, mq.queue_id)), ())
+    return f"shared by {labels.some([visible(one) for one in clients])}" if clients else of_group
 
 
 def _ownership(owned: Interval | None, now: int) -> Iterator[str]:

@@ -5,7 +5,7 @@ answer may lack it, and clients may outlive the group on their broker. So is one
 lists it and the broker has queues of its topics, as a new broker on which nobody has created the group.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from streaming.base.limits import GROUP_FORGOTTEN_MS, SILENT_BROKER_GROUPS
 from streaming.collect.known_brokers import Place
@@ -18,7 +18,8 @@ class KnownGroups:
         self._known: dict[Place, set[str]] = {}
         self._unlisted: dict[Place, dict[str, int]] = {}
         """By broker, the groups that it no longer lists, and when each was last listed or had members there."""
-        self._listed: dict[Place, set[str]] = {}
+        self._listed: dict[Place, Mapping[str, bool]] = {}
+        """By broker, the groups that it lists, each with whether it is FIFO for clients that pop."""
         self._routed: dict[Place, dict[str, int]] = {}
         """By broker, the groups with a topic whose route has it, and when such a route was last seen."""
 
@@ -26,22 +27,32 @@ class KnownGroups:
         """Return the groups of a broker, as they were when it last answered."""
         return self._known.get(place, set())
 
-    def update(self, place: Place, listed: set[str], now: int) -> set[str]:
-        """Take what a broker lists at a time, by a clock that only rises (ms); return the groups to ask it about."""
+    def update(self, place: Place, listed: Mapping[str, bool], now: int) -> set[str]:
+        """Take what a broker lists at a time, by a clock that only rises (ms); return the groups to ask it about.
+
+        Args:
+            place: the broker.
+            listed: its groups, each with whether it is FIFO for clients that pop.
+            now: the time.
+        """
         before = self._unlisted.get(place, {})
-        left_out = (self._listed.get(place, set()) | before.keys()) - listed
+        left_out = (self._listed.get(place, {}).keys() | before.keys()) - listed.keys()
         since = {name: before.get(name, now) for name in left_out}
         kept = [(name, at) for name, at in sorted(since.items()) if now - at <= GROUP_FORGOTTEN_MS]
         self._unlisted[place] = dict(kept[:SILENT_BROKER_GROUPS])
         self._listed[place] = listed
         routed = {name: at for name, at in self._routed.get(place, {}).items() if now - at <= GROUP_FORGOTTEN_MS}
         self._routed[place] = routed
-        self._known[place] = listed | self._unlisted[place].keys() | routed.keys()
+        self._known[place] = listed.keys() | self._unlisted[place].keys() | routed.keys()
         return self._known[place]
 
     def lists(self, place: Place, name: str) -> bool:
         """Return whether a broker lists a group, as it last answered."""
-        return name in self._listed.get(place, set())
+        return name in self._listed.get(place, {})
+
+    def is_fifo(self, place: Place, name: str) -> bool:
+        """Return whether clients that pop get the messages of a queue in order, by what the broker last listed."""
+        return self._listed.get(place, {}).get(name, False)
 
     def note_route(self, cluster: str, name: str, brokers: Collection[str], now: int) -> None:
         """Note which brokers have queues of a group's topic; they are asked about a group that any broker lists."""

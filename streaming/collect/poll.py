@@ -287,8 +287,8 @@ class Poller:
             self._tally.errors += 1
             return self._groups.of(place), False
         listed = {
-            name
-            for name in answer.payload
+            name: is_fifo is True
+            for name, is_fifo in answer.payload.items()
             if not is_system_group(name) and (not patterns or any(fnmatchcase(name, pattern) for pattern in patterns))
         }
         return self._groups.update(place, listed, self._emitter.clock.steady()), True
@@ -298,7 +298,7 @@ class Poller:
         return self._gates.silent if place in self._brokers.silent else self._gates.broker(place)
 
     async def _group_names(self, broker: Broker, seconds: float) -> Payload:
-        return dict.fromkeys(await self._rpc.groups(broker, seconds))
+        return {**await self._rpc.groups(broker, seconds)}
 
     async def _ask_group(self, current: Round, group: PolledGroup, broker: Broker) -> None:
         """Request members and offsets of a group from one broker, then the members' state and other quantities.
@@ -311,6 +311,8 @@ class Poller:
         await self._routes(current, group, [one.topic for one in _rows(members, "subscriptions")])
         if members.payload and not members.payload["connections"] and not self._groups.lists(broker.place, group.name):
             members = members._replace(payload={**members.payload, "is_created": False})
+        if members.payload and self._groups.is_fifo(broker.place, group.name):
+            members = members._replace(payload={**members.payload, "consume_message_orderly": True})
         listed = _rows(members, "connections") if emit(ConsumerConnection, members) else []
         if listed:
             self._groups.note_members(broker.place, group.name, self._emitter.clock.steady())

@@ -43,6 +43,8 @@ PROPERTIES = (
     "pullThresholdForQueue",  # flow control: with this many cached messages no pull is sent
     "pullThresholdSizeForQueue",
     "pullThresholdForTopic",
+    "popThresholdForQueue",  # with more messages that are not acknowledged a client stops popping
+    "popInvisibleTime",
     "consumeConcurrentlyMaxSpan",
     "consumeMessageBatchMaxSize",
     "consumeThreadMin",
@@ -172,14 +174,20 @@ def _in_use(data: Json, name: str, unreadable: Unreadable) -> Broker | None:
     return Broker(cluster, broker, replicas[first], first, is_master)
 
 
-def groups(body: bytes) -> set[str]:
+def groups(body: bytes) -> dict[str, bool]:
     """Return the consumer groups of a broker, online or not (SubscriptionGroupWrapper, 201); those with a valid name.
+
+    Each has with it whether clients that pop get the messages of a queue in order (consumeMessageOrderly).
 
     Raises:
         FastjsonError: the answer has no table.
     """
     table = _required(_object(parse(body)), "subscriptionGroupTable")
-    return {name for name, _ in items(table) if isinstance(name, str) and _is_name(name)}
+    return {
+        name: isinstance(config, dict) and config.get("consumeMessageOrderly") is True
+        for name, config in items(table)
+        if isinstance(name, str) and _is_name(name)
+    }
 
 
 def broker_status(body: bytes) -> Payload:

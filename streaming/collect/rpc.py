@@ -72,8 +72,8 @@ class Rpc:
         request = Request(ReadCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
         return await self._ask_name_servers(request, partial(responses.route, topic=topic), seconds)
 
-    async def groups(self, broker: Broker, seconds: float) -> set[str]:
-        """Return the broker's consumer groups."""
+    async def groups(self, broker: Broker, seconds: float) -> dict[str, bool]:
+        """Return the broker's consumer groups, each with whether it is FIFO for clients that pop."""
         request = Request(ReadCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
         return await self._ask(broker.address, request, responses.groups, seconds)
 

@@ -41,6 +41,8 @@ from streaming.queries.results import (
 def _owner(queue: Queue, context: Context) -> Value:
     if queue.owner is not None:
         return Value(queue.owner)
+    if queue.shared_by:
+        return Value(gettext("shared"), "quiet", labels.some(queue.shared_by))
     label = context.without_owner
     if queue.is_stale and label != labels.NOT_KNOWN:
         return Value(label, "stale", gettext("last known"))

@@ -100,7 +100,7 @@ def is_divided(*, message_model: str, consume_type: str, sharing: str) -> bool:
         sharing: `Coverage.sharing` of the group; empty in rows of an earlier release.
     """
     divided = message_model != "BROADCASTING" and consume_type != "CONSUME_ACTIVELY"
-    return divided and sharing in {"", "DIVIDED"}
+    return divided and sharing in {"", "DIVIDED", "MIXED"}
 
 
 def groups(model: ReadModel, at: int | None = None, cluster: str | None = None) -> list[Group]:

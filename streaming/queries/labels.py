@@ -229,6 +229,12 @@ def without_owner(*, message_model: str, consume_type: str, sharing: str) -> str
     return gettext("unassigned")
 
 
+def some(names: Sequence[str], most: int = 3) -> str:
+    """Return the first names of several, and how many more there are."""
+    more = len(names) - most
+    return ", ".join(names) if more <= 0 else gettext("{names} and {n} more", names=", ".join(names[:most]), n=more)
+
+
 def strategy_name(java_class: str | None) -> str:
     """Return the name of an allocation strategy by its Java class."""
     return name_of_class(java_class or "") or java_class or gettext("unknown strategy")

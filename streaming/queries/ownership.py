@@ -71,7 +71,7 @@ SELECT
     p.waiting_ms, coalesce(p.waiting_is_at_most, false) AS waiting_is_at_most, p.waiting_age_ms,
     coalesce(p.waiting_is_stale, false) AS waiting_is_stale,
     c.cached_count, c.client_age_ms AS cached_age_ms, coalesce(c.client_is_stale, false) AS cached_is_stale,
-    t.status, t.status_reason, t.time
+    t.status, t.status_reason, coalesce(t.shared_by, []) AS shared_by, t.time
 FROM queues_at(from_ms($instant)) t
 LEFT JOIN owners_at(from_ms($instant)) o
     ON o.cluster = t.cluster AND o.group = t.group AND o.topic = t.topic AND o.broker = t.broker

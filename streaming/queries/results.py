@@ -180,6 +180,11 @@ class Queue(QueryResult):
     cached_is_stale: bool
     status: Health
     status_reason: str
+    shared_by: tuple[str, ...] = Field(
+        default=(),
+        title="Shared by",
+        description="Clients that pop the queue, by their last answers, at most 64; it has no owner then.",
+    )
     time: Instant = Field(title="Updated", description="Time of the last update of owner, lock and status.")
     is_stale: bool = Field(
         default=False, description="Whether owner, lock and status are stale at the requested time, as its group is."
@@ -189,6 +194,10 @@ class Queue(QueryResult):
     def is_elsewhere(self) -> bool:
         """Whether the owner is not the one expected by the strategy, or missing."""
         return self.expected_owner is not None and self.expected_owner != self.owner
+
+    def holder(self, without_owner: str) -> str:
+        """Return the owner, or the label of a queue without one; the argument is that of its group."""
+        return self.owner or (gettext("shared") if self.shared_by else without_owner)
 
     @property
     def is_problem(self) -> bool:

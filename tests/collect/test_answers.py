@@ -148,7 +148,9 @@ def test_a_list_of_brokers_that_is_missing_is_no_cluster_without_brokers(body):
 
 
 def test_groups_of_a_broker():
-    assert responses.groups(b'{"subscriptionGroupTable":{"g":{"groupName":"g"},"h":{}},"dataVersion":{}}') == {"g", "h"}
+    configs = b'{"g":{"groupName":"g"},"h":{},"f":{"consumeMessageOrderly":true}}'
+    sent = b'{"subscriptionGroupTable":%s,"dataVersion":{}}' % configs
+    assert responses.groups(sent) == {"g": False, "h": False, "f": True}
 
 
 def test_queue_keys_may_be_strings_and_numbers_may_be_quoted():

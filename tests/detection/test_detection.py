@@ -54,14 +54,17 @@ SEEDS = {
 }
 """The seeds that run, which together provoke every rule and contain every fault; and the rules that each provokes. Of
 the seeds that could show a fault, one that is simulated quickly."""
+NOT_SIMULATED = {"POP_STOPPED"}
+"""Rules about consumers that pop, which the simulation does not have: `tests/field/test_popped_queues.py` judges a
+recording of real ones."""
 PROVED = 2_000
 """The number of seeds of the long form."""
 
 
 def test_every_rule_has_an_oracle_and_is_provoked_by_a_seed():
     provoked = {code for codes in SEEDS.values() for code in codes.split()} - {"healthy"}
-    assert BOUNDS.keys() == CODES
-    assert provoked == CODES
+    assert BOUNDS.keys() | NOT_SIMULATED == CODES
+    assert provoked | NOT_SIMULATED == CODES
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -156,6 +156,29 @@ def test_the_state_stays_small(events):
     assert 0 < most <= AT_REST_BYTES
 
 
+def test_polls_alone_tell_of_fifo_of_full_clients_and_of_groups_without_clients(events):
+    """Each within its time after the fault, never before it, and nothing that no fault explains."""
+    found = folded(numbered([event for event in events if event.source == "poll"]))
+    opened = [e for e in found if isinstance(e, IncidentTransition) and e.transition == "OPENED" and not e.absorbed]
+    assert [(e.code, e.sub_cause, e.group, e.subject) for e in opened] == [
+        ("ORDERED_QUEUE_STUCK", "POP_BLOCKED", "grpc-fifo", "FifoOrders@broker-a:1"),
+        ("ORDERED_QUEUE_STUCK", "POP_BLOCKED", "grpc-fifo", "FifoOrders@broker-a:2"),
+        ("POP_STOPPED", "FULL", POP_GROUP, "127.0.0.1@pop-2"),
+        ("CLIENT_UNRESPONSIVE", "", POP_GROUP, "127.0.0.1@pop-2"),
+        ("NO_ACTIVE_CLIENTS_WITH_LAG", "NOT_POPPED", "grpc-simple", ""),
+        *(("ORDERED_QUEUE_STUCK", "POP_BLOCKED", "grpc-fifo", f"FifoOrders@broker-a:{queue}") for queue in range(4)),
+    ]
+    faults = {"08:43:21": 67, "08:44:31": 67, "08:45:31": 67, "08:48:16": 22, "08:50:16": 85, "08:54:03": 85}
+    delays = [e.time // 1_000 - _seconds(at) for e, at in zip(opened, faults, strict=False)]
+    assert all(0 < delay <= within for delay, within in zip(delays, faults.values(), strict=False)), delays
+
+
+def _seconds(clock):
+    """Return epoch seconds of a time of day of the recording."""
+    hour, minute, second = map(int, clock.split(":"))
+    return FIRST_FAULT // 1_000 - (8 * 3_600 + 43 * 60 + 21) + hour * 3_600 + minute * 60 + second
+
+
 def test_calls_about_popped_messages_open_and_change_no_incident_yet(events):
     without = folded(numbered([event for event in events if type(event) not in UNUSED]))
     opened = incidents(without)

@@ -131,7 +131,7 @@ def test_issue_351_alternating_topics_do_not_restart_the_time():
 @pytest.mark.parametrize(
     "members",
     [
-        {"a": Member(subscribes=("Other",), pops=True), "b": Member()},  # pop clients share queues by design
+        {"a": Member(subscribes=("Other",), pops=("Orders",)), "b": Member()},  # pop clients share queues by design
         {},  # NO_ACTIVE_CLIENTS_WITH_LAG is another rule
     ],
 )

@@ -17,7 +17,9 @@ from streaming.collect import responses
 FOLDER = Path(__file__).parents[1] / "field/lab"
 CLUSTER, BROKER = "lab", "broker-a"
 TICK = 1_000
-NO_MEMBER = 206
+NO_MEMBER, MEMBERS = 206, 203
+FIFO = {"grpc-fifo"}
+"""The groups with consumeMessageOrderly."""
 _IN_ORDER = "999"
 
 
@@ -63,6 +65,8 @@ def _answer(source: "_Source", call: dict, answered: int) -> events.Event:
         fields |= responses.NO_MEMBERS
     else:
         fields["error"] = {"code": code}
+    if call["req"] == MEMBERS and "error" not in fields:
+        fields["consume_message_orderly"] = call["ext"]["consumerGroup"] in FIFO  # nobody asked 201
     if "clientId" in call["ext"]:
         fields["client_id"] = call["ext"]["clientId"]
     return source.event(kind, answered, group=call["ext"]["consumerGroup"], **fields)

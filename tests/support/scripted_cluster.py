@@ -28,6 +28,8 @@ class ScriptedCluster:
         self.members = list(members)
         self.group_names = set(groups)
         self.groups_of = {}
+        self.fifo = set()
+        """The groups with consumeMessageOrderly."""
         self.members_of = {}
         """By broker, what differs from the others' answers."""
         self.delays = {}
@@ -64,7 +66,8 @@ class ScriptedCluster:
         del brokers
 
     async def groups(self, broker, seconds):
-        return await self._answer("groups", broker.name, seconds, self.groups_of.get(broker.name, self.group_names))
+        names = self.groups_of.get(broker.name, self.group_names)
+        return await self._answer("groups", broker.name, seconds, {name: name in self.fifo for name in names})
 
     async def broker_status(self, broker, collector, seconds):
         payload = {"boot_time": 7, "now": 9_007, "asked": int(collector.partition("@")[2])}

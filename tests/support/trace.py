@@ -77,7 +77,12 @@ class Member:
     subscribes: tuple[str, ...] = ()
     versions_are_times: bool = False
     """Whether each answer has other versions of its subscriptions."""
-    pops: bool = False
+    pops: tuple[str, ...] = ()
+    """The topics that it pops."""
+    unacked: int = 0
+    """How many messages of each it has popped and not acknowledged."""
+    threshold: str = ""
+    """popThresholdForQueue, as its properties have it; empty: they lack it."""
     consume_type: str = ""
     """As its properties have it; empty: they lack it."""
     message_model: str = ""
@@ -108,6 +113,10 @@ class Trace:
     """A client that the broker lists on two channels."""
     consume_type: str = "CONSUME_PASSIVELY"
     message_model: str = "CLUSTERING"
+    topics: tuple[str, ...] = (TOPIC,)
+    """What the group subscribes, by the broker's list; each has as many queues."""
+    fifo: bool = False
+    """Whether clients that pop get the messages of a queue in order (consumeMessageOrderly)."""
     broadcasts: int = 0
 
     def __post_init__(self) -> None:
@@ -148,7 +157,9 @@ class Trace:
         self.tick(at)
         self.route = route or self.route
         now = START + round(at * 1000)
-        self._fold(TopicRoute(topic=TOPIC, queues=tuple(mq(q) for q in range(self.route)), **self._poll(now)))
+        for topic in self.topics:
+            queues = tuple(mq(queue_id, topic) for queue_id in range(self.route))
+            self._fold(TopicRoute(topic=topic, queues=queues, **self._poll(now)))
         self.status(at, error=-1 if members is None else None)
         if members is None:
             self._fold(ConsumerConnection(error=RpcError(code=-1), **self._poll(now)))
@@ -269,7 +280,8 @@ class Trace:
                 for c in members
                 for n in range(2 if c == self.listed_twice else 1)
             ),
-            subscriptions=(Subscription(topic=TOPIC, sub_string="*"),) if members else (),
+            subscriptions=tuple(Subscription(topic=one, sub_string="*") for one in self.topics) if members else (),
+            consume_message_orderly=self.fifo,
             consume_type=self.consume_type if members else "",
             message_model=self.message_model if members else "",
             consume_from_where="CONSUME_FROM_LAST_OFFSET" if members else "",
@@ -291,7 +303,10 @@ class Trace:
                 Subscription(topic=topic, sub_string="*", sub_version=now if member.versions_are_times else 0)
                 for topic in member.subscribes
             ),
-            pop_queues=(PopProcessQueueInfo(topic=TOPIC, broker="broker-a", queue_id=-1),) if member.pops else (),
+            pop_queues=tuple(
+                PopProcessQueueInfo(topic=topic, broker="broker-a", queue_id=-1, wait_ack_count=member.unacked)
+                for topic in member.pops
+            ),
             queues=tuple(_info(held, now + CLIENT_CLOCK_OFF) for held in member.holds),
             **common,
         )
@@ -299,6 +314,7 @@ class Trace:
 
 def _properties(member: Member) -> dict[str, str]:
     declared = {"PROP_CONSUME_TYPE": member.consume_type, "messageModel": member.message_model}
+    declared |= {"popThresholdForQueue": member.threshold}
     return {name: value for name, value in declared.items() if value}
 
 

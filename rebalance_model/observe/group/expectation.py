@@ -16,13 +16,17 @@ from rebalance_model.allocation import (
     takes_parameters,
 )
 from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
-from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue
+from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue, java_order
 from rebalance_model.observe.group.configured_strategy import configured_strategy, owners
 from rebalance_model.observe.group.member_types import BROADCASTING, PUSH, consume_type_of
 from rebalance_model.observe.policy import NEED_NO_PARAMETERS, Policy
 from rebalance_model.observe.state import BrokerView, GroupState, Unowned
-from rebalance_model.observe.step import Division, GroupStep
+from rebalance_model.observe.step import Division, GroupStep, Sharing
 
+SHARED_BY_MAX = 64
+"""At most this many of the clients that pop a queue are named."""
+ALL_QUEUES = -1
+"""The queue id with which a client pops all queues of a broker."""
 Basis: TypeAlias = tuple[list[str], frozenset[str], str] | None
 """The inputs of the expected owners: members (once per channel), topics, message model."""
 Trust: TypeAlias = Literal["DECLARED", "CONFIGURED", "INFERRED", ""]
@@ -63,9 +67,10 @@ def division(state: GroupState) -> Division:
     """Return how the members share the group's queues.
 
     DIVIDED: each queue has one owner, which answers show (push consumers). BROADCAST: every member reads every queue,
-    and keeps its offsets itself. POPPED: clients pop, and share queues. ACTIVE: clients pull by themselves, and do not
-    report their queues. PROXIED: gRPC clients listed by a broker with an embedded proxy (LOCAL mode): they answer no
-    request, and unlike push consumers they do not subscribe to the group's retry topic. Empty: no member is listed.
+    and keeps its offsets itself. POPPED: clients pop every topic, and share the queues; only the group's retry topic is
+    pulled. MIXED: they pop some topics, and divide the queues of the others. ACTIVE: clients pull by themselves, and do
+    not report their queues. PROXIED: gRPC clients listed by a broker with an embedded proxy (LOCAL mode): they answer
+    no request, and unlike push consumers they do not subscribe to the group's retry topic. Empty: no member is listed.
     """
     info = group_info(state)
     if broadcasts(state):
@@ -75,13 +80,19 @@ def division(state: GroupState) -> Division:
         return ""
     if consume_type != PUSH:
         return "ACTIVE"
-    if [client for client in state.clients.values() if client.pops]:
-        return "POPPED"
+    if popped := popped_topics(state):
+        pulled = (topic for topic in info.subscription_table if not topic.startswith(RETRY_TOPIC_PREFIX))
+        return "MIXED" if any(topic not in popped for topic in pulled) else "POPPED"
     if RETRY_TOPIC_PREFIX + state.group in info.subscription_table:
         return "DIVIDED"
     asked = any(client.asked for client in state.clients.values())
     answered = any(client.answered or not client.readable for client in state.clients.values())
     return "PROXIED" if asked and not answered else "DIVIDED"
+
+
+def popped_topics(state: GroupState) -> frozenset[str]:
+    """Return the topics that clients pop, by their last answers: the mode is set for each topic of a group."""
+    return frozenset([place.topic for client in state.clients.values() for place in client.popped])
 
 
 def is_subscribed(state: GroupState, topic: str) -> bool:
@@ -95,19 +106,57 @@ def is_subscribed(state: GroupState, topic: str) -> bool:
     return any(s.topic == topic for client in state.clients.values() for s in client.subscriptions)
 
 
-def division_of(step: GroupStep) -> Division:
-    """Return `division` of the step's group, for rules: it looks at every client, so once for all queues of the step.
+def sharing_of(step: GroupStep) -> Sharing:
+    """Return how the members share the queues, for rules: it looks at every client, so once for all queues of the step.
 
     Call it only after the event is folded, since members and answers stay the same from then on.
     """
-    if step.division is None:
-        step.division = division(step.state)
-    return step.division
+    if step.sharing is None:
+        step.sharing = Sharing(division(step.state), _poppers(step.state))
+    return step.sharing
+
+
+def division_of(step: GroupStep) -> Division:
+    """Return `division` of the step's group."""
+    return sharing_of(step).division
 
 
 def is_divided(step: GroupStep) -> bool:
-    """Return whether the members divide the queues among them, and their answers show their queues (`division_of`)."""
-    return division_of(step) == "DIVIDED"
+    """Return whether the members divide the queues that are not popped, and their answers show their queues."""
+    return division_of(step) in ("DIVIDED", "MIXED")
+
+
+def is_popped(step: GroupStep, mq: MessageQueue) -> bool:
+    """Return whether clients pop the queue's topic: its queues have no owner, and no locks."""
+    return mq.topic in sharing_of(step).popped
+
+
+def _poppers(state: GroupState) -> dict[str, dict[tuple[str, int], list[str]]]:
+    found: dict[str, dict[tuple[str, int], list[str]]] = {}
+    for client_id, client in state.clients.items():
+        for place in client.popped:
+            found.setdefault(place.topic, {}).setdefault((place.broker, place.queue_id), []).append(client_id)
+    return found
+
+
+def shared_by(step: GroupStep, mq: MessageQueue) -> tuple[str, ...]:
+    """Return the clients that pop the queue, by their last answers, in Java's order, at most `SHARED_BY_MAX`."""
+    by_place = sharing_of(step).popped.get(mq.topic)
+    if by_place is None:
+        return ()
+    clients = {*by_place.get((mq.broker, mq.queue_id), ()), *by_place.get((mq.broker, ALL_QUEUES), ())}
+    return tuple(sorted(clients, key=java_order)[:SHARED_BY_MAX])
+
+
+def is_fifo(step: GroupStep, mq: MessageQueue) -> bool:
+    """Return whether the queue's messages are popped in order: one that is not acknowledged holds back the others.
+
+    The clients of such a group speak gRPC: they are in no broker's list, or are listed and answer nothing.
+    """
+    view = step.state.views.get(mq.broker)
+    if view is None or not view.is_fifo or mq.is_retry:
+        return False
+    return is_popped(step, mq) or division_of(step) in ("", "PROXIED")
 
 
 def is_consumed_unlisted(state: GroupState, policy: Policy) -> bool:
@@ -148,7 +197,7 @@ def expect(step: GroupStep) -> None:
     declared = declared_strategies(state)
     if info is None or (state.members and not declared and not step.policy.allocate_strategy):
         return
-    shared = division(state) in ("POPPED", "ACTIVE", "PROXIED")
+    shared = division(state) in ("ACTIVE", "PROXIED")
     resolved = _resolve(state, declared, step.policy.allocate_strategy)
     state.strategy, state.strategy_basis = ("", "") if shared else resolved
     expected = _plan(state, info, step.policy)
@@ -215,7 +264,8 @@ def _plan(state: GroupState, info: ConsumerGroupInfo, policy: Policy) -> dict[Me
     expected: dict[MessageQueue, str | None] = {mq: None for route in state.routes.values() for mq in route.queues}
     chosen = strategy_of(state, policy)
     if chosen is not None and not broadcasts(state):
-        for topic in state.routes:
+        popped = popped_topics(state)
+        for topic in state.routes.keys() - popped if popped else state.routes:
             expected |= _shares(state, info, chosen, topic)
     return expected
 

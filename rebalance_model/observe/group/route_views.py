@@ -15,7 +15,7 @@ from typing import TypeAlias
 from rebalance_model.allocation import AllocateStrategy, AllocationError, strategy
 from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.observe.group import causes
-from rebalance_model.observe.group.expectation import is_divided, strategy_of
+from rebalance_model.observe.group.expectation import is_divided, popped_topics, strategy_of
 from rebalance_model.observe.group.member_types import is_outsider
 from rebalance_model.observe.policy import NEED_NO_PARAMETERS
 from rebalance_model.observe.state import GroupState, QueueState, Route, RouteSplit
@@ -121,7 +121,7 @@ def _splits(step: GroupStep) -> tuple[RouteSplit, ...] | None:
     state, policy = step.state, step.policy
     if len(state.members) < 2 or not is_divided(step):
         return ()
-    topics = _astray(state)
+    topics = _astray(state) - popped_topics(state)
     if not topics:
         return ()
     if step.now <= members_changed_at(state) + policy.rebalance_wait_interval:

@@ -9,6 +9,7 @@ from rebalance_model.observe.events import (
     UNREACHABLE,
     UNREADABLE,
     ConsumerRunningInfo,
+    PopProcessQueueInfo,
     ProcessQueueInfo,
     RpcError,
     Subscription,
@@ -17,13 +18,16 @@ from rebalance_model.observe.events import (
 from rebalance_model.observe.group import member_types, ownership, rebalances, skipped
 from rebalance_model.observe.group.expectation import division, expect
 from rebalance_model.observe.polls import clock_skew, offsets, rounds
-from rebalance_model.observe.state import ClientView, ProcessQueueView
+from rebalance_model.observe.state import ClientView, PoppedQueue, ProcessQueueView
 from rebalance_model.observe.step import GroupStep
 
 DECLARED = 2
 """A client that has declared the same in this many consecutive answers is taken to mean it."""
 
 
+POP_THRESHOLD_FOR_QUEUE = 96
+"""popThresholdForQueue, where the client does not report it: with more unacknowledged messages of a queue it does not
+pop it (DefaultMQPushConsumerImpl.popMessage)."""
 _DIGITS = 9
 """The digits of the largest number that a client has of threads."""
 _NOT_SUPPORTED = 3  # RemotingSysResponseCode.REQUEST_CODE_NOT_SUPPORTED
@@ -68,7 +72,7 @@ def fold_running_info(step: GroupStep, event: ConsumerRunningInfo) -> None:
         step.group_touched = True
     declared = event.properties.get("PROP_CONSUME_TYPE", ""), event.properties.get("messageModel", "")
     is_news = member_types.note(state, event.client_id, *declared)
-    if is_news or client is None or (client.strategy, client.pops) != (answer.strategy, answer.pops):
+    if is_news or client is None or (client.strategy, client.popped) != (answer.strategy, answer.popped):
         step.group_touched = True
         expect(step)
     step.group_to_judge = step.group_to_judge or is_news
@@ -194,9 +198,10 @@ def _view(event: ConsumerRunningInfo, client: ClientView | None, group_is_orderl
     known = former.queues
     infos = {info.mq: info for info in event.queues or ()}  # of a queue that is there twice, the last one
     queues = {mq: _process_queue(info, known.get(mq), event) for mq, info in infos.items()}
-    newest = newest_stamp(infos.values())
+    newest = newest_stamp(infos.values(), event.pop_queues)
     orderly = event.orderly if event.orderly is not None else former.orderly
     strategy = event.strategy if event.strategy is not None else former.strategy
+    full = _full(event) if event.pop_queues else ()
     return ClientView(
         asked=event.asked,
         answered=event.time,
@@ -208,7 +213,10 @@ def _view(event: ConsumerRunningInfo, client: ClientView | None, group_is_orderl
         subscriptions=tuple(sorted(event.subscriptions, key=attrgetter("topic"))),
         asked_before=former.asked_at_answer,
         declared=_declared(event, client, (orderly, strategy)),
-        pops=bool(event.pop_queues),
+        popped=_places(event.pop_queues),
+        full=full,
+        full_since=(former.full_since or event.time) if full else 0,
+        unacked=_unacked(event),
         skew=clock_skew.bounds(client, newest, event.time),
         heartbeat_subscriptions=former.heartbeat_subscriptions,
         subscriptions_observed_at=former.subscriptions_observed_at,
@@ -219,6 +227,22 @@ def _view(event: ConsumerRunningInfo, client: ClientView | None, group_is_orderl
         consume_type=former.consume_type,
         message_model=former.message_model,
     )
+
+
+def _places(queues: Iterable[PopProcessQueueInfo]) -> tuple[PoppedQueue, ...]:
+    """Return the queues that a client pops, without those that it has given up."""
+    return tuple(PoppedQueue(one.topic, one.broker, one.queue_id) for one in queues if not one.dropped)
+
+
+def _full(event: ConsumerRunningInfo) -> tuple[PoppedQueue, ...]:
+    """Return the queues that a client does not pop, as too many messages of them wait for its acknowledgement."""
+    limit = _number(event.properties.get("popThresholdForQueue", "")) or POP_THRESHOLD_FOR_QUEUE
+    return _places(one for one in event.pop_queues if (one.wait_ack_count or 0) > limit)
+
+
+def _unacked(event: ConsumerRunningInfo) -> int | None:
+    counts = [one.wait_ack_count for one in event.pop_queues if not one.dropped]
+    return sum(count or 0 for count in counts) if counts and None not in counts else None
 
 
 def _number(text: str) -> int | None:

@@ -46,6 +46,7 @@ def fold_connections(step: GroupStep, event: ConsumerConnection) -> None:
     else:
         view.asked = event.asked
     _note_created(step, state.views[event.broker], event)
+    state.views[event.broker].is_fifo = event.consume_message_orderly
     _note_unreadable(step, state.views[event.broker], event.unreadable)
     _note_doubles(step, state.views[event.broker], event, *listed_before)
     _remove_former_members(step, event.asked)

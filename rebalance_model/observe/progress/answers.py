@@ -13,6 +13,7 @@ from rebalance_model.observe.events import (
     ConsumeStats,
     ConsumeTimeSpan,
     OffsetInfo,
+    PopProcessQueueInfo,
     ProcessQueueInfo,
     TopicOffset,
     TopicStats,
@@ -135,7 +136,7 @@ def on_running_info(state: ProgressState, event: ConsumerRunningInfo, policy: Po
     client = state.clients.setdefault(event.client_id, ClientProgress())
     known, client.queues = client.queues, {}
     repeats = at - client.repeated_at >= REPEATED_AFTER
-    newest = newest_stamp(event.queues)
+    newest = newest_stamp(event.queues, event.pop_queues)
     changed: list[tuple[MessageQueue, ClientQueue]] = []
     for info in event.queues:
         if info.dropped:
@@ -148,7 +149,7 @@ def on_running_info(state: ProgressState, event: ConsumerRunningInfo, policy: Po
             changed.append((info.mq, queue))
     if repeats:
         client.repeated_at = at
-    return [
+    return _popped(event, at, interval, at - newest) + [
         QueueProgress(
             **_common(event, broker, at, max(interval, REPEATED_AFTER)),
             client_id=event.client_id,
@@ -160,6 +161,28 @@ def on_running_info(state: ProgressState, event: ConsumerRunningInfo, policy: Po
             consume_at=tuple(queue.consume_at or None for _, queue in queues),
         )
         for broker, queues in _by_broker((mq, (mq, queue)) for mq, queue in changed).items()
+    ]
+
+
+def _popped(event: ConsumerRunningInfo, at: int, interval_ms: int, client_behind_ms: int) -> list[QueueProgress]:
+    """Return the rows of the queues that a client pops: what it has popped and not acknowledged, and when it popped.
+
+    Both change all the time, so every answer is written.
+    """
+    found: dict[str, list[PopProcessQueueInfo]] = {}
+    for one in event.pop_queues:
+        if not one.dropped:
+            found.setdefault(one.broker, []).append(one)
+    return [
+        QueueProgress(
+            **_common(event, broker, at, interval_ms),
+            client_id=event.client_id,
+            topic=tuple(one.topic for one in queues),
+            queue_id=tuple(one.queue_id for one in queues),
+            in_flight=tuple(one.wait_ack_count for one in queues),
+            pull_at=tuple(one.pop_time + client_behind_ms if one.pop_time else None for one in queues),
+        )
+        for broker, queues in found.items()
     ]
 
 

@@ -47,6 +47,8 @@ SILENT = 1 << 14
 """It has not answered the last request."""
 SKEWED = 1 << 15
 """Its clock certainly differs."""
+FULL = 1 << 16
+"""It has popped more messages than it may without an acknowledgement."""
 
 
 def of_queue(step: GroupStep, q: QueueSubject) -> int:
@@ -60,8 +62,8 @@ def of_queue(step: GroupStep, q: QueueSubject) -> int:
         flags |= _of_owner(step, q, q.owner)
     if q.seen is not None:
         flags |= _of_hook(step, q, q.seen)
-    if queue.stalled_ms > policy.stuck_after:
-        flags |= STUCK if step.state.orderly else STALLED
+    if queue.stalled_ms > policy.fifo_stuck_after:
+        flags |= _of_stall(step, q)
     if queue.fallen_back is not None or queue.newest_fall is not None or queue.beyond_since:
         flags |= FALLEN
     if queue.rival is not None:
@@ -71,6 +73,13 @@ def of_queue(step: GroupStep, q: QueueSubject) -> int:
     trend = queue.lag_trend
     if trend is not None and queue.stats_at == step.now and step.now - trend.rising_since >= policy.lag_growth_window:
         flags |= RISING
+    return flags
+
+
+def _of_stall(step: GroupStep, q: QueueSubject) -> int:
+    flags = STUCK if q.view is not None and q.view.is_fifo else 0
+    if q.queue.stalled_ms > step.policy.stuck_after:
+        flags |= STUCK if step.state.orderly else STALLED
     return flags
 
 
@@ -126,6 +135,8 @@ def of_client(step: GroupStep, client_id: str) -> int:
         return flags
     if client.unanswered:
         flags |= SILENT
+    if client.full:
+        flags |= FULL
     if client.skew is not None:
         (low, high), limit = client.skew, step.policy.clock_skew
         if low > limit or high < -limit:

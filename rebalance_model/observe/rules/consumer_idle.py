@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from rebalance_model.entities import RETRY_TOPIC_PREFIX
 from rebalance_model.observe.group import subscriptions
-from rebalance_model.observe.group.expectation import group_info, is_divided
+from rebalance_model.observe.group.expectation import group_info, is_divided, popped_topics
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
 from rebalance_model.observe.state import GroupState
 from rebalance_model.observe.step import GroupStep
@@ -46,7 +46,7 @@ def _queues(state: GroupState) -> int | None:
 
 
 def _topics(state: GroupState) -> Collection[str]:
-    """Return the topics of the group.
+    """Return the topics of the group whose queues members divide.
 
     The last heartbeat replaces the broker's table (ConsumerGroupInfo.updateSubscription): one of a member that
     subscribes nothing empties it. Then what the members say counts.
@@ -54,7 +54,8 @@ def _topics(state: GroupState) -> Collection[str]:
     info = group_info(state)
     topics = [t for t in info.subscription_table if not t.startswith(RETRY_TOPIC_PREFIX)] if info is not None else []
     known = (client for member in state.members if (client := state.clients.get(member)) is not None)
-    return topics or {topic: None for client in known for topic in subscriptions.of(client)}
+    of_all = topics or {topic: None for client in known for topic in subscriptions.of(client)}
+    return of_all if not (popped := popped_topics(state)) else [topic for topic in of_all if topic not in popped]
 
 
 RULE = GroupRule(

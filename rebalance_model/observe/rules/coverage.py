@@ -13,6 +13,7 @@ from rebalance_model.observe.step import GroupStep
 _MISSING_BY_SHARING: dict[str, tuple[Need, ...]] = {
     "BROADCAST": ("OWNERS", "OFFSETS_OF_BROKER"),
     "POPPED": ("OWNERS", "PULLS"),
+    "MIXED": (),
     "ACTIVE": ("OWNERS",),
     "PROXIED": ("OWNERS", "LISTS", "ANSWERS"),
     "UNLISTED": ("OWNERS", "LISTS", "MEMBERS", "ANSWERS"),

@@ -9,6 +9,7 @@ from collections.abc import Collection
 
 from rebalance_model.observe.group import ended_queues, membership, route_views
 from rebalance_model.observe.group.deleted_group import GROUP_DELETED, is_deleted
+from rebalance_model.observe.group.expectation import is_popped
 from rebalance_model.observe.hooks import released_queues
 from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.rules import concerns, duplicate_consumption
@@ -17,6 +18,8 @@ from rebalance_model.observe.rules.registry import (
     BROKER_RULES,
     CLIENT_RULES,
     GROUP_RULES,
+    POPPED_QUEUE_RULES,
+    PULLED_QUEUE_RULES,
     QUEUE_RULES,
     REBALANCE_RULES,
     client_rules,
@@ -25,6 +28,8 @@ from rebalance_model.observe.rules.registry import (
 )
 from rebalance_model.observe.step import GroupStep
 
+POPPED = "its topic is popped: clients share its queues"
+"""The reason with which incidents end that only a pulled queue can have."""
 _OF_CLIENTS = frozenset(rule.code for rule in CLIENT_RULES)
 _WITHOUT_POLLS = codes_needing("POLLS", "OFFSETS", "DEAD_LETTERS")
 """Codes of the rules that are suspended while no collector is followed or the collector is silent."""
@@ -64,6 +69,9 @@ def _judge_queue(step: GroupStep, q: QueueSubject, silent: Collection[str]) -> N
     ended = q.queue.ended
     if ended is not None:
         end(step, QUEUE_RULES, q, ended_queues.WHY[ended.why])
+    elif is_popped(step, q.mq):
+        end(step, PULLED_QUEUE_RULES, q, POPPED)
+        apply(step, POPPED_QUEUE_RULES, q, silent)
     elif rules := QUEUE_RULES if step.is_unsettled(q.mq) else queue_rules(concerns.of_queue(step, q)):
         apply(step, rules, q, silent)
 

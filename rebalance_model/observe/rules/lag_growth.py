@@ -7,7 +7,7 @@ the queue's usual rate.
 
 from typing import Literal, get_args
 
-from rebalance_model.observe.group.expectation import broadcasts, is_divided
+from rebalance_model.observe.group.expectation import broadcasts, is_divided, is_popped
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.polls import lag_trend
 from rebalance_model.observe.queue_subject import QueueSubject
@@ -65,7 +65,8 @@ def _sub_cause(step: GroupStep, q: QueueSubject, queue: QueueState) -> SubCause:
     if episode is not None and q.mq in episode.moves:
         return "REBALANCE_PAUSE"
     produced, consumed = lag_trend.of_late(queue)
-    if queue.owner is None and (is_divided(step) or not (step.state.members or consumed)):
+    divided = is_divided(step) and not is_popped(step, q.mq)
+    if queue.owner is None and (divided or not (step.state.members or consumed)):
         return "UNASSIGNED"
     if consumed == 0:
         return "CONSUMED_SLOWER"
@@ -91,6 +92,7 @@ RULE = QueueRule(
     },
     sub_causes=get_args(SubCause),
     concerns=concerns.RISING,
+    of_popped=True,
     needs=("OFFSETS", "OFFSETS_OF_BROKER"),
     absorbed_by=(
         "PULL_REFUSED",

@@ -1,8 +1,9 @@
 """NO_ACTIVE_CLIENTS_WITH_LAG: a group that had members has none, and messages wait for it.
 
 Clients behind a separate proxy (CLUSTER mode) are in no broker's list: a group whose commits advance nevertheless is
-consumed. For a broadcasting group the broker's offsets are stale and do not count. Nor do queues that have ended, such
-as those of a topic that the last members did not subscribe (`ended_queues`).
+consumed. NOT_POPPED: its messages wait, and no commit has advanced for `stuck_after`. For a broadcasting group the
+broker's offsets are stale and do not count. Nor do queues that have ended, such as those of a topic that the last
+members did not subscribe (`ended_queues`).
 """
 
 from rebalance_model.observe.group.expectation import broadcasts, group_info, is_consumed_unlisted
@@ -14,10 +15,16 @@ from rebalance_model.observe.step import GroupStep
 def judge(step: GroupStep, _: str) -> Verdict:
     """Check how long ago the last member left."""
     state = step.state
-    if state.members or not state.no_members_since:
+    if state.members or broadcasts(state):
         return CLEAR
-    if broadcasts(state) or is_consumed_unlisted(state, step.policy):
-        return CLEAR
+    if is_consumed_unlisted(state, step.policy):
+        return _of_unlisted(step)
+    return _of_group(step) if state.no_members_since else CLEAR
+
+
+def _of_group(step: GroupStep) -> Verdict:
+    """Check a group whose last member has left."""
+    state = step.state
     alone = step.now - state.no_members_since
     if alone > step.policy.group_memory:
         return CLEAR
@@ -32,6 +39,22 @@ def judge(step: GroupStep, _: str) -> Verdict:
     return Holds("critical", "HEARTBEATS_REFUSED" if refused else "", held=alone)
 
 
+def _of_unlisted(step: GroupStep) -> Verdict:
+    """Check a group whose clients no broker lists: for how long messages have waited while no commit advanced.
+
+    A blocked FIFO queue looks the same (ORDERED_QUEUE_STUCK reports that), so nothing is known of a group with one.
+    """
+    state = step.state
+    waiting = _waiting(step)
+    if waiting is None or any(view.is_fifo for view in state.views.values()):
+        return None
+    waited = max((q.stalled_ms for mq, q in state.queues.items() if q.ended is None and not mq.is_retry), default=0)
+    stopped = min(waited, step.now - state.advanced_at)
+    if not waiting or not stopped:
+        return CLEAR
+    return Holds("critical", "NOT_POPPED", held=stopped) if stopped > step.policy.stuck_after else None
+
+
 def evidence(step: GroupStep, _: str) -> Evidence:
     """Return how many messages wait, and for how long there has been no member."""
     since = step.state.no_members_since
@@ -39,6 +62,7 @@ def evidence(step: GroupStep, _: str) -> Evidence:
         "lag": _waiting(step),
         "members": len(step.state.members),
         "without_members_ms": step.now - since if since else 0,
+        "without_advance_ms": step.now - advanced if (advanced := step.state.advanced_at) else None,
         "limit_ms": step.policy.no_clients_after,
     }
 
@@ -55,12 +79,26 @@ RULE = GroupRule(
     "NO_ACTIVE_CLIENTS_WITH_LAG",
     judge,
     evidence,
-    units={"lag": "messages", "members": "count", "without_members_ms": "ms", "limit_ms": "ms"},
-    sub_causes=("", "HEARTBEATS_REFUSED"),
-    needs=("OFFSETS", "OFFSETS_OF_BROKER", "MEMBERS"),
+    units={
+        "lag": "messages",
+        "members": "count",
+        "without_members_ms": "ms",
+        "without_advance_ms": "ms",
+        "limit_ms": "ms",
+    },
+    sub_causes=("", "HEARTBEATS_REFUSED", "NOT_POPPED"),
+    needs=("OFFSETS", "OFFSETS_OF_BROKER"),
     open_after=lambda policy: policy.no_clients_after,
     absorbed_by=("BROKER_UNREACHABLE", "TELEMETRY_GAP"),
     advice={
+        "NOT_POPPED": Advice(
+            what=(
+                "Messages wait for the group, whose clients are behind a proxy, and no commit has advanced for long: "
+                "no client runs, or all of them are full."
+            ),
+            first_step="Check that the group's clients run, and that they reach the proxy; look at their logs.",
+            inspect=("PROGRESS",),
+        ),
         "HEARTBEATS_REFUSED": Advice(
             what="Messages wait for the group, whose clients run, and whose broker does not take their heartbeats.",
             first_step="Look at STALE_HEARTBEAT of its clients: it has the response code, and what to change.",

@@ -4,13 +4,16 @@ The core alert: `mqadmin consumerStatus` does not show this condition. Judged at
 (GET_CONSUME_STATS), on covered time alone (`offsets`), and by its hook (`stall`), from which the lag may be unknown: it
 is a warning then. Unknown for a queue that its topic seems to have lost (`released_queues`). Clear when the commit
 advances.
+
+POP_BLOCKED: the same of a queue that is popped in order (consumeMessageOrderly): its commit stays at the first message
+that is not acknowledged.
 """
 
 from collections.abc import Mapping
 from typing import Literal, get_args
 
-from rebalance_model.observe.group.expectation import broadcasts
-from rebalance_model.observe.group.offsets import committed
+from rebalance_model.observe.group.expectation import broadcasts, is_fifo, is_popped
+from rebalance_model.observe.group.offsets import committed, lag_of
 from rebalance_model.observe.group.owners_queue import owners_queue
 from rebalance_model.observe.hooks import pull_errors, released_queues
 from rebalance_model.observe.policy import Policy
@@ -38,6 +41,7 @@ SubCause = Literal[
     "TOPIC_NOT_READABLE",
     "SUSPENDED",
     "NOTHING_RECEIVED",
+    "POP_BLOCKED",
     "UNDETERMINED",
 ]
 
@@ -60,8 +64,15 @@ def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     """Check for how long the queue has waited; None until that is long enough."""
     if broadcasts(step.state):
         return CLEAR  # each client keeps its offsets itself: those of the broker are stale
-    if not step.state.orderly or q.mq.is_retry:
-        return None
+    if is_fifo(step, q.mq):
+        return _of_fifo(step, q)
+    if is_popped(step, q.mq):
+        return CLEAR  # its commit advances when messages are popped
+    return _of_pulled(step, q) if step.state.orderly and not q.mq.is_retry else None
+
+
+def _of_pulled(step: GroupStep, q: QueueSubject) -> Verdict:
+    """Check a queue that one client has, which locks it."""
     waited = stall.of(step, q, step.policy.stuck_after) if not pull_errors.is_illegal(step, q) else None
     if waited is None:
         return None
@@ -72,6 +83,16 @@ def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     severity: Severity = "warning" if waited.lag is None else "critical"
     owner, sub_cause = q.queue.owner, _sub_cause(step, q, owners_queue(step, q))
     return Holds(severity, sub_cause, owner, explained_by=_causes(step, q, sub_cause, owner))
+
+
+def _of_fifo(step: GroupStep, q: QueueSubject) -> Verdict:
+    """Check a queue that is popped in order, by answers: its commit is the first message without an acknowledgement."""
+    lag = lag_of(q.queue)
+    if lag is None or q.queue.stats_at != step.now:
+        return None
+    if q.queue.stalled_ms <= step.policy.fifo_stuck_after:
+        return CLEAR if q.queue.stalled_ms == 0 else None
+    return Holds("critical", "POP_BLOCKED")
 
 
 def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
@@ -176,6 +197,7 @@ RULE = QueueRule(
     units={**stall.UNITS, "lock_age_ms": "ms", "locked": "flag", "in_listener": "messages"},
     sub_causes=get_args(SubCause),
     concerns=concerns.STUCK,
+    of_popped=True,
     needs=("OFFSETS_OF_BROKER", "ANSWERS"),
     absorbed_by=("BROKER_UNREACHABLE", "TELEMETRY_GAP"),
     alerts_as_child=True,
@@ -231,6 +253,17 @@ RULE = QueueRule(
                 "the DLQ."
             ),
             inspect=("MESSAGE", "THREADS"),
+        ),
+        "POP_BLOCKED": Advice(
+            what=(
+                "The queue is popped in order, and a message of it is not acknowledged: the messages behind it wait. "
+                "Its listener hangs, or refuses it again and again, or no client runs."
+            ),
+            first_step=(
+                "Read the message at the commit offset, and look at the logs of the group's clients: which of them has "
+                "it is known to the proxy alone."
+            ),
+            inspect=("MESSAGE", "PROGRESS"),
         ),
         "NOT_PULLING": Advice(
             what="The owner has the lock and no cached messages, and it does not pull.",

@@ -9,7 +9,7 @@ call (`released_queues`).
 
 from typing import Literal, get_args
 
-from rebalance_model.observe.group.expectation import division_of, is_divided
+from rebalance_model.observe.group.expectation import broadcasts, is_divided
 from rebalance_model.observe.group.offsets import lag_of, position_of
 from rebalance_model.observe.group.owners_queue import owners_queue
 from rebalance_model.observe.hooks import pull_errors, released_queues
@@ -49,8 +49,8 @@ SubCause = Literal[
 def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     """Check for how long the queue has waited; None until that is long enough."""
     state = step.state
-    if division_of(step) in ("BROADCAST", "POPPED"):
-        return CLEAR  # the broker's offsets are stale, or advance when messages are popped
+    if broadcasts(state):
+        return CLEAR  # the broker's offsets are stale
     concurrent = state.orderly is False or (state.orderly is None and not state.is_polled)  # no lock was requested
     if q.mq.is_retry or not concurrent:
         return _of_retry(step, q) if concurrent else None

@@ -30,6 +30,7 @@ from rebalance_model.observe.rules import (
     no_active_clients_with_lag,
     offset_regression,
     ordered_queue_stuck,
+    pop_stopped,
     pull_expired,
     pull_refused,
     queue_double_owned,
@@ -78,6 +79,7 @@ RULES: tuple[AnyRule, ...] = (
     stale_heartbeat.RULE,
     client_id_collision.RULE,
     client_unresponsive.RULE,
+    pop_stopped.RULE,
     clock_skew.RULE,
     telemetry_gap.OF_HOOK,
     broker_locks_lost.RULE,
@@ -103,6 +105,8 @@ RULES: tuple[AnyRule, ...] = (
     clock_skew.OF_SOURCE_CLOCK,
 )
 QUEUE_RULES = tuple(rule for rule in RULES if isinstance(rule, QueueRule))
+POPPED_QUEUE_RULES = tuple(rule for rule in QUEUE_RULES if rule.of_popped)
+PULLED_QUEUE_RULES = tuple(rule for rule in QUEUE_RULES if not rule.of_popped)
 CLIENT_RULES = tuple(rule for rule in RULES if isinstance(rule, ClientRule))
 BROKER_RULES = tuple(rule for rule in RULES if isinstance(rule, BrokerRule))
 REBALANCE_RULES = tuple(rule for rule in RULES if isinstance(rule, RebalanceRule))

@@ -144,10 +144,14 @@ class Rule(Generic[StepT, Subject]):
         return found
 
 
+@dataclass(frozen=True)
 class QueueRule(Rule[GroupStep, QueueSubject]):
     """A rule about one queue of a group."""
 
     about = "queue"
+
+    of_popped: bool = False
+    """Whether it is about popped queues, too, which have no owner, no lock and no pulls."""
 
 
 class ClientRule(Rule[GroupStep, str]):

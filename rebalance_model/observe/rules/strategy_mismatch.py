@@ -3,14 +3,17 @@
 Each client computes its own share: two strategies give some queues two owners and others none. See `declarations`.
 """
 
+from rebalance_model.observe.group.expectation import division_of
 from rebalance_model.observe.rules import declarations
-from rebalance_model.observe.rules.rule import Advice, Evidence, GroupRule, Verdict
+from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Verdict
 from rebalance_model.observe.state import ClientView
 from rebalance_model.observe.step import GroupStep
 
 
 def judge(step: GroupStep, _: str) -> Verdict:
-    """Judge by the strategies that the clients declare."""
+    """Judge by the strategies that the clients declare; where they pop every topic, none divides any."""
+    if division_of(step) == "POPPED":
+        return CLEAR
     return declarations.verdict(step.state, _strategy)
 
 

@@ -8,7 +8,7 @@ from rebalance_model.observe.state.broker import (
     RebalanceLoop,
     RefusedHeartbeats,
 )
-from rebalance_model.observe.state.client import UNANSWERED_POLLS, ClientView, ProcessQueueView
+from rebalance_model.observe.state.client import UNANSWERED_POLLS, ClientView, PoppedQueue, ProcessQueueView
 from rebalance_model.observe.state.cluster import ClusterBroker, ClusterState, Reach
 from rebalance_model.observe.state.codec import StateVersionError, check_version, decode_group, encode_group
 from rebalance_model.observe.state.group import STATE_VERSION, GroupState, InvariantError, LastGroupRow, Rounds
@@ -69,6 +69,7 @@ __all__ = [
     "Move",
     "NewestFall",
     "Pending",
+    "PoppedQueue",
     "ProcessQueueView",
     "PullError",
     "QueueState",

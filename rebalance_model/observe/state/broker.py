@@ -107,6 +107,8 @@ class BrokerView(msgspec.Struct, array_like=True):
     """Since when it answers that it does not have the group (SUBSCRIPTION_GROUP_NOT_EXIST); 0: it does not say so."""
     not_created: tuple[int, int] | None = None
     """Since when, and until when it was reported to list neither the group nor members of it; None: never."""
+    is_fifo: bool = False
+    """Whether it gives the messages of a queue in order to clients that pop (consumeMessageOrderly)."""
 
     def listed(self) -> set[str]:
         """Return the clients that this broker lists as members, or is expected to list again."""

@@ -1,10 +1,22 @@
 """What a client has reported of itself and its process queues."""
 
+from typing import NamedTuple
+
 import msgspec
 
 from rebalance_model.client.process_queue import ProcessQueue
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import Subscription
+
+
+class PoppedQueue(NamedTuple):
+    """A queue that a client pops, or all queues of a topic at a broker."""
+
+    topic: str
+    broker: str
+    queue_id: int
+    """-1: all queues of the broker."""
+
 
 UNANSWERED_POLLS = 2
 """A client or broker is unresponsive after this many consecutive unanswered requests."""
@@ -64,8 +76,14 @@ class ClientView(msgspec.Struct, array_like=True):
     """When the request of its answer before the last one was sent."""
     declared: int = 0
     """The number of consecutive answers with the same strategy and consume mode, counted up to 2."""
-    pops: bool = False
-    """Whether it pops from shared queues instead of pulling from its own."""
+    popped: tuple[PoppedQueue, ...] = ()
+    """The queues that it pops, by its last answer; it shares them with others."""
+    full: tuple[PoppedQueue, ...] = ()
+    """Those of them that had too many messages without an acknowledgement in that answer: it does not pop them."""
+    full_since: int = 0
+    """When the first of the consecutive answers came in which it was full; 0: it is not."""
+    unacked: int | None = None
+    """How many messages it had popped and not acknowledged in that answer; None: unknown."""
     heartbeat_subscriptions: tuple[Subscription, ...] = ()
     """The subscriptions of its last heartbeat that had any; see `subscriptions`."""
     subscriptions_observed_at: int = 0

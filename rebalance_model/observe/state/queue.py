@@ -1,14 +1,22 @@
 """One queue: its owner, its expected owner, and its progress."""
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.state.hook_queue_view import HookQueueView
 
-LastQueueRow = tuple[str | None, str | None, bool | None, Literal["OK", "WARN", "BAD", "UNKNOWN"], str]
-"""The values in the last QueueSnapshot: owner, expected owner, locked, status, reason."""
+
+class LastQueueRow(NamedTuple):
+    """The values in the last QueueSnapshot: another row is written when one of them changes."""
+
+    owner: str | None
+    expected_owner: str | None
+    locked: bool | None
+    status: Literal["OK", "WARN", "BAD", "UNKNOWN"]
+    status_reason: str
+    shared_by: tuple[str, ...] | None = None
 
 
 class Unowned(msgspec.Struct, array_like=True, frozen=True):

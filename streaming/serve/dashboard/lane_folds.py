@@ -156,7 +156,7 @@ def lanes_of(
 
     def owner(lane: int) -> str:
         queue = queues[lane]
-        return gettext("not known at this time") if queue is None else queue.owner or without_owner
+        return gettext("not known at this time") if queue is None else queue.holder(without_owner)
 
     top = sorted((lane for lane in lanes if _is_problem(queues[lane])), key=lambda lane: _rank(queues[lane]))
     bands = folded(owner if by == "client" else lambda lane: places[lane][1], lanes)
@@ -202,7 +202,7 @@ def _fold(
     return Fold(
         name, lanes, status=min(statuses, key=lambda status: HEALTH[status].rank),
         problems=sum(q.is_problem for q in found), moved=sum(lane in moved for lane in lanes),
-        unassigned=sum(q.owner is None for q in found),
+        unassigned=sum(q.owner is None and not q.shared_by for q in found),
         lag=labels.total(sum(lags) if lags else None, 0, at_least=at_least), is_of_problems=problems,
     )  # fmt: skip
 
@@ -221,7 +221,7 @@ def reasons(queues: Iterable[Queue], short: Mapping[str, str], without_owner: st
             found[queue.status, why(queue)].append(queue)
 
     def owner(queue: Queue) -> str:
-        return short.get(queue.owner, queue.owner) if queue.owner else without_owner
+        return short.get(queue.owner, queue.owner) if queue.owner else queue.holder(without_owner)
 
     return [
         Reason(status, text, len(of), _named(Counter(map(owner, of))), _named(Counter(q.broker for q in of)))

@@ -37,7 +37,7 @@ ORDER BY g.cluster, g.group
 """
 _QUEUES = f"""
 SELECT
-    t.cluster, t.group, t.topic, t.broker, t.queue_id, t.owner, t.status,
+    t.cluster, t.group, t.topic, t.broker, t.queue_id, t.owner, t.shared_by, t.status,
     CASE WHEN NOT p.lag_is_stale THEN p.lag END AS lag,
     coalesce(p.lag_is_at_least AND NOT p.lag_is_stale, false) AS lag_is_at_least,
     CASE WHEN NOT p.waiting_is_stale THEN p.waiting_ms END AS waiting_ms,
@@ -55,7 +55,7 @@ SELECT
     q.cluster, q.group, q.topic,
     CAST(sum(q.lag) AS BIGINT) AS lag,
     max(q.waiting_ms) AS waiting_ms,
-    count(*) FILTER (q.owner IS NULL) AS unowned,
+    count(*) FILTER (q.owner IS NULL AND len(coalesce(q.shared_by, [])) = 0) AS unowned,
     count(*) FILTER (q.lag IS NULL) AS lag_unknown,
     count(*) FILTER (q.lag_is_at_least) AS lag_at_least,
     list(DISTINCT q.owner) FILTER (q.owner IS NOT NULL) AS owners

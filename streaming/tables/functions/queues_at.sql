@@ -2,7 +2,7 @@
 -- once an hour (policy: snapshot_interval), so only the hour before the group's last report is read.
 SELECT
     l.cluster, l.group, l.topic, l.broker, l.queue_id, l.time, l.owner, l.expected_owner, l.locked, l.lock_at,
-    l.pull_at, l.consume_at, l.status, l.status_reason
+    l.pull_at, l.consume_at, l.status, l.status_reason, l.shared_by
 FROM (
     SELECT
         s.*,

@@ -11,6 +11,7 @@ from rebalance_model.observe.events import (
     Event,
     LockBatchMq,
     OffsetInfo,
+    PopProcessQueueInfo,
     ProcessQueueInfo,
     PullMessage,
     RpcError,
@@ -82,6 +83,20 @@ class Log:
             PullMessage, at, hook=True, channel="x", topic="T", queue_id=queue_id, first_time=time, last_time=time,
             first_offset=offset, last_offset=offset, count=1,
         )  # fmt: skip
+
+
+def test_what_a_client_has_popped_and_not_acknowledged_is_a_row():
+    """Its clock is hours off, and it has no process queue: its newest pop is its present time."""
+    log, popped = Log(), START + CLIENT_OFF + 9_000
+    pops = tuple(
+        PopProcessQueueInfo(topic=topic, broker="b", queue_id=queue_id, wait_ack_count=count, pop_time=popped - ago)
+        for topic, queue_id, count, ago in (("T", -1, 22, 0), ("U", 3, 0, 1_500))
+    )
+    gone = PopProcessQueueInfo(topic="V", broker="b", queue_id=-1, dropped=True, wait_ack_count=7)
+    for at in (10, 20):
+        [row] = log.runs(at, pop_queues=(*pops, gone))
+        assert (row.client_id, row.topic, row.queue_id, row.in_flight) == ("a", ("T", "U"), (-1, 3), (22, 0))
+        assert row.pull_at == (START + 1_000 * at, START + 1_000 * at - 1_500)
 
 
 def test_an_answer_of_offsets_is_one_row_with_lag_and_its_parts():

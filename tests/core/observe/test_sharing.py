@@ -4,13 +4,14 @@ import json
 
 import pytest
 
-from rebalance_model.observe.effects import GroupSnapshot, QueueSnapshot
+from rebalance_model.observe.effects import GroupSnapshot, IncidentTransition, QueueSnapshot
 from rebalance_model.observe.policy import Policy
 from tests.support.hook_trace import HookTrace
-from tests.support.trace import Held, Member, Trace, holding
+from tests.support.incident_rows import rows
+from tests.support.trace import START, TOPIC, Held, Member, Trace, holding
 
 NO_ANSWER = Member(error=207)
-POPS = Member(orderly=False, pops=True)
+POPS = Member(orderly=False, pops=(TOPIC,))
 
 
 def last(trace: Trace, kind: type = GroupSnapshot):
@@ -57,6 +58,109 @@ def test_queues_of_popping_clients_are_shared_and_not_unassigned():
     assert (row.owner, row.expected_owner, row.status_reason) == (None, None, "shared: its clients pop it")
     assert coverage(trace)["sharing"] == "POPPED"
     assert {"QUEUE_STALLED", "QUEUE_UNASSIGNED", "ASSIGNMENT_SKEW"} <= set(coverage(trace)["silent_rules"])
+
+
+OTHER = "Invoices"
+
+
+def pulling(*queues: int, pops: tuple[str, ...] = ()) -> Member:
+    """Return a concurrent member that has these queues of the first topic, and pops other topics."""
+    return Member(tuple(Held(q, locked=False, cached=5) for q in queues), orderly=False, pops=pops)
+
+
+def stories(*, pops: tuple[str, ...]) -> Trace:
+    """Fold a group of two members whose queues 2 and 3 nobody takes, and whose queue 0 stands."""
+    trace = Trace(topics=(TOPIC, *pops))
+    for at in range(0, 400, 10):
+        offsets = growing(at) | {1: (100 + at, 100 + at), 2: (100 + at, 100)}
+        trace.poll(at, {"a": pulling(0, pops=pops), "b": pulling(1, pops=pops)}, offsets)
+    return trace
+
+
+def test_a_topic_that_is_popped_hides_nothing_of_one_that_is_pulled():
+    """Issue 35: with a second topic that the members popped, only LAG_GROWTH was left."""
+    classic, mixed = stories(pops=()), stories(pops=(OTHER,))
+    assert {"QUEUE_UNASSIGNED", "QUEUE_STALLED LISTENER_HUNG"} <= {what for _, _, what in classic.incidents()}
+    assert mixed.incidents() == classic.incidents()
+    assert (coverage(classic)["sharing"], coverage(mixed)["sharing"]) == ("DIVIDED", "MIXED")
+
+
+def test_the_queues_of_a_popped_topic_have_no_expected_owner_beside_a_pulled_one():
+    mixed = stories(pops=(OTHER,))
+    rows = {(e.topic, e.queue_id): e for e in mixed.effects if isinstance(e, QueueSnapshot)}
+    assert {rows[TOPIC, q].expected_owner for q in range(4)} == {"a", "b"}
+    shared = {(rows[OTHER, q].owner, rows[OTHER, q].expected_owner, rows[OTHER, q].status_reason) for q in range(4)}
+    assert shared == {(None, None, "shared: its clients pop it")}
+
+
+def test_what_a_pulled_queue_had_ends_when_its_topic_is_popped():
+    trace = Trace()
+    for at in range(0, 400, 10):
+        trace.poll(at, {"a": pulling(0, 1), "b": Member(orderly=False)}, growing(at))
+    assert "QUEUE_UNASSIGNED" in {what for _, _, what in trace.incidents()}
+    for at in range(400, 430, 10):
+        trace.poll(at, {"a": POPS, "b": POPS}, growing(at))
+    last_of = {one.incident_id: one for one in trace.effects if isinstance(one, IncidentTransition)}.values()
+    ended = {one.resolution for one in last_of if one.code == "QUEUE_UNASSIGNED"}
+    assert ended == {"its topic is popped: clients share its queues"}
+
+
+# FIFO
+
+
+@pytest.mark.parametrize(("fifo", "opened"), [(True, 1), (False, 0)])
+def test_a_queue_that_is_popped_in_order_is_blocked(fifo, opened):
+    """The clients speak gRPC: no broker lists them. Not in order, a commit advances when messages are popped."""
+    trace = Trace(fifo=fifo)
+    for at in range(0, 40, 10):
+        trace.poll(at, {}, {0: (100 + at, 100 + at), 1: (100 + at, 100 + at)})
+    for at in range(40, 160, 10):
+        trace.poll(at, {}, {0: (100 + at, 130), 1: (100 + at, 100 + at)})
+    assert len(trace.incidents("ORDERED_QUEUE_STUCK")) == opened
+    if opened:
+        [row] = rows(trace, "ORDERED_QUEUE_STUCK")
+        assert (row.sub_cause, row.severity, row.queue_id) == ("POP_BLOCKED", "critical", 0)
+        assert (row.time - START) / 1000 == 100
+        trace.poll(160, {}, {0: (260, 140), 1: (260, 260)})
+        assert trace.incidents("ORDERED_QUEUE_STUCK")[-1][:2] == (160, "RESOLVED")
+
+
+def test_ordered_members_that_pull_are_judged_by_their_locks():
+    """The setting is for clients that pop; the group's are classic ones."""
+    trace = Trace(fifo=True)
+    for at in range(0, 200, 10):
+        trace.poll(at, {"a": holding(0, 1, 2, 3, in_listener=1, consume_age=at)}, growing(at))
+    assert {what for _, _, what in trace.incidents("ORDERED_QUEUE_STUCK")} == {"ORDERED_QUEUE_STUCK LISTENER_HUNG"}
+
+
+# Nobody pops
+
+
+def unlisted(trace: Trace, waits: int, until: int) -> Trace:
+    """Fold a group without listed clients whose commits advance until 100; then messages wait in queue 0."""
+    for at in range(0, 110, 10):
+        trace.poll(at, {}, {0: (100 + at, 100 + at)})
+    for at in range(110, until, 10):
+        trace.poll(at, {}, {0: (200 + waits, 200)})
+    return trace
+
+
+@pytest.mark.parametrize(("fifo", "waits", "opened"), [(False, 5, 1), (False, 0, 0), (True, 5, 0)])
+def test_messages_wait_behind_a_proxy_and_nobody_pops(fifo, waits, opened):
+    """A blocked FIFO queue looks the same, and is reported as such."""
+    trace = unlisted(Trace(fifo=fifo), waits, until=300)
+    found = [row for row in rows(trace, "NO_ACTIVE_CLIENTS_WITH_LAG") if row.transition == "OPENED"]
+    assert [(row.sub_cause, row.severity) for row in found] == [("NOT_POPPED", "critical")] * opened
+    assert [(row.time - START) / 1000 for row in found] == [180] * opened
+
+
+def test_a_message_after_hours_without_any_has_its_time():
+    """The near miss: the last commit is long ago, and the message has waited 20 s."""
+    trace = unlisted(Trace(), 0, until=4_000)
+    for at in range(4_000, 4_030, 10):
+        trace.poll(at, {}, {0: (201, 200)})
+    trace.poll(4_030, {}, {0: (201, 201)})
+    assert trace.incidents("NO_ACTIVE_CLIENTS_WITH_LAG") == []
 
 
 # CONSUME_ACTIVELY
@@ -115,7 +219,7 @@ def test_a_group_that_moved_behind_a_separate_proxy_is_consumed():
     assert trace.incidents() == []
     assert last(trace).health_reason == "commits advance, but no client is listed: they are behind a proxy"
     assert coverage(trace)["sharing"] == "UNLISTED"
-    assert "NO_ACTIVE_CLIENTS_WITH_LAG" in coverage(trace)["silent_rules"]
+    assert "NO_ACTIVE_CLIENTS_WITH_LAG" not in coverage(trace)["silent_rules"]
 
 
 def test_the_last_commits_of_clients_that_have_gone_are_no_sign_of_others():

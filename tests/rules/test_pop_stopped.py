@@ -1,0 +1,63 @@
+"""POP_STOPPED: a member that pops has too many messages without an acknowledgement."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.support.incident_rows import evidence, rows
+from tests.support.trace import SILENT, TOPIC, Member, Trace
+
+MINE = "POP_STOPPED"
+POPS = Member(orderly=False, pops=(TOPIC,))
+FULL = replace(POPS, unacked=97)
+NOTHING_WAITS = {0: (150, 150), 1: (90, 90)}
+WAITS = {0: (200, 150), 1: (90, 90)}
+
+
+def full(trace: Trace, since: int, until: int, offsets=NOTHING_WAITS, member: Member = FULL) -> Trace:
+    """Both members pop; the second one is as given from a time on."""
+    for at in range(0, until, 10):
+        trace.poll(at, {"a": POPS, "b": member if at >= since else POPS}, offsets)
+    return trace
+
+
+def test_a_member_that_acknowledges_nothing_is_found_by_two_answers():
+    """The broker's own lag is 0 all the time: the commit advances when messages are handed out."""
+    trace = full(Trace(), 30, 60)
+    assert trace.incidents(MINE) == [(40, "OPENED", f"{MINE} FULL")]
+    [row] = rows(trace, MINE)
+    assert (row.severity, row.client_id) == ("warning", "b")
+    assert evidence(trace, MINE)[0] == {"unacked": 97, "queues_full": 1, "full_ms": 10_000, "lag": 0}
+
+
+def test_it_is_critical_while_more_messages_wait():
+    trace = full(Trace(), 30, 60, WAITS)
+    assert [row.severity for row in rows(trace, MINE)] == ["critical"]
+    trace.poll(60, {"a": POPS, "b": FULL}, NOTHING_WAITS)
+    assert trace.incidents(MINE)[-1] == (60, "DEESCALATED", f"{MINE} FULL")
+
+
+def test_it_ends_with_the_first_acknowledgements():
+    trace = full(Trace(), 30, 60).poll(60, {"a": POPS, "b": replace(POPS, unacked=96)}, NOTHING_WAITS)
+    assert trace.incidents(MINE)[-1] == (60, "RESOLVED", f"{MINE} FULL")
+
+
+def test_one_answer_is_a_near_miss():
+    trace = full(Trace(), 30, 40).poll(40, {"a": POPS, "b": POPS}, NOTHING_WAITS)
+    assert trace.incidents(MINE) == []
+
+
+def test_a_client_that_does_not_answer_is_as_it_last_was():
+    trace = full(Trace(), 30, 40)
+    for at in range(40, 90, 10):
+        trace.poll(at, {"a": POPS, "b": SILENT}, NOTHING_WAITS)
+    assert trace.incidents(MINE) == []
+
+
+@pytest.mark.parametrize(
+    ("threshold", "unacked", "opened"),
+    [("", 96, 0), ("10", 11, 1), ("10", 10, 0), ("1000", 500, 0), ("none", 97, 1), ("-1", 97, 1)],
+)
+def test_its_own_threshold_counts(threshold, unacked, opened):
+    trace = full(Trace(), 30, 60, member=replace(POPS, unacked=unacked, threshold=threshold))
+    assert len(trace.incidents(MINE)) == opened
