@@ -101,10 +101,19 @@ def _group_health(step: GroupStep) -> tuple[Health, str]:
         return "UNKNOWN", GROUP_DELETED
     if group_info(state) is None:
         return "UNKNOWN", "no broker answers"
-    if not state.members:
-        return _health_without_members(state, policy)
-    unused = _unused_broker(step) if not state.is_polled else None
-    return ("UNKNOWN", f"no pull or commit is seen at {unused}") if unused is not None else _health_of_members(step)
+    by_hook = _health_by_hook(step) if not state.is_polled else None
+    return by_hook or (_health_of_members(step) if state.members else _health_without_members(state, policy))
+
+
+def _health_by_hook(step: GroupStep) -> tuple[Health, str] | None:
+    """Return what hooks alone do not show of a group; None: nothing."""
+    state = step.state
+    if state.popped_until >= step.now:
+        return "UNKNOWN", "its clients pop, and only polls show what they have not acknowledged"
+    if state.popped_until and not state.members:
+        return "UNKNOWN", "no client pops it any more, and only polls show whether messages wait"
+    unused = _unused_broker(step) if state.members else None
+    return ("UNKNOWN", f"no pull or commit is seen at {unused}") if unused is not None else None
 
 
 def _unused_broker(step: GroupStep) -> str | None:

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from rebalance_model.observe import popped
-from rebalance_model.observe.effects import IncidentTransition
+from rebalance_model.observe.effects import GroupSnapshot, IncidentTransition
 from rebalance_model.observe.events import (
     AckMessage,
     ChangeMessageInvisibletime,
@@ -171,6 +171,15 @@ def test_polls_alone_tell_of_fifo_of_full_clients_and_of_groups_without_clients(
     faults = {"08:43:21": 67, "08:44:31": 67, "08:45:31": 67, "08:48:16": 22, "08:50:16": 85, "08:54:03": 85}
     delays = [e.time // 1_000 - _seconds(at) for e, at in zip(opened, faults, strict=False)]
     assert all(0 < delay <= within for delay, within in zip(delays, faults.values(), strict=False)), delays
+
+
+def test_a_group_that_pops_is_not_well_by_its_hook_alone(events):
+    """What its clients have not acknowledged is in no call: unknown is never green."""
+    found = folded([event for event in events if event.source == "hook"])
+    of_group = [e for e in found if isinstance(e, GroupSnapshot) and e.group == POP_GROUP and e.time > FIRST_FAULT]
+    reason = "its clients pop, and only polls show what they have not acknowledged"
+    assert {e.health_reason for e in of_group if e.health == "UNKNOWN"} == {reason}
+    assert "OK" not in {e.health for e in of_group}
 
 
 def _seconds(clock):

@@ -107,7 +107,7 @@ def test_queues_at_an_instant(api):
     ]
     assert len(body_of(api.get("/groups/orders/queues", params={"retry": True}))) == 5
     assert body_of(api.get("/groups/orders/queues", params={"at": "2026-11-21T12:00:00.001"})) == [
-        one.model_dump() for one in queues
+        one.model_dump(mode="json") for one in queues
     ]
 
 
