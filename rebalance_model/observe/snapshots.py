@@ -108,10 +108,8 @@ def _group_health(step: GroupStep) -> tuple[Health, str]:
 def _health_by_hook(step: GroupStep) -> tuple[Health, str] | None:
     """Return what hooks alone do not show of a group; None: nothing."""
     state = step.state
-    if state.popped_until >= step.now:
+    if state.pops_until >= step.now:
         return "UNKNOWN", "its clients pop, and only polls show what they have not acknowledged"
-    if state.popped_until and not state.members:
-        return "UNKNOWN", "no client pops it any more, and only polls show whether messages wait"
     unused = _unused_broker(step) if state.members else None
     return ("UNKNOWN", f"no pull or commit is seen at {unused}") if unused is not None else None
 

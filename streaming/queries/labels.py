@@ -65,7 +65,6 @@ REASONS = (
     marked("its clients are behind a proxy"),
     marked("its clients are behind a proxy and answer no request"),
     marked("its clients pop, and only polls show what they have not acknowledged"),
-    marked("no client pops it any more, and only polls show whether messages wait"),
     marked("no source reports it"),
     marked("no source reports {broker}"),
     marked("no broker answers"),

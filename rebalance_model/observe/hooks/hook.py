@@ -67,10 +67,8 @@ _AT_MASTER = (LockBatchMq, UpdateConsumerOffset, GetConsumerListByGroup, QueryCo
 """Calls that a client sends to the master of a broker, if it knows one."""
 UNUSED: frozenset[type[HookEvent]] = frozenset({PopMessage, AckMessage, ChangeMessageInvisibletime, ProxyHeartBeat})
 """Events that no rule uses yet; POPs count for health. They show gaps and restarts of the hook, as any event of it."""
-POP_GAP = 10_000
-"""The next POP of a client that consumes comes this long after the end of the one before, at most; milliseconds."""
-POP_POLL_MAX = 60_000
-"""A POP waits no longer for messages: proxies allow 20 s, clients 15 s; milliseconds."""
+POP_REMEMBERED = 600_000
+"""Clients of a group that hang, or are gone, have popped within this time; milliseconds."""
 ROUTES_RENEWED = 30_000
 """All clients know a new master after this time (pollNameServerInterval); until then they use two; milliseconds."""
 
@@ -202,17 +200,17 @@ def _fold(step: GroupStep, view: BrokerView, hook: HookView, event: HookEvent) -
         case UnregisterClient():
             _unregister(step, view, hook, event)
         case PopMessage():
-            _pop(step, event)
+            _pop(step)
         case _:
             pass  # UNUSED
 
 
-def _pop(step: GroupStep, event: PopMessage) -> None:
-    """Note that clients pop. That is for health alone: any client may send a POP for any group and topic."""
+def _pop(step: GroupStep) -> None:
+    """Note that clients pop. That counts for health alone: any client may send a POP for any group and topic."""
     state = step.state
-    step.group_touched |= state.popped_until < step.now
-    state.popped_until = max(state.popped_until, step.now + min(event.poll_ms, POP_POLL_MAX) + POP_GAP)
-    step.schedule_check(state.popped_until + 1)
+    step.group_touched |= state.pops_until < step.now
+    state.pops_until = step.now + POP_REMEMBERED
+    step.schedule_check(state.pops_until + 1)
 
 
 def view_of(step: GroupStep, event: HookEvent | BrokerStatus, news: News) -> tuple[BrokerView, HookView]:

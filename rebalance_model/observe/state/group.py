@@ -135,8 +135,9 @@ class GroupState(msgspec.Struct):
     the request; 0: the topic had a route here, and was deleted."""
     route_splits: tuple[RouteSplit, ...] = ()
     """The topics of which members have different routes, as far as was last known."""
-    popped_until: int = 0
-    """Until when hooks show that clients pop: a POP counts for its poll time and `hook.POP_GAP`; 0: they never did."""
+    pops_until: int = 0
+    """Until when it counts as a group whose clients pop, by hooks: a POP counts for `hook.POP_REMEMBERED`; 0: none
+    was seen."""
 
     @property
     def is_polled(self) -> bool:
