@@ -187,8 +187,19 @@ def _queue_health(step: GroupStep, q: QueueSubject, incidents: _OfQueues) -> tup
 def _without_owner(step: GroupStep, mq: MessageQueue) -> tuple[Health, str]:
     """Return health and reason of a queue without an owner, by how the clients share its topic."""
     if is_popped(step, mq):
-        return "OK", "shared: its clients pop it"
+        return _of_sharers(step, mq)
     return _WITHOUT_OWNER.get(division_of(step), ("UNKNOWN", "no known owner"))
+
+
+def _of_sharers(step: GroupStep, mq: MessageQueue) -> tuple[Health, str]:
+    """Return health and reason of a popped queue: as long as one of its clients pops it, it is consumed."""
+    clients = [client for one in shared_by(step, mq) if (client := step.state.clients.get(one)) is not None]
+    answering = [client for client in clients if not client.silent]
+    if clients and not answering:
+        return "UNKNOWN", "no client that pops it answers"
+    if answering and all((mq.topic, mq.broker) in {one[:2] for one in client.full} for client in answering):
+        return "WARN", "every client that pops it is full"
+    return "OK", "shared: its clients pop it"
 
 
 def _is_reported(step: GroupStep, broker: str) -> bool:

@@ -64,6 +64,8 @@ REASONS = (
     marked("its clients pull by themselves and do not report which queues"),
     marked("its clients are behind a proxy"),
     marked("its clients are behind a proxy and answer no request"),
+    marked("no client that pops it answers"),
+    marked("every client that pops it is full"),
     marked("its clients pop, and only polls show what they have not acknowledged"),
     marked("no source reports it"),
     marked("no source reports {broker}"),

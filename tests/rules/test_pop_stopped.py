@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from rebalance_model.observe.effects import QueueSnapshot
 from tests.support.incident_rows import evidence, rows
 from tests.support.trace import SILENT, TOPIC, Member, Trace
 
@@ -52,6 +53,19 @@ def test_a_client_that_does_not_answer_is_as_it_last_was():
     for at in range(40, 90, 10):
         trace.poll(at, {"a": POPS, "b": SILENT}, NOTHING_WAITS)
     assert trace.incidents(MINE) == []
+
+
+def test_a_queue_that_one_client_still_pops_is_consumed():
+    """Each of both is full in turn, then both; then neither answers."""
+    trace = Trace()
+    for round_, (a, b) in enumerate([(FULL, POPS), (POPS, FULL), (FULL, FULL), *[(SILENT, SILENT)] * 3]):
+        trace.poll(10 * round_, {"a": a, "b": b}, NOTHING_WAITS)
+    of_queue = [(e.status, e.status_reason) for e in trace.effects if isinstance(e, QueueSnapshot) and e.queue_id == 0]
+    assert of_queue[-3:] == [
+        ("OK", "shared: its clients pop it"),
+        ("WARN", "every client that pops it is full"),
+        ("UNKNOWN", "no client that pops it answers"),
+    ]
 
 
 @pytest.mark.parametrize(
