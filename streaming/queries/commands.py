@@ -77,8 +77,9 @@ def _compare(row: Mapping[str, Any]) -> tuple[str, ...] | None:
 
 
 def _progress(row: Mapping[str, Any]) -> tuple[str, ...] | None:
-    topic = ("-t", row["topic"]) if row["topic"] else ()
-    return marked("Offsets and lag by queue"), "consumerProgress", "-g", row["group"], *topic
+    topic = row["topic"] or row["evidence"].get("topic")  # it fails without one if the group has no retry topic
+    of_topic = ("-t", topic) if isinstance(topic, str) and topic else ()
+    return marked("Offsets and lag by queue"), "consumerProgress", "-g", row["group"], *of_topic
 
 
 def _brokers(_: Mapping[str, Any]) -> tuple[str, ...] | None:

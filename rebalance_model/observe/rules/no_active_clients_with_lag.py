@@ -6,9 +6,11 @@ broker's offsets are stale and do not count. Nor do queues that have ended, such
 members did not subscribe (`ended_queues`).
 """
 
+from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group.expectation import broadcasts, group_info, is_consumed_unlisted
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
+from rebalance_model.observe.state import GroupState
 from rebalance_model.observe.step import GroupStep
 
 
@@ -48,7 +50,7 @@ def _of_unlisted(step: GroupStep) -> Verdict:
     waiting = _waiting(step)
     if waiting is None or any(view.is_fifo for view in state.views.values()):
         return None
-    waited = max((q.stalled_ms for mq, q in state.queues.items() if q.ended is None and not mq.is_retry), default=0)
+    waited = max((state.queues[mq].stalled_ms for mq in _consumed(state)), default=0)
     stopped = min(waited, step.now - state.advanced_at)
     if not waiting or not stopped:
         return CLEAR
@@ -56,15 +58,28 @@ def _of_unlisted(step: GroupStep) -> Verdict:
 
 
 def evidence(step: GroupStep, _: str) -> Evidence:
-    """Return how many messages wait, and for how long there has been no member."""
-    since = step.state.no_members_since
-    return {
+    """Return how many messages wait, and for how long there has been no member.
+
+    Of clients that no broker lists: since when no commit has advanced, and a topic, without which `mqadmin
+    consumerProgress` fails for a group that has no retry topic.
+    """
+    state = step.state
+    since = state.no_members_since
+    found: Evidence = {
         "lag": _waiting(step),
-        "members": len(step.state.members),
+        "members": len(state.members),
         "without_members_ms": step.now - since if since else 0,
-        "without_advance_ms": step.now - advanced if (advanced := step.state.advanced_at) else None,
         "limit_ms": step.policy.no_clients_after,
     }
+    if not is_consumed_unlisted(state, step.policy):
+        return found
+    most = max(_consumed(state), key=lambda mq: lag_of(state.queues[mq]) or 0, default=None)
+    return found | {"without_advance_ms": step.now - state.advanced_at, "topic": most.topic if most else None}
+
+
+def _consumed(state: GroupState) -> list[MessageQueue]:
+    """Return the queues that the group should consume."""
+    return [mq for mq, queue in state.queues.items() if queue.ended is None and not mq.is_retry]
 
 
 def _waiting(step: GroupStep) -> int | None:
@@ -84,6 +99,7 @@ RULE = GroupRule(
         "members": "count",
         "without_members_ms": "ms",
         "without_advance_ms": "ms",
+        "topic": "text",
         "limit_ms": "ms",
     },
     sub_causes=("", "HEARTBEATS_REFUSED", "NOT_POPPED"),

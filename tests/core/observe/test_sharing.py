@@ -2,10 +2,12 @@
 
 import json
 
+import msgspec
 import pytest
 
 from rebalance_model.observe.effects import GroupSnapshot, IncidentTransition, QueueSnapshot
 from rebalance_model.observe.policy import Policy
+from streaming.queries.commands import commands_from
 from tests.support.hook_trace import HookTrace
 from tests.support.incident_rows import rows
 from tests.support.trace import START, TOPIC, Held, Member, Trace, holding
@@ -152,6 +154,10 @@ def test_messages_wait_behind_a_proxy_and_nobody_pops(fifo, waits, opened):
     found = [row for row in rows(trace, "NO_ACTIVE_CLIENTS_WITH_LAG") if row.transition == "OPENED"]
     assert [(row.sub_cause, row.severity) for row in found] == [("NOT_POPPED", "critical")] * opened
     assert [(row.time - START) / 1000 for row in found] == [180] * opened
+    for row in found:  # without a topic the command fails: such a group has no retry topic
+        of_row = msgspec.structs.asdict(row) | {"evidence": json.loads(row.evidence), "main_cause": row.sub_cause}
+        [command] = commands_from(of_row | {"main_client_id": None})
+        assert command.text == "mqadmin consumerProgress -g g -t Orders"
 
 
 def test_a_message_after_hours_without_any_has_its_time():
