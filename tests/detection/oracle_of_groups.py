@@ -31,9 +31,18 @@ def declarations(snapshot: Snapshot, _: History) -> Conditions:
         if len({one[place] for _, one in declared}) > 1:
             certain = len({one[place] for one in reachable}) > 1 and snapshot.is_consistent
             yield Condition(code, "", telemetry & known if certain else NONE)
+    if len({one[2] for _, one in declared}) == 1 and _is_outdated(snapshot, dict(declared[0][1][2])):
+        yield Condition("SUBSCRIPTION_INCONSISTENT", "", NONE)
     if 0 < len(members) < len(listed):
         certain = snapshot.is_consistent and all(snapshot.is_reachable(c) for c in listed)
         yield Condition("MIXED_MEMBERS", "", EITHER & known if certain else NONE)
+
+
+def _is_outdated(snapshot: Snapshot, declared: dict[str, str]) -> bool:
+    """Return whether a broker filters by an expression that no member declares: the one it has has a higher version."""
+    infos = [broker.manager.consumer_table.get(snapshot.group) for broker in snapshot.up]
+    tables = [info.subscription_table for info in infos if info is not None]
+    return any(declared.get(t, data.sub_string) != data.sub_string for table in tables for t, data in table.items())
 
 
 def subscription(client: Client) -> tuple[tuple[str, str], ...]:
