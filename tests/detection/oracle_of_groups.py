@@ -145,7 +145,8 @@ def stranded(snapshot: Snapshot, _: History) -> Conditions:
     code = "ORDERED_QUEUE_STUCK" if snapshot.ordered else "QUEUE_STALLED"
     for mq in snapshot.removed:
         yield Condition(code, str(mq))
-    consumed = {t for b in snapshot.up for t in b.offsets.which_topic_by_consumer(snapshot.group)}
+    brokers = snapshot.cluster.brokers.values()  # those that are down, too: their messages wait all the same
+    consumed = {t for b in brokers for t in b.offsets.which_topic_by_consumer(snapshot.group)}
     if any(topic not in snapshot.topics and not topic.startswith("%RETRY%") for topic in consumed):
         yield Condition("MESSAGES_STRANDED", "")  # a member that subscribed more topics has left
     removed = [mq for mq in snapshot.removed if snapshot.committed(mq) > 0 and snapshot.lag(mq) > 0]

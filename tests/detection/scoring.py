@@ -69,7 +69,7 @@ _BOUNDS = {
     "REBALANCE_STALLED": Bounds(poll=40),
     "REBALANCE_STORM": Bounds(hook=40, poll=60),
     "SUBSCRIPTION_INCONSISTENT": Bounds(150, hook=40, poll=40, early=12),
-    "CLIENT_ID_COLLISION": Bounds(25, hook=45, poll=135),
+    "CLIENT_ID_COLLISION": Bounds(25, hook=45, poll=135, early=4),  # the truth is read once a second
     "CLIENT_UNRESPONSIVE": Bounds(poll=45),
     "CONSUMER_IDLE": Bounds(60, poll=40, early=12),
     "ASSIGNMENT_SKEW": Bounds(60, poll=40, early=12),
