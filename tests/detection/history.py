@@ -32,6 +32,8 @@ class History:
     expected: dict[MessageQueue, str] = field(default_factory=dict)
     owners: dict[MessageQueue, tuple[str, ...]] = field(default_factory=dict)
     owners_changed_at: int = 0
+    taken_at: int = 0
+    """When a client last took a queue; a release is a change of owners, too, and moves none to its expected owner."""
     expected_changed_at: int = 0
     route: dict[str, tuple[MessageQueue, ...]] = field(default_factory=dict)
     former_route: dict[str, tuple[MessageQueue, ...]] = field(default_factory=dict)
@@ -57,6 +59,8 @@ class History:
         owners = {mq: tuple(sorted(c.name for c, q in held if not q.dropped)) for mq, held in snapshot.holders.items()}
         owners = {mq: names for mq, names in owners.items() if names}
         if owners != self.owners:
+            if any(set(names) - set(self.owners.get(mq, ())) for mq, names in owners.items()):
+                self.taken_at = snapshot.now
             self.owners, self.owners_changed_at = owners, snapshot.now
         if snapshot.expected != self.expected:
             self.expected, self.expected_changed_at = snapshot.expected, snapshot.now

@@ -57,14 +57,14 @@ def mismatch(snapshot: Snapshot, history: History) -> Conditions:
 
 
 def stalled_rebalance(snapshot: Snapshot, history: History) -> Conditions:
-    """Yield REBALANCE_STALLED: the expected owners changed, and no owner has changed since."""
+    """Yield REBALANCE_STALLED: the expected owners changed, and no client has taken a queue since."""
     pending = (
         [mq for mq, cid in snapshot.expected.items() if history.owners.get(mq) != (snapshot.by_id[cid].name,)]
         if (set(snapshot.expected.values()) <= snapshot.by_id.keys())
         else [*snapshot.expected]
     )
     expected_at, owners_at = history.expected_changed_at, history.owners_changed_at
-    if pending and snapshot.now - expected_at > 50 * SECOND and owners_at <= expected_at + 10 * SECOND:
+    if pending and snapshot.now - expected_at > 50 * SECOND and history.taken_at <= expected_at + 10 * SECOND:
         certain = expected_at > owners_at and snapshot.now - expected_at > 60 * SECOND and snapshot.is_consistent
         # If subscriptions differ, the expected owners alternate.
         certain = certain and len({subscription(client) for client in snapshot.clients}) == 1
