@@ -112,12 +112,12 @@ def test_another_policy_counts_from_the_next_round_on():
     """The state may be older than the policy: the job was started again with another one."""
     trace = rounds(Trace(policy=Policy(allocate_strategy="AVG")), 0, 20, {c: holding() for c in "ab"})
     before = [trace.state.queues[mq(q)].expected for q in range(4)]
-    trace.policy = Policy(allocate_strategy="AVG_BY_CIRCLE")
+    trace.restart(Policy(allocate_strategy="AVG_BY_CIRCLE"))
     rounds(trace, 20, 40, {c: holding() for c in "ab"})
 
     assert before == ["a", "a", "b", "b"]
     assert [trace.state.queues[mq(q)].expected for q in range(4)] == ["a", "b", "a", "b"]
-    trace.policy = Policy()
+    trace.restart(Policy())
     assert strategy_of(trace.state, trace.policy) is None
     rounds(trace, 40, 60, {c: holding() for c in "ab"})
     assert (trace.state.strategy, trace.state.strategy_basis) == ("AVG", "DECLARED")

@@ -120,7 +120,15 @@ class Trace:
     broadcasts: int = 0
 
     def __post_init__(self) -> None:
-        self.timeline = Timeline(TimelineState(), GroupsInMemory(), self.policy, Clocks(), writes_cluster=True)
+        self.stored = GroupsInMemory()
+        self.timeline = Timeline(TimelineState(), self.stored, self.policy, Clocks(), writes_cluster=True)
+
+    def restart(self, policy: Policy) -> "Trace":
+        """Start the job again, with another policy."""
+        self.timeline.flush()
+        self.policy = policy
+        self.timeline = Timeline(self.timeline.state, self.stored, policy, Clocks(), writes_cluster=True)
+        return self
 
     @property
     def now(self) -> int:
