@@ -109,7 +109,7 @@ class Timeline:
         self.contradictions: dict[str, str] = {}
         """By group, the first invariant that its state violated, in a sentence: an internal error."""
         self._writes_cluster = writes_cluster
-        self._clusters: dict[str, ClusterObserver] = {}
+        self._clusters = {name: ClusterObserver(one, policy, clocks) for name, one in state.clusters.items()}
         self._groups: dict[str, GroupObserver] = {}
         self._forgotten: list[GroupState] = []
         self._heap = [(due, key) for key, due in state.checks.items()]
@@ -203,8 +203,8 @@ class Timeline:
         for out in self.state.falls_silent.values():
             if out.at <= to and (first is None or (out.at, _SILENCE, out.source) < first):
                 first = (out.at, _SILENCE, out.source)
-        for name in self.state.clusters:
-            at = self._cluster(name).deadline()
+        for name, cluster in self._clusters.items():
+            at = cluster.deadline()
             if at is not None and at <= to and (first is None or (at, _CLUSTER, name) < first):
                 first = (at, _CLUSTER, name)
         return first

@@ -92,7 +92,7 @@ def division(state: GroupState) -> Division:
 
 def popped_topics(state: GroupState) -> frozenset[str]:
     """Return the topics that clients pop, by their last answers: the mode is set for each topic of a group."""
-    return frozenset([place.topic for client in state.clients.values() for place in client.popped])
+    return frozenset(_poppers(state)) if state.poppers else frozenset()
 
 
 def is_subscribed(state: GroupState, topic: str) -> bool:
@@ -128,20 +128,21 @@ def is_divided(step: GroupStep) -> bool:
 
 def is_popped(step: GroupStep, mq: MessageQueue) -> bool:
     """Return whether clients pop the queue's topic: its queues have no owner, and no locks."""
-    return mq.topic in sharing_of(step).popped
+    return bool(step.state.poppers) and mq.topic in sharing_of(step).popped
 
 
 def _poppers(state: GroupState) -> dict[str, dict[tuple[str, int], list[str]]]:
     found: dict[str, dict[tuple[str, int], list[str]]] = {}
-    for client_id, client in state.clients.items():
-        for place in client.popped:
+    for client_id in state.poppers:
+        client = state.clients.get(client_id)
+        for place in client.popped if client is not None else ():
             found.setdefault(place.topic, {}).setdefault((place.broker, place.queue_id), []).append(client_id)
     return found
 
 
 def shared_by(step: GroupStep, mq: MessageQueue) -> tuple[str, ...]:
     """Return the clients that pop the queue, by their last answers, in Java's order, at most `SHARED_BY_MAX`."""
-    by_place = sharing_of(step).popped.get(mq.topic)
+    by_place = sharing_of(step).popped.get(mq.topic) if step.state.poppers else None
     if by_place is None:
         return ()
     clients = {*by_place.get((mq.broker, mq.queue_id), ()), *by_place.get((mq.broker, ALL_QUEUES), ())}

@@ -63,6 +63,9 @@ def fold_running_info(step: GroupStep, event: ConsumerRunningInfo) -> None:
     if client is None or not client.answered or client.unanswered or answer.orderly != state.orderly:
         step.group_touched = True
     state.clients[event.client_id] = answer
+    if answer.popped or event.client_id in state.poppers:
+        others = tuple(c for c in state.poppers if c != event.client_id and c in state.clients)
+        state.poppers = (*others, event.client_id) if answer.popped else others
     ownership.note_claims(state, event.client_id, client.queues if client is not None else (), answer.queues)
     state.orderly = answer.orderly
     step.clients_to_judge[event.client_id] = None

@@ -62,7 +62,7 @@ def of_queue(step: GroupStep, q: QueueSubject) -> int:
         flags |= _of_owner(step, q, q.owner)
     if q.seen is not None:
         flags |= _of_hook(step, q, q.seen)
-    if queue.stalled_ms > policy.fifo_stuck_after:
+    if queue.stalled_ms:
         flags |= _of_stall(step, q)
     if queue.fallen_back is not None or queue.newest_fall is not None or queue.beyond_since:
         flags |= FALLEN
@@ -77,7 +77,8 @@ def of_queue(step: GroupStep, q: QueueSubject) -> int:
 
 
 def _of_stall(step: GroupStep, q: QueueSubject) -> int:
-    flags = STUCK if q.view is not None and q.view.is_fifo else 0
+    is_fifo = q.view is not None and q.view.is_fifo
+    flags = STUCK if is_fifo and q.queue.stalled_ms > step.policy.fifo_stuck_after else 0
     if q.queue.stalled_ms > step.policy.stuck_after:
         flags |= STUCK if step.state.orderly else STALLED
     return flags

@@ -135,6 +135,8 @@ class GroupState(msgspec.Struct):
     the request; 0: the topic had a route here, and was deleted."""
     route_splits: tuple[RouteSplit, ...] = ()
     """The topics of which members have different routes, as far as was last known."""
+    poppers: tuple[str, ...] = ()
+    """The clients whose last answer shows queues that they pop; one of them may have left since."""
     pops_until: int = 0
     """Until when it counts as a group whose clients pop, by hooks: a POP counts for `hook.POP_REMEMBERED`; 0: none
     was seen."""
