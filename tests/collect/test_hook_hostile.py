@@ -15,7 +15,7 @@ from rebalance_model.observe.step import Moment
 from streaming.base import limits
 from streaming.collect import broker_hook
 from tests.support import hooked
-from tests.support.hook_process import after_a_tick, commit, losses, of
+from tests.support.hook_process import after_a_tick, commit, found_after, losses, of
 
 pytestmark = pytest.mark.xdist_group("hook jar")  # one JVM for most of them
 
@@ -39,15 +39,6 @@ def subscription(topic="Orders", **more):
 
 def client(*consumers, **more):
     return {"clientID": "c", "consumerDataSet": list(consumers), **more}
-
-
-def found_after(jvm, spool):
-    """Return what is written once a later call of another group is reported, and the losses before it are."""
-    commit(jvm, 77, group="bystander")
-    after_a_tick(spool)
-    found = after_a_tick(spool)
-    assert [event.offset for event in of(found, events.UpdateConsumerOffset) if event.group == "bystander"][-1] == 77
-    return found
 
 
 def test_each_limit_of_the_hook_is_the_one_that_is_documented():

@@ -8,7 +8,7 @@ import pytest
 from rebalance_model.observe import events
 from streaming.base import limits
 from tests.support import hooked
-from tests.support.hook_process import after_a_tick, commit, losses, of
+from tests.support.hook_process import after_a_tick, commit, found_after, losses, of
 
 pytestmark = pytest.mark.xdist_group("hook jar")  # one JVM for most of them
 
@@ -37,15 +37,6 @@ def beat(jvm, body, *, topic=SYNCER, answer=None, code=hooked.SEND_V2):
     fields = hooked.send(0, topic=topic)
     text = body if isinstance(body, str) else json.dumps(body)
     jvm.call(code=code, fields=fields if code == hooked.SEND else hooked.short(fields), body=text, answer=answer)
-
-
-def found_after(jvm, spool):
-    """Return what is written once a later call of another group is reported, and the losses before it are."""
-    commit(jvm, 77, group="bystander")
-    after_a_tick(spool)
-    found = after_a_tick(spool)
-    assert [event.offset for event in of(found, events.UpdateConsumerOffset) if event.group == "bystander"][-1] == 77
-    return found
 
 
 def offsets(found):

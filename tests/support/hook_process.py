@@ -81,3 +81,12 @@ def losses(found):
 
 def commit(jvm, offset, group="g", **more):
     jvm.call(code=hooked.UPDATE_OFFSET, fields=hooked.commit(group, 0, offset), answer=0, **more)
+
+
+def found_after(jvm, spool):
+    """Return what is written once a later call of another group is reported, and the losses before it are."""
+    commit(jvm, 77, group="bystander")
+    after_a_tick(spool)
+    found = after_a_tick(spool)
+    assert [event.offset for event in of(found, events.UpdateConsumerOffset) if event.group == "bystander"][-1] == 77
+    return found
