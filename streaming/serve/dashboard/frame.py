@@ -131,8 +131,11 @@ def panel(title: str, name: str) -> Iterator[Element]:
 
 
 def search(label: str, on_change: Callable[[str], object], text: str = "") -> None:
-    """Create a search box, with a text at the start, that calls ``on_change`` when typing pauses."""
-    box = element("input", "field", type="search", placeholder=label, aria_label=label, value=text)
+    """Create a search box, with a text at the start, that calls ``on_change`` when typing pauses.
+
+    The text is the field's default: Vue sets a ``value`` again whenever it renders the page, over what is typed.
+    """
+    box = element("input", "field", type="search", placeholder=label, aria_label=label, defaultValue=text)
     box.on(
         "input", hearing(on_change), throttle=0.25, leading_events=False,
         js_handler="(event) => emit(event.target.value)",

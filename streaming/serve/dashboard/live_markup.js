@@ -1,7 +1,8 @@
-// Shows HTML from the server. Focus and scroll positions are kept when it changes: a page used with a keyboard or a
-// screen reader must not jump each time the tables have new rows.
+// Shows HTML from the server. Focus, scroll positions and what is typed in a field are kept when it changes: a page used
+// with a keyboard or a screen reader must not jump or forget each time the tables have new rows.
 
-const place = (node) => node?.id || node?.dataset?.do || node?.getAttribute?.("href");
+const place = (node) => node?.id || node?.dataset?.do || node?.getAttribute?.("href") || node?.name;
+const ignored = (event) => event.stopImmediatePropagation();
 
 export default {
   template: `<div @click="act"></div>`,
@@ -14,14 +15,26 @@ export default {
       const focused = this.$el.contains(document.activeElement) ? place(document.activeElement) : null;
       const scrolled = [...this.$el.querySelectorAll("[data-scroll]")].map((node) => [node.dataset.scroll, node.scrollLeft]);
       const open = [...this.$el.querySelectorAll("details[open][id]")].map((node) => node.id);
+      const typed = [...this.$el.querySelectorAll("input[name]:not([type=checkbox])")]
+        .filter((node) => node.value !== node.defaultValue || node === document.activeElement)
+        .map((node) => [node.name, node.value, node.selectionStart]);
+      // Chromium takes the removal of a field in which somebody types for the end of typing.
+      this.$el.addEventListener("change", ignored, true);
       this.$el.innerHTML = this.html;
+      this.$el.removeEventListener("change", ignored, true);
       for (const [name, left] of scrolled) {
         const node = this.$el.querySelector(`[data-scroll="${CSS.escape(name)}"]`);
         if (node) node.scrollLeft = left;
       }
+      for (const [name, value, caret] of typed) {
+        const node = this.$el.querySelector(`input[name="${CSS.escape(name)}"]`);
+        if (!node) continue;
+        node.value = value;
+        if (caret !== null) node.setSelectionRange(caret, caret);
+      }
       for (const id of open) document.getElementById(id)?.setAttribute("open", "");
       if (focused) {
-        [...this.$el.querySelectorAll("a, button, summary, [tabindex]")].find((node) => place(node) === focused)?.focus();
+        [...this.$el.querySelectorAll("a, button, summary, input, select, [tabindex]")].find((node) => place(node) === focused)?.focus();
       }
     },
   },

@@ -356,3 +356,15 @@ def test_a_time_before_history_chosen_on_the_page_is_one_sentence(open_page, sit
     page.get_by_role("slider", name="Time that the page shows").fill(str(site.now - 56 * MINUTE))
 
     expect(page.locator(".banner")).to_contain_text(f"begins at {written(site.now - 50 * MINUTE)}")
+
+
+def test_a_lane_says_who_owned_it_and_for_how_long(open_page):
+    page = open_page("/group/orders-group")
+    lanes = page.get_by_role("group", name=re.compile("Ownership of 6 queues"))
+    lanes.scroll_into_view_if_needed()
+    box = lanes.bounding_box()
+    page.mouse.move(box["x"] + box["width"] - 30, box["y"] + 10)  # in the first lane, just now
+
+    tip = page.locator(".lanes-tip")
+    expect(tip).to_contain_text("Orders:0")
+    expect(tip).to_contain_text(re.compile(r"orders-1, \d+ min( \d+ s)? in this period"))
