@@ -6,7 +6,7 @@ from rebalance_model.entities import MessageQueue
 from rebalance_model.simulation.client import Client
 from rebalance_model.simulation.message_log import SteadyLog
 from rebalance_model.simulation.process import ProcessState
-from tests.detection.conditions import EITHER, HOOK, NONE, POLL, SECOND, Condition, Conditions, required
+from tests.detection.conditions import COMBINED, EITHER, HOOK, NONE, POLL, SECOND, Condition, Conditions, required
 from tests.detection.history import History
 from tests.detection.recorder import Regression
 from tests.detection.snapshot import Snapshot
@@ -241,7 +241,8 @@ def locks_lost(snapshot: Snapshot, _: History) -> Conditions:
                 cid for cid in lost.values() if cid in snapshot.by_id and snapshot.is_reachable(snapshot.by_id[cid])
             ]
             certain = bool(reachable) and down_for < 35 * SECOND and snapshot.recorder.was_hook_complete(broker.name)
-            yield Condition("BROKER_LOCKS_LOST", broker.name, HOOK if certain else NONE)
+            known = COMBINED if snapshot.recorder.is_time_doubted(broker.name) else HOOK
+            yield Condition("BROKER_LOCKS_LOST", broker.name, known if certain else NONE)
 
 
 def offset_regressions(snapshot: Snapshot, _: History) -> Conditions:

@@ -8,6 +8,7 @@ from functools import partial
 from rebalance_model.allocation import AllocateStrategy
 from rebalance_model.broker.consumer_offset_manager import ConsumerOffsetManager
 from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.engine.sources import JUMP
 from rebalance_model.simulation.broker import Broker
 from rebalance_model.simulation.cluster import Cluster
 from rebalance_model.simulation.network import Channel
@@ -109,6 +110,8 @@ class Recorder:
     """The same, since when; only of those that do not report now."""
     up_before_ms: dict[str, int] = field(default_factory=dict)
     """How long they had reported before `down_since`."""
+    outage_ms: dict[str, int] = field(default_factory=dict)
+    """How long the last outage of each lasted."""
 
     plans: dict[object, dict[MessageQueue, str]] = field(default_factory=dict)
 
@@ -136,7 +139,8 @@ class Recorder:
         reports = {name: one.up and not one.hook._disk_full for name, one in self.cluster.brokers.items()}
         for name, is_up in {**reports, "collector": self.cluster.collector is not None}.items():
             if is_up:
-                self.down_since.pop(name, None)
+                if (since := self.down_since.pop(name, None)) is not None:
+                    self.outage_ms[name] = now - since
                 self.last_down.setdefault(name, now)
                 continue
             if name not in self.down_since:
@@ -146,6 +150,10 @@ class Recorder:
     def was_hook_complete(self, broker: str) -> bool:
         """Return whether the broker's hook had reported everything when it last stopped."""
         return self.up_before_ms.get(broker, 0) > HOOK_RECOVERY_MS
+
+    def is_time_doubted(self, broker: str) -> bool:
+        """Return whether hooks alone showed no time for so long that the first ticks after it are doubted (`JUMP`)."""
+        return len(self.cluster.brokers) == 1 and self.outage_ms.get(broker, 0) > JUMP
 
     def on_commit(self, group: str, mq: MessageQueue, former: int, offset: int) -> None:
         """Record a commit; `former` is the committed offset before it."""

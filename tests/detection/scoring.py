@@ -27,6 +27,8 @@ class Bounds:
     """The same by polls: two answers and a tick, unless the rule needs more."""
     early: float = 3
     """How much earlier the rule may open it, since telemetry dates the beginning less precisely than a sample."""
+    early_by_hook: float | None = None
+    """The same by hooks alone, if it differs."""
     late: float = 30
     """How long after the condition's end the rule may open it: until two more answers."""
     needs: str = "either"
@@ -35,6 +37,10 @@ class Bounds:
     def detects_by(self, telemetry: str) -> bool:
         """Return whether the rule can detect its condition by this kind of telemetry."""
         return self.needs in (telemetry, "either") or telemetry == "both"
+
+    def early_by(self, telemetry: str) -> float:
+        """Return how much before `open_after` the rule may open an incident by this kind of telemetry; seconds."""
+        return self.early_by_hook if telemetry == "hook" and self.early_by_hook is not None else self.early
 
     def max_delay(self, telemetry: str) -> float:
         """Return the longest delay after `open_after`; seconds."""
@@ -78,7 +84,8 @@ _BOUNDS = {
     "OFFSET_REGRESSION": Bounds(),
     "DUPLICATE_CONSUMPTION": Bounds(hook=10),
     "MESSAGES_DEAD_LETTERED": Bounds(poll=75, late=75),  # brokers are asked once a minute
-    "MESSAGES_STRANDED": Bounds(60, poll=40, early=12),
+    # Hooks see no route, so they count from when the queue was last read, which may be long before it was removed.
+    "MESSAGES_STRANDED": Bounds(60, poll=40, early=12, early_by_hook=60),
     "TOPIC_NOT_FOUND": Bounds(150, poll=40, early=12),
     "LAG_GROWTH": Bounds(300, poll=40, early=25),
     "NO_ACTIVE_CLIENTS_WITH_LAG": Bounds(60, poll=30, early=12),
@@ -154,7 +161,7 @@ def _score_incident(run: Run, telemetry: str, incident: Incident, into: Score) -
     """Count the incident as correct or false."""
     bounds = BOUNDS[incident.code]
     spans = run.spans[incident.group].of(ALLOWED, incident.code, incident.subject)
-    earliest = (bounds.open_after - bounds.early) * SECOND
+    earliest = (bounds.open_after - bounds.early_by(telemetry)) * SECOND
     if bounds.detects_by(telemetry) and any(
         span.begin + earliest <= incident.opened <= span.end + bounds.late * SECOND
         and span.end - span.begin >= earliest - SECOND

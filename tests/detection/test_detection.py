@@ -49,6 +49,8 @@ SEEDS = {
     944: "QUEUE_STALLED QUEUE_UNASSIGNED ROUTE_VIEW_SPLIT",
     1133: "MESSAGES_STRANDED",
     1804: "CID_VIEW_SPLIT ORDERED_QUEUE_STUCK PULL_REFUSED STALE_HEARTBEAT",
+    1874: "",  # a queue that its topic lost is not one that name servers disagree about
+    1925: "",  # a partition ends, and its clients have yet to take their queues: these are not stranded
     1931: "LOCK_EXPIRED ORDERED_QUEUE_STUCK PULL_EXPIRED UNLOCK_PENDING ZOMBIE_QUEUE",
     1957: "ORDERED_QUEUE_STUCK PULL_REFUSED",
 }

@@ -15,6 +15,7 @@ from typing import TypeAlias
 from rebalance_model.allocation import AllocateStrategy, AllocationError, strategy
 from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.observe.group import causes
+from rebalance_model.observe.group.ended_queues import GONE_AFTER
 from rebalance_model.observe.group.expectation import is_divided, popped_topics, strategy_of
 from rebalance_model.observe.group.member_types import is_outsider
 from rebalance_model.observe.policy import NEED_NO_PARAMETERS
@@ -166,16 +167,30 @@ def _split_of(step: GroupStep, topic: str, held: Held) -> RouteSplit | None:
 def _by_hooks(step: GroupStep, topic: str, held: Held) -> RouteSplit | None:
     """Return the same by hooks alone: neither the route nor the strategy is known, so one member must have all of it.
 
-    The queues are those that any member has read, and the strategy is one that needs no parameters.
+    The queues are those that any member has read, and the strategy is one that needs no parameters. Nothing is known if
+    a member that seems to be behind has its share of the whole route by another strategy, or if a queue without an
+    owner was left before the members took their shares: the topic may have lost it.
     """
     queues = sorted(
         (mq for mq, q in step.state.queues.items() if mq.topic == topic and q.ended is None), key=queue_order
     )
-    for name in NEED_NO_PARAMETERS:
-        split = _compare(step, strategy(name), topic, queues, held, agreed=True)
+    strategies = [strategy(name) for name in NEED_NO_PARAMETERS]
+    for chosen in strategies:
+        split = _compare(step, chosen, topic, queues, held, agreed=True)
         if split is not None:
-            return split
+            shares = [share for one in strategies for share in _all_shares(step.state, one, queues)]
+            is_ambiguous = any(share(member) == held[member] for member in split.behind for share in shares)
+            return None if is_ambiguous or _was_left_before(step, split) else split
     return None
+
+
+def _was_left_before(step: GroupStep, split: RouteSplit) -> bool:
+    """Return whether nobody has read an affected queue without an owner since long before the split."""
+    if any(one.topic == split.topic for one in step.state.route_splits):
+        return False  # it was known to be without an owner because of the split, which has lasted since then
+    queues = (step.state.queues[mq] for mq in split.affected)
+    left = [queue.hook_view for queue in queues if queue.owner is None and queue.hook_view is not None]
+    return any(max(seen.pull_time, seen.commit_time) + GONE_AFTER < split.since for seen in left)
 
 
 def _compare(  # noqa: PLR0913  a topic's queues, and who has them

@@ -117,9 +117,9 @@ def _is_divided_otherwise(step: GroupStep) -> bool:
     return any(len(set(one)) < len(one) or set(one) != set(lists[0]) for one in lists)
 
 
-def _had_cause(step: GroupStep, released: int) -> bool:
+def _had_cause(step: GroupStep, time: int) -> bool:
     """Return whether members or subscriptions had changed shortly before, so that another client should take it."""
-    return any(0 <= released - cause.time <= step.policy.rebalance_wait_interval for cause in step.state.causes)
+    return any(0 <= time - cause.time <= step.policy.rebalance_wait_interval for cause in step.state.causes)
 
 
 def _are_beside(one: MessageQueue, other: MessageQueue) -> bool:

@@ -4,10 +4,10 @@ QUEUE_REMOVED: the topic has fewer read queues than before. Clients drop the oth
 (RebalanceImpl.updateProcessQueueTableInRebalance), and what was not consumed of them stays there. NOT_SUBSCRIBED: all
 members have stopped to subscribe a topic, on purpose or by a wrong name; what is sent to it later does not count.
 BROKER_GONE: a broker was taken out of the cluster before everything was consumed. NOT_READ: by hooks alone, which see
-no route, a topic seems to have lost queues (`released_queues`); what they had pulled and not committed waits. SKIPPED:
-the group began new queues at a later offset than their first message (`skipped`). One incident tells the number for all
-such queues, as it was last reported: at least as many wait. Clear when the queues are consumed again, when nothing
-waits, or after `group_memory`.
+no route, a topic seems to have lost queues (`released_queues`) that no client takes in its next rebalance; what they
+had pulled and not committed waits. SKIPPED: the group began new queues at a later offset than their first message
+(`skipped`). One incident tells the number for all such queues, as it was last reported: at least as many wait. Clear
+when the queues are consumed again, when nothing waits, or after `group_memory`.
 """
 
 from itertools import groupby
@@ -43,10 +43,11 @@ def judge(step: GroupStep, _: str) -> Verdict:
     if broadcasts(step.state):
         return CLEAR
     found = _stranded(step)
-    skipped = [one.since for one in found.values() if one.why == "SKIPPED"]
-    if skipped and step.now - min(skipped) < GATHERED_AFTER:
-        step.schedule_check(min(skipped) + GATHERED_AFTER)
-        found = {mq: one for mq, one in found.items() if one.why != "SKIPPED"}
+    for why, settled_after in (("SKIPPED", GATHERED_AFTER), ("NOT_READ", step.policy.rebalance_wait_interval)):
+        since = min((one.since for one in found.values() if one.why == why), default=0)
+        if step.now - since < settled_after:
+            step.schedule_check(since + settled_after)
+            found = {mq: one for mq, one in found.items() if one.why != why}
     if not found:
         return CLEAR
     step.schedule_check(min(one.since for one in found.values()) + step.policy.group_memory + 1)
