@@ -129,6 +129,15 @@ def test_what_needs_spark_says_what_to_install(ended, name):
     )
 
 
+def test_what_needs_the_protocol_says_what_to_install(run):
+    ended = run("mcp")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr == (
+        "error: This command needs mcp, which is not installed: install rebalance-watch[mcp] instead of "
+        "rebalance-watch.\n"
+    )
+
+
 def test_doctor_names_what_the_job_needs(run):
     ended = run("doctor", "--format", "json")
     missing = {check["part"]: check["mend"] for check in json.loads(ended.stdout) if check["state"] == "missing"}
@@ -144,6 +153,8 @@ def test_the_dashboard_answers(program, asked, tmp_path):
         address = re.search(r"Dashboard: (\S+)", dashboard.said())[1]
         for path in ("/", "/api/v1/groups", "/metrics"):
             assert httpx.get(address + path, timeout=60).status_code == 200
+        refused = httpx.post(address + "/mcp", timeout=60)
+        assert (refused.status_code, "rebalance-watch[mcp]" in refused.text) == (501, True)
 
 
 def test_the_library_needs_only_msgspec(wheel, tmp_path):

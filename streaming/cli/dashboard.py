@@ -14,7 +14,7 @@ def dashboard(
         int | None, typer.Option(min=0, max=65_535, help="Port to listen on; default: web.port. 0: any free port.")
     ] = None,
 ) -> None:
-    r"""Serve the dashboard, the REST API (/api/v1) and the metrics (/metrics) on one port.
+    r"""Serve the dashboard, the REST API (/api/v1), MCP (/mcp) and the metrics (/metrics) on one port.
 
     Access from other machines requires a token: see \[web] in conf/default.toml.
     """

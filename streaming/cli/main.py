@@ -36,6 +36,7 @@ from streaming.cli import (
     job,
     lab,
     maintain,
+    mcp,
     metrics,
     quality,
     queue,
@@ -71,6 +72,7 @@ app.add_typer(hook.app, name="hook")
 app.add_typer(incident.app, name="incident")
 app.add_typer(job.app, name="job")
 app.command()(maintain.maintain)
+app.command()(mcp.mcp)
 app.command()(metrics.metrics)
 app.command()(quality.quality)
 app.add_typer(queue.app, name="queue")
@@ -86,8 +88,11 @@ app.command("who-owned")(who_owned.who_owned)
 
 
 _EXIT_CODES = {SettingsError: 2, UnhealthyError: 3, UnavailableError: 4}
-_OF_THE_JOB = frozenset({"py4j", "pyspark", "pandas", "protobuf", "great_expectations", "jpype"})
-"""The packages of the extra `job` that a command imports or reads first."""
+_EXTRAS = {
+    **dict.fromkeys(("py4j", "pyspark", "pandas", "protobuf", "great_expectations", "jpype"), "job"),
+    **dict.fromkeys(("mcp", "mcp_types"), "mcp"),
+}
+"""The packages that a command imports or reads first, with the extra that has them."""
 
 
 _OF_THE_DISK = frozenset({errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EFBIG, errno.EIO})
@@ -186,11 +191,11 @@ def main() -> None:
         print_error(said)
         sys.exit(1)
     except ModuleNotFoundError as error:
-        if error.name not in _OF_THE_JOB:
+        if (extra := _EXTRAS.get(error.name or "")) is None:
             raise
         print_error(
-            f"This command needs {error.name}, which is not installed: install rebalance-watch[job] instead of "
-            "rebalance-watch."
+            f"This command needs {error.name}, which is not installed: install rebalance-watch[{extra}] instead "
+            "of rebalance-watch."
         )
         sys.exit(2)
     except KeyboardInterrupt:

@@ -3,7 +3,6 @@
 import ast
 import importlib
 import inspect
-import itertools
 from pathlib import Path
 
 import msgspec
@@ -16,15 +15,18 @@ from rebalance_model.observe.effects import QueueMove
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.rules import rule as rule_module
 from rebalance_model.observe.rules.registry import RULES
-from schemas.columns import ListOf, StructOf
 from schemas.docstrings import column_meanings, row_meaning
 from schemas.json_schema import EVENT_PARTS
 from schemas.tables import PARTITIONED_BY, ROWS, columns
 from streaming.base import limits
 from streaming.base.settings import Settings
 from streaming.cli.main import app
+from streaming.queries.rule_text import rule_summary
+from streaming.serve.mcp.groups import GroupTools
+from streaming.serve.mcp.incidents import IncidentTools
+from streaming.serve.mcp.ownership import OwnershipTools
 from streaming.serve.web import api
-from streaming.tables.catalog import FUNCTIONS, VIEWS
+from streaming.tables.described import relations, type_name
 from tests.docs.source import ROOT, attribute_docs, module_docs, prose, table, toml_entries
 
 CONF = Path(conf_init).parent
@@ -48,18 +50,13 @@ def rules():
         by_code.setdefault(rule.code, []).append(rule)
     for code, of in sorted(by_code.items()):
         module = importlib.import_module(f"{rule_module.__package__}.{code.lower()}")
-        lines += [f"### {code}", "", _first_paragraph(module), "", *_facts(of, Path(module.__file__).name), ""]
+        lines += [f"### {code}", "", prose(rule_summary(code)), "", *_facts(of, Path(module.__file__).name), ""]
         advice = {}
         for rule in of:
             advice |= {sub: rule.advise(sub) for sub in rule.sub_causes}
         rows = [[f"`{sub}`" if sub else "none", prose(one.what), prose(one.first_step)] for sub, one in advice.items()]
         lines += [*table(["sub-cause", "what it means", "first step"], rows), ""]
     return lines[:-1]
-
-
-def _first_paragraph(module):
-    text = prose(module.__doc__.split("\n\n")[0]).partition(": ")[2]
-    return text[:1].upper() + text[1:]
 
 
 def _facts(of, file):
@@ -110,6 +107,17 @@ def routes():
             for method, route in methods.items()
         ],
     )
+
+
+def tools():
+    """Return the tools of the MCP server, in the order in which a client sees them."""
+    groups = (GroupTools(None), IncidentTools(None, Settings()), OwnershipTools(None))
+    return table(["tool", "parameters", "answer"], [_tool(one) for of in groups for one in of.tools])
+
+
+def _tool(tool):
+    names = ", ".join(f"`{name}`" for name in inspect.signature(tool).parameters)
+    return [f"`{tool.__name__}`", names, prose(inspect.getdoc(tool).partition("\n")[0])]
 
 
 def _parameters(route):
@@ -235,38 +243,13 @@ def _of_row(row):
 def _columns(found, docs):
     for column in found:
         null = ", may be null" if column.nullable else ""
-        yield [f"`{column.name}`", f"{_type(column.type)}{null}", prose(docs[column.name])]
-
-
-def _type(kind):
-    if isinstance(kind, ListOf):
-        return f"list of {_type(kind.element)}"
-    if isinstance(kind, StructOf):
-        return f"struct ({', '.join(column.name for column in kind.columns)})"
-    return kind
+        yield [f"`{column.name}`", f"{type_name(column.type)}{null}", prose(docs[column.name])]
 
 
 def views():
     """Return the views and functions over the tables, with the comment that each begins with."""
-    rows = [[f"`{name}`", _about(name)] for name in VIEWS]
-    rows += [[f"`{name}({', '.join(parameters)})`", _about(name)] for name, parameters in FUNCTIONS.items()]
+    rows = [[f"`{name}`", prose(meaning)] for name, meaning in relations().items()]
     return table(["view, or function of an instant", "a row is"], sorted(rows))
-
-
-_MADE = {
-    "queue_observations": "The quantities of one queue, from `queue_progress` and its rollups.",
-    "brokers_seen_at": "What a broker, or its hook, last reported of a queue's quantities by an instant, of each kind.",
-    "clients_seen_at": "What a client last answered about a queue's quantities by an instant.",
-}
-"""Views that are generated for each engine, and have no file (`streaming.tables.observations`)."""
-
-
-def _about(name):
-    files = [*(ROOT / "streaming/tables").glob(f"*/{name}.sql")]
-    if not files:
-        return _MADE[name]
-    lines = itertools.takewhile(lambda line: line.startswith("--"), files[0].read_text("utf-8").splitlines())
-    return prose(" ".join(line.removeprefix("--").strip() for line in lines))
 
 
 def what_is_received():
@@ -334,6 +317,7 @@ PARTS = {
     ROOT / "streaming/README.md": {
         "commands": commands,
         "routes": routes,
+        "tools": tools,
         "metrics": metrics,
         "limits": what_is_received,
     },

@@ -25,10 +25,11 @@ _REST = (
     "/groups/{}/intervals", "/groups/{}/diff", "/groups/{}/rebalances", "/groups/{}/rebalances/{}", "/groups/{}/lag",
     "/groups/{}/what-if", "/groups/{}/rolling-restart", "/incidents", "/incidents/{}", "/clients", "/clients/{}",
     "/quality", "/groups/{}/queues/{}/{}/{}", "/openapi.json", "/{}", "/sql",
+    "/owners/{}/{}/{}", "/groups/{}/rebalances/totals",
 )  # fmt: skip
 NICEGUI = f"/_nicegui/{version('nicegui')}"
 _OTHERS = (
-    "/metrics", "/healthz", "/readyz", "/login", "/logout", "/_nicegui/{}", NICEGUI + "/static/{}",
+    "/mcp", "/metrics", "/healthz", "/readyz", "/login", "/logout", "/_nicegui/{}", NICEGUI + "/static/{}",
     NICEGUI + "/static/../{}", NICEGUI + "/libraries/{}/{}", NICEGUI + "/components/{}/{}",
     NICEGUI + "/resources/{}/{}", "/_nicegui/auto/static/{}", "/_nicegui/client/{}/dynamic_resource/{}",
 )  # fmt: skip

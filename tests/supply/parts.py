@@ -40,13 +40,14 @@ class Jar(NamedTuple):
 
 
 def packages() -> list[Package]:
-    """Return what `make install` installs beside the program, by name.
+    """Return what `make install EXTRAS=job,mcp` installs beside the program, by name.
 
     Raises:
         KeyError: one of them is not pinned.
     """
     pins = dict(_pins())
-    return [Package(name, *pins[name], _license(distribution(name))) for name in sorted(_needed("job"))]
+    needed = sorted(_needed("job") | _needed("mcp"))
+    return [Package(name, *pins[name], _license(distribution(name))) for name in needed]
 
 
 def jars() -> list[Jar]:

@@ -7,7 +7,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streaming.base.language import LANGUAGES, in_language
 from streaming.serve.reader import language_of
 
-NO_PAGES = ("/api/", "/metrics")
+NO_PAGES = ("/api/", "/mcp", "/metrics")
 """The beginnings of the paths of what is no page."""
 
 

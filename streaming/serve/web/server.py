@@ -3,8 +3,8 @@
 Writing pages: `streaming.serve.dashboard.pages.register(store)` is called once, before NiceGUI is mounted at ``/``. It
 defines the pages with ``@ui.page("/…")``. Queries run with ``await store.ask(query, …)``, where a query is a function
 of `streaming.queries` that takes the read model first. `store.version` rises when the tables have new rows; a
-``ui.timer(1.0, …)`` compares it with the version that is shown. The paths ``/api``, ``/metrics``, ``/login`` and
-``/logout`` (POST) belong to this package, all others to the pages. Security (token, host, headers) is in middleware
+``ui.timer(1.0, …)`` compares it with the version that is shown. The paths ``/api``, ``/mcp``, ``/metrics``, ``/login``
+and ``/logout`` (POST) belong to this package, all others to the pages. Security (token, host, headers) is in middleware
 around everything, including the websocket; pages need not care.
 """
 
@@ -34,6 +34,7 @@ from streaming.serve.web.gate import Gate
 from streaming.serve.web.languages import Languages
 from streaming.serve.web.listening import address, listen
 from streaming.serve.web.login import login_routes
+from streaming.serve.web.mcp import add_mcp
 from streaming.serve.web.tls import server_tls
 
 TITLE = "rebalance-watch"
@@ -53,15 +54,16 @@ def metrics_application(settings: Settings, store: Store, who: Access) -> FastAP
 
 
 def api_application(settings: Settings, store: Store, who: Access) -> FastAPI:
-    """Create the application with REST API and metrics."""
+    """Create the application with REST API, MCP and metrics."""
     app = _application(settings, store, who, openapi_url=f"{api.PREFIX}/openapi.json")
+    add_mcp(app, settings, store)
     app.include_router(login_routes(who))
     app.include_router(api.router)
     return app
 
 
 def dashboard_application(settings: Settings, store: Store, who: Access) -> FastAPI:
-    """Create the application with pages, REST API and metrics."""
+    """Create the application with pages, REST API, MCP and metrics."""
     app = api_application(settings, store, who)
     # NiceGUI reads this when imported; by default it stores its files in the working directory.
     os.environ.setdefault("NICEGUI_STORAGE_PATH", str(settings.runtime.root / "dashboard"))

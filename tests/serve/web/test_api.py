@@ -29,7 +29,7 @@ ROUTES = {
     "/groups/{group}/owners/{topic}/{broker}/{queue_id}", "/groups/{group}/intervals", "/groups/{group}/diff",
     "/groups/{group}/rebalances", "/groups/{group}/rebalances/{rebalance_id}", "/groups/{group}/lag",
     "/groups/{group}/what-if", "/groups/{group}/rolling-restart", "/incidents", "/incidents/{incident_id}", "/sql",
-    "/clients", "/quality",
+    "/clients", "/quality", "/owners/{topic}/{broker}/{queue_id}", "/groups/{group}/rebalances/totals",
     "/clients/{client_id}", "/groups/{group}/queues/{topic}/{broker}/{queue_id}",
 }  # fmt: skip
 
@@ -205,6 +205,8 @@ def test_health_has_the_age_of_each_source(api):
         ("/groups/orders/queues?topic=No", 404, "Unknown topic No"),
         ("/groups?cluster=x", 404, "Unknown cluster x"),
         ("/incidents/zzz", 404, "No incident"),
+        ("/owners/Order/b/0", 404, "No group has a topic Order: did you mean Orders?"),
+        ("/owners/Orders/x/0", 404, "No group has a queue Orders@x:0: Orders has queues 0 to 3 on b."),
         ("/groups/orders/rebalances/zzz", 404, "No rebalance"),
         ("/groups/orders?at=1000000000000", 400, "choose a later time"),
         ("/groups?at=soon", 400, "Invalid time"),

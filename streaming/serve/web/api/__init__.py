@@ -3,13 +3,13 @@
 from fastapi import APIRouter, Request
 
 from streaming.base.errors import NotFoundError
-from streaming.serve.web.api import clients, groups, health, incidents, quality, sql
+from streaming.serve.web.api import clients, groups, health, incidents, owners, quality, sql
 from streaming.serve.web.api.errors import RESPONSES
 
 PREFIX = "/api/v1"
 
 router = APIRouter(responses=RESPONSES)
-for part in (health, groups, clients, incidents, quality, sql):
+for part in (health, groups, owners, clients, incidents, quality, sql):
     router.include_router(part.router, prefix=PREFIX)
 
 

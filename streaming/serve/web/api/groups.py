@@ -15,6 +15,7 @@ from streaming.queries import rebalances as of_rebalances
 from streaming.queries import rolling_restart as of_restart
 from streaming.queries import what_if as of_what_if
 from streaming.queries.group_at import find_group
+from streaming.queries.period import TIME_FORMS, Period
 from streaming.queries.plan import Plan
 from streaming.queries.results import (
     Group,
@@ -25,16 +26,15 @@ from streaming.queries.results import (
     Queue,
     QueueDetail,
     Rebalance,
+    RebalanceTotals,
 )
 from streaming.queries.rolling_restart import RollingRestart
 from streaming.serve.web.api.parameters import (
-    FORMS,
     At,
     Cluster,
     GroupName,
-    InSpan,
+    InPeriod,
     InWhich,
-    Span,
     StoreOf,
     Which,
     sent,
@@ -95,16 +95,16 @@ def queue(  # noqa: PLR0913  a queue has four names
 
 
 @router.get("/groups/{group}/intervals", response_model=list[Interval])
-def intervals(which: InWhich, store: StoreOf, span: InSpan) -> Response:
+def intervals(which: InWhich, store: StoreOf, period: InPeriod) -> Response:
     """List the ownership intervals of the queues within a period."""
-    return sent(store.ask_here(_intervals, which, span))
+    return sent(store.ask_here(_intervals, which, period))
 
 
 @router.get("/groups/{group}/diff", response_model=list[OwnerChange])
 def diff(
     which: InWhich,
     store: StoreOf,
-    earlier: Annotated[str, Query(alias="from", description=f"Earlier time: {FORMS}.")],
+    earlier: Annotated[str, Query(alias="from", description=f"Earlier time: {TIME_FORMS}.")],
     later: Annotated[str | None, Query(alias="to", description="Later time; default: now.")] = None,
 ) -> Response:
     """List the queues whose owner differs between two times."""
@@ -130,6 +130,21 @@ def rebalances(  # noqa: PLR0913  its filters
     return sent(store.ask_here(asked, name, cluster=cluster, since=begin or 0, until=end, last=last))
 
 
+@router.get("/groups/{group}/rebalances/totals", response_model=RebalanceTotals)
+def totals(
+    *,
+    name: GroupName,
+    store: StoreOf,
+    since: Annotated[str | None, Query(description="Start time; default: the beginning of history.")] = None,
+    until: Annotated[str | None, Query(description="End time; default: now.")] = None,
+    cluster: Cluster = None,
+) -> Response:
+    """Show what the rebalances of a period have cost together, the costliest one, and their number by cause."""
+    now = now_ms()
+    begin, end = (None if text is None else instant_ms(text, now) for text in (since, until))
+    return sent(store.ask_here(_totals, name, cluster, begin or 0, end))
+
+
 @router.get("/groups/{group}/rebalances/{rebalance_id}", response_model=Rebalance)
 def rebalance(name: GroupName, rebalance_id: str, store: StoreOf, cluster: Cluster = None) -> Response:
     """Show one rebalance with all its moves, by its id or a unique prefix of it."""
@@ -140,12 +155,12 @@ def rebalance(name: GroupName, rebalance_id: str, store: StoreOf, cluster: Clust
 def lag(
     name: GroupName,
     store: StoreOf,
-    span: InSpan,
+    period: InPeriod,
     cluster: Cluster = None,
     slices: Annotated[int, Query(ge=1, le=2_000, description="Number of slices of the period.")] = 120,
 ) -> Response:
     """List the lag by topic at the end of each slice of a period for which it was reported."""
-    return sent(store.ask_here(_lag, name, cluster, span, slices))
+    return sent(store.ask_here(_lag, name, cluster, period, slices))
 
 
 @router.get("/groups/{group}/what-if", response_model=list[Plan])
@@ -182,6 +197,10 @@ def restart(*, name: GroupName, store: StoreOf, at: At, cluster: Cluster = None)
     return sent(store.ask_here(of_restart.rolling_restart, name, cluster=cluster, at=at))
 
 
+def _totals(model: ReadModel, name: str, cluster: str | None, since: int, until: int | None) -> RebalanceTotals:
+    return of_rebalances.rebalance_totals(model, find_group(model, name, cluster), since, until)
+
+
 def _plans(model: ReadModel, name: str, asked: Mapping[str, Any]) -> list[Plan]:
     return of_what_if.what_if(model, name, **asked).plans
 
@@ -191,10 +210,10 @@ def _owners(model: ReadModel, which: Which, at: int | None) -> list[Interval]:
     return ownership.owners_of(model, of, which.topic, retry=which.retry)
 
 
-def _intervals(model: ReadModel, which: Which, span: Span) -> list[Interval]:
+def _intervals(model: ReadModel, which: Which, period: Period) -> list[Interval]:
     of = find_group(model, which.group, which.cluster)
-    return ownership.intervals(model, of, span.since, span.until, which.topic, which.retry)
+    return ownership.intervals(model, of, period.since, period.until, which.topic, which.retry)
 
 
-def _lag(model: ReadModel, name: str, cluster: str | None, span: Span, slices: int) -> list[LagPoint]:
-    return of_lag.lag(model, find_group(model, name, cluster), span.since, span.until, slices)
+def _lag(model: ReadModel, name: str, cluster: str | None, period: Period, slices: int) -> list[LagPoint]:
+    return of_lag.lag(model, find_group(model, name, cluster), period.since, period.until, slices)

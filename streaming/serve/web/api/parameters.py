@@ -5,14 +5,11 @@ from typing import Annotated, NamedTuple
 from fastapi import Depends, Path, Query, Request
 from fastapi.responses import Response
 
-from streaming.base.errors import UserError
 from streaming.base.settings import Settings
 from streaming.base.times import instant_ms, now_ms
+from streaming.queries.period import TIME_FORMS, Period, period_of
 from streaming.queries.results import as_json
 from streaming.serve.store import Store
-
-FORMS = "ISO 8601 (default: UTC), epoch seconds or milliseconds, a time ago such as 2h, or yesterday 14:00"
-DEFAULT_SPAN_MS = 3_600_000
 
 
 def _store(request: Request) -> Store:
@@ -26,28 +23,18 @@ def _settings(request: Request) -> Settings:
 
 
 def _at(
-    at: Annotated[str | None, Query(description=f"Time of the state: {FORMS}. Default: now.")] = None,
+    at: Annotated[str | None, Query(description=f"Time of the state: {TIME_FORMS}. Default: now.")] = None,
 ) -> int | None:
     return None if at is None else instant_ms(at, now_ms())
 
 
-class Span(NamedTuple):
-    """A period, in epoch milliseconds."""
-
-    since: int
-    until: int
-
-
-def _span(
-    since: Annotated[str | None, Query(description=f"Start time: {FORMS}. Default: one hour before `until`.")] = None,
+def _period(
+    since: Annotated[
+        str | None, Query(description=f"Start time: {TIME_FORMS}. Default: one hour before `until`.")
+    ] = None,
     until: Annotated[str | None, Query(description="End time, in the same formats. Default: now.")] = None,
-) -> Span:
-    now = now_ms()
-    end = now if until is None else instant_ms(until, now)
-    begin = end - DEFAULT_SPAN_MS if since is None else instant_ms(since, now)
-    if begin > end:
-        raise UserError("since is later than until: swap them.")
-    return Span(begin, end)
+) -> Period:
+    return period_of(since, until)
 
 
 class Which(NamedTuple):
@@ -71,7 +58,7 @@ def _which(
 StoreOf = Annotated[Store, Depends(_store)]
 SettingsOf = Annotated[Settings, Depends(_settings)]
 At = Annotated[int | None, Depends(_at)]
-InSpan = Annotated[Span, Depends(_span)]
+InPeriod = Annotated[Period, Depends(_period)]
 InWhich = Annotated[Which, Depends(_which)]
 GroupName = Annotated[str, Path(alias="group", description="Consumer group.")]
 Cluster = Annotated[str | None, Query(description="Cluster; required if the group exists in several.")]

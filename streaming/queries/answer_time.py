@@ -1,0 +1,77 @@
+"""Say of which instant an answer is, and how old the telemetry behind it was: for readers without a page around it."""
+
+from typing import NamedTuple
+
+from pydantic import Field
+
+from streaming.base.times import now_ms, written
+from streaming.queries.group_at import instant_of
+from streaming.queries.present import Freshness, Silence, known_ends, present
+from streaming.queries.results import Instant, QueryResult
+from streaming.tables.reader import ReadModel
+
+_LAST_ROWS = """
+SELECT g.cluster, max(g.time) AS last FROM groups_at(from_ms($instant)) g
+WHERE $cluster IS NULL OR g.cluster = $cluster
+GROUP BY g.cluster ORDER BY g.cluster
+"""
+
+
+class TelemetryAge(QueryResult):
+    """How old the telemetry of a cluster was at the instant of an answer."""
+
+    cluster: str
+    last: Instant = Field(description="Time of its newest telemetry, epoch milliseconds.")
+    age_ms: int = Field(description="Age of that at the instant of the answer, in milliseconds.")
+    is_stale: bool = Field(description="Whether the cluster may have changed since: what the answer says is old.")
+    is_silent: bool = Field(
+        description="Whether telemetry had stopped: the state is unknown, and what is shown is the last known one."
+    )
+
+
+class AnswerTime(NamedTuple):
+    """The instant of an answer, and the telemetry of the clusters that it is about."""
+
+    time: int
+    """Epoch milliseconds; of now, when all telemetry has stopped, the time of the last row."""
+    telemetry: tuple[TelemetryAge, ...]
+
+    @property
+    def note(self) -> str | None:
+        """One sentence on what is not well known at the instant; None: everything is."""
+        if not self.telemetry:
+            return "No telemetry by this time: nothing is known."
+        old = [one for one in self.telemetry if one.is_stale]
+        return " ".join(map(_sentence, old)) or None
+
+
+def answer_time(model: ReadModel, at: int | None = None, cluster: str | None = None) -> AnswerTime:
+    """Return the instant of an answer, and how old telemetry was then.
+
+    Args:
+        model: the tables.
+        at: the requested instant, epoch milliseconds; None: now.
+        cluster: the cluster that the answer is about; None: all.
+    """
+    rows = model.rows(_LAST_ROWS, {"instant": instant_of(at), "cluster": cluster})
+    silence = Silence(model, at, [(row["cluster"], row["last"]) for row in rows])
+    clock = now_ms() if at is None else at
+    stopped = at is None and (ends := known_ends(model)) is not None and ends.silent
+    ages = (_age(row["cluster"], silence.of(row["cluster"], row["last"]), clock, stopped=stopped) for row in rows)
+    return AnswerTime(present(model, at), tuple(ages))
+
+
+def _age(cluster: str, freshness: Freshness, clock: int, *, stopped: bool) -> TelemetryAge:
+    """Return the age; ``stopped``: all telemetry has, so now the last known state is shown."""
+    return TelemetryAge(
+        cluster=cluster,
+        last=clock - freshness.age_ms,
+        age_ms=freshness.age_ms,
+        is_stale=freshness.is_stale,
+        is_silent=stopped or freshness.silent_since is not None,
+    )
+
+
+def _sentence(old: TelemetryAge) -> str:
+    state = "the state is unknown, what is shown is the last known one" if old.is_silent else "what is shown is old"
+    return f"No telemetry of cluster {old.cluster} since {written(old.last)}: {state}."

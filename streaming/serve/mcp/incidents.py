@@ -1,0 +1,121 @@
+"""Tools about incidents, the rules that find them, the checks of the data, and a reader's own SQL."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from streaming.base.limits import SQL_CHARACTERS
+from streaming.base.settings import Settings
+from streaming.queries.health import Severity
+from streaming.queries.incident_detail import incident
+from streaming.queries.incidents import incidents
+from streaming.queries.quality import quality
+from streaming.queries.results import Incident, IncidentDetail, QualityCheck, SqlResult
+from streaming.queries.rule_text import RuleText, rule_text
+from streaming.serve.mcp.dated import DatedAnswer, dated, dated_list
+from streaming.serve.mcp.descriptions import table_text, tables_text
+from streaming.serve.mcp.parameters import ROWS, At, Cluster, Limit, time_of
+from streaming.serve.store import Store
+
+State = Literal["open", "resolved", "all"]
+
+
+class IncidentTools:
+    """The tools; the docstring of each is its description for a model."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self._web = settings.web
+        self.tools = (
+            self.list_incidents,
+            self.show_incident,
+            self.explain_rule,
+            self.list_quality_checks,
+            self.describe_tables,
+            self.sql,
+        )
+
+    def list_incidents(  # noqa: PLR0913  filters
+        self,
+        *,
+        group: Annotated[str | None, Field(description="Only those of this group, and of its cluster.")] = None,
+        code: Annotated[str | None, Field(description="Only this code, such as ORDERED_QUEUE_STUCK.")] = None,
+        severity: Annotated[Severity | None, Field(description="Only this severity.")] = None,
+        state: Annotated[State, Field(description="Whether they are open or resolved at that time.")] = "open",
+        since: Annotated[
+            str | int | None,
+            Field(description="Those that were open at any time since then, also if `state` is open."),
+        ] = None,
+        unfold: Annotated[
+            bool, Field(description="Whether to include those that another one in the list explains.")
+        ] = False,
+        at: At = None,
+        cluster: Cluster = None,
+        limit: Limit = ROWS,
+    ) -> DatedAnswer[list[Incident]]:
+        """List the incidents that are open at a time, or were, newest first.
+
+        Each has code, main cause, severity, subject, explanation, evidence, and the first step to do.
+        """
+        model, instant, begin = self._store.model(), time_of(at), time_of(since)
+        found = incidents(
+            model, cluster=cluster, group=group, code=code, severity=severity,
+            only_open=begin is None and state == "open", only_resolved=state == "resolved",
+            since=begin or 0, at=instant, unfold=unfold,
+        )  # fmt: skip
+        return dated_list(model, found, limit, instant, cluster)
+
+    def show_incident(
+        self,
+        *,
+        incident_id: Annotated[str, Field(description="Id of the incident, or a beginning of it that is unique.")],
+    ) -> DatedAnswer[IncidentDetail]:
+        """Show one incident with its evidence, its first step and the commands to run next.
+
+        Also its timeline, the incidents that it explains, the event that opened it, the present state of its queue, and
+        what the listener was doing if it hung.
+        """
+        model = self._store.model()
+        found = incident(model, incident_id)
+        return dated(model, found, None, found.incident.cluster)
+
+    def explain_rule(
+        self, code: Annotated[str, Field(description="Code of an incident, such as ORDERED_QUEUE_STUCK.")]
+    ) -> RuleText:
+        """Explain what the incidents of a code mean.
+
+        Each sub-cause with its first step, the units of the evidence, the telemetry that the rule needs, and the codes
+        that may explain it.
+        """
+        return rule_text(code)
+
+    def list_quality_checks(self) -> DatedAnswer[list[QualityCheck]]:
+        """List the last result of each check of the data itself, the failed ones first."""
+        model = self._store.model()
+        return dated(model, quality(model))
+
+    def describe_tables(
+        self,
+        *,
+        table: Annotated[str | None, Field(description="Table whose columns to describe. Default: list all.")] = None,
+    ) -> str:
+        """Describe what there is for SQL: all tables, views and functions; or the columns of one table."""
+        return tables_text() if table is None else table_text(table)
+
+    def sql(
+        self,
+        *,
+        query: Annotated[
+            str,
+            Field(max_length=SQL_CHARACTERS, description='One SELECT in DuckDB\'s SQL. Quote the column: i."group".'),
+        ],
+        limit: Annotated[int, Field(ge=1, description="Maximum number of rows; `cut` says if there are more.")] = ROWS,
+    ) -> DatedAnswer[SqlResult]:
+        """Run one SELECT over tables, views and functions, limited in time, rows and memory.
+
+        What there is, describe_tables says. A function takes an instant: owners_at(TIMESTAMPTZ '2026-11-21 15:50Z').
+        Times in the answer are ISO 8601, UTC.
+        """
+        model, most = self._store.model(), min(limit, self._web.sql_rows)
+        found = self._store.sql.ask(query, timeout_s=self._web.sql_seconds, limit=most)
+        return dated(model, SqlResult.model_validate_json(found))

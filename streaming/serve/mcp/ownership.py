@@ -1,0 +1,211 @@
+"""Tools about queues, who owned them when, and the rebalances that moved them."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from streaming.base.limits import REBALANCES
+from streaming.queries import ownership
+from streaming.queries import rebalances as of_rebalances
+from streaming.queries.group_at import find_group
+from streaming.queries.period import period_of
+from streaming.queries.present import present
+from streaming.queries.queue_history import queue_detail
+from streaming.queries.queue_owners import QueueOwner, queue_owner, queue_owners
+from streaming.queries.results import (
+    Interval,
+    OwnerChange,
+    QueryResult,
+    Queue,
+    QueueDetail,
+    Rebalance,
+    RebalanceTotals,
+)
+from streaming.serve.mcp.dated import DatedAnswer, dated, dated_list
+from streaming.serve.mcp.parameters import (
+    ROWS,
+    At,
+    Cluster,
+    GroupName,
+    Limit,
+    QueueName,
+    Retry,
+    Since,
+    Topic,
+    Until,
+    queue_of,
+    text_of,
+    time_of,
+)
+from streaming.serve.store import Store
+
+_PERIOD_MS = 600_000
+
+
+class RebalanceList(QueryResult):
+    """The rebalances of a period, and what they have cost together."""
+
+    totals: RebalanceTotals
+    rebalances: tuple[Rebalance, ...] = Field(description="Newest first.")
+
+
+class OwnershipTools:
+    """The tools; the docstring of each is its description for a model."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.tools = (
+            self.list_queues,
+            self.show_queue,
+            self.who_owned,
+            self.list_ownership,
+            self.diff_owners,
+            self.list_rebalances,
+            self.show_rebalance,
+        )
+
+    def list_queues(  # noqa: PLR0913  filters
+        self,
+        *,
+        group: GroupName,
+        topic: Topic = None,
+        problems_only: Annotated[
+            bool, Field(description="Only queues that are not OK or have an unexpected owner.")
+        ] = False,
+        retry: Retry = False,
+        at: At = None,
+        cluster: Cluster = None,
+        limit: Limit = ROWS,
+    ) -> DatedAnswer[list[Queue]]:
+        """List the queues of a group at a time.
+
+        Each has its owner, expected owner, status with the reason, lag, waiting time, and the ages of lock, pull and
+        consumption.
+        """
+        model, instant = self._store.model(), time_of(at)
+        of = find_group(model, group, cluster, instant)
+        found = ownership.queues_of(model, of, topic, retry=retry)
+        shown = [queue for queue in found if queue.is_problem] if problems_only else found
+        return dated_list(model, shown, limit, instant, of.cluster)
+
+    def show_queue(
+        self,
+        *,
+        group: GroupName,
+        queue: QueueName,
+        since: Annotated[
+            str | int | None, Field(description="Start of the period. Default: 10 minutes before `at`.")
+        ] = None,
+        at: At = None,
+        cluster: Cluster = None,
+    ) -> DatedAnswer[QueueDetail]:
+        """Show one queue of a group at a time, and over the period before it.
+
+        Owners, offsets, lag, lock, rebalances and incidents. Use it to find out why a queue is stuck.
+        """
+        model, instant, mq = self._store.model(), time_of(at), queue_of(queue)
+        of = find_group(model, group, cluster, instant)
+        begin = time_of(since)
+        if begin is None:
+            begin = present(model, instant) - _PERIOD_MS
+        found = queue_detail(
+            model, group, mq.topic, mq.broker, mq.queue_id, cluster=of.cluster, since=begin, at=instant
+        )
+        return dated(model, found, instant, of.cluster)
+
+    def who_owned(
+        self,
+        *,
+        queue: QueueName,
+        group: Annotated[str | None, Field(description="Only in this group. Default: each group that has it.")] = None,
+        at: At = None,
+        cluster: Cluster = None,
+    ) -> DatedAnswer[list[QueueOwner]]:
+        """Show which client owned a queue at a time, in each group that has the queue.
+
+        From when, until when, how it got and lost the queue, and by which rebalance.
+        """
+        model, instant, mq = self._store.model(), time_of(at), queue_of(queue)
+        if group is not None:
+            of = find_group(model, group, cluster, instant)
+            cluster, found = of.cluster, [queue_owner(model, of, mq)]
+        else:
+            found = queue_owners(model, mq.topic, mq.broker, mq.queue_id, cluster=cluster, at=instant)
+        return dated(model, found, instant, cluster)
+
+    def list_ownership(  # noqa: PLR0913  filters
+        self,
+        *,
+        group: GroupName,
+        since: Since = None,
+        until: Until = None,
+        topic: Topic = None,
+        retry: Retry = False,
+        cluster: Cluster = None,
+        limit: Limit = ROWS,
+    ) -> DatedAnswer[list[Interval]]:
+        """List which client owned which queue of a group from when until when, within a period.
+
+        By queue and time.
+        """
+        model, period = self._store.model(), period_of(text_of(since), text_of(until))
+        of = find_group(model, group, cluster)
+        found = ownership.intervals(model, of, period.since, period.until, topic, retry)
+        return dated_list(model, found, limit, time_of(until), of.cluster)
+
+    def diff_owners(  # noqa: PLR0913  filters
+        self,
+        *,
+        group: GroupName,
+        earlier: Annotated[str | int, Field(description="The earlier time, in the forms of the other tools.")],
+        later: Annotated[str | int | None, Field(description="The later time. Default: now.")] = None,
+        topic: Topic = None,
+        retry: Retry = False,
+        cluster: Cluster = None,
+    ) -> DatedAnswer[list[OwnerChange]]:
+        """List the queues of a group whose owner differs between two times, with both owners."""
+        model, begin, end = self._store.model(), time_of(earlier), time_of(later)
+        of = find_group(model, group, cluster)
+        found = ownership.diff(model, group, begin or 0, end, cluster=of.cluster, topic=topic, retry=retry)
+        return dated(model, found, end, of.cluster)
+
+    def list_rebalances(  # noqa: PLR0913  filters
+        self,
+        *,
+        group: GroupName,
+        since: Annotated[
+            str | int | None, Field(description="Start of the period. Default: the beginning of history.")
+        ] = None,
+        until: Until = None,
+        last: Annotated[
+            int, Field(ge=1, le=REBALANCES, description="Maximum number of rebalances, the newest ones.")
+        ] = 20,
+        moves: Annotated[
+            bool, Field(description="Whether to include every move; without it `moves` is empty, see show_rebalance.")
+        ] = False,
+        cluster: Cluster = None,
+    ) -> DatedAnswer[RebalanceList]:
+        """List the rebalances of a group, newest first, and their totals with the id of the costliest one.
+
+        Each has its cause, trigger, queues moved and the minimum, longest pause (milliseconds) and duplicates
+        (messages); the totals have the number by cause.
+        """
+        model, begin, end = self._store.model(), time_of(since) or 0, time_of(until)
+        of = find_group(model, group, cluster)
+        found = of_rebalances.rebalances_of(model, of, begin, end, last)
+        shown = found if moves else [one.model_copy(update={"moves": ()}) for one in found]
+        totals = of_rebalances.rebalance_totals(model, of, begin, end)
+        answer = RebalanceList(totals=totals, rebalances=tuple(shown))
+        return dated(model, answer, end, of.cluster, totals.rebalances - len(found))
+
+    def show_rebalance(
+        self,
+        *,
+        group: GroupName,
+        rebalance_id: Annotated[str, Field(description="Id of the rebalance, or a beginning of it that is unique.")],
+        cluster: Cluster = None,
+    ) -> DatedAnswer[Rebalance]:
+        """Show one rebalance with every move: queue, from which client to which, its pause (milliseconds)."""
+        model = self._store.model()
+        of = find_group(model, group, cluster)
+        return dated(model, of_rebalances.rebalance(model, group, rebalance_id, of.cluster), None, of.cluster)

@@ -1,0 +1,47 @@
+"""Create the server with all its tools and resources, for standard input and output, or for HTTP."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.routing import BaseRoute
+
+from streaming.base.settings import Settings
+from streaming.serve.mcp.groups import GroupTools
+from streaming.serve.mcp.incidents import IncidentTools
+from streaming.serve.mcp.ownership import OwnershipTools
+from streaming.serve.mcp.resources import add_resources
+from streaming.serve.mcp.server import READ_ONLY, McpServer
+from streaming.serve.store import Store
+
+PATH = "/mcp"
+"""The path of the server on the dashboard's port."""
+
+
+def question_server(settings: Settings, store: Store) -> McpServer:
+    """Create the server of these tables."""
+    server = McpServer()
+    for tools in (GroupTools(store), IncidentTools(store, settings), OwnershipTools(store)):
+        for tool in tools.tools:
+            server.add_tool(tool, description=" ".join((tool.__doc__ or "").split()), annotations=READ_ONLY)
+    add_resources(server)
+    return server
+
+
+def http_routes(server: McpServer) -> Sequence[BaseRoute]:
+    """Return the routes of a server over HTTP; they answer within `http_lifespan`.
+
+    Each request is a JSON answer, without a session. The host name and the origin of requests are checked by the gate
+    around all routes.
+    """
+    unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    return server.streamable_http_app(
+        streamable_http_path=PATH, json_response=True, stateless_http=True, transport_security=unchecked
+    ).routes
+
+
+@asynccontextmanager
+async def http_lifespan(server: McpServer) -> AsyncIterator[None]:
+    """Let the routes of a server answer until the end of the block."""
+    async with server.session_manager.run():
+        yield

@@ -1,0 +1,78 @@
+"""The server: its tools and resources, and how errors become one sentence.
+
+Over HTTP it is stateless and answers with JSON: a tool only reads, so there is no session that a replica or a restart
+could lose.
+"""
+
+from importlib.metadata import version
+from typing import Any
+
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
+from mcp_types import CallToolResult, InputRequiredResult, TextContent, ToolAnnotations
+from pydantic import ValidationError
+from pydantic_core import to_json
+
+from streaming.base.errors import UserError
+
+NAME = "rebalance-watch"
+INSTRUCTIONS = """\
+rebalance-watch observes consumer groups of Apache RocketMQ: who owns every queue, who owned it before, why it moved, \
+which ordered queue is stuck. All tools are read-only.
+- Every answer has its instant (`time`, `time_utc`) and the age of the telemetry (`telemetry`); read `note` first: it \
+says what is old or unknown.
+- null means not known, or that there is none: never report it as 0 or as healthy. UNKNOWN is not OK.
+- Times in answers are epoch milliseconds. Tools take these, ISO 8601 (UTC), or a time ago such as 2h.
+- Fields that end in _ms are durations in milliseconds. A queue is TOPIC@BROKER:ID, such as Orders@broker-a:3.
+- Begin with list_groups and list_incidents; show_incident has the evidence and the commands to run next.
+"""
+READ_ONLY = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
+
+
+class McpServer(MCPServer[None]):
+    """A server whose tools raise a `UserError` for what the caller can correct."""
+
+    def __init__(self) -> None:
+        super().__init__(NAME, title=NAME, version=version(NAME), instructions=INSTRUCTIONS, log_level="WARNING")
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: "Context[None, Any] | None" = None
+    ) -> CallToolResult | InputRequiredResult:
+        """Call a tool.
+
+        Raises:
+            ToolError: the arguments are wrong, or the question has no answer; one sentence.
+        """
+        self._refuse_unknown(name, arguments)
+        try:
+            result = await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            cause = error.__cause__
+            if isinstance(cause, UserError):
+                raise ToolError(str(cause)) from None
+            if isinstance(cause, ValidationError):
+                raise ToolError(_sentence(cause)) from None
+            if isinstance(error, UnexpectedToolError):
+                raise UnexpectedToolError("Internal error in rebalance-watch: see its log.") from cause
+            raise
+        if isinstance(result, CallToolResult) and "answer" in (result.structured_content or {}):
+            # The SDK indents it, which costs a model a third more to read.
+            result.content = [TextContent(type="text", text=to_json(result.structured_content).decode())]
+        return result
+
+    def _refuse_unknown(self, name: str, arguments: dict[str, Any]) -> None:
+        """Refuse a tool or a parameter that does not exist: the SDK would ignore the latter."""
+        tool = self._tool_manager.get_tool(name)
+        if tool is None:
+            names = ", ".join(sorted(one.name for one in self._tool_manager.list_tools()))
+            raise ToolError(f"Unknown tool {name}. The tools are {names}.")
+        known = tool.parameters.get("properties", {})
+        if unknown := sorted(set(arguments) - set(known)):
+            raise ToolError(f"Unknown parameter {unknown[0]} of {name}. It has {', '.join(known) or 'none'}.")
+
+
+def _sentence(error: ValidationError) -> str:
+    """Return which parameter is wrong, and why."""
+    first = error.errors(include_url=False)[0]
+    name = str(first["loc"][0]) if first["loc"] else "arguments"
+    return f"{name}: {first['msg']}."

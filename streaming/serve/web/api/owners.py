@@ -1,0 +1,19 @@
+"""The endpoint of a queue's owners, whatever the group."""
+
+from fastapi import APIRouter
+from fastapi.responses import Response
+
+from streaming.queries import queue_owners
+from streaming.queries.queue_owners import QueueOwner
+from streaming.serve.web.api.parameters import At, Cluster, StoreOf, sent
+
+router = APIRouter(tags=["groups"])
+
+
+@router.get("/owners/{topic}/{broker}/{queue_id}", response_model=list[QueueOwner])
+def owners(  # noqa: PLR0913  a queue has three names
+    *, topic: str, broker: str, queue_id: int, store: StoreOf, at: At, cluster: Cluster = None
+) -> Response:
+    """List who owned a queue at a time, in each group that has it."""
+    asked = queue_owners.queue_owners
+    return sent(store.ask_here(asked, topic, broker, queue_id, cluster=cluster, at=at))
