@@ -50,7 +50,7 @@ def rule_text(code: str) -> RuleText:
     if not found:
         advice = did_you_mean(code.upper(), rule_codes()) or gettext("the README of the rules lists all.")
         raise NotFoundError(gettext("Unknown code {code}: {advice}", code=code, advice=advice))
-    advice = {sub: rule.advise(sub) for rule in found for sub in rule.sub_causes}
+    by_sub_cause = {sub: rule.advise(sub) for rule in found for sub in rule.sub_causes}
     return RuleText(
         code=found[0].code,
         about=tuple(dict.fromkeys(rule.about for rule in found)),
@@ -58,7 +58,7 @@ def rule_text(code: str) -> RuleText:
         needs=tuple(found[0].needs),
         explained_by=tuple(found[0].absorbed_by),
         sub_causes=tuple(
-            SubCauseText(sub_cause=sub, what=one.what, first_step=one.first_step) for sub, one in advice.items()
+            SubCauseText(sub_cause=sub, what=one.what, first_step=one.first_step) for sub, one in by_sub_cause.items()
         ),
         evidence={name: unit for rule in found for name, unit in rule.units.items()},
     )
