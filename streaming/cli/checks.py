@@ -23,9 +23,11 @@ from rebalance_model.observe.events import BrokerStatus, ClockStep, Event
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import STATE_VERSION
 from streaming.base import jars, java
-from streaming.base.errors import SettingsError, UserError
+from streaming.base.errors import NotReadyError, SettingsError, UserError
 from streaming.base.place import queries_of, tables_of
 from streaming.base.settings import Settings
+from streaming.base.times import written
+from streaming.cli.ours import our_command
 from streaming.collect.client import RefusedError, RemotingClient, RpcFailedError
 from streaming.collect.collector import collect
 from streaming.collect.poll_round import Summary
@@ -33,6 +35,7 @@ from streaming.collect.rpc import Rpc
 from streaming.collect.security import Security, security_of
 from streaming.log.kafka import READER_OPERATIONS, partition_count
 from streaming.log.kafka_properties import connection_of
+from streaming.queries.labels import duration
 
 DISTRIBUTION = "rebalance-watch"
 
@@ -60,11 +63,16 @@ def examine(settings: Settings, *, servers: bool) -> Iterator[Check]:
     yield _java()
     packages = [*_packages()]
     yield from packages
+    root = _root(settings)
+    yield root
+    if root.state == "wrong":  # nothing can be below it
+        return
     if all(check.part != "pyspark" or check.state != "missing" for check in packages):  # its Ivy fetches the jars
         yield from (_jars(conf, settings.runtime.jars) for conf in jars.JAR_SETS)
     yield _disk(settings)
     yield _memory(settings.job.driver_memory)
     yield _generation(settings)
+    yield _tables(settings)
     if servers:
         yield _kafka(settings)
         if not settings.job.is_local:
@@ -120,6 +128,17 @@ def _packages() -> Iterator[Check]:
         )
 
 
+def _root(settings: Settings) -> Check:
+    """Say which root is judged: a wrong `--root` looks like a new one."""
+    root = settings.runtime.root
+    if not os.path.lexists(root):
+        return Check(part="root", state="ok", found=f"{root}: does not exist yet, the first command creates it")
+    if not root.is_dir():
+        mend = "set --root (runtime.root) to a folder"
+        return Check(part="root", state="wrong", found=f"{root} is no folder", mend=mend)
+    return Check(part="root", state="ok", found=str(root))
+
+
 def _jars(conf: jars.JarSet, root: Path) -> Check:
     state = jars.state(conf, root)
     needed = conf == "spark"  # the others are the lab's servers
@@ -127,10 +146,14 @@ def _jars(conf: jars.JarSet, root: Path) -> Check:
         case "present":
             return Check(part=f"{conf} jars", state="ok", found="as in conf/jars.sha256", needed=needed)
         case "missing":
-            mend = "`rebalance-watch doctor --fetch`; the first start fetches them too"
+            elsewhere = root.parent.parent / root.name  # where the root of a demo has them: it uses those around it
+            if jars.state(conf, elsewhere) == "present":
+                mend = f"set runtime.jars to {elsewhere}, which has them"
+            else:
+                mend = f"`{our_command('doctor', '--fetch')}`; the first start fetches them too"
             return Check(part=f"{conf} jars", state="missing", found=f"not under {root}", mend=mend, needed=needed)
         case "wrong":
-            mend = f"delete {root}, then `rebalance-watch doctor --fetch`"
+            mend = f"delete {root}, then `{our_command('doctor', '--fetch')}`"
             return Check(
                 part=f"{conf} jars", state="wrong", found="not those of conf/jars.sha256", mend=mend, needed=needed
             )
@@ -196,6 +219,26 @@ def _generation(settings: Settings) -> Check:
         return Check(part="checkpoints", state="wrong", found=f"can't be used ({checkpoints})", mend=str(error))
     found = f"generation {manifest.generation}" if manifest else "none yet"
     return Check(part="checkpoints", state="ok", found=found)
+
+
+def _tables(settings: Settings) -> Check:
+    """Say what the tables of the root have, and how old it is."""
+    from streaming.queries.groups import groups
+    from streaming.queries.present import known_ends
+    from streaming.tables import ReadModel
+
+    try:
+        with ReadModel(tables_of(settings)) as model:
+            ends = known_ends(model)
+            count = len(groups(model)) if ends is not None else 0
+    except NotReadyError:
+        return Check(part="tables", state="ok", found="none yet: `run` creates them")
+    except UserError as error:
+        return Check(part="tables", state="wrong", found="can't be read", mend=str(error))
+    if ends is None:
+        return Check(part="tables", state="ok", found="no groups yet")
+    age = f"{duration(ends.heard.age_ms)} ago"
+    return Check(part="tables", state="ok", found=f"{count} groups, last telemetry {written(ends.last)} ({age})")
 
 
 def _kafka(settings: Settings) -> Check:

@@ -1,6 +1,8 @@
 """`rebalance-watch lab`: run a real cluster on this machine and inject faults."""
 
 import shlex
+import time
+from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,12 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
 from streaming.base.errors import UnhealthyError
 from streaming.base.settings import load_settings
 from streaming.cli.options import TableOrJsonOption
+from streaming.cli.ours import our_command
 
 if TYPE_CHECKING:
     from streaming.lab.lab import Lab, MemberStatus
@@ -35,19 +39,28 @@ def up(
     """Start the processes of the lab that are not running."""
     from streaming.lab.lab import Lab
 
-    console = Console(stderr=True)
-    with console.status("lab: checking") as shown:
-        lab = Lab.up(
-            load_settings(),
-            kafka=kafka,
-            hook=hook,
-            secure=secure,
-            say=lambda what: shown.update(f"lab: starting {what}"),
-        )
+    console, began = Console(stderr=True), time.monotonic()
+
+    def say(step: str) -> None:
+        console.print(f"{time.monotonic() - began:4.0f} s  {step}", highlight=False)
+
+    lab = Lab.up(load_settings(), kafka=kafka, hook=hook, secure=secure, say=say)
     members = lab.status()
     running = sum(member.state != "down" for member in members)
-    console.print(f"The lab is up: {running} of {len(members)} processes are running.", highlight=False)
+    say(f"The lab is up: {running} of {len(members)} processes are running.")
     _print_addresses(console, lab)
+    for title, line in _next_commands(lab):
+        console.print(f"{title:<11} [bold]{escape(line)}[/]", highlight=False, soft_wrap=True)
+
+
+def _next_commands(lab: "Lab") -> Iterator[tuple[str, str]]:
+    """Yield what to run next, with a title for each."""
+    environment = f'eval "$({our_command("lab", "env")})"'
+    topic = [our_command("topic", "create")] if lab.kafka_bootstrap else []
+    spool = ("--spool", str(lab.spool)) if lab.spool else ()
+    yield "observe it", " && ".join([environment, *topic, our_command("up", *spool)])
+    yield "break it", our_command("lab", "fault", "poison")
+    yield "stop it", our_command("lab", "down")
 
 
 @app.command()

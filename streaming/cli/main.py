@@ -7,6 +7,7 @@ import re
 import select
 import sys
 import traceback
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated
@@ -49,42 +50,54 @@ from streaming.cli import (
     up,
     who_owned,
 )
+from streaming.cli.ours import options_given
+from streaming.cli.tasks import ByTask, examples_of, task_of
 from streaming.supervise.parent import stop_with_supervisor
 
 app = typer.Typer(
     name="rebalance-watch",
     help="Show who owns every RocketMQ queue, why it moved, and which ordered queues are stuck.",
+    epilog=examples_of(""),
+    cls=ByTask,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
 )
-app.command()(allocate.allocate)
-app.add_typer(alert.app, name="alert")
-app.command()(backtest.backtest)
-app.add_typer(checkpoint.app, name="checkpoint")
-app.add_typer(client.app, name="client")
-app.add_typer(collect.app, name="collect")
-app.add_typer(config.app, name="config")
-app.command()(dashboard.dashboard)
-app.command()(demo.demo)
-app.command()(doctor.doctor)
-app.add_typer(group.app, name="group")
-app.add_typer(hook.app, name="hook")
-app.add_typer(incident.app, name="incident")
-app.add_typer(job.app, name="job")
-app.command()(maintain.maintain)
-app.command()(mcp.mcp)
-app.command()(metrics.metrics)
-app.command()(quality.quality)
-app.add_typer(queue.app, name="queue")
-app.command()(rebuild.rebuild)
-app.command()(replay.replay)
-app.add_typer(lab.app, name="lab")
-app.command()(run.run)
-app.command()(simulate.simulate)
-app.command()(sql.sql)
-app.add_typer(topic.app, name="topic")
-app.command()(up.up)
-app.command("who-owned")(who_owned.who_owned)
+_COMMANDS: dict[str, typer.Typer | Callable[..., None]] = {
+    "alert": alert.app,
+    "allocate": allocate.allocate,
+    "backtest": backtest.backtest,
+    "checkpoint": checkpoint.app,
+    "client": client.app,
+    "collect": collect.app,
+    "config": config.app,
+    "dashboard": dashboard.dashboard,
+    "demo": demo.demo,
+    "doctor": doctor.doctor,
+    "group": group.app,
+    "hook": hook.app,
+    "incident": incident.app,
+    "job": job.app,
+    "lab": lab.app,
+    "maintain": maintain.maintain,
+    "mcp": mcp.mcp,
+    "metrics": metrics.metrics,
+    "quality": quality.quality,
+    "queue": queue.app,
+    "rebuild": rebuild.rebuild,
+    "replay": replay.replay,
+    "run": run.run,
+    "simulate": simulate.simulate,
+    "sql": sql.sql,
+    "topic": topic.app,
+    "up": up.up,
+    "who-owned": who_owned.who_owned,
+}
+for _name, _command in _COMMANDS.items():
+    if isinstance(_command, typer.Typer):
+        app.add_typer(_command, name=_name, rich_help_panel=task_of(_name), epilog=examples_of(_name))
+    else:
+        app.command(_name, rich_help_panel=task_of(_name), epilog=examples_of(_name))(_command)
 
 
 _EXIT_CODES = {SettingsError: 2, UnhealthyError: 3, UnavailableError: 4}
@@ -128,6 +141,7 @@ def _options(  # noqa: PLR0913  a command line
 ) -> None:
     del version
     context.with_resource(in_zone(zone_of(tz)))
+    context.with_resource(options_given(settings, root))
     if supervised:
         stop_with_supervisor()
     if probe_socket is not None:

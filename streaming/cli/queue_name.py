@@ -23,8 +23,17 @@ class NamedQueue(NamedTuple):
     queue_id: int
 
 
+class QueueOfAnyGroup(NamedTuple):
+    """A queue as it was typed, without a group."""
+
+    topic: str
+    broker: str | None
+    """None: the one that has the queue."""
+    queue_id: int
+
+
 def parse_queue(names: Sequence[str] | None, group: str | None, topic: str | None, example: str) -> NamedQueue:
-    """Return the queue that arguments and options name.
+    """Return the queue of a group that arguments and options name.
 
     Args:
         names: the arguments.
@@ -35,12 +44,31 @@ def parse_queue(names: Sequence[str] | None, group: str | None, topic: str | Non
     Raises:
         BadParameter: group or queue is missing.
     """
+    found = parse_any_queue(names, group, topic, example)
+    if not isinstance(found, NamedQueue):
+        raise typer.BadParameter(f"Specify group, topic and queue: {example}")
+    return found
+
+
+def parse_any_queue(
+    names: Sequence[str] | None, group: str | None, topic: str | None, example: str
+) -> NamedQueue | QueueOfAnyGroup:
+    """Return the queue that arguments and options name, perhaps without a group; see `parse_queue`.
+
+    Raises:
+        BadParameter: the queue is missing, or too much is given.
+    """
     given = list(names or ())
     queue = _QUEUE.fullmatch(given.pop()) if given else None
     if queue is None:
         raise typer.BadParameter(f"Specify the queue last, as BROKER:QUEUE: {example}")
-    wanted_topic = queue["topic"] or topic or (given.pop() if len(given) > (group is None) else None)
-    wanted_group = group or (given.pop() if given else None)
-    if wanted_group is None or given:
+    named_topic, queue_id = queue["topic"] or topic, int(queue["queue_id"])
+    if not given and group is None:
+        if named_topic is not None:
+            return QueueOfAnyGroup(named_topic, queue["name"], queue_id)
+        return QueueOfAnyGroup(queue["name"], None, queue_id)
+    wanted_topic = named_topic or (given.pop() if len(given) > (group is None) else None)
+    wanted_group = group or given.pop()
+    if given:
         raise typer.BadParameter(f"Specify group, topic and queue: {example}")
-    return NamedQueue(wanted_group, wanted_topic, queue["name"], int(queue["queue_id"]))
+    return NamedQueue(wanted_group, wanted_topic, queue["name"], queue_id)

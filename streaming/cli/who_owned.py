@@ -1,17 +1,20 @@
 """`rebalance-watch who-owned`: show the owner of a queue at a time."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.text import Text
 
 from rebalance_model.entities import MessageQueue
 from streaming.base.visible import visible
+from streaming.cli.grid import Cell, Column, Grid
 from streaming.cli.options import (
     AtOption,
     ClusterOption,
+    Format,
     FormatOption,
     GroupOption,
     Output,
@@ -19,12 +22,14 @@ from streaming.cli.options import (
     instant,
 )
 from streaming.cli.output import AsOf, present
-from streaming.cli.queue_name import HELP, METAVAR, parse_queue
+from streaming.cli.queue_name import HELP, METAVAR, QueueOfAnyGroup, parse_any_queue
 from streaming.queries import labels
+from streaming.queries.column import SHORT_ID
 from streaming.queries.results import Interval
 
 if TYPE_CHECKING:
     from streaming.queries.group_at import GroupAt
+    from streaming.queries.queue_owners import QueueOwner
     from streaming.tables import ReadModel
 
 
@@ -40,15 +45,21 @@ def who_owned(  # noqa: PLR0913  a command line
     cluster: ClusterOption = None,
     output: FormatOption = "table",
 ) -> None:
-    """Show the owner of a queue at a time, the start and end of the ownership, and the evidence."""
+    """Show the owner of a queue at a time, the start and end of the ownership, and the evidence.
+
+    Without a group: in each group that has the queue, as `who-owned Orders@broker-a:3`.
+    """
     from streaming.queries.group_at import find_group
     from streaming.queries.groups import last_group_state
     from streaming.queries.ownership import find_queue, last_owner, owner_of
 
-    wanted = parse_queue(names, group, topic, "rebalance-watch who-owned orders Orders broker-a:0")
+    wanted = parse_any_queue(names, group, topic, "rebalance-watch who-owned orders Orders broker-a:0")
+    time = instant(at)
+    if isinstance(wanted, QueueOfAnyGroup):
+        _in_every_group(wanted, cluster, time, output)
+        return
     wanted_group, wanted_topic, name, queue_id = wanted
     mq = MessageQueue(wanted_topic or name, name, queue_id)
-    time = instant(at)
 
     before: Interval | None = None
     without_owner, when = "", "now"
@@ -78,6 +89,40 @@ def who_owned(  # noqa: PLR0913  a command line
         return Text.assemble(head, owner, last, *_ownership(found or before, now))
 
     present(ask, draw, Interval, Output(output), as_of=AsOf(time))
+
+
+def _in_every_group(wanted: QueueOfAnyGroup, cluster: str | None, time: int | None, output: Format) -> None:
+    from streaming.queries.queue_owners import QueueOwner, queue_owners
+
+    def ask(model: "ReadModel") -> list[QueueOwner]:
+        return queue_owners(model, *wanted, cluster=cluster, at=time)
+
+    def draw(found: Sequence[QueueOwner], now: int) -> RenderableType:
+        when = "" if time is None else f", {labels.moment_in_zone(time, now)}"
+        grid = Grid([Column(title) for title in ("cluster", "group", "owner", "since", "until", "rebalance")])
+        for one in found:
+            grid.add(one.cluster, one.group, *_owner_cells(one, now))
+        notes = [f"{one.group}: {one.unknown}" for one in found if one.unknown is not None]
+        return Lines(Text(f"{found[0].queue}{when}"), grid, *map(Text, notes))
+
+    present(ask, draw, QueueOwner, Output(output), as_of=AsOf(time))
+
+
+def _owner_cells(one: "QueueOwner", now: int) -> Iterator[str | Cell]:
+    """Yield owner, since, until and rebalance."""
+    owned = one.owner
+    if owned is None:
+        yield labels.NOT_KNOWN if one.unknown is not None else Cell("unassigned", "yellow")
+        before = one.previous
+        left = "" if before is None or before.to_time is None else labels.moment(before.to_time, now)
+        yield f"{left} ({before.client_id} before)" if before is not None else ""
+        yield from ("", "")
+        return
+    yield Cell(owned.client_id, "bold")
+    yield f"{labels.moment(owned.from_time, now)} {labels.GAINED.get(owned.evidence, owned.evidence)}"
+    lost = labels.LOST.get(owned.end_evidence or "", owned.end_evidence or "")
+    yield "" if owned.to_time is None else f"{labels.moment(owned.to_time, now)} {lost}"
+    yield owned.rebalance_id[:SHORT_ID]
 
 
 def _label(model: "ReadModel", of: "GroupAt", mq: MessageQueue, of_group: str) -> str:

@@ -75,7 +75,7 @@ class Lab:
         """
         home = Home(settings.runtime.lab)
         with_kafka = settings.lab.kafka if kafka is None else kafka
-        say("jars")
+        say("checking the jars; missing ones are downloaded")
         jars.ensure("rocketmq", settings.runtime.jars)
         if with_kafka:
             jars.ensure("kafka", settings.runtime.jars)
@@ -222,11 +222,12 @@ class Lab:
                 second = replication.second_of(name)
                 current.second_replicas.setdefault(second, servers.free_port(beside=servers.BROKER_PORTS_BESIDE))
         away = {active.client for active in current.faults if FAULTS[active.kind].takes_away}
-        say("servers")
+        brokers = len(cluster.state.brokers)
+        say(f"starting name server, {brokers} broker{'s' * (brokers > 1)}{' and Kafka' * with_kafka}")
         before = set(cluster.brokers())
         cluster.start_servers(away)
         if not cluster.runs(PRODUCER):
-            say("topics and producer")
+            say("creating the topics, starting the producer")
             cluster.start_producer(self._settings.lab.messages_per_second)
         elif set(cluster.brokers()) != before:
             cluster.set_topics(current.topics)
@@ -242,7 +243,7 @@ class Lab:
             if f"{key}-{number}" not in current.members
         }
         if missing or new:
-            say("consumers")
+            say(f"starting {len(missing) + len(new)} consumers")
         wanted = [
             *(cluster.consumer(name) for name in missing),
             *(cluster.new_consumer(name, group) for name, group in new.items()),

@@ -21,6 +21,8 @@ _DENIED = re.compile(r"[Pp]ermission denied|\(os error (1|13)\)")
 _PATH = re.compile(r"(?:file|on) \"?(/[^\"\n]+)")
 _LAYERS = re.compile(r"(\x1b\[\d+m|\s|↳)+")
 """What delta-rs puts between the errors of its layers."""
+_BACKTRACE = re.compile(r"\n\s+0: ")
+"""Where delta-rs begins to list its own calls, if RUST_BACKTRACE is set."""
 _LENGTH = 300
 
 
@@ -99,7 +101,8 @@ def check_rights(table: Path) -> None:
 
 def cause(error: Exception) -> str:
     """Return what a library says of the cause, in a line that can be part of a sentence."""
-    return _LAYERS.sub(" ", str(error)).strip(" .")[:_LENGTH] or first_line(error) or type(error).__name__
+    said = _BACKTRACE.split(str(error))[0]
+    return _LAYERS.sub(" ", said).strip(" .")[:_LENGTH] or first_line(error) or type(error).__name__
 
 
 def _user() -> str:

@@ -17,6 +17,7 @@ from streaming.base.errors import UserError
 from streaming.base.settings import load_settings
 from streaming.cli import checks as doctor
 from streaming.cli.main import app
+from tests.support.world import example
 
 
 @pytest.fixture
@@ -86,6 +87,43 @@ def test_a_package_may_be_of_a_wrong_version_or_missing(root, monkeypatch):
     assert (checks["pyspark"].state, checks["pyspark"].found) == ("wrong", "4.3.0, not ==4.2.0")
     assert checks["duckdb"].state == "missing"
     assert not doctor.healthy(list(checks.values()))
+
+
+def test_the_root_that_is_given_is_judged(tmp_path, monkeypatch):
+    monkeypatch.setattr(jars, "state", lambda _conf, root: "present" if root == tmp_path / "jars" else "missing")
+
+    def checks(root):
+        command = ["--root", str(root), "doctor", "--format", "json"]
+        shown = CliRunner().invoke(app, command)
+        return shown.exit_code, {check["part"]: check for check in json.loads(shown.output)}
+
+    new = tmp_path / "x" / "new"
+    code, found = checks(new)
+    assert (code, found["root"]["state"]) == (3, "ok")
+    assert found["root"]["found"] == f"{new}: does not exist yet, the first command creates it"
+    assert found["tables"]["found"] == "none yet: `run` creates them"
+    assert f"`rebalance-watch --root {new} doctor --fetch`" in found["spark jars"]["mend"]
+
+    demo = tmp_path / "demo"
+    example().write(demo / "tables")
+    _, found = checks(demo)
+    assert found["spark jars"]["mend"] == f"set runtime.jars to {tmp_path / 'jars'}, which has them"
+    assert found["tables"]["found"].startswith("3 groups, last telemetry 2026-11-21T12:00:30.000Z (")
+
+    file = tmp_path / "file"
+    file.touch()
+    code, found = checks(file)
+    assert (code, found["root"]["found"]) == (3, f"{file} is no folder")
+    assert "disk" not in found
+
+
+def test_tables_that_can_not_be_read_are_wrong(root):
+    example().write(root / "tables")
+    (root / "tables/anomalies/_delta_log/00000000000000000000.json").write_text("{")
+
+    check = examine()["tables"]
+    assert (check.state, check.needed) == ("wrong", True)
+    assert "anomalies" in check.mend
 
 
 def test_no_java_is_missing(root, monkeypatch):

@@ -32,6 +32,7 @@ from streaming.queries.incident_detail import incident
 from streaming.queries.incidents import incidents
 from streaming.queries.ownership import diff, queues, who_owned
 from streaming.queries.queue_history import queue_detail
+from streaming.queries.queue_owners import QueueOwner, queue_owners
 from streaming.queries.rebalances import rebalance, rebalances
 from streaming.queries.results import as_json, times_of
 from streaming.queries.rolling_restart import RollingRestart, rolling_restart
@@ -119,6 +120,16 @@ ASKED = {
         ("who-owned", "g", "Orders@broker-a:0"),
         lambda m: who_owned(m, "g", "Orders", "broker-a", 0),
         results.Interval,
+    ),
+    "of every group": (
+        ("who-owned", "Orders@broker-a:0", *AT),
+        lambda m: queue_owners(m, "Orders", "broker-a", 0, at=AMID),
+        QueueOwner,
+    ),
+    "of every group then": (
+        ("who-owned", "-t", "Orders", "broker-a:0", "-c", "d", *AT),
+        lambda m: queue_owners(m, "Orders", "broker-a", 0, cluster="d", at=AMID),
+        QueueOwner,
     ),
     "incidents": (("incident", "list"), lambda m: incidents(m, only_open=True), results.Incident),
     "all incidents": (
@@ -240,6 +251,26 @@ def test_times_are_read_and_printed_in_the_chosen_zone(ask):
     assert ask("--tz", "+8", "group", "list", "--format", "json") == ask("group", "list", "--format", "json")
 
 
+def test_who_owned_a_queue_is_answered_for_each_group_that_has_it(ask, model):
+    shown = ask("who-owned", "Orders@broker-a:0", *AT).out
+
+    lines = {tuple(line.split()[:2]): line for line in shown.splitlines()[2:]}
+    assert {("c", "g"), ("c", "twin"), ("d", "twin"), ("c", "everyone")} < lines.keys()
+    for one in queue_owners(model, "Orders", "broker-a", 0, at=AMID):
+        owner = one.owner.client_id if one.owner else "-" if one.unknown else "unassigned"
+        assert lines[one.cluster, one.group].split()[2] == owner
+    assert "everyone: everyone is broadcasting: every client reads every queue" in shown
+
+
+@pytest.mark.parametrize("command", ["assignments", "show", "rebalances"])
+def test_a_command_about_one_group_lists_the_groups_if_none_is_named(ask, model, command):
+    ended = ask("group", command)
+
+    assert ended.code == 2
+    assert {one.group for one in groups(model)} <= set(ended.out.split())
+    assert f"Specify one group of these, as an argument or with -g: rebalance-watch group {command} " in ended.err
+
+
 def test_one_rebalance_is_shown_with_every_move(ask, model):
     one = next(one for one in rebalances(model, "g") if len(one.moves) > 2)
 
@@ -305,11 +336,12 @@ def test_a_health_check_ends_with_3_unless_all_is_well(ask):
 @pytest.mark.parametrize(
     ("command", "says"),
     [
-        (("group", "show"), "Specify one group"),
+        (("group", "show", "--format", "json"), "Specify one group"),
+        (("group", "diff", "--from", "1h"), "Specify one group"),
         (("group", "show", "g", "-g", "h"), "Specify one group"),
         (("group", "diff", "g"), "--from"),
         (("who-owned", "g", "Orders"), "Specify the queue last"),
-        (("who-owned", "broker-a:0"), "Specify group, topic and queue"),
+        (("queue", "show", "broker-a:0"), "Specify group, topic and queue"),
         (("who-owned", "x", "g", "Orders", "broker-a:0"), "Specify group, topic and queue"),
         (("allocate", "g", "--strategy", "FAIR"), "Unsupported strategy FAIR"),
         (("allocate", "g", "--rolling-restart", "--join", "1"), "omit --leave, --join and --clients"),
@@ -327,6 +359,12 @@ def test_wrong_usage_ends_with_2(ask, command, says):
     ("command", "sentence"),
     [
         (("group", "show", "gg"), "did you mean g"),
+        (("who-owned", "broker-a:0"), "No group has a topic broker-a: known topics: "),
+        (
+            ("who-owned", "Orders:0"),
+            "Several brokers have such a queue: specify one of Orders@broker-a:0, ",
+        ),
+        (("who-owned", "Orders@broker-a:99"), "No group has a queue Orders@broker-a:99: Orders has queues 0 to "),
         (("who-owned", "g", "Orders:99"), "Unknown queue 99 of Orders in g."),
         (("who-owned", "g", "broker-a:0"), "Unknown topic broker-a of g. Known topics"),
         (("who-owned", "g", "Orders:0"), "specify one of Orders@broker-a:0, Orders@broker-b:0"),

@@ -148,3 +148,14 @@ def test_a_damaged_file_is_one_sentence_for_who_reads_it_without_sql(root):
     for read in (lambda: list(follower.new()), lambda: follower.whole().read_all()):
         with pytest.raises(UserError, match=r"A file of the table anomalies in .* can't be read .*restore tables and"):
             read()
+
+
+def test_what_delta_rs_lists_of_its_own_calls_is_left_out(root):
+    (root / "tables/anomalies/_delta_log/00000000000000000000.json").write_text("{")
+    environment = {"REBALANCE_WATCH_RUNTIME__ROOT": str(root), "RUST_BACKTRACE": "1"}
+
+    ended = run_unprivileged(["-c", RUN, "group list"], environment)
+
+    assert "Truncated record" in ended.stdout
+    assert "unknown" not in ended.stdout
+    assert "clone" not in ended.stdout

@@ -8,6 +8,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from streaming.cli.grid import Grid
+from streaming.cli.group.choice import named_group
 from streaming.cli.options import (
     AtOption,
     ClusterOption,
@@ -20,7 +21,6 @@ from streaming.cli.options import (
     TopicOption,
     WatchOption,
     instant,
-    named,
 )
 from streaming.cli.output import AsOf, present
 from streaming.queries.column import Context
@@ -53,7 +53,7 @@ def assignments(  # noqa: PLR0913  a command line
     from streaming.queries.ownership import queues_of
     from streaming.tables import ReadModel
 
-    name = named(group, group_option)
+    name = named_group(group, group_option, "assignments", cluster, at, output)
     without_owner = ""
 
     def ask(model: ReadModel) -> list[Queue]:

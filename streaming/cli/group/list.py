@@ -37,7 +37,7 @@ def groups(  # noqa: PLR0913  a command line
 
     found = present(
         lambda model: ask(model, instant(at), cluster),
-        _draw,
+        draw_groups,
         Group,
         Output(output, watch, every),
         as_of=AsOf(instant(at)),
@@ -46,7 +46,8 @@ def groups(  # noqa: PLR0913  a command line
         raise typer.Exit(3)
 
 
-def _draw(groups: Sequence[Group], now: int) -> RenderableType:
+def draw_groups(groups: Sequence[Group], now: int) -> RenderableType:
+    """Return groups as a table."""
     if not groups:
         return Text("No consumer groups yet: start `rebalance-watch collect poll` and `rebalance-watch run`.")
     several = len({group.cluster for group in groups}) > 1

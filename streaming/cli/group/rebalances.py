@@ -9,6 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from streaming.cli.grid import Grid
+from streaming.cli.group.choice import named_group
 from streaming.cli.options import (
     ClusterOption,
     EveryOption,
@@ -20,7 +21,6 @@ from streaming.cli.options import (
     UntilOption,
     WatchOption,
     instant,
-    named,
 )
 from streaming.cli.output import present
 from streaming.queries import labels
@@ -56,7 +56,8 @@ def rebalances(  # noqa: PLR0913  a command line
     from streaming.queries.group_at import find_group
     from streaming.queries.rebalances import rebalance, rebalance_totals, rebalances_of
 
-    name, how = named(group, group_option), Output(output, watch, every)
+    name = named_group(group, group_option, "rebalances", cluster, until, output)
+    how = Output(output, watch, every)
     if one is not None:
         present(lambda model: rebalance(model, name, one, cluster), _draw_one, Rebalance, how)
         return

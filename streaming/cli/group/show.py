@@ -10,6 +10,7 @@ from rich.text import Text
 from rebalance_model.entities import RETRY_TOPIC_PREFIX
 from streaming.base.visible import visible
 from streaming.cli.grid import Cell, Grid
+from streaming.cli.group.choice import named_group
 from streaming.cli.incident.grid import incident_grid
 from streaming.cli.options import (
     AtOption,
@@ -22,7 +23,6 @@ from streaming.cli.options import (
     Output,
     WatchOption,
     instant,
-    named,
 )
 from streaming.cli.output import AsOf, health, present, section
 from streaming.queries import labels
@@ -54,7 +54,7 @@ def show(  # noqa: PLR0913  a command line
     """Show one group: health and reason, telemetry coverage, members, open incidents and last rebalances."""
     from streaming.queries.groups import overview
 
-    name = named(group, group_option)
+    name = named_group(group, group_option, "show", cluster, at, output)
     shown = present(
         lambda model: overview(model, name, cluster, instant(at)),
         _draw,

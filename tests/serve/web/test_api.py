@@ -284,6 +284,7 @@ def test_openapi_describes_every_route_with_a_typed_answer(api):
         (["group", "rebalances", "orders", "--since", SINCE], f"/groups/orders/rebalances?since={SINCE}"),
         (["group", "diff", "orders", "--from", str(NOON), "--to", "1h"], f"/groups/orders/diff?from={NOON}&to=1h"),
         (["who-owned", "orders", "Orders", "b:0"], "/groups/orders/owners/Orders/b/0"),
+        (["who-owned", "Orders@b:0"], "/owners/Orders/b/0"),
         (["incident", "list"], "/incidents"),
         (["incident", "list", "--all"], "/incidents?all=true"),
         (["incident", "show", "over"], "/incidents/over"),
