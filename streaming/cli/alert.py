@@ -157,15 +157,9 @@ def ack(
     reason: Annotated[str, typer.Option(help="Reason, kept for reference.")] = "",
 ) -> None:
     """Acknowledge an incident: stops its reminders. Escalation and resolution are still sent."""
-    from streaming.serve.alerting.ledger import write_control
-    from streaming.serve.alerting.status import open_incident
+    from streaming.serve.alerting.actions import acknowledge
 
-    tables = tables_of(load_settings())
-    found = open_incident(tables, incident)
-    write_control(tables, AlertControl(
-        time=now_ms(), control="ACK", control_id=found.incident_id, cluster=None, group=None, code=None, until=None,
-        reason=reason, author=author(),
-    ))  # fmt: skip
+    found = acknowledge(tables_of(load_settings()), incident, reason, author(), now_ms())
     typer.echo(visible(f"acknowledged: {found.code} {found.group} {found.subject}".rstrip()))
 
 
@@ -181,6 +175,7 @@ def add(
     """Suppress alerts of matching incidents for a time. Those still open at its end are sent then."""
     from fnmatch import fnmatchcase
 
+    from streaming.serve.alerting.actions import check_span
     from streaming.serve.alerting.config import CODES
     from streaming.serve.alerting.ledger import write_control
 
@@ -188,9 +183,8 @@ def add(
         raise UserError("This would silence everything: set --group, --code or --cluster ('*' to confirm).")
     if code is not None and not any(fnmatchcase(one, code) for one in CODES):
         raise UserError(f"No incident code matches {code!r}: see the list in the README.")
-    now, name = now_ms(), secrets.token_hex(4)
-    if not (lasts := duration_ms(span)):
-        raise UserError("A silence needs a duration above zero: set it with --for.")
+    now, name, lasts = now_ms(), secrets.token_hex(4), duration_ms(span)
+    check_span(lasts)
     write_control(tables_of(load_settings()), AlertControl(
         time=now, control="SILENCE", control_id=name, cluster=cluster, group=group, code=code, until=now + lasts,
         reason=reason, author=author(),

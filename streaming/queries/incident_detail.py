@@ -11,9 +11,12 @@ from rebalance_model.observe.decoding import nests_deeper
 from rebalance_model.observe.events import ConsumerRunningInfo
 from streaming.base.errors import NotFoundError
 from streaming.base.limits import REMARK_CHARACTERS
+from streaming.base.times import now_ms
 from streaming.queries.commands import commands_of
 from streaming.queries.group_at import GroupAt
+from streaming.queries.impact import impact_of
 from streaming.queries.incidents import incident_from_row, incident_of, transitions_of
+from streaming.queries.notifications import acknowledgement_of, notifications_of, silences_of
 from streaming.queries.ownership import queues_of
 from streaming.queries.results import (
     BY_PERSON,
@@ -57,6 +60,12 @@ WHERE e.key = $key AND e.type = 'CONSUMER_RUNNING_INFO' AND contains(e.value, '"
     AND e.date BETWEEN $first AND $last AND e.time BETWEEN from_ms($begin) AND from_ms($end)
 ORDER BY e.time DESC LIMIT 1
 """
+_LAST_REBALANCE = """
+SELECT r.rebalance_id FROM rebalances r
+WHERE r.cluster = $cluster AND r.group = $group
+    AND (r.rebalance_id = $subject OR r.start_time <= from_ms($opened))
+ORDER BY (r.rebalance_id = $subject) DESC, r.start_time DESC, r.seq DESC LIMIT 1
+"""
 _ASKED_BEFORE_MS = 300_000
 """A listener is asked for its stacks before its queue has waited long enough for an incident."""
 
@@ -81,8 +90,20 @@ def incident(model: ReadModel, incident_id: str) -> IncidentDetail:
         cause_event=_event(model, life[0]["cause"], life[0]["time"]),
         queue=_queue_now(model, shown),
         stacks=_stacks(model, shown),
+        impact=impact_of(model, shown),
+        notifications=notifications_of(model, shown.incident_id),
+        acknowledged=acknowledgement_of(model, shown.incident_id),
+        silences=silences_of(model, shown, now_ms()) if shown.resolved_at is None else (),
+        last_rebalance=_last_rebalance(model, shown),
     )
     return detail.model_copy(update={"commands": commands_of(shown, detail.judged.evidence)})
+
+
+def _last_rebalance(model: ReadModel, shown: Incident) -> str | None:
+    """Return the id of the rebalance that the incident is about, or of the last one that had begun when it opened."""
+    wanted = {"cluster": shown.cluster, "group": shown.group, "opened": shown.opened_at, "subject": shown.subject}
+    found = model.rows(_LAST_REBALANCE, wanted)
+    return found[0]["rebalance_id"] if found else None
 
 
 def _stacks(model: ReadModel, shown: Incident) -> ListenerStacks | None:

@@ -433,6 +433,48 @@ class ListenerStacks(QueryResult):
     threads: tuple[ThreadStack, ...]
 
 
+class Impact(QueryResult):
+    """The messages that wait in the queues of an open incident, by what was last observed of each."""
+
+    queues: int = Field(description="Number of its queues.")
+    lag: int | None = Field(description="Sum over its queues whose lag is known and not stale; null: there are none.")
+    lag_is_at_least: bool = Field(description="Whether only a lower bound is known for some of these.")
+    lag_unknown: int = Field(description="Number of its queues whose lag is unknown or stale.")
+    lag_time: Instant | None = Field(description="Time of the oldest of these observations.")
+    waiting_ms: int | None = Field(
+        description="Longest waiting time of a next message, in milliseconds; null: none is known, or all are stale."
+    )
+    waiting_is_at_most: bool = Field(description="Whether that is an upper bound.")
+
+
+class Notification(QueryResult):
+    """One alert about an incident and its last step on the way to a channel, or why none was sent."""
+
+    time: Instant = Field(description="Time of its last step, by the clock of the alert process.")
+    channel: str | None = Field(description="Name of the channel; null: no channel is notified.")
+    message: str | None = Field(description="OPENED, ESCALATED, REMINDER or RESOLVED; null: it is held back.")
+    step: str = Field(description="HELD, QUEUED, PACKED, SENT, FAILED or GIVEN_UP, as in alert_deliveries.")
+    detail: str = Field(description="Why it is held back or given up, or the channel's error.")
+    attempt: int = Field(description="Number of attempts to send it.")
+
+
+class Acknowledgement(QueryResult):
+    """That a person has seen an incident: no more reminders are sent."""
+
+    time: Instant
+    author: str
+    reason: str
+
+
+class Silence(QueryResult):
+    """An active silence that suppresses the alerts of an incident."""
+
+    silence_id: str
+    until: Instant
+    author: str
+    reason: str
+
+
 class IncidentDetail(QueryResult):
     """An incident with its timeline, the incidents that it explains, and the event that opened it."""
 
@@ -454,6 +496,13 @@ class IncidentDetail(QueryResult):
     )
     stacks: ListenerStacks | None = Field(
         default=None, description="What the listener was doing, if it hung and its client was asked for its stacks."
+    )
+    impact: Impact | None = Field(default=None, description="Messages that wait; only of an open incident.")
+    notifications: tuple[Notification, ...] = Field(default=(), description="Who was notified when, the first first.")
+    acknowledged: Acknowledgement | None = Field(default=None, description="Null: nobody has acknowledged it.")
+    silences: tuple[Silence, ...] = Field(default=(), description="Active silences that match it.")
+    last_rebalance: str | None = Field(
+        default=None, description="Id of the group's last rebalance that had begun when it opened; null: none is known."
     )
 
     @property

@@ -68,8 +68,9 @@ def _of_scripts() -> Iterator[Text]:
 
 def _of_declarations() -> Iterator[Text]:
     for rule in RULES:
+        yield rule.title
         for advice in rule.advice.values():
-            yield from (advice.what, advice.first_step)
+            yield from filter(None, (advice.what, advice.first_step, advice.short))
     yield from english_labels()
     for column in (*(one for table in _TABLES for one in table), *group_state.MEMBER_COLUMNS, *home.COLUMNS):
         yield from filter(None, (column.title, column.description))

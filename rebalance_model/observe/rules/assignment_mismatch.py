@@ -50,6 +50,7 @@ RULE = QueueRule(
     "ASSIGNMENT_MISMATCH",
     judge,
     evidence,
+    title="{subject} is with the wrong client",
     units={
         "owner": "text",
         "expected_owner": "text",

@@ -44,6 +44,7 @@ RULE = GroupRule(
     "ASSIGNMENT_SKEW",
     judge,
     evidence,
+    title="The queues of {group} are unevenly divided",
     units={"client": "text", "queues": "count", "all_queues": "count", "members": "count", "strategy": "text"},
     needs=("POLLS", "OWNERS"),
     open_after=lambda policy: policy.assignment_settled_after,

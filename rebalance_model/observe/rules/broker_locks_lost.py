@@ -58,6 +58,7 @@ RULE = BrokerRule(
     "BROKER_LOCKS_LOST",
     judge,
     evidence,
+    title="{subject} has lost its queue locks",
     units={"locks_missing": "count", "two_owners": "count", "queue": "text", "former": "text", "first_taker": "text"},
     sub_causes=("", "TWO_OWNERS"),
     needs=("HOOKS",),
@@ -75,6 +76,7 @@ RULE = BrokerRule(
             inspect=("BROKERS",),
         ),
         "TWO_OWNERS": Advice(
+            short="another client took a queue",
             what=(
                 "After the broker's restart another client took a queue whose former owner still relies on its lock."
             ),

@@ -97,6 +97,7 @@ RULE = ClusterRule(
     "BROKER_UNREACHABLE",
     judge,
     evidence,
+    title="Broker {subject} does not answer",
     units={
         "unanswered": "count",
         "limit": "count",
@@ -117,6 +118,7 @@ RULE = ClusterRule(
             inspect=("BROKERS",),
         ),
         "HOOK_SILENT": Advice(
+            short="it is most likely down",
             what="The broker is unreachable and its hook stopped reporting: it is most likely down.",
             first_step="Check that the process is running; its queues are consumed again when it is back.",
             inspect=("BROKERS",),

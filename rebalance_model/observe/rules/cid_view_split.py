@@ -96,6 +96,7 @@ RULE = GroupRule(
     "CID_VIEW_SPLIT",
     judge,
     evidence,
+    title="Brokers disagree about the members of {group}",
     units={"brokers": "count", "missing": "count", "client": "text", "broker": "text", "members of *": "count"},
     needs=("LISTS",),
     open_after=lambda policy: policy.view_split_after,

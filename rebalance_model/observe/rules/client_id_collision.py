@@ -45,6 +45,7 @@ RULE = ClientRule(
     "CLIENT_ID_COLLISION",
     judge,
     evidence,
+    title="Two processes are called {subject}",
     units={"channels": "text", "count": "count"},
     concerns=concerns.DOUBLED,
     advice={

@@ -43,6 +43,7 @@ RULE = ClientRule(
     "CLIENT_UNRESPONSIVE",
     judge,
     evidence,
+    title="{subject} does not answer",
     units={
         "member": "flag",
         "unanswered": "count",

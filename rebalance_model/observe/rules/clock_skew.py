@@ -104,10 +104,12 @@ def _evidence(step: Step, skew: Bounds | None) -> Evidence:
 
 _BROKER_ADVICE = {
     "BROKER_AHEAD": Advice(
+        short="it is ahead",
         what="The broker's clock is ahead of the collector's: messages expire early, delayed ones arrive early.",
         first_step="Check NTP on the broker's host.",
     ),
     "BROKER_BEHIND": Advice(
+        short="it is behind",
         what="The broker's clock is behind the collector's: delayed messages arrive late, and its stamps mislead.",
         first_step="Check NTP on the broker's host.",
     ),
@@ -116,6 +118,7 @@ RULE = ClientRule(
     CODE,
     judge,
     evidence,
+    title="The clock of {subject} is wrong",
     units=_UNITS,
     sub_causes=("AHEAD", "BEHIND"),
     concerns=concerns.SKEWED,
@@ -123,10 +126,12 @@ RULE = ClientRule(
     open_after=lambda policy: policy.clock_skew_after,
     advice={
         "AHEAD": Advice(
+            short="it is ahead",
             what="The client's clock is ahead of the collector's: its stamps can't be compared with others'.",
             first_step="Check NTP on the client's host.",
         ),
         "BEHIND": Advice(
+            short="it is behind",
             what="The client's clock is behind the collector's: the broker takes its new subscription for an old one.",
             first_step="Check NTP on the client's host, then restart the client.",
         ),
@@ -136,6 +141,7 @@ OF_BROKER = BrokerRule(
     CODE,
     judge_broker,
     broker_evidence,
+    title="The clock of {subject} is wrong",
     units=_UNITS,
     sub_causes=("BROKER_AHEAD", "BROKER_BEHIND"),
     needs=("POLLS",),
@@ -146,6 +152,7 @@ OF_SOURCE_CLOCK = ClusterRule(
     CODE,
     judge_source_clock,
     clock_evidence,
+    title="The clock of {subject} is wrong",
     units={**_UNITS, **_UNITS_OF_SET},
     sub_causes=(
         "BROKER_AHEAD",
@@ -160,18 +167,22 @@ OF_SOURCE_CLOCK = ClusterRule(
     advice={
         **_BROKER_ADVICE,
         "COLLECTOR_SET_BACK": Advice(
+            short="it was set back",
             what="The clock of the collector's host was ahead and has been set back; earlier times of its are wrong.",
             first_step="Check NTP on the collector's host: the time must be right before `rebalance-watch` starts.",
         ),
         "COLLECTOR_SET_AHEAD": Advice(
+            short="it was set ahead",
             what="The clock of the collector's host was behind, or it was suspended; its clock has been set ahead.",
             first_step="Check NTP on the collector's host: the time must be right before `rebalance-watch` starts.",
         ),
         "HOOK_SET_BACK": Advice(
+            short="it was set back",
             what="The clock of the broker's host was ahead and has been set back: its locks expire that much later.",
             first_step="Check NTP on the broker's host: the time must be right before the broker starts.",
         ),
         "HOOK_SET_AHEAD": Advice(
+            short="it was set ahead",
             what="The clock of the broker's host was behind, or it was suspended: its locks expired at once.",
             first_step="Check NTP on the broker's host: the time must be right before the broker starts.",
         ),

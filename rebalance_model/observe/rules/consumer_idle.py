@@ -62,6 +62,7 @@ RULE = GroupRule(
     "CONSUMER_IDLE",
     judge,
     evidence,
+    title="{group} has more clients than queues",
     units={"members": "count", "queues": "count", "idle": "count", "who": "text"},
     needs=("POLLS", "OWNERS"),
     open_after=lambda policy: policy.assignment_settled_after,

@@ -86,6 +86,7 @@ RULE = RebalanceRule(
     CODE,
     judge,
     evidence,
+    title="A rebalance made {group} consume messages again",
     units={"messages": "messages", "worth_ms": "ms", "queues": "count", "offsets": "text", "rebalance_id": "text"},
     needs=("HOOKS",),
     open_after=lambda policy: policy.persist_consumer_offset_interval,

@@ -13,6 +13,7 @@ from rebalance_model.observe.step import GroupStep
 
 GHOST_CONNECTION: Final = "GHOST_CONNECTION"
 GHOST_ADVICE = Advice(
+    short="a dead connection counts as a client",
     what=(
         "A client appears twice in the broker's member list, once on a dead connection: the strategy counts it twice, "
         "and no client takes the second share."

@@ -79,6 +79,7 @@ RULE = QueueRule(
     "LAG_GROWTH",
     judge,
     evidence,
+    title="The lag of {subject} keeps growing",
     units={
         "owner": "text",
         "lag": "messages",
@@ -108,6 +109,7 @@ RULE = QueueRule(
     ),
     advice={
         "PRODUCED_FASTER": Advice(
+            short="more is produced than usual",
             what=(
                 "Lag has grown throughout the window: more is produced than usual, and consumption does not keep up."
             ),
@@ -115,21 +117,25 @@ RULE = QueueRule(
             inspect=("PROGRESS",),
         ),
         "CONSUMED_SLOWER": Advice(
+            short="less is consumed than usual",
             what="Lag has grown throughout the window: less is consumed than usual.",
             first_step="Check the owner: a slow listener, a slow database behind it, flow control.",
             inspect=("THREADS", "PROGRESS"),
         ),
         "UNASSIGNED": Advice(
+            short="it has no owner",
             what="Lag has grown throughout the window: the queue has no owner.",
             first_step="Check the group's assignment: which member should have the queue, and why it does not.",
             inspect=("COMPARE",),
         ),
         "REBALANCE_PAUSE": Advice(
+            short="it changed owners meanwhile",
             what="Lag has grown throughout the window, during which the queue changed owners.",
             first_step="Check what delays the rebalance: locks that are held, members that join and leave.",
             inspect=("MEMBERS",),
         ),
         "UNDETERMINED": Advice(
+            short="its usual rate is not known yet",
             what="Lag has grown throughout the window; the queue's usual rate is not known yet.",
             first_step="Compare the rate of production with the owner's rate of consumption.",
             inspect=("PROGRESS",),

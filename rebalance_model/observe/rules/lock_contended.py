@@ -80,6 +80,7 @@ RULE = QueueRule(
     "LOCK_CONTENDED",
     judge,
     evidence,
+    title="Two clients compete for the lock of {subject}",
     units={"holder": "text", "asked_by": "text", "refusals": "count", "asking_ms": "ms", "taken_by": "text"},
     sub_causes=("REFUSED", "ALTERNATING"),
     concerns=concerns.LOCK_REFUSED,
@@ -91,6 +92,7 @@ RULE = QueueRule(
     ),
     advice={
         "REFUSED": Advice(
+            short="a member keeps it, another one is refused",
             what="A living member keeps the queue's lock, and another one requests it repeatedly without success.",
             first_step=(
                 "Compare the members that both clients see (client ids, subscriptions): one of them uses another list."
@@ -98,6 +100,7 @@ RULE = QueueRule(
             inspect=("COMPARE", "MEMBERS"),
         ),
         "ALTERNATING": Advice(
+            short="they take it from each other",
             what="Two members take the queue's lock from each other alternately.",
             first_step=(
                 "Compare both clients' strategy, client id and subscriptions: they disagree about the owner of the "

@@ -73,6 +73,7 @@ RULE = QueueRule(
     "LOCK_EXPIRED",
     judge,
     evidence,
+    title="The lock of {subject} has expired",
     units={"owner": "text", "lock_age_ms": "ms", "limit_ms": "ms", "broker_limit_ms": "ms", "silent": "flag"},
     concerns=concerns.LOCK_OLD,
     needs=("ANSWERS",),

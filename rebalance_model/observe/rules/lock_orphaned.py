@@ -96,6 +96,7 @@ RULE = QueueRule(
     "LOCK_ORPHANED",
     judge,
     evidence,
+    title="A client that is gone holds the lock of {subject}",
     units={
         "former_owner": "text",
         "expected_owner": "text",
@@ -122,6 +123,7 @@ RULE = QueueRule(
             inspect=("MEMBERS",),
         ),
         "INFERRED": Advice(
+            short="by what the clients answer",
             what="The former owner is gone, its lock has probably not expired, and the next owner lacks the queue.",
             first_step=(
                 "Wait for the lock to expire (60 s after its last renewal); stop consumers by shutdown(), not SIGKILL."

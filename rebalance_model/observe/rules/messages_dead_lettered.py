@@ -57,6 +57,7 @@ RULE = GroupRule(
     "MESSAGES_DEAD_LETTERED",
     judge,
     evidence,
+    title="Messages of {group} went to the dead-letter queue",
     units={
         "topic": "text",
         "added": "messages",

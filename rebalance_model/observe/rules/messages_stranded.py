@@ -100,6 +100,7 @@ RULE = GroupRule(
     "MESSAGES_STRANDED",
     judge,
     evidence,
+    title="Messages are left that {group} will not consume",
     units={
         "messages": "messages",
         "queues": "count",
@@ -112,6 +113,7 @@ RULE = GroupRule(
     absorbed_by=("MIXED_MEMBERS",),
     advice={
         "QUEUE_REMOVED": Advice(
+            short="their queues were removed",
             what="The topic no longer has some queues in which messages wait: no consumer will get these messages.",
             first_step=(
                 "Restore the topic's number of read queues (mqadmin updateTopic -r) until they are consumed; reduce "
@@ -120,6 +122,7 @@ RULE = GroupRule(
             inspect=("PROGRESS",),
         ),
         "NOT_READ": Advice(
+            short="nobody reads their queues any more",
             what=(
                 "No client reads some queues any more, though the group's clients read others of their topic: the "
                 "topic seems to have lost them, and messages of them wait."
@@ -131,6 +134,7 @@ RULE = GroupRule(
             inspect=("PROGRESS", "COMPARE"),
         ),
         "BROKER_GONE": Advice(
+            short="their broker is gone",
             what="Messages waited in queues of a broker that is no longer in the cluster: no consumer will get them.",
             first_step=(
                 "Start the broker again on its store until they are consumed; to remove a broker, forbid writing on "
@@ -139,6 +143,7 @@ RULE = GroupRule(
             inspect=("BROKERS", "PROGRESS"),
         ),
         "SKIPPED": Advice(
+            short="new queues were begun at a later offset",
             what=(
                 "The group began new queues at a later offset than their first message (consumeFromWhere): the "
                 "messages before were skipped, and no consumer will get them."
@@ -150,6 +155,7 @@ RULE = GroupRule(
             inspect=("PROGRESS",),
         ),
         "NOT_SUBSCRIBED": Advice(
+            short="their topic is not subscribed any more",
             what="No member subscribes to a topic any more that the group consumed, and messages of it wait.",
             first_step=(
                 "Compare the topic's name with what the members subscribe since the last release; if it was left on "

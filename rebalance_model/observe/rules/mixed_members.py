@@ -72,6 +72,7 @@ RULE = GroupRule(
     "MIXED_MEMBERS",
     judge,
     evidence,
+    title="The members of {group} do not fit together",
     units={
         "members": "count",
         "differing": "text",
@@ -85,6 +86,7 @@ RULE = GroupRule(
     clear_after=lambda policy: policy.rebalance_wait_interval + policy.poll_interval,  # its share is divided again
     advice={
         "MESSAGE_MODEL": Advice(
+            short="some broadcast",
             what=(
                 "Members of one group have different message models: those that broadcast are counted when the queues "
                 "are divided, but read all queues and commit none, so the messages of their share wait."
@@ -93,6 +95,7 @@ RULE = GroupRule(
             inspect=("MEMBERS", "COMPARE"),
         ),
         "SUBSCRIBES_NOTHING": Advice(
+            short="one subscribes nothing",
             what=(
                 "A member subscribes nothing: it gets a share of the queues that nobody reads, and each of its "
                 "heartbeats empties the broker's table of subscriptions, so all members rebalance."
@@ -101,6 +104,7 @@ RULE = GroupRule(
             inspect=("MEMBERS", "COMPARE"),
         ),
         "CONSUME_TYPE": Advice(
+            short="some pull by themselves",
             what="Some members pull by themselves (CONSUME_ACTIVELY) in a group of push consumers, or the reverse.",
             first_step="Check that the named client belongs to the group; one that pulls by itself needs its own.",
             inspect=("MEMBERS", "COMPARE"),

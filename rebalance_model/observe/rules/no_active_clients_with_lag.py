@@ -94,6 +94,7 @@ RULE = GroupRule(
     "NO_ACTIVE_CLIENTS_WITH_LAG",
     judge,
     evidence,
+    title="Nobody consumes for {group}, and messages wait",
     units={
         "lag": "messages",
         "members": "count",
@@ -108,6 +109,7 @@ RULE = GroupRule(
     absorbed_by=("BROKER_UNREACHABLE", "TELEMETRY_GAP"),
     advice={
         "NOT_POPPED": Advice(
+            short="no client runs, or all are full",
             what=(
                 "Messages wait for the group, whose clients are behind a proxy, and no commit has advanced for long: "
                 "no client runs, or all of them are full."
@@ -116,6 +118,7 @@ RULE = GroupRule(
             inspect=("PROGRESS",),
         ),
         "HEARTBEATS_REFUSED": Advice(
+            short="the broker refuses the heartbeats",
             what="Messages wait for the group, whose clients run, and whose broker does not take their heartbeats.",
             first_step="Look at STALE_HEARTBEAT of its clients: it has the response code, and what to change.",
             inspect=("MEMBERS", "PROGRESS"),

@@ -101,6 +101,7 @@ RULE = QueueRule(
     "OFFSET_REGRESSION",
     judge,
     evidence,
+    title="The offset of {subject} is wrong or went back",
     units={
         "owner": "text",
         "commit_offset": "offset",
@@ -132,10 +133,12 @@ RULE = QueueRule(
     clear_after=lambda policy: policy.persist_consumer_offset_interval,
     advice={
         "REREAD": Advice(
+            short="the new owner reads some messages again",
             what="The new owner began at the former owner's commit, and the former owner then committed once more.",
             first_step="Nothing to do: at most one persist interval (5 s) of messages is consumed twice.",
         ),
         "STALE_OWNER": Advice(
+            short="a former owner committed over it",
             what="A client that has lost the queue committed its old position over the owner's.",
             first_step=(
                 "Look for a long pause of that client (garbage collection, a stopped VM); consumers must tolerate "
@@ -144,6 +147,7 @@ RULE = QueueRule(
             inspect=("THREADS",),
         ),
         "OPERATOR_RESET": Advice(
+            short="it was reset",
             what="The owner itself moved its offset back, as after a reset of the group's offset.",
             first_step=(
                 "Find out who ran mqadmin resetOffsetByTime; if nobody did, look for offset corrections in the "
@@ -152,6 +156,7 @@ RULE = QueueRule(
             inspect=("PROGRESS",),
         ),
         "RESET_TO_MIN": Advice(
+            short="it is consumed from the beginning",
             what=(
                 "The queue is consumed from its beginning again: a reset to the earliest, or an offset out of the "
                 "log's range."
@@ -160,6 +165,7 @@ RULE = QueueRule(
             inspect=("PROGRESS",),
         ),
         "POLLED": Advice(
+            short="messages are consumed again",
             what="The broker's stored offset is below an earlier commit: the messages in between are consumed again.",
             first_step=(
                 "Check whether somebody reset the offset, or a stale client commits; the broker's hook would show "
@@ -168,16 +174,19 @@ RULE = QueueRule(
             inspect=("PROGRESS",),
         ),
         "FAILOVER": Advice(
+            short="the broker came back with older offsets",
             what="The broker came back with older offsets than it had before.",
             first_step="Check how the broker went down, and whether a slave with older offsets took over.",
             inspect=("PROGRESS",),
         ),
         NEWEST_FELL: Advice(
+            short="the topic was created again, or messages were lost",
             what="The queue's newest offset fell: its topic was created again, or the broker lost messages.",
             first_step="Find out who deleted the topic, or what the broker lost; check where its consumers read now.",
             inspect=("PROGRESS", "BROKERS"),
         ),
         "ILLEGAL_OFFSET": Advice(
+            short="the reader asks for an offset that does not exist",
             what=(
                 "The reader asks again and again for an offset that the queue does not have (PULL_OFFSET_MOVED, code "
                 "21), and does not correct it: it receives nothing."
@@ -186,6 +195,7 @@ RULE = QueueRule(
             inspect=("PROGRESS", "THREADS"),
         ),
         "BEYOND_END": Advice(
+            short="it is beyond the newest message",
             what=(
                 "The committed offset is beyond the queue's newest one, and is not corrected: messages may wait, how "
                 "many is unknown."

@@ -194,6 +194,7 @@ RULE = QueueRule(
     "ORDERED_QUEUE_STUCK",
     judge,
     evidence,
+    title="{subject} is stuck",
     units={**stall.UNITS, "lock_age_ms": "ms", "locked": "flag", "in_listener": "messages"},
     sub_causes=get_args(SubCause),
     concerns=concerns.STUCK,
@@ -205,36 +206,43 @@ RULE = QueueRule(
         **stall.ADVICE,
         **pull_stall.ADVICE,
         "OWNER_GONE_LOCK_HELD": Advice(
+            short="its owner is gone, and the lock is still held",
             what="The owner vanished without unlocking: other clients are refused until the broker's lock expires.",
             first_step="Wait for the lock to expire (60 s); if it stays, check that the expected owner requests it.",
             inspect=("MEMBERS",),
         ),
         "UNLOCK_PENDING": Advice(
+            short="the former owner's listener prevents the unlock",
             what="The queue was reassigned, but its former owner's listener still runs and prevents the unlock.",
             first_step="Take a thread dump of the former owner: its listener has not returned.",
             inspect=("COMPARE",),
         ),
         "ZOMBIE": Advice(
+            short="its owner has dropped it and does not release it",
             what="The owner keeps the queue as dropped: it neither consumes nor releases it.",
             first_step="Restart the owner; the client recovers by itself only when the queue is pull-expired (120 s).",
             inspect=("COMPARE",),
         ),
         "NOT_LOCKED": Advice(
+            short="its owner does not hold the lock",
             what="The owner does not hold the queue's lock and therefore does not consume it.",
             first_step="Check who holds the lock: the broker's lock.log names the client.",
             inspect=("THREADS", "MEMBERS"),
         ),
         "LOCK_EXPIRED": Advice(
+            short="its owner's lock has expired",
             what="The owner's lock is older than lockMaxLiveTime: it refuses to consume.",
             first_step="Check whether the owner reaches the broker's master, where locks are renewed every 20 s.",
             inspect=("THREADS",),
         ),
         "LISTENER_HUNG": Advice(
+            short="the listener does not return",
             what="The owner's listener has taken a message and has not returned.",
             first_step="Take a thread dump of the owner (mqadmin consumerStatus -s) and look at ConsumeMessageThread.",
             inspect=("THREADS", "MESSAGE"),
         ),
         "LISTENER_BLOCKED": Advice(
+            short="the listener does not finish a message",
             what=(
                 "The owner has pulled messages and keeps its lock, but its committed offset is not advancing: a hung "
                 "listener or a poison message."
@@ -245,6 +253,7 @@ RULE = QueueRule(
             inspect=("THREADS", "MESSAGE"),
         ),
         "SUSPEND_LOOP": Advice(
+            short="the listener refuses one message",
             what=(
                 "The owner's listener receives the same message repeatedly and does not accept it: a poison message."
             ),
@@ -255,6 +264,7 @@ RULE = QueueRule(
             inspect=("MESSAGE", "THREADS"),
         ),
         "POP_BLOCKED": Advice(
+            short="one message is not acknowledged",
             what=(
                 "The queue is popped in order, and a message of it is not acknowledged: the messages behind it wait. "
                 "Its listener hangs, or refuses it again and again, or no client runs."
@@ -266,6 +276,7 @@ RULE = QueueRule(
             inspect=("MESSAGE", "PROGRESS"),
         ),
         "NOT_PULLING": Advice(
+            short="its owner does not pull",
             what="The owner has the lock and no cached messages, and it does not pull.",
             first_step="Check the owner's pullInterval and flow control; restart it if its pull request is lost.",
             inspect=("THREADS",),

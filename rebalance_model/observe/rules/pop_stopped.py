@@ -51,6 +51,7 @@ RULE = ClientRule(
     "POP_STOPPED",
     judge,
     evidence,
+    title="{subject} has stopped popping",
     units={"member": "flag", "unacked": "messages", "queues_full": "count", "full_ms": "ms", "lag": "messages"},
     sub_causes=(FULL,),
     concerns=concerns.FULL,
@@ -58,6 +59,7 @@ RULE = ClientRule(
     absorbed_by=("BROKER_UNREACHABLE", "TELEMETRY_GAP"),
     advice={
         FULL: Advice(
+            short="it acknowledges nothing",
             what=(
                 "The member has popped as many messages as it may (popThresholdForQueue), and acknowledges none: it "
                 "pops no more. When they have been invisible for long enough, others get them again."

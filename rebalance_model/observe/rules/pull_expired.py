@@ -157,6 +157,7 @@ RULE = QueueRule(
     "PULL_EXPIRED",
     judge,
     evidence,
+    title="The owner of {subject} has stopped pulling",
     units={"owner": "text", "pull_age_ms": "ms", "limit_ms": "ms", "cached_count": "messages", "silent": "flag"},
     sub_causes=("", "SUSPENDED"),
     concerns=concerns.PULL_OLD | concerns.PULL_REFUSED,

@@ -95,6 +95,7 @@ RULE = QueueRule(
     "PULL_REFUSED",
     judge,
     evidence,
+    title="The broker refuses to deliver {subject}",
     units={
         "broker": "text",
         "code": "text",
@@ -110,6 +111,7 @@ RULE = QueueRule(
     absorbed_by=("NO_ACTIVE_CLIENTS_WITH_LAG", "BROKER_UNREACHABLE", "TELEMETRY_GAP"),
     advice={
         "NO_PERMISSION": Advice(
+            short="reading is not permitted",
             what="The broker refuses every pull of the queue with code 16, NO_PERMISSION: nothing is consumed.",
             first_step=(
                 "Check the group's consumeEnable (mqadmin updateSubGroup -s true), the topic's permission (mqadmin "
@@ -118,6 +120,7 @@ RULE = QueueRule(
             inspect=("MEMBERS", "PROGRESS"),
         ),
         "TOPIC_NOT_READABLE": Advice(
+            short="the topic has no readable queue any more",
             what=(
                 "The topic has no readable queue on the broker any more: the clients keep theirs, and every pull is "
                 "refused with code 16, NO_PERMISSION."
@@ -126,6 +129,7 @@ RULE = QueueRule(
             inspect=("BROKERS", "PROGRESS"),
         ),
         "TOPIC_NOT_EXIST": Advice(
+            short="it does not have the topic",
             what="The broker refuses every pull of the queue with code 17: it does not have the topic.",
             first_step=(
                 "Create the topic on this broker (mqadmin updateTopic), or remove it from the clients' subscriptions."
@@ -133,6 +137,7 @@ RULE = QueueRule(
             inspect=("BROKERS",),
         ),
         "SUBSCRIPTION_NOT_EXIST": Advice(
+            short="it knows no subscription of the group",
             what=(
                 "The broker refuses every pull of the queue with code 24: it has no subscription of the group to the "
                 "topic, because no heartbeat with it was accepted."
@@ -144,6 +149,7 @@ RULE = QueueRule(
             inspect=("MEMBERS",),
         ),
         "SUBSCRIPTION_NOT_LATEST": Advice(
+            short="its subscription of the group is outdated",
             what=(
                 "The broker refuses every pull of the queue with code 25: its subscription of the group is older than "
                 "the client's."
@@ -152,11 +158,13 @@ RULE = QueueRule(
             inspect=("MEMBERS", "COMPARE"),
         ),
         "GROUP_NOT_EXIST": Advice(
+            short="the group was not created on it",
             what="The broker refuses every pull of the queue with code 26: the group was not created on it.",
             first_step="Create the group on this broker: mqadmin updateSubGroup.",
             inspect=("BROKERS",),
         ),
         "ERROR": Advice(
+            short="every pull ends with an error",
             what="The broker answers every pull of the queue with an error: nothing is consumed.",
             first_step="Read the broker's log for this client and code; it has the reason.",
             inspect=("BROKERS", "MEMBERS"),

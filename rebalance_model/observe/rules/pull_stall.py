@@ -18,21 +18,25 @@ PullCause = Literal["PULL_REFUSED", "TOPIC_NOT_READABLE", "SUSPENDED", "NOTHING_
 
 ADVICE: Mapping[str, Advice] = {
     "PULL_REFUSED": Advice(
+        short="the broker refuses every pull",
         what="The broker answers every pull of the queue with an error: its messages reach no client.",
         first_step="Look at PULL_REFUSED of the same queue: it has the response code, and what to change.",
         inspect=("PROGRESS",),
     ),
     "TOPIC_NOT_READABLE": Advice(
+        short="the topic has no readable queue any more",
         what="The topic has no readable queue any more: the clients keep theirs, and receive no message.",
         first_step="Give the topic its read permission back: mqadmin updateTopicPerm -p 6.",
         inspect=("BROKERS", "PROGRESS"),
     ),
     "SUSPENDED": Advice(
+        short="the consumer is suspended",
         what="The owner runs and has no message of the queue, but the broker sees no pull: the consumer is suspended.",
         first_step="Check whether the application called suspend(); call resume(), or restart the owner.",
         inspect=("THREADS",),
     ),
     "NOTHING_RECEIVED": Advice(
+        short="the owner receives no messages",
         what=(
             "The owner tries to pull and receives no message, though messages wait: the broker refuses its pulls, or "
             "the consumer is suspended."

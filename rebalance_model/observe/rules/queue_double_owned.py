@@ -122,6 +122,7 @@ RULE = QueueRule(
     "QUEUE_DOUBLE_OWNED",
     judge,
     evidence,
+    title="Two clients consume {subject}",
     units={
         "owner": "text",
         "rival": "text",

@@ -191,6 +191,7 @@ RULE = QueueRule(
     "QUEUE_STALLED",
     judge,
     evidence,
+    title="{subject} is not advancing",
     units={**stall.UNITS, **thread_pool.UNITS},
     sub_causes=get_args(SubCause),
     concerns=concerns.STALLED,
@@ -211,6 +212,7 @@ RULE = QueueRule(
         **stall.ADVICE,
         **pull_stall.ADVICE,
         "READER_STOPPED": Advice(
+            short="the application takes no more messages",
             what=(
                 "The client pulls by itself (CONSUME_ACTIVELY), and takes no more messages of the queue: its "
                 "application does not call poll() or pull(), or has paused the queue."
@@ -222,6 +224,7 @@ RULE = QueueRule(
             inspect=("THREADS", "PROGRESS"),
         ),
         "NOT_COMMITTED": Advice(
+            short="the client reads on and does not commit",
             what=(
                 "The client pulls by itself (CONSUME_ACTIVELY), and reads on, but it has not committed for long: after "
                 "a restart it reads these messages again."
@@ -233,6 +236,7 @@ RULE = QueueRule(
             inspect=("PROGRESS",),
         ),
         "RETRY_NOT_CONSUMED": Advice(
+            short="nobody consumes the retry topic",
             what="Messages that failed wait in the retry topic to be tried again, and no client consumes them.",
             first_step=(
                 "Check which member has the retry queue, and that it pulls it; restart that member, or all if none has."
@@ -240,6 +244,7 @@ RULE = QueueRule(
             inspect=("COMPARE", "PROGRESS"),
         ),
         "POOL_EXHAUSTED": Advice(
+            short="all threads of its owner are busy",
             what=(
                 "All threads that consume for the owner are in listeners that do not return. Its topics share them: "
                 "messages of the other topics do not start, though nothing is wrong with them."
@@ -251,11 +256,13 @@ RULE = QueueRule(
             inspect=("THREADS", "MESSAGE"),
         ),
         "LISTENER_HUNG": Advice(
+            short="the listener does not return",
             what="The message at the commit offset is in a listener that has not returned; the commit waits for it.",
             first_step="Take a thread dump of the owner (mqadmin consumerStatus -s) and look at ConsumeMessageThread.",
             inspect=("THREADS", "MESSAGE"),
         ),
         "LISTENER_BLOCKED": Advice(
+            short="the listener does not finish a message",
             what=(
                 "The owner has pulled messages, but its committed offset is not advancing: the message at it is still "
                 "being processed."

@@ -85,6 +85,7 @@ RULE = QueueRule(
     "QUEUE_UNASSIGNED",
     judge,
     evidence,
+    title="Nobody consumes {subject}",
     units={
         "owner": "text",
         "expected_owner": "text",

@@ -77,6 +77,7 @@ RULE = GroupRule(
     "REBALANCE_STALLED",
     judge,
     evidence,
+    title="{group} should rebalance and does not",
     units={
         "queues_behind": "count",
         "first": "text",

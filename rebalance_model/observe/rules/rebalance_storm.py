@@ -139,6 +139,7 @@ RULE = GroupRule(
     CODE,
     judge,
     evidence,
+    title="{group} rebalances again and again",
     units={
         "causes": "count",
         "limit": "count",
@@ -151,6 +152,7 @@ RULE = GroupRule(
     absorbed_by=("TELEMETRY_GAP", "MIXED_MEMBERS"),
     advice={
         "TOPIC_SET_FLIP": Advice(
+            short="its members subscribe different topics",
             what=(
                 "Members subscribe different topics: each heartbeat undoes the other's, and all of them rebalance at "
                 "every flip."
@@ -162,6 +164,7 @@ RULE = GroupRule(
             inspect=("MEMBERS",),
         ),
         "RECONNECT_CHURN": Advice(
+            short="clients keep reconnecting",
             what=(
                 "The same client ids return repeatedly on new connections without unregistering; the group "
                 "rebalances each time."
@@ -173,6 +176,7 @@ RULE = GroupRule(
             inspect=("MEMBERS",),
         ),
         "MEMBER_FLAPPING": Advice(
+            short="clients keep joining and leaving",
             what="Clients join and leave repeatedly, and the group rebalances each time.",
             first_step=(
                 "Check why these clients restart: their logs, their deployment's probes, an oscillating autoscaler."
@@ -180,6 +184,7 @@ RULE = GroupRule(
             inspect=("MEMBERS",),
         ),
         "ROUTE_FLAPPING": Advice(
+            short="queues keep disappearing",
             what="The topic's queues, or a broker's queues, disappear and return; every client rebalances each time.",
             first_step=(
                 "Check the broker's registration with the name servers, and who changes the topic's configuration."
@@ -187,6 +192,7 @@ RULE = GroupRule(
             inspect=("BROKERS",),
         ),
         "CONFIG_ON_RETRY_TOPIC": Advice(
+            short="the strategy CONFIG does not fit the retry topic",
             what=(
                 "The strategy CONFIG returns the same queues for the retry topic, which does not have them: the "
                 "client's rebalance never completes and restarts every second."
@@ -197,6 +203,7 @@ RULE = GroupRule(
             inspect=("COMPARE",),
         ),
         "ENDLESS_REBALANCE": Advice(
+            short="a client never completes it",
             what="The client's rebalance never completes: it restarts every second, though no lock is refused to it.",
             first_step=(
                 "Read the client's rebalance log; strategies that return queues of other topics (CONFIG) cause this."

@@ -194,6 +194,11 @@ def advice_for(code: str, sub_cause: str) -> Advice | None:
     return next((rule.advice[sub_cause] for rule in RULES if rule.code == code and sub_cause in rule.advice), None)
 
 
+def title_of(code: str) -> str | None:
+    """Return what is wrong by an incident of this code, see `Rule.title`; None if no rule of this release has it."""
+    return next((rule.title for rule in RULES if rule.code == code), None)
+
+
 def unit_of(code: str, field: str) -> Unit | None:
     """Return the unit of a field of an incident's evidence; None if it is unknown, as in a row of another release."""
     units = _UNITS.get(code, {})

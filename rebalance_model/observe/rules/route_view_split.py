@@ -183,6 +183,7 @@ RULE = GroupRule(
     CODE,
     judge,
     evidence,
+    title="The route of a topic of {group} is not the same everywhere",
     units={
         "topic": "text",
         "queues": "count",
@@ -207,6 +208,7 @@ RULE = GroupRule(
             inspect=("COMPARE",),
         ),
         NAME_SERVERS: Advice(
+            short="name servers disagree",
             what=(
                 "Name servers disagree: the named members divide a route without the named broker. Some queues are "
                 "consumed twice, and others by nobody."
@@ -218,6 +220,7 @@ RULE = GroupRule(
             inspect=("ROUTES", "COMPARE"),
         ),
         COLLECTOR_ROUTE: Advice(
+            short="the collector's name server lacks a broker",
             what=(
                 "The collector's name server lacks a broker whose queues members have: the collector's route of the "
                 "topic is incomplete, and no owner of the topic's queues is expected."

@@ -97,6 +97,8 @@ class Advice(NamedTuple):
     first_step: str
     inspect: tuple[Inspection, ...] = ()
     """What to look at, in this order."""
+    short: str = ""
+    """The reason in a few words, after `Rule.title` and a colon; empty: the title says it."""
 
 
 def _at_once(_: Policy) -> int:
@@ -119,6 +121,9 @@ class Rule(Generic[StepT, Subject]):
     """Units by evidence field. A name that ends in ``*`` is a prefix of several field names."""
     advice: Mapping[str, Advice]
     """By sub-cause."""
+    title: str = ""
+    """What is wrong in a few words, the same for all rules of a code. ``{subject}`` is the queue, client, broker or
+    group, ``{group}`` the group."""
     sub_causes: tuple[str, ...] = ("",)
     """The values that `judge` may set as `Holds.sub_cause`."""
     concerns: int = 0

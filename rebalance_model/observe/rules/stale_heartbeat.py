@@ -125,6 +125,7 @@ RULE = ClientRule(
     CODE,
     judge,
     evidence,
+    title="No heartbeat from {subject}",
     units={
         "broker": "text",
         "code": "count",
@@ -147,6 +148,7 @@ RULE = ClientRule(
             inspect=("MEMBERS", "THREADS"),
         ),
         "REFUSED": Advice(
+            short="the broker refuses them",
             what=(
                 "The client's heartbeats arrive, and the broker refuses them: it drops the member after 120 s, and "
                 "then refuses its pulls."
@@ -158,6 +160,7 @@ RULE = ClientRule(
             inspect=("MEMBERS",),
         ),
         "GROUP_NOT_CREATED": Advice(
+            short="the group was not created on the broker",
             what=(
                 "The broker accepts the client's heartbeats and does not register the group: it was not created on "
                 "this broker, and nothing is consumed from it."

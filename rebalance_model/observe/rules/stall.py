@@ -40,17 +40,20 @@ UNITS: Mapping[str, Unit] = {
 """Units of the evidence fields that both rules have."""
 ADVICE: Mapping[str, Advice] = {
     "UNASSIGNED": Advice(
+        short="no member has it",
         what="No member has the queue: no consumer will process its messages.",
         first_step="Check that members run and subscribe to the topic, and that they agree on strategy and client ids.",
         inspect=("MEMBERS", "COMPARE"),
     ),
     GHOST_CONNECTION: GHOST_ADVICE,
     "OWNER_UNRESPONSIVE": Advice(
+        short="its owner does not answer",
         what="The owner answers no request, but the broker still lists it as a member: the queue stays with it.",
         first_step="Check whether the owner's process is paused or starved; end it to free the queue at once.",
         inspect=("MEMBERS",),
     ),
     "UNDETERMINED": Advice(
+        short="the reason is unknown",
         what="Messages wait and the commit does not advance; telemetry does not show why.",
         first_step="Look at the owner's log and thread dump.",
         inspect=("THREADS", "MESSAGE"),

@@ -30,6 +30,7 @@ RULE = GroupRule(
     "STRATEGY_MISMATCH",
     judge,
     evidence,
+    title="Members of {group} use different strategies",
     units=declarations.UNITS,
     needs=("POLLS", "ANSWERS"),
     advice={

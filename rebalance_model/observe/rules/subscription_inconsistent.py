@@ -108,6 +108,7 @@ RULE = GroupRule(
     "SUBSCRIPTION_INCONSISTENT",
     judge,
     evidence,
+    title="The subscriptions of {group} differ",
     units={
         "members": "count",
         "members_known": "count",
@@ -124,6 +125,7 @@ RULE = GroupRule(
     absorbed_by=("REBALANCE_STORM",),
     advice={
         "BROKER_OUTDATED": Advice(
+            short="a broker filters by an older one",
             what=(
                 "All members declare the same expression, but a broker still filters by an older one, whose version is "
                 "higher: messages that only the members' expression matches are skipped without a trace."
@@ -135,6 +137,7 @@ RULE = GroupRule(
             inspect=("MEMBERS", "COMPARE"),
         ),
         "TOPIC_SET": Advice(
+            short="by topic",
             what=(
                 "Members subscribe different topics: the broker's table flips with every heartbeat, and queues are "
                 "assigned to clients that do not read them."
@@ -146,6 +149,7 @@ RULE = GroupRule(
             inspect=("MEMBERS", "COMPARE"),
         ),
         "EXPRESSION": Advice(
+            short="by filter",
             what=(
                 "Members filter one topic differently: the broker filters for all of them by one expression, so the "
                 "others lose messages."

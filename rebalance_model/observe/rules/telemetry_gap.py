@@ -117,6 +117,7 @@ OF_SOURCE = ClusterRule(
     CODE,
     judge_source,
     source_evidence,
+    title="Telemetry of {subject} is missing",
     units={"source": "text", "limit_ms": "ms", "silent_since": "epoch_ms", **_LOSS},
     sub_causes=("HOOK_SILENT", "POLL_SILENT", "LATE", "BUFFER_FULL", "CLOCK_WRONG"),
     open_after=lambda policy: policy.source_silent_after,
@@ -124,20 +125,24 @@ OF_SOURCE = ClusterRule(
     absorbed_by=("BROKER_UNREACHABLE",),
     advice={
         "HOOK_SILENT": Advice(
+            short="the hook is silent",
             what="The broker's hook stopped reporting; checks that need it are suspended.",
             first_step="Check that the broker and the shipper beside it run: `rebalance-watch collect spool`.",
         ),
         "POLL_SILENT": Advice(
+            short="the collector is silent",
             what="The collector stopped reporting; checks that need it are suspended.",
             first_step="Check that `rebalance-watch collect poll` runs and reaches the log.",
         ),
         "LATE": Advice(
+            short="it is far behind",
             what="The source is far behind the others and not waited for; checks that need it are suspended.",
             first_step=(
                 "Check its host and its connection to the log; then run `rebalance-watch rebuild` to fill the gap."
             ),
         ),
         "BUFFER_FULL": Advice(
+            short="too many events wait for it",
             what=(
                 "Events that wait for a delayed telemetry source have filled the buffer, so processing continues "
                 "without it."
@@ -145,6 +150,7 @@ OF_SOURCE = ClusterRule(
             first_step="Check the host of this source and its connection to the log.",
         ),
         "CLOCK_WRONG": Advice(
+            short="its times are wrong",
             what="The source's times are far from the log's or other sources': its events are skipped.",
             first_step="Check the clocks and NTP: of the source's host, and of the host that stamps the log.",
         ),
@@ -154,12 +160,14 @@ OF_HOOK = BrokerRule(
     CODE,
     judge_hook,
     hook_evidence,
+    title="Telemetry of {subject} is missing",
     units={"source": "text", **_LOSS},
     sub_causes=("HOOK_LOST",),
     clear_after=lambda policy: policy.clear_after,
     absorbed_by=("BROKER_UNREACHABLE",),
     advice={
         "HOOK_LOST": Advice(
+            short="events of the hook were lost",
             what="Events of the broker's hook are missing: results based on them may be wrong for half a minute.",
             first_step=(
                 "Look for a full disk or a full spool on the broker's host; the evidence shows the hook's own reason."
@@ -171,11 +179,13 @@ OF_POLLS = GroupRule(
     CODE,
     judge_polls,
     polls_evidence,
+    title="Telemetry of {subject} is missing",
     units={"source": "text", **_LOSS},
     sub_causes=("POLL_LOST",),
     clear_after=lambda policy: policy.clear_after,
     advice={
         "POLL_LOST": Advice(
+            short="answers to the collector were lost",
             what="Answers to the collector are missing: results based on them may be one round late.",
             first_step="Check the collector's log for answers that it could not send.",
         ),

@@ -62,6 +62,7 @@ RULE = GroupRule(
     "TOPIC_NOT_FOUND",
     judge,
     evidence,
+    title="{group} subscribes a topic that does not exist",
     units={
         "topics": "text",
         "topics_count": "count",

@@ -24,6 +24,7 @@ RULE = QueueRule(
     "UNLOCK_PENDING",
     judge,
     evidence,
+    title="{subject} is not unlocked by its former owner",
     units=UNITS,
     concerns=concerns.DROPPED,
     needs=("POLLS", "ANSWERS"),

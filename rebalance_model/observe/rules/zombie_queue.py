@@ -32,6 +32,7 @@ RULE = QueueRule(
     "ZOMBIE_QUEUE",
     judge,
     evidence,
+    title="{subject} is dropped and not released",
     units={**dropped_queue.UNITS, "limit_ms": "ms"},
     concerns=concerns.DROPPED,
     needs=("POLLS", "ANSWERS"),

@@ -40,11 +40,13 @@ def show(
 
 
 def _draw(detail: IncidentDetail, now: int) -> RenderableType:
+    from streaming.queries.advice import headline
     from streaming.queries.evidence import evidence_items
 
     shown = detail.incident
     parts: list[RenderableType] = [
         Text.assemble((shown.title, severity(shown.severity).style), f"  {shown.severity}"),
+        Text(headline(shown)),
         *map(Text, _summary(detail, now)),
         *section("Diagnosis", Text(shown.main_explanation)),
         *section("First step", Text(shown.first_step)),
@@ -85,6 +87,9 @@ def _stacks(stacks: ListenerStacks | None, now: int) -> list[RenderableType]:
 
 
 def _summary(detail: IncidentDetail, now: int) -> Iterator[str]:
+    from streaming.queries.impact import unknown_text, waiting_text
+    from streaming.queries.notifications import step_text
+
     shown = detail.incident
     client = "" if shown.main_client_id in {None, shown.subject} else f", client {shown.main_client_id}"
     yield f"{shown.subject or 'the group'} of {shown.group or 'the cluster'} ({shown.cluster}){client}"
@@ -102,6 +107,15 @@ def _summary(detail: IncidentDetail, now: int) -> Iterator[str]:
         owner = queue.owner or "owner unknown"
         lag, waiting = (QUEUE[name].value(queue, Context(now)) for name in ("lag", "waiting_ms"))
         yield f"currently: owner {owner}, lag {lag}{age}, waiting {waiting}, {queue.status}"
+    if detail.impact is not None:
+        yield " ".join(filter(None, (waiting_text(detail.impact), unknown_text(detail.impact))))
+    for one in detail.notifications:
+        what = ", ".join(filter(None, ((one.message or "").lower(), step_text(one))))
+        yield f"{one.channel or 'no channel'}: {what} {labels.moment(one.time, now)}"
+    if (ack := detail.acknowledged) is not None:
+        yield f"acknowledged by {ack.author or 'unknown'} at {labels.moment(ack.time, now)}"
+    for silence in detail.silences:
+        yield f"silenced by {silence.author or 'unknown'} until {labels.moment(silence.until, now)}: {silence.reason}"
     if shown.parent is not None:
         command = command_line("rebalance-watch", "incident", "show", shown.parent)
         yield f"explained by {shown.parent[:SHORT_ID]}: {command}"

@@ -7,24 +7,35 @@ from markupsafe import Markup
 
 from rebalance_model.entities import INT64_MAX, MessageQueue
 from streaming.base.language import gettext
+from streaming.base.times import duration_ms
+from streaming.queries import labels
+from streaming.queries.advice import headline
 from streaming.queries.evidence import formatted, label
 from streaming.queries.group_at import GroupAt
+from streaming.queries.impact import unknown_text, waiting_text
 from streaming.queries.incident_detail import incident
 from streaming.queries.incidents import incident_of
 from streaming.queries.labels import NOT_KNOWN
+from streaming.queries.notifications import MESSAGES, step_text
 from streaming.queries.present import Ends, history_ends
 from streaming.queries.queue_history import queue_history
 from streaming.queries.results import Incident, IncidentDetail, Transition
+from streaming.serve.dashboard.cards import cards
 from streaming.serve.dashboard.frame import frame, stale
 from streaming.serve.dashboard.live_page import LivePage
 from streaming.serve.dashboard.markup import LiveMarkup, clock, count, unknown
 from streaming.serve.dashboard.queue_picture import Picture, picture
-from streaming.serve.links import HOME, group_link
+from streaming.serve.links import HOME, client_link, group_link, rebalance_link
 from streaming.serve.store import Store
 from streaming.tables import ReadModel
 
 _MINUTE_MS = 60_000
 _AROUND_MS = 10 * _MINUTE_MS
+_CLIENTS = frozenset({
+    "asked_by", "client", "expected_owner", "first_taker", "former", "former_owner", "holder", "kept_by", "owner",
+    "odd_one", "pool_holder", "rival", "taken_by", "who",
+})  # fmt: skip
+"""The fields of evidence that name one client."""
 
 EvidenceRow = tuple[str, str | Markup, str | Markup]
 """The label of a field, and its values at the first and the latest transition."""
@@ -77,7 +88,7 @@ class IncidentPage(LivePage[Data]):
         shown = self._data.detail.incident
         group = (shown.group, group_link(shown.cluster, shown.group, shown.opened_at))
         about = [(gettext("Groups"), HOME), *([group] if shown.group else []), (shown.code, None)]
-        frame(gettext("{code} in {where}", code=shown.code, where=shown.where), about)
+        frame(headline(shown), about)
         self._markup = LiveMarkup("incident")
         self._begin()
 
@@ -88,7 +99,11 @@ class IncidentPage(LivePage[Data]):
         if shown.resolved_at is None:
             stale(ends)
         self._markup.show(
-            i=shown, ends=ends, q=detail.queue, reach=detail.reach, parent=parent, life=life, absorbed=detail.absorbed,
+            i=shown, ends=ends, q=detail.queue, reach=detail.reach, parent=parent, life=life, at=shown.opened_at,
+            children=cards(detail.absorbed), with_group=not shown.group, names_groups=True,
+            impact=detail.impact, waiting_text=waiting_text, unknown_text=unknown_text,
+            notifications=detail.notifications, acknowledged=detail.acknowledged, silences=detail.silences,
+            MESSAGES=MESSAGES, step_text=step_text, span_text=_span_text, rebalance=detail.last_rebalance,
             commands=detail.commands, picture=around, now=ends.live, stacks=detail.stacks,
             evidence=evidence_rows(shown, life[0], life[-1], ends.live),
             changed=life[0].evidence != life[-1].evidence,
@@ -96,6 +111,21 @@ class IncidentPage(LivePage[Data]):
             before=group_link(shown.cluster, shown.group, shown.opened_at - _MINUTE_MS),
             event=event, raw=json.dumps(event, indent=2, ensure_ascii=False), cause=life[0].cause,
         )  # fmt: skip
+
+
+def _span_text(span: str) -> str:
+    return labels.duration(duration_ms(span))
+
+
+def _linked(shown: Incident, name: str, said: str) -> str | Markup:
+    """Return a value of evidence as a link to the page of the client or the rebalance that it names."""
+    if name == "rebalance_id":
+        address = rebalance_link(shown.cluster, shown.group, said)
+    elif name in _CLIENTS and "@" in said and ", " not in said:
+        address = client_link(said, shown.opened_at)
+    else:
+        return said
+    return Markup('<a class="mono" href="{}">{}</a>').format(address, said)
 
 
 def evidence_rows(shown: Incident, first: Transition, last: Transition, now: int) -> list[EvidenceRow]:
@@ -106,7 +136,7 @@ def evidence_rows(shown: Incident, first: Transition, last: Transition, now: int
             # Evidence has what matters at a transition; other transitions may lack it.
             return Markup('<span class="quiet">{}</span>').format(gettext("not reported"))
         said = formatted(shown.code, name, step.evidence[name], now, number=count, time=clock)
-        return unknown() if said == NOT_KNOWN else said
+        return unknown() if said == NOT_KNOWN else _linked(shown, name, said)
 
     names = {**first.evidence, **last.evidence}
     return [(label(shown.code, name), text(first, name), text(last, name)) for name in names]

@@ -1,7 +1,7 @@
 // Shows HTML from the server. Focus, scroll positions and what is typed in a field are kept when it changes: a page used
 // with a keyboard or a screen reader must not jump or forget each time the tables have new rows.
 
-const place = (node) => node?.id || node?.dataset?.do || node?.getAttribute?.("href") || node?.name;
+const place = (node) => node?.id || node?.dataset?.do || node?.getAttribute?.("href") || (node?.name && [node.form?.id, node.name].join());
 const ignored = (event) => event.stopImmediatePropagation();
 
 export default {
@@ -17,7 +17,7 @@ export default {
       const open = [...this.$el.querySelectorAll("details[open][id]")].map((node) => node.id);
       const typed = [...this.$el.querySelectorAll("input[name]:not([type=checkbox])")]
         .filter((node) => node.value !== node.defaultValue || node === document.activeElement)
-        .map((node) => [node.name, node.value, node.selectionStart]);
+        .map((node) => [[node.form?.id, node.name].join(), node.value, node.selectionStart]);
       // Chromium takes the removal of a field in which somebody types for the end of typing.
       this.$el.addEventListener("change", ignored, true);
       this.$el.innerHTML = this.html;
@@ -26,8 +26,9 @@ export default {
         const node = this.$el.querySelector(`[data-scroll="${CSS.escape(name)}"]`);
         if (node) node.scrollLeft = left;
       }
+      const fields = new Map([...this.$el.querySelectorAll("input[name]")].map((node) => [[node.form?.id, node.name].join(), node]));
       for (const [name, value, caret] of typed) {
-        const node = this.$el.querySelector(`input[name="${CSS.escape(name)}"]`);
+        const node = fields.get(name);
         if (!node) continue;
         node.value = value;
         if (caret !== null) node.setSelectionRange(caret, caret);

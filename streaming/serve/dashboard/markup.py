@@ -13,7 +13,7 @@ from nicegui import ui
 from streaming.base.language import current, filled, gettext, raw
 from streaming.base.times import written
 from streaming.queries import labels
-from streaming.queries.advice import explained, first_step
+from streaming.queries.advice import explained, first_step, headline
 from streaming.queries.column import Context
 from streaming.queries.columns import FAILED_MESSAGES, GROUP, INCIDENT, MEMBER, MOVE, QUEUE, REBALANCE
 from streaming.queries.health import HEALTH, SEVERITY
@@ -95,7 +95,7 @@ _TEMPLATES.filters |= {
 }  # fmt: skip
 _TEMPLATES.globals |= {
     "_": _text, "ngettext": _ntext, "unknown": unknown, "health_reason": reason,
-    "explained": explained, "first_step": first_step,
+    "explained": explained, "first_step": first_step, "headline": headline,
     "links": links, "zip": zip, "cause": cause, "trigger": trigger,
     "HEALTH": HEALTH, "SEVERITY": SEVERITY, "NOT_KNOWN": labels.NOT_KNOWN, "TONES": _TONES,
     "NAME_SERVER": labels.NAME_SERVER, "per_client": labels.queues_per_client, "pause": labels.pause,

@@ -71,6 +71,32 @@ addEventListener("submit", (event) => {
   event.preventDefault();
   applyFilters(event.target);
 });
+// A form that does something is sent to REST as JSON; what went wrong is said beside it. The name of the person is kept
+// in this browser.
+(() => {
+  const key = "rebalance-watch-author";
+  addEventListener("toggle", (event) => {
+    const field = event.target.open && event.target.querySelector?.("form[data-post] input[name=by]");
+    if (field && !field.value) field.value = localStorage.getItem(key) ?? "";
+  }, true);
+  addEventListener("submit", async (event) => {
+    const form = event.target;
+    if (!form.matches("[data-post]")) return;
+    event.preventDefault();
+    const fields = Object.fromEntries(new FormData(form)), status = form.querySelector("[role=status]"), button = form.querySelector("[type=submit]");
+    localStorage.setItem(key, fields.by);
+    button.disabled = true;
+    status.textContent = "";
+    try {
+      const answer = await fetch(form.dataset.post, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(fields) });
+      const body = await answer.json().catch(() => ({}));
+      status.textContent = answer.ok ? text("Done") : (body.error ?? answer.statusText);
+    } catch {
+      status.textContent = text("The server does not answer.");
+    }
+    button.disabled = false;
+  });
+})();
 // The browser looks for the part that an address names before the page has its content.
 (() => {
   if (!location.hash) return;

@@ -30,6 +30,7 @@ ROUTES = {
     "/groups/{group}/rebalances", "/groups/{group}/rebalances/{rebalance_id}", "/groups/{group}/lag",
     "/groups/{group}/what-if", "/groups/{group}/rolling-restart", "/incidents", "/incidents/{incident_id}", "/sql",
     "/clients", "/quality", "/owners/{topic}/{broker}/{queue_id}", "/groups/{group}/rebalances/totals",
+    "/incidents/{incident_id}/acknowledge", "/incidents/{incident_id}/silence",
     "/clients/{client_id}", "/groups/{group}/queues/{topic}/{broker}/{queue_id}",
 }  # fmt: skip
 

@@ -2,17 +2,23 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Body, Query
 from fastapi.responses import Response
 
-from streaming.base.times import instant_ms, now_ms
+from streaming.base.place import tables_of
+from streaming.base.times import duration_ms, instant_ms, now_ms
 from streaming.queries import incident_detail
 from streaming.queries import incidents as of_incidents
 from streaming.queries.health import Severity
-from streaming.queries.results import Incident, IncidentDetail
-from streaming.serve.web.api.parameters import At, Cluster, StoreOf, sent
+from streaming.queries.results import Acknowledgement, Incident, IncidentDetail, Silence
+from streaming.serve.alerting import actions
+from streaming.serve.web.api.parameters import At, Cluster, SettingsOf, StoreOf, sent
 
 router = APIRouter(tags=["incidents"])
+
+_By = Annotated[str, Body(min_length=1, max_length=100, description="Who does it, kept with it.")]
+_REASON = 500
+"""The maximum characters of a reason."""
 
 
 @router.get("/incidents", response_model=list[Incident])
@@ -44,3 +50,30 @@ def incidents(  # noqa: PLR0913  its filters
 def incident(incident_id: str, store: StoreOf) -> Response:
     """Show one incident with its timeline and triggering event, by its id or a unique prefix of it."""
     return sent(store.ask_here(incident_detail.incident, incident_id))
+
+
+@router.post("/incidents/{incident_id}/acknowledge", response_model=Acknowledgement)
+def acknowledge(
+    incident_id: str,
+    settings: SettingsOf,
+    by: _By,
+    reason: Annotated[str, Body(max_length=_REASON, description="Why; may be empty.")] = "",
+) -> Response:
+    """Acknowledge an open incident: no more reminders of it are sent. Escalation and resolution still are."""
+    now = now_ms()
+    actions.acknowledge(tables_of(settings), incident_id, reason, by, now)
+    return sent(Acknowledgement(time=now, author=by, reason=reason))
+
+
+@router.post("/incidents/{incident_id}/silence", response_model=Silence)
+def silence(
+    incident_id: str,
+    settings: SettingsOf,
+    by: _By,
+    reason: Annotated[str, Body(min_length=1, max_length=_REASON, description="Why, kept with it.")],
+    span: Annotated[str, Body(alias="for", description="Duration: 90s, 30m, 2h or 1d.")],
+) -> Response:
+    """Suppress alerts of the incident's code in its group for a time. Those still open at its end are sent then."""
+    made = actions.silence_like(tables_of(settings), incident_id, duration_ms(span), reason, by, now_ms())
+    assert made.until is not None  # noqa: S101  it ends
+    return sent(Silence(silence_id=made.control_id, until=made.until, author=made.author, reason=made.reason))

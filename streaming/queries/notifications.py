@@ -1,0 +1,77 @@
+"""Query who was notified about an incident, and what persons did about its alerts."""
+
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+
+from streaming.base.language import gettext, marked
+from streaming.queries.results import Acknowledgement, Incident, Notification, Silence
+from streaming.tables.reader import ReadModel, Row
+
+_DELIVERIES = """
+SELECT d.time, d.channel, d.message, d.step, d.detail, d.attempt
+FROM alert_deliveries d
+WHERE d.incident_id = $id
+QUALIFY row_number() OVER (PARTITION BY d.key, d.channel ORDER BY d.number DESC) = 1
+ORDER BY d.number
+"""
+_ACKNOWLEDGED = """
+SELECT k.time, k.author, k.reason FROM alert_controls k
+WHERE k.control = 'ACK' AND k.control_id = $id
+ORDER BY k.time LIMIT 1
+"""
+_SILENCES = """
+SELECT k.control_id, k.control, k.until, k.author, k.reason, k.cluster, k.group, k.code FROM alert_controls k
+WHERE k.control IN ('SILENCE', 'END')
+QUALIFY row_number() OVER (PARTITION BY k.control_id ORDER BY k.time DESC, k.control) = 1
+ORDER BY k.until, k.control_id
+"""
+
+STEPS = {
+    "HELD": marked("held back"), "QUEUED": marked("waiting to be sent"), "PACKED": marked("being sent"),
+    "SENT": marked("sent"), "FAILED": marked("failed, is sent again"), "GIVEN_UP": marked("given up"),
+}  # fmt: skip
+"""What the last step of a notification is called."""
+_HELD = {
+    "SILENCED": marked("a silence holds it back"), "UNDECIDED": marked("another incident may still explain this one"),
+    "OFF_HOURS": marked("the hours of its route have not begun"),
+}  # fmt: skip
+"""Why a notification is held back, by the first word of its row's detail."""
+MESSAGES = {
+    "OPENED": marked("opened"), "ESCALATED": marked("escalated"), "REMINDER": marked("reminder"),
+    "RESOLVED": marked("resolved"),
+}  # fmt: skip
+
+
+def notifications_of(model: ReadModel, incident_id: str) -> tuple[Notification, ...]:
+    """List the alerts about an incident, the first first, each with its last step."""
+    return tuple(Notification(**row) for row in model.rows(_DELIVERIES, {"id": incident_id}))
+
+
+def acknowledgement_of(model: ReadModel, incident_id: str) -> Acknowledgement | None:
+    """Return who first acknowledged an incident; None: nobody has."""
+    return next((Acknowledgement(**row) for row in model.rows(_ACKNOWLEDGED, {"id": incident_id})), None)
+
+
+def silences_of(model: ReadModel, incident: Incident, now: int) -> tuple[Silence, ...]:
+    """List the silences active at ``now`` (epoch milliseconds) that match an incident, the first to end first."""
+    return tuple(
+        Silence(silence_id=row["control_id"], until=row["until"], author=row["author"], reason=row["reason"])
+        for row in _active(model.rows(_SILENCES, {}), now)
+        if all(
+            row[name] is None or fnmatchcase(value, row[name])
+            for name, value in (("cluster", incident.cluster), ("group", incident.group), ("code", incident.code))
+        )
+    )
+
+
+def _active(rows: Iterable[Row], now: int) -> Iterable[Row]:
+    return (row for row in rows if row["control"] == "SILENCE" and row["until"] is not None and now < row["until"])
+
+
+def step_text(one: Notification) -> str:
+    """Return what happened to a notification, with the reason if it is not on its way."""
+    said = gettext(STEPS.get(one.step, one.step))
+    if not one.detail or one.step == "SENT":
+        return said
+    held = _HELD.get(one.detail.split(" ", 1)[0])
+    return gettext("{what}: {reason}", what=said, reason=one.detail if held is None else gettext(held))

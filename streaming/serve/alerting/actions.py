@@ -1,0 +1,73 @@
+"""What a person does about the alerts of an incident, on its page or by command."""
+
+import secrets
+from glob import escape
+
+from rebalance_model.observe.effects import IncidentTransition
+from schemas.rows import AlertControl
+from streaming.base.errors import UserError
+from streaming.base.place import Place
+from streaming.base.times import DAY_MS
+from streaming.serve.alerting.ledger import write_control
+from streaming.serve.alerting.status import open_incident
+
+_DAYS_MAX = 366
+
+
+def acknowledge(tables: Place, incident_id: str, reason: str, author: str, now: int) -> IncidentTransition:
+    """Acknowledge an open incident: no more reminders of it are sent.
+
+    Args:
+        tables: the tables.
+        incident_id: its id, or a unique prefix of it.
+        reason: why, may be empty.
+        author: who does it.
+        now: epoch milliseconds.
+
+    Raises:
+        UserError: see `open_incident` and `write_control`.
+    """
+    found = open_incident(tables, incident_id)
+    write_control(tables, AlertControl(
+        time=now, control="ACK", control_id=found.incident_id, cluster=None, group=None, code=None, until=None,
+        reason=reason, author=author,
+    ))  # fmt: skip
+    return found
+
+
+def check_span(span_ms: int) -> None:
+    """Check how long a silence is to last, in milliseconds.
+
+    Raises:
+        UserError: not at all, or longer than a year.
+    """
+    if not 0 < span_ms <= _DAYS_MAX * DAY_MS:
+        raise UserError(f"A silence needs a duration above zero and of {_DAYS_MAX} days at most.")
+
+
+def silence_like(  # noqa: PLR0913, PLR0917  a silence has these
+    tables: Place, incident_id: str, span_ms: int, reason: str, author: str, now: int
+) -> AlertControl:  # fmt: skip
+    """Silence the alerts of incidents of the same code, group and cluster as an open one, for a time.
+
+    Args:
+        tables: the tables.
+        incident_id: its id, or a unique prefix of it.
+        span_ms: how long, in milliseconds.
+        reason: why.
+        author: who does it.
+        now: epoch milliseconds.
+
+    Raises:
+        UserError: see `check_span`; or there is no reason; or see `open_incident` and `write_control`.
+    """
+    check_span(span_ms)
+    if not reason.strip():
+        raise UserError("A silence needs a reason.")
+    found = open_incident(tables, incident_id)
+    silence = AlertControl(
+        time=now, control="SILENCE", control_id=secrets.token_hex(4), cluster=escape(found.cluster),
+        group=escape(found.group), code=found.code, until=now + span_ms, reason=reason, author=author,
+    )  # fmt: skip
+    write_control(tables, silence)
+    return silence
