@@ -62,6 +62,8 @@ class Column(Generic[R]):
     """The title, if it is not that of the field."""
     made_from: tuple[str, ...] = ()
     """The fields that it is made from, if there is none of that name."""
+    meaning: str = ""
+    """The description, if it is not that of the field."""
     spare: bool = False
     """Whether a terminal omits it if it has no known value or there is no room; see `cli.grid`."""
     wide: bool = False
@@ -81,8 +83,8 @@ class Column(Generic[R]):
 
     @property
     def description(self) -> str:
-        """The description of its field; empty if that has none."""
-        description = self.of.model_fields[self.fields[0]].description
+        """What it shows; empty if neither it nor its field has a description."""
+        description = self.meaning or self.of.model_fields[self.fields[0]].description
         return gettext(description) if description else ""
 
     @property

@@ -10,6 +10,12 @@ _IN_PERIOD = """
 FROM rebalances r WHERE r.cluster = $cluster AND r.group = $group
     AND r.start_time >= from_ms($since) AND r.start_time <= from_ms($until)
 """
+_COSTS = f"""
+SELECT r.rebalance_id, r.start_time, r.trigger, list_sum([m.pause_ms FOR m IN r.moves]) AS pause_ms,
+    list_bool_or([m.pause_is_at_most FOR m IN r.moves IF m.pause_ms IS NOT NULL]) AS at_most,
+    len([m FOR m IN r.moves IF m.pause_ms IS NULL]) AS unknown
+{_IN_PERIOD}
+"""
 
 
 def rebalances(  # noqa: PLR0913  filters
@@ -46,19 +52,21 @@ def rebalance_totals(model: ReadModel, of: GroupAt, since: int = 0, until: int |
         f"""
         SELECT count(*) AS rebalances, min(r.start_time) AS first, sum(r.pause_ms) AS pause_ms,
             coalesce(bool_or(r.at_most), false) AS pause_is_at_most, coalesce(sum(r.unknown), 0) AS pauses_unknown,
-            arg_max(r.rebalance_id, r.pause_ms) AS costliest, max(r.pause_ms) AS costliest_pause_ms,
-            histogram(r.trigger) AS by_cause
-        FROM (
-            SELECT r.rebalance_id, r.start_time, r.trigger, list_sum([m.pause_ms FOR m IN r.moves]) AS pause_ms,
-                list_bool_or([m.pause_is_at_most FOR m IN r.moves IF m.pause_ms IS NOT NULL]) AS at_most,
-                len([m FOR m IN r.moves IF m.pause_ms IS NULL]) AS unknown
-            {_IN_PERIOD}
-        ) r
+            arg_max(r.rebalance_id, r.pause_ms) AS costliest, max(r.pause_ms) AS costliest_pause_ms
+        FROM ({_COSTS}) r
         """,  # noqa: S608  parts of ours
         _period(of, since, until),
     )
-    by_cause = sorted(row["by_cause"] or (), key=lambda one: (-one[1], one[0]))
-    return RebalanceTotals(**row | {"by_cause": dict(by_cause)})
+    causes = model.rows(
+        f"""
+        SELECT r.trigger, count(*) AS rebalances, CAST(sum(r.pause_ms) AS BIGINT) AS pause_ms FROM ({_COSTS}) r
+        GROUP BY r.trigger ORDER BY rebalances DESC, r.trigger
+        """,  # noqa: S608  parts of ours
+        _period(of, since, until),
+    )
+    by_cause = {one["trigger"]: one["rebalances"] for one in causes}
+    pauses = {one["trigger"]: one["pause_ms"] for one in causes}
+    return RebalanceTotals(**row | {"by_cause": by_cause, "pause_by_cause": pauses})
 
 
 def _period(of: GroupAt, since: int, until: int | None) -> dict[str, object]:

@@ -315,6 +315,12 @@ class Rebalance(QueryResult):
     converged: bool | None
     moves: tuple[Move, ...] = ()
 
+    @property
+    def pause_ms_sum(self) -> int | None:
+        """The sum of the known pauses of its moves, milliseconds; None if none is known."""
+        known = [move.pause_ms for move in self.moves if move.pause_ms is not None]
+        return sum(known) if known else None
+
 
 class RebalanceTotals(QueryResult):
     """What the rebalances of a group in a period have cost together."""
@@ -327,6 +333,9 @@ class RebalanceTotals(QueryResult):
     costliest: str | None = Field(description="Id of the one with the largest sum of pauses; null if none is known.")
     costliest_pause_ms: int | None
     by_cause: dict[str, int] = Field(description="Number of rebalances by cause, the most frequent first.")
+    pause_by_cause: dict[str, int | None] = Field(
+        default_factory=dict, description="Sum of the known pauses by cause, in milliseconds; null if none is known."
+    )
 
 
 class Incident(QueryResult):

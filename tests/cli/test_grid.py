@@ -2,12 +2,16 @@
 
 from io import StringIO
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
 from streaming.cli.grid import Cell, Column, Grid
+from streaming.queries.column import Context
+from streaming.queries.columns import REBALANCE
+from streaming.queries.results import Move, Rebalance
 
 WORDS = st.text(st.characters(codec="utf-8", categories=["L", "N", "P"]), max_size=30)
 TEXTS = st.lists(WORDS, max_size=4).map(" ".join).map(str.strip)
@@ -81,3 +85,24 @@ def test_a_cell_has_its_style_on_a_terminal_only():
 
     assert "\x1b[1;31mBAD\x1b[0m" in out.getvalue()
     assert drawn(grid, 80) == ["health", "BAD"]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
+def test_a_rebalance_keeps_its_id_at_any_width(width):
+    queue = {"topic": "Orders", "broker": "broker-a", "queue_id": 0, "kind": "MOVED", "pause_is_at_most": False}
+    moves = [
+        Move(**queue, from_client="a", to_client="b", pause_ms=pause, reconsumed=1, reconsumed_min=1, reconsumed_max=1)
+        for pause in (2_000, 3_000, None)
+    ]
+    one = Rebalance(
+        cluster="c", group="g", rebalance_id="0123456789abcdef", start_time=0, end_time=9_000, trigger="CLIENT_JOINED",
+        trigger_client="10.0.0.5@orders-1", causes=("CLIENT_JOINED x",), members_before=(), members_after=("b",),
+        queues_moved=3, queues_interrupted=0, queues_unassigned=0, queues_moved_min=3, pause_ms_max=3_000,
+        pause_ms_p50=2_000, pause_is_at_most=False, reconsumed=3, reconsumed_min=3, reconsumed_max=3, converged=True,
+        moves=tuple(moves),
+    )  # fmt: skip
+
+    lines = drawn(Grid.of(REBALANCE.grid, [one], Context(0)), width)
+    assert any("01234567" in line for line in lines)
+    if width == 200:
+        assert "5 s (unknown of 1)" in lines[1]

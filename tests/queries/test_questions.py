@@ -184,6 +184,12 @@ def test_totals_are_those_of_the_rebalances_in_the_period(model, since, until):
     assert totals.costliest_pause_ms == max((sum(some) for some in pauses.values() if some), default=None)
     assert totals.costliest is None or sum(pauses[totals.costliest]) == totals.costliest_pause_ms
     assert totals.by_cause == Counter(one.trigger for one in found)
+    assert totals.pause_by_cause == {
+        cause: sum(some for one in found if one.trigger == cause for some in pauses[one.rebalance_id])
+        if any(pauses[one.rebalance_id] for one in found if one.trigger == cause)
+        else None
+        for cause in totals.by_cause
+    }
     assert list(totals.by_cause.values()) == sorted(totals.by_cause.values(), reverse=True)
 
 

@@ -52,7 +52,11 @@ def rebalances(  # noqa: PLR0913  a command line
     watch: WatchOption = False,
     every: EveryOption = 2.0,
 ) -> None:
-    """List the rebalances of a group, newest first, with cause, trigger, moved queues and pauses, and their totals."""
+    """List the rebalances of a group, newest first, with cause, trigger, moved queues and pauses, and their totals.
+
+    Duration: from the first cause until the last queue changed its owner. A queue's pause: how long it was not
+    consumed while it changed its owner. Total pause: the sum over the queues of a rebalance.
+    """
     from streaming.queries.group_at import find_group
     from streaming.queries.rebalances import rebalance, rebalance_totals, rebalances_of
 
@@ -93,7 +97,14 @@ def _totals(totals: RebalanceTotals, shown: Sequence[Rebalance], now: int) -> It
     yield f"pauses of all queues together: {labels.pause(totals.pause_ms, at_most=totals.pause_is_at_most)}{unknown}"
     if totals.costliest is not None:
         yield f"costliest: {totals.costliest[:SHORT_ID]}, {labels.duration(totals.costliest_pause_ms)}"
-    yield "by cause: " + "; ".join(f"{n} {labels.TRIGGERS.get(code, code)}" for code, n in totals.by_cause.items())
+    yield "by cause: " + "; ".join(_cause(totals, code, n) for code, n in totals.by_cause.items())
+
+
+def _cause(totals: RebalanceTotals, code: str, number: int) -> str:
+    """Say how many rebalances a cause had, and what they cost together."""
+    pause = totals.pause_by_cause.get(code)
+    cost = f" ({labels.duration(pause)})" if pause is not None else ""
+    return f"{number} {labels.TRIGGERS.get(code, code)}{cost}"
 
 
 def _draw_one(one: Rebalance, now: int) -> RenderableType:
@@ -113,7 +124,7 @@ def _draw_one(one: Rebalance, now: int) -> RenderableType:
             f"queues: {text('queues_moved')} moved (minimum {text('queues_moved_min')}), {text('queues_interrupted')}"
             f" interrupted, {text('queues_unassigned')} left unassigned"
         ),
-        f"pauses: longest {text('pause_ms_max')}, median {text('pause_ms_p50')}",
+        f"pauses: longest {text('pause_ms_max')}, median {text('pause_ms_p50')}, together {text('pause_ms_sum')}",
         f"duplicates (estimated): {text('reconsumed')}; converged: {text('converged')}",
     ]
     head = Text.assemble(

@@ -20,11 +20,13 @@ from streaming.serve.dashboard.lane_folds import ALL_LANES, FEW_LANES, FOLDS, RE
 from streaming.serve.dashboard.live import Live
 from streaming.serve.dashboard.markup import LiveMarkup
 from streaming.serve.dashboard.moment import DEFAULT_SPAN, SPANS, Window, until, useful_spans, window
+from streaming.serve.dashboard.ordering import choices, in_order
 from streaming.serve.dashboard.owner_spans import OwnerSpan, Place, has_moved, owner_spans
 from streaming.serve.dashboard.ownership_timeline import OwnershipTimeline, Shown, timeline_data
 from streaming.serve.dashboard.page_data import History, State, history, state
 from streaming.serve.dashboard.paging import Page, page_of, turned
 from streaming.serve.dashboard.palette import CLIENTS_WITH_COLOURS, colours, short_names
+from streaming.serve.dashboard.rebalance import REBALANCE_ORDERS
 from streaming.serve.links import HOME, clients_link, group_link, what_if_link
 from streaming.serve.store import Store
 
@@ -58,6 +60,7 @@ class GroupPage:
         self._note = ""
         self._lanes = lanes
         self._order = "status"
+        self._rebalance_order = next(iter(REBALANCE_ORDERS))
         self._folds_well = True
         """Whether queues without a problem are folded on a phone."""
         self._pages = dict.fromkeys(_ROWS, 0)
@@ -96,7 +99,9 @@ class GroupPage:
             self._waiting = LagChart(gettext("Waiting time by topic (seconds)"), _waiting_s)
         with panel(gettext("Retry and dead letters"), "failed"):
             self._failed = self._table("failed", "group_failed_messages")
-        with panel(gettext("Rebalances"), "rebalances"):
+        with panel(gettext("Rebalances"), "rebalances") as line:
+            with line:
+                choice(gettext("Sort rebalances"), choices(REBALANCE_ORDERS), self._reorder_rebalances)
             self._rebalances = self._table("rebalances", "group_rebalances")
         with panel(gettext("Incidents in this period"), "past"):
             self._past = self._table("incidents", "group_past_incidents")
@@ -161,6 +166,10 @@ class GroupPage:
 
     def _reorder(self, order: str) -> None:
         self._order, self._pages["queues"] = order, 0
+        self._show()
+
+    def _reorder_rebalances(self, order: str) -> None:
+        self._rebalance_order, self._pages["rebalances"] = order, 0
         self._show()
 
     async def _seek(self, at: int | None) -> None:
@@ -271,7 +280,8 @@ class GroupPage:
                    nothing=nothing, **names)  # fmt: skip
         self._fill(self._members, "members", group_state.members(shown.group, shown.queues),
                    columns=group_state.MEMBER_COLUMNS, **names | {"short": {}})  # fmt: skip
-        self._fill(self._rebalances, "rebalances", past.rebalances, **names)
+        rebalances = in_order(past.rebalances, REBALANCE_ORDERS[self._rebalance_order])
+        self._fill(self._rebalances, "rebalances", rebalances, totals=past.totals, **names)
         # They are those at the period's end, which is later than the instant that is shown.
         self._fill(self._past, "incidents", past.incidents,
                    **names | {"now": min(past.window.until, shown.ends.live)})  # fmt: skip

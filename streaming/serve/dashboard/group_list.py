@@ -1,6 +1,6 @@
 """Filter and sort the groups of the home page."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from streaming.base.errors import UserError
@@ -9,6 +9,7 @@ from streaming.queries.group_health import GroupKey
 from streaming.queries.health import HEALTH
 from streaming.queries.results import Group
 from streaming.serve.dashboard.moment import one_of
+from streaming.serve.dashboard.ordering import Order, Rank, in_order, number
 
 NOT_OK = "not-ok"
 HEALTHS: Mapping[str, str] = {
@@ -17,37 +18,20 @@ HEALTHS: Mapping[str, str] = {
     **dict[str, str](zip(HEALTH, HEALTH, strict=True)),
 }
 
-_Rank = tuple[float | str, ...]
 
-
-class Order(NamedTuple):
-    """An order of the groups by a column."""
-
-    label: str
-    """Its name in the list of orders."""
-    key: Callable[[Group], _Rank | None]
-    """Returns the value to sort by; None: it is unknown, and the group comes last in either direction."""
-    descending: bool = True
-    """Whether the largest value comes first, unless the order is reversed."""
-
-
-def _number(value: int | None) -> _Rank | None:
-    return None if value is None else (value,)
-
-
-def _severity(group: Group) -> _Rank:
+def _severity(group: Group) -> Rank:
     return group.incidents.critical, group.incidents.warning, group.incidents.info
 
 
-ORDERS: Mapping[str, Order] = {
+ORDERS: Mapping[str, Order[Group]] = {
     "health": Order(marked("Worst first"), lambda g: (-HEALTH[g.health].rank, *_severity(g))),
     "group": Order(marked("By name"), lambda g: (g.group.lower(), g.cluster), descending=False),
     "incidents": Order(marked("Most incidents"), _severity),
-    "lag": Order(marked("Largest lag"), lambda g: _number(g.lag)),
+    "lag": Order(marked("Largest lag"), lambda g: number(g.lag)),
     "members": Order(marked("Most members"), lambda g: (len(g.members),)),
     "queues": Order(marked("Most queues"), lambda g: (g.queues,)),
-    "unowned": Order(marked("Most unassigned"), lambda g: _number(g.unowned)),
-    "last_rebalance": Order(marked("Latest rebalance"), lambda g: _number(g.last_rebalance)),
+    "unowned": Order(marked("Most unassigned"), lambda g: number(g.unowned)),
+    "last_rebalance": Order(marked("Latest rebalance"), lambda g: number(g.last_rebalance)),
     "time": Order(marked("Oldest update"), lambda g: (g.time,), descending=False),
 }
 """The orders by the name of their column; the first one is used if none is chosen."""
@@ -108,10 +92,7 @@ def listed(groups: Iterable[Group], wanted: Wanted, owned: Collection[GroupKey] 
     """
     order = ORDERS[wanted.column]
     by_name = sorted((g for g in groups if _matches(g, wanted, owned)), key=lambda g: (g.cluster, g.group))
-    known = [(rank, group) for group in by_name if (rank := order.key(group)) is not None]
-    unknown = [group for group in by_name if order.key(group) is None]
-    known.sort(key=lambda pair: pair[0], reverse=wanted.descending)
-    return [group for _, group in known] + unknown
+    return in_order(by_name, order, descending=wanted.descending)
 
 
 def _matches(group: Group, wanted: Wanted, owned: Collection[GroupKey]) -> bool:

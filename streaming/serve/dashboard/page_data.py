@@ -9,8 +9,17 @@ from streaming.queries.incidents import incidents, incidents_of
 from streaming.queries.lag import lag
 from streaming.queries.ownership import intervals, queues_of, unassigned
 from streaming.queries.present import Ends, history_ends
-from streaming.queries.rebalances import rebalances_of
-from streaming.queries.results import FailedMessages, Group, Incident, Interval, LagPoint, Queue, Rebalance
+from streaming.queries.rebalances import rebalance_totals, rebalances_of
+from streaming.queries.results import (
+    FailedMessages,
+    Group,
+    Incident,
+    Interval,
+    LagPoint,
+    Queue,
+    Rebalance,
+    RebalanceTotals,
+)
 from streaming.serve.dashboard.cards import Card, cards
 from streaming.serve.dashboard.moment import Window
 from streaming.tables import ReadModel
@@ -54,6 +63,8 @@ class History:
     unowned: frozenset[tuple[str, str, int]]
     """Queues (topic, broker, id) that were unassigned at the beginning of the period."""
     rebalances: list[Rebalance]
+    totals: RebalanceTotals
+    """What these rebalances have cost together."""
     incidents: list[Incident]
     lag: list[LagPoint]
 
@@ -93,6 +104,7 @@ def history(model: ReadModel, name: str, cluster: str | None, span: Window) -> H
         intervals=intervals(model, of, *span),
         unowned=unassigned(model, of._replace(instant=span.since)),
         rebalances=rebalances_of(model, of, *span),
+        totals=rebalance_totals(model, of, *span),
         incidents=[
             i
             for i in incidents_of(model, of._replace(instant=span.until), since=span.since)

@@ -1,16 +1,29 @@
 """The page of a rebalance: causes, moves and cost."""
 
-from streaming.base.language import gettext
+from collections.abc import Mapping
+
+from streaming.base.language import gettext, marked
 from streaming.queries.rebalances import rebalance
 from streaming.queries.results import Rebalance
 from streaming.serve.dashboard.frame import frame
 from streaming.serve.dashboard.markup import LiveMarkup
+from streaming.serve.dashboard.ordering import Order, number
 from streaming.serve.dashboard.paging import page_of, turned
 from streaming.serve.dashboard.palette import colours, short_names
 from streaming.serve.links import HOME, group_link
 from streaming.serve.store import Store
 
 _MOVES = 50
+
+REBALANCE_ORDERS: Mapping[str, Order[Rebalance]] = {
+    "newest": Order(marked("Newest first"), lambda r: (r.start_time,)),
+    "total": Order(marked("Largest total pause"), lambda r: number(r.pause_ms_sum)),
+    "longest": Order(marked("Longest pause"), lambda r: number(r.pause_ms_max)),
+    "moved": Order(marked("Most queues moved"), lambda r: (r.queues_moved,)),
+    "duration": Order(marked("Longest duration"), lambda r: (r.end_time - r.start_time,)),
+    "duplicates": Order(marked("Most duplicates"), lambda r: number(r.reconsumed)),
+}
+"""The orders of a group's rebalances; the first one is used if none is chosen."""
 
 
 class RebalancePage:

@@ -4,12 +4,14 @@ import re
 import time
 from urllib.parse import quote
 
+import httpx
 import pytest
 from playwright.sync_api import expect
 
 from streaming.base.times import instant_ms, written
 from tests.serve.dashboard.tables import CLIENTS, DIED, FRAMES, MINUTE, STUCK, Group
 from tests.support.tables import append
+from tests.support.waiting import until
 
 
 def row(page, region: str, text: str):
@@ -59,7 +61,7 @@ def test_a_groups_page_shows_owners_members_rebalances_and_incidents(open_page):
     expect(row(page, "Members", CLIENTS[2])).to_have_count(0)
     rebalance = row(page, "Rebalances", "connection closed")
     expect(rebalance.get_by_role("cell")).to_have_text(
-        ["2.3 s", "connection closed", "orders-3", "3 → 2", "2", "1", "0", "0", "2.3 s", "7 (0 to 65)", "yes"]
+        ["2.3 s", "connection closed", "orders-3", "3 → 2", "2", "1", "0", "0", "2.3 s", "4.6 s", "7 (0 to 65)", "yes"]
     )
     expect(row(page, "Retry and dead letters", "dead letters")).to_contain_text("%DLQ%orders-group")
     expect(row(page, "Retry and dead letters", "dead letters")).to_contain_text("3 (in 50 min)")
@@ -368,3 +370,25 @@ def test_a_lane_says_who_owned_it_and_for_how_long(open_page):
     tip = page.locator(".lanes-tip")
     expect(tip).to_contain_text("Orders:0")
     expect(tip).to_contain_text(re.compile(r"orders-1, \d+ min( \d+ s)? in this period"))
+
+
+def test_rebalances_are_sorted_by_what_they_cost_with_totals_by_cause(open_page, site):
+    names = ("10.0.0.6@cost-1", "10.0.0.6@cost-2")
+    group, now = Group("cost-group", "Cost", names), site.now
+    group.state(now - 40 * MINUTE)
+    for number, (ago, queues) in enumerate([(30, 1), (20, 3), (10, 2)]):
+        moves = [(queue_id, *names) for queue_id in range(queues)]
+        group.rebalance(now - ago * MINUTE - 5_000, now - ago * MINUTE, f"cost{number}", names[1], moves)
+    group.state(now)
+    append(site.tables, group.taken())
+    until(lambda: httpx.get(f"{site.base}/api/v1/groups/cost-group/rebalances").is_success, 60)
+    page = open_page("/group/cost-group")
+
+    part = page.get_by_role("region", name="Rebalances")
+    totals = part.locator("td[data-label='Total pause']")
+    expect(totals).to_have_text(["4.6 s", "6.9 s", "2.3 s"])
+    part.get_by_role("combobox", name="Sort rebalances").select_option("Largest total pause")
+    expect(totals).to_have_text(["6.9 s", "4.6 s", "2.3 s"])
+    expect(part).to_contain_text("3 rebalances · all pauses together 13.8 s")
+    expect(part.get_by_role("list", name="Totals by cause")).to_have_text("3 connection closed, 13.8 s")
+    expect(part).to_contain_text("Duration: From the first cause until the last queue changed its owner.")

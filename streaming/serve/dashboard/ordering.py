@@ -1,0 +1,44 @@
+"""Sort the rows of a table by a column; rows whose value is unknown come last in either direction."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Generic, NamedTuple, TypeVar
+
+from streaming.base.language import gettext
+
+T = TypeVar("T")
+Rank = tuple[float | str, ...]
+
+
+class Order(NamedTuple, Generic[T]):
+    """An order of rows by a column."""
+
+    label: str
+    """Its name in the list of orders."""
+    key: Callable[[T], Rank | None]
+    """Returns the value to sort by; None: it is unknown."""
+    descending: bool = True
+    """Whether the largest value comes first, unless the order is reversed."""
+
+
+def number(value: int | None) -> Rank | None:
+    """Return the rank of a number that may be unknown."""
+    return None if value is None else (value,)
+
+
+def in_order(rows: Iterable[T], order: Order[T], *, descending: bool | None = None) -> list[T]:
+    """Return rows in an order; equal ones as they come.
+
+    Args:
+        rows: the rows.
+        order: the order.
+        descending: whether the largest value comes first; None: as the order has it.
+    """
+    listed = list(rows)
+    known = [(rank, row) for row in listed if (rank := order.key(row)) is not None]
+    known.sort(key=lambda pair: pair[0], reverse=order.descending if descending is None else descending)
+    return [row for _, row in known] + [row for row in listed if order.key(row) is None]
+
+
+def choices(orders: Mapping[str, Order[T]]) -> dict[str, str]:
+    """Return the names of orders for a list to choose from, in the current language."""
+    return {name: gettext(order.label) for name, order in orders.items()}
