@@ -1,23 +1,34 @@
 """The addresses of the pages. They contain the instant, so that a link always shows the same state."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from urllib.parse import quote, urlencode
 
 from streaming.base.times import written
 
-HOME = "/"
-"""The page of all groups."""
+_prefix: ContextVar[str] = ContextVar("prefix", default="")
 
-INCIDENTS = "/incidents"
-"""The page of all incidents."""
 
-CLIENTS = "/clients"
-"""The page of all clients."""
+@contextmanager
+def below(prefix: str) -> Iterator[None]:
+    """Let the addresses begin with a path prefix until the end of the block, as behind a proxy; empty: with none."""
+    token = _prefix.set(prefix)
+    try:
+        yield
+    finally:
+        _prefix.reset(token)
+
+
+def prefix() -> str:
+    """Return the path prefix with which the addresses begin; empty: none."""
+    return _prefix.get()
 
 
 def home_link(at: int | None = None, **wanted: str) -> str:
     """Return the address of the page of all groups with its filters, now or at an instant (epoch milliseconds)."""
     given = {name: value or None for name, value in wanted.items()}
-    return _link(HOME, **given, at=_instant(at))
+    return _link("/", **given, at=_instant(at))
 
 
 def group_link(  # noqa: PLR0913, PLR0917  what its page shows
@@ -73,19 +84,19 @@ def client_link(client_id: str, at: int | None = None) -> str:
     return _link(f"/client/{quote(client_id, safe='')}", at=_instant(at))
 
 
-def clients_link(group: str, at: int | None = None, cluster: str | None = None) -> str:
-    """Return the address of the clients of a group, now or at an instant (epoch milliseconds)."""
-    return _link(CLIENTS, group=group, cluster=cluster, at=_instant(at))
+def clients_link(group: str | None = None, at: int | None = None, cluster: str | None = None) -> str:
+    """Return the address of all clients, or of those of a group, now or at an instant (epoch milliseconds)."""
+    return _link("/clients", group=group, cluster=cluster, at=_instant(at))
 
 
 def incidents_link(at: int | None = None, **wanted: str) -> str:
     """Return the address of the incidents that match the filters of their page, now or at an instant."""
-    return _link(INCIDENTS, **wanted, at=_instant(at))
+    return _link("/incidents", **wanted, at=_instant(at))
 
 
 def incident_link(incident_id: str) -> str:
     """Return the address of an incident, to which alerts link."""
-    return f"/incident/{quote(incident_id, safe='')}"
+    return _link(f"/incident/{quote(incident_id, safe='')}")
 
 
 def _instant(at: int | None) -> str | None:
@@ -94,4 +105,5 @@ def _instant(at: int | None) -> str | None:
 
 def _link(path: str, **query: str | int | None) -> str:
     given = {name: value for name, value in query.items() if value is not None}
+    path = f"{_prefix.get()}{path}"
     return f"{path}?{urlencode(given, safe=':')}" if given else path

@@ -15,7 +15,7 @@ from streaming.serve.dashboard.live_page import LivePage
 from streaming.serve.dashboard.markup import LiveMarkup
 from streaming.serve.dashboard.moment import SPANS
 from streaming.serve.dashboard.paging import page_of
-from streaming.serve.links import CLIENTS
+from streaming.serve.links import clients_link
 from streaming.serve.store import Store
 from streaming.tables import ReadModel
 
@@ -64,7 +64,7 @@ class ClientPage(LivePage[Data]):
     def lay_out(self) -> None:
         """Create the page and show it."""
         client_id = self._wanted[0]
-        frame(client_id, [(gettext("Clients"), CLIENTS), (client_id, None)])
+        frame(client_id, [(gettext("Clients"), clients_link()), (client_id, None)])
         with element("section", aria_label=gettext("Summary")):
             self._head = LiveMarkup("client_head")
             self._pick_time = LiveMarkup("pick_time")

@@ -16,12 +16,16 @@ from streaming.base.language import LANGUAGES, current, gettext, in_language, ma
 from streaming.queries.present import Ends
 from streaming.serve.dashboard.hearing import hearing
 from streaming.serve.dashboard.markup import LiveMarkup
-from streaming.serve.links import CLIENTS, HOME, INCIDENTS
+from streaming.serve.links import clients_link, home_link, incidents_link
 
 Crumb = tuple[str, str | None]
 """A breadcrumb: its text and address; None for the current page."""
 
-_PAGES = {marked("Groups"): HOME, marked("Incidents"): INCIDENTS, marked("Clients"): CLIENTS}
+_PAGES: dict[str, Callable[[], str]] = {
+    marked("Groups"): home_link,
+    marked("Incidents"): incidents_link,
+    marked("Clients"): clients_link,
+}
 """The pages that are reached from every page."""
 _MARK = (
     '<svg width="20" height="20" viewBox="0 0 20 20" aria-hidden="true"><g fill="none" stroke="var(--accent)"'
@@ -71,7 +75,7 @@ def frame(title: str, crumbs: Sequence[Crumb]) -> None:
     """Begin a page with skip link and top bar; elements created afterwards are its content."""
     ui.page_title(f"{title} · rebalance-watch")
     with ui.header(add_scroll_padding=True).classes("bar"):
-        with element("a", "brand", href=HOME, aria_label=gettext("rebalance-watch, all groups")):
+        with element("a", "brand", href=home_link(), aria_label=gettext("rebalance-watch, all groups")):
             ui.html(_MARK, sanitize=False, tag="span").classes("mark")
             element("span", "name").text = "rebalance-watch"
         with element("nav", aria_label=gettext("Breadcrumbs")), element("ol"):
@@ -80,9 +84,9 @@ def frame(title: str, crumbs: Sequence[Crumb]) -> None:
                     crumb = element("a", href=where) if where else element("span", aria_current="page")
                     crumb.text = name
         with element("nav", "pages", aria_label=gettext("Pages")):
-            for name, where in _PAGES.items():
+            for name, link in _PAGES.items():
                 is_current = "page" if crumbs[-1] == (gettext(name), None) else None
-                element("a", href=where, aria_current=is_current).text = gettext(name)
+                element("a", href=link(), aria_current=is_current).text = gettext(name)
         with element("button", "zone", data_zone_switch=""):
             ui.html(gettext("Times in {zone}", zone="UTC"), sanitize=False, tag="span")
         other = next(one for one in LANGUAGES.values() if one != current())
@@ -161,5 +165,5 @@ def check(label: str, on_change: Callable[[bool], object]) -> None:
 def error_page(title: str, sentence: str, status: int) -> None:
     """Show one sentence that explains why the page cannot be shown."""
     ui.context.client.status_code = status
-    frame(title, [(gettext("Groups"), HOME), (title, None)])
+    frame(title, [(gettext("Groups"), home_link()), (title, None)])
     LiveMarkup("error").show(title=title, sentence=sentence)

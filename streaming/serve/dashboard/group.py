@@ -27,7 +27,7 @@ from streaming.serve.dashboard.page_data import History, State, history, state
 from streaming.serve.dashboard.paging import Page, page_of, turned
 from streaming.serve.dashboard.palette import CLIENTS_WITH_COLOURS, colours, short_names
 from streaming.serve.dashboard.rebalance import REBALANCE_ORDERS
-from streaming.serve.links import HOME, clients_link, group_link, what_if_link
+from streaming.serve.links import clients_link, group_link, home_link, what_if_link
 from streaming.serve.store import Store
 
 T = TypeVar("T")
@@ -84,7 +84,7 @@ class GroupPage:
 
     def lay_out(self) -> None:
         """Create the page and show it."""
-        frame(self._name, [(gettext("Groups"), HOME), (self._name, None)])
+        frame(self._name, [(gettext("Groups"), home_link()), (self._name, None)])
         with element("section", aria_label=gettext("Summary")):
             self._head = LiveMarkup("group_head")
         self._when = LiveMarkup("when", on_do=self._do)

@@ -25,7 +25,7 @@ from streaming.serve.dashboard.frame import frame, stale
 from streaming.serve.dashboard.live_page import LivePage
 from streaming.serve.dashboard.markup import LiveMarkup, clock, count, unknown
 from streaming.serve.dashboard.queue_picture import Picture, picture
-from streaming.serve.links import HOME, client_link, group_link, rebalance_link
+from streaming.serve.links import client_link, group_link, home_link, rebalance_link
 from streaming.serve.store import Store
 from streaming.tables import ReadModel
 
@@ -87,7 +87,7 @@ class IncidentPage(LivePage[Data]):
         """Create the page and show it."""
         shown = self._data.detail.incident
         group = (shown.group, group_link(shown.cluster, shown.group, shown.opened_at))
-        about = [(gettext("Groups"), HOME), *([group] if shown.group else []), (shown.code, None)]
+        about = [(gettext("Groups"), home_link()), *([group] if shown.group else []), (shown.code, None)]
         frame(headline(shown), about)
         self._markup = LiveMarkup("incident")
         self._begin()

@@ -17,7 +17,7 @@ from streaming.serve.dashboard.moment import SPANS
 from streaming.serve.dashboard.paging import page_of
 from streaming.serve.dashboard.palette import colours, short_names
 from streaming.serve.dashboard.queue_picture import picture
-from streaming.serve.links import HOME, group_link
+from streaming.serve.links import group_link, home_link
 from streaming.serve.store import Store
 from streaming.tables import ReadModel
 
@@ -76,7 +76,8 @@ class QueuePage(LivePage[Data]):
         shown = self._data.found.history
         name = queue_name(shown.topic, shown.broker, shown.queue_id)
         frame(gettext("{queue} of {group}", queue=name, group=shown.group), [
-            (gettext("Groups"), HOME), (shown.group, group_link(shown.cluster, shown.group, self._at)), (name, None),
+            (gettext("Groups"), home_link()),
+            (shown.group, group_link(shown.cluster, shown.group, self._at)), (name, None),
         ])  # fmt: skip
         with element("section", aria_label=gettext("Summary")):
             self._head = LiveMarkup("queue_head")

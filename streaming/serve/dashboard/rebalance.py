@@ -10,7 +10,7 @@ from streaming.serve.dashboard.markup import LiveMarkup
 from streaming.serve.dashboard.ordering import Order, number
 from streaming.serve.dashboard.paging import page_of, turned
 from streaming.serve.dashboard.palette import colours, short_names
-from streaming.serve.links import HOME, group_link
+from streaming.serve.links import group_link, home_link
 from streaming.serve.store import Store
 
 _MOVES = 50
@@ -46,7 +46,7 @@ class RebalancePage:
         """Create the page and show it."""
         shown = self._rebalance
         frame(gettext("Rebalance of {group}", group=shown.group), [
-            (gettext("Groups"), HOME),
+            (gettext("Groups"), home_link()),
             (shown.group, group_link(shown.cluster, shown.group, shown.start_time)),
             (gettext("Rebalance"), None),
         ])  # fmt: skip

@@ -19,7 +19,7 @@ from streaming.queries.what_if import Prediction, what_if
 from streaming.serve.dashboard.frame import element, frame, stale
 from streaming.serve.dashboard.live_page import LivePage
 from streaming.serve.dashboard.markup import LiveMarkup
-from streaming.serve.links import HOME, group_link, what_if_link
+from streaming.serve.links import group_link, home_link, what_if_link
 from streaming.serve.store import Store
 from streaming.tables import ReadModel
 
@@ -90,7 +90,7 @@ class WhatIfPage(LivePage[Data]):
         group = self._data.group
         here = group_link(group.cluster, group.group, self._at)
         title = gettext("What if: {group}", group=group.group)
-        frame(title, [(gettext("Groups"), HOME), (group.group, here), (gettext("What if"), None)])
+        frame(title, [(gettext("Groups"), home_link()), (group.group, here), (gettext("What if"), None)])
         with element("section", aria_label=gettext("Summary")):
             self._head = LiveMarkup("what_if_head")
         with element("section", "panel", aria_labelledby="change"):

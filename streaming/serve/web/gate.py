@@ -20,10 +20,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
 from streaming.base.limits import REQUEST_BYTES
+from streaming.serve.links import prefix
 from streaming.serve.web import probes
 from streaming.serve.web.access import Access, TooManyError
 from streaming.serve.web.api.errors import failure
 from streaming.serve.web.languages import NO_PAGES
+from streaming.serve.web.prefix import path_of
 
 SESSION_COOKIE = "rebalance-watch-session"
 LOGIN_PATH = "/login"
@@ -94,7 +96,7 @@ class Gate:
     async def _unknown(self, connection: HTTPConnection) -> Response | None:
         """Return the response to a request that lacks the token; None if it has it, or needs none."""
         try:
-            if self._access.token is None or connection.scope["path"] in _OPEN_PATHS:
+            if self._access.token is None or path_of(connection) in _OPEN_PATHS:
                 return None
             if await self._is_known(connection):
                 return None
@@ -109,7 +111,7 @@ class Gate:
         asked = connection.scope["query_string"].decode("latin-1")
         wanted = quote(connection.scope["path"]) + (f"?{asked}" if asked else "")
         return RedirectResponse(
-            f"{LOGIN_PATH}?{urlencode({'next': wanted})}", HTTPStatus.SEE_OTHER, {"Cache-Control": "no-store"}
+            f"{prefix()}{LOGIN_PATH}?{urlencode({'next': wanted})}", HTTPStatus.SEE_OTHER, {"Cache-Control": "no-store"}
         )
 
     def _is_foreign(self, connection: HTTPConnection) -> bool:
@@ -155,7 +157,7 @@ def _is_link(connection: HTTPConnection) -> bool:
     """Return whether the browser opens a page, instead of loading a part of another one."""
     headers = connection.headers
     opens = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
-    return opens and connection.scope.get("method") == "GET" and not connection.scope["path"].startswith(NO_PAGES)
+    return opens and connection.scope.get("method") == "GET" and not path_of(connection).startswith(NO_PAGES)
 
 
 def _name(host: str) -> str:

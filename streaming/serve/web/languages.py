@@ -6,6 +6,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streaming.base.language import LANGUAGES, in_language
 from streaming.serve.reader import language_of
+from streaming.serve.web.prefix import path_of
 
 NO_PAGES = ("/api/", "/mcp", "/metrics")
 """The beginnings of the paths of what is no page."""
@@ -26,10 +27,10 @@ class Languages:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a connection on."""
-        if scope["type"] != "http" or scope["path"].startswith(NO_PAGES):
+        connection = HTTPConnection(scope) if scope["type"] == "http" else None
+        if connection is None or path_of(connection).startswith(NO_PAGES):
             await self._app(scope, receive, send)
             return
-        connection = HTTPConnection(scope)
         language = language_of(connection.headers, connection.cookies, self._setting)
 
         async def send_with_headers(message: Message) -> None:

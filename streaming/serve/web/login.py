@@ -11,6 +11,7 @@ from jinja2 import Template
 
 from streaming.base.language import current, gettext
 from streaming.base.limits import LOGIN_FORM_BYTES
+from streaming.serve.links import home_link, prefix
 from streaming.serve.web.access import Access, TooManyError
 from streaming.serve.web.gate import LOGIN_PATH, SESSION_COOKIE, address_of
 from streaming.serve.web.sessions import SESSION_SECONDS
@@ -22,10 +23,12 @@ def login_routes(access: Access) -> APIRouter:
     page = Template(resources.files(__package__).joinpath("login.html").read_text("utf-8"), autoescape=True)
 
     def shown(target: str, problem: str = "") -> str:
-        return str(page.render(next=target, problem=problem, _=gettext, language=current()))
+        return str(
+            page.render(action=f"{prefix()}{LOGIN_PATH}", next=target, problem=problem, _=gettext, language=current())
+        )
 
     @router.get(LOGIN_PATH)
-    def form(target: Annotated[str, Query(alias="next")] = "/") -> Response:
+    def form(target: Annotated[str, Query(alias="next")] = "") -> Response:
         if access.token is None:
             return RedirectResponse(_own(target), HTTPStatus.SEE_OTHER)
         return HTMLResponse(shown(_own(target)), headers={"Cache-Control": "no-store"})
@@ -33,7 +36,7 @@ def login_routes(access: Access) -> APIRouter:
     @router.post(LOGIN_PATH)
     async def login(request: Request) -> Response:
         fields = await _form(request)
-        target = _own(fields.get("next", "/"))
+        target = _own(fields.get("next", ""))
         try:
             is_right = await access.check(fields.get("token", "").strip(), address_of(request))
         except TooManyError as error:
@@ -47,15 +50,15 @@ def login_routes(access: Access) -> APIRouter:
         answer = RedirectResponse(target, HTTPStatus.SEE_OTHER)
         answer.set_cookie(
             SESSION_COOKIE, access.sessions.begin(), max_age=SESSION_SECONDS, httponly=True, samesite="strict",
-            secure=access.is_https or request.url.scheme == "https",
+            path=prefix() or "/", secure=access.is_https or request.url.scheme == "https",
         )  # fmt: skip
         return answer
 
     @router.post("/logout")
     def logout(request: Request) -> Response:
         access.sessions.end(request.cookies.get(SESSION_COOKIE, ""))
-        answer = RedirectResponse(LOGIN_PATH, HTTPStatus.SEE_OTHER)
-        answer.delete_cookie(SESSION_COOKIE, httponly=True, samesite="strict")
+        answer = RedirectResponse(f"{prefix()}{LOGIN_PATH}", HTTPStatus.SEE_OTHER)
+        answer.delete_cookie(SESSION_COOKIE, path=prefix() or "/", httponly=True, samesite="strict")
         return answer
 
     return router
@@ -74,4 +77,4 @@ async def _form(request: Request) -> dict[str, str]:
 def _own(target: str) -> str:
     """Return the address if it is on this server, else the home page."""
     leads_away = target.startswith(("//", "/\\")) or not target.isprintable()
-    return target if target.startswith("/") and not leads_away else "/"
+    return target if target.startswith("/") and not leads_away else home_link()

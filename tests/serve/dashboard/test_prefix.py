@@ -1,0 +1,191 @@
+"""The dashboard below a path prefix, through a real proxy: links, forms, redirects, websocket, assets."""
+
+import re
+import time
+from urllib.parse import quote
+
+import httpx
+import pytest
+from playwright.sync_api import expect
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+
+from streaming.base.errors import SettingsError
+from streaming.base.settings import load_settings
+from streaming.serve.web.prefix import prefix_of
+from tests.serve.dashboard.tables import CLIENTS, Group, archive, orders
+from tests.support.mcp_client import over_http
+from tests.support.proxy import proxied
+from tests.support.served import served
+from tests.support.tables import append, make_tables
+
+PREFIX = "/ops/rw"
+TOKEN = "a token of some length"
+expect.set_options(timeout=40_000)  # beside other tests on two cores
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    """A runtime root whose tables follow the clock."""
+    made = tmp_path_factory.mktemp("prefix")
+    now = time.time_ns() // 1_000_000
+    append(make_tables(made / "tables"), orders(now).taken())
+    archive(made / "tables", now)
+    return made
+
+
+@pytest.fixture(scope="module")
+def server(root):
+    """The dashboard's own address."""
+    settings = {"WEB__URL": f"http://127.0.0.1{PREFIX}/", "WEB__TOKEN": TOKEN}
+    with served("dashboard", root, **settings) as address:
+        yield address
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["passed on", "removed"])
+def base(request, server):
+    """The address of the proxy, which passes the prefix on or removes it."""
+    with proxied(server, PREFIX, strips=request.param) as address:
+        yield address
+
+
+@pytest.fixture
+def page(browser, base):
+    """A page that has signed in; every request was below the prefix and succeeded, and no script has failed."""
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, locale="en-US")
+    opened = context.new_page()
+    failed: list[str] = []
+    opened.on("pageerror", lambda error: failed.append(str(error)))
+    opened.on("response", lambda answer: answer.status >= 400 and failed.append(f"{answer.status} {answer.url}"))
+    opened.on("request", lambda request: request.url.startswith((base, "data:", "blob:")) or failed.append(request.url))
+    opened.on("websocket", lambda socket: socket.url.startswith(base.replace("http", "ws")) or failed.append(socket.url))
+    opened.goto(base)
+    opened.get_by_label("Token").fill(TOKEN)
+    opened.get_by_role("button", name="Log in").click()
+    expect(opened.get_by_role("heading", name="Consumer groups").first).to_be_visible()
+    yield opened
+    context.close()
+    assert failed == []
+
+
+def test_a_user_goes_through_every_kind_of_page(page, base):
+    assert page.url.rstrip("/") == base
+    session = [one for one in page.context.cookies() if one["name"] == "rebalance-watch-session"]
+    assert [one["path"] for one in session] == [PREFIX]
+
+    page.get_by_role("link", name="orders-group", exact=True).first.click()
+    expect(page).to_have_url(re.compile(f"^{base}/group/orders-group"))
+    page.get_by_role("link", name=re.compile("ORDERED_QUEUE_STUCK")).first.click()
+    expect(page).to_have_url(re.compile(f"^{base}/incident/"))
+    page.get_by_role("link", name="Group at opening").click()
+    expect(page).to_have_url(re.compile(f"^{base}/group/orders-group.*at="))
+    page.get_by_role("link", name=re.compile("What if")).first.click()
+    expect(page).to_have_url(re.compile(f"^{base}/group/orders-group/what-if"))
+    page.locator("form.pad button").first.click()
+    expect(page).to_have_url(re.compile(rf"^{base}/group/orders-group/what-if\?"))
+    for name, path in (("Incidents", "incidents"), ("Clients", "clients"), ("Groups", "")):
+        page.get_by_role("navigation", name="Pages").get_by_role("link", name=name).click()
+        expect(page).to_have_url(re.compile(f"^{base}/{path}$"))
+    page.get_by_role("button", name="中文").click()
+    expect(page.get_by_role("navigation", name="页面")).to_be_visible()
+
+
+def test_every_link_of_every_page_is_below_the_prefix(page, base):
+    queue, client = "Orders/broker-a/0", quote(CLIENTS[0], safe="")
+    for path in (
+        "", "/", "/group/orders-group", "/group/orders-group/what-if?restart=true", "/group/orders-group/rebalance/r1",
+        f"/group/orders-group/queue/{queue}", "/incidents", "/incident/stuck0001", "/clients", f"/client/{client}",
+    ):  # fmt: skip
+        page.goto(base + path)
+        expect(page.get_by_role("navigation", name="Pages")).to_be_visible()
+        links = page.eval_on_selector_all("a[href], form[action]", "all => all.map(one => one.href ?? one.action)")
+        assert len(links) > 4
+        assert [link for link in links if not re.match(rf"{re.escape(base)}([/?#]|$)", link)] == [], path
+
+
+def test_an_open_page_follows_the_tables_and_finds(page, base, root):
+    page.goto(f"{base}/")
+    expect(page.get_by_role("link", name="orders-group", exact=True).first).to_be_visible()
+    name = f"later-{base.split(':')[2].partition('/')[0]}"  # of this proxy
+    later = Group(name, "Later", ("10.0.0.9@later-1",))
+    later.state(time.time_ns() // 1_000_000)
+    append(root / "tables", later.taken())
+
+    expect(page.get_by_role("link", name=name, exact=True).first).to_have_attribute(
+        "href", re.compile(f"^{PREFIX}/group/{name}")
+    )
+    page.get_by_role("searchbox").first.press_sequentially("orders")
+    expect(page).to_have_url(re.compile(f"^{base}/.*find=orders"))
+    link = page.get_by_role("link", name="orders-group", exact=True).first
+    expect(link).to_have_attribute("href", re.compile(f"^{PREFIX}/group/orders-group"))
+
+
+def test_programs_reach_rest_metrics_and_mcp(base):
+    bearer = {"Authorization": f"Bearer {TOKEN}"}
+    with httpx.Client(headers=bearer, timeout=60) as client:
+        assert "orders-group" in [one["group"] for one in client.get(f"{base}/api/v1/groups").json()]
+        assert client.get(f"{base}/api/v1/openapi.json").json()["servers"] == [{"url": PREFIX}]
+        assert "rocketmq_consumer_group_status" in client.get(f"{base}/metrics").text
+        assert client.get(f"{base}/healthz").json() == {"alive": True}
+    with over_http(base, TOKEN) as model:
+        assert "orders-group" in [one["group"] for one in model.ask("list_groups")["answer"]]
+
+
+def test_redirects_and_forms_have_the_prefix(base):
+    with httpx.Client(headers={"Accept": "text/html"}, timeout=60) as client:
+        asked = client.get(f"{base}/group/orders-group?span=1h")
+        assert (asked.status_code, asked.headers["location"]) == (
+            303, f"{PREFIX}/login?next=%2Fops%2Frw%2Fgroup%2Forders-group%3Fspan%3D1h",
+        )  # fmt: skip
+        form = client.get(f"{base}/login?next=%2Fops%2Frw%2Fincidents").text
+        assert f'action="{PREFIX}/login"' in form
+        answer = client.post(f"{base}/login", data={"token": TOKEN, "next": "//evil.example"})
+        assert answer.headers["location"] == f"{PREFIX}/"
+        assert f"Path={PREFIX};" in answer.headers["set-cookie"]
+        left = client.post(f"{base}/logout", headers={"Accept": "text/html"})
+        assert left.headers["location"] == f"{PREFIX}/login"
+
+
+def test_assets_are_kept_by_the_browser(base):
+    page = httpx.get(f"{base}/", headers={"Authorization": f"Bearer {TOKEN}", "Accept": "text/html"}, timeout=60).text
+    script = re.search(r'src="([^"]+/static/nicegui\.js)"', page)[1]
+    assert script.startswith(f"{PREFIX}/_nicegui/")
+    asset = httpx.get(base.removesuffix(PREFIX) + script, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60)
+    assert asset.status_code == 200
+    assert "immutable" in asset.headers["cache-control"]
+
+
+def test_the_websocket_needs_the_token_below_the_prefix_too(base):
+    address = base.replace("http", "ws") + "/_nicegui_ws/socket.io/?EIO=4&transport=websocket"
+    with connect(address, additional_headers={"Authorization": f"Bearer {TOKEN}"}, open_timeout=60) as opened:
+        assert opened.recv(timeout=60).startswith("0{")
+    with pytest.raises(InvalidStatus), connect(address, open_timeout=60):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("url", "prefix"),
+    [("", ""), ("https://host", ""), ("https://host/", ""), ("https://host/rw", "/rw"), ("https://host/a/b/", "/a/b")],
+)
+def test_the_prefix_is_the_path_of_the_url(url, prefix):
+    assert prefix_of(load_settings(web={"url": url}).web) == prefix
+
+
+@pytest.mark.parametrize(
+    ("url", "sentence"),
+    [
+        ("https://host/group", "begins with a path of the dashboard itself"),
+        ("https://host/api/v1", "begins with a path of the dashboard itself"),
+        ("https://host/rw?x=1", "more than a plain path"),
+        ("https://host/a%20b", "more than a plain path"),
+        ("https://host//rw", "more than a plain path"),
+    ],
+)
+def test_a_prefix_that_can_not_work_is_refused_at_the_start(url, sentence):
+    with pytest.raises(SettingsError, match=sentence):
+        prefix_of(load_settings(web={"url": url}).web)
+
+
+def test_no_header_of_a_client_changes_the_addresses(server):
+    headers = {"Authorization": f"Bearer {TOKEN}", "Accept": "text/html", "X-Forwarded-Prefix": "/evil"}
+    assert "/evil" not in httpx.get(f"{server}/", headers=headers, timeout=60).text
