@@ -27,6 +27,7 @@ from streaming.queries import labels
 from streaming.queries.plan import Plan
 
 if TYPE_CHECKING:
+    from streaming.queries.departures import Departure
     from streaming.queries.what_if import Prediction
     from streaming.tables import ReadModel
 
@@ -89,7 +90,9 @@ def allocate(  # noqa: PLR0913  a command line
         measured = Text(
             labels.measured_moves(last.cost.moves, last.cost.rebalances, last.cost.pause_ms_max), style="dim"
         )
-        return Lines(head, *map(Text, last.caveats), measured, *_draw(plans, strategy, last.own, by_queue=by_queue))
+        leaving = section("If it leaves", _departures(last.departures)) if last.departures else []
+        drawn = _draw(plans, strategy, last.own, by_queue=by_queue)
+        return Lines(head, *map(Text, last.caveats), measured, *leaving, *drawn)
 
     present(ask, draw, Plan, Output(output), as_of=AsOf(instant(at)))
 
@@ -126,6 +129,13 @@ def _summary(plans: Sequence[Plan], own: str) -> Grid:
             labels.number(plan.duplicates),
             labels.queues_per_client(plan.sizes, plan.queues_unassigned),
         )
+    return table
+
+
+def _departures(ways: Sequence["Departure"]) -> Grid:
+    table = Grid([Column("way"), Column("wait"), Column("measured"), Column("why", spare=True)])
+    for way in ways:
+        table.add(way.label.lower(), way.bound, labels.measured_pauses(way.measured_moves, way.pause_ms), way.reason)
     return table
 
 

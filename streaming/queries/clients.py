@@ -11,9 +11,10 @@ from typing import Any
 
 from rebalance_model.versions import release_of
 from streaming.base.errors import NotFoundError
-from streaming.base.language import gettext
+from streaming.base.language import gettext, marked
 from streaming.base.nearest import full_name
 from streaming.queries.group_at import find_group, instant_of
+from streaming.queries.health import HEALTH, SEVERITY, Health
 from streaming.queries.incidents import incident_from_row
 from streaming.queries.present import present
 from streaming.queries.results import Client, ClientDetail, Interval
@@ -22,6 +23,8 @@ from streaming.tables.reader import ReadModel, Row
 
 _BACK_MS = 300_000
 """How far back the archive is read: several heartbeats (30 s) and polls."""
+NOT_A_MEMBER, NOT_REPORTED = marked("has queues and is not a member"), marked("not reported for 5 minutes")
+"""Why a client without an incident is not OK."""
 _Key = tuple[str, str, str]
 """Cluster, group and client id."""
 
@@ -59,7 +62,7 @@ WHERE o.client_id IS NOT NULL AND NOT starts_with(o.topic, '%RETRY%')
 GROUP BY o.cluster, o.group, o.client_id
 """
 _OPEN = """
-SELECT i.cluster, i.group, i.client_id, i.subject FROM incidents_at(from_ms($instant)) i
+SELECT i.cluster, i.group, i.client_id, i.subject, i.severity, i.code FROM incidents_at(from_ms($instant)) i
 WHERE i.resolved_at IS NULL AND ($cluster IS NULL OR i.cluster = $cluster) AND ($group IS NULL OR i.group = $group)
 """
 _INTERVALS = """
@@ -80,7 +83,7 @@ ORDER BY (i.resolved_at IS NULL) DESC, i.opened_at DESC, i.code, i.subject, i.in
 def clients(
     model: ReadModel, group: str | None = None, *, cluster: str | None = None, at: int | None = None
 ) -> list[Client]:
-    """List the clients of all groups, or of one: members, and others that still have queues.
+    """List the clients of all groups, or of one, the worst first: members, and others that still have queues.
 
     Raises:
         UserError: see `find_group`.
@@ -146,17 +149,33 @@ def _clients(
     members = {_key(row) for row in rows(_MEMBERS)}
     queues = {_key(row): int(row["queues"]) for row in rows(_OWNED)}
     known = _known(rows(_LISTS), rows(_OWN))
-    open_of: dict[_Key, int] = defaultdict(int)
+    open_of: dict[_Key, list[Row]] = defaultdict(list)
     for row in rows(_OPEN):
         for one in {row["client_id"], row["subject"]} - {None}:
-            open_of[row["cluster"], row["group"], one] += 1
-    return [
+            open_of[row["cluster"], row["group"], one].append(row)
+    found = [
         Client(
             cluster=key[0], group=key[1], client_id=key[2], is_member=key in members, queues=queues.get(key, 0),
-            open_incidents=open_of.get(key, 0), **known.get(key, {}),
+            open_incidents=len(open_of.get(key, ())), **known.get(key, {}),
         )
         for key in sorted(members | queues.keys())
     ]  # fmt: skip
+    judged = (_with_health(one, open_of.get((one.cluster, one.group, one.client_id), ())) for one in found)
+    return sorted(judged, key=lambda one: HEALTH[one.health].rank)
+
+
+def _with_health(found: Client, incidents: Sequence[Row]) -> Client:
+    """Return a client with its health, by the worst open incident about it."""
+    worst = min(incidents, key=lambda row: (SEVERITY[row["severity"]].rank, row["code"]), default=None)
+    health: Health = "OK"
+    reason = ""
+    if worst is not None and worst["severity"] != "info":
+        health, reason = "BAD" if worst["severity"] == "critical" else "WARN", worst["code"]
+    elif not found.is_member:
+        health, reason = "WARN", NOT_A_MEMBER
+    elif found.seen_at is None and found.last_heartbeat is None and found.subscriptions is None:
+        health, reason = "UNKNOWN", NOT_REPORTED
+    return found.model_copy(update={"health": health, "health_reason": reason})
 
 
 def _key(row: Row) -> _Key:

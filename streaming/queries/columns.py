@@ -348,8 +348,13 @@ def _subscribed(client: Client, _: Context) -> str:
     return labels.NOT_KNOWN if client.subscriptions is None else ", ".join(client.subscriptions)
 
 
+def _client_health(client: Client, _: Context) -> Value:
+    return Value(f"{client.health} {gettext(client.health_reason)}".rstrip(), client.health)
+
+
 CLIENT = Table(
     Column(Client, "client_id", "client"),
+    Column(Client, "health", show=_client_health, wide=True),
     Column(Client, "cluster"),
     Column(Client, "group"),
     Column(Client, "is_member", show=_membership),
@@ -362,9 +367,9 @@ CLIENT = Table(
     Column(Client, "started_at", "time", spare=True),
     Column(Client, "subscriptions", show=_subscribed, spare=True, wide=True),
     Column(Client, "open_incidents", "count", lambda c, _: counted(c.open_incidents)),
-    grid="client_id cluster group is_member queues version language address last_heartbeat seen_at subscriptions"
+    grid="client_id health cluster group is_member queues version language address last_heartbeat seen_at subscriptions"
     " open_incidents",
-    page="client_id group is_member queues version language address last_heartbeat seen_at subscriptions"
+    page="client_id health group is_member queues version language address last_heartbeat seen_at subscriptions"
     " open_incidents",
 )
 INTERVAL = Table(

@@ -304,6 +304,13 @@ def measured_moves(moves: int, rebalances: int, longest_ms: int | None = None) -
     )
 
 
+def measured_pauses(moves: int, median_ms: int | None) -> str:
+    """Format the pauses of moves that were measured: their median and number; none: unknown."""
+    if median_ms is None:
+        return NOT_KNOWN
+    return gettext("{duration} ({moves})", duration=duration(median_ms), moves=ngettext("{n} move", "{n} moves", moves))
+
+
 def queues_per_client(sizes: Sequence[int], unassigned: int = 0) -> str:
     """Format how many queues the clients of a plan get, such as ``2 to 3; 1 idle``, and how many stay unassigned."""
     least, most, idle = min(sizes), max(sizes), sizes.count(0)

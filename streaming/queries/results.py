@@ -239,6 +239,12 @@ class Client(QueryResult):
     started_at: Instant | None = Field(default=None, title="Started", description="By the client's own clock.")
     subscriptions: tuple[str, ...] | None = None
     open_incidents: int = Field(title="Incidents", description="Number of open incidents about it.")
+    health: Health = Field(
+        default="UNKNOWN",
+        description="BAD: a critical incident about it is open; WARN: one of severity warning, or it has queues and is"
+        " no member; UNKNOWN: no broker and no collector has reported it for 5 minutes.",
+    )
+    health_reason: str = Field(default="", title="Reason", description="The incident, or what is wrong.")
 
 
 class Interval(QueryResult):

@@ -17,6 +17,7 @@ from streaming.base.nearest import did_you_mean, full_name
 from streaming.base.shell import command_line, group_argument
 from streaming.base.times import written
 from streaming.queries import labels
+from streaming.queries.departures import Departure, departures
 from streaming.queries.group_at import find_group
 from streaming.queries.group_strategies import Known, own_name, strategies_of
 from streaming.queries.groups import group_of
@@ -49,6 +50,8 @@ class Prediction(NamedTuple):
     """The ids of the members that leave."""
     cost: MoveCost
     """What moving a queue of the group has cost."""
+    departures: Sequence[Departure] = ()
+    """How long the queues of those that leave wait for a new owner, by how they leave; none leaves: empty."""
 
 
 def what_if(  # noqa: PLR0913  what may change
@@ -104,7 +107,8 @@ def what_if(  # noqa: PLR0913  what may change
     ]  # fmt: skip
     names_assumed = any(one.isdecimal() for one in join)
     caveats = [*([gettext(_ASSUMED)] if names_assumed else []), *warnings]
-    return Prediction(own, joined, caveats, [_with_cost(plan, cost) for plan in plans], left, cost)
+    ways = departures(model, of, policy, orderly=now.orderly, until=present(model, at)) if left else ()
+    return Prediction(own, joined, caveats, [_with_cost(plan, cost) for plan in plans], left, cost, ways)
 
 
 _ASSUMED = marked("The allocation depends on the order of client names; those of the new clients are assumed.")

@@ -84,9 +84,20 @@ def client_link(client_id: str, at: int | None = None) -> str:
     return _link(f"/client/{quote(client_id, safe='')}", at=_instant(at))
 
 
-def clients_link(group: str | None = None, at: int | None = None, cluster: str | None = None) -> str:
-    """Return the address of all clients, or of those of a group, now or at an instant (epoch milliseconds)."""
-    return _link("/clients", group=group, cluster=cluster, at=_instant(at))
+def clients_link(
+    group: str | None = None, at: int | None = None, cluster: str | None = None, find: str = "", sort: str = ""
+) -> str:  # fmt: skip
+    """Return the address of all clients, or of those of a group, now or at an instant (epoch milliseconds).
+
+    Args:
+        group: the group; None or empty: all.
+        at: the instant; None: now.
+        cluster: the cluster of the group.
+        find: the text that is looked for.
+        sort: the order.
+    """
+    wanted = {"group": group, "cluster": cluster, "find": find, "sort": sort}
+    return _link("/clients", **{name: value or None for name, value in wanted.items()}, at=_instant(at))
 
 
 def incidents_link(at: int | None = None, **wanted: str) -> str:
@@ -97,6 +108,11 @@ def incidents_link(at: int | None = None, **wanted: str) -> str:
 def incident_link(incident_id: str) -> str:
     """Return the address of an incident, to which alerts link."""
     return _link(f"/incident/{quote(incident_id, safe='')}")
+
+
+def incident_action_link(incident_id: str, action: str) -> str:
+    """Return the address of REST to which a page sends an action about an incident: ``acknowledge`` or ``silence``."""
+    return _link(f"/api/v1/incidents/{quote(incident_id, safe='')}/{action}")
 
 
 def _instant(at: int | None) -> str | None:

@@ -92,3 +92,25 @@ def test_incidents_of_a_client_are_those_of_the_period(model):
     assert [one.incident_id for one in client(model, CLIENTS[0], at=NOW).incidents] == ["stuck0001", "over0001"]
     recent = client(model, CLIENTS[0], since=NOW - 30 * MINUTE, at=NOW)
     assert [one.incident_id for one in recent.incidents] == ["stuck0001"]
+
+
+def test_the_worst_clients_come_first_with_the_reason(model):
+    assert [(one.health, one.health_reason) for one in clients(model, GROUP, at=NOW)] == [
+        ("BAD", "ORDERED_QUEUE_STUCK"),
+        ("OK", ""),
+    ]
+    before = clients(model, GROUP, at=NOW - 15 * MINUTE)
+    assert {(one.health, one.health_reason) for one in before} == {("UNKNOWN", "not reported for 5 minutes")}
+
+
+def test_a_client_that_has_queues_and_is_no_member_is_not_ok(tmp_path):
+    group = Group(GROUP, "Orders", CLIENTS[:1])
+    group.state(NOW - 5 * MINUTE)
+    for queue_id, owner in enumerate(CLIENTS[:2]):
+        group.owner(NOW - 5 * MINUTE, queue_id, owner)
+        group.queue(NOW - MINUTE, queue_id, owner)
+    group.state(NOW)
+    append(make_tables(tmp_path / "tables"), group.taken())
+    with ReadModel(tmp_path / "tables") as opened:
+        found = clients(opened, GROUP)
+    assert [(one.client_id, one.health) for one in found] == [(CLIENTS[1], "WARN"), (CLIENTS[0], "UNKNOWN")]

@@ -88,7 +88,7 @@ class ClientPage(LivePage[Data]):
         columns = [column for column in CLIENT.page if column.name != "client_id"]
         self._groups.show(
             clients=found.groups, page=0, pages=1, total=len(found.groups),
-            columns=[*columns, CLIENT["started_at"]], **common,
+            columns=[*columns, CLIENT["started_at"]], orders={}, **common,
         )  # fmt: skip
         lanes = lanes_of(found)
         self._period.show(span=self._wanted[1], spans=SPANS)

@@ -102,6 +102,7 @@ class GroupPage:
         with panel(gettext("Rebalances"), "rebalances") as line:
             with line:
                 choice(gettext("Sort rebalances"), choices(REBALANCE_ORDERS), self._reorder_rebalances)
+            self._totals = LiveMarkup("group_totals")
             self._rebalances = self._table("rebalances", "group_rebalances")
         with panel(gettext("Incidents in this period"), "past"):
             self._past = self._table("incidents", "group_past_incidents")
@@ -281,7 +282,8 @@ class GroupPage:
         self._fill(self._members, "members", group_state.members(shown.group, shown.queues),
                    columns=group_state.MEMBER_COLUMNS, **names | {"short": {}})  # fmt: skip
         rebalances = in_order(past.rebalances, REBALANCE_ORDERS[self._rebalance_order])
-        self._fill(self._rebalances, "rebalances", rebalances, totals=past.totals, **names)
+        self._fill(self._rebalances, "rebalances", rebalances, **names)
+        self._totals.show(totals=past.totals)
         # They are those at the period's end, which is later than the instant that is shown.
         self._fill(self._past, "incidents", past.incidents,
                    **names | {"now": min(past.window.until, shown.ends.live)})  # fmt: skip

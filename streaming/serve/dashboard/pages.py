@@ -13,6 +13,8 @@ from streaming.base.language import gettext
 from streaming.queries import labels
 from streaming.serve.dashboard.client import ClientPage
 from streaming.serve.dashboard.clients import ClientsPage
+from streaming.serve.dashboard.clients import Filters as ClientFilters
+from streaming.serve.dashboard.clients import checked as checked_clients
 from streaming.serve.dashboard.first_run import FirstRunPage
 from streaming.serve.dashboard.frame import dress, element, error_page
 from streaming.serve.dashboard.group import GroupPage
@@ -105,8 +107,11 @@ def _register_others(store: Store) -> None:
     """Define the pages beside those of groups; last the one for unknown addresses."""
 
     @_route("/clients")
-    async def clients(group: str = "", find: str = "", at: str | None = None, cluster: str = "") -> None:
-        await _built(gettext("Clients"), lambda: ClientsPage(store, group, find, parse_at(at), cluster))
+    async def clients(
+        group: str = "", find: str = "", at: str | None = None, cluster: str = "", sort: str = ""
+    ) -> None:  # fmt: skip
+        wanted = ClientFilters(group, find, cluster, sort)
+        await _built(gettext("Clients"), lambda: ClientsPage(store, checked_clients(wanted), parse_at(at)))
 
     @_route("/client/{client_id}")
     async def client(client_id: str, span: str | None = None, at: str | None = None) -> None:

@@ -120,6 +120,7 @@ class WhatIfPage(LivePage[Data]):
         cost = predicted.cost
         self._plans.show(
             topics=[_topic(list(of), self._change) for _, of in groupby(predicted.plans, _name)], own=own,
+            departures=predicted.departures, measured_pauses=labels.measured_pauses,
             measured=labels.measured_moves(cost.moves, cost.rebalances, cost.pause_ms_max),
         )  # fmt: skip
         here = what_if_link(group.cluster, group.group, self._at, restart=True)

@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 
 from rebalance_model.observe.effects import IncidentTransition
 from streaming.serve.alerting.alert import Alert
+from streaming.serve.links import below, incident_action_link
 from tests.serve.dashboard.tables import CLIENTS, MINUTE, Group
 from tests.support.tables import append, append_rows, read_rows
 from tests.support.waiting import until
@@ -121,3 +122,8 @@ def test_what_cannot_be_done_is_said(open_page, site):
 
     expect(form.get_by_role("status")).to_have_text("A silence needs a reason.")
     assert CLIENTS[0] not in {row["author"] for row in read_rows(site.tables, "alert_controls")}
+
+
+def test_an_action_is_sent_below_the_path_prefix():
+    with below("/rw"):
+        assert incident_action_link("a/b", "silence") == "/rw/api/v1/incidents/a%2Fb/silence"

@@ -272,7 +272,7 @@ def test_clients_are_listed_and_lead_to_their_queues_over_time(open_page):
 
     expect(page.get_by_role("heading", level=1)).to_have_text(CLIENTS[1])
     groups = row(page, "Groups", "orders-group")
-    expect(groups.get_by_role("cell").nth(2)).to_have_text("unknown")  # its version: nothing has reported it
+    expect(groups.get_by_role("cell").nth(3)).to_have_text("unknown")  # its version: nothing has reported it
     expect(page.get_by_role("img", name="The queues of the client over time: 3 lanes")).to_be_visible()
     expect(row(page, "Queues over time", "Orders@broker-a:5")).to_contain_text("now")
 
@@ -307,6 +307,10 @@ def test_what_moves_if_a_member_leaves_is_two_clicks_from_its_group(open_page):
     _, before, after, gains, _ = gone.get_by_role("cell").or_(gone.get_by_role("rowheader")).all_inner_texts()
     assert int(before) > 0
     assert (after, gains) == ("0", "-")
+    ways = page.get_by_role("region", name="How long its queues wait, by how it leaves").get_by_role("row")
+    expect(ways.filter(has_text="Clean shutdown")).to_contain_text("at once")
+    expect(ways.filter(has_text="Process killed")).to_contain_text(re.compile(r"up to 1 min\s*2\.3 s \(2 moves\)"))
+    expect(ways.filter(has_text="Host or network lost")).to_contain_text(re.compile(r"up to 2 min 10 s\s*unknown"))
     form.get_by_label("Shares under").select_option("CONSISTENT_HASH")
     form.get_by_role("button", name="Predict").click()
     expect(page.get_by_role("heading", name="Orders by client, under CONSISTENT_HASH")).to_be_visible()
@@ -392,3 +396,22 @@ def test_rebalances_are_sorted_by_what_they_cost_with_totals_by_cause(open_page,
     expect(part).to_contain_text("3 rebalances · all pauses together 13.8 s")
     expect(part.get_by_role("list", name="Totals by cause")).to_have_text("3 connection closed, 13.8 s")
     expect(part).to_contain_text("Duration: From the first cause until the last queue changed its owner.")
+
+
+def test_clients_are_sorted_worst_first_or_by_any_column(open_page):
+    page = open_page("/clients?group=orders-group")
+    rows = page.get_by_role("group", name="Clients, table").locator("tbody tr")
+
+    expect(rows.first).to_contain_text(re.compile(r"orders-1\s*BAD\s*ORDERED_QUEUE_STUCK"))
+    page.get_by_role("columnheader", name="Client", exact=True).get_by_role("link").click()
+    page.wait_for_url(re.compile("sort=client_id"))
+    page.get_by_role("columnheader", name="Client", exact=True).get_by_role("link").click()
+    page.wait_for_url(re.compile("sort=-client_id"))
+    expect(rows.first).to_contain_text("orders-2")
+    page.get_by_role("combobox", name="Order").select_option("Most incidents")
+    page.wait_for_url(re.compile("sort=open_incidents"))
+    expect(rows.first).to_contain_text("orders-1")
+    rows.first.locator("td[data-label=Incidents] a").click()
+    expect(page.get_by_role("link", name="ORDERED_QUEUE_STUCK").first).to_be_visible()
+    page.goto(page.url.split("/incidents")[0] + "/clients?sort=colour")
+    expect(page.get_by_text("Invalid sort 'colour'. Use one of health, ")).to_be_visible()
