@@ -36,6 +36,7 @@ from streaming.base.addresses import address_of, addresses_of
 from streaming.base.errors import SettingsError
 from streaming.base.invalid import ended, of_msgspec, sentence
 from streaming.base.language import LanguageCode
+from streaming.base.path_prefix import check_prefix, path_prefix
 from streaming.base.toml import read_toml
 
 CONFIG_VARIABLE = "REBALANCE_WATCH_CONFIG"
@@ -341,6 +342,17 @@ class Web(Certified):
     @classmethod
     def _are_networks(cls, proxies: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(map(_network, proxies))
+
+    @field_validator("url")
+    @classmethod
+    def _has_a_prefix_that_works(cls, url: str) -> str:
+        check_prefix(path_prefix(url))
+        return url
+
+    @property
+    def prefix(self) -> str:
+        """The path prefix of the public address, such as ``/rw``; empty: none."""
+        return path_prefix(self.url)
 
     @property
     def address(self) -> str:

@@ -20,15 +20,15 @@ FIFTY = 1_795_276_200_000
 
 
 def outputs(path):
-    """Return what each cell of code shows as text, without the cells that show nothing."""
+    """Return what each cell of code shows, in each of its forms, without the cells that show nothing."""
     cells = json.loads(path.read_text("utf-8"))["cells"]
-    shown = [one["data"]["text/plain"] for cell in cells for one in cell.get("outputs", ()) if "data" in one]
-    return ["".join(lines) for lines in shown]
+    shown = [one["data"] for cell in cells for one in cell.get("outputs", ())]
+    return [{form: "".join(lines) for form, lines in data.items()} for data in shown]
 
 
 @pytest.fixture(scope="module")
 def shown(demo_run, tmp_path_factory):
-    """What the cells show after a run over the demo's tables."""
+    """What the cells show, by form, after a run over the demo's tables."""
     to = tmp_path_factory.mktemp("notebook") / "executed.ipynb"
     command = [sys.executable, "-m", "tests.docs.notebook", str(demo_run.root), str(to)]
     ran = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
@@ -44,7 +44,7 @@ def test_the_stored_outputs_are_those_of_a_run(shown):
 
 @pytest.mark.spark
 def test_its_answers_are_those_of_the_questions(shown, demo_run):
-    _, stuck, owners, _, costliest, *_ = shown
+    _, stuck, owners, _, costliest, *_ = (one["text/plain"] for one in shown)
     with ReadModel(demo_run.root / "tables") as model:
         assert [group.group for group in groups(model)] == ["orders-group", "audit-group"]
         of = find_group(model, "orders-group", at=FIFTY)

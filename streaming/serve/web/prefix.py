@@ -1,4 +1,4 @@
-"""The middleware for a path prefix: the dashboard behind a proxy at an address such as https://host/rw (`web.url`).
+"""The middleware for a path prefix: the dashboard behind a proxy at an address such as https://host/rw (`Web.prefix`).
 
 The proxy may pass the prefix on or remove it. Inside, each request has it as ASGI prescribes, in ``root_path`` and at
 the beginning of ``path``: from there the routes, NiceGUI's scripts and its websocket take it, and links by
@@ -6,40 +6,16 @@ the beginning of ``path``: from there the routes, NiceGUI's scripts and its webs
 """
 
 from importlib.metadata import version
-from urllib.parse import urlsplit
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from streaming.base.errors import SettingsError
-from streaming.base.settings import Web
 from streaming.serve.links import below
 
-_OWN = frozenset(
-    {"api", "client", "clients", "group", "healthz", "incident", "incidents", "login", "logout", "mcp", "metrics",
-     "readyz"}
-)  # fmt: skip
-"""The first parts of the dashboard's own paths."""
 _ASSETS = f"/_nicegui/{version('nicegui')}/"
 _FOREVER = "public, max-age=31536000, immutable, stale-while-revalidate=31536000"
 """What NiceGUI says of its assets, which it knows by their path without a prefix."""
-
-
-def prefix_of(web: Web) -> str:
-    """Return the path prefix of `web.url`; empty: none.
-
-    Raises:
-        SettingsError: it can't be told from the dashboard's own paths, or is no plain path.
-    """
-    url = urlsplit(web.url)
-    prefix = url.path.rstrip("/")
-    if url.query or url.fragment or "//" in prefix or not prefix.isascii() or set(prefix) & set("%\"'<>\\"):
-        raise SettingsError(f"web.url {web.url} has more than a plain path: use one such as https://host/rw.")
-    first = prefix.removeprefix("/").partition("/")[0]
-    if first in _OWN or first.startswith("_nicegui"):
-        raise SettingsError(f"web.url {web.url} begins with a path of the dashboard itself: use one such as /rw.")
-    return prefix
 
 
 def path_of(connection: HTTPConnection) -> str:

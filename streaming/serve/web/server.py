@@ -35,7 +35,7 @@ from streaming.serve.web.languages import Languages
 from streaming.serve.web.listening import address, listen
 from streaming.serve.web.login import login_routes
 from streaming.serve.web.mcp import add_mcp
-from streaming.serve.web.prefix import Prefix, prefix_of
+from streaming.serve.web.prefix import Prefix
 from streaming.serve.web.tls import server_tls
 
 TITLE = "rebalance-watch"
@@ -98,7 +98,7 @@ def _application(settings: Settings, store: Store, who: Access, *, openapi_url: 
     # The last one that is added is the outermost.
     app.add_middleware(Languages, setting=settings.web.language)
     app.add_middleware(Gate, access=who)
-    app.add_middleware(Prefix, prefix=prefix_of(settings.web))
+    app.add_middleware(Prefix, prefix=settings.web.prefix)
     if settings.web.trusted_proxies:
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=list(settings.web.trusted_proxies))
     app.router.routes.extend(probes.routes(store.health))

@@ -10,9 +10,6 @@ from playwright.sync_api import expect
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from streaming.base.errors import SettingsError
-from streaming.base.settings import load_settings
-from streaming.serve.web.prefix import prefix_of
 from tests.serve.dashboard.tables import CLIENTS, Group, archive, orders
 from tests.support.mcp_client import over_http
 from tests.support.proxy import proxied
@@ -162,29 +159,6 @@ def test_the_websocket_needs_the_token_below_the_prefix_too(base):
         assert opened.recv(timeout=60).startswith("0{")
     with pytest.raises(InvalidStatus), connect(address, open_timeout=60):
         pass
-
-
-@pytest.mark.parametrize(
-    ("url", "prefix"),
-    [("", ""), ("https://host", ""), ("https://host/", ""), ("https://host/rw", "/rw"), ("https://host/a/b/", "/a/b")],
-)
-def test_the_prefix_is_the_path_of_the_url(url, prefix):
-    assert prefix_of(load_settings(web={"url": url}).web) == prefix
-
-
-@pytest.mark.parametrize(
-    ("url", "sentence"),
-    [
-        ("https://host/group", "begins with a path of the dashboard itself"),
-        ("https://host/api/v1", "begins with a path of the dashboard itself"),
-        ("https://host/rw?x=1", "more than a plain path"),
-        ("https://host/a%20b", "more than a plain path"),
-        ("https://host//rw", "more than a plain path"),
-    ],
-)
-def test_a_prefix_that_can_not_work_is_refused_at_the_start(url, sentence):
-    with pytest.raises(SettingsError, match=sentence):
-        prefix_of(load_settings(web={"url": url}).web)
 
 
 def test_no_header_of_a_client_changes_the_addresses(server):
