@@ -12,9 +12,10 @@ def mcp() -> None:
     read-only. The dashboard serves the same over HTTP, at /mcp.
     """
     from streaming.serve.mcp.questions import question_server
+    from streaming.serve.mcp.stdio import serve_stdio
     from streaming.serve.store import Store
 
     settings = load_settings()
     start_lines(settings.log.format, "mcp")
     with Store(tables_of(settings)) as store:
-        question_server(settings, store).run("stdio")
+        serve_stdio(question_server(settings, store))

@@ -2,6 +2,7 @@
 
 python -m tests.docs             writes them
 python -m tests.docs.examples    asks the examples' questions again
+python -m tests.docs.notebook    runs the notebook again and stores its outputs
 python -m tests.docs.pictures    makes the pictures of the dashboard again
 """
 

@@ -1,5 +1,6 @@
 """The server itself: what it declares, what it refuses, and who may ask it."""
 
+import signal
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -152,6 +153,19 @@ def test_the_command_ends_when_its_client_closes_the_input(settings):
     ended = subprocess.run(command, input="", capture_output=True, text=True, timeout=120, check=False)
 
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+def test_a_signal_ends_the_command_while_its_client_is_silent(settings, number, code):
+    command = [sys.executable, "-m", "streaming.cli.main", "--root", str(settings.runtime.root), "mcp"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, **pipes) as server:
+        server.stdin.write('{"jsonrpc":"2.0","id":1,"method":"nothing"}\n')
+        server.stdin.flush()
+        assert "Method not found" in server.stdout.readline()  # so it waits for the next request
+        server.send_signal(number)
+
+        assert (server.wait(60), server.stderr.read()) == (code, "")
 
 
 def test_without_the_package_the_path_says_what_to_install(settings, monkeypatch):
