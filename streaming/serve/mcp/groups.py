@@ -135,6 +135,10 @@ class GroupTools:
             str | None,
             Field(description="Strategy to include even if the policy does not state what it needs, such as CONFIG."),
         ] = None,
+        queues: Annotated[
+            bool,
+            Field(description="Whether to name each queue that moves; false for a group of hundreds: only numbers."),
+        ] = True,
         at: At = None,
         cluster: Cluster = None,
     ) -> DatedAnswer[list[Plan]]:
@@ -149,7 +153,8 @@ class GroupTools:
             model, group, clients=clients, leave=leave, join=join, topic=topic, strategy=strategy,
             cluster=of.cluster, at=instant,
         )  # fmt: skip
-        return dated(model, found.plans, instant, of.cluster)
+        plans = found.plans if queues else [_without_queues(plan) for plan in found.plans]
+        return dated(model, plans, instant, of.cluster)
 
     def plan_rolling_restart(
         self, group: GroupName, at: At = None, cluster: Cluster = None
@@ -158,3 +163,9 @@ class GroupTools:
         model, instant = self._store.model(), time_of(at)
         of = find_group(model, group, cluster, instant)
         return dated(model, rolling_restart(model, group, cluster=of.cluster, at=instant), instant, of.cluster)
+
+
+def _without_queues(plan: Plan) -> Plan:
+    """Return a plan with its numbers alone."""
+    shares = tuple(share.model_copy(update={"gains": (), "loses": ()}) for share in plan.shares)
+    return plan.model_copy(update={"moves": (), "shares": shares})

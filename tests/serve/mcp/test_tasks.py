@@ -131,6 +131,11 @@ def test_what_happens_if_a_client_leaves(model, rest):
 
     assert found == rest("/groups/orders/what-if", leave="A", at=AT)
     assert {one["to_client"] for one in found[0]["moves"]} == {"B"}
+    short = model.ask("what_if", group="orders", leave=["A"], queues=False, at=AT)["answer"]
+    assert (short[0]["moves"], short[0]["queues_moved"]) == ([], found[0]["queues_moved"])
+    assert [(one["now"], one["then"], one["gains"]) for one in short[0]["shares"]] == [
+        (one["now"], one["then"], []) for one in found[0]["shares"]
+    ]
     assert model.ask("plan_rolling_restart", group="orders", at=AT)["answer"] == rest(
         "/groups/orders/rolling-restart", at=AT
     )
