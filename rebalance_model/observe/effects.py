@@ -171,6 +171,9 @@ class GroupSnapshot(Effect, frozen=True, kw_only=True):
     """The reason in words, or the codes of the incidents; empty: none, because it is OK."""
     coverage: str
     """Which telemetry was available to the rules: JSON, see `observe.rules.coverage`."""
+    proxied_clients: tuple[str, ...] | None = None
+    """The ids of clients of proxies, which no broker lists, by the heartbeats that their proxies copy to each other: at
+    most `snapshots.PROXIED_MAX`; null: none is seen."""
     corrections: tuple[str, ...] = ()
     """What polls have corrected, since the last row, in the state rebuilt from events (`observe.polls.corrections`)."""
 
@@ -316,14 +319,18 @@ class QueueProgress(msgspec.Struct, frozen=True, kw_only=True):
     pull_offset: tuple[int | None, ...] = ()
     """The offset after the last message that was pulled."""
     lag: tuple[int | None, ...] = ()
-    """Messages that are not yet committed."""
+    """Messages that are not yet committed; of a queue that is popped not in order, what is ready and in flight."""
     lag_is_at_least: tuple[bool, ...] = ()
-    """Whether the lag may be larger: a hook sees what is pulled, not the newest offset. Empty: the lag is exact."""
+    """Whether the lag may be larger: a hook sees what is pulled, not the newest offset; of a popped queue one of both
+    parts, or what was popped before the hook began, is unknown. Empty: the lag is exact."""
     in_flight: tuple[int | None, ...] = ()
-    """Messages that were pulled and are not yet committed; of a queue that a client pops (CONSUMER_RUNNING_INFO), those
-    that it has popped and not yet acknowledged."""
+    """Messages that were pulled and are not yet committed; of a popped queue, those that were popped, and are neither
+    acknowledged nor given back: by one client (CONSUMER_RUNNING_INFO), or by any (by a hook's calls)."""
+    in_flight_since: tuple[Time | None, ...] | None = None
+    """The latest time at which the oldest message in flight can have been popped, of a popped queue; null: no queue of
+    the row is popped."""
     ready: tuple[int | None, ...] = ()
-    """Messages that were not yet pulled."""
+    """Messages that were not yet pulled, or popped."""
     waiting_ms: tuple[int | None, ...] = ()
     """How long the next message to be consumed has waited, milliseconds; 0: none waits."""
     waiting_is_at_most: tuple[bool, ...] = ()

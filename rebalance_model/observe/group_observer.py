@@ -43,7 +43,7 @@ from rebalance_model.observe.events import (
 )
 from rebalance_model.observe.group import gone_queues, rebalances
 from rebalance_model.observe.group.deleted_group import is_unreported, unreported_at
-from rebalance_model.observe.hooks import hook
+from rebalance_model.observe.hooks import hook, pops
 from rebalance_model.observe.identity import stable_id
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.polls.answers import fold_running_info
@@ -57,7 +57,7 @@ from rebalance_model.observe.rules.judgement import end_all, end_broker, judge, 
 from rebalance_model.observe.state import ClusterState, GroupState, Loss, Rounds, Sequence
 from rebalance_model.observe.step import GroupStep, Moment
 
-_OF_QUEUES = frozenset({PullMessage, UpdateConsumerOffset, QueryConsumerOffset, LockBatchMq}) | hook.UNUSED
+_OF_QUEUES = frozenset({PullMessage, UpdateConsumerOffset, QueryConsumerOffset, LockBatchMq}) | hook.OF_POPS
 """The most frequent calls; they change queues alone, unless an incident or the group's order changes by them."""
 _CALLERS_OWN = frozenset(
     {"unreadable request", "unreadable field", "event too large", "too many groups in a heartbeat", "lite topic"}
@@ -138,6 +138,7 @@ class GroupObserver:
             for broker, view in state.views.items():
                 if (live := step.live_hook(view)) is not None:  # absence proves nothing while a hook is silent
                     hook.scan(step, broker, view, live)
+            pops.scan(step)
             stop_waiting(step)
             judge_all(step)
         rebalances.close_overdue(step)

@@ -170,6 +170,20 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """How long no dead letter may be added before the incident is resolved: additions within this time are one."""
     no_clients_after: Natural = 60_000
     """How long a group with lag may be without a member."""
+    pop_not_acking_after: Natural = 60_000
+    """How long a member may get messages by POPs and finish none: pops that are not acknowledged come back after their
+    invisible time (60 s by default)."""
+    pop_stopped_after: Natural = 5_000
+    """How much later than its last POP was to be answered (pollTime) a member must pop again."""
+    pop_refused_after: Natural = 30_000
+    """How long every POP of a member may be refused."""
+    pop_held_after: Natural = 60_000
+    """How long a popped message may be kept by renewals (changeInvisibleTime), or hold back those behind it in
+    order."""
+    request_mode_mixed_after: Natural = 40_000
+    """How long a topic may be popped and pulled at once: until all members have seen a change of its mode (20 s)."""
+    proxy_client_silent_after: Natural = 30_000
+    """How long the heartbeats of a proxy's client, one every 10 s, may not come."""
     snapshot_interval: Natural = 300_000
     """How often state is written although nothing changed; at least a second, at most an hour."""
     group_gone_after: Natural = 300_000

@@ -36,7 +36,7 @@ RENEWALS_MS = frozenset({60_000, 180_000, 300_000, 600_000, 1_800_000, 3_600_000
 """For how long a proxy renews a message whose client has not finished it (RetryPolicy of renewals)."""
 RENEWED_WITHIN = 10_500
 """A proxy renews a message that is invisible for no longer than this (renewAheadTimeMillis, 10 s); milliseconds."""
-_DONE = (None, 0)
+DONE = (None, 0)
 """Response codes of a call that the broker accepts: later, or at once."""
 
 
@@ -101,7 +101,7 @@ class PoppedQueue(msgspec.Struct, array_like=True):
 
 def on_pop(queue: PoppedQueue, event: PopMessage) -> None:
     """Process POPs of the queue, or of all queues of its topic at its broker."""
-    if event.code not in _DONE:
+    if event.code not in DONE:
         return
     queue.invisible_ms, queue.order, queue.filtered = event.invisible_ms, event.order, event.filtered
     if queue.filtered:
@@ -111,7 +111,7 @@ def on_pop(queue: PoppedQueue, event: PopMessage) -> None:
 
 def on_ack(queue: PoppedQueue, event: AckMessage) -> None:
     """Process acks of a second; one of another delivery than the newest has no effect in order."""
-    if event.code not in _DONE:
+    if event.code not in DONE:
         return
     now, popped = event.time, min(event.pop_time_max, event.time)
     queue.order = event.order
@@ -149,7 +149,7 @@ def on_change(
     Returns:
         Whether the message was renewed, or refused and comes back in the retry topic; empty: the broker refused.
     """
-    if event.code not in _DONE:
+    if event.code not in DONE:
         return ""
     now, popped, offset = event.time, min(event.pop_time, event.time), event.offset
     queue.order = event.order

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import msgspec
 
 from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
-from rebalance_model.entities import MessageQueue, queue_order
+from rebalance_model.entities import MessageQueue, java_order, queue_order
 from rebalance_model.observe.effects import GroupSnapshot, Health, QueueSnapshot
 from rebalance_model.observe.group.deleted_group import GROUP_DELETED, is_deleted
 from rebalance_model.observe.group.ended_queues import WHY
@@ -32,6 +32,8 @@ from rebalance_model.observe.state import GroupState, Incident, LastGroupRow, La
 from rebalance_model.observe.step import GroupStep
 from rebalance_model.observe.utc import utc
 
+PROXIED_MAX = 256
+"""At most this many clients of proxies are named."""
 _WITHOUT_OWNER: dict[str, tuple[Health, str]] = {
     "BROADCAST": ("OK", "every client reads it"),
     "ACTIVE": ("UNKNOWN", "its clients pull by themselves and do not report which queues"),
@@ -90,11 +92,18 @@ def _of_cluster(step: GroupStep) -> Iterator[Incident]:
 
 
 def _group_health(step: GroupStep) -> tuple[Health, str]:
-    state, policy = step.state, step.policy
+    state = step.state
     worst = _worst(step, (*state.incidents.values(), *_of_cluster(step)))
     is_reported = state.is_polled or hooks_of(state)
-    if worst is not None and (is_reported or worst[0] != "OK"):
+    if worst is not None and worst[0] != "OK":
         return worst
+    found = _unknown_health(step, is_reported=bool(is_reported))
+    return worst if worst is not None and found[0] == "OK" else found  # an info does not make the unknown known
+
+
+def _unknown_health(step: GroupStep, *, is_reported: bool) -> tuple[Health, str]:
+    """Return health and reason of a group without an incident to warn of."""
+    state, policy = step.state, step.policy
     if not is_reported:
         return "UNKNOWN", "no source reports it"
     if is_deleted(state, step.now):
@@ -108,8 +117,8 @@ def _group_health(step: GroupStep) -> tuple[Health, str]:
 def _health_by_hook(step: GroupStep) -> tuple[Health, str] | None:
     """Return what hooks alone do not show of a group; None: nothing."""
     state = step.state
-    if state.pops_until >= step.now:
-        return "UNKNOWN", "its clients pop, and only polls show what they have not acknowledged"
+    if state.pops is not None and not state.members and state.pops.modes:
+        return "UNKNOWN", "its clients are behind a proxy, and only their calls are seen"
     unused = _unused_broker(step) if state.members else None
     return ("UNKNOWN", f"no pull or commit is seen at {unused}") if unused is not None else None
 
@@ -197,7 +206,7 @@ def _of_sharers(step: GroupStep, mq: MessageQueue) -> tuple[Health, str]:
     answering = [client for client in clients if not client.silent]
     if clients and not answering:
         return "UNKNOWN", "no client that pops it answers"
-    if answering and all((mq.topic, mq.broker) in {one[:2] for one in client.full} for client in answering):
+    if answering and all(any(one.covers(mq) for one in client.full) for client in answering):
         return "WARN", "every client that pops it is full"
     return "OK", "shared: its clients pop it"
 
@@ -222,6 +231,7 @@ def _snapshot_group(step: GroupStep, *, always: bool) -> None:
         health=health,
         health_reason=reason,
         coverage=coverage(step),
+        proxied_clients=_proxied(state),
     )
     if not always and row == state.last_row and not state.corrections:
         return
@@ -234,6 +244,12 @@ def _snapshot_group(step: GroupStep, *, always: bool) -> None:
             **msgspec.structs.asdict(row),
         )
     )
+
+
+def _proxied(state: GroupState) -> tuple[str, ...] | None:
+    """Return the clients of proxies whose heartbeats are seen; None: there are none."""
+    proxied = state.pops.proxied if state.pops is not None else None
+    return tuple(sorted(proxied, key=java_order)[:PROXIED_MAX]) if proxied else None
 
 
 def _snapshot_queue(step: GroupStep, mq: MessageQueue, incidents: _OfQueues, *, always: bool) -> None:

@@ -57,7 +57,15 @@ def _expected(queue: Queue, _: Context) -> Value:
 
 def _lag(queue: Queue, _: Context) -> Value:
     bound: Literal["≥", ""] = "≥" if queue.lag_is_at_least else ""
-    return observed(labels.number(queue.lag), queue.lag_age_ms, is_stale=queue.lag_is_stale, bound=bound)
+    shown = observed(labels.number(queue.lag), queue.lag_age_ms, is_stale=queue.lag_is_stale, bound=bound)
+    if queue.in_flight_age_ms is None:
+        return shown
+    held = gettext(
+        "{count} in flight, the oldest for {duration} or longer",
+        count=labels.number(queue.in_flight),
+        duration=labels.duration(queue.in_flight_age_ms),
+    )
+    return shown._replace(note="; ".join(filter(None, (held, shown.note))))
 
 
 def _given_up(failed: FailedMessages, _: Context) -> Value:

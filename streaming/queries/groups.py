@@ -9,6 +9,7 @@ from streaming.queries.failed_messages import failed_messages
 from streaming.queries.group_at import GroupAt, explain_nothing, find_group, instant_of
 from streaming.queries.health import HEALTH, rank_sql
 from streaming.queries.incidents import incidents_of, of_clusters
+from streaming.queries.observed import counts_for_lag
 from streaming.queries.present import Freshness, Silence, last_known, present
 from streaming.queries.rebalances import rebalances_of
 from streaming.queries.results import Coverage, Group, Member, OpenIncidents, Overview
@@ -31,8 +32,8 @@ FROM groups_at(from_ms($instant)) g
 LEFT JOIN (
     SELECT
         s.cluster, s.group,
-        count(*) AS queues,
-        count(*) FILTER (s.owner IS NULL) AS unowned,
+        count(*) FILTER (NOT starts_with(s.topic, '%RETRY%')) AS queues,
+        count(*) FILTER (s.owner IS NULL AND NOT starts_with(s.topic, '%RETRY%')) AS unowned,
         CAST(sum(p.lag) FILTER (NOT p.lag_is_stale) AS BIGINT) AS lag,
         bool_or(p.lag_is_at_least AND NOT p.lag_is_stale) AS lag_is_at_least,
         count(*) FILTER (p.lag IS NULL OR p.lag_is_stale) AS lag_unknown,
@@ -43,7 +44,7 @@ LEFT JOIN (
     LEFT JOIN progress_at(from_ms($now)) p
         ON p.cluster = s.cluster AND p.group = s.group AND p.topic = s.topic AND p.broker = s.broker
         AND p.queue_id = s.queue_id
-    WHERE NOT starts_with(s.topic, '%RETRY%')
+    WHERE {counts_for_lag("s", "s.group")}
         AND ($cluster IS NULL OR s.cluster = $cluster) AND ($group IS NULL OR s.group = $group)
     GROUP BY s.cluster, s.group
 ) q ON q.cluster = g.cluster AND q.group = g.group

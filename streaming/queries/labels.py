@@ -66,7 +66,7 @@ REASONS = (
     marked("its clients are behind a proxy and answer no request"),
     marked("no client that pops it answers"),
     marked("every client that pops it is full"),
-    marked("its clients pop, and only polls show what they have not acknowledged"),
+    marked("its clients are behind a proxy, and only their calls are seen"),
     marked("no source reports it"),
     marked("no source reports {broker}"),
     marked("no broker answers"),

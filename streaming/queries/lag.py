@@ -1,7 +1,7 @@
 """Query the lag and waiting time of a group's topics over time, from the series of observations."""
 
 from streaming.queries.group_at import GroupAt
-from streaming.queries.observed import observed
+from streaming.queries.observed import counts_for_lag, observed
 from streaming.queries.results import LagPoint
 from streaming.tables.observations import LOOK_BACK_MS, rank
 from streaming.tables.reader import ReadModel
@@ -16,7 +16,7 @@ WITH seen AS MATERIALIZED (
         o.waiting_ms IS NOT NULL AND o.kind = 'CONSUME_TIME_SPAN' AS is_span,
         o.waiting_ms IS NOT NULL AND o.kind <> 'CONSUME_TIME_SPAN' AS is_wait
     FROM ({observed(["lag", "lag_is_at_least", "waiting_ms"], "p.client_id IS NULL AND p.kind <> 'TOPIC_STATS'")}) o
-    WHERE o.time > from_ms($since - $back) AND o.time <= from_ms($until) AND NOT starts_with(o.topic, '%RETRY%')
+    WHERE o.time > from_ms($since - $back) AND o.time <= from_ms($until) AND {counts_for_lag("o", "$group")}
 ),
 existing AS (
     SELECT r.range AS slice, q.topic, count(*) AS queues

@@ -49,3 +49,15 @@ def observed(wanted: Sequence[str], condition: str, topics: str = "") -> str:
             rows = _LAST_OF_SLICES.format(**of)
         parts.append(in_duckdb(table, rows, wanted, topics))
     return " UNION ALL ".join(parts)
+
+
+def counts_for_lag(table: str, group: str) -> str:
+    """Return the SQL condition for the queues that count for their group's lag, by the SQL of their table and group.
+
+    The retry topic of a whole group is shown by itself. One of a topic has popped messages that came back: they are of
+    the topic's lag, as they were before.
+    """
+    return (
+        f"(NOT starts_with({table}.topic, '%RETRY%') OR starts_with({table}.topic, '%RETRY%' || {group} || '_')"
+        f" OR starts_with({table}.topic, '%RETRY%' || {group} || '+'))"
+    )

@@ -86,6 +86,11 @@ class Group(QueryResult):
     consume_type: str
     message_model: str
     members: tuple[str, ...]
+    proxied_clients: tuple[str, ...] | None = Field(
+        default=None,
+        description="Clients of proxies, which no broker lists, by the heartbeats that their proxies copy to each"
+        " other, as a hook sees them; null: none is seen.",
+    )
     subscriptions: tuple[str, ...]
     queues: int = Field(description="Number of queues, without retry queues.")
     unowned: int | None = Field(
@@ -165,8 +170,19 @@ class Queue(QueryResult):
         title="Lag age", description="Age of the observation at the requested time, in milliseconds."
     )
     lag_is_stale: bool = Field(description="Whether it is older than two intervals of its source.")
-    in_flight: int | None = Field(description="Number of messages pulled but not committed.")
-    ready: int | None = Field(description="Number of messages not pulled yet.")
+    in_flight: int | None = Field(
+        description="Number of messages pulled but not committed; of a popped queue, those that are neither"
+        " acknowledged nor given back."
+    )
+    in_flight_since: Instant | None = Field(
+        default=None,
+        description="Latest time at which the oldest message in flight can have been popped; of a popped queue only.",
+    )
+    in_flight_age_ms: int | None = Field(
+        default=None,
+        description="Milliseconds since then, at the requested time: it is in flight for as long at least.",
+    )
+    ready: int | None = Field(description="Number of messages not pulled, or popped, yet.")
     waiting_ms: int | None = Field(
         title="Waiting", description="Waiting time of the next message in milliseconds; 0: none is waiting."
     )

@@ -56,7 +56,14 @@ SEEDS = {
 }
 """The seeds that run, which together provoke every rule and contain every fault; and the rules that each provokes. Of
 the seeds that could show a fault, one that is simulated quickly."""
-NOT_SIMULATED = {"POP_STOPPED"}
+NOT_SIMULATED = {
+    "MIXED_REQUEST_MODE",
+    "POP_HELD_LONG",
+    "POP_NOT_ACKING",
+    "POP_RETURNED",
+    "POP_STOPPED",
+    "PROXY_CLIENT_GONE",
+}
 """Rules about consumers that pop, which the simulation does not have: `tests/field/test_popped_queues.py` judges a
 recording of real ones."""
 PROVED = 2_000

@@ -21,10 +21,11 @@ from rebalance_model.observe.events import (
     PopMessage,
     key_of,
 )
-from rebalance_model.observe.hooks.hook import UNUSED
+from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.popped import PoppedQueue
+from rebalance_model.observe.progress import ProgressState, observe
 from tests.support import pop_recording
-from tests.support.folding import folded
+from tests.support.folding import Fold, folded
 from tests.support.recordings import unpacked
 
 pytestmark = pytest.mark.xdist_group("pop recording")  # one process unpacks it for all
@@ -173,12 +174,85 @@ def test_polls_alone_tell_of_fifo_of_full_clients_and_of_groups_without_clients(
     assert all(0 < delay <= within for delay, within in zip(delays, faults.values(), strict=False)), delays
 
 
-def test_a_group_that_pops_is_not_well_by_its_hook_alone(events):
-    """What its clients have not acknowledged is in no call: unknown is never green."""
+FAULTS = [
+    ("08:43:21", 26, "POP_RETURNED", "EXPIRED", "grpc-simple", ""),
+    ("08:43:21", 60, "ORDERED_QUEUE_STUCK", "POP_BLOCKED", "grpc-fifo", "FifoOrders@broker-a:1"),
+    ("08:43:21", 45, "POP_RETURNED", "REJECTED", POP_GROUP, ""),
+    ("08:44:31", 60, "ORDERED_QUEUE_STUCK", "POP_BLOCKED", "grpc-fifo", "FifoOrders@broker-a:2"),
+    ("08:44:31", 26, "POP_RETURNED", "EXPIRED", POP_GROUP, ""),  # the same incident
+    ("08:45:31", 61, "POP_NOT_ACKING", "", POP_GROUP, "127.0.0.1@pop-1"),
+    ("08:45:31", 61, "POP_NOT_ACKING", "", POP_GROUP, "127.0.0.1@pop-2"),
+    ("08:45:31", 71, "POP_STOPPED", None, POP_GROUP, "127.0.0.1@pop-2"),  # FULL by polls, after 67 s
+    ("08:47:16", 29, "PROXY_CLIENT_GONE", "", "grpc-fifo", "vm@2775@0@1wmp84h52"),
+    ("08:50:16", 25, "PROXY_CLIENT_GONE", "", "grpc-simple", "vm@2988@0@1woztfvyp"),
+    ("08:50:32", 57, "POP_RETURNED", "REJECTED", "grpc-push", ""),
+    ("08:50:32", 60, "POP_HELD_LONG", "", "grpc-push", "GrpcOrders@broker-a:2"),
+    ("08:53:20", 21, "POP_STOPPED", "", "pop-max", "127.0.0.1@max-1"),  # it starts with listeners that hang
+    ("08:53:20", 30, "POP_RETURNED", "EXPIRED", "pop-max", ""),
+    ("08:55:50", 20, "POP_STOPPED", "", POP_GROUP, "127.0.0.1@pop-3"),
+    ("08:57:51", 42, "MIXED_REQUEST_MODE", "", "pop-max", ""),
+]
+"""By a hook: when the fault began, after how many seconds at most it is reported, and as what."""
+WITH_POLLS = [
+    ("08:48:16", 22, "CLIENT_UNRESPONSIVE", "", POP_GROUP, "127.0.0.1@pop-2"),
+    ("08:50:16", 85, "NO_ACTIVE_CLIENTS_WITH_LAG", "NOT_POPPED", "grpc-simple", ""),
+    ("08:54:03", 85, "NO_ACTIVE_CLIENTS_WITH_LAG", "", "grpc-fifo", ""),
+]
+EXPLAINED = {
+    ("ORDERED_QUEUE_STUCK", "grpc-fifo"),  # what a client had that was killed or stuck, and what nobody consumes
+    ("STALE_HEARTBEAT", POP_GROUP),  # pop-1 was killed, and pop-2 frozen
+    ("POP_RETURNED", POP_GROUP),  # what these had
+    ("POP_RETURNED", "grpc-push"),  # the same message, a minute later
+    ("POP_RETURNED", "pop-max"),
+    ("PROXY_CLIENT_GONE", "grpc-push"),  # the recording of heartbeats ends
+    ("POP_STOPPED", POP_GROUP),  # pop-1 hangs, too
+}
+"""Further incidents that the faults cause."""
+
+
+@pytest.mark.parametrize(("sources", "due"), [(("hook",), FAULTS), (("hook", "poll"), FAULTS + WITH_POLLS)])
+def test_each_fault_is_reported_in_time_and_nothing_before_it(events, sources, due):
+    found = folded(numbered([event for event in events if event.source in sources]))
+    named = [e for e in found if isinstance(e, IncidentTransition) and e.transition != "RESOLVED"]
+    for at, within, code, sub_cause, group, subject in due:
+        times = [
+            e.time / 1_000 - _seconds(at)
+            for e in named
+            if (e.code, e.group, e.subject) == (code, group, subject) and sub_cause in (None, e.sub_cause)
+        ]
+        assert any(0 < delay <= within + 1 for delay in times), (at, code, group, times)
+    assert min(e.time for e in named) > FIRST_FAULT
+    expected = {(code, group) for _, _, code, _, group, _ in due} | EXPLAINED
+    opened = [e for e in named if e.transition == "OPENED" and not e.absorbed]
+    assert {(e.code, e.group) for e in opened} <= expected
+
+
+def test_the_lag_of_popped_queues_is_what_the_clients_have_and_what_is_ready(events):
+    """In the hang the broker's own lag is 0: the commit advances when a message is handed out."""
+    states, waiting, found = defaultdict(ProgressState), {}, []
+    for event in events:
+        rows = observe(states[event.group], event, Policy()) if isinstance(event, GroupEvent) else ()
+        for row in rows:
+            if row.kind == "CONSUME_STATS" and row.group == POP_GROUP and HANG[0] < row.time < HANG[1]:
+                found.append((row, sum(waiting.values())))
+                waiting.clear()
+        if isinstance(event, ConsumerRunningInfo) and event.queues is not None and event.group == POP_GROUP:
+            waiting[event.client_id] = sum(queue.wait_ack_count for queue in event.pop_queues)
+    row, _ = found[2]
+    assert sum(row.in_flight) == sum(row.lag) == 76
+    assert set(row.ready) == {0}
+    assert not any(row.lag_is_at_least)
+    assert all(since is not None and row.time - since <= 20_100 for since in row.in_flight_since[1:])
+    late = found[-1][0]
+    assert [lag - ready for lag, ready in zip(late.lag, late.ready, strict=True)] == list(late.in_flight)
+    assert sum(late.ready) > 0
+
+
+def test_by_its_hook_alone_a_group_behind_a_proxy_is_not_well(events):
+    """What nobody has popped is in no call: unknown is never green."""
     found = folded([event for event in events if event.source == "hook"])
-    of_group = [e for e in found if isinstance(e, GroupSnapshot) and e.group == POP_GROUP and e.time > FIRST_FAULT]
-    reason = "its clients pop, and only polls show what they have not acknowledged"
-    assert {e.health_reason for e in of_group if e.health == "UNKNOWN"} == {reason}
+    of_group = [e for e in found if isinstance(e, GroupSnapshot) and e.group == "grpc-push" and e.time > FIRST_FAULT]
+    assert of_group
     assert "OK" not in {e.health for e in of_group}
 
 
@@ -188,20 +262,19 @@ def _seconds(clock):
     return FIRST_FAULT // 1_000 - (8 * 3_600 + 43 * 60 + 21) + hour * 3_600 + minute * 60 + second
 
 
-def test_calls_about_popped_messages_open_and_change_no_incident_yet(events):
-    without = folded(numbered([event for event in events if type(event) not in UNUSED]))
-    opened = incidents(without)
-    assert opened
-    assert incidents(folded(events)) == opened
-
-
-def incidents(effects):
-    return [(e.time, e.code, e.sub_cause, e.transition) for e in effects if isinstance(e, IncidentTransition)]
-
-
 def numbered(events):
     """Return the events as sources report them that report no others: no number is missing."""
     numbers = Counter()
     for event in events:
         numbers[event.source_id, key_of(event)] += 1
         yield msgspec.structs.replace(event, seq=numbers[event.source_id, key_of(event)])
+
+
+def test_batches_may_be_cut_anywhere(events):
+    whole, cut = folded(events), Fold()
+    effects = []
+    for number, event in enumerate(events):
+        effects += cut.push(event)
+        if number % 97 == 0:
+            cut.cut()
+    assert effects + cut.shard.finish() == whole

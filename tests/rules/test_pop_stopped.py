@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from rebalance_model.observe.effects import QueueSnapshot
-from tests.support.incident_rows import evidence, rows
+from tests.support.incident_rows import distinct_transitions, evidence, rows
+from tests.support.pop_trace import popping
 from tests.support.trace import SILENT, TOPIC, Member, Trace
 
 MINE = "POP_STOPPED"
@@ -75,3 +76,33 @@ def test_a_queue_that_one_client_still_pops_is_consumed():
 def test_its_own_threshold_counts(threshold, unacked, opened):
     trace = full(Trace(), 30, 60, member=replace(POPS, unacked=unacked, threshold=threshold))
     assert len(trace.incidents(MINE)) == opened
+
+
+def test_by_its_hook_a_member_pops_no_more():
+    """Its last POP, at 40.1, was to be answered at 55.1; a frozen one is shown under its heartbeats later."""
+    trace = popping("a", until=40, acks=("a",)).passes(70)
+    assert distinct_transitions(trace, MINE) == [(60.101, "OPENED", MINE)]
+    assert evidence(trace, MINE)[0]["pop_age_ms"] == 20_001
+    trace.heart_beat(71, "a").pops(72, "a")
+    assert distinct_transitions(trace, MINE)[-1] == (72, "RESOLVED", MINE)
+
+
+def test_a_member_that_is_refused_consumes_nothing():
+    trace = popping("a", until=10, acks=("a",))
+    for at in range(11, 60, 3):
+        trace.pops(at, "a", code=210)
+    assert distinct_transitions(trace, MINE) == [(41.001, "OPENED", f"{MINE} REFUSED")]
+    assert evidence(trace, MINE)[0]["code"] == 210
+
+
+def test_a_member_that_pulls_now_has_another_mode():
+    trace = popping("a", until=40, acks=("a",))
+    for at in range(41, 120, 5):
+        trace.pulls(at, "a", 0)
+        if at % 30 == 1:
+            trace.heart_beat(at + 1, "a")
+    assert trace.incidents(MINE) == []
+
+
+def test_a_member_that_leaves_does_not_stop():
+    assert popping("a", until=40, acks=("a",)).leaves(41, "a").passes(200).incidents(MINE) == []

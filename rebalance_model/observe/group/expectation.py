@@ -15,6 +15,7 @@ from rebalance_model.allocation import (
     strategy_of_class,
     takes_parameters,
 )
+from rebalance_model.allocation.server_side import ALL_QUEUES
 from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
 from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue, java_order
 from rebalance_model.observe.group.configured_strategy import configured_strategy, owners
@@ -25,8 +26,6 @@ from rebalance_model.observe.step import Division, GroupStep, Sharing
 
 SHARED_BY_MAX = 64
 """At most this many of the clients that pop a queue are named."""
-ALL_QUEUES = -1
-"""The queue id with which a client pops all queues of a broker."""
 Basis: TypeAlias = tuple[list[str], frozenset[str], str] | None
 """The inputs of the expected owners: members (once per channel), topics, message model."""
 Trust: TypeAlias = Literal["DECLARED", "CONFIGURED", "INFERRED", ""]
@@ -91,8 +90,13 @@ def division(state: GroupState) -> Division:
 
 
 def popped_topics(state: GroupState) -> frozenset[str]:
-    """Return the topics that clients pop, by their last answers: the mode is set for each topic of a group."""
-    return frozenset(_poppers(state)) if state.poppers else frozenset()
+    """Return the topics that members pop, by their last answers and their POPs: the mode is set for each topic."""
+    return frozenset(_poppers(state)) if may_pop(state) else frozenset()
+
+
+def may_pop(state: GroupState) -> bool:
+    """Return whether any member pops, by its last answer or by hooks."""
+    return bool(state.poppers) or (state.pops is not None and bool(state.pops.poppers))
 
 
 def is_subscribed(state: GroupState, topic: str) -> bool:
@@ -128,7 +132,7 @@ def is_divided(step: GroupStep) -> bool:
 
 def is_popped(step: GroupStep, mq: MessageQueue) -> bool:
     """Return whether clients pop the queue's topic: its queues have no owner, and no locks."""
-    return bool(step.state.poppers) and mq.topic in sharing_of(step).popped
+    return may_pop(step.state) and mq.topic in sharing_of(step).popped
 
 
 def _poppers(state: GroupState) -> dict[str, dict[tuple[str, int], list[str]]]:
@@ -137,12 +141,17 @@ def _poppers(state: GroupState) -> dict[str, dict[tuple[str, int], list[str]]]:
         client = state.clients.get(client_id)
         for place in client.popped if client is not None else ():
             found.setdefault(place.topic, {}).setdefault((place.broker, place.queue_id), []).append(client_id)
+    for client_id, popper in state.pops.poppers.items() if state.pops is not None else ():
+        for place in popper.targets:
+            who = found.setdefault(place.topic, {}).setdefault((place.broker, place.queue_id), [])
+            if client_id not in who:
+                who.append(client_id)
     return found
 
 
 def shared_by(step: GroupStep, mq: MessageQueue) -> tuple[str, ...]:
-    """Return the clients that pop the queue, by their last answers, in Java's order, at most `SHARED_BY_MAX`."""
-    by_place = sharing_of(step).popped.get(mq.topic) if step.state.poppers else None
+    """Return the members that pop the queue, in Java's order, at most `SHARED_BY_MAX`."""
+    by_place = sharing_of(step).popped.get(mq.topic) if may_pop(step.state) else None
     if by_place is None:
         return ()
     clients = {*by_place.get((mq.broker, mq.queue_id), ()), *by_place.get((mq.broker, ALL_QUEUES), ())}
@@ -154,9 +163,12 @@ def is_fifo(step: GroupStep, mq: MessageQueue) -> bool:
 
     The clients of such a group speak gRPC: they are in no broker's list, or are listed and answer nothing.
     """
-    view = step.state.views.get(mq.broker)
-    if view is None or not view.is_fifo or mq.is_retry:
+    view, pops = step.state.views.get(mq.broker), step.state.pops
+    if mq.is_retry:
         return False
+    if view is None or not view.is_fifo:
+        queue = pops.queues.queues.get(mq) if pops is not None else None
+        return queue is not None and queue.order
     return is_popped(step, mq) or division_of(step) in ("", "PROXIED")
 
 

@@ -51,7 +51,15 @@ from rebalance_model.observe.group.expectation import expect
 from rebalance_model.observe.group.member_types import is_outsider
 from rebalance_model.observe.group.membership import HEARD_FROM_ALL, Before, follow
 from rebalance_model.observe.group.subscriptions import subscription_table
-from rebalance_model.observe.hooks import broker_view, commits, heartbeats, lock_requests, pull_errors, released_queues
+from rebalance_model.observe.hooks import (
+    broker_view,
+    commits,
+    heartbeats,
+    lock_requests,
+    pops,
+    pull_errors,
+    released_queues,
+)
 from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.state import BrokerView, ConcurrentPuller, HookView
 from rebalance_model.observe.step import GroupStep
@@ -65,18 +73,18 @@ PULL_SILENCE = 30_000
 
 _AT_MASTER = (LockBatchMq, UpdateConsumerOffset, GetConsumerListByGroup, QueryConsumerOffset)
 """Calls that a client sends to the master of a broker, if it knows one."""
-UNUSED: frozenset[type[HookEvent]] = frozenset({PopMessage, AckMessage, ChangeMessageInvisibletime, ProxyHeartBeat})
-"""Events that no rule uses yet; POPs count for health. They show gaps and restarts of the hook, as any event of it."""
-POP_REMEMBERED = 600_000
-"""Clients of a group that hang, or are gone, have popped within this time; milliseconds."""
+OF_POPS: frozenset[type[HookEvent]] = frozenset({PopMessage, AckMessage, ChangeMessageInvisibletime, ProxyHeartBeat})
+"""Calls of consumers that pop, or about them (`pops`). They show gaps and restarts of the hook, as any event of it."""
 ROUTES_RENEWED = 30_000
 """All clients know a new master after this time (pollNameServerInterval); until then they use two; milliseconds."""
 
 
 def fold_hook(step: GroupStep, event: HookEvent, news: News) -> None:
     """Fold one event of a broker's hook."""
-    if type(event) in UNUSED and not _is_seen(step, event):
-        return  # otherwise a broker without members, as proxies' clients are none, would count as observed
+    if type(event) in OF_POPS:
+        pops.fold(step, event, is_next=news in ("FIRST", "NEXT"))
+        if not _is_seen(step, event):
+            return  # otherwise a broker without members, as proxies' clients are none, would count as observed
     followed = _follows(step, event)
     if followed == "OTHER":
         _note_slave(step, event)
@@ -199,18 +207,8 @@ def _fold(step: GroupStep, view: BrokerView, hook: HookView, event: HookEvent) -
             _unlock(step, view, hook, event)
         case UnregisterClient():
             _unregister(step, view, hook, event)
-        case PopMessage():
-            _pop(step)
         case _:
-            pass  # UNUSED
-
-
-def _pop(step: GroupStep) -> None:
-    """Note that clients pop. That counts for health alone: any client may send a POP for any group and topic."""
-    state = step.state
-    step.group_touched |= state.pops_until < step.now
-    state.pops_until = step.now + POP_REMEMBERED
-    step.schedule_check(state.pops_until + 1)
+            pass  # OF_POPS
 
 
 def view_of(step: GroupStep, event: HookEvent | BrokerStatus, news: News) -> tuple[BrokerView, HookView]:
@@ -357,6 +355,8 @@ def _pull(step: GroupStep, view: BrokerView, hook: HookView, event: PullMessage)
     """Apply pulls; their commit comes last: it is that of the last of these pulls, which began before it."""
     mq = MessageQueue(event.topic, event.broker, event.queue_id)
     client_id = client_of_channel(view, hook, event.channel)
+    if step.state.pops is not None:
+        pops.note_pull(step, step.state.pops, event, client_id)
     released_queues.note_read(step, mq)
     commits.note_former(step, mq, client_id, event)
     pull_errors.note(step, mq, client_id, event)

@@ -18,7 +18,7 @@ from rebalance_model.observe.events import (
 from rebalance_model.observe.group import member_types, ownership, rebalances, skipped
 from rebalance_model.observe.group.expectation import division, expect
 from rebalance_model.observe.polls import clock_skew, offsets, rounds
-from rebalance_model.observe.state import ClientView, PoppedQueue, ProcessQueueView
+from rebalance_model.observe.state import ClientView, PopTarget, ProcessQueueView
 from rebalance_model.observe.step import GroupStep
 
 DECLARED = 2
@@ -232,12 +232,12 @@ def _view(event: ConsumerRunningInfo, client: ClientView | None, group_is_orderl
     )
 
 
-def _places(queues: Iterable[PopProcessQueueInfo]) -> tuple[PoppedQueue, ...]:
+def _places(queues: Iterable[PopProcessQueueInfo]) -> tuple[PopTarget, ...]:
     """Return the queues that a client pops, without those that it has given up."""
-    return tuple(PoppedQueue(one.topic, one.broker, one.queue_id) for one in queues if not one.dropped)
+    return tuple(PopTarget(one.topic, one.broker, one.queue_id) for one in queues if not one.dropped)
 
 
-def _full(event: ConsumerRunningInfo) -> tuple[PoppedQueue, ...]:
+def _full(event: ConsumerRunningInfo) -> tuple[PopTarget, ...]:
     """Return the queues that a client does not pop, as too many messages of them wait for its acknowledgement."""
     limit = _number(event.properties.get("popThresholdForQueue", "")) or POP_THRESHOLD_FOR_QUEUE
     return _places(one for one in event.pop_queues if (one.wait_ack_count or 0) > limit)

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Literal, TypedDict, TypeVar
 
+import msgspec
+
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.decoding import FUTURE_MS_MAX
 from rebalance_model.observe.effects import QueueProgress
@@ -21,6 +23,7 @@ from rebalance_model.observe.events import (
     newest_stamp,
 )
 from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.progress.popped import at_answer, may_be_popped
 from rebalance_model.observe.progress.state import (
     REPEATED_AFTER,
     ClientProgress,
@@ -70,22 +73,42 @@ def on_stats(state: ProgressState, event: ConsumeStats, policy: Policy) -> list[
             )
             ready.append(behind_by(newest, pull) if commit is not None or pull else None)
             waits.append(lag and _waiting_at_most(info, at))  # 0 and None stay
-        rows.append(
-            QueueProgress(
-                **_common(event, broker, at, interval),
-                topic=tuple(info.mq.topic for info in queues),
-                queue_id=tuple(info.mq.queue_id for info in queues),
-                broker_offset=tuple(info.broker_offset for info in queues),
-                commit_offset=tuple(commits),
-                pull_offset=tuple(pulls),
-                lag=tuple(lags),
-                in_flight=tuple(in_flight),
-                ready=tuple(ready),
-                waiting_ms=tuple(waits),
-                waiting_is_at_most=tuple(map(bool, lags)),
-            )
+        row = QueueProgress(
+            **_common(event, broker, at, interval),
+            topic=tuple(info.mq.topic for info in queues),
+            queue_id=tuple(info.mq.queue_id for info in queues),
+            broker_offset=tuple(info.broker_offset for info in queues),
+            commit_offset=tuple(commits),
+            pull_offset=tuple(pulls),
+            lag=tuple(lags),
+            in_flight=tuple(in_flight),
+            ready=tuple(ready),
+            waiting_ms=tuple(waits),
+            waiting_is_at_most=tuple(map(bool, lags)),
         )
+        rows.append(_with_popped(state, row, queues) if may_be_popped(state) else row)
     return rows
+
+
+def _with_popped(state: ProgressState, row: QueueProgress, queues: list[OffsetInfo]) -> QueueProgress:
+    """Return the row with what is known of its popped queues, if it has any."""
+    found = [at_answer(state, info, row.time) for info in queues]
+    if not any(found):
+        return row
+    return msgspec.structs.replace(
+        row,
+        lag=tuple(one.lag if one else lag for one, lag in zip(found, row.lag, strict=True)),
+        lag_is_at_least=tuple(one is not None and one.lag_is_at_least for one in found),
+        in_flight=tuple(one.in_flight if one else count for one, count in zip(found, row.in_flight, strict=True)),
+        in_flight_since=tuple(one.in_flight_since if one else None for one in found),
+        ready=tuple(one.ready if one else count for one, count in zip(found, row.ready, strict=True)),
+        waiting_ms=tuple(
+            (wait if one.next else one.next) if one else wait for one, wait in zip(found, row.waiting_ms, strict=True)
+        ),
+        waiting_is_at_most=tuple(
+            bool(one.next) if one else known for one, known in zip(found, row.waiting_is_at_most, strict=True)
+        ),
+    )
 
 
 def on_time_span(state: ProgressState, event: ConsumeTimeSpan, policy: Policy) -> list[QueueProgress]:
@@ -149,6 +172,8 @@ def on_running_info(state: ProgressState, event: ConsumerRunningInfo, policy: Po
             changed.append((info.mq, queue))
     if repeats:
         client.repeated_at = at
+    if event.pop_queues or client.popped:
+        client.popped = tuple(sorted({one.topic for one in event.pop_queues if not one.dropped}))
     return _popped(event, at, interval, at - newest) + [
         QueueProgress(
             **_common(event, broker, at, max(interval, REPEATED_AFTER)),

@@ -4,8 +4,13 @@ A client renews its locks every 20 s, and they expire for it after 30 s: a lock'
 10 s would look like a lock that is about to expire.
 """
 
+import msgspec
+
+from rebalance_model.observe import popped
 from rebalance_model.observe.effects import QueueProgress
-from rebalance_model.observe.events import GroupEvent, LockBatchMq, PullMessage, UpdateConsumerOffset
+from rebalance_model.observe.events import GroupEvent, LockBatchMq, PopMessage, PullMessage, UpdateConsumerOffset
+from rebalance_model.observe.hook_events import PoppedEvent
+from rebalance_model.observe.progress.popped import by_hook, on_call
 from rebalance_model.observe.progress.state import (
     REPEATED_AFTER,
     HookProgress,
@@ -46,6 +51,17 @@ def on_pull(state: ProgressState, event: PullMessage) -> list[QueueProgress]:
     return _hook_row(state, event)
 
 
+def on_popped(state: ProgressState, event: PoppedEvent, *, was_restarted: bool) -> list[QueueProgress]:
+    """Process a call of a consumer that pops; return the row, if one is due."""
+    on_call(state, event, was_restarted=was_restarted)
+    if isinstance(event, PopMessage) or event.code not in popped.DONE:
+        return []
+    if by_hook(state, event.broker, event.topic, event.queue_id, event.time) is None:
+        return []  # there are too many queues
+    _hook_queue(state, event, event.topic, event.queue_id)
+    return _hook_row(state, event)
+
+
 def on_locks(state: ProgressState, event: LockBatchMq) -> list[QueueProgress]:
     """Process locks that the broker granted (LOCK_BATCH_MQ); return the row, if one is due."""
     granted = [mq for mq in event.granted if mq.broker == event.broker] if event.code == 0 else []
@@ -64,7 +80,7 @@ def pending_hook_row(state: ProgressState, cluster: str, group: str, broker: str
     if hook is None or not hook.unwritten:
         return []
     # A sum of pulls is stamped with the end of its second, as other sums are: the last row may have the same time.
-    return _row_of_hook(hook, cluster, group, broker, max(hook.seen_at, hook.written_at + 1))
+    return _row_of_hook(state, hook, cluster, group, broker, max(hook.seen_at, hook.written_at + 1))
 
 
 def _hook_queue(state: ProgressState, event: GroupEvent, topic: str, queue_id: int) -> HookQueueProgress:
@@ -97,10 +113,12 @@ def _hook_row(state: ProgressState, event: GroupEvent, every: int = HOOK_ROW_EVE
     hook = state.hooks[event.broker]
     if event.time - hook.written_at < every:
         return []
-    return _row_of_hook(hook, event.cluster, event.group, event.broker, event.time)
+    return _row_of_hook(state, hook, event.cluster, event.group, event.broker, event.time)
 
 
-def _row_of_hook(hook: HookProgress, cluster: str, group: str, broker: str, now: int) -> list[QueueProgress]:
+def _row_of_hook(  # noqa: PLR0913, PLR0917  a row's names
+    state: ProgressState, hook: HookProgress, cluster: str, group: str, broker: str, now: int
+) -> list[QueueProgress]:
     repeats = now - hook.repeated_at >= REPEATED_AFTER
     if repeats:
         hook.queues = {place: queue for place, queue in hook.queues.items() if now - queue.seen_at < FORGOTTEN_AFTER}
@@ -110,19 +128,33 @@ def _row_of_hook(hook: HookProgress, cluster: str, group: str, broker: str, now:
     if repeats:
         hook.repeated_at = now
     columns = zip(*[_values(place, queue, since) for place, queue in reported], strict=True)
-    return [
-        QueueProgress(
-            cluster=cluster,
-            group=group,
-            broker=broker,
-            time=now,
-            asked_at=None,
-            interval_ms=REPEATED_AFTER,
-            source="HOOK",
-            kind="HOOK",
-            **(dict(zip(_COLUMNS, columns, strict=True)) if reported else dict.fromkeys(_COLUMNS, ())),
-        )
-    ]
+    row = QueueProgress(
+        cluster=cluster,
+        group=group,
+        broker=broker,
+        time=now,
+        asked_at=None,
+        interval_ms=REPEATED_AFTER,
+        source="HOOK",
+        kind="HOOK",
+        **(dict(zip(_COLUMNS, columns, strict=True)) if reported else dict.fromkeys(_COLUMNS, ())),
+    )
+    return [_with_popped(state, row) if state.popped is not None else row]
+
+
+def _with_popped(state: ProgressState, row: QueueProgress) -> QueueProgress:
+    """Return the row with what is in flight of its popped queues, if it has any."""
+    places = zip(row.topic, row.queue_id, strict=True)
+    found = [by_hook(state, row.broker, topic, queue_id, row.time) for topic, queue_id in places]
+    if not any(found):
+        return row
+    return msgspec.structs.replace(
+        row,
+        lag=tuple(one.lag if one else lag for one, lag in zip(found, row.lag, strict=True)),
+        lag_is_at_least=tuple(one is not None or known for one, known in zip(found, row.lag_is_at_least, strict=True)),
+        in_flight=tuple(one.in_flight if one else None for one in found),
+        in_flight_since=tuple(one.in_flight_since if one else None for one in found),
+    )
 
 
 _COLUMNS = (

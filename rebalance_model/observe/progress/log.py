@@ -5,12 +5,15 @@ from typing import TypeAlias
 
 from rebalance_model.observe.effects import QueueProgress
 from rebalance_model.observe.events import (
+    AckMessage,
     Answer,
+    ChangeMessageInvisibletime,
     ConsumerRunningInfo,
     ConsumeStats,
     ConsumeTimeSpan,
     GroupEvent,
     LockBatchMq,
+    PopMessage,
     PullMessage,
     TopicStats,
     UpdateConsumerOffset,
@@ -23,6 +26,7 @@ from rebalance_model.observe.progress.hooks import (
     HOOK_ROW_EVERY,
     on_commit,
     on_locks,
+    on_popped,
     on_pull,
     pending_hook_row,
 )
@@ -34,7 +38,18 @@ KEY = "progress {}"
 Unwritten: TypeAlias = dict[tuple[str, str, str], int]
 """By cluster, group and broker of a hook that has events since its last row: the highest tick at the first of them."""
 _KINDS = frozenset(
-    {PullMessage, UpdateConsumerOffset, ConsumeStats, ConsumerRunningInfo, ConsumeTimeSpan, LockBatchMq, TopicStats}
+    {
+        PullMessage,
+        UpdateConsumerOffset,
+        ConsumeStats,
+        ConsumerRunningInfo,
+        ConsumeTimeSpan,
+        LockBatchMq,
+        TopicStats,
+        PopMessage,
+        AckMessage,
+        ChangeMessageInvisibletime,
+    }
 )
 """The kinds of events that carry quantities."""
 
@@ -128,23 +143,37 @@ def observe(state: ProgressState, event: GroupEvent, policy: Policy) -> list[Que
     if known is not None and known.covers(start, event.seq):
         return []
     state.sequences[instance] = Sequence(start, event.seq)
-    hook = state.hooks.get(event.broker) if not isinstance(event, Answer) else None
-    rows: list[QueueProgress] = []
+    if isinstance(event, Answer):
+        return _of_answer(state, event, policy)
+    hook, rows = state.hooks.get(event.broker), list[QueueProgress]()
     if hook is not None and event.time - hook.seen_at >= HOOK_ROW_EVERY:
         rows = pending_hook_row(state, event.cluster, event.group, event.broker)  # pending since before a silence
+    return rows + _of_call(state, event, was_restarted=known is not None and start != known.start)
+
+
+def _of_answer(state: ProgressState, event: Answer, policy: Policy) -> list[QueueProgress]:
+    match event:
+        case ConsumeStats():
+            return on_stats(state, event, policy)
+        case ConsumerRunningInfo():
+            return on_running_info(state, event, policy)
+        case ConsumeTimeSpan():
+            return on_time_span(state, event, policy)
+        case TopicStats():
+            return on_topic_stats(state, event, policy)
+        case _:
+            return []
+
+
+def _of_call(state: ProgressState, event: GroupEvent, *, was_restarted: bool) -> list[QueueProgress]:
     match event:
         case PullMessage():
-            rows += on_pull(state, event)
+            return on_pull(state, event)
         case UpdateConsumerOffset():
-            rows += on_commit(state, event)
+            return on_commit(state, event)
         case LockBatchMq():
-            rows += on_locks(state, event)
-        case ConsumeStats():
-            rows = on_stats(state, event, policy)
-        case ConsumerRunningInfo():
-            rows = on_running_info(state, event, policy)
-        case ConsumeTimeSpan():
-            rows = on_time_span(state, event, policy)
-        case TopicStats():
-            rows = on_topic_stats(state, event, policy)
-    return rows
+            return on_locks(state, event)
+        case PopMessage() | AckMessage() | ChangeMessageInvisibletime():
+            return on_popped(state, event, was_restarted=was_restarted)
+        case _:
+            return []

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from rebalance_model.observe.popped_queues import PoppedQueues
 from rebalance_model.observe.state import Sequence
 
 REPEATED_AFTER = 60_000
@@ -47,6 +48,8 @@ class ClientProgress(msgspec.Struct, array_like=True):
     repeated_at: int = 0
     queues: dict[tuple[str, str, int], ClientQueue] = {}
     """By broker, topic and queue id."""
+    popped: tuple[str, ...] = ()
+    """The topics that it pops."""
 
 
 class HookQueueProgress(msgspec.Struct, array_like=True):
@@ -92,6 +95,8 @@ class ProgressState(msgspec.Struct):
     """By broker."""
     first_offsets: dict[str, dict[str, dict[int, int]]] = {}
     """The first message that waits at a client, of queues without a commit; by broker, topic and queue id."""
+    popped: PoppedQueues | None = None
+    """The queues that clients pop, by hooks; None: no call about any was seen."""
 
 
 _ENCODER = msgspec.msgpack.Encoder()

@@ -11,7 +11,7 @@ from rebalance_model.observe.group.expectation import broadcasts
 from rebalance_model.observe.group.owners_queue import answered_queue, owners_lock, pulled_by_hook
 from rebalance_model.observe.hooks.lock_requests import HANDOVERS_KEPT
 from rebalance_model.observe.queue_subject import QueueSubject
-from rebalance_model.observe.state import ClientView, HookQueueView
+from rebalance_model.observe.state import ClientView, HookQueueView, Pops
 from rebalance_model.observe.step import GroupStep
 
 UNOWNED = 1 << 0
@@ -38,6 +38,8 @@ DROPPED = 1 << 10
 """A client keeps it, and has dropped it."""
 RISING = 1 << 11
 """Its lag has not fallen in a whole window."""
+HELD = 1 << 17
+"""A message of it is popped, and kept by renewals or in order."""
 
 BEATS = 1 << 12
 """The client's heartbeats are observed, or a broker is known not to take them."""
@@ -49,6 +51,10 @@ SKEWED = 1 << 15
 """Its clock certainly differs."""
 FULL = 1 << 16
 """It has popped more messages than it may without an acknowledgement."""
+POPS = 1 << 18
+"""Its POPs are observed."""
+PROXIED = 1 << 19
+"""It is a client of a proxy, whose heartbeats are observed."""
 
 
 def of_queue(step: GroupStep, q: QueueSubject) -> int:
@@ -66,14 +72,18 @@ def of_queue(step: GroupStep, q: QueueSubject) -> int:
         flags |= _of_stall(step, q)
     if queue.fallen_back is not None or queue.newest_fall is not None or queue.beyond_since:
         flags |= FALLEN
-    if queue.rival is not None:
-        flags |= RIVAL
-    if queue.dropped_by is not None:
-        flags |= DROPPED
+    if step.state.pops is not None:
+        flags |= _of_pops(step.state.pops, q)
+    flags |= (RIVAL if queue.rival is not None else 0) | (DROPPED if queue.dropped_by is not None else 0)
     trend = queue.lag_trend
     if trend is not None and queue.stats_at == step.now and step.now - trend.rising_since >= policy.lag_growth_window:
         flags |= RISING
     return flags
+
+
+def _of_pops(pops: Pops, q: QueueSubject) -> int:
+    popped = pops.queues.queues.get(q.mq)
+    return HELD | STUCK if popped is not None and popped.held else 0
 
 
 def _of_stall(step: GroupStep, q: QueueSubject) -> int:
@@ -131,6 +141,8 @@ def of_client(step: GroupStep, client_id: str) -> int:
             flags |= BEATS | DOUBLED
         elif view.doubled:
             flags |= DOUBLED
+    if state.pops is not None:
+        flags |= (POPS if client_id in state.pops.poppers else 0) | (PROXIED if client_id in state.pops.proxied else 0)
     client = state.clients.get(client_id)
     if client is None:
         return flags

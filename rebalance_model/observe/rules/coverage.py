@@ -20,6 +20,7 @@ _MISSING_BY_SHARING: dict[str, tuple[Need, ...]] = {
 }
 """The needs that a group can't meet, by how its members share the queues (`Coverage.sharing`)."""
 
+_POPPED_OR_PROXIED = ("POPPED", "MIXED", "PROXIED", "UNLISTED")
 
 UNREADABLE_SHOWN = 8
 """How many of the things that can't be read are named."""
@@ -80,6 +81,7 @@ def coverage(step: GroupStep) -> str:
         _unreadable(state),
         sum(c is not None and not c.readable for c in clients) if polls else 0,
         _incomplete(state) if polls else (),
+        state.pops is not None,
     )
 
 
@@ -133,8 +135,11 @@ def _encoded(  # noqa: PLR0913, PLR0917  the fields of Coverage, in order; calle
     unreadable: tuple[str, ...],
     mute: int,
     incomplete: tuple[str, ...],
+    pops: bool,  # noqa: FBT001  decides only about rules
 ) -> str:
     missing = list(_MISSING_BY_SHARING.get(sharing, ()))
+    if not pops and sharing in _POPPED_OR_PROXIED:
+        missing.append("POPS")
     if not polls:
         missing.append("POLLS")
     if mute and mute == members and not hooks:

@@ -9,6 +9,7 @@ members did not subscribe (`ended_queues`).
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group.expectation import broadcasts, group_info, is_consumed_unlisted
 from rebalance_model.observe.group.offsets import lag_of
+from rebalance_model.observe.rules.pop_coverage import has_all_hooks
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
 from rebalance_model.observe.state import GroupState
 from rebalance_model.observe.step import GroupStep
@@ -44,10 +45,13 @@ def _of_group(step: GroupStep) -> Verdict:
 def _of_unlisted(step: GroupStep) -> Verdict:
     """Check a group whose clients no broker lists: for how long messages have waited while no commit advanced.
 
-    A blocked FIFO queue looks the same (ORDERED_QUEUE_STUCK reports that), so nothing is known of a group with one.
+    A blocked FIFO queue looks the same (ORDERED_QUEUE_STUCK reports that), so nothing is known of a group with one,
+    unless hooks at every broker have seen its last client leave.
     """
     state = step.state
     waiting = _waiting(step)
+    if waiting and state.pops is not None and state.pops.proxied_left_at and has_all_hooks(step):
+        return Holds("critical", "", held=step.now - max(state.pops.proxied_left_at, state.no_members_since))
     if waiting is None or any(view.is_fifo for view in state.views.values()):
         return None
     waited = max((state.queues[mq].stalled_ms for mq in _consumed(state)), default=0)
@@ -64,7 +68,7 @@ def evidence(step: GroupStep, _: str) -> Evidence:
     consumerProgress` fails for a group that has no retry topic.
     """
     state = step.state
-    since = state.no_members_since
+    since = max(state.no_members_since, state.pops.proxied_left_at if state.pops is not None else 0)
     found: Evidence = {
         "lag": _waiting(step),
         "members": len(state.members),

@@ -6,7 +6,7 @@ is a warning then. Unknown for a queue that its topic seems to have lost (`relea
 advances.
 
 POP_BLOCKED: the same of a queue that is popped in order (consumeMessageOrderly): its commit stays at the first message
-that is not acknowledged.
+that is not acknowledged. By hooks it is one that was renewed or refused, and not acknowledged for `pop_held_after`.
 """
 
 from collections.abc import Mapping
@@ -16,9 +16,10 @@ from rebalance_model.observe.group.expectation import broadcasts, is_fifo, is_po
 from rebalance_model.observe.group.offsets import committed, lag_of
 from rebalance_model.observe.group.owners_queue import owners_queue
 from rebalance_model.observe.hooks import pull_errors, released_queues
+from rebalance_model.observe.hooks.pops import held_since
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.queue_subject import OwnersQueue, QueueSubject
-from rebalance_model.observe.rules import concerns, pull_stall, stall
+from rebalance_model.observe.rules import concerns, proxy_client_gone, pull_stall, stall
 from rebalance_model.observe.rules.ghost_connection import ghost_evidence
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Severity, Verdict
 from rebalance_model.observe.state import HookQueueView, IncidentKey, ProcessQueueView
@@ -86,13 +87,30 @@ def _of_pulled(step: GroupStep, q: QueueSubject) -> Verdict:
 
 
 def _of_fifo(step: GroupStep, q: QueueSubject) -> Verdict:
-    """Check a queue that is popped in order, by answers: its commit is the first message without an acknowledgement."""
+    """Check a queue that is popped in order: its commit is the first message that is not acknowledged.
+
+    By hooks it is blocked since a message was popped that is not acknowledged.
+    """
+    held_ms, explained = _held_ms(step, q), proxy_client_gone.explains(step)
+    if held_ms is not None and held_ms > step.policy.pop_held_after:
+        return Holds("critical", "POP_BLOCKED", explained_by=explained)
     lag = lag_of(q.queue)
     if lag is None or q.queue.stats_at != step.now:
-        return None
+        return CLEAR if lag is None and held_ms is None and not step.state.is_polled else None
     if q.queue.stalled_ms <= step.policy.fifo_stuck_after:
-        return CLEAR if q.queue.stalled_ms == 0 else None
-    return Holds("critical", "POP_BLOCKED")
+        return CLEAR if q.queue.stalled_ms == 0 and held_ms is None else None
+    return Holds("critical", "POP_BLOCKED", explained_by=explained)
+
+
+def _held_ms(step: GroupStep, q: QueueSubject) -> int | None:
+    """Return for how long a popped message has held back those behind it; None: none does, as far as is known."""
+    queue = step.state.pops.queues.queues.get(q.mq) if step.state.pops is not None else None
+    if queue is None or not queue.held:
+        return None
+    held_ms = step.now - held_since(queue)
+    if held_ms <= step.policy.pop_held_after:
+        step.schedule_check(held_since(queue) + step.policy.pop_held_after + 1)
+    return held_ms
 
 
 def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
@@ -107,6 +125,8 @@ def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
             "cached_count": held.answer.cached_count,
             "in_listener": held.answer.transaction_count,
         }
+    if (held_ms := _held_ms(step, q)) is not None:
+        found["held_ms"] = held_ms
     return found | ghost_evidence(step, q)
 
 
@@ -195,7 +215,7 @@ RULE = QueueRule(
     judge,
     evidence,
     title="{subject} is stuck",
-    units={**stall.UNITS, "lock_age_ms": "ms", "locked": "flag", "in_listener": "messages"},
+    units={**stall.UNITS, "lock_age_ms": "ms", "locked": "flag", "in_listener": "messages", "held_ms": "ms"},
     sub_causes=get_args(SubCause),
     concerns=concerns.STUCK,
     of_popped=True,

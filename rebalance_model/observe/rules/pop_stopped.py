@@ -2,48 +2,82 @@
 
 FULL: by two consecutive answers it has popped more messages of a queue than popThresholdForQueue, and acknowledged none
 of them: it waits for its listener. All the time the broker's own lag can be 0, as the commit advances when a message is
-handed out. Critical if more messages wait.
+handed out. REFUSED: its POPs come, and the broker refuses each of them. Without a sub-cause: by hooks, no POP has come
+since its last one was to be answered. Critical if more messages wait.
 """
 
+from rebalance_model.observe.group.expectation import is_popped
 from rebalance_model.observe.group.offsets import lag_of
-from rebalance_model.observe.rules import concerns
-from rebalance_model.observe.rules.rule import CLEAR, Advice, ClientRule, Evidence, Holds, Verdict
-from rebalance_model.observe.state import ClientView
+from rebalance_model.observe.rules import concerns, pop_not_acking
+from rebalance_model.observe.rules.pop_coverage import covered_since
+from rebalance_model.observe.rules.rule import CLEAR, Advice, ClientRule, Evidence, Holds, Severity, Verdict
+from rebalance_model.observe.rules.unresponsive import CLIENT_UNRESPONSIVE, STALE_HEARTBEAT
+from rebalance_model.observe.state import ClientView, IncidentKey, Popper
 from rebalance_model.observe.step import GroupStep
 
-FULL = "FULL"
+FULL, REFUSED = "FULL", "REFUSED"
 
 
 def judge(step: GroupStep, client_id: str) -> Verdict:
-    """Check whether the client was full in two answers; one that does not answer is as it last was."""
-    client = step.state.clients.get(client_id)
-    if client is None or not client.full:
+    """Check whether the client was full in two answers, or when it last popped."""
+    client, popper = step.state.clients.get(client_id), _popper(step, client_id)
+    if client is not None and client.full:
+        if client.unanswered or client.full_since == client.answered:
+            return None  # one that does not answer is as it last was
+        return Holds(_severity(step, client), FULL, client_id, explained_by=pop_not_acking.explains(step))
+    if popper is None or client_id not in step.members:
         return CLEAR
-    if client.unanswered or client.full_since == client.answered:
+    return _by_hook(step, client_id, popper)
+
+
+def _by_hook(step: GroupStep, client_id: str, popper: Popper) -> Verdict:
+    """Check when the client's last POP came; one that pulls the topics now has changed its mode."""
+    since, policy = covered_since(step), step.policy
+    if since is None:
         return None
-    return Holds("critical" if _lag(step, client) else "warning", FULL, client_id)
+    if popper.refused_since and popper.refused_at > popper.popped_at:
+        if step.now - popper.refused_since <= policy.pop_refused_after:
+            return None
+        return Holds(_severity(step, None), REFUSED, client_id, stamp=popper.refused_since)
+    if not popper.popped_at or popper.pulled_at > popper.popped_at:
+        return CLEAR
+    due = max(popper.popped_at, since) + popper.poll_ms + policy.pop_stopped_after
+    if step.now <= due:
+        return CLEAR
+    causes = (IncidentKey(CLIENT_UNRESPONSIVE, client_id), IncidentKey(STALE_HEARTBEAT, client_id))
+    return Holds(_severity(step, None), "", client_id, explained_by=causes + pop_not_acking.explains(step))
 
 
 def evidence(step: GroupStep, client_id: str) -> Evidence:
-    """Return what the client has popped and not acknowledged, for how long it has been full, and what waits behind."""
-    client = step.state.clients.get(client_id)
+    """Return what the client has popped and not acknowledged, for how long it has not popped, and what waits."""
+    client, popper = step.state.clients.get(client_id), _popper(step, client_id)
     if client is None:
         return {"member": False}
-    return {
-        "unacked": client.unacked,
-        "queues_full": len(client.full),
-        "full_ms": client.answered - client.full_since if client.full_since else 0,
-        "lag": _lag(step, client),
-    }
+    found: Evidence = {"unacked": client.unacked, "queues_full": len(client.full)}
+    if client.full:
+        found["full_ms"] = client.answered - client.full_since if client.full_since else 0
+    if popper is not None:
+        found["pop_age_ms"] = step.now - popper.popped_at if popper.popped_at else None
+    if popper is not None and popper.refused_since:
+        found |= {"code": popper.refused_code, "refused_ms": step.now - popper.refused_since}
+    return found | {"lag": _lag(step, client)}
 
 
-def _lag(step: GroupStep, client: ClientView) -> int:
-    """Return how many messages wait in the queues that the client does not pop, as far as is known."""
-    places = {(one.topic, one.broker, one.queue_id) for one in client.full}
+def _popper(step: GroupStep, client_id: str) -> Popper | None:
+    return step.state.pops.poppers.get(client_id) if step.state.pops is not None else None
+
+
+def _severity(step: GroupStep, client: ClientView | None) -> Severity:
+    return "critical" if _lag(step, client) else "warning"
+
+
+def _lag(step: GroupStep, client: ClientView | None) -> int:
+    """Return how many messages wait in the queues that the client should pop, as far as is known."""
+    full = client.full if client is not None else ()
     return sum(
         lag_of(queue) or 0
         for mq, queue in step.state.queues.items()
-        if (mq.topic, mq.broker, mq.queue_id) in places or (mq.topic, mq.broker, -1) in places
+        if (any(one.covers(mq) for one in full) if full else is_popped(step, mq))
     )
 
 
@@ -52,12 +86,37 @@ RULE = ClientRule(
     judge,
     evidence,
     title="{subject} has stopped popping",
-    units={"member": "flag", "unacked": "messages", "queues_full": "count", "full_ms": "ms", "lag": "messages"},
-    sub_causes=(FULL,),
-    concerns=concerns.FULL,
-    needs=("POLLS", "ANSWERS"),
+    units={
+        "member": "flag",
+        "unacked": "messages",
+        "queues_full": "count",
+        "full_ms": "ms",
+        "pop_age_ms": "ms",
+        "code": "count",
+        "refused_ms": "ms",
+        "lag": "messages",
+    },
+    sub_causes=("", FULL, REFUSED),
+    concerns=concerns.FULL | concerns.POPS,
     absorbed_by=("BROKER_UNREACHABLE", "TELEMETRY_GAP"),
     advice={
+        "": Advice(
+            what="The member is listed, and has not popped since its last POP was to be answered: it consumes nothing.",
+            first_step=(
+                "Take a thread dump of the member (mqadmin consumerStatus -s): it is frozen, or as many messages as it "
+                "may pop (popThresholdForQueue) wait for its listeners."
+            ),
+            inspect=("THREADS",),
+        ),
+        REFUSED: Advice(
+            short="the broker refuses it",
+            what="The broker refuses every POP of the member: it consumes nothing.",
+            first_step=(
+                "Look up the response code: 1 is a broker without its timer (timerWheelEnable), 16 a permission, 17 a "
+                "topic and 26 a group that is not there, 210 a client whose clock is behind the broker's."
+            ),
+            inspect=("THREADS", "BROKERS"),
+        ),
         FULL: Advice(
             short="it acknowledges nothing",
             what=(

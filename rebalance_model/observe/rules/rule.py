@@ -32,6 +32,7 @@ Need = Literal[
     "LISTS",
     "MEMBERS",
     "DEAD_LETTERS",
+    "POPS",
 ]
 """Telemetry and group properties that a rule needs; `coverage` lists the rules that lack one of theirs.
 
@@ -45,6 +46,7 @@ Need = Literal[
 - LISTS: brokers that all list the same clients. A broker with an embedded proxy lists only its own.
 - MEMBERS: clients that some broker lists.
 - DEAD_LETTERS: polled answers to GET_TOPIC_STATS_INFO for the dead-letter topic.
+- POPS: calls of consumers that pop, by hooks; missing only of a group that has such consumers.
 """
 
 

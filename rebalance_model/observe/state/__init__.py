@@ -8,7 +8,7 @@ from rebalance_model.observe.state.broker import (
     RebalanceLoop,
     RefusedHeartbeats,
 )
-from rebalance_model.observe.state.client import UNANSWERED_POLLS, ClientView, PoppedQueue, ProcessQueueView
+from rebalance_model.observe.state.client import UNANSWERED_POLLS, ClientView, PopTarget, ProcessQueueView
 from rebalance_model.observe.state.cluster import ClusterBroker, ClusterState, Reach
 from rebalance_model.observe.state.codec import StateVersionError, check_version, decode_group, encode_group
 from rebalance_model.observe.state.group import STATE_VERSION, GroupState, InvariantError, LastGroupRow, Rounds
@@ -22,6 +22,7 @@ from rebalance_model.observe.state.hook_queue_view import (
     Reread,
 )
 from rebalance_model.observe.state.incident import HeldCause, Incident, IncidentKey, Pending
+from rebalance_model.observe.state.pops import LastMinute, Popper, Pops, ProxiedClient, RequestModes
 from rebalance_model.observe.state.queue import (
     Ended,
     EndedBy,
@@ -64,13 +65,17 @@ __all__ = [
     "InvariantError",
     "LagTrend",
     "LastGroupRow",
+    "LastMinute",
     "LastQueueRow",
     "Loss",
     "Move",
     "NewestFall",
     "Pending",
-    "PoppedQueue",
+    "PopTarget",
+    "Popper",
+    "Pops",
     "ProcessQueueView",
+    "ProxiedClient",
     "PullError",
     "QueueState",
     "Reach",
@@ -78,6 +83,7 @@ __all__ = [
     "Refusals",
     "RefusedHeartbeats",
     "Regression",
+    "RequestModes",
     "Reread",
     "Rounds",
     "Route",

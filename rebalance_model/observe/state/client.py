@@ -4,18 +4,23 @@ from typing import NamedTuple
 
 import msgspec
 
+from rebalance_model.allocation.server_side import ALL_QUEUES
 from rebalance_model.client.process_queue import ProcessQueue
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import Subscription
 
 
-class PoppedQueue(NamedTuple):
+class PopTarget(NamedTuple):
     """A queue that a client pops, or all queues of a topic at a broker."""
 
     topic: str
     broker: str
     queue_id: int
     """-1: all queues of the broker."""
+
+    def covers(self, mq: MessageQueue) -> bool:
+        """Return whether a client that pops this gets messages of the queue."""
+        return (self.topic, self.broker) == (mq.topic, mq.broker) and self.queue_id in (ALL_QUEUES, mq.queue_id)
 
 
 UNANSWERED_POLLS = 2
@@ -76,9 +81,9 @@ class ClientView(msgspec.Struct, array_like=True):
     """When the request of its answer before the last one was sent."""
     declared: int = 0
     """The number of consecutive answers with the same strategy and consume mode, counted up to 2."""
-    popped: tuple[PoppedQueue, ...] = ()
+    popped: tuple[PopTarget, ...] = ()
     """The queues that it pops, by its last answer; it shares them with others."""
-    full: tuple[PoppedQueue, ...] = ()
+    full: tuple[PopTarget, ...] = ()
     """Those of them that had too many messages without an acknowledgement in that answer: it does not pop them."""
     full_since: int = 0
     """When the first of the consecutive answers came in which it was full; 0: it is not."""

@@ -13,6 +13,7 @@ from rebalance_model.observe.state.client import ClientView
 from rebalance_model.observe.state.dead_letters import DeadLetters
 from rebalance_model.observe.state.hook_queue_view import Reread
 from rebalance_model.observe.state.incident import Incident, IncidentKey, Pending
+from rebalance_model.observe.state.pops import Pops
 from rebalance_model.observe.state.queue import QueueState, Route, RouteSplit
 from rebalance_model.observe.state.rebalance import Cause, Episode
 from rebalance_model.observe.state.source import Loss, Sequence, Silence
@@ -44,6 +45,7 @@ class LastGroupRow(msgspec.Struct, array_like=True, frozen=True):
     health: Literal["OK", "WARN", "BAD", "UNKNOWN"]
     health_reason: str
     coverage: str
+    proxied_clients: tuple[str, ...] | None = None
 
 
 class InvariantError(ModelError, AssertionError):
@@ -137,9 +139,8 @@ class GroupState(msgspec.Struct):
     """The topics of which members have different routes, as far as was last known."""
     poppers: tuple[str, ...] = ()
     """The clients whose last answer shows queues that they pop; one of them may have left since."""
-    pops_until: int = 0
-    """Until when it counts as a group whose clients pop, by hooks: a POP counts for `hook.POP_REMEMBERED`; 0: none
-    was seen."""
+    pops: Pops | None = None
+    """What hooks show of its consumers that pop; None: none of their calls was seen."""
 
     @property
     def is_polled(self) -> bool:

@@ -71,6 +71,9 @@ def _draw(overview: Overview, now: int) -> RenderableType:
     head = Text.assemble((group.group, "bold"), f" ({group.cluster})  ", _state(group, now))
     parts: list[RenderableType] = [head, Text("\n".join(_summary(overview, now))), *_coverage(group.coverage)]
     parts += section(f"Members ({len(group.members)})", _members(group, overview.members, now))
+    if group.proxied_clients:
+        names = Text("\n".join(map(visible, group.proxied_clients)))
+        parts += section(f"Clients of proxies ({len(group.proxied_clients)})", names)
     if overview.incidents:
         parts += section("Open incidents", incident_grid(overview.incidents, now, with_group=False))
     if any(one.messages or one.added for one in overview.failed):

@@ -280,7 +280,8 @@ class GroupPage:
                    columns=[c for c in QUEUE.page if shown.group.orderly or c.name != "lock_age_ms"],
                    nothing=nothing, **names)  # fmt: skip
         self._fill(self._members, "members", group_state.members(shown.group, shown.queues),
-                   columns=group_state.MEMBER_COLUMNS, **names | {"short": {}})  # fmt: skip
+                   proxied=shown.group.proxied_clients, columns=group_state.MEMBER_COLUMNS,
+                   **names | {"short": {}})  # fmt: skip
         rebalances = in_order(past.rebalances, REBALANCE_ORDERS[self._rebalance_order])
         self._fill(self._rebalances, "rebalances", rebalances, **names)
         self._totals.show(totals=past.totals)

@@ -1,7 +1,7 @@
 -- The last state of a group reported by an instant.
 SELECT
     l.cluster, l.group, l.time, l.members, l.subscriptions, l.consume_type, l.message_model, l.consume_from_where,
-    l.orderly, l.strategy, l.health, l.health_reason, l.coverage
+    l.orderly, l.strategy, l.health, l.health_reason, l.coverage, l.proxied_clients
 FROM (
     SELECT
         s.*,

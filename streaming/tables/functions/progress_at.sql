@@ -10,7 +10,11 @@ SELECT
     epoch_ms(instant) - epoch_ms(CASE WHEN q.is_bound THEN q.bound_time ELSE q.lag_time END) AS lag_age_ms,
     epoch_ms(instant) - epoch_ms(CASE WHEN q.is_bound THEN q.bound_time ELSE q.lag_time END)
         > 2 * CASE WHEN q.is_bound THEN q.bound_interval_ms ELSE q.lag_interval_ms END AS lag_is_stale,
-    CASE WHEN NOT q.is_bound THEN q.in_flight END AS in_flight,
+    CASE WHEN q.is_bound THEN q.bound_in_flight ELSE q.in_flight END AS in_flight,
+    CASE
+        WHEN q.is_bound AND q.bound_in_flight > 0 THEN q.bound_in_flight_since
+        WHEN NOT q.is_bound AND q.in_flight > 0 THEN q.in_flight_since
+    END AS in_flight_since,
     CASE WHEN NOT q.is_bound THEN q.ready END AS ready,
     CASE WHEN q.is_bound THEN q.bound_commit ELSE q.commit_offset END AS commit_offset,
     CASE WHEN NOT q.is_bound THEN q.broker_offset END AS broker_offset,
@@ -41,10 +45,16 @@ FROM (
             max(o.time) FILTER (WHERE o.is_exact) AS lag_time,
             max_by(o.interval_ms, o.rank) FILTER (WHERE o.is_exact) AS lag_interval_ms,
             nullif(max_by(coalesce(o.in_flight, -1), o.rank) FILTER (WHERE o.is_exact), -1) AS in_flight,
+            max_by(o.in_flight_since, o.rank) FILTER (WHERE o.is_exact AND o.in_flight > 0) AS in_flight_since,
             nullif(max_by(coalesce(o.ready, -1), o.rank) FILTER (WHERE o.is_exact), -1) AS ready,
             max_by(o.lag, o.rank) FILTER (WHERE o.lag_is_at_least AND o.lag IS NOT NULL) AS bound,
             max(o.time) FILTER (WHERE o.lag_is_at_least AND o.lag IS NOT NULL) AS bound_time,
             max_by(o.interval_ms, o.rank) FILTER (WHERE o.lag_is_at_least AND o.lag IS NOT NULL) AS bound_interval_ms,
+            nullif(
+                max_by(coalesce(o.in_flight, -1), o.rank) FILTER (WHERE o.lag_is_at_least AND o.lag IS NOT NULL), -1
+            ) AS bound_in_flight,
+            max_by(o.in_flight_since, o.rank) FILTER (WHERE o.lag_is_at_least AND o.in_flight > 0)
+                AS bound_in_flight_since,
             max_by(o.commit_offset, o.rank) FILTER (WHERE o.is_exact) AS commit_offset,
             max_by(o.broker_offset, o.rank) FILTER (WHERE o.is_exact) AS broker_offset,
             max_by(o.commit_offset, o.rank) FILTER (WHERE o.lag_is_at_least AND o.lag IS NOT NULL) AS bound_commit,

@@ -1,4 +1,4 @@
-"""Calls about popped messages, and proxies' heartbeats: no rule uses them yet, and they disturb nothing."""
+"""Calls about popped messages, and proxies' heartbeats, that anybody may send: they disturb nothing of the members."""
 
 from pathlib import Path
 
@@ -37,7 +37,7 @@ def story(trace: HookTrace, *, pops: bool) -> HookTrace:
     for second in range(1, 100, 3):
         trace.heart_beat(second, "a", "b").commits(second, "a", 0, second // 10).passes(second + 1)
         if pops:
-            popped(trace, second + 1)
+            popped(trace, second + 1, channel="10.9.9.9:1")
     return trace
 
 
@@ -60,7 +60,7 @@ def without_health(trace: HookTrace) -> list[object]:
     return [msgspec.structs.replace(row, seq=0, cause="") for row in others]
 
 
-def test_calls_about_popped_messages_change_no_owner_and_no_incident():
+def test_calls_of_strangers_change_no_owner_and_no_incident():
     """The group has a lock that expires, and queues without a client."""
     with_pops, without = story(ordered(), pops=True), story(ordered(), pops=False)
     assert without_health(with_pops) == without_health(without)

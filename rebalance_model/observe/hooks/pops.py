@@ -1,0 +1,308 @@
+"""Fold the calls of consumers that pop: who pops what, what is acknowledged, and what comes back.
+
+Any client may pop from any group and topic. So that a member pops is known from calls on its own channel alone; the
+calls of a proxy, which uses its channels for all of its clients, count for the queues. A broker without members, as
+proxies' clients are none, does not count as observed by such calls (`hook.fold_hook`).
+"""
+
+from collections.abc import Iterator
+
+from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue
+from rebalance_model.observe import popped, popped_queues
+from rebalance_model.observe.events import (
+    AckMessage,
+    ChangeMessageInvisibletime,
+    HookEvent,
+    PopMessage,
+    ProxyHeartBeat,
+    PullMessage,
+)
+from rebalance_model.observe.group.channels import client_of_channel
+from rebalance_model.observe.group.expectation import expect
+from rebalance_model.observe.hook_events import PoppedEvent
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.popped import PoppedQueue
+from rebalance_model.observe.state import Popper, Pops, PopTarget, ProxiedClient, RequestModes
+from rebalance_model.observe.state.pops import WINDOW_MS
+from rebalance_model.observe.step import GroupStep
+
+NEVER = 2**62
+"""A time after every event; epoch milliseconds."""
+POP_REMEMBERED = 600_000
+"""A member that hangs, or is frozen, has popped a topic within this time; milliseconds. It ends when it pulls it."""
+MODE_SEEN = 30_000
+"""A topic is pulled, or popped, if it was within this time; milliseconds."""
+REJECTED_FROM = 60_000
+"""A message that is refused for this long has been delivered several times: the delays grow from 10 s; milliseconds."""
+PROXIED_FORGOTTEN = 130_000
+"""A proxy has dropped a client without heartbeats by then; milliseconds."""
+CLIENTS_MAX = 4_096
+"""Clients of proxies, and members that pop, that are kept of a group."""
+TOPICS_MAX, TARGETS_MAX = 1_024, 1_024
+"""Popped topics whose pulls are watched, and places where one member pops."""
+BOTH_ENDED_AFTER = 60_000
+"""A topic is no longer popped and pulled at once if one of both was last seen this long ago; milliseconds."""
+
+
+def fold(step: GroupStep, event: HookEvent, *, is_next: bool) -> None:
+    """Process a call; without ``is_next`` calls before it are missing, or its broker has restarted."""
+    state = step.state
+    pops = state.pops
+    if pops is None:
+        pops = state.pops = Pops()
+        step.group_touched = True
+    if not is_next:
+        popped_queues.forget(pops.queues, event.broker, step.now)
+    match event:
+        case PopMessage() | AckMessage() | ChangeMessageInvisibletime():
+            _fold_call(step, pops, event, _member_of(step, event))
+        case ProxyHeartBeat():
+            _note_proxied(step, pops, event)
+        case _:
+            pass
+
+
+def _fold_call(step: GroupStep, pops: Pops, event: PoppedEvent, client_id: str | None) -> None:
+    mq, kind = popped_queues.fold(pops.queues, event, by_proxy=client_id is None)
+    match event:
+        case PopMessage():
+            _note_pop(step, pops, event, client_id)
+        case AckMessage() if event.code in popped.DONE:
+            pops.acked.add(step.now, sum(last - first + 1 for first, last in event.ranges))
+            _note_finished(step, pops, client_id)
+        case ChangeMessageInvisibletime() if kind == "REFUSED":
+            _note_finished(step, pops, client_id)
+            _note_rejected(step, pops, event)
+        case _:
+            pass
+    _judge_queue(step, pops, mq)
+
+
+def note_pull(step: GroupStep, pops: Pops, event: PullMessage, client_id: str | None) -> None:
+    """Process pulls of a group that pops: of a topic that is popped, too, each message is consumed twice."""
+    modes = pops.modes.get(event.topic)
+    if modes is None:
+        return
+    modes.pulled_at = step.now
+    _note_both(step, modes)
+    popper = pops.poppers.get(client_id) if client_id is not None else None
+    if popper is not None:
+        popper.pulled_at = step.now
+        pops_now = popper.active(step.now)
+        left = [one for one in popper.targets if one.topic == event.topic and one not in pops_now]
+        for target in left:
+            del popper.targets[target]
+        if left:
+            _follow(step)
+
+
+def scan(step: GroupStep) -> None:
+    """Apply what time alone changes, and schedule the next check."""
+    pops = step.state.pops
+    if pops is None:
+        return
+    _give_back(step, pops, step.now)
+    popped_queues.forget_unused(pops.queues, step.now)
+    _scan_clients(step, pops)
+    _scan_modes(step, pops)
+    for mq, queue in pops.queues.queues.items():
+        if mq not in step.state.queues and held_since(queue) < step.now - step.policy.pop_held_after:
+            step.queue(mq)  # no answer and no route has shown it
+    _check_at(step, *_due(pops, step.policy))
+
+
+def _check_at(step: GroupStep, *times: int) -> None:
+    """Schedule a check at each of these times that is still to come."""
+    for at in times:
+        if step.now < at < NEVER:
+            step.schedule_check(at)
+
+
+def _scan_clients(step: GroupStep, pops: Pops) -> None:
+    changed = [client_id for client_id, popper in pops.poppers.items() if _drop_targets(popper, step.now)]
+    for client_id in [client_id for client_id in pops.poppers if client_id not in step.members]:
+        del pops.poppers[client_id]
+        step.clients_to_judge[client_id] = None
+        changed.append(client_id)
+    if changed:
+        _follow(step)
+    for client_id in [c for c, one in pops.proxied.items() if step.now - one.last > PROXIED_FORGOTTEN]:
+        _drop_proxied(step, pops, client_id)
+
+
+def _scan_modes(step: GroupStep, pops: Pops) -> None:
+    now = step.now
+    pops.modes = {t: one for t, one in pops.modes.items() if now - one.popped_at <= step.policy.group_memory}
+    for modes in pops.modes.values():
+        if min(modes.popped_at, modes.pulled_at) < now - BOTH_ENDED_AFTER:
+            modes.both_since = 0
+
+
+def _due(pops: Pops, policy: Policy) -> Iterator[int]:
+    """Yield when time alone may change something next, among times that have passed; epoch milliseconds."""
+    for popper in pops.poppers.values():
+        yield from _due_of(popper, policy)
+        yield from (at + POP_REMEMBERED + 1 for at in popper.targets.values())
+    for queue in pops.queues.queues.values():
+        yield from (one.returned_at + 1 for one in queue.unacked)
+        yield held_since(queue) + policy.pop_held_after + 1
+    for modes in pops.modes.values():
+        if modes.both_since:
+            yield modes.both_since + policy.request_mode_mixed_after + 1
+            yield min(modes.popped_at, modes.pulled_at) + BOTH_ENDED_AFTER + 1
+    for client in pops.proxied.values():
+        yield client.last + policy.proxy_client_silent_after + 1
+        yield client.last + PROXIED_FORGOTTEN + 1
+    yield from (pops.expired_at + WINDOW_MS + 1, pops.rejected_at + WINDOW_MS + 1)
+
+
+def _due_of(popper: Popper, policy: Policy) -> tuple[int, int, int]:
+    """Return when a member may have stopped to pop, to acknowledge, or was refused for long; epoch milliseconds."""
+    return (
+        popper.popped_at + popper.poll_ms + policy.pop_stopped_after + 1,
+        max(popper.since, popper.finished_at) + policy.pop_not_acking_after + 1,
+        popper.refused_since + policy.pop_refused_after + 1,
+    )
+
+
+def held_since(queue: PoppedQueue) -> int:
+    """Return when the oldest of the messages was popped that are held; far in the future: none is."""
+    return min((held.first_pop for held in queue.held.values()), default=NEVER)
+
+
+def _member_of(step: GroupStep, event: PoppedEvent) -> str | None:
+    """Return the member whose own channel the call came on; None: a proxy's, or unknown."""
+    view = step.state.views.get(event.broker)
+    if view is None or view.hook is None:
+        return None
+    client_id = client_of_channel(view, view.hook, event.channel)
+    return client_id if client_id in step.members else None
+
+
+def _note_pop(step: GroupStep, pops: Pops, event: PopMessage, client_id: str | None) -> None:
+    done, now = event.code in popped.DONE, step.now
+    if done and (event.topic in pops.modes or len(pops.modes) < TOPICS_MAX):
+        modes = pops.modes.setdefault(event.topic, RequestModes())
+        modes.popped_at = now
+        _note_both(step, modes)
+    popper = _popper(pops, client_id, event.first_time)
+    if popper is None or client_id is None:
+        return
+    if not done:
+        _note_refused(step, popper, event)
+        step.clients_to_judge[client_id] = None
+        return
+    popper.refused_since, popper.popped_at, popper.poll_ms = 0, event.last_time, event.poll_ms
+    popper.pops.add(now, event.count)
+    target = PopTarget(event.topic, event.broker, event.queue_id)
+    is_new = target not in popper.targets
+    if not is_new or len(popper.targets) < TARGETS_MAX:
+        popper.targets[target] = now
+    if is_new:
+        _follow(step)
+        step.schedule_check(now + POP_REMEMBERED + 1)
+    _check_at(step, *_due_of(popper, step.policy)[:2])
+    if client_id in step.state.unsettled:
+        step.clients_to_judge[client_id] = None
+
+
+def _popper(pops: Pops, client_id: str | None, now: int) -> Popper | None:
+    """Return what is known of a member that pops, from now on if it is new; None for too many."""
+    if client_id is None:
+        return None
+    popper = pops.poppers.get(client_id)
+    if popper is None and len(pops.poppers) < CLIENTS_MAX:
+        popper = pops.poppers[client_id] = Popper(now)
+    return popper
+
+
+def _note_refused(step: GroupStep, popper: Popper, event: PopMessage) -> None:
+    popper.refused_since = popper.refused_since or event.first_time
+    popper.refused_at, popper.refused_code = event.last_time, event.code or 0
+    _check_at(step, popper.refused_since + step.policy.pop_refused_after + 1)
+
+
+def _note_finished(step: GroupStep, pops: Pops, client_id: str | None) -> None:
+    """Note that a member has acknowledged or refused messages."""
+    popper = _popper(pops, client_id, step.now)
+    if popper is not None and client_id is not None:
+        popper.finished_at = step.now
+        if client_id in step.state.unsettled:
+            step.clients_to_judge[client_id] = None
+
+
+def _note_rejected(step: GroupStep, pops: Pops, event: ChangeMessageInvisibletime) -> None:
+    """Note a refusal for a minute or longer: the message has been delivered, and refused, several times."""
+    if event.changed_ms >= REJECTED_FROM and event.topic.startswith(RETRY_TOPIC_PREFIX) and not event.order:
+        pops.rejected.add(step.now, 1)
+        pops.rejected_at = step.now
+        pops.returned_topic = popped_queues.popped_topic(event.group, event.topic)
+        step.group_to_judge = True
+
+
+def _note_both(step: GroupStep, modes: RequestModes) -> None:
+    """Note that a topic is popped and pulled at once, for as long as both are seen."""
+    if min(modes.popped_at, modes.pulled_at) >= step.now - MODE_SEEN:
+        modes.both_since = modes.both_since or step.now
+        _check_at(step, modes.both_since + step.policy.request_mode_mixed_after + 1)
+
+
+def _note_proxied(step: GroupStep, pops: Pops, event: ProxyHeartBeat) -> None:
+    """Note a heartbeat of a proxy's client that the proxy copies to others, or its end."""
+    if event.code not in popped.DONE:
+        return
+    known = pops.proxied.get(event.client_id)
+    if not event.registers:
+        if known is not None:
+            _drop_proxied(step, pops, event.client_id)
+        return
+    if known is None and len(pops.proxied) >= CLIENTS_MAX:
+        return
+    since = known.since if known is not None else step.now
+    pops.proxied[event.client_id] = ProxiedClient(event.proxy, event.language, event.version, since, step.now)
+    pops.proxied_left_at = 0
+    step.schedule_check(step.now + step.policy.proxy_client_silent_after + 1)
+    if event.client_id in step.state.unsettled:
+        step.clients_to_judge[event.client_id] = None
+    step.group_touched = step.group_touched or known is None
+
+
+def _drop_proxied(step: GroupStep, pops: Pops, client_id: str) -> None:
+    del pops.proxied[client_id]
+    step.clients_to_judge[client_id] = None
+    step.group_to_judge = step.group_touched = True
+    if not pops.proxied:
+        pops.proxied_left_at = step.now
+
+
+def _drop_targets(popper: Popper, now: int) -> bool:
+    """Forget what a member no longer pops; return whether there was anything."""
+    known = len(popper.targets)
+    popper.targets = {target: at for target, at in popper.targets.items() if now - at <= POP_REMEMBERED}
+    return len(popper.targets) < known
+
+
+def _follow(step: GroupStep) -> None:
+    """Apply that other topics are popped than before: their queues have no owners, those of the others do."""
+    step.sharing = None
+    step.group_to_judge = step.group_touched = True
+    expect(step)
+    step.queues_to_judge |= dict.fromkeys(step.state.queues)
+
+
+def _judge_queue(step: GroupStep, pops: Pops, mq: MessageQueue | None) -> None:
+    queue = pops.queues.queues.get(mq) if mq is not None else None
+    if queue is None or mq is None:
+        return
+    _check_at(step, *(one.returned_at + 1 for one in queue.unacked), held_since(queue) + step.policy.pop_held_after + 1)
+    if step.is_unsettled(mq):
+        step.queues_to_judge[mq] = None
+
+
+def _give_back(step: GroupStep, pops: Pops, now: int) -> None:
+    """Count the messages that were not acknowledged in time."""
+    for mq, queue in pops.queues.queues.items():
+        if count := popped.give_back(queue, now):
+            pops.expired.add(now, count)
+            pops.expired_at, step.group_to_judge = now, True
+            pops.returned_topic = popped_queues.popped_topic(step.state.group, mq.topic)

@@ -1,0 +1,98 @@
+"""POP_NOT_ACKING: a member gets messages by POPs, and has neither acknowledged nor refused any for long.
+
+A POP without a message is answered after its pollTime, so a member that pops more often gets messages. All of them come
+back when they have been invisible for long enough, are consumed twice, or wait in its cache: the group's lag can be 0,
+as the commit advances when a message is handed out. It stays open while the member pops less, as one does that is full.
+Clear when it finishes a message, or is no member any more.
+"""
+
+from rebalance_model.observe.rules import concerns
+from rebalance_model.observe.rules.pop_coverage import covered_since
+from rebalance_model.observe.rules.rule import CLEAR, Advice, ClientRule, Evidence, Holds, Verdict
+from rebalance_model.observe.rules.unresponsive import CLIENT_UNRESPONSIVE, STALE_HEARTBEAT
+from rebalance_model.observe.state import IncidentKey, Popper
+from rebalance_model.observe.state.pops import WINDOW_MS
+from rebalance_model.observe.step import GroupStep
+
+CODE = "POP_NOT_ACKING"
+MARGIN = 8
+"""A member pops so much more often in a minute without a message: at its start, and when its share changes."""
+
+
+def judge(step: GroupStep, client_id: str) -> Verdict:
+    """Compare the member's POPs with those of one that gets nothing."""
+    popper = _popper(step, client_id)
+    if popper is None or client_id not in step.members:
+        return CLEAR
+    since, own = covered_since(step), step.state.incidents.get(IncidentKey(CODE, client_id))
+    if since is None:
+        return None
+    idle_ms = step.now - max(popper.since, popper.finished_at, since)
+    if own is not None and popper.finished_at <= own.opened_at:
+        is_over = False
+    else:
+        is_over = idle_ms <= step.policy.pop_not_acking_after
+    if is_over:
+        return CLEAR
+    if own is None and popper.pops.total(step.now) <= _without_messages(popper, step.now):
+        return CLEAR
+    explained = (IncidentKey(CLIENT_UNRESPONSIVE, client_id), IncidentKey(STALE_HEARTBEAT, client_id))
+    return Holds("critical", client_id=client_id, explained_by=explained)
+
+
+def evidence(step: GroupStep, client_id: str) -> Evidence:
+    """Return how often the member has popped in the last minute, and for how long it has finished nothing."""
+    popper, client = _popper(step, client_id), step.state.clients.get(client_id)
+    if popper is None:
+        return {"member": client_id in step.members}
+    since = max(popper.since, popper.finished_at)
+    return {
+        "pops": popper.pops.total(step.now),
+        "pops_without_messages": _without_messages(popper, step.now),
+        "not_acking_ms": step.now - since,
+        "limit_ms": step.policy.pop_not_acking_after,
+        "unacked": client.unacked if client is not None else None,
+    }
+
+
+def explains(step: GroupStep) -> tuple[IncidentKey, ...]:
+    """Return the group's open incidents of this rule, for `Holds.explained_by`."""
+    return tuple(key for key in step.state.incidents if key.code == CODE)
+
+
+def _popper(step: GroupStep, client_id: str) -> Popper | None:
+    return step.state.pops.poppers.get(client_id) if step.state.pops is not None else None
+
+
+def _without_messages(popper: Popper, now: int) -> int:
+    """Return how often at most a member pops in a minute that gets no message."""
+    return len(popper.active(now)) * WINDOW_MS // max(popper.poll_ms, 1_000) + MARGIN
+
+
+RULE = ClientRule(
+    CODE,
+    judge,
+    evidence,
+    title="{subject} acknowledges nothing that it pops",
+    units={
+        "member": "flag",
+        "pops": "count",
+        "pops_without_messages": "count",
+        "not_acking_ms": "ms",
+        "limit_ms": "ms",
+        "unacked": "messages",
+    },
+    concerns=concerns.POPS,
+    needs=("POPS",),
+    absorbed_by=("BROKER_UNREACHABLE", "TELEMETRY_GAP"),
+    advice={
+        "": Advice(
+            what=(
+                "The member gets messages by POPs and has finished none of them for long: its listeners hang, or never "
+                "return an acknowledgement. Each message comes back when it has been invisible for long enough."
+            ),
+            first_step="Take a thread dump of the member (mqadmin consumerStatus -s): its listeners have not returned.",
+            inspect=("THREADS",),
+        ),
+    },
+)

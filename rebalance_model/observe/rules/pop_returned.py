@@ -1,0 +1,84 @@
+"""POP_RETURNED: popped messages come back to the group, because they were not acknowledged, or were refused.
+
+EXPIRED: they were invisible for long enough without an acknowledgement: the listener is slower than that, hangs, or its
+client is gone; each is consumed twice. A warning from `MANY` a minute and a fifth of what is acknowledged; a single one
+is the cost of a client that leaves. REJECTED: a listener refuses messages that were delivered before, for a minute or
+longer each time (their delays grow): poison messages. Clear when none has come back for a minute.
+"""
+
+from rebalance_model.observe.rules import pop_not_acking
+from rebalance_model.observe.rules.pop_coverage import covered_since
+from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
+from rebalance_model.observe.state.pops import WINDOW_MS
+from rebalance_model.observe.step import GroupStep
+
+EXPIRED, REJECTED = "EXPIRED", "REJECTED"
+MANY, SHARE = 10, 5
+"""So many messages in a minute, and one of so many acknowledged ones, are a warning."""
+
+
+def judge(step: GroupStep, _: str) -> Verdict:
+    """Check what came back in the last minute."""
+    pops, now = step.state.pops, step.now
+    if pops is None:
+        return CLEAR
+    expired = now - pops.expired_at <= WINDOW_MS
+    if not expired and now - pops.rejected_at > WINDOW_MS:
+        return CLEAR if covered_since(step) is not None or not step.state.views else None
+    step.schedule_check((pops.expired_at if expired else pops.rejected_at) + WINDOW_MS + 1)
+    count = pops.expired.total(now)
+    is_much = not expired or (count >= MANY and SHARE * count >= pops.acked.total(now))
+    explained = pop_not_acking.explains(step)
+    return Holds("warning" if is_much else "info", EXPIRED if expired else REJECTED, explained_by=explained)
+
+
+def evidence(step: GroupStep, _: str) -> Evidence:
+    """Return how many messages came back in the last minute, how many were acknowledged, and the last one's topic."""
+    pops, now = step.state.pops, step.now
+    if pops is None:
+        return {"expired": 0, "rejected": 0}
+    return {
+        "expired": pops.expired.total(now),
+        "rejected": pops.rejected.total(now),
+        "acknowledged": pops.acked.total(now),
+        "window_ms": WINDOW_MS,
+        "topic": pops.returned_topic or None,
+    }
+
+
+RULE = GroupRule(
+    "POP_RETURNED",
+    judge,
+    evidence,
+    title="Popped messages come back to {group}",
+    units={
+        "expired": "messages",
+        "rejected": "messages",
+        "acknowledged": "messages",
+        "window_ms": "ms",
+        "topic": "text",
+    },
+    sub_causes=(EXPIRED, REJECTED),
+    needs=("POPS",),
+    absorbed_by=("BROKER_UNREACHABLE", "TELEMETRY_GAP"),
+    advice={
+        EXPIRED: Advice(
+            short="they were not acknowledged in time",
+            what=(
+                "Popped messages were not acknowledged within their invisible time, and came back: they are consumed "
+                "again. The listener is slower than that, hangs, or its client is gone."
+            ),
+            first_step=(
+                "Compare the listener's time for a message with the invisible time (popInvisibleTime, or the "
+                "invisibleDuration of receive); look for clients that left."
+            ),
+            inspect=("THREADS", "PROGRESS"),
+        ),
+        REJECTED: Advice(
+            short="the listener refuses them",
+            what="Messages are refused by the listener again and again: each comes back later than the time before.",
+            first_step="Look for the exception in the clients' logs; read the messages of the group's retry topic.",
+            inspect=("MESSAGE", "DEAD_LETTERS"),
+        ),
+    },
+)

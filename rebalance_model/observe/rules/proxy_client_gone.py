@@ -1,0 +1,73 @@
+"""PROXY_CLIENT_GONE: a client of a proxy sends no heartbeats any more, and did not leave.
+
+A proxy in cluster mode copies each heartbeat of its clients, one every 10 s, to the other proxies, by one broker after
+the other; with a hook at every broker none is missed. A client that ends tells its proxy, which copies that, too. One
+that was killed, or lost its network, does not: its proxy keeps and renews its messages until it drops the client after
+130 s, and messages in order wait for so long. Clear at a heartbeat, at its end, or when the proxy has dropped it.
+"""
+
+from rebalance_model.observe.rules import concerns
+from rebalance_model.observe.rules.pop_coverage import has_all_hooks
+from rebalance_model.observe.rules.rule import CLEAR, Advice, ClientRule, Evidence, Holds, Verdict
+from rebalance_model.observe.state import IncidentKey, ProxiedClient
+from rebalance_model.observe.step import GroupStep
+
+CODE = "PROXY_CLIENT_GONE"
+
+
+def judge(step: GroupStep, client_id: str) -> Verdict:
+    """Compare the age of its last heartbeat at any broker."""
+    client = _client(step, client_id)
+    if client is None:
+        return CLEAR
+    if not has_all_hooks(step):
+        return None
+    limit = step.policy.proxy_client_silent_after
+    if step.now - client.last <= limit:
+        step.schedule_check(client.last + limit + 1)
+        return CLEAR
+    return Holds("warning", client_id=client_id)
+
+
+def evidence(step: GroupStep, client_id: str) -> Evidence:
+    """Return the client's proxy and language, and the age of its last heartbeat."""
+    client = _client(step, client_id)
+    if client is None:
+        return {"registered": False}
+    return {
+        "proxy": client.proxy or None,
+        "language": client.language or None,
+        "heartbeat_age_ms": step.now - client.last,
+        "limit_ms": step.policy.proxy_client_silent_after,
+    }
+
+
+def explains(step: GroupStep) -> tuple[IncidentKey, ...]:
+    """Return the group's open incidents of this rule, for `Holds.explained_by`."""
+    return tuple(key for key in step.state.incidents if key.code == CODE)
+
+
+def _client(step: GroupStep, client_id: str) -> ProxiedClient | None:
+    return step.state.pops.proxied.get(client_id) if step.state.pops is not None else None
+
+
+RULE = ClientRule(
+    CODE,
+    judge,
+    evidence,
+    title="{subject} is gone, and its proxy keeps its messages",
+    units={"registered": "flag", "proxy": "text", "language": "text", "heartbeat_age_ms": "ms", "limit_ms": "ms"},
+    concerns=concerns.PROXIED,
+    needs=("POPS",),
+    absorbed_by=("BROKER_UNREACHABLE", "TELEMETRY_GAP"),
+    advice={
+        "": Advice(
+            what=(
+                "The client's heartbeats have ended and it did not sign off: it was killed or cut off. Its proxy keeps "
+                "its messages until it drops the client, up to 130 s."
+            ),
+            first_step="Check whether its process runs and reaches the proxy; its messages come back by themselves.",
+            inspect=("PROGRESS",),
+        ),
+    },
+)

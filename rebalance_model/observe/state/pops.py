@@ -1,0 +1,114 @@
+"""What the calls at the brokers' hooks show of a group's consumers that pop (`hooks.pops`)."""
+
+import msgspec
+
+from rebalance_model.observe.popped_queues import PoppedQueues
+from rebalance_model.observe.state.client import PopTarget
+
+BUCKET_MS = 10_000
+"""Counts are kept for intervals of this length; milliseconds."""
+WINDOW_MS = 60_000
+"""Counts are of the last minute, up to one interval more; milliseconds."""
+POP_MARGIN = 10_000
+"""A member pops for as long as its last POP may wait, and this; milliseconds."""
+RECENT_MS = 15_000
+"""A client that has a topic pops or pulls it again within this time, unless no message comes; milliseconds."""
+
+
+class LastMinute(msgspec.Struct, array_like=True):
+    """How often something happened in the last minute."""
+
+    counts: list[tuple[int, int]] = []
+    """By interval: its begin, epoch milliseconds, and the number."""
+
+    def add(self, now: int, count: int) -> None:
+        """Count what happens now, and forget what is older than a minute."""
+        begin = now - now % BUCKET_MS
+        if self.counts and self.counts[-1][0] >= begin:
+            last, known = self.counts[-1]
+            self.counts[-1] = last, known + count
+            return
+        self.counts = [one for one in self.counts if one[0] > begin - WINDOW_MS - BUCKET_MS]
+        self.counts.append((begin, count))
+
+    def total(self, now: int) -> int:
+        """Return how often it happened in the last minute."""
+        return sum(count for begin, count in self.counts if begin + BUCKET_MS > now - WINDOW_MS)
+
+
+class Popper(msgspec.Struct, array_like=True):
+    """A member that pops, by the calls on its own channel; times are epoch milliseconds, 0: never."""
+
+    since: int
+    """When it began to pop, or a call on its channel was first seen."""
+    popped_at: int = 0
+    """When its last POP came that was not refused."""
+    poll_ms: int = 0
+    """For how long that one may wait for a message."""
+    pops: LastMinute = msgspec.field(default_factory=LastMinute)
+    finished_at: int = 0
+    """When it last acknowledged or refused a message."""
+    refused_since: int = 0
+    """When the first of its consecutive refused POPs came; 0: the last one was not refused."""
+    refused_at: int = 0
+    refused_code: int = 0
+    pulled_at: int = 0
+    """When it last pulled a topic that the group's members pop."""
+    targets: dict[PopTarget, int] = {}
+    """What it pops, and when it last did."""
+
+    def active(self, now: int) -> list[PopTarget]:
+        """Return what it pops at present: a POP is followed by another when it has been answered."""
+        return [target for target, at in self.targets.items() if now - at <= self.poll_ms + POP_MARGIN]
+
+
+class RequestModes(msgspec.Struct, array_like=True):
+    """When a topic was popped, and when it was pulled."""
+
+    popped_at: int = 0
+    pulled_at: int = 0
+    both_since: int = 0
+    """Since when both happen; 0: they do not."""
+
+    def both_ms(self, now: int) -> int:
+        """Return for how long both have happened, milliseconds: until now if both are recent."""
+        last = min(self.popped_at, self.pulled_at)
+        return (now if last >= now - RECENT_MS else last) - self.both_since if self.both_since else 0
+
+
+class ProxiedClient(msgspec.Struct, array_like=True):
+    """A client of a proxy, by the heartbeats that the proxy copies to the others."""
+
+    proxy: str
+    language: str
+    version: int
+    since: int
+    """When the first heartbeat was seen."""
+    last: int
+    """When the last one was, at any broker."""
+
+
+class Pops(msgspec.Struct, array_like=True):
+    """What is known by hooks of a group's consumers that pop."""
+
+    queues: PoppedQueues = msgspec.field(default_factory=PoppedQueues)
+    poppers: dict[str, Popper] = {}
+    """By client id; members with a channel of their own, not clients of a proxy."""
+    modes: dict[str, RequestModes] = {}
+    """By topic that is popped."""
+    proxied: dict[str, ProxiedClient] = {}
+    """By client id."""
+    proxied_left_at: int = 0
+    """When the last client of a proxy left; 0: there is one, or there never was one."""
+    acked: LastMinute = msgspec.field(default_factory=LastMinute)
+    expired: LastMinute = msgspec.field(default_factory=LastMinute)
+    """Messages that were not acknowledged in time, and came back."""
+    expired_at: int = 0
+    """When the last of them came back."""
+    rejected: LastMinute = msgspec.field(default_factory=LastMinute)
+    """Messages that were delivered again and refused for a minute or longer."""
+    rejected_at: int = 0
+    returned_topic: str = ""
+    """The topic of the last message of either kind."""
+    checked_at: int = 0
+    """When the queues were last looked at for messages that came back."""

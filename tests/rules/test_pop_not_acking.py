@@ -1,0 +1,53 @@
+"""POP_NOT_ACKING: a member gets messages by POPs, and finishes none."""
+
+from tests.support.incident_rows import distinct_transitions, evidence, rows
+from tests.support.pop_trace import PopTrace, popping
+
+MINE = "POP_NOT_ACKING"
+
+
+def test_a_member_that_gets_messages_and_finishes_none_for_a_minute():
+    trace = popping("a", "b", until=70, acks=("a",))
+    assert distinct_transitions(trace, MINE) == [(60.101, "OPENED", MINE)]
+    assert (rows(trace, MINE)[0].severity, rows(trace, MINE)[0].client_id) == ("critical", "b")
+    found = evidence(trace, MINE)[0]
+    assert (found["pops_without_messages"], found["not_acking_ms"], found["limit_ms"]) == (12, 60_001, 60_000)
+    assert found["pops"] > 50
+
+
+def test_it_stays_while_the_full_member_pops_no_more_and_ends_with_an_acknowledgement():
+    trace = popping("b", until=70).heart_beat(90, "b").passes(110)
+    assert distinct_transitions(trace, MINE) == [(60.101, "OPENED", MINE)]
+    trace.heart_beat(118, "b").acks(120, "b", 0, popped=60)
+    assert distinct_transitions(trace, MINE)[-1] == (120, "RESOLVED", MINE)
+
+
+def test_a_refusal_is_an_end_of_a_message_too():
+    trace = popping("b", until=50).changes(51, "b", 0, popped=40, to=10)
+    popping("b", until=20, trace=trace)
+    assert trace.incidents(MINE) == []
+
+
+def test_a_member_that_gets_nothing_pops_every_15_s_and_is_a_near_miss():
+    assert popping("a", until=300, every=15).incidents(MINE) == []
+
+
+def test_calls_of_a_proxy_are_of_no_member():
+    trace = PopTrace().boots(0).heart_beat(0, "a")
+    for at in range(1, 100):
+        trace.pops(at, "10.0.0.9:8080")
+        if at % 30 == 0:
+            trace.heart_beat(at + 0.5, "a")
+    assert trace.incidents(MINE) == []
+
+
+def test_a_member_that_leaves_is_not_waited_for():
+    trace = popping("b", until=70).leaves(71, "b")
+    assert distinct_transitions(trace, MINE)[-1] == (71, "RESOLVED", MINE)
+
+
+def test_lost_calls_may_have_been_acknowledgements():
+    trace = popping("b", until=50)
+    trace.hook_seq["broker-a-0"] += 1
+    trace.heart_beat(58, "b").pops(59, "b").passes(70)
+    assert trace.incidents(MINE) == []

@@ -1,0 +1,54 @@
+"""PROXY_CLIENT_GONE: the heartbeats of a proxy's client have ended, and it did not sign off."""
+
+from rebalance_model.observe.events import BrokerStatus
+from tests.support.hook_trace import A, B
+from tests.support.incident_rows import distinct_transitions, evidence, rows
+from tests.support.pop_trace import PROXY, PopTrace
+from tests.support.trace import START
+
+MINE = "PROXY_CLIENT_GONE"
+
+
+def beating(until: int, *clients: str) -> PopTrace:
+    trace = PopTrace().boots(0).ticks(0, A)
+    for at in range(0, until, 10):
+        for client in clients:
+            trace.proxied(at, client)
+    return trace
+
+
+def test_a_client_whose_heartbeats_end():
+    trace = beating(60, "x", "y")
+    for at in range(60, 200, 10):
+        trace.proxied(at, "y")
+    assert distinct_transitions(trace, MINE) == [(80.001, "OPENED", MINE), (180.001, "RESOLVED", MINE)]
+    assert (rows(trace, MINE)[0].severity, rows(trace, MINE)[0].client_id) == ("warning", "x")
+    assert evidence(trace, MINE)[0] == {
+        "proxy": "10.0.0.9%8080%8081", "language": "JAVA", "heartbeat_age_ms": 30_001, "limit_ms": 30_000,
+    }  # fmt: skip
+
+
+def test_one_that_signs_off_is_not_gone():
+    trace = beating(60, "x").proxied(55, "x", registers=False).passes(200)
+    assert trace.incidents(MINE) == []
+
+
+def test_heartbeats_that_come_every_30_s_are_a_near_miss():
+    trace = PopTrace().boots(0).ticks(0, A)
+    for at in range(0, 200, 30):
+        trace.proxied(at, "x")
+    assert trace.incidents(MINE) == []
+
+
+def test_a_broker_without_a_hook_may_have_got_the_heartbeats():
+    trace = beating(60, "x")
+    now = trace.clock(61)
+    trace._observe(BrokerStatus(asked=now, answered=now, boot_time=START, broker=B, **trace._of_collector(now)))
+    assert trace.passes(100).incidents(MINE) == []
+
+
+def test_what_it_held_is_its_child():
+    """Its proxy keeps its messages until it drops it."""
+    trace = beating(30, "x").pops(1, PROXY, order=True).changes(55, PROXY, 7, popped=1, to=60, order=True).passes(70)
+    [stuck] = rows(trace, "ORDERED_QUEUE_STUCK")
+    assert stuck.parent == rows(trace, MINE)[0].incident_id
