@@ -26,6 +26,7 @@ from streaming.cli.queue_name import HELP, METAVAR, QueueOfAnyGroup, parse_any_q
 from streaming.queries import labels
 from streaming.queries.column import SHORT_ID
 from streaming.queries.results import Interval
+from streaming.queries.without_owner import WithoutOwner
 
 if TYPE_CHECKING:
     from streaming.queries.group_at import GroupAt
@@ -62,7 +63,7 @@ def who_owned(  # noqa: PLR0913  a command line
     mq = MessageQueue(wanted_topic or name, name, queue_id)
 
     before: Interval | None = None
-    without_owner, when = "", "now"
+    without_owner, when = ("", ""), "now"
 
     def ask(model: "ReadModel") -> Interval | None:
         nonlocal before, without_owner, when, mq
@@ -80,11 +81,7 @@ def who_owned(  # noqa: PLR0913  a command line
 
     def draw(found: Interval | None, now: int) -> RenderableType:
         head = f"{mq} of {wanted_group}, {when if time is None else labels.moment_in_zone(time, now)}: "
-        owner = (
-            (without_owner, "yellow" if without_owner == "unassigned" else "")
-            if found is None
-            else (visible(found.client_id), "bold")
-        )
+        owner = without_owner if found is None else (visible(found.client_id), "bold")
         last = f"\nprevious owner: {visible(before.client_id)}" if before is not None else ""
         return Text.assemble(head, owner, last, *_ownership(found or before, now))
 
@@ -125,13 +122,15 @@ def _owner_cells(one: "QueueOwner", now: int) -> Iterator[str | Cell]:
     yield owned.rebalance_id[:SHORT_ID]
 
 
-def _label(model: "ReadModel", of: "GroupAt", mq: MessageQueue, of_group: str) -> str:
-    """Return the label of a queue without an owner: who pops it, if anybody does."""
+def _label(model: "ReadModel", of: "GroupAt", mq: MessageQueue, of_group: "WithoutOwner") -> tuple[str, str]:
+    """Return the label of a queue without an owner, and its style: who pops it, if anybody does."""
     from streaming.queries.ownership import queues_of
 
     rows = queues_of(model, of, mq.topic, retry=mq.is_retry)
     clients = next((row.shared_by for row in rows if (row.broker, row.queue_id) == (mq.broker, mq.queue_id)), ())
-    return f"shared by {labels.some([visible(one) for one in clients])}" if clients else of_group
+    if clients:
+        return f"shared by {labels.some([visible(one) for one in clients])}", ""
+    return of_group.label, "yellow" if of_group is WithoutOwner.UNASSIGNED else ""
 
 
 def _ownership(owned: Interval | None, now: int) -> Iterator[str]:

@@ -12,6 +12,7 @@ from streaming.base.language import gettext
 from streaming.queries import labels
 from streaming.queries.health import Health, Severity
 from streaming.queries.results import QueryResult
+from streaming.queries.without_owner import WithoutOwner
 
 R = TypeVar("R", bound=QueryResult)
 
@@ -28,8 +29,8 @@ class Context(NamedTuple):
 
     now: int
     """The instant shown as now, in epoch milliseconds."""
-    without_owner: str = "unassigned"
-    """The label of a queue without a known owner; see `Group.without_owner`."""
+    without_owner: WithoutOwner = WithoutOwner.UNASSIGNED
+    """What a queue without a known owner is; see `Group.without_owner`."""
 
 
 class Value(NamedTuple):

@@ -36,17 +36,18 @@ from streaming.queries.results import (
     Rebalance,
     Transition,
 )  # fmt: skip
+from streaming.queries.without_owner import WithoutOwner
 
 
 def _owner(queue: Queue, context: Context) -> Value:
     if queue.owner is not None:
         return Value(queue.owner)
     if queue.shared_by:
-        return Value(gettext("shared"), "quiet", labels.some(queue.shared_by))
-    label = context.without_owner
-    if queue.is_stale and label != labels.NOT_KNOWN:
-        return Value(label, "stale", gettext("last known"))
-    return Value(label, "unassigned" if label == gettext("unassigned") else "quiet")
+        return Value(WithoutOwner.SHARED.label, "quiet", labels.some(queue.shared_by))
+    without = context.without_owner
+    if queue.is_stale and without is not WithoutOwner.UNKNOWN:
+        return Value(without.label, "stale", gettext("last known"))
+    return Value(without.label, "unassigned" if without is WithoutOwner.UNASSIGNED else "quiet")
 
 
 def _expected(queue: Queue, _: Context) -> Value:

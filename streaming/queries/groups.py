@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rebalance_model.entities import in_java_order
-from streaming.queries import labels
 from streaming.queries.failed_messages import failed_messages
 from streaming.queries.group_at import GroupAt, explain_nothing, find_group, instant_of
 from streaming.queries.health import HEALTH, rank_sql
@@ -13,6 +12,7 @@ from streaming.queries.observed import counts_for_lag
 from streaming.queries.present import Freshness, Silence, last_known, present
 from streaming.queries.rebalances import rebalances_of
 from streaming.queries.results import Coverage, Group, Member, OpenIncidents, Overview
+from streaming.queries.without_owner import WithoutOwner, without_owner
 from streaming.tables.reader import ReadModel, Row
 
 LAST_REBALANCES = 5
@@ -83,10 +83,10 @@ class LastGroupState(NamedTuple):
     freshness: Freshness
 
     @property
-    def without_owner(self) -> str:
-        """The label of a queue of the group without a known owner."""
+    def without_owner(self) -> WithoutOwner:
+        """What a queue of the group without a known owner is."""
         sharing = self.coverage.sharing
-        return labels.without_owner(message_model=self.message_model, consume_type=self.consume_type, sharing=sharing)
+        return without_owner(message_model=self.message_model, consume_type=self.consume_type, sharing=sharing)
 
 
 def is_divided(*, message_model: str, consume_type: str, sharing: str) -> bool:

@@ -215,23 +215,6 @@ def kind(*, orderly: bool | None, message_model: str, consume_type: str) -> str:
     return gettext("ordered") if orderly else gettext("concurrent")
 
 
-def without_owner(*, message_model: str, consume_type: str, sharing: str) -> str:
-    """Return the label of a queue without a known owner, by how the clients of its group share queues.
-
-    Args:
-        message_model: the message model of the group.
-        consume_type: the consume type of the group.
-        sharing: `Coverage.sharing` of the group, see `expectation.division`.
-    """
-    if message_model == "BROADCASTING":
-        return gettext("every client")
-    if sharing == "POPPED":
-        return gettext("shared")
-    if consume_type == "CONSUME_ACTIVELY" or sharing in {"PROXIED", "UNLISTED"}:
-        return NOT_KNOWN
-    return gettext("unassigned")
-
-
 def some(names: Sequence[str], most: int = 3) -> str:
     """Return the first names of several, and how many more there are."""
     more = len(names) - most

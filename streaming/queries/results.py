@@ -7,8 +7,8 @@ from pydantic_core import to_json
 
 from rebalance_model.observe.effects import MoveKind
 from streaming.base.language import gettext
-from streaming.queries import labels
 from streaming.queries.health import Health, Severity
+from streaming.queries.without_owner import WithoutOwner, without_owner
 
 Instant: TypeAlias = Annotated[int, Field(json_schema_extra={"format": "epoch-ms"})]
 """A point in time: epoch milliseconds, in CSV ISO 8601."""
@@ -114,9 +114,9 @@ class Group(QueryResult):
     )
 
     @property
-    def without_owner(self) -> str:
-        """The label of a queue of the group without a known owner."""
-        return labels.without_owner(
+    def without_owner(self) -> WithoutOwner:
+        """What a queue of the group without a known owner is."""
+        return without_owner(
             message_model=self.message_model, consume_type=self.consume_type, sharing=self.coverage.sharing
         )
 
@@ -211,9 +211,9 @@ class Queue(QueryResult):
         """Whether the owner is not the one expected by the strategy, or missing."""
         return self.expected_owner is not None and self.expected_owner != self.owner
 
-    def holder(self, without_owner: str) -> str:
+    def holder(self, without_owner: WithoutOwner) -> str:
         """Return the owner, or the label of a queue without one; the argument is that of its group."""
-        return self.owner or (gettext("shared") if self.shared_by else without_owner)
+        return self.owner or (WithoutOwner.SHARED if self.shared_by else without_owner).label
 
     @property
     def is_problem(self) -> bool:

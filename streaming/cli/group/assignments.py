@@ -26,6 +26,7 @@ from streaming.cli.output import AsOf, present
 from streaming.queries.column import Context
 from streaming.queries.columns import QUEUE
 from streaming.queries.results import Queue
+from streaming.queries.without_owner import WithoutOwner
 
 
 def assignments(  # noqa: PLR0913  a command line
@@ -54,7 +55,7 @@ def assignments(  # noqa: PLR0913  a command line
     from streaming.tables import ReadModel
 
     name = named_group(group, group_option, "assignments", cluster, at, output)
-    without_owner = ""
+    without_owner = WithoutOwner.UNASSIGNED
 
     def ask(model: ReadModel) -> list[Queue]:
         nonlocal without_owner

@@ -29,13 +29,14 @@ from streaming.queries import labels
 from streaming.queries.column import Context
 from streaming.queries.columns import FAILED_MESSAGES, GROUP, MEMBER, REBALANCE
 from streaming.queries.results import Coverage, FailedMessages, Group, Member, Overview
+from streaming.queries.without_owner import WithoutOwner
 
 _SHARED = {
-    "every client": "read by every client",
-    "shared": "shared by the clients",
-    labels.NOT_KNOWN: "owners unknown",
+    WithoutOwner.EVERY_CLIENT: "read by every client",
+    WithoutOwner.SHARED: "shared by the clients",
+    WithoutOwner.UNKNOWN: "owners unknown",
 }
-"""The text for a group whose queues have no single owner; see `labels.without_owner`."""
+"""The text for a group whose queues have no single owner."""
 _MEMBERS = 20
 """The maximum number of members listed; of more, those with the most and the fewest queues are."""
 

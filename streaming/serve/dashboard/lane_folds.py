@@ -14,6 +14,7 @@ from streaming.base.language import gettext, marked, ngettext
 from streaming.queries import labels
 from streaming.queries.health import HEALTH, Health
 from streaming.queries.results import Queue
+from streaming.queries.without_owner import WithoutOwner
 from streaming.serve.dashboard.moment import one_of
 from streaming.serve.dashboard.owner_spans import Place
 
@@ -133,7 +134,11 @@ def why(queue: Queue) -> str:
 
 
 def lanes_of(
-    places: Sequence[Place], states: Mapping[Place, Queue], moved: Collection[int], fold: str, without_owner: str
+    places: Sequence[Place],
+    states: Mapping[Place, Queue],
+    moved: Collection[int],
+    fold: str,
+    without_owner: WithoutOwner,
 ) -> Lanes:
     """Return the order of lanes and their folds.
 
@@ -142,7 +147,7 @@ def lanes_of(
         states: the queues at the instant that is shown; one that did not exist then is not among them.
         moved: the lanes whose owner changed in the period.
         fold: one of `FOLDS`.
-        without_owner: the label of a queue without an owner.
+        without_owner: what a queue without an owner is.
     """
     by = fold or _as_needed(places)
     lanes, queues = range(len(places)), [states.get(place) for place in places]
@@ -152,7 +157,7 @@ def lanes_of(
         for lane in of:
             found[name_of(lane)].append(lane)
         made = [_fold(name, found[name], queues, moved, problems=problems) for name in sorted(found)]
-        return made if without_owner == gettext("unassigned") else [one._replace(unassigned=0) for one in made]
+        return made if without_owner is WithoutOwner.UNASSIGNED else [one._replace(unassigned=0) for one in made]
 
     def owner(lane: int) -> str:
         queue = queues[lane]
@@ -207,13 +212,13 @@ def _fold(
     )  # fmt: skip
 
 
-def reasons(queues: Iterable[Queue], short: Mapping[str, str], without_owner: str) -> list[Reason]:
+def reasons(queues: Iterable[Queue], short: Mapping[str, str], without_owner: WithoutOwner) -> list[Reason]:
     """Return the reasons of problems, the worst first, each with whose queues they are.
 
     Args:
         queues: the queues at the instant that is shown.
         short: the short names of clients.
-        without_owner: the label of a queue without an owner.
+        without_owner: what a queue without an owner is.
     """
     found: dict[tuple[Health, str], list[Queue]] = defaultdict(list)
     for queue in queues:

@@ -10,6 +10,7 @@ from streaming.base.language import gettext, ngettext
 from streaming.queries.health import SEVERITY
 from streaming.queries.present import Ends
 from streaming.queries.results import Incident, Queue
+from streaming.queries.without_owner import WithoutOwner
 from streaming.serve.dashboard.hearing import hearing
 from streaming.serve.dashboard.lane_folds import FEW_LANES, Fold, Lanes, lanes_of, why
 from streaming.serve.dashboard.owner_spans import OwnerSpan, Place, has_moved
@@ -32,8 +33,8 @@ class Shown(NamedTuple):
     """The colours of the clients; None: colours show what happened to the queues, not the owners."""
     marked: Collection[str] = ()
     """The clients that are highlighted."""
-    without_owner: str = "unassigned"
-    """The label of a queue without an owner."""
+    without_owner: WithoutOwner = WithoutOwner.UNASSIGNED
+    """What a queue without an owner is."""
 
 
 class OwnershipTimeline(ui.element, component="ownership_timeline.js", esm={"rebalance-watch-lanes": "lanes"}):

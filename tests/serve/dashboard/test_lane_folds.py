@@ -4,6 +4,7 @@ import pytest
 
 from streaming.base.errors import UserError
 from streaming.queries.results import Queue
+from streaming.queries.without_owner import WithoutOwner
 from streaming.serve.dashboard.lane_folds import LaneFilter, checked, lanes_of, reasons
 from streaming.serve.dashboard.moment import Window
 from streaming.serve.dashboard.owner_spans import has_moved, owner_spans
@@ -28,9 +29,9 @@ def place(queue: Queue):
     return queue.topic, queue.broker, queue.queue_id
 
 
-def folded(queues, fold="", moved=(), label="unassigned"):
+def folded(queues, fold="", moved=(), without_owner=WithoutOwner.UNASSIGNED):
     found = sorted(map(place, queues))
-    return lanes_of(found, {place(q): q for q in queues}, moved, fold, label)
+    return lanes_of(found, {place(q): q for q in queues}, moved, fold, without_owner)
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +69,9 @@ def test_folds_by_client_have_one_for_queues_without_an_owner(queues):
     unassigned = next(one for one in lanes.bands if one.name == "unassigned")
     assert unassigned.lanes == [5]
     assert {one.name for one in lanes.bands} == {q.owner or "unassigned" for q in queues}
-    shared = folded([q.model_copy(update={"owner": None}) for q in queues], "client", label="every client")
+    shared = folded(
+        [q.model_copy(update={"owner": None}) for q in queues], "client", without_owner=WithoutOwner.EVERY_CLIENT
+    )
     assert [(one.name, one.unassigned) for one in shared.bands] == [("every client", 0)]
 
 
@@ -87,7 +90,7 @@ def test_the_lag_of_a_fold_is_a_lower_bound_if_one_is_unknown(queues, lag, text)
 
 def test_a_queue_that_does_not_exist_at_the_instant_is_unknown(queues):
     found = sane(queues, 60)
-    lanes = lanes_of(sorted(map(place, found)), {place(q): q for q in found[1:]}, (), "client", "unassigned")
+    lanes = lanes_of(sorted(map(place, found)), {place(q): q for q in found[1:]}, (), "client", WithoutOwner.UNASSIGNED)
 
     assert next(one for one in lanes.folds if one.name == "not known at this time").status == "UNKNOWN"
 
@@ -107,7 +110,7 @@ def test_small_groups_are_folded_on_a_narrow_screen_only(queues):
 
 def test_reasons_name_the_owners_and_brokers_of_their_queues(queues):
     unlike = [q.model_copy(update={"status": "OK", "status_reason": "", "expected_owner": "x"}) for q in queues[9:10]]
-    found = reasons([*queues[:9], *unlike, *queues[10:]], {}, "unassigned")
+    found = reasons([*queues[:9], *unlike, *queues[10:]], {}, WithoutOwner.UNASSIGNED)
 
     assert [(one.status, one.queues, one.why) for one in found] == [
         ("BAD", 60, "BROKER_UNREACHABLE"), ("BAD", 1, "QUEUE_DOUBLE_OWNED STRATEGY_MISMATCH"),
@@ -136,4 +139,4 @@ def test_a_queue_has_moved_if_its_owner_changed_or_it_has_lost_it(model):
 def shortened(past: History, until: int) -> History:
     """Return the part of a history until a time."""
     kept = [i.model_copy(update={"to_time": None}) for i in past.intervals if i.from_time < until]
-    return History(Window(past.window.since, until), kept, past.unowned, [], [], [])
+    return History(Window(past.window.since, until), kept, past.unowned, [], past.totals, [], [])
