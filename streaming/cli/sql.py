@@ -24,7 +24,8 @@ def sql(
 ) -> None:
     """Run a SELECT in DuckDB's SQL over tables, views and functions such as owners_at(time).
 
-    SHOW TABLES lists tables and views; DESCRIBE lists the columns of one. Times are timestamps, UTC.
+    SHOW TABLES lists tables and views, SHOW FUNCTIONS the functions with their parameters; DESCRIBE lists the columns
+    of one. Times are timestamps, UTC; intervals are durations, in JSON and CSV by ISO 8601.
     """
     from streaming.queries.sql_process import SqlProcess
 
@@ -48,7 +49,11 @@ def _draw(answer: SqlResult, width: int) -> RenderableType:
     """Render one line per row, or one line per value if a row is too wide for the terminal."""
     if not answer.rows:
         return Text("No rows.")
-    rows = [[labels.NOT_KNOWN if value is None else str(value) for value in row] for row in answer.rows]
+    durations = [name in answer.durations for name in answer.columns]
+    rows = [
+        [_text(value, is_duration=is_duration) for value, is_duration in zip(row, durations, strict=True)]
+        for row in answer.rows
+    ]
     numbers = [
         all(isinstance(value, int | float | None) for value in column) for column in zip(*answer.rows, strict=True)
     ]
@@ -64,3 +69,9 @@ def _draw(answer: SqlResult, width: int) -> RenderableType:
             values.add(Cell(name, "dim"), value)
         parts += [values, Text("")]
     return Lines(*parts)
+
+
+def _text(value: object, *, is_duration: bool) -> str:
+    if value is None:
+        return labels.NOT_KNOWN
+    return labels.iso_duration(str(value)) if is_duration else str(value)

@@ -1,5 +1,6 @@
 """Labels and formats for the codes, times and numbers of the tables, in the current language."""
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -149,6 +150,21 @@ def duration(milliseconds: int | None) -> str:
     size, unit, smaller, smaller_unit = next(scale for scale in _SCALES if seconds >= scale[0])
     rest = seconds % size // smaller
     return gettext(unit, n=seconds // size) + (f" {gettext(smaller_unit, n=rest)}" if rest else "")
+
+
+_ISO_DURATION = re.compile(
+    r"(-?)P(?:(-?\d+)M)?(?:(-?\d+)D)?(?:T(?:(-?\d+)H)?(?:(-?\d+)M)?(?:(-?\d+(?:\.\d+)?)S)?)?", re.ASCII
+)
+
+
+def iso_duration(text: str) -> str:
+    """Format a duration by ISO 8601 in all its units: ``PT1H0.25S`` is ``1 h 0.25 s``; another text stays."""
+    found = _ISO_DURATION.fullmatch(text)
+    if found is None:
+        return text
+    units = ("{n} months", "{n} d", "{n} h", "{n} min", "{n} s")
+    parts = [unit.replace("{n}", part) for unit, part in zip(units, found.groups()[1:], strict=True) if part]
+    return f"{found[1]}{' '.join(parts)}"
 
 
 def ago(milliseconds: int | None) -> str:

@@ -658,6 +658,9 @@ class SqlResult(QueryResult):
     columns: tuple[str, ...]
     rows: tuple[tuple[object, ...], ...]
     cut: bool = Field(description="Whether there are more rows than the limit.")
+    durations: tuple[str, ...] = Field(
+        default=(), description="The columns whose values are intervals: durations by ISO 8601, such as PT43.208S."
+    )
 
 
 class QualityCheck(QueryResult):

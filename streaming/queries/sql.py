@@ -7,6 +7,8 @@ from math import isfinite
 from typing import Any
 from uuid import UUID
 
+import pyarrow as pa
+
 from streaming.base.times import iso
 from streaming.queries.results import SqlResult
 from streaming.tables.reader import ANSWER_ROWS, ReadModel
@@ -25,17 +27,39 @@ def sql(model: ReadModel, query: str, *, limit: int = ANSWER_ROWS) -> SqlResult:
     """
     found = model.ask(query, limit=limit)
     columns = [[_plain(value) for value in column.to_pylist()] for column in found.table.columns]
-    return SqlResult(columns=tuple(found.table.column_names), rows=tuple(zip(*columns, strict=True)), cut=found.cut)
+    durations = tuple(field.name for field in found.table.schema if pa.types.is_interval(field.type))
+    return SqlResult(
+        columns=tuple(found.table.column_names), rows=tuple(zip(*columns, strict=True)), cut=found.cut,
+        durations=durations,
+    )  # fmt: skip
 
 
 def _plain(value: object) -> object:
     """Convert a value to JSON types: times to ISO 8601, decimals to numbers, NaN and infinity to None."""
     if isinstance(value, dict):
         return {str(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, pa.MonthDayNano):  # a tuple, too
+        return _iso_duration(value)
     if isinstance(value, list | tuple):
         return [_plain(part) for part in value]
     convert = _CONVERT.get(type(value))
     return value if convert is None else convert(value)
+
+
+def _iso_duration(value: pa.MonthDayNano) -> str:
+    """Format an interval by ISO 8601, such as ``P1M2DT3H4M5.5S``; a negative one begins with a minus."""
+    parts = value.months, value.days, value.nanoseconds
+    if all(part <= 0 for part in parts) and any(parts):
+        return "-" + _iso_duration(pa.MonthDayNano([-part for part in parts]))
+    seconds, nanos = divmod(abs(value.nanoseconds), 1_000_000_000)
+    sign = "-" if value.nanoseconds < 0 else ""
+    hours, minutes, rest = seconds // 3600, seconds % 3600 // 60, f"{seconds % 60}.{nanos:09}".rstrip("0").rstrip(".")
+    date_part = "".join(f"{number}{unit}" for number, unit in ((value.months, "M"), (value.days, "D")) if number)
+    clock = ((hours, "H"), (minutes, "M"), (rest, "S"))
+    time_part = "".join(f"{sign}{number}{unit}" for number, unit in clock if number not in {0, "0"})
+    if not date_part and not time_part:
+        return "PT0S"
+    return f"P{date_part}{'T' + time_part if time_part else ''}"
 
 
 _CONVERT: dict[type, Callable[[Any], object]] = {

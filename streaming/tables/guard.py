@@ -17,6 +17,7 @@ import duckdb
 from schemas.tables import TABLES
 from streaming.base.errors import QueryError
 from streaming.tables.catalog import FUNCTIONS, VIEWS
+from streaming.tables.hints import keyword_hint
 
 _RELATIONS = frozenset({*TABLES, *VIEWS})
 _TABLE_FUNCTIONS = frozenset({*FUNCTIONS, "unnest", "range", "generate_series"})
@@ -54,7 +55,7 @@ class Guard:
                     path = node["function"]["qualified_name"]["path"]
                     _check_name(path, _TABLE_FUNCTIONS, "The table function {} can't be used here: ask {}.")
                 case "SHOW_REF" if node["query"] is None and node["table_name"].strip('"') != "tables":
-                    raise QueryError("Only SELECT, DESCRIBE and SHOW TABLES are allowed.")
+                    raise QueryError("Only SELECT, DESCRIBE, SHOW TABLES and SHOW FUNCTIONS are allowed.")
             if node.get("class") in {"FUNCTION", "WINDOW"} and node["qualified_name"]["path"][-1] in self._functions():
                 raise QueryError(f"The function {node['function_name']} can't be used here.")
 
@@ -67,7 +68,8 @@ class Guard:
         except RecursionError:
             raise QueryError("The query nests too deeply: unnest it.") from None
         if tree["error"] and tree["error_type"] == "parser":
-            raise QueryError(f"The query failed: {tree['error_message'].splitlines()[0]}")
+            said = tree["error_message"].splitlines()[0]
+            raise QueryError(f"The query failed: {said}{keyword_hint(query, self._keywords())}")
         if tree["error"] or len(tree["statements"]) != 1:
             raise QueryError("Only a single SELECT is allowed.")
         return tree
@@ -91,6 +93,13 @@ class Guard:
                 ).fetchall()
             self._own = frozenset(name.lower() for (name,) in views)
         return self._own
+
+    def _keywords(self) -> Set[str]:
+        with self._database.cursor() as cursor:
+            found = cursor.execute(
+                "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category = 'reserved'"
+            ).fetchall()
+        return {name for (name,) in found}
 
     def _functions(self) -> Set[str]:
         if self._refused is None:

@@ -25,10 +25,12 @@ from streaming.base.limits import SPILL_BYTES
 from streaming.base.place import Place, root_of
 from streaming.tables.catalog import FUNCTIONS, VIEWS, names_in, tables_in
 from streaming.tables.delta import is_delta_at
+from streaming.tables.described import definition_meaning
 from streaming.tables.duckdb_views import define, define_times
 from streaming.tables.files import literal
 from streaming.tables.folder import folder_at
 from streaming.tables.guard import Guard
+from streaming.tables.hints import meant, relation_columns
 from streaming.tables.table import SCHEMA, TableView
 from streaming.tables.unreadable import cause, damaged
 
@@ -47,6 +49,7 @@ ANSWER_ROWS = 10_000
 _ALL = frozenset({*TABLES, *VIEWS, *FUNCTIONS})
 _LISTS = re.compile(r"\b(show|describe|desc)\b", re.IGNORECASE)
 """In a query that lists all that is defined, as SHOW TABLES does."""
+_SHOW_FUNCTIONS = re.compile(r"\s*show\s+functions\s*;?\s*", re.IGNORECASE)
 
 Parameters = Sequence[object] | Mapping[str, object]
 Row = dict[str, Any]
@@ -147,6 +150,8 @@ class ReadModel:
     def ask(self, query: str, parameters: Parameters = (), *, limit: int = ANSWER_ROWS) -> QueryResult:
         """Run a user's own SQL: one SELECT over tables, views and functions, and nothing else.
 
+        ``SHOW FUNCTIONS``, which DuckDB lacks, lists the functions with their parameters.
+
         Nothing limits its time here, nor all of its memory: `streaming.queries.sql_process` does.
 
         Args:
@@ -158,6 +163,8 @@ class ReadModel:
             QueryError: the query is not allowed (see `guard`), or DuckDB reports an error.
             UserError: a file of the tables can't be read.
         """
+        if _SHOW_FUNCTIONS.fullmatch(query) is not None:
+            return QueryResult(_functions(), cut=False)
         self._guard.check(query)
         self._fetch(query)
         with self._cursor(query) as cursor:
@@ -218,7 +225,8 @@ class ReadModel:
         except duckdb.Error as error:
             read = tables_in(query)
             fault = self._fault([view for view in self._views if view.name in read], error)
-            raise fault or QueryError(f"The query failed: {_said(error)}.") from None
+            hint = meant(str(error), query, partial(relation_columns, self._database))
+            raise fault or QueryError(f"The query failed: {_said(error)}{hint}.") from None
         except RuntimeError as error:
             if str(error) != _CTRL_C:
                 raise
@@ -275,6 +283,20 @@ class ReadModel:
             names = ", ".join(view.name for view in views)
             return damaged(f"A file of the tables {names} in {self._tables}", cause(error))
         return None
+
+
+def _functions() -> pa.Table:
+    """Return the functions over the tables, how they are called, and what a row of each is."""
+    rows = [
+        {
+            "function": f"{name}({', '.join(of)})",
+            "parameters": ", ".join(f"{one} TIMESTAMPTZ" for one in of),
+            "meaning": definition_meaning(name).split(". ")[0].removesuffix("."),
+        }
+        for name, of in sorted(FUNCTIONS.items())
+    ]
+    rows.append({"function": "from_ms(ms)", "parameters": "ms BIGINT", "meaning": "Epoch milliseconds as a timestamp"})
+    return pa.Table.from_pylist(rows)
 
 
 def _said(error: duckdb.Error) -> str:

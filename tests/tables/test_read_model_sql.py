@@ -52,6 +52,47 @@ def test_tables_and_columns_can_be_looked_up(model):
     assert "converged" in model.ask("DESCRIBE rebalances").table.column("column_name").to_pylist()
 
 
+def test_functions_are_listed_with_their_parameters(model):
+    rows = {row["function"]: row for row in model.ask("show functions;").table.to_pylist()}
+
+    assert rows["owners_at(instant)"]["parameters"] == "instant TIMESTAMPTZ"
+    assert rows["owner_changes(earlier, later)"]["meaning"].startswith("A queue whose owner")
+    assert "from_ms(ms)" in rows
+    for call in rows.keys() - {"from_ms(ms)"}:
+        model.ask(f"FROM {call.replace('instant', 'now()').replace('earlier', 'now()').replace('later', 'now()')}")
+
+
+@pytest.mark.parametrize(
+    ("query", "hint"),
+    [
+        ("SELECT * FROM incidents i WHERE group = 'a'", r'group is a keyword of SQL: write i\."group"'),
+        ("SELECT * FROM incidents WHERE group = 'a'", r'group is a keyword of SQL: write "group"'),
+        ("FROM owners_at(from_ms(3)) AS o WHERE group = 'a'", r'write o\."group"'),
+        ("SELECT offset FROM telemetry t LIMIT 1 OFFSET 2", r'offset is a keyword of SQL: write t\."offset"'),
+        ("SELECT i.kode FROM incidents i", r"no?t have a column named \"kode\" \(candidate bindings: code\)"),
+        ("SELECT o.klient FROM owners_at(now()) o", r"\(candidate bindings: client_id\)"),
+        ("SELECT o.xyzzy FROM owners_at(now()) o", r"\(its columns: cluster, group, topic, broker, queue_id,"),
+        ("SELECT openedat FROM incidents", r"candidate bindings: \"opened_at\""),
+        ("FROM owners_at()", r"call owners_at\(instant\)"),
+        ("FROM owner_changes(now())", r"call owner_changes\(earlier, later\)"),
+    ],
+)  # fmt: skip
+def test_an_error_says_what_may_be_meant(model, query, hint):
+    with pytest.raises(UserError, match=hint):
+        model.ask(query)
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["SELECT count(* FROM incidents i GROUP BY i.code", "SELEC 'group' FROM incidents i", "SELEC i.\"group\" FROM x",
+     "SELEC 1 LIMIT 1 OFFSET 2", "SELEC i.group FROM incidents i"],
+)  # fmt: skip
+def test_a_keyword_at_its_place_is_no_hint(model, query):
+    with pytest.raises(UserError) as failed:
+        model.ask(query)
+    assert "is a keyword" not in str(failed.value)
+
+
 def test_a_query_takes_parameters(model):
     assert model.ask("SELECT r.rebalance_id FROM rebalances r WHERE r.end_time > from_ms(?)", [600]).table.num_rows == 1
     assert model.ask("SELECT * FROM owners_at(from_ms($t))", {"t": 100}).table.num_rows == 4
