@@ -30,13 +30,10 @@ class Language(NamedTuple):
     """As in HTML (BCP 47)."""
     name: str
     """Its own name."""
-    date: str
-    """The format of a date and time, for `strftime`; empty: ``21 Nov 2026 15:58:00``."""
 
 
 LANGUAGES: Mapping[str, Language] = {
-    one.code: one
-    for one in (Language("en", "en-US", "English", ""), Language("zh", "zh-CN", "中文", "%Y-%m-%d %H:%M:%S"))
+    one.code: one for one in (Language("en", "en-US", "English"), Language("zh", "zh-CN", "中文"))
 }
 ENGLISH = "en"
 _NAME = re.compile(r"\{(\w+)\}")

@@ -33,7 +33,7 @@ def home_link(at: int | None = None, **wanted: str) -> str:
 
 def group_link(  # noqa: PLR0913, PLR0917  what its page shows
     cluster: str, group: str, at: int | None = None, span: str | None = None, find: str | None = None,
-    fold: str | None = None, part: str = "",
+    fold: str | None = None, part: str = "", period: tuple[int, int] | None = None,
 ) -> str:  # fmt: skip
     """Return the address of a group, now or at an instant (epoch milliseconds).
 
@@ -45,10 +45,12 @@ def group_link(  # noqa: PLR0913, PLR0917  what its page shows
         find: the text in queues or clients that is looked for.
         fold: how lanes are folded; see `lane_folds.FOLDS`.
         part: the part of the page to show first, such as ``queues``.
+        period: begin and end of the period, if it is none of the lengths to choose from; epoch milliseconds.
     """
     address = _link(
-        f"/group/{quote(group, safe='')}", cluster=cluster, at=_instant(at), span=span, find=find, fold=fold
-    )
+        f"/group/{quote(group, safe='')}", cluster=cluster, at=_instant(at), span=span, find=find, fold=fold,
+        since=_instant(period[0]) if period else None, until=_instant(period[1]) if period else None,
+    )  # fmt: skip
     return f"{address}#{part}" if part else address
 
 

@@ -84,7 +84,7 @@ class ClientPage(LivePage[Data]):
         common: dict[str, Any] = {"at": self._at, "now": found.until, "colours": {}, "short": {}}
         stale(ends)
         self._head.show(ends=ends, found=found, **common)
-        self._pick_time.show(at=self._at, first=ends.first)
+        self._pick_time.show(at=self._at, ends=ends)
         columns = [column for column in CLIENT.page if column.name != "client_id"]
         self._groups.show(
             clients=found.groups, page=0, pages=1, total=len(found.groups),

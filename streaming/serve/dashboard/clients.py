@@ -128,7 +128,7 @@ class ClientsPage(LivePage[Data]):
         matching = (one for one in shown.found if wanted.find.strip().lower() in _text(one))
         found = in_order(matching, ORDERS[wanted.column], descending=wanted.descending)
         self._head.show(at=self._at, ends=shown.ends, total=len(found), mixed=mixed_versions(found))
-        self._pick_time.show(at=self._at, first=shown.ends.first)
+        self._pick_time.show(at=self._at, ends=shown.ends)
         self._filters.show(groups=shown.groups, wanted=wanted, orders=ORDERS)
         listed = page_of(found, self._pages["clients"], _ROWS)
         self._table.show(

@@ -19,7 +19,7 @@ from streaming.serve.dashboard.lag_chart import LagChart
 from streaming.serve.dashboard.lane_folds import ALL_LANES, FEW_LANES, FOLDS, REASONS, LaneFilter, reasons
 from streaming.serve.dashboard.live import Live
 from streaming.serve.dashboard.markup import LiveMarkup
-from streaming.serve.dashboard.moment import DEFAULT_SPAN, SPANS, Window, until, useful_spans, window
+from streaming.serve.dashboard.moment import DEFAULT_SPAN, SPANS, Window, ending, until, useful_spans, window, zoomed
 from streaming.serve.dashboard.ordering import choices, in_order
 from streaming.serve.dashboard.owner_spans import OwnerSpan, Place, has_moved, owner_spans
 from streaming.serve.dashboard.ownership_timeline import OwnershipTimeline, Shown, timeline_data
@@ -34,6 +34,8 @@ T = TypeVar("T")
 
 _ROWS = {"open": 6, "members": 20, "queues": 50, "failed": 10, "rebalances": 20, "incidents": 20}
 """The number of rows on one page of each table."""
+_FEW = 3
+"""The number of rows of a table that a phone shows at first."""
 _ORDERS = {"status": marked("Worst first"), "name": marked("By name"), "lag": marked("By lag")}
 
 
@@ -49,7 +51,8 @@ class GroupPage:
     """A group at an instant and over the period around it."""
 
     def __init__(  # noqa: PLR0913, PLR0917  what its address has
-        self, store: Store, name: str, cluster: str | None, at: int | None, span: str, lanes: LaneFilter = ALL_LANES
+        self, store: Store, name: str, cluster: str | None, at: int | None, span: str,
+        lanes: LaneFilter = ALL_LANES, zoom: Window | None = None,
     ) -> None:  # fmt: skip
         self._store = store
         self._name = name
@@ -57,12 +60,16 @@ class GroupPage:
         self._at = at
         """The instant that is shown; None is now."""
         self._span = span
+        self._zoom = zoom
+        """The period that the user has selected on the lanes; None: one of `SPANS`."""
         self._note = ""
         self._lanes = lanes
         self._order = "status"
         self._rebalance_order = next(iter(REBALANCE_ORDERS))
         self._folds_well = True
         """Whether queues without a problem are folded on a phone."""
+        self._unfolded: set[str] = set()
+        """The tables of which a phone shows all rows, not only the first `_FEW`."""
         self._pages = dict.fromkeys(_ROWS, 0)
         self._state: State
         self._history: History
@@ -79,7 +86,10 @@ class GroupPage:
             UserError: see `streaming.queries.group_at.find_group`.
         """
         await self._ask_state()
-        self._choose(window(self._state.ends, self._span, self._at))
+        if self._zoom is not None:
+            self._zoom_to(*self._zoom)
+        else:
+            self._choose(window(self._state.ends, self._span, self._at))
         await self._ask_history()
 
     def lay_out(self) -> None:
@@ -122,7 +132,7 @@ class GroupPage:
                     self._lanes.fold,
                 )
             self._reasons = LiveMarkup("group_reasons")
-            self._timeline = OwnershipTimeline(self._seek)
+            self._timeline = OwnershipTimeline(self._seek, self._select)
             self._legend = LiveMarkup("legend")
         with panel(gettext("Queues"), "queues") as line:
             with line:
@@ -138,7 +148,7 @@ class GroupPage:
         return what_if_link(self._state.group.cluster, self._name)
 
     def _table(self, name: str, template: str) -> LiveMarkup:
-        return LiveMarkup(template, on_do=lambda word: self._turn(name, turned(word)))
+        return LiveMarkup(template, on_do=lambda word: self._do_table(name, word))
 
     # User actions.
 
@@ -148,6 +158,13 @@ class GroupPage:
             self._show()
         else:
             self._turn("queues", turned(word))
+
+    def _do_table(self, table: str, word: str) -> None:
+        if word == "unfold":
+            self._unfolded.add(table)
+            self._show()
+        else:
+            self._turn(table, turned(word))
 
     def _turn(self, table: str, page: int) -> None:
         self._pages[table] = page
@@ -182,19 +199,41 @@ class GroupPage:
         what, _, value = word.partition(":")
         now = self._now()
         if what == "span":
-            self._span = value
+            self._span, self._zoom = value, None
             self._choose(window(self._state.ends, value, self._at))
+        elif what == "zoom":
+            length = self._window.until - self._window.since  # shorter than the chosen one where history is
+            middle = self._at if self._at is not None else sum(self._window) // 2
+            half = length // 4 if value == "in" else length
+            self._zoom_to(middle - half, middle + half)
         elif what == "shift":
-            half = int(value) * duration_ms(self._span) // 2
-            self._choose(until(self._state.ends, self._span, self._window.until + half))
+            half = int(value) * self._length() // 2
+            self._choose(ending(self._state.ends, self._length(), self._window.until + half))
+            if self._zoom is not None:
+                self._zoom = self._window
             self._at = min(max(now + half, self._window.since), self._window.until)
         elif what == "change":
             step = group_state.before if value == "-1" else group_state.after
             self._at = step(group_state.changes(self._history), now) or self._at
         else:
-            self._at = None
+            self._at = self._zoom = None
             self._choose(window(self._state.ends, self._span, None))
         await self._moved()
+
+    async def _select(self, ends: Sequence[int]) -> None:
+        """Show the period that was selected on the lanes; the instant stays if it is in it."""
+        self._zoom_to(min(ends), max(ends))
+        await self._moved()
+
+    def _zoom_to(self, since: int, until: int) -> None:
+        self._zoom = self._window = zoomed(self._state.ends, since, until)
+        self._ends_now = False
+        if self._at is not None:
+            self._at = min(max(self._at, self._window.since), self._window.until)
+
+    def _length(self) -> int:
+        """Return the length of the period, milliseconds."""
+        return duration_ms(self._span) if self._zoom is None else self._zoom.until - self._zoom.since
 
     def _choose(self, span: Window) -> None:
         """Show a period; one that ends now follows the current time."""
@@ -214,8 +253,9 @@ class GroupPage:
         span = self._span if self._span != DEFAULT_SPAN else None
         group = self._state.group
         return group_link(
-            group.cluster, group.group, self._at, span, self._lanes.find or None, self._lanes.fold or None
-        )
+            group.cluster, group.group, self._at, span if self._zoom is None else None, self._lanes.find or None,
+            self._lanes.fold or None, period=self._zoom,
+        )  # fmt: skip
 
     # Page content.
 
@@ -240,7 +280,7 @@ class GroupPage:
 
     def _follow(self) -> None:
         """Move the period to end now, while it followed the current time and the instant stays in it."""
-        live, length = self._state.ends.live, duration_ms(self._span)
+        live, length = self._state.ends.live, self._length()
         self._ends_now = self._ends_now and (self._at is None or self._at > live - length)
         if self._ends_now:
             self._window = until(self._state.ends, self._span, live)
@@ -249,7 +289,7 @@ class GroupPage:
         """Return whether the timeline would visibly move, or telemetry has stopped or resumed."""
         known = self._state.ends
         passed = known.by().live - self._window.until
-        moved_on = self._at is None and passed > max(duration_ms(self._span) // 240, 5_000)
+        moved_on = self._at is None and self._zoom is None and passed > max(self._length() // 240, 5_000)
         return moved_on or known.has_turned()
 
     def _now(self) -> int:
@@ -318,11 +358,12 @@ class GroupPage:
             coverage=group_state.coverage_of(state.group.coverage), **group_state.owner_counts(state),
         )  # fmt: skip
         self._when.show(
-            at=self._at, ends=state.ends, span=self._span, spans=SPANS, useful=useful_spans(state.ends),
+            at=self._at, ends=state.ends, zoom=self._zoom,
+            span="" if self._zoom else self._span, spans=SPANS, useful=useful_spans(state.ends),
             window=self._window,
             earlier=group_state.before(times, now), later=group_state.after(times, now),
         )  # fmt: skip
-        self._pick_time.show(at=self._at, first=state.ends.first)
+        self._pick_time.show(at=self._at, ends=state.ends)
         shown = page_of(cards(state.incidents), self._pages["open"], _ROWS["open"])
         self._open.show(
             cards=shown.rows, **shown.pager, with_group=False,
@@ -332,4 +373,5 @@ class GroupPage:
 
     def _fill(self, table: LiveMarkup, name: str, rows: list[T], **values: object) -> None:
         shown: Page[T] = page_of(rows, self._pages[name], _ROWS[name])
-        table.show(**{name: shown.rows}, **shown.pager, **values)
+        few = None if name in self._unfolded else _FEW
+        table.show(**{name: shown.rows}, **shown.pager, **{"few": few} | values)

@@ -128,7 +128,7 @@ class Home(LivePage[Overview]):
             at=self._at, ends=data.ends, incidents=data.incidents, wanted=self._wanted,
             counts=Counter(group.health for group in data.groups), stale=_stale(data.groups),
         )  # fmt: skip
-        self._pick_time.show(at=self._at, first=data.ends.first)
+        self._pick_time.show(at=self._at, ends=data.ends)
         open_ones = page_of(data.cards, self._pages["incidents"], _INCIDENTS)
         self._incidents.show(
             cards=open_ones.rows, **open_ones.pager, with_group=True, consequences=0, at=self._at, now=now,

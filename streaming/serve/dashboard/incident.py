@@ -7,8 +7,6 @@ from markupsafe import Markup
 
 from rebalance_model.entities import INT64_MAX, MessageQueue
 from streaming.base.language import gettext
-from streaming.base.times import duration_ms
-from streaming.queries import labels
 from streaming.queries.advice import headline
 from streaming.queries.evidence import formatted, label
 from streaming.queries.group_at import GroupAt
@@ -103,7 +101,7 @@ class IncidentPage(LivePage[Data]):
             children=cards(detail.absorbed), with_group=not shown.group, names_groups=True,
             impact=detail.impact, waiting_text=waiting_text, unknown_text=unknown_text,
             notifications=detail.notifications, acknowledged=detail.acknowledged, silences=detail.silences,
-            MESSAGES=MESSAGES, step_text=step_text, span_text=_span_text, rebalance=detail.last_rebalance,
+            MESSAGES=MESSAGES, step_text=step_text, rebalance=detail.last_rebalance,
             commands=detail.commands, picture=around, now=ends.live, stacks=detail.stacks,
             evidence=evidence_rows(shown, life[0], life[-1], ends.live),
             changed=life[0].evidence != life[-1].evidence,
@@ -111,10 +109,6 @@ class IncidentPage(LivePage[Data]):
             before=group_link(shown.cluster, shown.group, shown.opened_at - _MINUTE_MS),
             event=event, raw=json.dumps(event, indent=2, ensure_ascii=False), cause=life[0].cause,
         )  # fmt: skip
-
-
-def _span_text(span: str) -> str:
-    return labels.duration(duration_ms(span))
 
 
 def _linked(shown: Incident, name: str, said: str) -> str | Markup:

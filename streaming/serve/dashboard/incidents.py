@@ -122,7 +122,7 @@ class IncidentsPage(LivePage[Data]):
         text = wanted.find.strip().lower()
         found = [one for one in shown.found if text in _text(one)]
         self._head.show(at=self._at, ends=shown.ends, open=sum(one.resolved_at is None for one in found))
-        self._pick_time.show(at=self._at, first=shown.ends.first)
+        self._pick_time.show(at=self._at, ends=shown.ends)
         self._filters.show(
             wanted=wanted, states=STATES, periods=PERIODS, severities=list(SEVERITY),
             groups=sorted({group for group, _ in shown.kinds if group} | {wanted.group} - {""}),

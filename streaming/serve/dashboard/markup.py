@@ -3,6 +3,7 @@
 The template engine escapes all external text; unknown values are labelled.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
@@ -10,8 +11,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from nicegui import ui
 
-from streaming.base.language import current, filled, gettext, raw
-from streaming.base.times import written
+from streaming.base.language import filled, gettext, raw
+from streaming.base.times import duration_ms, instant_ms, written
 from streaming.queries import labels
 from streaming.queries.advice import explained, first_step, headline
 from streaming.queries.column import Context
@@ -33,9 +34,7 @@ def clock(time_ms: int | None, near: int | None = None) -> Markup:
         return unknown()
     when = datetime.fromtimestamp(time_ms / 1000, UTC)
     same_day = near is not None and when.date() == datetime.fromtimestamp(near / 1000, UTC).date()
-    date = current().date
-    dated = when.strftime(date) if date else f"{when.day} {when:%b %Y %H:%M:%S}"
-    shown = when.strftime("%H:%M:%S") if same_day else dated
+    shown = when.strftime("%H:%M:%S" if same_day else "%Y-%m-%d %H:%M:%S")
     by = Markup(' data-near="{}"').format(written(near)) if near is not None else ""
     return Markup('<time datetime="{0}" title="{0}"{1}>{2}</time>').format(written(time_ms), by, shown)
 
@@ -48,6 +47,23 @@ def zone(time_ms: int) -> Markup:
 def instant(time_ms: int, near: int | None = None) -> Markup:
     """Format an instant as `clock` does, with its zone."""
     return Markup("{} {}").format(clock(time_ms, near), zone(time_ms))
+
+
+_WRITTEN = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
+
+
+def dated(sentence: str) -> Markup:
+    """Return a sentence in which each time that is written by ISO 8601 is shown as every other one of the page."""
+    begin, parts = 0, [Markup()]
+    for found in _WRITTEN.finditer(sentence):
+        parts += [escape(sentence[begin : found.start()]), instant(instant_ms(found[0], 0))]
+        begin = found.end()
+    return Markup().join([*parts, escape(sentence[begin:])])
+
+
+def span_text(span: str) -> str:
+    """Return a duration such as ``15m`` in words."""
+    return labels.duration(duration_ms(span))
 
 
 def duration(span_ms: int | None) -> str | Markup:
@@ -91,12 +107,13 @@ _TEMPLATES = Environment(
     lstrip_blocks=True,
 )  # fmt: skip
 _TEMPLATES.filters |= {
-    "clock": clock, "zone": zone, "instant": instant, "iso": written, "duration": duration, "count": count, "thin": thin
+    "clock": clock, "zone": zone, "instant": instant, "iso": written, "duration": duration, "count": count,
+    "thin": thin, "dated": dated,
 }  # fmt: skip
 _TEMPLATES.globals |= {
     "_": _text, "ngettext": _ntext, "unknown": unknown, "health_reason": reason,
     "explained": explained, "first_step": first_step, "headline": headline,
-    "links": links, "zip": zip, "cause": cause, "trigger": trigger,
+    "links": links, "zip": zip, "span_text": span_text, "cause": cause, "trigger": trigger,
     "HEALTH": HEALTH, "SEVERITY": SEVERITY, "NOT_KNOWN": labels.NOT_KNOWN, "TONES": _TONES,
     "NAME_SERVER": labels.NAME_SERVER, "per_client": labels.queues_per_client, "pause": labels.pause,
     "Context": Context, "FAILED_MESSAGES": FAILED_MESSAGES, "GROUP": GROUP, "INCIDENT": INCIDENT, "MEMBER": MEMBER,

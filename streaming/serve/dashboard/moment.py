@@ -11,6 +11,8 @@ from streaming.queries.present import Ends
 SPANS = {"15m": marked("15 min"), "1h": marked("1 h"), "6h": marked("6 h"), "1d": marked("1 d"), "7d": marked("7 d")}
 """The lengths of the period to choose from, as in an address and on a button."""
 DEFAULT_SPAN = "1h"
+ZOOM_MS_MIN = 10_000
+"""The shortest period that the timeline shows, milliseconds."""
 
 
 class Window(NamedTuple):
@@ -40,8 +42,33 @@ def window(ends: Ends, span: str, at: int | None) -> Window:
 
 def until(ends: Ends, span: str, end: int) -> Window:
     """Return the period that ends at an instant, limited to history."""
+    return ending(ends, duration_ms(span), end)
+
+
+def ending(ends: Ends, length_ms: int, end: int) -> Window:
+    """Return the period of a length that ends at an instant, limited to history."""
     end = max(min(end, ends.live), ends.first + 1_000)
-    return Window(max(end - duration_ms(span), ends.first - 1_000), end)
+    return Window(max(end - length_ms, ends.first - 1_000), end)
+
+
+def zoomed(ends: Ends, since: int, until_: int) -> Window:
+    """Return a period that a user has selected, at least `ZOOM_MS_MIN` long and limited to history."""
+    middle, length = (since + until_) // 2, max(until_ - since, ZOOM_MS_MIN)
+    return ending(ends, length, middle + length // 2)
+
+
+def parse_zoom(since: str | None, until_: str | None) -> Window | None:
+    """Parse the selected period of an address; None: none is selected.
+
+    Raises:
+        UserError: one of its ends is missing or no valid time, or they are in the wrong order.
+    """
+    if not since and not until_:
+        return None
+    begin, end = parse_at(since), parse_at(until_)
+    if begin is None or end is None or begin >= end:
+        raise UserError(gettext("A period needs since and until, and since is the earlier one."))
+    return Window(begin, end)
 
 
 def parse_at(text: str | None) -> int | None:

@@ -35,7 +35,7 @@ const rows = (incidents, gap) => {
 
 export default {
   template: `
-    <div class="lanes" :style="{ '--gutter': gutter + 'px' }">
+    <div class="lanes" :style="{ '--gutter': gutter + 'px' }" @pointerdown="pick" @click.capture="picking">
       <canvas ref="head" class="lanes-head" role="img" :aria-label="data.summary"
         @pointermove="over($event, 'head')" @pointerleave="tip = null" @click="press($event, 'head')"></canvas>
       <canvas v-if="data.bands.length" ref="overview" class="lanes-overview" role="img" :aria-label="data.overview"
@@ -56,12 +56,13 @@ export default {
       </div>
       <input ref="range" class="lanes-range" type="range" :aria-label="rangeLabel"
         :min="data.from" :max="data.to" :step="step" @input="slide" />
+      <div v-if="picked" class="lanes-picked" aria-hidden="true" :style="{ left: picked.left + 'px', width: picked.width + 'px' }"></div>
       <div v-if="tip" class="lanes-tip" aria-hidden="true" :style="{ left: tip.x + 'px', top: tip.y + 'px' }">
         <div v-for="line in tip.lines">{{ line }}</div>
       </div>
     </div>`,
   props: { json: String, at: Number },
-  data: () => ({ tip: null, gutter: 180, height: 0, heads: [], current: 0, rangeLabel: text("Time that the page shows") }),
+  data: () => ({ tip: null, picked: null, gutter: 180, height: 0, heads: [], current: 0, rangeLabel: text("Time that the page shows") }),
   computed: {
     data() {
       return JSON.parse(this.json);
@@ -155,6 +156,33 @@ export default {
       event.preventDefault();
       this.current = to;
       this.$el.querySelectorAll(".fold-head")[to].focus();
+    },
+    // A mouse that is dragged over the lanes selects the period to show; a finger scrolls.
+    pick(event) {
+      if (event.pointerType === "touch" || event.button || event.target.tagName !== "CANVAS") return;
+      const canvas = event.target.getBoundingClientRect(), left = canvas.left - this.$el.getBoundingClientRect().left;
+      const within = (x) => Math.min(this.width - PAD, Math.max(this.gutter, x - canvas.left)), begin = within(event.clientX);
+      const move = (moved) => {
+        const end = within(moved.clientX);
+        this.picked = Math.abs(end - begin) > 6 ? { left: left + Math.min(begin, end), width: Math.abs(end - begin), ends: [this.time(begin), this.time(end)] } : null;
+        if (this.picked) this.tip = null;
+      };
+      const drop = (dropped) => {
+        removeEventListener("pointermove", move);
+        removeEventListener("pointerup", drop);
+        removeEventListener("pointercancel", drop);
+        if (dropped.type === "pointerup" && this.picked) this.$emit("zoom", this.picked.ends);
+        this.wasPicking = this.picked !== null;
+        this.picked = null;
+        setTimeout(() => (this.wasPicking = false));
+      };
+      addEventListener("pointermove", move);
+      addEventListener("pointerup", drop);
+      addEventListener("pointercancel", drop);
+    },
+    // The click that ends a selection opens nothing.
+    picking(event) {
+      if (this.wasPicking) event.stopPropagation();
     },
     // Highlights the queues of a client; -1: of none.
     mark(client) {

@@ -38,14 +38,19 @@ class Shown(NamedTuple):
 
 
 class OwnershipTimeline(ui.element, component="ownership_timeline.js", esm={"rebalance-watch-lanes": "lanes"}):
-    """See `ownership_timeline.js`; ``on_seek`` receives the selected instant, None for now."""
+    """See `ownership_timeline.js`.
 
-    def __init__(self, on_seek: Callable[[int | None], object]) -> None:
+    ``on_seek`` receives the selected instant, None for now, and ``on_zoom`` the ends of a selected period; epoch
+    milliseconds.
+    """
+
+    def __init__(self, on_seek: Callable[[int | None], object], on_zoom: Callable[[Sequence[int]], object]) -> None:
         super().__init__()
         self._props["json"] = ""
         self._props["at"] = None
         self._on_seek = on_seek
         self.on("seek", hearing(self._chosen))
+        self.on("zoom", hearing(on_zoom))
 
     def _chosen(self, at: int | None) -> object:
         self._props["at"] = at  # the browser shows it already: an echo would pull the slider back

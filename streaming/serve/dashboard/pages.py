@@ -25,7 +25,7 @@ from streaming.serve.dashboard.incident import IncidentPage
 from streaming.serve.dashboard.incidents import Filters, IncidentsPage, checked
 from streaming.serve.dashboard.lane_folds import LaneFilter
 from streaming.serve.dashboard.lane_folds import checked as checked_lanes
-from streaming.serve.dashboard.moment import parse_at, parse_span
+from streaming.serve.dashboard.moment import parse_at, parse_span, parse_zoom
 from streaming.serve.dashboard.queue import QueueName, QueuePage
 from streaming.serve.dashboard.rebalance import RebalancePage
 from streaming.serve.dashboard.what_if import Change, WhatIfPage
@@ -71,11 +71,14 @@ def register(store: Store, first_run: FirstRun) -> None:
     @_route("/group/{group}")
     async def group(  # noqa: PLR0913, PLR0917  what its address has
         group: str, cluster: str | None = None, at: str | None = None, span: str | None = None, find: str = "",
-        fold: str = "",
+        fold: str = "", since: str | None = None, until: str | None = None,
     ) -> None:  # fmt: skip
         lanes = LaneFilter(find.strip(), fold)
         await _built(
-            group, lambda: GroupPage(store, group, cluster, parse_at(at), parse_span(span), checked_lanes(lanes))
+            group,
+            lambda: GroupPage(
+                store, group, cluster, parse_at(at), parse_span(span), checked_lanes(lanes), parse_zoom(since, until)
+            ),
         )
 
     @_route("/group/{group}/rebalance/{rebalance_id}")

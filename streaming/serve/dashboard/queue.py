@@ -99,7 +99,7 @@ class QueuePage(LivePage[Data]):
         common = {"at": self._at, "now": history.until, **names}
         stale(ends)
         self._head.show(ends=ends, queue=queue, history=history, columns=_FACTS, **common)
-        self._pick_time.show(at=self._at, first=ends.first)
+        self._pick_time.show(at=self._at, ends=ends)
         self._period.show(span=self._span, spans=SPANS)
         self._picture.show(picture=picture(history, min(ends.live, history.until)), **common)
         owners = page_of(tuple(reversed(history.intervals)), self._pages["intervals"], _ROWS["intervals"])

@@ -31,7 +31,7 @@ def page_there(site, browser):
 
 def shown(time_ms, zone):
     when = datetime.fromtimestamp(time_ms / 1000, zone)
-    return f"{when.day} {when:%b %Y %H:%M:%S}"
+    return f"{when:%Y-%m-%d %H:%M:%S}"
 
 
 def test_times_are_the_browsers_until_utc_is_chosen(page_there, site):
@@ -57,12 +57,12 @@ def test_a_time_of_the_browsers_zone_is_chosen_on_home_and_on_a_group(page_there
     for path, said in (("/", "As of"), ("/group/orders-group", "As of")):
         page = page_there(path)
         picker = page.get_by_label("Time", exact=True)
-        picker.fill(f"{there:%Y-%m-%dT%H:%M:%S}")
+        picker.press_sequentially(f"{there:%Y-%m-%d %H:%M:%S}")  # by a 24-hour clock, in a browser of American English
         picker.press("Tab")
         page.wait_for_url(re.compile("at="))
         assert instant_ms(re.search(r"at=([^&]+)", page.url)[1].replace("%3A", ":"), site.now) == before
         expect(page.get_by_text(re.compile(f"{said} {shown(before, KOLKATA)}"))).to_be_visible()
-        expect(picker).to_have_value(f"{there:%Y-%m-%dT%H:%M:%S}".removesuffix(":00"))  # Chromium omits them
+        expect(picker).to_have_value(f"{there:%Y-%m-%d %H:%M:%S}")
 
 
 def test_periods_before_history_are_not_offered(page_there):
@@ -71,3 +71,39 @@ def test_periods_before_history_are_not_offered(page_there):
     expect(longest).to_be_disabled()
     expect(longest).to_have_attribute("title", re.compile("History begins 20"))
     expect(page.get_by_role("button", name="15 min")).to_be_enabled()
+
+
+@pytest.mark.parametrize("written", ["15m", "15m ago"])
+def test_a_time_ago_is_chosen_from_a_list_or_written(page_there, written):
+    for choose in (
+        lambda page: page.get_by_role("combobox", name="Time ago").select_option("15 min ago"),
+        lambda page: page.get_by_label("Time", exact=True).fill(written) or page.keyboard.press("Tab"),
+    ):
+        page = page_there("/")
+        choose(page)
+        page.wait_for_url(re.compile("at="))
+        at = instant_ms(re.search(r"at=([^&]+)", page.url)[1].replace("%3A", ":"), 0)
+        assert 0 <= page.evaluate("Date.now()") - at - 15 * MINUTE < MINUTE
+
+
+def test_a_time_of_day_is_the_last_one_that_a_clock_showed(page_there):
+    page = page_there("/")
+    hour = datetime.fromtimestamp(page.evaluate("Date.now()") / 1000, KOLKATA) - timedelta(minutes=20)
+    picker = page.get_by_label("Time", exact=True)
+    picker.fill(f"{hour:%H:%M}")
+    picker.press("Tab")
+
+    page.wait_for_url(re.compile("at="))
+    at = instant_ms(re.search(r"at=([^&]+)", page.url)[1].replace("%3A", ":"), 0)
+    assert at == int(hour.replace(second=0, microsecond=0).timestamp() * 1000)
+
+
+@pytest.mark.parametrize(("written", "says"), [("soon", "Invalid time. Use"), ("2020-01-01 00:00", "History begins")])
+def test_a_time_that_cannot_be_shown_is_refused_where_it_is_written(page_there, written, says):
+    page = page_there("/")
+    picker = page.get_by_label("Time", exact=True)
+    picker.fill(written)
+    picker.press("Tab")
+
+    assert says in picker.evaluate("field => field.validationMessage")
+    assert "at=" not in page.url
