@@ -5,6 +5,7 @@ import json
 import logging
 import re
 import time
+from contextlib import AsyncExitStack
 
 import pytest
 from hypothesis import given
@@ -55,10 +56,21 @@ def site(tmp_path_factory, settings_in, faults):
         patch.setattr("streaming.serve.dashboard.pages._PATIENCE", 15.0)
         dashboard = dashboard_application(settings, store, access("127.0.0.1", web))
         apps = (dashboard, api_application(settings, store, access("127.0.0.1", closed)))
-        lifespan = dashboard.router.lifespan_context(dashboard)
-        runner.run(lifespan.__aenter__())
+        started, ended = asyncio.Event(), asyncio.Event()
+        living = runner.get_loop().create_task(live(apps, started, ended))
+        runner.run(started.wait())
         yield lambda number, asked: runner.run(answered(apps[number], asked))
-        runner.run(lifespan.__aexit__(None, None, None))
+        ended.set()
+        runner.run(asyncio.wait_for(living, None))
+
+
+async def live(apps, started, ended):
+    """Run the lifespans of applications in one task, as a server does."""
+    async with AsyncExitStack() as stack:
+        for app in apps:
+            await stack.enter_async_context(app.router.lifespan_context(app))
+        started.set()
+        await ended.wait()
 
 
 TITLE = re.compile(rb"<title>[^<]*</title>")
@@ -89,7 +101,8 @@ def check(asked, answer):
         assert MARK not in answer.body
         assert b"`${zq" not in TITLE.sub(b"", answer.body)  # in no script
     elif answer.status >= 400 and answer.body and path != b"/readyz":
-        assert list(json.loads(answer.body)) == ["error"]
+        refused = json.loads(answer.body)
+        assert list(refused) == (["jsonrpc", "id", "error"] if "jsonrpc" in refused and path == b"/mcp" else ["error"])
         assert json.loads(answer.body)["error"]
     assert not path.startswith(b"/api/") or not kind.startswith("text/html")
 
