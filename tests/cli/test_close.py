@@ -187,5 +187,6 @@ def _page(detail):
     return rendered(
         "incident", i=shown, ends=None, q=None, reach=None, parent=None, life=detail.life, absorbed=detail.absorbed,
         commands=(), picture=None, now=last, stacks=None, evidence=[], changed=False, here="/", before="/", event=None,
-        raw="", cause="",
+        raw="", cause="", impact=None, children=[], with_group=False, names_groups=True, notifications=[],
+        acknowledged=None, silences=[], MESSAGES={}, rebalance=None,
     )  # fmt: skip
