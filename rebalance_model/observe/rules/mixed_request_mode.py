@@ -6,7 +6,7 @@ changes (SET_MESSAGE_REQUEST_MODE, 401), both are seen for up to two rebalances.
 seen for a minute.
 """
 
-from rebalance_model.observe.rules.pop_coverage import covered_since
+from rebalance_model.observe.rules.pop_coverage import has_no_silent_hook
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
 from rebalance_model.observe.state import RequestModes
 from rebalance_model.observe.step import GroupStep
@@ -19,7 +19,7 @@ def judge(step: GroupStep, _: str) -> Verdict:
     """Check for how long any topic has been popped and pulled."""
     found = _mixed(step)
     if found is None:
-        return CLEAR if covered_since(step) is not None or step.state.pops is None else None
+        return CLEAR if has_no_silent_hook(step) else None
     if found[1].both_ms(step.now) <= step.policy.request_mode_mixed_after:
         return None
     return Holds("critical", stamp=found[1].both_since)

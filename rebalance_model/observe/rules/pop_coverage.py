@@ -14,3 +14,8 @@ def has_all_hooks(step: GroupStep) -> bool:
     """Return whether every broker of the cluster has a hook that reports."""
     brokers = step.cluster.brokers.values()
     return bool(brokers) and all(one.hook and step.cluster.keeps_up(one.hook) for one in brokers)
+
+
+def has_no_silent_hook(step: GroupStep) -> bool:
+    """Return whether each hook that the cluster's brokers have reports: nothing is missing of what was seen before."""
+    return all(step.cluster.keeps_up(one.hook) for one in step.cluster.brokers.values() if one.hook)

@@ -7,7 +7,7 @@ longer each time (their delays grow): poison messages. Clear when none has come 
 """
 
 from rebalance_model.observe.rules import pop_not_acking
-from rebalance_model.observe.rules.pop_coverage import covered_since
+from rebalance_model.observe.rules.pop_coverage import has_no_silent_hook
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
 from rebalance_model.observe.state.pops import WINDOW_MS
 from rebalance_model.observe.step import GroupStep
@@ -24,7 +24,7 @@ def judge(step: GroupStep, _: str) -> Verdict:
         return CLEAR
     expired = now - pops.expired_at <= WINDOW_MS
     if not expired and now - pops.rejected_at > WINDOW_MS:
-        return CLEAR if covered_since(step) is not None or not step.state.views else None
+        return CLEAR if has_no_silent_hook(step) else None
     step.schedule_check((pops.expired_at if expired else pops.rejected_at) + WINDOW_MS + 1)
     count = pops.expired.total(now)
     is_much = not expired or (count >= MANY and SHARE * count >= pops.acked.total(now))
