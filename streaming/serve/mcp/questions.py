@@ -4,7 +4,10 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from mcp.server.transport_security import TransportSecuritySettings
-from starlette.routing import BaseRoute
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from streaming.base.settings import Settings
 from streaming.serve.mcp.groups import GroupTools
@@ -35,9 +38,27 @@ def http_routes(server: McpServer) -> Sequence[BaseRoute]:
     around all routes.
     """
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    return server.streamable_http_app(
+    routes = server.streamable_http_app(
         streamable_http_path=PATH, json_response=True, stateless_http=True, transport_security=unchecked
     ).routes
+    for route in routes:
+        if isinstance(route, Route):
+            route.app = _of_json(route.app)
+    return routes
+
+
+def _of_json(app: ASGIApp) -> ASGIApp:
+    """Refuse requests that are no JSON in the form of all refusals; the SDK would answer them with bare text."""
+
+    async def checked(scope: Scope, receive: Receive, send: Send) -> None:
+        kind = Headers(scope=scope).get("content-type", "")
+        if scope["method"] == "POST" and not kind.lower().startswith("application/json"):
+            refused = JSONResponse({"error": f"A request to {PATH} has the content type application/json."}, 415)
+            await refused(scope, receive, send)
+            return
+        await app(scope, receive, send)
+
+    return checked
 
 
 @asynccontextmanager

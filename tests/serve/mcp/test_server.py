@@ -121,6 +121,12 @@ def test_an_unexpected_error_shows_no_internals(client, monkeypatch):
     assert client.refusal("show_incident", incident_id="over") == "Internal error in rebalance-watch: see its log."
 
 
+def test_a_request_that_is_no_json_is_refused_as_all_others_are(address):
+    answer = httpx.post(f"{address}/mcp", content=b"", headers={"Authorization": f"Bearer {TOKEN}"})
+    assert answer.status_code == 415
+    assert answer.json() == {"error": "A request to /mcp has the content type application/json."}
+
+
 def test_http_needs_the_token_as_rest_does(address):
     with httpx.Client(base_url=address, headers=ACCEPT) as http:
         refused = http.post("/mcp", json=LIST)
