@@ -163,11 +163,11 @@ def is_fifo(step: GroupStep, mq: MessageQueue) -> bool:
 
     The clients of such a group speak gRPC: they are in no broker's list, or are listed and answer nothing.
     """
-    view, pops = step.state.views.get(mq.broker), step.state.pops
+    view = step.state.views.get(mq.broker)
     if mq.is_retry:
         return False
     if view is None or not view.is_fifo:
-        queue = pops.queues.queues.get(mq) if pops is not None else None
+        queue = step.state.popped_queue(mq)
         return queue is not None and queue.order
     return is_popped(step, mq) or division_of(step) in ("", "PROXIED")
 

@@ -258,8 +258,7 @@ def _note_proxied(step: GroupStep, pops: Pops, event: ProxyHeartBeat) -> None:
         return
     if known is None and len(pops.proxied) >= CLIENTS_MAX:
         return
-    since = known.since if known is not None else step.now
-    pops.proxied[event.client_id] = ProxiedClient(event.proxy, event.language, event.version, since, step.now)
+    pops.proxied[event.client_id] = ProxiedClient(event.proxy, event.language, event.version, step.now)
     pops.proxied_left_at = 0
     step.schedule_check(step.now + step.policy.proxy_client_silent_after + 1)
     if event.client_id in step.state.unsettled:

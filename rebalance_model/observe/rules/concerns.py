@@ -11,7 +11,7 @@ from rebalance_model.observe.group.expectation import broadcasts
 from rebalance_model.observe.group.owners_queue import answered_queue, owners_lock, pulled_by_hook
 from rebalance_model.observe.hooks.lock_requests import HANDOVERS_KEPT
 from rebalance_model.observe.queue_subject import QueueSubject
-from rebalance_model.observe.state import ClientView, HookQueueView, Pops
+from rebalance_model.observe.state import ClientView, HookQueueView
 from rebalance_model.observe.step import GroupStep
 
 UNOWNED = 1 << 0
@@ -72,18 +72,13 @@ def of_queue(step: GroupStep, q: QueueSubject) -> int:
         flags |= _of_stall(step, q)
     if queue.fallen_back is not None or queue.newest_fall is not None or queue.beyond_since:
         flags |= FALLEN
-    if step.state.pops is not None:
-        flags |= _of_pops(step.state.pops, q)
+    popped = step.state.popped_queue(q.mq) if step.state.pops is not None else None
+    flags |= HELD | STUCK if popped is not None and popped.held else 0
     flags |= (RIVAL if queue.rival is not None else 0) | (DROPPED if queue.dropped_by is not None else 0)
     trend = queue.lag_trend
     if trend is not None and queue.stats_at == step.now and step.now - trend.rising_since >= policy.lag_growth_window:
         flags |= RISING
     return flags
-
-
-def _of_pops(pops: Pops, q: QueueSubject) -> int:
-    popped = pops.queues.queues.get(q.mq)
-    return HELD | STUCK if popped is not None and popped.held else 0
 
 
 def _of_stall(step: GroupStep, q: QueueSubject) -> int:

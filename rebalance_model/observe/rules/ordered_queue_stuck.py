@@ -104,7 +104,7 @@ def _of_fifo(step: GroupStep, q: QueueSubject) -> Verdict:
 
 def _held_ms(step: GroupStep, q: QueueSubject) -> int | None:
     """Return for how long a popped message has held back those behind it; None: none does, as far as is known."""
-    queue = step.state.pops.queues.queues.get(q.mq) if step.state.pops is not None else None
+    queue = step.state.popped_queue(q.mq)
     if queue is None or not queue.held:
         return None
     held_ms = step.now - held_since(queue)

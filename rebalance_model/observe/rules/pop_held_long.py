@@ -6,7 +6,6 @@ ORDERED_QUEUE_STUCK reports it, as the messages behind it wait.
 """
 
 from rebalance_model.observe.hooks.pops import held_since
-from rebalance_model.observe.popped import PoppedQueue
 from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.rules import concerns, proxy_client_gone
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
@@ -15,7 +14,7 @@ from rebalance_model.observe.step import GroupStep
 
 def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     """Check since when the oldest of the renewed messages was popped."""
-    queue = _popped(step, q)
+    queue = step.state.popped_queue(q.mq)
     if queue is None or queue.order or not queue.held:
         return CLEAR
     since = held_since(queue)
@@ -27,7 +26,7 @@ def judge(step: GroupStep, q: QueueSubject) -> Verdict:
 
 def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     """Return how many messages are kept, the oldest one's offset, and for how long."""
-    queue = _popped(step, q)
+    queue = step.state.popped_queue(q.mq)
     if queue is None or not queue.held:
         return {"messages": 0}
     offset = min(queue.held, key=lambda one: queue.held[one].first_pop)
@@ -37,10 +36,6 @@ def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
         "held_ms": step.now - queue.held[offset].first_pop,
         "limit_ms": step.policy.pop_held_after,
     }
-
-
-def _popped(step: GroupStep, q: QueueSubject) -> PoppedQueue | None:
-    return step.state.pops.queues.queues.get(q.mq) if step.state.pops is not None else None
 
 
 RULE = QueueRule(

@@ -21,18 +21,15 @@ MARGIN = 8
 
 def judge(step: GroupStep, client_id: str) -> Verdict:
     """Compare the member's POPs with those of one that gets nothing."""
-    popper = _popper(step, client_id)
+    popper = step.state.popper(client_id)
     if popper is None or client_id not in step.members:
         return CLEAR
     since, own = covered_since(step), step.state.incidents.get(IncidentKey(CODE, client_id))
     if since is None:
         return None
     idle_ms = step.now - max(popper.since, popper.finished_at, since)
-    if own is not None and popper.finished_at <= own.opened_at:
-        is_over = False
-    else:
-        is_over = idle_ms <= step.policy.pop_not_acking_after
-    if is_over:
+    has_finished_none = own is not None and popper.finished_at <= own.opened_at
+    if not has_finished_none and idle_ms <= step.policy.pop_not_acking_after:
         return CLEAR
     if own is None and popper.pops.total(step.now) <= _without_messages(popper, step.now):
         return CLEAR
@@ -42,7 +39,7 @@ def judge(step: GroupStep, client_id: str) -> Verdict:
 
 def evidence(step: GroupStep, client_id: str) -> Evidence:
     """Return how often the member has popped in the last minute, and for how long it has finished nothing."""
-    popper, client = _popper(step, client_id), step.state.clients.get(client_id)
+    popper, client = step.state.popper(client_id), step.state.clients.get(client_id)
     if popper is None:
         return {"member": client_id in step.members}
     since = max(popper.since, popper.finished_at)
@@ -58,10 +55,6 @@ def evidence(step: GroupStep, client_id: str) -> Evidence:
 def explains(step: GroupStep) -> tuple[IncidentKey, ...]:
     """Return the group's open incidents of this rule, for `Holds.explained_by`."""
     return tuple(key for key in step.state.incidents if key.code == CODE)
-
-
-def _popper(step: GroupStep, client_id: str) -> Popper | None:
-    return step.state.pops.poppers.get(client_id) if step.state.pops is not None else None
 
 
 def _without_messages(popper: Popper, now: int) -> int:

@@ -20,7 +20,7 @@ FULL, REFUSED = "FULL", "REFUSED"
 
 def judge(step: GroupStep, client_id: str) -> Verdict:
     """Check whether the client was full in two answers, or when it last popped."""
-    client, popper = step.state.clients.get(client_id), _popper(step, client_id)
+    client, popper = step.state.clients.get(client_id), step.state.popper(client_id)
     if client is not None and client.full:
         if client.unanswered or client.full_since == client.answered:
             return None  # one that does not answer is as it last was
@@ -50,7 +50,7 @@ def _by_hook(step: GroupStep, client_id: str, popper: Popper) -> Verdict:
 
 def evidence(step: GroupStep, client_id: str) -> Evidence:
     """Return what the client has popped and not acknowledged, for how long it has not popped, and what waits."""
-    client, popper = step.state.clients.get(client_id), _popper(step, client_id)
+    client, popper = step.state.clients.get(client_id), step.state.popper(client_id)
     if client is None:
         return {"member": False}
     found: Evidence = {"unacked": client.unacked, "queues_full": len(client.full)}
@@ -61,10 +61,6 @@ def evidence(step: GroupStep, client_id: str) -> Evidence:
     if popper is not None and popper.refused_since:
         found |= {"code": popper.refused_code, "refused_ms": step.now - popper.refused_since}
     return found | {"lag": _lag(step, client)}
-
-
-def _popper(step: GroupStep, client_id: str) -> Popper | None:
-    return step.state.pops.poppers.get(client_id) if step.state.pops is not None else None
 
 
 def _severity(step: GroupStep, client: ClientView | None) -> Severity:

@@ -82,10 +82,8 @@ class ProxiedClient(msgspec.Struct, array_like=True):
     proxy: str
     language: str
     version: int
-    since: int
-    """When the first heartbeat was seen."""
     last: int
-    """When the last one was, at any broker."""
+    """When its last heartbeat was seen, at any broker."""
 
 
 class Pops(msgspec.Struct, array_like=True):
@@ -110,5 +108,3 @@ class Pops(msgspec.Struct, array_like=True):
     rejected_at: int = 0
     returned_topic: str = ""
     """The topic of the last message of either kind."""
-    checked_at: int = 0
-    """When the queues were last looked at for messages that came back."""
