@@ -18,7 +18,7 @@ def path_prefix(url: str) -> str:
 
 
 def check_prefix(prefix: str) -> None:
-    """Check that requests below a prefix can be told from those of the dashboard's own paths.
+    """Check that requests below a prefix can be distinguished from those of the dashboard's own paths.
 
     Raises:
         ValueError: they can't, or it is no plain path.
