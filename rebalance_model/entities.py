@@ -33,7 +33,7 @@ def bounded(value: int) -> int:
     return max(-INT64_MAX, min(value, INT64_MAX))
 
 
-class MessageQueue(msgspec.Struct, frozen=True, gc=False):
+class MessageQueue(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     """One queue of a topic on one broker (org.apache.rocketmq.common.message.MessageQueue)."""
 
     topic: Name

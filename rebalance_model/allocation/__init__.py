@@ -19,6 +19,7 @@ client-3 [4]
 
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
+from functools import cache
 from inspect import signature
 from typing import TypedDict, Unpack
 
@@ -96,7 +97,7 @@ def strategy(name: str, **params: Unpack[Parameters]) -> AllocateStrategy:
     if kind is None:
         msg = f"no allocation strategy is called {name!r}: {', '.join(_STRATEGIES)}"
         raise AllocationError(msg)
-    known = signature(kind).parameters
+    known = _parameters(kind)
     for param, value in params.items():
         if param not in known:
             msg = f"{name} has no parameter {param!r}: {', '.join(known) or 'it takes none'}"
@@ -105,6 +106,11 @@ def strategy(name: str, **params: Unpack[Parameters]) -> AllocateStrategy:
             msg = f"{param} can't be {value!r}"
             raise AllocationError(msg)
     return kind(**params)  # type: ignore[misc]  # its parameters were read from its signature
+
+
+@cache
+def _parameters(kind: type[AllocateStrategy]) -> tuple[str, ...]:
+    return tuple(signature(kind).parameters)
 
 
 def strategy_of_class(class_name: str) -> AllocateStrategy | None:
@@ -123,4 +129,4 @@ def name_of_class(class_name: str) -> str | None:
 
 def takes_parameters(chosen: AllocateStrategy) -> bool:
     """Return whether the strategy takes parameters: then its class alone does not determine the division."""
-    return bool(signature(type(chosen)).parameters)
+    return bool(_parameters(type(chosen)))

@@ -1,6 +1,5 @@
 """`rebalance-watch simulate`: generate telemetry, and the ground truth, from a simulated cluster."""
 
-import gc
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,6 +11,7 @@ from rich.console import Console
 from rich.progress import track
 
 from streaming.base.errors import UserError
+from streaming.base.memory import without_collection
 from streaming.base.settings import conf_file, load_settings
 
 if TYPE_CHECKING:
@@ -97,9 +97,8 @@ def run(scenario: "Scenario", seed: int, folder: Path, *, hook: bool) -> tuple[i
     path = folder / "events.jsonl.gz"
     end = round(scenario.minutes * 60)
     steps = [*range(_STEP_SECONDS, end, _STEP_SECONDS), end]
-    gc.disable()  # objects of a simulation live on or are freed at once: garbage collection costs a third of the time
     try:
-        with Recorder(path) as recorder:
+        with without_collection(), Recorder(path) as recorder:  # it would take a third of the time
             cluster = Cluster(scenario, seed, record, hook=hook)
             story.schedule(cluster)
             for seconds in track(steps, description=scenario.title, console=Console(stderr=True)):
@@ -108,8 +107,6 @@ def run(scenario: "Scenario", seed: int, folder: Path, *, hook: bool) -> tuple[i
     except ScenarioError as error:
         path.unlink(missing_ok=True)  # an incomplete recording is useless
         raise UserError(f"The scenario cannot continue: {error}.") from None
-    finally:
-        gc.enable()
     records = cluster.world.truth.records
     _write_truth(folder / "truth.jsonl", records)
     return count, len(records)

@@ -36,6 +36,7 @@ _WITHOUT_OPTIMIZER = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m
 """No optimizing compiler in a JVM that shares its cores with the Python workers, which do most of the work: with two
 cores it still took a third of the JVM's time after ten minutes, while events waited. Without it Java reserves too
 little for code."""
+_FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
@@ -158,6 +159,9 @@ def _needed(settings: Settings, logs: Path) -> dict[str, str]:
         ),
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.minBatchesToRetain": "20",
+        # By default Hadoop's FileContext, which starts `readlink` eight times for each local file of a checkpoint: some
+        # 45 processes a batch.
+        **({} if settings.storage.checkpoints else {"spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER}),
         # Spark deletes a shuffle's files once the JVM has collected the object that stands for them, and asks it to
         # collect at this interval; by default every half hour. By then a busy job had 2,100 such files (170 MB), and a
         # heap that had grown to its limit. Python frees its part first (`pipeline.job`).

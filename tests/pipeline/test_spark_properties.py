@@ -49,6 +49,13 @@ def test_spark_on_this_machine_listens_on_loopback_alone(tmp_path):
     assert spark_properties(settings_of(kafka=PASSWORD), tmp_path).hidden == {}
 
 
+def test_local_checkpoints_are_written_without_a_process_for_each_file(tmp_path):
+    """Hadoop's FileContext starts `readlink` eight times for each; a store elsewhere keeps Spark's own choice."""
+    manager = "spark.sql.streaming.checkpointFileManagerClass"
+    assert shown(settings_of(), tmp_path)[manager].endswith(".FileSystemBasedCheckpointFileManager")
+    assert manager not in shown(settings_of(storage={"checkpoints": "hdfs://127.0.0.1:9000/checkpoints"}), tmp_path)
+
+
 def test_a_job_whose_queries_both_hang_ends_before_it_is_killed(tmp_path):
     """By `up`, by systemd, by Kubernetes, by a container's engine."""
     timeout = re.fullmatch(r"(\d+)s", shown(settings_of(), tmp_path)["spark.sql.streaming.stopTimeout"])
