@@ -33,6 +33,7 @@ message is filtered out by its tag.
 
 from rebalance_model.simulation import scenario, story
 from rebalance_model.simulation.cluster import START, Cluster
+from rebalance_model.simulation.popped.truth import Delivered, Deliveries
 from rebalance_model.simulation.scenario import Scenario, ScenarioError
 from rebalance_model.simulation.truth import AnyRecord, Consumed, Fault, Locked, Owned, Truth
 
@@ -41,6 +42,8 @@ __all__ = [
     "AnyRecord",
     "Cluster",
     "Consumed",
+    "Delivered",
+    "Deliveries",
     "Fault",
     "Locked",
     "Owned",

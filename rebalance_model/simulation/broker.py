@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import NamedTuple
 
+from rebalance_model.allocation.server_side import QueryAssignment, QueryAssignmentProcessor
 from rebalance_model.broker.client_manage_processor import ClientManageProcessor, HeartbeatData
 from rebalance_model.broker.consumer_group_event import AnyConsumerGroupEvent, Register
 from rebalance_model.broker.consumer_ids_change_listener import ConsumerIdsChangeListener
@@ -22,17 +23,20 @@ from rebalance_model.broker.consumer_manager import SCAN_PERIOD, ConsumerManager
 from rebalance_model.broker.consumer_offset_manager import ConsumerOffsetManager
 from rebalance_model.broker.rebalance_lock_manager import RebalanceLockManager
 from rebalance_model.broker.subscription_group_config import SubscriptionGroupManager
-from rebalance_model.client.host import OffsetNotFoundError, RefusedError
+from rebalance_model.client.host import MessageQueueAssignment, OffsetNotFoundError, RefusedError
 from rebalance_model.entities import (
     DEAD_LETTER_TOPIC_PREFIX,
     RETRY_TOPIC_PREFIX,
     JavaOrdered,
     MessageQueue,
     in_java_order,
+    queue_order,
 )
 from rebalance_model.simulation.hook import BrokerHook
 from rebalance_model.simulation.message_log import MessageLog, SentBackLog
 from rebalance_model.simulation.network import Channel
+from rebalance_model.simulation.pop_hold import PopHold, PopStore
+from rebalance_model.simulation.popped.messages import ProxiedHeartbeat
 from rebalance_model.simulation.pull_hold import PullHold
 from rebalance_model.simulation.scheduler import MS, SECOND, Clock
 from rebalance_model.simulation.world import World
@@ -65,6 +69,8 @@ class Broker:
         self._sent_back: dict[MessageQueue, SentBackLog] = {}
         self.offsets = ConsumerOffsetManager()
         self.groups = SubscriptionGroupManager()
+        self.assignments = QueryAssignmentProcessor(name, message_request_modes={})
+        self.pop_store = PopStore()
         self.refused_heartbeats: dict[str, int] = {}
         """The groups whose heartbeats an ACL refuses, and since when; true time, epoch milliseconds."""
         self.notify_loss = 0.0
@@ -83,6 +89,7 @@ class Broker:
         self._clients = ClientManageProcessor(self.manager, self.groups)
         self._consumers = ConsumerManageProcessor(self.manager, self.groups, self.offsets)
         self.pulls = PullHold(self)
+        self.pops = PopHold(self)
         self.channels: dict[str, Channel] = {}
         self._members: dict[str, tuple[Response, JavaOrdered]] = {}
         for topic, queues in self.topics.items():
@@ -175,6 +182,25 @@ class Broker:
         if response.code != SUCCESS:
             raise RefusedError(response.remark)
         return ids
+
+    def query_assignment(
+        self, _: Channel, group: str, client_id: str, topic: str, strategy_name: str
+    ) -> tuple[MessageQueueAssignment, ...] | None:
+        """Answer QUERY_ASSIGNMENT of a member that lets the broker compute its share; no hook reports it."""
+        known = self.manager.consumer_table.get(group)
+        answer = self.assignments.query_assignment(
+            QueryAssignment(topic, group, client_id, strategy_name),
+            None if (route := self.world.name_server.route(topic)) is None else set(route),
+            None if known is None else known.client_ids(),
+        )
+        if answer is None:
+            return None
+        given = (MessageQueueAssignment(one.message_queue, one.mode) for one in answer)
+        return tuple(sorted(given, key=_assigned_order))
+
+    def proxy_heart_beat(self, channel: Channel, heartbeat: ProxiedHeartbeat) -> None:
+        """Answer a proxy's SEND_MESSAGE_V2 with a copy of its client's heartbeat."""
+        self.hook.proxy_heart_beat(channel, heartbeat)
 
     def lock_batch_mq(
         self, channel: Channel, group: str, client_id: str, queues: Collection[MessageQueue]
@@ -282,3 +308,8 @@ class Broker:
             channel = self.channels.get(notification.channel)
             if channel is not None and not (self.notify_loss and self.world.random.chance(self.notify_loss)):
                 self.world.network.down(channel, channel.client.notified)
+
+
+def _assigned_order(assignment: MessageQueueAssignment) -> tuple[bytes, bytes, int]:
+    queue = assignment.message_queue
+    return (b"", b"", 0) if queue is None else queue_order(queue)

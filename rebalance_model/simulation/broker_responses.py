@@ -1,6 +1,6 @@
 """A simulated broker's answers to admin requests (AdminBrokerProcessor), as fields of events."""
 
-from rebalance_model.entities import MessageQueue, java_order
+from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue, java_order
 from rebalance_model.observe.events import Connection, OffsetInfo, TimeSpanInfo, TopicOffset
 from rebalance_model.simulation.broker import Broker
 
@@ -18,8 +18,8 @@ def connections(broker: Broker, group: str) -> tuple[Connection, ...]:
 def consume_stats(broker: Broker, group: str) -> tuple[OffsetInfo, ...]:
     """Return a group's offsets (GET_CONSUME_STATS, 208).
 
-    Only subscribed topics are included while the group subscribes any (AdminBrokerProcessor.getConsumeStats), else all
-    topics with offsets.
+    Only subscribed topics are included while the group subscribes any (AdminBrokerProcessor.getConsumeStats), and the
+    retry topics of popped ones, else all topics with offsets.
     """
     broker.pulls.catch_up(group)
     known = broker.manager.consumer_table.get(group)
@@ -27,7 +27,9 @@ def consume_stats(broker: Broker, group: str) -> tuple[OffsetInfo, ...]:
     rows: list[OffsetInfo] = []
     for topic in sorted(broker.offsets.which_topic_by_consumer(group), key=java_order):
         if topic in broker.topics and (
-            not subscribes or broker.manager.find_subscription_data(group, topic) is not None
+            not subscribes
+            or broker.manager.find_subscription_data(group, topic) is not None
+            or topic.startswith(f"{RETRY_TOPIC_PREFIX}{group}_")
         ):
             rows += (_offsets(broker, group, topic, queue_id) for queue_id in range(broker.topics[topic]))
     return tuple(rows)

@@ -31,6 +31,9 @@ from rebalance_model.simulation.broker import Broker
 from rebalance_model.simulation.connections import Connections
 from rebalance_model.simulation.listener import Behaviour, ConcurrentListener, OrderedListener
 from rebalance_model.simulation.network import Channel
+from rebalance_model.simulation.pop import client as pop_client
+from rebalance_model.simulation.pop.client import PopService, PopSettings
+from rebalance_model.simulation.pop.listener import GroupCode, PopListener
 from rebalance_model.simulation.process import Process, Promise
 from rebalance_model.simulation.quiet_queue import QuietQueue
 from rebalance_model.simulation.reader import Reader
@@ -96,6 +99,10 @@ class ClientSettings:
     """The code with which it refuses GET_CONSUMER_RUNNING_INFO; 0: it answers, 207: it is silent."""
     offset_file: OffsetFile = field(default_factory=OffsetFile)
     """Where a BROADCASTING consumer keeps its offsets; it outlives the process."""
+    pop: PopSettings | None = None
+    """How it pops; None: it pulls."""
+    code: GroupCode = field(default_factory=GroupCode)
+    """What the listeners of its group that pop have in common."""
     cut_from_name_server: Callable[[], bool] = field(default=lambda: False)
 
 
@@ -129,6 +136,7 @@ class Client:
             self.service = ConcurrentConsumption(self.consumer, ConcurrentListener(self.behaviour))
         lite_pull = Reader(self.process, self.consumer, self.brokers, self.behaviour, settings.commit_interval)
         self.reader = lite_pull if config.kind is ConsumerKind.LITE_PULL else None
+        self.pops = self._popping(settings.pop) if settings.pop is not None else None
         self.every_step = world.every_step
         self.resting: dict[MessageQueue, QuietQueue] = {}
         self.waiting: dict[MessageQueue, QuietQueue] = {}
@@ -141,6 +149,10 @@ class Client:
         self._timer = 0
         self._paced = False
         """Whether the thread waits for the end of a second before it rebalances: a wakeup would change nothing."""
+
+    def _popping(self, settings: PopSettings) -> PopService:
+        listener = PopListener(self.process, self.settings.work, settings.threads, self.settings.code)
+        return PopService(self.process, self.clock, self._connections, listener, settings)
 
     # The process
 
@@ -193,15 +205,22 @@ class Client:
         """Let the listener block."""
         self.wake()
         self.behaviour.hang(queue_id)
+        if self.pops is not None:
+            self.pops.listener.hang()
 
     def poison(self, queue_id: int) -> None:
         """Let the listener refuse one message."""
         self.wake()
-        self.behaviour.poison(queue_id)
+        if self.pops is not None:
+            self.settings.code.poison(queue_id)
+        else:
+            self.behaviour.poison(queue_id)
 
     def behave(self) -> None:
         """Let the listener work normally again."""
         self.behaviour.behave()
+        if self.pops is not None:
+            self.pops.listener.behave()
 
     # Queues at rest
 
@@ -243,6 +262,7 @@ class Client:
                 properties=self._properties,
                 subscriptions=client_responses.subscriptions(self.consumer.subscription_inner),
                 queues=tuple(client_responses.row(mq, held, offsets.get(mq, -1)) for mq, held in self._reported()),
+                pop_queues=pop_client.rows(self.consumer.pop_process_queue_table),
             )
         )
 
@@ -286,7 +306,9 @@ class Client:
         self.process.after(delay * MS, lambda: self.process.spawn(self._pull(request)))
 
     def pop_later(self, request: PopRequest, delay: int) -> None:
-        """Do nothing: only brokers assign queues to be popped, and no simulated broker does."""
+        """Pop a queue that a broker has assigned."""
+        if self.pops is not None:
+            self.pops.pop_later(request, delay)
 
     def rebalance_later(self, delay: int) -> None:
         """Wake the rebalance thread after a delay (milliseconds)."""

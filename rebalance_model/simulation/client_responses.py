@@ -7,7 +7,7 @@ from rebalance_model.client.cached_messages import CachingProcessQueue
 from rebalance_model.client.consumer_config import ConsumerConfig, ConsumerKind
 from rebalance_model.client.lite_pull import PULL_BATCH_SIZE
 from rebalance_model.entities import MessageQueue
-from rebalance_model.observe.events import ProcessQueueInfo, RpcError, Subscription
+from rebalance_model.observe.events import PopProcessQueueInfo, ProcessQueueInfo, RpcError, Subscription
 
 CLIENT_VERSION = "V5_4_0"
 REFUSALS = {
@@ -26,6 +26,7 @@ class RunningInfo(msgspec.Struct, frozen=True):
     properties: dict[str, str]
     subscriptions: tuple[Subscription, ...]
     queues: tuple[ProcessQueueInfo, ...]
+    pop_queues: tuple[PopProcessQueueInfo, ...] = ()
 
 
 ClientAnswer = RunningInfo | RpcError
@@ -65,6 +66,7 @@ def _of_lite_pull(config: ConsumerConfig) -> dict[str, str]:
 
 def _of_push(config: ConsumerConfig) -> dict[str, str]:
     return {
+        **({} if config.client_rebalance else {"popThresholdForQueue": "96"}),
         "pullInterval": str(config.pull_interval),
         "pullBatchSize": "32",
         "pullThresholdForQueue": str(config.pull_threshold_for_queue),

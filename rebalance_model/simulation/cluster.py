@@ -4,6 +4,8 @@ from collections.abc import Callable
 from functools import partial
 
 from rebalance_model.allocation import strategy
+from rebalance_model.allocation.server_side import RequestMode
+from rebalance_model.broker.subscription_group_config import SubscriptionGroupConfig
 from rebalance_model.client.consumer_config import ConsumerConfig, ConsumerKind, MessageModel
 from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.simulation.broker import Broker
@@ -14,6 +16,10 @@ from rebalance_model.simulation.message_log import MessageLog, SteadyLog
 from rebalance_model.simulation.name_server import NameServer
 from rebalance_model.simulation.network import Network
 from rebalance_model.simulation.poll_collector import PollCollector
+from rebalance_model.simulation.pop.client import PopSettings
+from rebalance_model.simulation.pop.listener import GroupCode
+from rebalance_model.simulation.pop.proxied_client import ProxiedClient, ProxiedSettings
+from rebalance_model.simulation.pop.proxy import Proxy
 from rebalance_model.simulation.process import ProcessState
 from rebalance_model.simulation.scenario import ConsumerSpec, GroupSpec, Scenario, ScenarioError, TopicSpec
 from rebalance_model.simulation.scheduler import MS, SECOND, Clock, Scheduler
@@ -40,6 +46,9 @@ class Cluster:
             one.name: Broker(one.name, Clock(scheduler, one.clock_offset_ms), self.world) for one in scenario.brokers
         }
         self.clients: dict[str, Client] = {}
+        self.proxied: dict[str, ProxiedClient] = {}
+        """The clients of the proxy."""
+        self.proxy = Proxy("127.0.0.1%8080%8081", self.brokers, self.world)
         self.collector: PollCollector | None = None
         self.collector_clock = Clock(scheduler)
         self.groups = {group.name: group for group in scenario.groups}
@@ -47,6 +56,7 @@ class Cluster:
         self._strategies = {
             name: SharedStrategy(strategy(name)) for name in ("AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH")
         }
+        self._code = {group.name: GroupCode() for group in scenario.groups}
         for topic in scenario.topics:
             self.set_queues(topic.name, topic.queues)
         for spec, broker in zip(scenario.brokers, self.brokers.values(), strict=True):
@@ -54,6 +64,8 @@ class Cluster:
             scheduler.after(random.between(1, SECOND), broker.start)
         for group in scenario.groups:
             self._start_group(group)
+        if any(group.pops not in ("", "REMOTING") for group in scenario.groups):
+            self.proxy.start()
         brokers = list(self.brokers.values())
         self._poll = partial(PollCollector, self.world, self.collector_clock, brokers, list(self.groups), sink)
         if poll:
@@ -96,27 +108,36 @@ class Cluster:
         Raises:
             ScenarioError: it runs already.
         """
-        if name in self.clients and self.clients[name].process.state is not ProcessState.DEAD:
+        known = self.clients.get(name) or self.proxied.get(name)
+        if known is not None and known.process.state is not ProcessState.DEAD:
             raise ScenarioError(f"{name} runs already at {self.seconds:.0f} s")
-        self._start(self._settings(name, group, spec or group))
+        spec = spec or group
+        if spec.pops in ("", "REMOTING"):
+            self._start(self._settings(name, group, spec))
+        else:
+            self._start(self._proxied_settings(name, group, spec))
 
     def start_again(self, name: str) -> None:
         """Start a consumer that has ended, with its former settings."""
-        old = self.clients[name].settings
-        if self.clients[name].process.state is ProcessState.DEAD:  # else it could not even be ended
-            self._start(old)
+        old = self.clients[name] if name in self.clients else self.proxied[name]
+        if old.process.state is ProcessState.DEAD:  # else it could not even be ended
+            self._start(old.settings)
 
-    def _start(self, settings: ClientSettings) -> None:
+    def _start(self, settings: ClientSettings | ProxiedSettings) -> None:
+        if isinstance(settings, ProxiedSettings):
+            proxied = self.proxied[settings.name] = ProxiedClient(settings, self.proxy, list(self.brokers), self.world)
+            proxied.start()
+            return
         client = self.clients[settings.name] = Client(settings, self.brokers, self.world)
         client.start()
 
-    def client(self, name: str) -> Client:
+    def client(self, name: str) -> Client | ProxiedClient:
         """Return a consumer that runs, frozen or not.
 
         Raises:
             ScenarioError: there is none of that name.
         """
-        client = self.clients.get(name)
+        client = self.clients.get(name) or self.proxied.get(name)
         if client is None or client.process.state is ProcessState.DEAD:
             raise ScenarioError(f"no consumer {name} runs at {self.seconds:.0f} s")
         return client
@@ -150,6 +171,15 @@ class Cluster:
         return SteadyLog(self.world.scheduler.now + BROKERS_FIRST + phase, period)
 
     def _start_group(self, group: GroupSpec) -> None:
+        for broker in self.brokers.values() if group.pops else ():
+            if group.pops == "REMOTING":
+                for topic in group.topics:
+                    broker.assignments.message_request_modes[topic, group.name] = RequestMode(
+                        "POP", group.pop_share_queues
+                    )
+            else:
+                config = SubscriptionGroupConfig(group.name, consume_message_orderly=group.pops == "FIFO")
+                broker.groups.update_subscription_group_config(config)
         for number in range(1, group.consumers + 1):
             delay = BROKERS_FIRST + self.world.random.between(0, round(group.start_within * SECOND))
             name = f"{group.called or group.name}-{number}"
@@ -165,6 +195,7 @@ class Cluster:
             max_reconsume_times=spec.max_reconsume_times,
             message_model=MessageModel(spec.message_model),
             kind=_kind(spec),
+            client_rebalance=not spec.pops,
         )
         return ClientSettings(
             name=name,
@@ -174,7 +205,22 @@ class Cluster:
             commit_interval=spec.commit_interval_ms,
             clock_offset=spec.clock_offset_ms,
             running_info_code=spec.running_info_code,
+            pop=PopSettings(group.name, spec.invisible_ms, spec.threads) if spec.pops else None,
+            code=self._code[group.name],
             cut_from_name_server=lambda: self.world.network.is_cut(name, NAME_SERVER),
+        )
+
+    def _proxied_settings(self, name: str, group: GroupSpec, spec: ConsumerSpec) -> ProxiedSettings:
+        return ProxiedSettings(
+            name=name,
+            group=group.name,
+            client_id=f"{spec.client_id or name}@1@proxied",
+            topics=spec.topics,
+            kind="FIFO" if spec.pops == "FIFO" else "SIMPLE" if spec.pops == "SIMPLE" else "PUSH",
+            work=round(spec.listener_ms * MS),
+            threads=spec.threads,
+            invisible_ms=spec.invisible_ms,
+            code=self._code[group.name],
         )
 
 

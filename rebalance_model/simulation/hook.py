@@ -9,6 +9,7 @@ from rebalance_model.client.pull_flow_control import Pull
 from rebalance_model.entities import MessageQueue
 from rebalance_model.simulation.message_log import MessageLog
 from rebalance_model.simulation.network import Channel
+from rebalance_model.simulation.popped.messages import Handle, Pop, ProxiedHeartbeat
 from rebalance_model.simulation.scheduler import Clock
 from rebalance_model.simulation.world import World
 
@@ -81,3 +82,15 @@ class BrokerHook:
 
     def pull_message(self, channel: Channel, group: str, queue: MessageQueue, pull: Pull, code: int | None) -> None:
         """Observe PULL_MESSAGE; `code` is that of an immediate error, else None."""
+
+    def pop_message(self, channel: Channel, pop: Pop, code: int | None) -> None:
+        """Observe POP_MESSAGE; `code` is that of a refusal, else None."""
+
+    def ack_message(self, channel: Channel, group: str, handle: Handle) -> None:
+        """Observe ACK_MESSAGE."""
+
+    def change_message_invisibletime(self, channel: Channel, group: str, handle: Handle, changed_ms: int) -> None:
+        """Observe CHANGE_MESSAGE_INVISIBLETIME, with the new invisible time in milliseconds."""
+
+    def proxy_heart_beat(self, channel: Channel, heartbeat: ProxiedHeartbeat) -> None:
+        """Observe a proxy's message with a heartbeat of one of its clients."""

@@ -13,12 +13,15 @@ from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import (
     AnyEvent,
     BrokerStatus,
+    ChangeMessageInvisibletime,
     ClockSeen,
     GetConsumerListByGroup,
     HeartBeat,
     LockBatchMq,
+    ProxyHeartBeat,
     PullMessage,
     QueryConsumerOffset,
+    Subscription,
     TelemetryLost,
     Tick,
     UnlockBatchMq,
@@ -29,6 +32,9 @@ from rebalance_model.simulation.client_responses import subscriptions
 from rebalance_model.simulation.emitter import Emitter, GroupStamp, Sink
 from rebalance_model.simulation.hook import BrokerHook, HookedBroker
 from rebalance_model.simulation.network import Channel
+from rebalance_model.simulation.pop_sums import Place, PopSums, place_of
+from rebalance_model.simulation.popped.messages import Handle, Pop, ProxiedHeartbeat
+from rebalance_model.simulation.remote_brokers import LANGUAGE, VERSION
 from rebalance_model.simulation.scheduler import MS, SECOND, Clock
 
 DISK_FULL = "disk full"
@@ -72,6 +78,7 @@ class HookCollector(BrokerHook):
         self._emitter = Emitter(f"hook-{broker.name}", self._clock, self._write)
         self._is_up = True
         self._sums.clear()
+        self._pops = PopSums()
         self._lost.clear()
         status = BrokerStatus(**self._emitter.stamp(self._broker), boot_time=broker.boot_time)
         self._emitter.emit(status)
@@ -205,6 +212,59 @@ class HookCollector(BrokerHook):
         known.count += 1
         known.broker_offset = self._newest(queue, pull.offset)
 
+    def pop_message(self, channel: Channel, pop: Pop, code: int | None) -> None:
+        """Add a POP to the sum of its second."""
+        self._pops.pop(self._clock.now(), channel.name, pop, code)
+
+    def ack_message(self, channel: Channel, group: str, handle: Handle) -> None:
+        """Add an ack to the sum of its second."""
+        self._pops.ack(self._clock.now(), channel.name, group, handle)
+
+    def change_message_invisibletime(self, channel: Channel, group: str, handle: Handle, changed_ms: int) -> None:
+        """Report a renewal or a refusal."""
+        queue = handle.queue
+        self._close_sums(group, (queue,))
+        self._emit_pops(place_of(group, queue))
+        self._emitter.emit(
+            ChangeMessageInvisibletime(
+                **self._stamp(group),
+                channel=channel.name,
+                code=SUCCESS,
+                topic=queue.topic,
+                queue_id=queue.queue_id,
+                offset=handle.offset,
+                order=handle.order,
+                pop_time=handle.pop_time,
+                invisible_ms=handle.invisible_ms,
+                changed_ms=changed_ms,
+            )
+        )
+
+    def proxy_heart_beat(self, channel: Channel, heartbeat: ProxiedHeartbeat) -> None:
+        """Report a heartbeat of a proxy's client."""
+        registers = heartbeat.registers
+        self._emitter.emit(
+            ProxyHeartBeat(
+                **self._stamp(heartbeat.group),
+                channel=channel.name,
+                client_id=heartbeat.client_id,
+                proxy=heartbeat.proxy,
+                registers=registers,
+                language=LANGUAGE,
+                version=VERSION,
+                consume_type="CONSUME_PASSIVELY" if registers else "",
+                message_model="CLUSTERING" if registers else "",
+                subscriptions=tuple(
+                    Subscription(topic=topic, sub_string="*", expression_type="TAG", sub_version=0)
+                    for topic in heartbeat.topics
+                ),
+            )
+        )
+
+    def _emit_pops(self, place: Place) -> None:
+        for one in self._pops.close(place):
+            self._emitter.emit(one.event(self._stamp(place[0]), place))
+
     def _tick(self, broker: HookedBroker, boot_time: int) -> None:
         if not broker.up or broker.boot_time != boot_time:
             return
@@ -255,6 +315,8 @@ class HookCollector(BrokerHook):
                 self._sums.pop(queue, None)
 
     def _close_all_sums(self) -> None:
+        for place in self._pops.places():
+            self._emit_pops(place)
         for queue in list(self._sums):
             for group in {key[0]: None for key in self._sums[queue]}:
                 self._close_sums(group, (queue,))

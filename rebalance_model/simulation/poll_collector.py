@@ -243,6 +243,7 @@ class PollCollector:
                 properties=answer.properties,
                 subscriptions=answer.subscriptions,
                 queues=answer.queues,
+                pop_queues=answer.pop_queues,
             )
         self._emitter.emit(event)
 
@@ -330,6 +331,7 @@ class _Answers:
         self.info = info
         self.connections = broker_responses.connections(broker, group)
         self.is_created = None if self.connections or _lists(broker, group) else False
+        self.is_fifo = broker.pops.is_fifo(group)
         self.subscriptions = () if info is None else client_responses.subscriptions(info.subscription_table)
         self.stats = broker_responses.consume_stats(broker, group)
         topics = dict.fromkeys(row.mq.topic for row in self.stats)
@@ -348,4 +350,5 @@ class _Answers:
             message_model="" if info is None else info.message_model,
             consume_from_where="" if info is None else info.consume_from_where,
             is_created=self.is_created,
+            consume_message_orderly=self.is_fifo,
         )

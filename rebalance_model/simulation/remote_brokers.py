@@ -72,9 +72,17 @@ class RemoteBrokers:
     async def query_assignment(
         self, topic: str, group: str, strategy_name: str, message_model: MessageModel
     ) -> Sequence[MessageQueueAssignment] | None:
-        """Refuse QUERY_ASSIGNMENT: no simulated consumer lets the broker compute its assignment."""
-        del topic, group, strategy_name, message_model
-        raise BrokerError("the simulated broker computes no shares")
+        """Send QUERY_ASSIGNMENT to one random broker of the topic."""
+        del message_model  # one that broadcasts rebalances itself
+        brokers = self.brokers_of(topic)
+        if not brokers:
+            raise BrokerError(f"no broker has {topic}")
+        broker = brokers[0] if len(brokers) == 1 else self._random.choice(brokers)
+        return await self._connections.request(
+            broker,
+            lambda b, channel: b.query_assignment(channel, group, self._client_id, topic, strategy_name),
+            API_TIMEOUT,
+        )
 
     async def lock_batch_mq(
         self, broker: str, group: str, queues: AbstractSet[MessageQueue]

@@ -11,6 +11,9 @@ Seconds = Annotated[float, msgspec.Meta(ge=0)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Model = Literal["CLUSTERING", "BROADCASTING"]
+Pops = Literal["", "REMOTING", "PUSH", "FIFO", "SIMPLE"]
+"""How a consumer pops: as a client of the brokers whose share they compute (clientRebalance=false), or as a push
+consumer, one in order, or a simple one, that speaks gRPC to a proxy. Empty: it pulls."""
 StrategyName = Literal["AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH"]
 
 
@@ -65,6 +68,11 @@ class ConsumerSpec(_Part, frozen=True, kw_only=True):
     running_info_code: Literal[0, 1, 3, 207] = 0
     """The code with which it refuses GET_CONSUMER_RUNNING_INFO, as clients that are not Java do; 207: it never answers,
     and its broker gives up."""
+    pops: Pops = ""
+    invisible_ms: Count = 60_000
+    """For how long no other client gets a popped message, of a consumer that speaks remoting, or a simple one."""
+    threads: Count = 20
+    """The listener's threads of a consumer that pops."""
     client_id: str = ""
     """The client id after the address; empty: its name. A step may give one id to two processes, a misconfiguration."""
 
@@ -79,6 +87,8 @@ class GroupSpec(ConsumerSpec, frozen=True, kw_only=True):
     """By default the group's name."""
     start_within: Positive = 1
     """The consumers start one after the other within this time; seconds."""
+    pop_share_queues: int = -1
+    """How many further clients' queues each client pops that speaks remoting (popShareQueueNum); 0 or less: all."""
 
 
 class Step(_Part, frozen=True, kw_only=True, tag_field="do"):
@@ -118,6 +128,9 @@ class Join(Lasting, frozen=True, kw_only=True, tag="join"):
     commit_interval_ms: Count | None = None
     message_model: Model | None = None
     running_info_code: Literal[0, 1, 3, 207] | None = None
+    pops: Pops | None = None
+    invisible_ms: Count | None = None
+    threads: Count | None = None
     client_id: Name | None = None
 
     @property
@@ -190,9 +203,19 @@ class Hang(Client, frozen=True, kw_only=True, tag="hang"):
 
 
 class Poison(Client, frozen=True, kw_only=True, tag="poison"):
-    """Let a consumer's listener refuse one message, again and again."""
+    """Let a consumer's listener refuse one message, again and again; of a group that pops, all its listeners do."""
 
     queue: Natural | None = None
+
+
+class Slow(Client, frozen=True, kw_only=True, tag="slow"):
+    """Let the listener of a consumer that pops take long for each message."""
+
+    listener_ms: Positive
+
+
+class NoAck(Client, frozen=True, kw_only=True, tag="no-ack"):
+    """Let a simple consumer acknowledge nothing."""
 
 
 class Partition(Client, frozen=True, kw_only=True, tag="partition"):
@@ -282,6 +305,8 @@ AnyStep = (
     | Freeze
     | Hang
     | Poison
+    | Slow
+    | NoAck
     | Partition
     | AddQueues
     | StopBroker

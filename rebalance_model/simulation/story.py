@@ -6,8 +6,10 @@ from functools import partial
 import msgspec
 
 from rebalance_model.broker.subscription_group_config import SubscriptionGroupConfig
+from rebalance_model.simulation.client import Client
 from rebalance_model.simulation.cluster import NAME_SERVER, Cluster
 from rebalance_model.simulation.listener import ANY
+from rebalance_model.simulation.pop.proxied_client import ProxiedClient
 from rebalance_model.simulation.process import ProcessState
 from rebalance_model.simulation.scenario import (
     AddQueues,
@@ -24,6 +26,7 @@ from rebalance_model.simulation.scenario import (
     Kill,
     Leave,
     LoseNotifications,
+    NoAck,
     Partition,
     Poison,
     RefuseHeartbeats,
@@ -31,8 +34,10 @@ from rebalance_model.simulation.scenario import (
     Scenario,
     ScenarioError,
     SetClock,
+    Slow,
     StopBroker,
 )
+from rebalance_model.simulation.scheduler import MS
 
 Undo = Callable[[], object]
 COLLECTOR = "collector"
@@ -95,7 +100,7 @@ def _do(cluster: Cluster, step: AnyStep) -> Undo:
     match step:
         case Join():
             undo = _join(cluster, step)
-        case Leave() | Kill() | Freeze() | Hang() | Poison():
+        case Leave() | Kill() | Freeze() | Hang() | Poison() | Slow() | NoAck():
             undo = _do_to_client(cluster, step)
         case Partition():
             undo = _partition(cluster, step)
@@ -128,7 +133,7 @@ def _join(cluster: Cluster, step: Join) -> Undo:
     return lambda: cluster.client(step.who).shutdown()
 
 
-def _do_to_client(cluster: Cluster, step: Leave | Kill | Freeze | Hang | Poison) -> Undo:
+def _do_to_client(cluster: Cluster, step: Leave | Kill | Freeze | Hang | Poison | Slow | NoAck) -> Undo:
     client = cluster.client(step.who)
     match step:
         case Leave():
@@ -141,10 +146,25 @@ def _do_to_client(cluster: Cluster, step: Leave | Kill | Freeze | Hang | Poison)
         case Hang():
             client.hang(ANY if step.queue is None else step.queue)
             return client.behave
+        case Slow() | NoAck():
+            return _change_listener(cluster, step)
         case _:
             client.poison(ANY if step.queue is None else step.queue)
             return client.behave
     return partial(cluster.start_again, step.who)
+
+
+def _change_listener(cluster: Cluster, step: Slow | NoAck) -> Undo:
+    client = cluster.client(step.who)
+    pops = client if isinstance(client, ProxiedClient) else client.pops
+    if pops is None:
+        raise ScenarioError(f"{step.who} does not pop")
+    listener = pops.listener
+    if isinstance(step, Slow):
+        listener.work = round(step.listener_ms * MS)
+    else:
+        listener.acknowledges = False
+    return client.behave
 
 
 def _partition(cluster: Cluster, step: Partition) -> Undo:
@@ -248,8 +268,9 @@ def _set_clock(cluster: Cluster, step: SetClock) -> Undo:
 
 
 def _roll_out(cluster: Cluster, step: Rollout) -> Undo:
-    clients = [client for client in cluster.clients.values() if client.process.state is not ProcessState.DEAD]
-    members = [client.name for client in clients if client.consumer.config.group == step.group]
+    consumers: list[Client | ProxiedClient] = [*cluster.clients.values(), *cluster.proxied.values()]
+    clients = [client for client in consumers if client.process.state is not ProcessState.DEAD]
+    members = [client.name for client in clients if client.settings.config.group == step.group]
     for number, name in enumerate(members):
         leave = Leave(at=0, who=name, lasts=step.down)
         cluster.at(cluster.seconds + number * step.every, partial(do, cluster, leave))

@@ -1,9 +1,10 @@
 """The objects that all parts of a simulated cluster share."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rebalance_model.simulation.name_server import NameServer
 from rebalance_model.simulation.network import Network
+from rebalance_model.simulation.popped.truth import Deliveries
 from rebalance_model.simulation.scheduler import MS, Scheduler
 from rebalance_model.simulation.splitmix import SplitMix64
 from rebalance_model.simulation.truth import Truth
@@ -18,6 +19,8 @@ class World:
     network: Network
     name_server: NameServer
     truth: Truth
+    deliveries: Deliveries = field(default_factory=Deliveries)
+    """Of popped messages."""
     every_step: bool = False
     """Simulate every pull, also where it could be computed (`quiet_queue`)."""
 

@@ -76,8 +76,16 @@ def _refusing(query):
     return refuse
 
 
-def test_no_broker_computes_shares(cluster):
-    [error, _] = asked(cluster, cluster.clients["c-1"].brokers.query_assignment("Orders", "g", "AVG", "CLUSTERING"))
+def test_a_broker_computes_the_share_of_a_member_that_asks(cluster):
+    client = cluster.clients["c-1"]
+    [share, _] = asked(cluster, client.brokers.query_assignment("Orders", "g", "AVG", "CLUSTERING"))
+    assert {one.message_queue for one in share} == set(client.owned) - {mq for mq in client.owned if mq.is_retry}
+    assert {one.mode for one in share} == {"PULL"}
+
+
+def test_no_broker_computes_shares_of_a_topic_that_it_does_not_know(cluster):
+    client = cluster.clients["c-1"]
+    [error, _] = asked(cluster, client.brokers.query_assignment("Missing", "g", "AVG", "CLUSTERING"))
     assert isinstance(error, BrokerError)
 
 
