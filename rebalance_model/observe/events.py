@@ -92,6 +92,7 @@ __all__ = [
     "PopProcessQueueInfo",
     "PoppedEvent",
     "ProcessQueueInfo",
+    "ProxyConnection",
     "ProxyHeartBeat",
     "PullMessage",
     "QueryConsumerOffset",
@@ -164,6 +165,22 @@ class ConsumerConnection(Answer, frozen=True, gc=False, kw_only=True, tag="CONSU
     consume_message_orderly: bool = False
     """Whether clients that pop get the messages of a queue in order (SubscriptionGroupConfig.consumeMessageOrderly,
     201): the queue is FIFO."""
+
+    PAYLOAD = ("connections",)
+
+
+class ProxyConnection(Answer, frozen=True, gc=False, kw_only=True, tag="PROXY_CONNECTION"):
+    """A proxy's list of a group's clients (GET_CONSUMER_CONNECTION_LIST, 203). An empty group (206) is no error.
+
+    A proxy is no broker: it has no queues, locks or route, and its clients divide no queues. ``broker`` is empty.
+    """
+
+    proxy: Name
+    """The proxy's remoting address, host:port, as the collector has it."""
+    connections: tuple[Connection, ...] | None = None
+    """The group's clients that are connected to this proxy, or to another one of its cluster."""
+    subscriptions: tuple[Subscription, ...] = ()
+    """What these clients subscribe."""
 
     PAYLOAD = ("connections",)
 
@@ -317,7 +334,15 @@ class Tick(Event, frozen=True, gc=False, kw_only=True, tag="TICK"):
     BROADCAST = True
 
 
-PollEvent = ConsumerConnection | ConsumerRunningInfo | ConsumeStats | TopicRoute | ConsumeTimeSpan | TopicStats
+PollEvent = (
+    ConsumerConnection
+    | ProxyConnection
+    | ConsumerRunningInfo
+    | ConsumeStats
+    | TopicRoute
+    | ConsumeTimeSpan
+    | TopicStats
+)
 """What a poll reports of one group."""
 
 Broadcast = BrokerStatus | ClockSeen | ClockStep | TelemetryLost | Tick
@@ -364,6 +389,7 @@ _TIMES: dict[type[AnyEvent], tuple[str, ...]] = {
     TelemetryLost: ("from_time", "to_time"),
     BrokerStatus: _ASKED,
     ConsumerConnection: _ASKED,
+    ProxyConnection: _ASKED,
     ConsumerRunningInfo: _ASKED,
     ConsumeStats: _ASKED,
     TopicRoute: _ASKED,

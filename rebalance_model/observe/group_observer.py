@@ -33,6 +33,7 @@ from rebalance_model.observe.events import (
     HookEvent,
     LockBatchMq,
     PollEvent,
+    ProxyConnection,
     PullMessage,
     QueryConsumerOffset,
     TopicRoute,
@@ -41,7 +42,7 @@ from rebalance_model.observe.events import (
     instance_of,
     source_of,
 )
-from rebalance_model.observe.group import gone_queues, rebalances
+from rebalance_model.observe.group import gone_queues, proxied, rebalances
 from rebalance_model.observe.group.deleted_group import is_unreported, unreported_at
 from rebalance_model.observe.hooks import hook, pops
 from rebalance_model.observe.identity import stable_id
@@ -51,6 +52,7 @@ from rebalance_model.observe.polls.connections import fold_connections
 from rebalance_model.observe.polls.dead_letters import fold_dead_letters
 from rebalance_model.observe.polls.offsets import fold_stats
 from rebalance_model.observe.polls.polled_restart import await_members, stop_waiting
+from rebalance_model.observe.polls.proxies import fold_proxy
 from rebalance_model.observe.polls.routes import fold_route
 from rebalance_model.observe.rules.broker_unreachable import GONE
 from rebalance_model.observe.rules.judgement import end_all, end_broker, judge, judge_all
@@ -148,6 +150,7 @@ class GroupObserver:
         if state.next_snapshot <= due:
             state.next_snapshot = _next_snapshot(state, step.now, self.policy)
             gone_queues.forget(step)
+            proxied.forget_unreported(step)
             if _is_long_unreported(state, step.now, self.policy) and not state.silent:
                 end_all(step, GROUP_ENDED)
             snapshots.snapshot_all(step)
@@ -274,6 +277,8 @@ def _fold_answer(step: GroupStep, event: PollEvent) -> None:
             fold_stats(step, event)
         case ConsumerConnection():
             fold_connections(step, event)
+        case ProxyConnection():
+            fold_proxy(step, event)
         case TopicRoute():
             fold_route(step, event)
         case TopicStats():

@@ -9,8 +9,9 @@ from typing import TypeAlias
 import msgspec
 
 from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
-from rebalance_model.entities import MessageQueue, java_order, queue_order
+from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.observe.effects import GroupSnapshot, Health, QueueSnapshot
+from rebalance_model.observe.group import proxied
 from rebalance_model.observe.group.deleted_group import GROUP_DELETED, is_deleted
 from rebalance_model.observe.group.ended_queues import WHY
 from rebalance_model.observe.group.expectation import (
@@ -150,17 +151,25 @@ def _health_of_members(step: GroupStep) -> tuple[Health, str]:
         return "UNKNOWN", "its clients are behind a proxy and answer no request"
     silent = [m for m in state.members if (c := state.clients.get(m)) is not None and c.silent]
     if silent:
-        return "UNKNOWN", f"no answer from {silent[0]}" + (f" and {len(silent) - 1} more" if len(silent) > 1 else "")
+        return "UNKNOWN", f"no answer from {silent[0]}" + _more(silent)
     unread = [m for m in state.members if (c := state.clients.get(m)) is not None and not c.readable]
     if unread and hooks_of(state) < len(state.views):
-        more = f" and {len(unread) - 1} more" if len(unread) > 1 else ""
-        return "UNKNOWN", f"no readable answer from {unread[0]}{more}"
+        return "UNKNOWN", f"no readable answer from {unread[0]}" + _more(unread)
     return "OK", ""
+
+
+def _more(names: list[str]) -> str:
+    """Return how many there are beside the first one."""
+    return f" and {len(names) - 1} more" if len(names) > 1 else ""
 
 
 def _health_without_members(state: GroupState, policy: Policy) -> tuple[Health, str]:
     """Return the health of a group without a listed client: messages may wait, or unlisted clients consume them."""
-    if is_consumed_unlisted(state, policy):
+    if proxied.is_listed(state):
+        return "OK", "its clients are behind a proxy that lists them"
+    if failing := proxied.failing(state):
+        return "UNKNOWN", f"no list of clients from the proxy {failing[0]}" + _more(failing)
+    if is_consumed_unlisted(state, policy) and state.advanced_at > proxied.left_at(state):
         return "UNKNOWN", "commits advance, but no client is listed: they are behind a proxy"
     queues = [queue for mq, queue in state.queues.items() if not mq.is_retry and queue.ended is None]
     waiting = [queue for queue in queues if lag_of(queue)]
@@ -197,6 +206,8 @@ def _without_owner(step: GroupStep, mq: MessageQueue) -> tuple[Health, str]:
     """Return health and reason of a queue without an owner, by how the clients share its topic."""
     if is_popped(step, mq):
         return _of_sharers(step, mq)
+    if proxied.pop(step.state, mq.topic) and not step.state.members:
+        return "OK", "shared: clients of a proxy pop it"
     return _WITHOUT_OWNER.get(division_of(step), ("UNKNOWN", "no known owner"))
 
 
@@ -247,9 +258,8 @@ def _snapshot_group(step: GroupStep, *, always: bool) -> None:
 
 
 def _proxied(state: GroupState) -> tuple[str, ...] | None:
-    """Return the clients of proxies whose heartbeats are seen; None: there are none."""
-    proxied = state.pops.proxied if state.pops is not None else None
-    return tuple(sorted(proxied, key=java_order)[:PROXIED_MAX]) if proxied else None
+    """Return the clients of proxies that a proxy lists, or whose heartbeats are seen; None: there are none."""
+    return tuple(proxied.clients(state)[:PROXIED_MAX]) or None
 
 
 def _snapshot_queue(step: GroupStep, mq: MessageQueue, incidents: _OfQueues, *, always: bool) -> None:

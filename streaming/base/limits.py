@@ -111,6 +111,8 @@ HOOK_PROXY_HEARTBEAT_BYTES: Final = 65_536
 """Bytes of a client's heartbeat that a proxy copies to the others; a larger one is counted as unreadable."""
 HOOK_NEWEST_QUEUES: Final = 100_000
 """Topics and queues whose newest offset a hook keeps; beyond it all are forgotten until the next send to each."""
+PROXIES: Final = 32
+"""Proxies of one set of name servers that may be configured; a cluster's proxies know the clients of each other."""
 SPOOL_FOLDERS: Final = 500
 """Spools that a shipper has open at a time; each takes one of the process's open files, often 1,024. The oldest are
 first; the log says that there are more, and they wait, unchanged, until others are finished."""

@@ -36,6 +36,7 @@ from streaming.base.addresses import address_of, addresses_of
 from streaming.base.errors import SettingsError
 from streaming.base.invalid import ended, of_msgspec, sentence
 from streaming.base.language import LanguageCode
+from streaming.base.limits import PROXIES
 from streaming.base.path_prefix import check_prefix, path_prefix
 from streaming.base.toml import read_toml
 
@@ -234,21 +235,37 @@ Servers = Annotated[
     tuple[Annotated[str, AfterValidator(_server)], ...], BeforeValidator(_servers), Field(min_length=1), NoDecode
 ]
 """Addresses of servers, host:port."""
+Proxies = Annotated[
+    tuple[Annotated[str, AfterValidator(_server)], ...], BeforeValidator(_servers), Field(max_length=PROXIES), NoDecode
+]
+"""Addresses of the remoting servers of RocketMQ 5 proxies, host:port."""
+
+
+def _no_name_servers(proxies: tuple[str, ...], given: ValidationInfo) -> tuple[str, ...]:
+    """Return the proxies; refuse one that is a name server, too."""
+    if both := [one for one in proxies if one in given.data.get("name_servers", ())]:
+        raise ValueError(f"{both[0]} is a name server; a proxy's remoting port is remotingListenPort, 8080 by default")
+    return proxies
 
 
 class NameServers(_Section):
     """One entry of collector.clusters: name servers, and the clusters that are registered there."""
 
     name_servers: Servers
+    proxies: Proxies = ()
     names: dict[str, Annotated[str, Field(min_length=1, max_length=NAME_CHARACTERS_MAX)]] = {}
     """Names for clusters in place of their own (brokerClusterName)."""
     rocketmq: RocketMqOf = RocketMqOf()
+
+    _are_proxies = field_validator("proxies")(_no_name_servers)
 
 
 class Collector(_Section):
     """The poll collector."""
 
     name_servers: Servers
+    proxies: Proxies = ()
+    """The proxies of these name servers' clusters that are asked for the groups' clients (203)."""
     broker_networks: tuple[Annotated[str, Field(min_length=1)], ...]
     """Networks, addresses, and patterns of host names of the brokers that may be polled; empty: any."""
     clusters: tuple[NameServers, ...]
@@ -263,10 +280,19 @@ class Collector(_Section):
     dead_letters_interval_ms: int = Field(ge=0, le=300_000)
     groups: tuple[str, ...]
 
+    _are_proxies = field_validator("proxies")(_no_name_servers)
+
+    @field_validator("clusters")
+    @classmethod
+    def _have_the_proxies(cls, clusters: tuple[NameServers, ...], given: ValidationInfo) -> tuple[NameServers, ...]:
+        if clusters and given.data.get("proxies"):
+            raise ValueError("each entry has proxies of its own: move collector.proxies to the entry of its cluster")
+        return clusters
+
     @property
     def polled(self) -> tuple[NameServers, ...]:
         """The name servers of every cluster to poll: `clusters`, or `name_servers` alone."""
-        return self.clusters or (NameServers(name_servers=self.name_servers),)
+        return self.clusters or (NameServers(name_servers=self.name_servers, proxies=self.proxies),)
 
 
 class RocketMq(TlsClient):

@@ -98,8 +98,10 @@ class RemotingClient:
         return self._reach is not None and not self._reach.is_configured(address) and not is_heard
 
     async def forget(self, addresses: set[str]) -> None:
-        """Close the connections to all servers but these."""
-        for address in self._connections.keys() - addresses:
+        """Close the connections to all servers but these, and the configured ones."""
+        reach = self._reach
+        kept = [one for one in self._connections if reach is not None and reach.is_configured(one)]
+        for address in self._connections.keys() - addresses - set(kept):
             await _closed(self._connections.pop(address))
 
     async def close(self) -> None:

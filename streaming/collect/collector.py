@@ -57,11 +57,11 @@ async def collect(
     async with AsyncExitStack() as clients:
         pollers: dict[Poller, NameServers] = {}
         for servers in collector.polled:
-            reach = Reach(servers.name_servers, collector.broker_networks)
+            reach = Reach(servers.name_servers, collector.broker_networks, servers.proxies)
             client = RemotingClient(security_of(settings.rocketmq.of(servers.rocketmq)), reach)
             connected, reading = await clients.enter_async_context(client), Reading(collector.interval_ms / 1000)
             rpc = Rpc(connected, servers.name_servers, servers.names, reading, emitter.clock.now)
-            pollers[Poller(rpc, emitter, collector, claims)] = servers
+            pollers[Poller(rpc, emitter, collector, claims, proxies=servers.proxies)] = servers
         await _reach(pollers)
         try:
             async with asyncio.TaskGroup() as tasks:

@@ -2,9 +2,10 @@
 
 A round sends these requests, with limited parallelism: to the name server for the brokers; to each broker for its boot
 time (28) and its groups (201); to each broker, for each group, for the members (203), then the offsets (208), then the
-waiting times of each topic (303); to the name server for the routes of the topics in these answers; to every member for
-its own state (307), which has the stacks of its listener if that has finished no message for long (`stacks`). The
-dead letters of a group (202) change rarely: they are requested in one of several rounds, not of all groups in the same.
+waiting times of each topic (303); to each configured proxy, for each group, for the clients there (203, `proxies`); to
+the name server for the routes of the topics in these answers; to every member for its own state (307), which has the
+stacks of its listener if that has finished no message for long (`stacks`). The dead letters of a group (202) change
+rarely: they are requested in one of several rounds, not of all groups in the same.
 
 Each answer, and each request without an answer, becomes an event at once. The event has the times of the request and of
 the answer. Within a group and a broker the members come before the offsets, and a client's state after both; a topic's
@@ -22,7 +23,7 @@ clients' own state) is asked at a slave meanwhile, which the clients use, too.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from fnmatch import fnmatchcase
 from functools import partial
@@ -41,6 +42,7 @@ from rebalance_model.observe.events import (
     ConsumeStats,
     ConsumeTimeSpan,
     Event,
+    ProxyConnection,
     RpcError,
     Tick,
     TopicRoute,
@@ -54,6 +56,7 @@ from streaming.collect.gates import Gates
 from streaming.collect.known_brokers import KnownBrokers, Place
 from streaming.collect.known_groups import KnownGroups
 from streaming.collect.poll_round import Answer, PolledGroup, Round, Share, Summary, everything
+from streaming.collect.proxies import Proxies
 from streaming.collect.responses import Broker, Payload
 from streaming.collect.rpc import Rpc
 from streaming.collect.stacks import Listeners, Member
@@ -81,7 +84,15 @@ class _LeftError(Exception):
 class Poller:
     """Polls in rounds. Brokers and groups once found are polled until this poller ends."""
 
-    def __init__(self, rpc: Rpc, emitter: Emitter, settings: Collector, claims: Claims | None = None) -> None:
+    def __init__(
+        self,
+        rpc: Rpc,
+        emitter: Emitter,
+        settings: Collector,
+        claims: Claims | None = None,
+        *,
+        proxies: Sequence[str] = (),
+    ) -> None:
         """Poll the clusters of one set of name servers.
 
         Args:
@@ -89,6 +100,7 @@ class Poller:
             emitter: the events, shared by the pollers of a collector.
             settings: the collector's.
             claims: which poller polls which cluster, shared by the pollers of a collector.
+            proxies: host:port of each proxy to ask for the groups' clients.
         """
         self._claims = Claims() if claims is None else claims
         self._rpc = rpc
@@ -112,6 +124,8 @@ class Poller:
         """Dead letters are requested in one of this many rounds."""
         self._tally = Summary()
         self._told = ToldOnce(log)
+        asked = self._ask_proxy, self._emit_of_proxy, self._confined
+        self._proxies = Proxies(proxies, settings.parallelism, *asked)
 
     async def find_brokers(self) -> None:
         """Request the brokers from the name server.
@@ -243,6 +257,7 @@ class Poller:
         shared = (name for name in known if current.share(broker.cluster, name))
         first = self._first.pop(place, "")
         names = sorted(shared, key=lambda name: (name < first, name))
+        self._proxies.begin(current, broker.cluster, names)
         if not answers:
             self._first[place] = names[SILENT_BROKER_GROUPS] if len(names) > SILENT_BROKER_GROUPS else first
             self._tally.late += max(0, len(names) - SILENT_BROKER_GROUPS)
@@ -452,6 +467,12 @@ class Poller:
         replica = {} if broker is None else {"broker": broker.name, "broker_id": broker.broker_id}
         return self._emit(kind, answer, cluster=group.cluster, group=group.name, **replica, **fields)
 
+    async def _ask_proxy(self, current: Round, gate: asyncio.Semaphore, proxy: str, group: str) -> Answer:
+        return await self._ask(partial(self._rpc.proxy_connection, proxy, group), current, gate)
+
+    def _emit_of_proxy(self, answer: Answer, proxy: str, cluster: str, group: str) -> None:
+        self._emit(ProxyConnection, answer, cluster=cluster, group=group, proxy=proxy)
+
     def _emit(self, kind: type[Event], answer: Answer, **fields: Any) -> bool:
         """Emit an answer as an event, or the error if it is missing or invalid; return whether there was an answer."""
         self._emitter.follow_clock()
@@ -486,7 +507,7 @@ class Poller:
     ) -> None:
         """Count an answer that can't be read, whole or in part, and print once what of whom."""
         self._tally.unreadable += 1
-        sender = fields.get("client_id") or fields.get("broker", "")
+        sender = fields.get("client_id") or fields.get("proxy") or fields.get("broker", "")
         for text in (error.remark,) if error is not None else (answer.payload or {})["unreadable"]:
             self._told.warn("an answer can't be read", event_type=kind.__name__, sender=sender, reason=text)
             if len(self._tally.unreadable_texts) < UNREADABLE_KEPT:

@@ -88,6 +88,8 @@ class Round:
         self.groups: dict[tuple[str, str], PolledGroup] = {}
         self.routes: dict[str, asyncio.Task[Answer]] = {}
         self.clients: set[asyncio.Task[None]] = set()
+        self.at_proxies: set[tuple[str, str]] = set()
+        """The groups about which proxies are asked, by cluster and name."""
 
     def is_turn_of(self, group: str, every: int) -> bool:
         """Return whether it is the group's turn, once in ``every`` rounds; in the first round all have theirs."""

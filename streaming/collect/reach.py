@@ -1,9 +1,9 @@
 """Which servers the collector connects to: a name server may be open, and lists whatever anybody registers there.
 
-Configured name servers are always reached. A broker is reached where ``collector.broker_networks`` has its address or
-its host, and anywhere without that setting. A broker on this machine is reached only beside a name server on this
-machine: otherwise a registered ``127.0.0.1:22`` would be tried from here. The host is resolved once, and the connection
-opened to the address that was checked.
+Configured name servers and proxies are always reached. A broker is reached where ``collector.broker_networks`` has its
+address or its host, and anywhere without that setting. A broker on this machine is reached only beside a name server on
+this machine: otherwise a registered ``127.0.0.1:22`` would be tried from here. The host is resolved once, and the
+connection opened to the address that was checked.
 """
 
 from collections.abc import Iterable
@@ -21,15 +21,19 @@ class NotReachedError(ConnectionError):
 class Reach:
     """Checks the addresses of servers before a connection is opened."""
 
-    def __init__(self, name_servers: Iterable[str] = (), networks: Iterable[str] = ()) -> None:
+    def __init__(
+        self, name_servers: Iterable[str] = (), networks: Iterable[str] = (), proxies: Iterable[str] = ()
+    ) -> None:
         """Allow these servers.
 
         Args:
             name_servers: host:port of each configured one.
             networks: networks, addresses, or patterns of host names; none: any but this machine.
+            proxies: host:port of each configured one.
         """
         self._lookups = Lookups()
         self._name_servers = frozenset(name_servers)
+        self._configured = self._name_servers.union(proxies)
         self._networks: list[IPv4Network | IPv6Network] = []
         self._hosts: list[str] = []
         for one in networks:
@@ -39,8 +43,8 @@ class Reach:
                 self._hosts.append(one.lower())
 
     def is_configured(self, address: str) -> bool:
-        """Return whether it is a configured name server: of such a one any error may be told."""
-        return address in self._name_servers
+        """Return whether it is a configured name server or proxy: of such a one any error may be reported."""
+        return address in self._configured
 
     async def find(self, address: str) -> tuple[str, list[tuple[str, int]]]:
         """Return the host of an address for its certificate, and the addresses to connect to, in order.
@@ -54,7 +58,7 @@ class Reach:
         except ValueError as error:
             raise ConnectionError(str(error)) from None
         found = await self._resolved(host)
-        if address not in self._name_servers:
+        if address not in self._configured:
             found = [ip for ip in found if await self._allows(host, ip)]
         if not found:
             msg = f"{address} is not allowed by collector.broker_networks, or is on this machine"

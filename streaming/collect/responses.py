@@ -245,6 +245,12 @@ def connection(body: bytes) -> Payload:
     } | unreadable.fields("connectionSet")
 
 
+def proxy_connection(body: bytes) -> Payload:
+    """Return a group's clients at a proxy, and their subscriptions (ConsumerConnection, 203)."""
+    kept = ("connections", "subscriptions", "unreadable", "incomplete")
+    return {name: value for name, value in connection(body).items() if name in kept}
+
+
 NO_MEMBERS: Payload = {"connections": []}
 """The answer to 203 with code 206: no member of the group is online. A fact, not a failure."""
 

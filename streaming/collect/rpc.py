@@ -57,7 +57,7 @@ class Rpc:
         self._reading.begin_round()
 
     async def keep_connections(self, brokers: list[Broker]) -> None:
-        """Close the connections to all servers but the name servers and these brokers."""
+        """Close the connections to all servers but those that are configured and these brokers."""
         await self._client.forget({*self._name_servers, *(broker.address for broker in brokers)})
 
     async def brokers(self, seconds: float) -> Listed:
@@ -93,6 +93,17 @@ class Rpc:
         request = Request(ReadCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": group})
         try:
             return await self._ask(broker.address, request, responses.connection, seconds)
+        except RpcFailedError as error:
+            if error.code == _CONSUMER_NOT_ONLINE:
+                return responses.NO_MEMBERS
+            raise
+
+    async def proxy_connection(self, address: str, group: str, seconds: float) -> Payload:
+        """Return the group's clients at a proxy, by the address of its remoting server, and their subscriptions."""
+        request = Request(ReadCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": group})
+        subject = f"proxy {address}"  # the time to read its answers is its own, not that of the group's brokers
+        try:
+            return await self._ask(address, request, responses.proxy_connection, seconds, subject=subject)
         except RpcFailedError as error:
             if error.code == _CONSUMER_NOT_ONLINE:
                 return responses.NO_MEMBERS
@@ -151,8 +162,10 @@ class Rpc:
                 return answer
         raise failure
 
-    async def _ask(self, address: str, request: Request, read: Callable[[bytes], T], seconds: float) -> T:
-        reading = partial(self._reading.read, _subject(address, request.fields), read)
+    async def _ask(
+        self, address: str, request: Request, read: Callable[[bytes], T], seconds: float, *, subject: str = ""
+    ) -> T:
+        reading = partial(self._reading.read, subject or _subject(address, request.fields), read)
         try:
             return await self._client.ask(address, request, reading, seconds=seconds)
         except UnreadableError as error:

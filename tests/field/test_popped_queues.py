@@ -19,6 +19,7 @@ from rebalance_model.observe.events import (
     GroupEvent,
     HeartBeat,
     PopMessage,
+    ProxyConnection,
     key_of,
 )
 from rebalance_model.observe.policy import Policy
@@ -174,6 +175,48 @@ def test_polls_alone_tell_of_fifo_of_full_clients_and_of_groups_without_clients(
     assert all(0 < delay <= within for delay, within in zip(delays, faults.values(), strict=False)), delays
 
 
+def test_polls_of_the_proxy_tell_who_consumes_and_when_the_last_client_left(recording):
+    """A client that is killed stays in the proxy's list for two minutes: until then nothing is taken from the queues.
+
+    Of polls alone: what the broker's answers tell without the proxy is the same.
+    """
+    polled = sorted(pop_recording.poll_events(recording, proxies=True), key=lambda event: event.time)
+    found = folded(numbered(polled))
+    named = [e for e in found if isinstance(e, IncidentTransition) and not e.absorbed and e.transition != "RESOLVED"]
+    assert [(_clock(e.time), e.transition, e.sub_cause, e.group) for e in named if e.code == NOBODY] == [
+        ("08:51:28", "OPENED", "NOT_POPPED", "grpc-simple"),
+        ("08:52:38", "RECLASSIFIED", "", "grpc-simple"),  # the proxy has dropped the killed client
+        ("08:55:08", "OPENED", "", "grpc-fifo"),  # 65 s after its last client left
+    ]
+    alone = folded(numbered([event for event in polled if not isinstance(event, ProxyConnection)]))
+    assert _opened(found) - _opened(alone) == {(NOBODY, "", "grpc-fifo", "")}
+    assert _opened(alone) - _opened(found) == set()
+    rows = [e for e in found if isinstance(e, GroupSnapshot) and e.proxied_clients]
+    assert {(e.group, e.health) for e in rows if e.time < FIRST_FAULT} == {("grpc-fifo", "OK"), ("grpc-simple", "OK")}
+    assert {one for e in rows for one in e.proxied_clients} == {
+        "vm@2775@0@1wmp84h52", "vm@2987@0@1wp29uz7r", "vm@2988@0@1woztfvyp",
+    }  # fmt: skip
+
+
+def test_with_hook_and_proxy_each_fault_is_what_it_is_without_the_proxy(events, recording):
+    hooked = [event for event in events if event.source == "hook"]
+    polled = pop_recording.poll_events(recording, proxies=True)
+    both = folded(numbered(sorted([*hooked, *polled], key=lambda event: event.time)))
+    assert _opened(both) == _opened(folded(events))
+
+
+def _opened(found):
+    transitions = [e for e in found if isinstance(e, IncidentTransition) and e.transition == "OPENED"]
+    return {(e.code, e.sub_cause, e.group, e.subject) for e in transitions}
+
+
+def _clock(ms):
+    """Return the time of day of an instant of the recording."""
+    seconds = ms // 1_000 % 86_400
+    return f"{seconds // 3_600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+
+
+NOBODY = "NO_ACTIVE_CLIENTS_WITH_LAG"
 FAULTS = [
     ("08:43:21", 26, "POP_RETURNED", "EXPIRED", "grpc-simple", ""),
     ("08:43:21", 60, "ORDERED_QUEUE_STUCK", "POP_BLOCKED", "grpc-fifo", "FifoOrders@broker-a:1"),

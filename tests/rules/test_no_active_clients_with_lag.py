@@ -1,5 +1,6 @@
 """NO_ACTIVE_CLIENTS_WITH_LAG: a group without members has lag."""
 
+from rebalance_model.observe.events import RpcError
 from rebalance_model.observe.policy import Policy
 from tests.support.hook_trace import HookTrace
 from tests.support.incident_rows import evidence, rows, transitions_of
@@ -69,3 +70,61 @@ def test_growing_lag_is_a_child_of_its_cause():
     assert [(row.sub_cause, row.parent) for row in rows(trace, GROWTH)] == [
         ("UNASSIGNED", rows(trace, NOBODY)[0].incident_id)
     ]
+
+
+def behind_a_proxy(until: float, *, fifo: bool = False, stays: int = 40) -> Trace:
+    """The proxy lists x for some seconds, whose commits advance until then; messages come for ever."""
+    trace = Trace(fifo=fifo)
+    for at in range(0, round(until) + 1, 10):
+        commit = 100 + min(at, stays - 10)
+        trace.poll(at, {}, {0: (200 + at, commit)}, route=1).proxy(at + 0.1, *(["x"] if at < stays else []))
+    return trace
+
+
+def test_the_last_client_that_a_proxy_lists_has_left():
+    """Seen at 40.1; a FIFO group, too, whose blocked queue would look the same."""
+    for fifo in (False, True):
+        trace = behind_a_proxy(110, fifo=fifo)
+        assert [one for one in trace.incidents(NOBODY) if one[1] == "OPENED"] == [(100.1, "OPENED", NOBODY)]
+        found = evidence(trace, NOBODY)[0]
+        assert (found["proxied_clients"], found["without_members_ms"]) == (0, 60_000)
+        trace.poll(120, {}, {0: (330, 135)}, route=1).proxy(120.1, "y").poll(130, {}, {0: (330, 330)}, route=1)
+        assert trace.incidents(NOBODY)[-1][1:] == ("RESOLVED", NOBODY)
+
+
+def test_another_client_within_a_minute_is_a_near_miss():
+    trace = behind_a_proxy(90).poll(99, {}, {0: (310, 180)}, route=1).proxy(99.5, "y")
+    for at in range(110, 200, 10):
+        trace.poll(at, {}, {0: (200 + at, 100 + at)}, route=1).proxy(at + 0.1, "y")
+    assert trace.incidents(NOBODY) == []
+
+
+def test_commits_that_advance_show_clients_that_the_proxy_does_not_list():
+    """Of a proxy that is not configured."""
+    trace = behind_a_proxy(40)
+    for at in range(50, 300, 10):
+        trace.poll(at, {}, {0: (200 + at, 100 + at)}, route=1).proxy(at + 0.1)
+    assert trace.incidents(NOBODY) == []
+
+
+def test_a_proxy_that_does_not_answer_shows_nobody_leave():
+    trace = behind_a_proxy(30)
+    for at in range(40, 300, 10):
+        trace.poll(at, {}, {0: (200 + at, 100 + at // 50)}, route=1).proxy(at + 0.1, error=RpcError(code=-2))
+    assert NOBODY not in {what for _, _, what in trace.incidents(NOBODY)}
+
+
+def test_clients_that_are_listed_and_consume_nothing_are_full():
+    trace = Trace()
+    for at in range(0, 140, 10):
+        trace.poll(at, {}, {0: (200 + at, 100 + min(at, 30))}, route=1).proxy(at + 0.1, "x")
+    assert [one[1:] for one in trace.incidents(NOBODY)] == [("OPENED", f"{NOBODY} NOT_POPPED")]
+    assert evidence(trace, NOBODY)[0]["proxied_clients"] == 1
+
+
+def test_a_fifo_queue_that_a_listed_client_blocks_is_another_incident():
+    trace = Trace(fifo=True)
+    for at in range(0, 200, 10):
+        trace.poll(at, {}, {0: (200 + at, 100 + min(at, 30))}, route=1).proxy(at + 0.1, "x")
+    assert trace.incidents(NOBODY) == []
+    assert [one[2] for one in trace.incidents("ORDERED_QUEUE_STUCK")] == ["ORDERED_QUEUE_STUCK POP_BLOCKED"]

@@ -52,3 +52,17 @@ def test_what_it_held_is_its_child():
     trace = beating(30, "x").pops(1, PROXY, order=True).changes(55, PROXY, 7, popped=1, to=60, order=True).passes(70)
     [stuck] = rows(trace, "ORDERED_QUEUE_STUCK")
     assert stuck.parent == rows(trace, MINE)[0].incident_id
+
+
+def test_a_proxy_that_no_longer_lists_it_has_dropped_it():
+    """Before that, its list has it for two minutes."""
+    trace = beating(60, "x").passes(80)
+    trace.proxy(85, "x")
+    assert distinct_transitions(trace, MINE) == [(80.001, "OPENED", MINE)]
+    trace.proxy(95, address="proxy-2:8080").proxy(96)
+    assert distinct_transitions(trace, MINE)[1:] == [(96, "RESOLVED", MINE)]
+
+
+def test_a_client_that_is_not_listed_yet_is_not_dropped():
+    trace = beating(60, "x").proxy(61).passes(85)
+    assert distinct_transitions(trace, MINE) == [(80.001, "OPENED", MINE)]

@@ -15,7 +15,7 @@ from rebalance_model.observe import events
 from streaming.collect import responses
 
 FOLDER = Path(__file__).parents[1] / "field/lab"
-CLUSTER, BROKER = "lab", "broker-a"
+CLUSTER, BROKER, PROXY = "lab", "broker-a", "proxy-1:8080"
 TICK = 1_000
 NO_MEMBER, MEMBERS = 206, 203
 FIFO = {"grpc-fifo"}
@@ -39,9 +39,13 @@ def hook_events(folder: Path) -> Iterator[events.Event]:
     return _Hook(recorded(folder, "proxy-heartbeats")).read(recorded(folder, "hook-cluster-fs"))
 
 
-def poll_events(folder: Path) -> Iterator[events.Event]:
-    """Yield what a collector reports that asks the broker alone."""
-    calls = [call for call in recorded(folder, "polls-cluster-fs") if call["to"] == "broker" and "req" in call]
+def poll_events(folder: Path, *, proxies: bool = False) -> Iterator[events.Event]:
+    """Yield what a collector reports that asks the broker alone; with ``proxies`` the proxy for its clients, too."""
+    calls = [
+        call
+        for call in recorded(folder, "polls-cluster-fs")
+        if "req" in call and (call["to"] == "broker" or (proxies and call["req"] == MEMBERS))
+    ]
     source = _Source("poll", "poll-1", calls[0]["t"])
     ticked = calls[0]["t"]
     for call in sorted(calls, key=lambda one: one["t"] + one["ms"]):
@@ -58,6 +62,8 @@ def _answer(source: "_Source", call: dict, answered: int) -> events.Event:
         208: (events.ConsumeStats, responses.consume_stats),
         307: (events.ConsumerRunningInfo, responses.running_info),
     }[call["req"]]
+    if call["to"] == "proxy":
+        kind, read = events.ProxyConnection, responses.proxy_connection
     code, fields = call["answer"]["code"], {"asked": call["t"], "answered": answered}
     if code == 0:
         fields |= read(call["answer"]["body"].encode())
@@ -65,7 +71,9 @@ def _answer(source: "_Source", call: dict, answered: int) -> events.Event:
         fields |= responses.NO_MEMBERS
     else:
         fields["error"] = {"code": code}
-    if call["req"] == MEMBERS and "error" not in fields:
+    if call["to"] == "proxy":
+        fields |= {"proxy": PROXY, "broker": ""}
+    elif call["req"] == MEMBERS and "error" not in fields:
         fields["consume_message_orderly"] = call["ext"]["consumerGroup"] in FIFO  # nobody asked 201
     if "clientId" in call["ext"]:
         fields["client_id"] = call["ext"]["clientId"]

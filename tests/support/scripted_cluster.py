@@ -85,6 +85,12 @@ class ScriptedCluster:
         payload = {"connections": connections, "subscriptions": subscriptions} if connections else NO_MEMBERS
         return await self._answer("connection", broker.name, seconds, payload)
 
+    async def proxy_connection(self, address, group, seconds):
+        del group
+        connections = [Connection(client_id=f"{address}-{number}", channel="h:9") for number in range(2)]
+        payload = {"connections": connections, "subscriptions": [Subscription(topic="T", sub_string="*")]}
+        return await self._answer("proxy_connection", address, seconds, payload)
+
     async def consume_stats(self, broker, group, seconds):
         queues = [
             OffsetInfo(mq=MessageQueue(topic, broker.name, 0), broker_offset=1, consumer_offset=1)

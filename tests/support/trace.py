@@ -25,6 +25,7 @@ from rebalance_model.observe.events import (
     OffsetInfo,
     PopProcessQueueInfo,
     ProcessQueueInfo,
+    ProxyConnection,
     RpcError,
     Subscription,
     Tick,
@@ -41,6 +42,7 @@ START = 1_800_000_000_000
 CLIENT_CLOCK_OFF = -7_200_000
 AVG = "AllocateMessageQueueAveragely"
 TOPIC = "Orders"
+PROXY = "proxy-1:8080"
 
 
 def mq(queue_id: int, topic: str = TOPIC) -> MessageQueue:
@@ -178,6 +180,18 @@ class Trace:
             self._fold(ConsumeStats(queues=rows, **self._poll(now)))
         for client_id, member in (members or {}).items():
             self._fold(self._answer(client_id, member, now))
+        return self
+
+    def proxy(self, at: float, *clients: str, error: RpcError | None = None, address: str = PROXY, **fields) -> "Trace":
+        """Fold a proxy's list of the group's clients, or its error."""
+        self.tick(at)
+        answer = {"error": error}
+        if error is None:
+            listed = tuple(Connection(client_id=c, channel=f"{c}:1", language="JAVA", version=493) for c in clients)
+            subscribed = tuple(Subscription(topic=topic, sub_string="*") for topic in self.topics if clients)
+            answer = {"connections": listed, "subscriptions": subscribed}
+        common = self._poll(START + round(at * 1000)) | {"broker": "", "proxy": address}
+        self._fold(ProxyConnection(**(common | answer | fields)))
         return self
 
     def tick(self, at: float) -> "Trace":

@@ -12,7 +12,7 @@ Nothing can be wrong with such a queue: its incidents are resolved with this rea
 """
 
 from rebalance_model.entities import DEAD_LETTER_TOPIC_PREFIX, RETRY_TOPIC_PREFIX, MessageQueue
-from rebalance_model.observe.group import subscriptions
+from rebalance_model.observe.group import proxied, subscriptions
 from rebalance_model.observe.group.expectation import expect, is_consumed_unlisted
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.state import Ended, EndedBy, GroupState, QueueState, Route
@@ -114,7 +114,7 @@ def _subscribed(step: GroupStep) -> set[str]:
 def _end_left(step: GroupStep) -> None:
     """End the queues of topics that the members have left, and forget such topics that have no queue any more."""
     state = step.state
-    is_unattended = not state.members and not is_consumed_unlisted(state, step.policy)
+    is_unattended = not (state.members or is_consumed_unlisted(state, step.policy) or proxied.is_listed(state))
     gone, never, kept = [], [], set()
     for mq, queue in state.queues.items():
         left = state.left.get(mq.topic)

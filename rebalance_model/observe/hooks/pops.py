@@ -17,8 +17,10 @@ from rebalance_model.observe.events import (
     ProxyHeartBeat,
     PullMessage,
 )
+from rebalance_model.observe.group import proxied
 from rebalance_model.observe.group.channels import client_of_channel
 from rebalance_model.observe.group.expectation import expect
+from rebalance_model.observe.group.proxied import PROXIED_FORGOTTEN
 from rebalance_model.observe.hook_events import PoppedEvent
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.popped import PoppedQueue
@@ -34,8 +36,6 @@ MODE_SEEN = 30_000
 """A topic is pulled, or popped, if it was within this time; milliseconds."""
 REJECTED_FROM = 60_000
 """A message that is refused for this long has been delivered several times: the delays grow from 10 s; milliseconds."""
-PROXIED_FORGOTTEN = 130_000
-"""A proxy has dropped a client without heartbeats by then; milliseconds."""
 CLIENTS_MAX = 4_096
 """Clients of proxies, and members that pop, that are kept of a group."""
 TOPICS_MAX, TARGETS_MAX = 1_024, 1_024
@@ -127,7 +127,7 @@ def _scan_clients(step: GroupStep, pops: Pops) -> None:
     if changed:
         _follow(step)
     for client_id in [c for c, one in pops.proxied.items() if step.now - one.last > PROXIED_FORGOTTEN]:
-        _drop_proxied(step, pops, client_id)
+        proxied.drop_beating(step, pops, client_id)
 
 
 def _scan_modes(step: GroupStep, pops: Pops) -> None:
@@ -254,7 +254,7 @@ def _note_proxied(step: GroupStep, pops: Pops, event: ProxyHeartBeat) -> None:
     known = pops.proxied.get(event.client_id)
     if not event.registers:
         if known is not None:
-            _drop_proxied(step, pops, event.client_id)
+            proxied.drop_beating(step, pops, event.client_id)
         return
     if known is None and len(pops.proxied) >= CLIENTS_MAX:
         return
@@ -264,14 +264,6 @@ def _note_proxied(step: GroupStep, pops: Pops, event: ProxyHeartBeat) -> None:
     if event.client_id in step.state.unsettled:
         step.clients_to_judge[event.client_id] = None
     step.group_touched = step.group_touched or known is None
-
-
-def _drop_proxied(step: GroupStep, pops: Pops, client_id: str) -> None:
-    del pops.proxied[client_id]
-    step.clients_to_judge[client_id] = None
-    step.group_to_judge = step.group_touched = True
-    if not pops.proxied:
-        pops.proxied_left_at = step.now
 
 
 def _drop_targets(popper: Popper, now: int) -> bool:

@@ -4,6 +4,7 @@ from functools import lru_cache
 
 import msgspec
 
+from rebalance_model.observe.group import proxied
 from rebalance_model.observe.group.expectation import division_of, is_consumed_unlisted
 from rebalance_model.observe.rules.registry import codes_needing
 from rebalance_model.observe.rules.rule import Need
@@ -42,8 +43,9 @@ class Coverage(msgspec.Struct, frozen=True):
     silent_rules: tuple[str, ...] = ()
     """Codes of the suspended rules: their source is missing or they do not apply. It does not mean that all is well."""
     sharing: str = ""
-    """How members share the queues (`expectation.division`). UNLISTED: commits advance though no member is listed (its
-    clients are behind a proxy in CLUSTER mode). Empty: unknown."""
+    """How members share the queues (`expectation.division`). PROXIED is also a group whose clients only proxies list.
+    UNLISTED: commits advance though no member is listed (its clients are behind a proxy in CLUSTER mode). Empty:
+    unknown."""
     unreadable: tuple[str, ...] = ()
     """What can't be read of the last answers, each with who sent it and the reason: at most `UNREADABLE_SHOWN`."""
     unreadable_more: int = 0
@@ -77,12 +79,19 @@ def coverage(step: GroupStep) -> str:
         sum(c is not None and c.answered > 0 and c.readable and not c.unanswered for c in clients) if polls else 0,
         polls and any(queue.commit_offset is not None for queue in state.queues.values()),
         polls and bool(state.dead_letters),
-        "UNLISTED" if is_consumed_unlisted(state, step.policy) else division_of(step),
+        _sharing(step),
         _unreadable(state),
         sum(c is not None and not c.readable for c in clients) if polls else 0,
         _incomplete(state) if polls else (),
         state.pops is not None,
     )
+
+
+def _sharing(step: GroupStep) -> str:
+    """Return how the members share the queues; those that proxies list count where no broker lists any."""
+    if not step.state.members and proxied.is_listed(step.state):
+        return "PROXIED"
+    return "UNLISTED" if is_consumed_unlisted(step.state, step.policy) else division_of(step)
 
 
 def _incomplete(state: GroupState) -> tuple[str, ...]:
@@ -97,7 +106,8 @@ def _unreadable(state: GroupState) -> tuple[str, ...]:
     """Return what can't be read of the last answers about the group, each with who sent it."""
     views = [view for view in state.views.values() if view.unreadable or view.unreadable_offsets]
     clients = [client for client in state.clients.values() if client.unreadable]
-    if not views and not clients:
+    proxies = [view for view in state.proxies.values() if view.unreadable or not view.answers]
+    if not views and not clients and not proxies:
         return ()
     of_brokers = [
         f"{broker}: {text}"
@@ -109,7 +119,12 @@ def _unreadable(state: GroupState) -> tuple[str, ...]:
         for client_id, client in sorted(state.clients.items())
         for text in client.unreadable
     ]
-    return (*of_brokers, *of_clients)
+    of_proxies = [
+        f"proxy {proxy}: {text}"
+        for proxy, view in sorted(state.proxies.items())
+        for text in (*view.unreadable, *((view.error or "no answer",) if not view.answers else ()))
+    ]
+    return (*of_brokers, *of_proxies, *of_clients)
 
 
 def _described(state: GroupState, client_id: str) -> str:

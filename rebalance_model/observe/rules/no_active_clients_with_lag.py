@@ -1,12 +1,14 @@
 """NO_ACTIVE_CLIENTS_WITH_LAG: a group that had members has none, and messages wait for it.
 
 Clients behind a separate proxy (CLUSTER mode) are in no broker's list: a group whose commits advance nevertheless is
-consumed. NOT_POPPED: its messages wait, and no commit has advanced for `stuck_after`. For a broadcasting group the
-broker's offsets are stale and do not count. Nor do queues that have ended, such as those of a topic that the last
-members did not subscribe (`ended_queues`).
+consumed. NOT_POPPED: its messages wait, and no commit has advanced for `stuck_after`. Where proxies are asked, they
+list these clients: the last one has left when all proxies answer, none lists any, and no commit advances. For a
+broadcasting group the broker's offsets are stale and do not count. Nor do queues that have ended, such as those of a
+topic that the last members did not subscribe (`ended_queues`).
 """
 
 from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.group import proxied
 from rebalance_model.observe.group.expectation import broadcasts, group_info, is_consumed_unlisted
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.rules.pop_coverage import has_all_hooks
@@ -20,7 +22,7 @@ def judge(step: GroupStep, _: str) -> Verdict:
     state = step.state
     if state.members or broadcasts(state):
         return CLEAR
-    if is_consumed_unlisted(state, step.policy):
+    if is_consumed_unlisted(state, step.policy) or state.proxied_left_at or proxied.is_listed(state):
         return _of_unlisted(step)
     return _of_group(step) if state.no_members_since else CLEAR
 
@@ -46,19 +48,38 @@ def _of_unlisted(step: GroupStep) -> Verdict:
     """Check a group whose clients no broker lists: for how long messages have waited while no commit advanced.
 
     A blocked FIFO queue looks the same (ORDERED_QUEUE_STUCK reports that), so nothing is known of a group with one,
-    unless hooks at every broker have seen its last client leave.
+    unless its clients are known: by hooks at every broker, or by the lists of the proxies.
     """
     state = step.state
     waiting = _waiting(step)
-    if waiting and state.pops is not None and state.pops.proxied_left_at and has_all_hooks(step):
-        return Holds("critical", "", held=step.now - max(state.pops.proxied_left_at, state.no_members_since))
-    if waiting is None or any(view.is_fifo for view in state.views.values()):
-        return None
+    if not waiting:
+        return CLEAR if waiting == 0 else None
+    if (left := _left_at(step)) is not None:
+        return _held_since(step, left)
+    if any(view.is_fifo for view in state.views.values()):
+        return CLEAR if proxied.clients(state) else None
     waited = max((state.queues[mq].stalled_ms for mq in _consumed(state)), default=0)
     stopped = min(waited, step.now - state.advanced_at)
-    if not waiting or not stopped:
+    if not stopped:
         return CLEAR
     return Holds("critical", "NOT_POPPED", held=stopped) if stopped > step.policy.stuck_after else None
+
+
+def _left_at(step: GroupStep) -> int | None:
+    """Return when the last client of a proxy left, or a commit last advanced after that; None: not known to have."""
+    state = step.state
+    if state.pops is not None and state.pops.proxied_left_at and has_all_hooks(step) and not proxied.is_listed(state):
+        return max(state.pops.proxied_left_at, state.no_members_since)
+    if (left := proxied.left_at(state)) and not proxied.clients(state):
+        return max(left, state.no_members_since, state.advanced_at)
+    return None
+
+
+def _held_since(step: GroupStep, since: int) -> Verdict:
+    if step.now - since > step.policy.group_memory:
+        return CLEAR
+    step.schedule_check(since + step.policy.group_memory + 1)
+    return Holds("critical", "", held=step.now - since)
 
 
 def evidence(step: GroupStep, _: str) -> Evidence:
@@ -68,14 +89,16 @@ def evidence(step: GroupStep, _: str) -> Evidence:
     consumerProgress` fails for a group that has no retry topic.
     """
     state = step.state
-    since = max(state.no_members_since, state.pops.proxied_left_at if state.pops is not None else 0)
+    since = _left_at(step) or state.no_members_since
     found: Evidence = {
         "lag": _waiting(step),
         "members": len(state.members),
         "without_members_ms": step.now - since if since else 0,
         "limit_ms": step.policy.no_clients_after,
     }
-    if not is_consumed_unlisted(state, step.policy):
+    if state.proxies:
+        found |= {"proxied_clients": len(proxied.clients(state))}
+    if not is_consumed_unlisted(state, step.policy) and not proxied.is_listed(state):
         return found
     most = max(_consumed(state), key=lambda mq: lag_of(state.queues[mq]) or 0, default=None)
     return found | {"without_advance_ms": step.now - state.advanced_at, "topic": most.topic if most else None}
@@ -102,6 +125,7 @@ RULE = GroupRule(
     units={
         "lag": "messages",
         "members": "count",
+        "proxied_clients": "count",
         "without_members_ms": "ms",
         "without_advance_ms": "ms",
         "topic": "text",

@@ -23,6 +23,7 @@ from rebalance_model.observe.state.hook_queue_view import (
 )
 from rebalance_model.observe.state.incident import HeldCause, Incident, IncidentKey, Pending
 from rebalance_model.observe.state.pops import LastMinute, Popper, Pops, ProxiedClient, RequestModes
+from rebalance_model.observe.state.proxy import ListedClient, ProxyView
 from rebalance_model.observe.state.queue import (
     Ended,
     EndedBy,
@@ -67,6 +68,7 @@ __all__ = [
     "LastGroupRow",
     "LastMinute",
     "LastQueueRow",
+    "ListedClient",
     "Loss",
     "Move",
     "NewestFall",
@@ -76,6 +78,7 @@ __all__ = [
     "Pops",
     "ProcessQueueView",
     "ProxiedClient",
+    "ProxyView",
     "PullError",
     "QueueState",
     "Reach",

@@ -15,6 +15,7 @@ from rebalance_model.observe.state.dead_letters import DeadLetters
 from rebalance_model.observe.state.hook_queue_view import Reread
 from rebalance_model.observe.state.incident import Incident, IncidentKey, Pending
 from rebalance_model.observe.state.pops import Popper, Pops
+from rebalance_model.observe.state.proxy import ProxyView
 from rebalance_model.observe.state.queue import QueueState, Route, RouteSplit
 from rebalance_model.observe.state.rebalance import Cause, Episode
 from rebalance_model.observe.state.source import Loss, Sequence, Silence
@@ -142,6 +143,10 @@ class GroupState(msgspec.Struct):
     """The clients whose last answer shows queues that they pop; one of them may have left since."""
     pops: Pops | None = None
     """What hooks show of its consumers that pop; None: none of their calls was seen."""
+    proxies: dict[str, ProxyView] = {}
+    """What the proxies that the collector asks list of the group's clients, by address."""
+    proxied_left_at: int = 0
+    """When the last client left that a proxy listed; 0: one is listed, or none ever was."""
 
     @property
     def is_polled(self) -> bool:

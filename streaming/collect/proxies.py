@@ -1,0 +1,91 @@
+"""Ask proxies for the clients of the groups (GET_CONSUMER_CONNECTION_LIST, 203): no broker lists those of a proxy.
+
+A proxy is asked about each group of the round once, as soon as a broker has listed it, with as many requests at a time
+as a broker gets. It has room and time of its own: one that is slow, away or hostile delays no broker, and no other
+proxy. One that did not answer the last time is asked about one group first; if that fails, too, the others have the
+same error at once, `SILENT_BROKER_GROUPS` of them in a round.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
+from typing import TypeAlias
+
+from streaming.base.limits import SILENT_BROKER_GROUPS
+from streaming.collect.poll_round import Answer, Round
+
+_NOT_SUPPORTED = 3  # RemotingSysResponseCode.REQUEST_CODE_NOT_SUPPORTED
+Ask: TypeAlias = Callable[[Round, asyncio.Semaphore, str, str], Awaitable[Answer]]
+"""Asks a proxy (address) about a group (name) when there is room."""
+Emit: TypeAlias = Callable[[Answer, str, str, str], None]
+"""Emits an answer of a proxy (address) about a group (cluster, name) as an event."""
+Confine: TypeAlias = Callable[[str, Callable[[], Awaitable[None]]], Coroutine[object, object, None]]
+"""Awaits a part of the round about a proxy; whatever it raises ends this part alone."""
+
+
+class Proxies:
+    """The proxies of one set of name servers."""
+
+    def __init__(self, addresses: Sequence[str], parallelism: int, ask: Ask, emit: Emit, confine: Confine) -> None:
+        """Ask these proxies.
+
+        Args:
+            addresses: host:port of each one's remoting server.
+            parallelism: how many requests are open at a time at each of them.
+            ask: sends one.
+            emit: emits an answer.
+            confine: awaits a part of the round.
+        """
+        self._proxies = [_Proxy(address, parallelism) for address in addresses]
+        self._parallelism = parallelism
+        self._ask = ask
+        self._emit = emit
+        self._confine = confine
+
+    def begin(self, current: Round, cluster: str, groups: Sequence[str]) -> None:
+        """Begin to ask each proxy about those of these groups about which it was not yet asked in the round."""
+        fresh = [name for name in groups if (cluster, name) not in current.at_proxies]
+        current.at_proxies.update((cluster, name) for name in fresh)
+        for proxy in self._proxies if fresh else ():
+            work = partial(self._ask_proxy, current, proxy, cluster, fresh)
+            current.tasks.create_task(self._confine(proxy.address, work))
+
+    async def _ask_proxy(self, current: Round, proxy: "_Proxy", cluster: str, groups: Sequence[str]) -> None:
+        first = proxy.first.pop(cluster, "")
+        names = sorted(groups, key=lambda name: (name < first, name))
+        if proxy.failure is not None:
+            await self._ask_about(current, proxy, cluster, names[0])
+            if proxy.failure is not None:
+                if len(names) > SILENT_BROKER_GROUPS:
+                    proxy.first[cluster] = names[SILENT_BROKER_GROUPS]
+                for name in names[1:SILENT_BROKER_GROUPS]:
+                    self._emit(proxy.failure, proxy.address, cluster, name)
+                return
+            names = names[1:]
+        room = asyncio.Semaphore(2 * self._parallelism)
+        for name in names:
+            if not await current.has_time(room):
+                proxy.first[cluster] = name
+                break
+            work = partial(self._ask_about, current, proxy, cluster, name)
+            task = current.tasks.create_task(self._confine(proxy.address, work))
+            task.add_done_callback(lambda _: room.release())
+
+    async def _ask_about(self, current: Round, proxy: "_Proxy", cluster: str, group: str) -> None:
+        answer = await self._ask(current, proxy.gate, proxy.address, group)
+        error = answer.error
+        is_failure = error is not None and (error.is_silence or error.code == _NOT_SUPPORTED)
+        proxy.failure = answer if is_failure else None
+        self._emit(answer, proxy.address, cluster, group)
+
+
+class _Proxy:
+    """One proxy."""
+
+    def __init__(self, address: str, parallelism: int) -> None:
+        self.address = address
+        self.gate = asyncio.Semaphore(parallelism)
+        self.failure: Answer | None = None
+        """The last error, if it did not answer, or does not know the request."""
+        self.first: dict[str, str] = {}
+        """By cluster, the group with which the next round begins, if the last one was too short for all."""
