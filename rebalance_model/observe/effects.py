@@ -172,8 +172,8 @@ class GroupSnapshot(Effect, frozen=True, kw_only=True):
     coverage: str
     """Which telemetry was available to the rules: JSON, see `observe.rules.coverage`."""
     proxied_clients: tuple[str, ...] | None = None
-    """The ids of clients of proxies, which no broker lists, by the heartbeats that their proxies copy to each other: at
-    most `snapshots.PROXIED_MAX`; null: none is seen."""
+    """The ids of clients of proxies, which no broker lists, by the proxies' own lists, or by the heartbeats that they
+    copy to each other: at most `snapshots.PROXIED_MAX`; null: none is seen."""
     corrections: tuple[str, ...] = ()
     """What polls have corrected, since the last row, in the state rebuilt from events (`observe.polls.corrections`)."""
 

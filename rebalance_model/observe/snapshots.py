@@ -233,7 +233,7 @@ def _snapshot_group(step: GroupStep, *, always: bool) -> None:
     health, reason = _group_health(step)
     row = LastGroupRow(
         members=state.members,
-        subscriptions=tuple(sorted(f"{s.topic} {s.sub_string}" for s in info.subscription_table.values())),
+        subscriptions=_subscriptions(state, info),
         consume_type=consume_type_of(state, info),
         message_model=state.message_model if info.message_model else "",
         consume_from_where=info.consume_from_where,
@@ -255,6 +255,13 @@ def _snapshot_group(step: GroupStep, *, always: bool) -> None:
             **msgspec.structs.asdict(row),
         )
     )
+
+
+def _subscriptions(state: GroupState, info: ConsumerGroupInfo) -> tuple[str, ...]:
+    """Return what the group subscribes: by a broker's table, or where none lists a member by those of proxies."""
+    if not info.subscription_table and state.proxies:
+        return tuple(sorted(f"{topic} {text}".rstrip() for topic, text in proxied.subscriptions(state).items()))
+    return tuple(sorted(f"{s.topic} {s.sub_string}" for s in info.subscription_table.values()))
 
 
 def _proxied(state: GroupState) -> tuple[str, ...] | None:

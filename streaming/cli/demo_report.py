@@ -59,9 +59,8 @@ def print_report(model: ReadModel, console: Console) -> None:
 
 
 def _title(group: Group) -> str:
-    kind = labels.kind(orderly=group.orderly, message_model=group.message_model, consume_type=group.consume_type)
     state = health(group.health, group.health_reason)
-    return f"{group.group}: {kind}, {len(group.members)} members, {labels.strategy_name(group.strategy)}, {state}"
+    return f"{group.group}: {group.kind}, {len(group.members)} members, {labels.strategy_name(group.strategy)}, {state}"
 
 
 def _history(owned: Sequence[Interval], now: int) -> Iterator[RenderableType]:

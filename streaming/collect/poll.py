@@ -50,7 +50,8 @@ from rebalance_model.observe.events import (
 )
 from streaming.base.limits import BROKERS, REMARK_CHARACTERS, SILENT_BROKER_GROUPS, UNREADABLE_KEPT
 from streaming.base.settings import Collector
-from streaming.collect.client import CONNECT_SECONDS, RefusedError, RpcFailedError
+from streaming.collect.access import check_access
+from streaming.collect.client import RefusedError, RpcFailedError
 from streaming.collect.emitter import Emitter, UnsendableError
 from streaming.collect.gates import Gates
 from streaming.collect.known_brokers import KnownBrokers, Place
@@ -145,30 +146,8 @@ class Poller:
             self._told.warn("the name server lists too many brokers: some are not polled", limit=BROKERS)
 
     async def check_access(self) -> None:
-        """Request the groups of every known broker; one that is slow or away is not waited for long.
-
-        Raises:
-            RefusedError: every broker refuses the client.
-        """
-        brokers, gate = self._brokers.in_use(), asyncio.Semaphore(self._settings.parallelism)
-
-        async def refusal(broker: Broker) -> RefusedError | None:
-            async with gate:
-                try:
-                    await self._rpc.groups(broker, CONNECT_SECONDS)
-                except RefusedError as error:
-                    return error
-                except RpcFailedError:
-                    pass  # the rounds tell
-            return None
-
-        asking = [asyncio.create_task(refusal(broker)) for broker in brokers]
-        done, late = await asyncio.wait(asking, timeout=2 * CONNECT_SECONDS) if asking else (set(), set())
-        for task in late:
-            task.cancel()
-        refusals = [error for task in done if (error := task.result()) is not None]
-        if refusals and len(refusals) == len(brokers):
-            raise refusals[0]
+        """Do `access.check_access` with the brokers found so far."""
+        await check_access(self._brokers.in_use(), self._rpc, self._settings.parallelism)
 
     async def round(self, share: Share = everything) -> Summary:
         """Poll all brokers; return when all have answered or the deadline has passed.
@@ -323,16 +302,16 @@ class Poller:
         emit = partial(self._emit_of, group, broker=broker)
         gate = self._gates.broker(broker.place)
         members = await self._ask(partial(self._rpc.connection, broker, group.name), current, gate)
-        await self._routes(current, group, [one.topic for one in _rows(members, "subscriptions")])
+        await self._routes(current, group, [one.topic for one in members.rows("subscriptions")])
         if members.payload and not members.payload["connections"] and not self._groups.lists(broker.place, group.name):
             members = members._replace(payload={**members.payload, "is_created": False})
         if members.payload and self._groups.is_fifo(broker.place, group.name):
             members = members._replace(payload={**members.payload, "consume_message_orderly": True})
-        listed = _rows(members, "connections") if emit(ConsumerConnection, members) else []
+        listed = members.rows("connections") if emit(ConsumerConnection, members) else []
         if listed:
             self._groups.note_members(broker.place, group.name, self._emitter.clock.steady())
         stats = await self._ask(partial(self._rpc.consume_stats, broker, group.name), current, gate)
-        topics = list(dict.fromkeys(queue.mq.topic for queue in _rows(stats, "queues")))
+        topics = list(dict.fromkeys(queue.mq.topic for queue in stats.rows("queues")))
         await self._routes(current, group, topics)
         emit(ConsumeStats, stats)
         for one in listed:
@@ -368,7 +347,7 @@ class Poller:
             asking = self._ask(partial(self._rpc.route, topic), current, self._gates.name_servers)
             current.routes[topic] = asyncio.create_task(asking)
         route = await current.routes[topic]
-        brokers = {mq.broker for mq in _rows(route, "queues")}
+        brokers = {mq.broker for mq in route.rows("queues")}
         self._groups.note_route(group.cluster, group.name, brokers, self._emitter.clock.steady())
         self._emit_of(group, TopicRoute, route, topic=topic)
         self._routed.add((group.cluster, group.name, topic))
@@ -519,7 +498,3 @@ def _name_of(ask: _Ask) -> str:
     if isinstance(ask, partial):
         return " ".join([ask.func.__name__, *map(str, ask.args)])
     return getattr(ask, "__name__", "")
-
-
-def _rows(answer: Answer, field: str) -> list[Any]:
-    return answer.payload.get(field, []) if answer.payload else []

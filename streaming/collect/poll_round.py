@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from zlib import crc32
 
 import msgspec
@@ -54,6 +54,10 @@ class Answer(NamedTuple):
     answered: int
     payload: Payload | None
     error: RpcError | None
+
+    def rows(self, field: str) -> list[Any]:
+        """Return the rows in a field of the answer; none in an error."""
+        return self.payload.get(field, []) if self.payload else []
 
 
 class PolledGroup:

@@ -1,19 +1,20 @@
 """Query the clients of consumer groups: version, address, heartbeat, subscriptions, queues and incidents.
 
-What derived tables do not have comes from the archive of telemetry: the brokers' lists of connections, heartbeats (by
-hooks), and the clients' own answers. What the archive does not have (any more) is unknown.
+What derived tables do not have comes from the archive of telemetry: the brokers' and the proxies' lists of connections,
+heartbeats (by hooks), and the clients' own answers. What the archive does not have (any more) is unknown.
 """
 
 import json
+import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from rebalance_model.versions import release_of
 from streaming.base.errors import NotFoundError
 from streaming.base.language import gettext, marked
 from streaming.base.nearest import full_name
-from streaming.queries.group_at import find_group, instant_of
+from streaming.queries.group_at import GroupAt, find_group, instant_of
 from streaming.queries.health import HEALTH, SEVERITY, Health
 from streaming.queries.incidents import incident_from_row
 from streaming.queries.present import present
@@ -23,6 +24,8 @@ from streaming.tables.reader import ReadModel, Row
 
 _BACK_MS = 300_000
 """How far back the archive is read: several heartbeats (30 s) and polls."""
+_PROXY_ID = re.compile(r"(.+)%(\d+)%\d+")
+"""How a proxy names itself in the heartbeats that it copies: its address, its remoting port and its gRPC port."""
 NOT_A_MEMBER, NOT_REPORTED = marked("has queues and is not a member"), marked("not reported for 5 minutes")
 """Why a client without an incident is not OK."""
 _Key = tuple[str, str, str]
@@ -34,25 +37,31 @@ e.time > from_ms($now - {_BACK_MS}) AND e.time <= from_ms($now)
     AND ($cluster IS NULL OR e.cluster = $cluster) AND ($group IS NULL OR e.group = $group)
 """
 _LISTS = f"""
-SELECT e.cluster, e.group, e.broker, max(e.time) AS time,
-    arg_max(json_extract(e.value, '$.connections'), e.time) AS connections
-FROM telemetry e WHERE e.type = 'CONSUMER_CONNECTION' AND {_IN_TIME}
-GROUP BY e.cluster, e.group, e.broker
+SELECT t.cluster, t.group, t.proxy, max(t.time) AS time, arg_max(t.connections, t.time) AS connections
+FROM (
+    SELECT e.*, json_extract_string(e.value, '$.proxy') AS proxy, json_extract(e.value, '$.connections') AS connections
+    FROM telemetry e WHERE e.type IN ('CONSUMER_CONNECTION', 'PROXY_CONNECTION') AND {_IN_TIME}
+) t
+WHERE t.connections IS NOT NULL
+GROUP BY t.cluster, t.group, t.broker, t.proxy
 """  # noqa: S608  parts of ours
 _OWN = f"""
 SELECT
     t.cluster, t.group, t.type, t.client_id, max(t.time) AS time,
-    arg_max(json_extract_string(t.value, ['$.version', '$.language', '$.channel', '$.start_time']), t.time) AS said,
+    arg_max(json_extract_string(
+        t.value, ['$.version', '$.language', '$.channel', '$.start_time', '$.proxy']
+    ), t.time) AS said,
     arg_max(json_extract(t.value, '$.subscriptions'), t.time) AS subscriptions
 FROM (
     SELECT e.*, json_extract_string(e.value, '$.client_id') AS client_id
-    FROM telemetry e WHERE e.type IN ('HEART_BEAT', 'CONSUMER_RUNNING_INFO') AND {_IN_TIME}
+    FROM telemetry e WHERE e.type IN ('HEART_BEAT', 'CONSUMER_RUNNING_INFO', 'PROXY_HEART_BEAT') AND {_IN_TIME}
 ) t
 WHERE $client IS NULL OR t.client_id = $client
 GROUP BY t.cluster, t.group, t.type, t.client_id
 """  # noqa: S608  parts of ours
 _MEMBERS = """
-SELECT g.cluster, g.group, unnest(g.members) AS client_id FROM groups_at(from_ms($instant)) g
+SELECT g.cluster, g.group, unnest(list_distinct(list_concat(g.members, g.proxied_clients))) AS client_id
+FROM groups_at(from_ms($instant)) g
 WHERE ($cluster IS NULL OR g.cluster = $cluster) AND ($group IS NULL OR g.group = $group)
 """
 _OWNED = """
@@ -90,6 +99,21 @@ def clients(
     """
     of = find_group(model, group, cluster, at) if group is not None else None
     return _clients(model, of.cluster if of is not None else cluster, group, None, at)
+
+
+def clients_of_proxies(model: ReadModel, of: GroupAt, names: Collection[str] | None) -> tuple[Client, ...]:
+    """Return the clients with these ids in a group, by id; nothing is read for none.
+
+    Args:
+        model: the tables.
+        of: the group, at an instant.
+        names: `Group.proxied_clients`.
+    """
+    if not names:
+        return ()
+    wanted = frozenset(names)
+    found = (one for one in _clients(model, of.cluster, of.group, None, of.at) if one.client_id in wanted)
+    return tuple(sorted(found, key=lambda one: one.client_id))
 
 
 def client(  # noqa: PLR0913  filters
@@ -184,18 +208,14 @@ def _key(row: Row) -> _Key:
 
 def _known(lists: list[Row], own: list[Row]) -> dict[_Key, dict[str, Any]]:
     """Return what the archive says of each client: a heartbeat has what a list has, by the broker's own clock."""
-    found: dict[_Key, dict[str, Any]] = defaultdict(dict)
-    for row in lists:
-        for connection in json.loads(row["connections"] or "[]") or ():
-            of = found[row["cluster"], row["group"], connection["client_id"]]
-            if of.get("seen_at", 0) <= row["time"]:
-                of |= _connection(
-                    connection.get("version"), connection.get("language"), connection.get("channel"), row["time"]
-                )
+    found = _listed(lists)
     for row in own:
         of = found[_key(row)]
-        version, language, channel, start_time = row["said"]
-        if row["type"] == "HEART_BEAT":
+        version, language, channel, start_time, proxy = row["said"]
+        if row["type"] == "PROXY_HEART_BEAT":  # the proxy names itself; its channel is not the client's
+            channel = of.get("address")
+            of["proxy"] = _PROXY_ID.sub(r"\1:\2", proxy or "") or of.get("proxy")
+        if row["type"] != "CONSUMER_RUNNING_INFO":
             of["last_heartbeat"] = row["time"]
             if of.get("seen_at", 0) <= row["time"]:
                 of |= _connection(version, language, channel, row["time"])
@@ -206,6 +226,21 @@ def _known(lists: list[Row], own: list[Row]) -> dict[_Key, dict[str, Any]]:
                 f"{one['topic']} {one['sub_string']}".rstrip() for one in json.loads(row["subscriptions"]) or ()
             )
             of["subscriptions"] = tuple(one for one in topics if not one.startswith("%RETRY%"))
+    return found
+
+
+def _listed(lists: list[Row]) -> dict[_Key, dict[str, Any]]:
+    """Return what brokers and proxies list of each client; of several the last."""
+    found: dict[_Key, dict[str, Any]] = defaultdict(dict)
+    for row in lists:
+        for connection in json.loads(row["connections"] or "[]") or ():
+            of = found[row["cluster"], row["group"], connection["client_id"]]
+            if of.get("seen_at", 0) <= row["time"]:
+                of |= _connection(
+                    connection.get("version"), connection.get("language"), connection.get("channel"), row["time"]
+                )
+            if row["proxy"] is not None:
+                of["proxy"] = row["proxy"]
     return found
 
 

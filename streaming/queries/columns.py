@@ -3,6 +3,7 @@
 To add a column to a table: declare it here, and name it in `grid` (command line), `page`, or both.
 """
 
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from streaming.base.language import gettext, marked
@@ -145,7 +146,7 @@ QUEUE = Table(
 
 
 def _kind(group: Group, _: Context) -> str:
-    return labels.kind(orderly=group.orderly, message_model=group.message_model, consume_type=group.consume_type)
+    return group.kind
 
 
 def _unowned(group: Group, _: Context) -> Value:
@@ -371,16 +372,29 @@ CLIENT = Table(
     Column(Client, "version"),
     Column(Client, "language", spare=True),
     Column(Client, "address", "name", spare=True),
+    Column(Client, "proxy", "name", spare=True),
     Column(Client, "last_heartbeat", "duration", _heartbeat, spare=True),
     Column(Client, "seen_at", "time", spare=True),
     Column(Client, "started_at", "time", spare=True),
     Column(Client, "subscriptions", show=_subscribed, spare=True, wide=True),
     Column(Client, "open_incidents", "count", lambda c, _: counted(c.open_incidents)),
-    grid="client_id health cluster group is_member queues version language address last_heartbeat seen_at subscriptions"
-    " open_incidents",
-    page="client_id health group is_member queues version language address last_heartbeat seen_at subscriptions"
+    grid="client_id health cluster group is_member queues version language address proxy last_heartbeat seen_at"
+    " subscriptions open_incidents",
+    page="client_id health group is_member queues version language address proxy last_heartbeat seen_at subscriptions"
     " open_incidents",
 )
+PROXIED_COLUMNS = tuple(
+    CLIENT[name] for name in ("client_id", "proxy", "language", "version", "address", "seen_at", "last_heartbeat")
+)
+"""Of a client behind a proxy, where its group is known."""
+
+
+def shown_columns(columns: Sequence[Column[Client]], clients: Iterable[Client]) -> list[Column[Client]]:
+    """Return the columns without the proxy, if none of the clients is behind one."""
+    has_proxies = any(one.proxy is not None for one in clients)
+    return [column for column in columns if has_proxies or column.name != "proxy"]
+
+
 INTERVAL = Table(
     Column(Interval, "group"),
     Column(Interval, "client_id", "client", heading="Owner"),

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rebalance_model.entities import in_java_order
+from streaming.queries.clients import clients_of_proxies
 from streaming.queries.failed_messages import failed_messages
 from streaming.queries.group_at import GroupAt, explain_nothing, find_group, instant_of
 from streaming.queries.health import HEALTH, rank_sql
@@ -139,6 +140,7 @@ def overview(model: ReadModel, name: str, cluster: str | None = None, at: int | 
             one.model_copy(update={"moves": ()}) for one in rebalances_of(model, of, until=at, last=LAST_REBALANCES)
         ),
         failed=tuple(failed_messages(model, of)),
+        proxied=clients_of_proxies(model, of, shown.proxied_clients),
     )
 
 

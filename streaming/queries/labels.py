@@ -62,12 +62,14 @@ _MOVES = {
 REASONS = (
     marked("every client reads it"),
     marked("shared: its clients pop it"),
+    marked("shared: clients of a proxy pop it"),
     marked("its clients pull by themselves and do not report which queues"),
     marked("its clients are behind a proxy"),
     marked("its clients are behind a proxy and answer no request"),
     marked("no client that pops it answers"),
     marked("every client that pops it is full"),
     marked("its clients are behind a proxy, and only their calls are seen"),
+    marked("its clients are behind a proxy that lists them"),
     marked("no source reports it"),
     marked("no source reports {broker}"),
     marked("no broker answers"),
@@ -81,6 +83,8 @@ REASONS = (
     marked("no broker has the group any more"),
     marked("closed by {author}: {reason}"),
     marked("no answer from {client} and {n} more"),
+    marked("no list of clients from the proxy {proxy} and {n} more"),
+    marked("no list of clients from the proxy {proxy}"),
     marked("no answer from {client}"),
     marked("no pull or commit is seen at {broker}"),
     marked("no readable answer from {client} and {n} more"),
@@ -220,15 +224,31 @@ def yes_no(value: bool | None) -> str:  # noqa: FBT001  the value to format
     return NOT_KNOWN if value is None else gettext("yes") if value else gettext("no")
 
 
-def kind(*, orderly: bool | None, message_model: str, consume_type: str) -> str:
-    """Return how the clients of a group consume."""
+def kind(*, orderly: bool | None, message_model: str, consume_type: str, sharing: str = "") -> str:
+    """Return how the clients of a group consume, as far as it is known.
+
+    Args:
+        orderly: whether they lock their queues; None: no client has answered.
+        message_model: of the group; empty: unknown.
+        consume_type: the same.
+        sharing: how they share the queues (`Group.sharing`); empty: unknown.
+    """
     if message_model == "BROADCASTING":
         return gettext("broadcasting")
     if consume_type == "CONSUME_ACTIVELY":
         return gettext("pull consumer")
     if orderly is None:
-        return gettext("unknown kind")
+        return _shared_kind(sharing)
     return gettext("ordered") if orderly else gettext("concurrent")
+
+
+def _shared_kind(sharing: str) -> str:
+    """Return how clients consume that answer no request about themselves."""
+    if sharing in {"PROXIED", "UNLISTED"}:
+        return gettext("behind a proxy: shared")
+    if sharing == "POPPED":
+        return gettext("POP: shared")
+    return gettext("POP and pull") if sharing == "MIXED" else gettext("unknown kind")
 
 
 def some(names: Sequence[str], most: int = 3) -> str:

@@ -7,6 +7,7 @@ from pydantic_core import to_json
 
 from rebalance_model.observe.effects import MoveKind
 from streaming.base.language import gettext
+from streaming.queries import labels
 from streaming.queries.health import Health, Severity
 from streaming.queries.without_owner import WithoutOwner, without_owner
 
@@ -88,8 +89,8 @@ class Group(QueryResult):
     members: tuple[str, ...]
     proxied_clients: tuple[str, ...] | None = Field(
         default=None,
-        description="Clients of proxies, which no broker lists, by the heartbeats that their proxies copy to each"
-        " other, as a hook sees them; null: none is seen.",
+        description="Clients of proxies, which no broker lists, by the proxies' own lists, or by the heartbeats that"
+        " proxies copy to each other, as a hook sees them; null: none is seen.",
     )
     subscriptions: tuple[str, ...]
     queues: int = Field(description="Number of queues, without retry queues.")
@@ -112,6 +113,19 @@ class Group(QueryResult):
         description="Whether that is more than a minute, or than two intervals of its source if that is longer: the"
         " group may have changed since. From 3 minutes on its health is UNKNOWN.",
     )
+
+    @property
+    def sharing(self) -> str:
+        """How its clients share the queues (`Coverage.sharing`); PROXIED also if only clients of proxies are seen."""
+        return self.coverage.sharing or ("PROXIED" if self.proxied_clients and not self.members else "")
+
+    @property
+    def kind(self) -> str:
+        """How its clients consume, in words."""
+        return labels.kind(
+            orderly=self.orderly, message_model=self.message_model, consume_type=self.consume_type,
+            sharing=self.sharing,
+        )  # fmt: skip
 
     @property
     def without_owner(self) -> WithoutOwner:
@@ -227,7 +241,7 @@ class Member(QueryResult):
     client_id: str = Field(title="Client")
     queues: int
     is_member: bool = Field(
-        title="Membership", description="False if it has queues but is no longer listed by any broker."
+        title="Membership", description="False if it has queues but is no longer listed by any broker or proxy."
     )
 
 
@@ -243,14 +257,15 @@ class Client(QueryResult):
     queues: int = Field(description="Number of its queues, without retry queues.")
     version: str | None = Field(default=None, description="RocketMQ's release that the client declares.")
     language: str | None = None
-    address: str | None = Field(default=None, description="Address and port of its connection to a broker.")
+    address: str | None = Field(default=None, description="Address and port of its connection to a broker or proxy.")
+    proxy: str | None = Field(default=None, description="Remoting address of the proxy that it is behind, if any.")
     last_heartbeat: Instant | None = Field(
         default=None, title="Heartbeat", description="Time of its last heartbeat of the last 5 minutes; by hooks only."
     )
     seen_at: Instant | None = Field(
         default=None,
         title="Last listed",
-        description="Time at which a broker last listed its connection, or got its heartbeat.",
+        description="Time at which a broker or proxy last listed its connection, or got its heartbeat.",
     )
     started_at: Instant | None = Field(default=None, title="Started", description="By the client's own clock.")
     subscriptions: tuple[str, ...] | None = None
@@ -638,6 +653,9 @@ class Overview(QueryResult):
     rebalances: tuple[Rebalance, ...] = Field(description="Last rebalances, newest first, without their moves.")
     failed: tuple[FailedMessages, ...] = Field(
         default=(), description="Its retry and dead-letter topics at each broker; those that are unknown are left out."
+    )
+    proxied: tuple[Client, ...] = Field(
+        default=(), description="Its clients behind proxies, which no broker lists, with language, version and proxy."
     )
 
 

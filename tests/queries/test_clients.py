@@ -7,6 +7,8 @@ import pytest
 
 from streaming.base.errors import NotFoundError
 from streaming.queries.clients import client, clients, mixed_versions
+from streaming.queries.columns import CLIENT, shown_columns
+from streaming.queries.groups import overview
 from streaming.tables import ReadModel
 from tests.serve.dashboard.tables import CLIENTS, DIED, MINUTE, Group, orders
 from tests.support.tables import append, append_rows, make_tables
@@ -22,6 +24,16 @@ def event(kind: str, time: int, **fields) -> dict:
         "broker": "broker-a", "broker_id": 0, "source": "poll", "source_id": "poll-1@1", "seq": time, "group": GROUP,
         "key": f"prod/{GROUP}", "value": json.dumps(said), "partition": 0, "offset": time, "ingest_time": time,
     }  # fmt: skip
+
+
+def by_proxy(time: int, proxy: str, *names: str, **fields) -> dict:
+    connections = [
+        {"client_id": name, "channel": "10.0.0.7:43254", "language": "GOLANG", "version": 493} for name in names
+    ]
+    subscriptions = [{"topic": "Orders", "sub_string": "*"}] if names else []
+    said = {"proxy": proxy, "broker": "", "connections": connections, "subscriptions": subscriptions}
+    given = said | fields  # an event omits what is null
+    return event("PROXY_CONNECTION", time, **{name: value for name, value in given.items() if value is not None})
 
 
 def listed(time: int, *versions: int) -> dict:
@@ -114,3 +126,52 @@ def test_a_client_that_has_queues_and_is_no_member_is_not_ok(tmp_path):
     with ReadModel(tmp_path / "tables") as opened:
         found = clients(opened, GROUP)
     assert [(one.client_id, one.health) for one in found] == [(CLIENTS[1], "WARN"), (CLIENTS[0], "UNKNOWN")]
+
+
+BEHIND = ("vm@1@0@x", "vm@2@0@y")
+
+
+@pytest.fixture(scope="module")
+def proxied(tmp_path_factory):
+    """A group whose clients are behind proxies: both are listed, the heartbeats of one are seen."""
+    folder = make_tables(tmp_path_factory.mktemp("proxied"))
+    group = Group(GROUP, "Orders", ())
+    group.state(NOW - 10 * MINUTE, proxied_clients=BEHIND)
+    group.state(NOW + 30_000, proxied_clients=BEHIND[1:])
+    append(folder, group.taken())
+    append_rows(folder, "telemetry", [
+        by_proxy(NOW - 2 * MINUTE, "proxy-1:8080", *BEHIND),
+        by_proxy(NOW - MINUTE, "proxy-1:8080", connections=None, error={"code": -2}),
+        event("PROXY_HEART_BEAT", NOW - MINUTE - 5_000, client_id=BEHIND[1], proxy="10.0.0.9%8080%8081",
+              language="JAVA", version=493, registers=True, channel="10.0.0.9:50000"),
+    ])  # fmt: skip
+    with ReadModel(folder) as opened:
+        yield opened
+
+
+def test_clients_of_proxies_are_clients_with_language_version_and_proxy(proxied):
+    """The one whose heartbeats are seen names its own proxy; the other one was listed by the proxy that was asked."""
+    first, second = clients(proxied, GROUP, at=NOW)
+    assert (first.client_id, first.is_member, first.health) == (BEHIND[0], True, "OK")
+    assert (first.proxy, first.language, first.version, first.address) == (
+        "proxy-1:8080", "GOLANG", "5.4.0", "10.0.0.7:43254",
+    )  # fmt: skip
+    assert (first.seen_at, first.last_heartbeat) == (NOW - 2 * MINUTE, None)
+    assert (second.proxy, second.language, second.address) == ("10.0.0.9:8080", "JAVA", "10.0.0.7:43254")
+    assert second.last_heartbeat == NOW - MINUTE - 5_000
+
+
+def test_a_group_has_its_clients_of_proxies(proxied):
+    shown = overview(proxied, GROUP, at=NOW)
+    assert [one.client_id for one in shown.proxied] == list(BEHIND)
+    assert shown.members == ()
+
+
+def test_a_client_that_left_its_proxy_is_no_client(proxied):
+    assert [one.client_id for one in clients(proxied, at=NOW)] == list(BEHIND)
+    assert [one.client_id for one in clients(proxied, at=NOW + MINUTE)] == [BEHIND[1]]
+
+
+def test_without_proxies_there_is_no_column_of_them(model, proxied):
+    assert "proxy" not in [one.name for one in shown_columns(CLIENT.page, clients(model, GROUP, at=NOW))]
+    assert "proxy" in [one.name for one in shown_columns(CLIENT.page, clients(proxied, GROUP, at=NOW))]

@@ -1,5 +1,7 @@
 """The state of groups, asked of tables."""
 
+import json
+
 import pytest
 
 from streaming.queries.groups import groups, overview
@@ -44,3 +46,31 @@ def test_a_group_is_silent_after_three_snapshot_intervals(model, minutes_ago, he
 def test_when_all_telemetry_has_ended_the_last_known_state_is_shown(model):
     assert history_ends(model).silent
     assert overview(model, "reported").group.health == "OK"
+
+
+@pytest.mark.parametrize(
+    ("known", "kind"),
+    [
+        ({"orderly": True}, "ordered"),
+        ({"orderly": False, "sharing": "POPPED"}, "concurrent"),
+        ({"sharing": "PROXIED"}, "behind a proxy: shared"),
+        ({"sharing": "UNLISTED"}, "behind a proxy: shared"),
+        ({"proxied_clients": ("x",), "members": ()}, "behind a proxy: shared"),  # by a hook alone
+        ({"proxied_clients": ("x",), "members": ("a",)}, "unknown kind"),
+        ({"sharing": "POPPED"}, "POP: shared"),
+        ({"sharing": "MIXED"}, "POP and pull"),
+        ({"sharing": "DIVIDED"}, "unknown kind"),
+        ({}, "unknown kind"),
+        ({"sharing": "BROADCAST", "message_model": "BROADCASTING"}, "broadcasting"),
+        ({"sharing": "PROXIED", "consume_type": "CONSUME_ACTIVELY"}, "pull consumer"),
+    ],
+)
+def test_the_kind_of_a_group_is_what_is_known_of_it(tmp_path, known, kind):
+    given = {"orderly": None} | known
+    coverage = json.dumps({"sharing": given.pop("sharing", "")})
+    made = Group("g", "Orders", ("a",))
+    made.state(NOW, coverage=coverage, **given)
+    append(make_tables(tmp_path), made.taken())
+    with ReadModel(tmp_path) as model:
+        [group] = groups(model, at=NOW)
+    assert group.kind == kind

@@ -45,6 +45,14 @@ def pop(state: GroupState, topic: str) -> bool:
     return any(topic in view.topics for view in views) or (bool(views) and topic.startswith(RETRY_TOPIC_PREFIX))
 
 
+def subscriptions(state: GroupState) -> dict[str, str]:
+    """Return what the clients subscribe that proxies list, and with which expression."""
+    found: dict[str, str] = {}
+    for view in state.proxies.values():
+        found |= view.topics
+    return found
+
+
 def note_lists(step: GroupStep, before: Mapping[str, ProxyView]) -> None:
     """Apply that a proxy's answer has changed what is known of the clients.
 

@@ -48,7 +48,7 @@ def _listed(view: ProxyView, event: ProxyConnection) -> ProxyView:
     if event.incomplete:  # a client whose row can't be read may be listed all the same
         clients = dict([*clients.items(), *((name, one) for name, one in view.clients.items() if name not in clients)])
         clients = dict(list(clients.items())[:CLIENTS_MAX])
-    topics = tuple(sorted({one.topic for one in event.subscriptions})[:TOPICS_MAX])
+    topics = dict(sorted((one.topic, one.sub_string or "") for one in event.subscriptions)[:TOPICS_MAX])
     return ProxyView(event.asked, event.time, 0, "", clients, topics, unreadable)
 
 

@@ -25,8 +25,8 @@ class ProxyView(msgspec.Struct, array_like=True):
     """Why the last one had none."""
     clients: dict[str, ListedClient] = {}
     """By client id."""
-    topics: tuple[str, ...] = ()
-    """What they subscribe, sorted."""
+    topics: dict[str, str] = {}
+    """What they subscribe, and with which expression."""
     unreadable: tuple[str, ...] = ()
     """What of its last answer can't be read, each with the reason."""
 

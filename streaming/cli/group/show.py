@@ -27,7 +27,7 @@ from streaming.cli.options import (
 from streaming.cli.output import AsOf, health, present, section
 from streaming.queries import labels
 from streaming.queries.column import Context
-from streaming.queries.columns import FAILED_MESSAGES, GROUP, MEMBER, REBALANCE
+from streaming.queries.columns import FAILED_MESSAGES, GROUP, MEMBER, PROXIED_COLUMNS, REBALANCE
 from streaming.queries.results import Coverage, FailedMessages, Group, Member, Overview
 from streaming.queries.without_owner import WithoutOwner
 
@@ -72,9 +72,9 @@ def _draw(overview: Overview, now: int) -> RenderableType:
     head = Text.assemble((group.group, "bold"), f" ({group.cluster})  ", _state(group, now))
     parts: list[RenderableType] = [head, Text("\n".join(_summary(overview, now))), *_coverage(group.coverage)]
     parts += section(f"Members ({len(group.members)})", _members(group, overview.members, now))
-    if group.proxied_clients:
-        names = Text("\n".join(map(visible, group.proxied_clients)))
-        parts += section(f"Clients of proxies ({len(group.proxied_clients)})", names)
+    if overview.proxied:
+        grid = Grid.of(PROXIED_COLUMNS, overview.proxied, Context(now))
+        parts += section(f"Clients of proxies ({len(overview.proxied)})", grid)
     if overview.incidents:
         parts += section("Open incidents", incident_grid(overview.incidents, now, with_group=False))
     if any(one.messages or one.added for one in overview.failed):
@@ -93,8 +93,7 @@ def _state(group: Group, now: int) -> tuple[str, str]:
 
 def _summary(overview: Overview, now: int) -> Iterator[str]:
     group = overview.group
-    kind = labels.kind(orderly=group.orderly, message_model=group.message_model, consume_type=group.consume_type)
-    yield f"{kind}, {labels.strategy_name(group.strategy)}, updated {labels.moment_in_zone(group.time, now)}"
+    yield f"{group.kind}, {labels.strategy_name(group.strategy)}, updated {labels.moment_in_zone(group.time, now)}"
     topics = [visible(topic) for topic in group.subscriptions if not topic.startswith(RETRY_TOPIC_PREFIX)]
     yield f"topics: {', '.join(topics) or 'unknown'}"
     known = f"{group.unowned or 0:,} unassigned"

@@ -6,7 +6,7 @@ from streaming.base.language import gettext
 from streaming.base.times import duration_ms
 from streaming.queries import labels
 from streaming.queries.clients import client
-from streaming.queries.columns import CLIENT, INTERVAL
+from streaming.queries.columns import CLIENT, INTERVAL, shown_columns
 from streaming.queries.present import Ends, history_ends
 from streaming.queries.results import ClientDetail, Interval
 from streaming.serve.dashboard import incidents
@@ -85,7 +85,7 @@ class ClientPage(LivePage[Data]):
         stale(ends)
         self._head.show(ends=ends, found=found, **common)
         self._pick_time.show(at=self._at, ends=ends)
-        columns = [column for column in CLIENT.page if column.name != "client_id"]
+        columns = [column for column in shown_columns(CLIENT.page, found.groups) if column.name != "client_id"]
         self._groups.show(
             clients=found.groups, page=0, pages=1, total=len(found.groups),
             columns=[*columns, CLIENT["started_at"]], orders={}, **common,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from streaming.base.errors import UserError
 from streaming.base.language import gettext, marked
 from streaming.queries.clients import clients, mixed_versions
-from streaming.queries.columns import CLIENT
+from streaming.queries.columns import CLIENT, shown_columns
 from streaming.queries.health import HEALTH
 from streaming.queries.present import Ends, history_ends
 from streaming.queries.results import Client
@@ -132,7 +132,7 @@ class ClientsPage(LivePage[Data]):
         self._filters.show(groups=shown.groups, wanted=wanted, orders=ORDERS)
         listed = page_of(found, self._pages["clients"], _ROWS)
         self._table.show(
-            clients=listed.rows, **listed.pager, columns=CLIENT.page,
+            clients=listed.rows, **listed.pager, columns=shown_columns(CLIENT.page, listed.rows),
             at=self._at, now=now, colours={}, short={}, wanted=wanted, orders=ORDERS,
         )  # fmt: skip
 

@@ -9,7 +9,7 @@ from nicegui import ui
 from streaming.base.errors import UserError
 from streaming.base.language import gettext, marked
 from streaming.base.times import duration_ms, written
-from streaming.queries.columns import QUEUE
+from streaming.queries.columns import PROXIED_COLUMNS, QUEUE
 from streaming.queries.present import history_ends
 from streaming.queries.results import LagPoint
 from streaming.serve.dashboard import group_state
@@ -320,7 +320,7 @@ class GroupPage:
                    columns=[c for c in QUEUE.page if shown.group.orderly or c.name != "lock_age_ms"],
                    nothing=nothing, **names)  # fmt: skip
         self._fill(self._members, "members", group_state.members(shown.group, shown.queues),
-                   proxied=shown.group.proxied_clients, columns=group_state.MEMBER_COLUMNS,
+                   proxied=shown.proxied, proxied_columns=PROXIED_COLUMNS, columns=group_state.MEMBER_COLUMNS,
                    **names | {"short": {}})  # fmt: skip
         rebalances = in_order(past.rebalances, REBALANCE_ORDERS[self._rebalance_order])
         self._fill(self._rebalances, "rebalances", rebalances, **names)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from streaming.queries.clients import clients_of_proxies
 from streaming.queries.failed_messages import failed_messages
 from streaming.queries.group_at import find_group
 from streaming.queries.groups import group_of, groups
@@ -11,6 +12,7 @@ from streaming.queries.ownership import intervals, queues_of, unassigned
 from streaming.queries.present import Ends, history_ends
 from streaming.queries.rebalances import rebalance_totals, rebalances_of
 from streaming.queries.results import (
+    Client,
     FailedMessages,
     Group,
     Incident,
@@ -47,6 +49,8 @@ class State:
     incidents: list[Incident]
     """The open incidents."""
     failed: list[FailedMessages]
+    proxied: tuple[Client, ...] = ()
+    """The clients behind proxies."""
 
     @property
     def consequences(self) -> int:
@@ -89,7 +93,9 @@ def state(model: ReadModel, name: str, cluster: str | None, at: int | None) -> S
     of = find_group(model, name, cluster, at)
     found = incidents_of(model, of, only_open=True)
     ends = history_ends(model, at)
-    return State(ends, group_of(model, of), queues_of(model, of), found, failed_messages(model, of))
+    group = group_of(model, of)
+    proxied = clients_of_proxies(model, of, group.proxied_clients)
+    return State(ends, group, queues_of(model, of), found, failed_messages(model, of), proxied)
 
 
 def history(model: ReadModel, name: str, cluster: str | None, span: Window) -> History:

@@ -76,12 +76,15 @@ class Group:
         rows, self.rows = self.rows, []
         return rows
 
-    def state(self, time: int, health: str = "OK", reason: str = "", members: tuple[str, ...] | None = None) -> None:
-        self._add(
-            GroupSnapshot, time, members=self.clients if members is None else members,
-            subscriptions=(f"{self.topic} *",), consume_type="CONSUME_PASSIVELY", message_model="CLUSTERING",
-            consume_from_where="", orderly=True, strategy="AVG", health=health, health_reason=reason, coverage=COVERAGE,
-        )  # fmt: skip
+    def state(
+        self, time: int, health: str = "OK", reason: str = "", members: tuple[str, ...] | None = None, **fields: object
+    ) -> None:
+        given = {
+            "members": self.clients if members is None else members, "subscriptions": (f"{self.topic} *",),
+            "consume_type": "CONSUME_PASSIVELY", "message_model": "CLUSTERING", "consume_from_where": "",
+            "orderly": True, "strategy": "AVG", "health": health, "health_reason": reason, "coverage": COVERAGE,
+        }  # fmt: skip
+        self._add(GroupSnapshot, time, **(given | fields))
 
     def queue(self, time: int, queue_id: int, owner: str | None, **fields: object) -> None:
         lag, interval = fields.pop("lag", 3), fields.pop("interval_ms", 5 * MINUTE)
