@@ -11,9 +11,7 @@ import sys
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
-from typing import Literal
 
-import msgspec
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
@@ -27,6 +25,8 @@ from streaming.base.errors import NotReadyError, SettingsError, UserError
 from streaming.base.place import queries_of, tables_of
 from streaming.base.settings import Settings
 from streaming.base.times import written
+from streaming.cli import proxy_checks
+from streaming.cli.check import Check
 from streaming.cli.ours import our_command
 from streaming.collect.client import RefusedError, RemotingClient, RpcFailedError
 from streaming.collect.collector import collect
@@ -46,17 +46,6 @@ _MEMORY_BYTES_BESIDE = 1 << 30
 _ANSWER_SECONDS_MAX = 3.0
 
 
-class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of one check."""
-
-    part: str
-    state: Literal["ok", "missing", "wrong"]
-    found: str
-    mend: str = ""
-    needed: bool = True
-    """Whether `run` requires it; False if only the lab does."""
-
-
 def examine(settings: Settings, *, servers: bool) -> Iterator[Check]:
     """Yield each check when it is done; the checks of servers, which may take seconds each, only with ``servers``."""
     yield _python()
@@ -72,7 +61,7 @@ def examine(settings: Settings, *, servers: bool) -> Iterator[Check]:
     yield _disk(settings)
     yield _memory(settings.job.driver_memory)
     yield _generation(settings)
-    yield _tables(settings)
+    yield from _tables(settings)
     if servers:
         yield _kafka(settings)
         if not settings.job.is_local:
@@ -221,8 +210,8 @@ def _generation(settings: Settings) -> Check:
     return Check(part="checkpoints", state="ok", found=found)
 
 
-def _tables(settings: Settings) -> Check:
-    """Say what the tables of the root have, and how old it is."""
+def _tables(settings: Settings) -> Iterator[Check]:
+    """Say what the tables of the root have, and how old it is; and whether their groups need a proxy."""
     from streaming.queries.groups import groups
     from streaming.queries.present import known_ends
     from streaming.tables import ReadModel
@@ -230,15 +219,19 @@ def _tables(settings: Settings) -> Check:
     try:
         with ReadModel(tables_of(settings)) as model:
             ends = known_ends(model)
-            count = len(groups(model)) if ends is not None else 0
+            shown = groups(model) if ends is not None else []
     except NotReadyError:
-        return Check(part="tables", state="ok", found="none yet: `run` creates them")
+        yield Check(part="tables", state="ok", found="none yet: `run` creates them")
+        return
     except UserError as error:
-        return Check(part="tables", state="wrong", found="can't be read", mend=str(error))
+        yield Check(part="tables", state="wrong", found="can't be read", mend=str(error))
+        return
     if ends is None:
-        return Check(part="tables", state="ok", found="no groups yet")
+        yield Check(part="tables", state="ok", found="no groups yet")
+        return
     age = f"{duration(ends.heard.age_ms)} ago"
-    return Check(part="tables", state="ok", found=f"{count} groups, last telemetry {written(ends.last)} ({age})")
+    yield Check(part="tables", state="ok", found=f"{len(shown)} groups, last telemetry {written(ends.last)} ({age})")
+    yield from proxy_checks.needed(shown, [one for polled in settings.collector.polled for one in polled.proxies])
 
 
 def _kafka(settings: Settings) -> Check:
@@ -325,6 +318,7 @@ def _brokers(settings: Settings) -> Iterator[Check]:
         yield Check(part="brokers", state="wrong", found=found, mend=refusals[0] + more, needed=False)
     else:
         yield Check(part="brokers", state="ok", found=found, needed=False)
+    yield from proxy_checks.answers(events)
     yield from _clocks(events)
 
 

@@ -14,14 +14,14 @@ from streaming.cli.options import TableOrJsonOption
 from streaming.cli.output import print_table
 
 if TYPE_CHECKING:
-    from streaming.cli.checks import Check
+    from streaming.cli.check import Check
 
 _COLOURS = {"ok": "green", "missing": "yellow", "wrong": "red"}
 
 
 def doctor(
     *,
-    servers: Annotated[bool, typer.Option("--servers", help="Also check Kafka and the name servers.")] = False,
+    servers: Annotated[bool, typer.Option("--servers", help="Also check Kafka, name servers and proxies.")] = False,
     fetch: Annotated[bool, typer.Option("--fetch", help="First download Java and every jar set.")] = False,
     lock_jars: Annotated[
         bool, typer.Option("--lock-jars", help="Download the jars again, write conf/jars.sha256 and exit.")

@@ -78,7 +78,7 @@ def test_name_servers_may_be_given_in_rocketmqs_own_form(monkeypatch, given):
     ["a", "a:", ":1", "a:0", "a:99999", "a:" + "9" * 5_000, "a:²", "a:٣", "a b:1", "a..b:1", "a" * 64 + ":1",
      "[::1:1", "[x]:1", "http://a:1", "a\x7f:1"],
 )  # fmt: skip
-@pytest.mark.parametrize("name", ["COLLECTOR__NAME_SERVERS", "SOURCE__BOOTSTRAP_SERVERS"])
+@pytest.mark.parametrize("name", ["COLLECTOR__NAME_SERVERS", "COLLECTOR__PROXIES", "SOURCE__BOOTSTRAP_SERVERS"])
 def test_an_address_that_is_none_stops_the_start_with_one_sentence(monkeypatch, name, address):
     monkeypatch.setenv(f"REBALANCE_WATCH_{name}", address)
     with pytest.raises(SettingsError, match="is not host:port") as refused:
@@ -90,6 +90,29 @@ def test_an_address_that_is_none_stops_the_start_with_one_sentence(monkeypatch, 
 def test_an_address_that_a_connection_can_be_opened_to_is_accepted(monkeypatch, address):
     monkeypatch.setenv("REBALANCE_WATCH_COLLECTOR__NAME_SERVERS", address)
     assert load_settings().collector.name_servers == (address,)
+
+
+@pytest.mark.parametrize(
+    ("collector", "sentence"),
+    [
+        ({"proxies": ["a:9876"]}, r"collector\.proxies: a:9876 is a name server"),
+        ({"proxies": [f"p{n}:8080" for n in range(33)]}, r"collector\.proxies: .* at most 32"),
+        ({"proxies": 8080}, r"collector\.proxies: .* valid tuple"),
+        ({"proxies": ["p:8080"], "clusters": [{"name_servers": ["b:9876"]}]}, r"move collector\.proxies to the entry"),
+        ({"clusters": [{"name_servers": ["b:1"], "proxies": ["b:1"]}]}, r"clusters\.1\.proxies: b:1 is a name server"),
+        ({"clusters": [{"name_servers": ["b:1"], "proxies": ["b"]}]}, r"clusters\.1\.proxies.*'b' is not host:port"),
+    ],
+)
+def test_proxies_that_can_not_be_meant_stop_the_start_with_one_sentence(collector, sentence):
+    with pytest.raises(SettingsError, match=sentence) as refused:
+        load_settings(collector={"name_servers": ["a:9876"]} | collector)
+    assert len(refused.value.args) == 1
+
+
+def test_proxies_belong_to_their_name_servers():
+    settings = load_settings(collector={"name_servers": ["a:9876"], "proxies": ["p:8080"]})
+    assert [(one.name_servers, one.proxies) for one in settings.collector.polled] == [(("a:9876",), ("p:8080",))]
+    assert load_settings().collector.proxies == ()
 
 
 def test_a_secret_is_never_shown(monkeypatch):

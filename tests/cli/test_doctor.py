@@ -16,6 +16,7 @@ from streaming.base import jars, java
 from streaming.base.errors import UserError
 from streaming.base.settings import load_settings
 from streaming.cli import checks as doctor
+from streaming.cli.check import Check
 from streaming.cli.main import app
 from tests.support.world import example
 
@@ -37,7 +38,7 @@ def unused_port():
         yield bound.getsockname()[1]
 
 
-def examine(*, servers: bool = False) -> dict[str, doctor.Check]:
+def examine(*, servers: bool = False) -> dict[str, Check]:
     return {check.part: check for check in doctor.examine(load_settings(), servers=servers)}
 
 
