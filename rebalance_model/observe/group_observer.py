@@ -126,6 +126,7 @@ class GroupObserver:
         """
         state = self.state
         _cover_from(state, now, lambda _: True)
+        pops.skip_idle_time(state, now)
         for pending in state.pending.values():
             if pending.frozen_at is None:
                 pending.since += idle_ms
@@ -172,6 +173,7 @@ class GroupObserver:
     def sources(self) -> list[str]:
         """Return the sources that report the group."""
         found = [view.hook_source for view in self.state.views.values() if view.hook_source]
+        found += self.state.pops.sources if self.state.pops is not None else ()
         return [*found, self.state.collector] if self.state.collector else found
 
     def is_forgotten(self, cluster: ClusterState, now: int) -> bool:
@@ -248,6 +250,7 @@ def _on_loss(step: GroupStep, change: EventsLost) -> bool:
     for view in step.state.views.values():
         if view.hook is not None and view.hook.source == source:
             view.hook.covered_since = max(view.hook.covered_since, event.to_time)
+    pops.cover_from(step.state, event.to_time)
     return False
 
 
@@ -315,6 +318,8 @@ def _cover_from(state: GroupState, now: int, is_concerned: Callable[[str], bool]
             view.hook.covered_since = now
     if is_concerned(state.collector):
         state.covered_since = now
+    else:
+        pops.cover_from(state, now)
 
 
 def _concluded(step: GroupStep) -> list[AnyEffect]:

@@ -121,7 +121,7 @@ def on_ack(queue: PoppedQueue, event: AckMessage) -> None:
         forget(queue, now)
     _take(queue, event.ranges)
     for offset in [one for one in queue.held if _is_in(event.ranges, one)]:
-        if not event.order or event.pop_time_min <= queue.held[offset].newest_pop <= event.pop_time_max:
+        if not event.order or queue.held[offset].newest_pop <= event.pop_time_max:  # or of a later delivery
             del queue.held[offset]
     for first, last in event.ranges:
         _popped_to(queue, first, popped, event.invisible_ms, now)

@@ -81,6 +81,12 @@ def forget(pops: PoppedQueues, broker: str, now: int) -> None:
             popped.forget(queue, now)
 
 
+def forget_all(pops: PoppedQueues, now: int) -> None:
+    """Begin again for all queues: no source reported anything for a time."""
+    for queue in pops.queues.values():
+        popped.forget(queue, now)
+
+
 def forget_unused(pops: PoppedQueues, now: int) -> None:
     """Forget the queues and topics that nobody pops any more."""
     before = now - FORGOTTEN_AFTER

@@ -51,3 +51,12 @@ def test_lost_calls_may_have_been_acknowledgements():
     trace.hook_seq["broker-a-0"] += 1
     trace.heart_beat(58, "b").pops(59, "b").passes(70)
     assert trace.incidents(MINE) == []
+
+
+def test_a_busy_member_that_is_killed_pops_no_more():
+    """By its hook alone it stays listed; each of its POPs was answered, and the messages acknowledged."""
+    trace = PopTrace().boots(0).heart_beat(0, "a")
+    for tenth in range(580):
+        trace.pops(tenth / 10 + 0.01, "a").acks(tenth / 10 + 0.05, "a", tenth, popped=tenth / 10)
+    trace.heart_beat(57.99, "a").passes(117)
+    assert trace.incidents(MINE) == []

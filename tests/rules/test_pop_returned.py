@@ -57,3 +57,10 @@ def test_after_lost_calls_nothing_that_was_popped_before_has_come_back():
     trace.hook_seq["broker-a-0"] += 1
     trace.acks(32, PROXY, 31, popped=31).passes(100)
     assert trace.incidents(MINE) == []
+
+
+def test_a_gap_that_another_call_shows_is_one_of_acknowledgements_too():
+    trace = acking(31, (20, 21, 22))
+    trace.hook_seq["broker-a-0"] += 1
+    trace.heart_beat(31.5, "a").acks(32, PROXY, 31, popped=31).passes(100)
+    assert trace.incidents(MINE) == []

@@ -66,3 +66,12 @@ def test_a_proxy_that_no_longer_lists_it_has_dropped_it():
 def test_a_client_that_is_not_listed_yet_is_not_dropped():
     trace = beating(60, "x").proxy(61).passes(85)
     assert distinct_transitions(trace, MINE) == [(80.001, "OPENED", MINE)]
+
+
+def test_heartbeats_that_were_lost_prove_nothing():
+    trace = beating(60, "x")
+    trace.hook_seq["broker-a-0"] += 1
+    trace.proxied(75, "y").passes(104)
+    assert trace.incidents(MINE) == []
+    trace.passes(106)
+    assert {row.client_id for row in rows(trace, MINE)} == {"x", "y"}

@@ -81,8 +81,10 @@ ROUTES_RENEWED = 30_000
 
 def fold_hook(step: GroupStep, event: HookEvent, news: News) -> None:
     """Fold one event of a broker's hook."""
+    if news not in ("FIRST", "NEXT"):
+        pops.on_gap(step, event.broker)
     if type(event) in OF_POPS:
-        pops.fold(step, event, is_next=news in ("FIRST", "NEXT"))
+        pops.fold(step, event)
         if not _is_seen(step, event):
             return  # otherwise a broker without members, as proxies' clients are none, would count as observed
     followed = _follows(step, event)

@@ -16,6 +16,7 @@ from rebalance_model.observe.events import (
     PopMessage,
     ProxyHeartBeat,
     PullMessage,
+    source_of,
 )
 from rebalance_model.observe.group import proxied
 from rebalance_model.observe.group.channels import client_of_channel
@@ -24,7 +25,7 @@ from rebalance_model.observe.group.proxied import PROXIED_FORGOTTEN
 from rebalance_model.observe.hook_events import PoppedEvent
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.popped import PoppedQueue
-from rebalance_model.observe.state import Popper, Pops, PopTarget, ProxiedClient, RequestModes
+from rebalance_model.observe.state import GroupState, Popper, Pops, PopTarget, ProxiedClient, RequestModes
 from rebalance_model.observe.state.pops import WINDOW_MS
 from rebalance_model.observe.step import GroupStep
 
@@ -40,19 +41,42 @@ CLIENTS_MAX = 4_096
 """Clients of proxies, and members that pop, that are kept of a group."""
 TOPICS_MAX, TARGETS_MAX = 1_024, 1_024
 """Popped topics whose pulls are watched, and places where one member pops."""
+SOURCES_MAX = 1_024
+"""Hooks that are kept of a group."""
 BOTH_ENDED_AFTER = 60_000
 """A topic is no longer popped and pulled at once if one of both was last seen this long ago; milliseconds."""
 
 
-def fold(step: GroupStep, event: HookEvent, *, is_next: bool) -> None:
-    """Process a call; without ``is_next`` calls before it are missing, or its broker has restarted."""
+def cover_from(state: GroupState, at: int) -> None:
+    """Note that calls before a time may be missing: what did not come until then proves nothing."""
+    if state.pops is not None:
+        state.pops.covered_since = max(state.pops.covered_since, at)
+
+
+def on_gap(step: GroupStep, broker: str) -> None:
+    """Begin again for a broker of which calls are missing, or that has restarted."""
+    if step.state.pops is not None:
+        popped_queues.forget(step.state.pops.queues, broker, step.now)
+        cover_from(step.state, step.now)
+
+
+def skip_idle_time(state: GroupState, now: int) -> None:
+    """Begin again after a time without a report of any source."""
+    if state.pops is not None:
+        popped_queues.forget_all(state.pops.queues, now)
+        cover_from(state, now)
+
+
+def fold(step: GroupStep, event: HookEvent) -> None:
+    """Process a call."""
     state = step.state
     pops = state.pops
     if pops is None:
         pops = state.pops = Pops()
         step.group_touched = True
-    if not is_next:
-        popped_queues.forget(pops.queues, event.broker, step.now)
+    source = source_of(event)
+    if source not in pops.sources and len(pops.sources) < SOURCES_MAX:
+        pops.sources[source] = None
     match event:
         case PopMessage() | AckMessage() | ChangeMessageInvisibletime():
             _fold_call(step, pops, event, _member_of(step, event))
@@ -227,6 +251,7 @@ def _note_finished(step: GroupStep, pops: Pops, client_id: str | None) -> None:
     popper = _popper(pops, client_id, step.now)
     if popper is not None and client_id is not None:
         popper.finished_at = step.now
+        popper.pops.counts.clear()  # those before it had been answered
         if client_id in step.state.unsettled:
             step.clients_to_judge[client_id] = None
 

@@ -116,7 +116,8 @@ def _held_ms(step: GroupStep, q: QueueSubject) -> int | None:
 def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     """Return the lag, the offsets, and the last known state of the owner."""
     held = owners_queue(step, q)
-    found = stall.evidence(step, q, committed(q), step.policy.stuck_after)
+    limit = step.policy.fifo_stuck_after if is_fifo(step, q.mq) else step.policy.stuck_after
+    found = stall.evidence(step, q, committed(q), limit)
     if held is not None:
         found |= {"lock_age_ms": held.lock_ms, "pull_age_ms": held.pull_ms, "consume_age_ms": held.consume_ms}
     if held is not None and held.answer is not None:

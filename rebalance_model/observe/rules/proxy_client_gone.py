@@ -23,8 +23,9 @@ def judge(step: GroupStep, client_id: str) -> Verdict:
     if not has_all_hooks(step):
         return None
     limit = step.policy.proxy_client_silent_after
-    if step.now - client.last <= limit:
-        step.schedule_check(client.last + limit + 1)
+    last = max(client.last, step.state.pops.covered_since) if step.state.pops is not None else client.last
+    if step.now - last <= limit:
+        step.schedule_check(last + limit + 1)
         return CLEAR
     return Holds("warning", client_id=client_id)
 

@@ -46,6 +46,7 @@ class Popper(msgspec.Struct, array_like=True):
     poll_ms: int = 0
     """For how long that one may wait for a message."""
     pops: LastMinute = msgspec.field(default_factory=LastMinute)
+    """Its POPs since it last acknowledged or refused a message."""
     finished_at: int = 0
     """When it last acknowledged or refused a message."""
     refused_since: int = 0
@@ -108,3 +109,7 @@ class Pops(msgspec.Struct, array_like=True):
     rejected_at: int = 0
     returned_topic: str = ""
     """The topic of the last message of either kind."""
+    covered_since: int = 0
+    """Since when no call is known to be missing, of any broker; epoch milliseconds."""
+    sources: dict[str, None] = {}
+    """The hooks that report such calls: of a group behind proxies they may report nothing else."""

@@ -202,6 +202,14 @@ def test_in_order_an_ack_of_another_delivery_has_no_effect():
     assert popped.in_flight(queue) == 0
 
 
+def test_in_order_an_ack_of_a_later_delivery_ends_the_held_one():
+    """A proxy gives back what a client had that has left; another client gets it, and acks."""
+    queue = PoppedQueue()
+    change(queue, 7, 1_000, at=T + 5_000, popped_at=T, order=True)
+    ack(queue, 7, at=T + 9_000, popped_at=T + 7_000, order=True)
+    assert queue.held == {}
+
+
 def test_in_order_a_message_stays_held_until_the_commit_has_passed_it():
     queue = in_order()
     change(queue, 100, 60_000, at=T + INVISIBLE, order=True)
