@@ -114,6 +114,7 @@ def on_ack(queue: PoppedQueue, event: AckMessage) -> None:
     if event.code not in DONE:
         return
     now, popped = event.time, min(event.pop_time_max, event.time)
+    below_all = min(event.pop_time_min, popped)  # of the lowest acked one: messages are popped in order
     queue.order = event.order
     queue.invisible_ms = queue.invisible_ms or event.invisible_ms
     _cover(queue, now)
@@ -123,15 +124,18 @@ def on_ack(queue: PoppedQueue, event: AckMessage) -> None:
     for offset in [one for one in queue.held if _is_in(event.ranges, one)]:
         if not event.order or queue.held[offset].newest_pop <= event.pop_time_max:  # or of a later delivery
             del queue.held[offset]
+    lowest = event.ranges[0][0]
     for first, last in event.ranges:
-        _popped_to(queue, first, popped, event.invisible_ms, now)
+        _popped_to(queue, first, below_all if first == lowest else popped, event.invisible_ms, now)
         queue.popped_to = max(queue.popped_to, last + 1)
     _keep_bounds(queue)
     for below in reversed(queue.unacked):
-        if below.popped_by <= popped:
+        if below.popped_by <= below_all:
             break
-        if below.last < last:
-            below.popped_by = popped
+        if below.last < lowest:
+            below.popped_by = below_all
+        elif below.last < last:
+            below.popped_by = min(below.popped_by, popped)
     queue.popped_at, queue.finished_at = max(queue.popped_at, popped), now
     queue.acked_to = max(queue.acked_to, last + 1)
 

@@ -20,10 +20,11 @@ def main(
     results: Annotated[
         Path, typer.Option(help="The folder of saved results; those of the same code are used.")
     ] = RESULTS,
+    popped: Annotated[bool, typer.Option(help="Run the scenarios of consumers that pop.")] = False,
 ) -> None:
     """Run the seeds from FIRST up to LAST, which is not included."""
     until, proof = time.monotonic() + 60 * minutes, Proof()
-    for chunk in resume(results, range(first, last), processes):
+    for chunk in resume(results, range(first, last), processes, popped=popped):
         proof.add(chunk)
         if time.monotonic() > until:
             break

@@ -25,9 +25,12 @@ def digest() -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
 
 
-def resume(folder: Path, seeds: range, processes: int = 1) -> Iterator[Proof]:
-    """Yield the result of each chunk: the saved one, or that of running its seeds, which is then saved."""
-    saved = folder / digest()
+def resume(folder: Path, seeds: range, processes: int = 1, *, popped: bool = False) -> Iterator[Proof]:
+    """Yield the result of each chunk: the saved one, or that of running its seeds, which is then saved.
+
+    With ``popped`` they are those of `pop_generator`.
+    """
+    saved = folder / digest() / "popped" if popped else folder / digest()
     saved.mkdir(parents=True, exist_ok=True)
     for first in range(seeds.start, seeds.stop, CHUNK):
         chunk = range(first, min(first + CHUNK, seeds.stop))
@@ -36,7 +39,7 @@ def resume(folder: Path, seeds: range, processes: int = 1) -> Iterator[Proof]:
             yield _DECODER.decode(file.read_bytes())
             continue
         result = Proof()
-        for one in prove(chunk, processes):
+        for one in prove(chunk, processes, popped=popped):
             result.add(one)
         part = file.with_suffix(".part")
         part.write_bytes(msgspec.msgpack.encode(result))

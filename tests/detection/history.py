@@ -53,6 +53,14 @@ class History:
     subscriptions in turn."""
     dropped: dict[tuple[str, MessageQueue], DroppedQueue] = field(default_factory=dict)
     """By the holder's name, and queue."""
+    stands_since: dict[MessageQueue, int] = field(default_factory=dict)
+    """Since when the commit of a popped queue has not advanced while messages wait."""
+    died_at: dict[str, int] = field(default_factory=dict)
+    """When a client was last seen dead, by its name."""
+    alive: dict[str, int] = field(default_factory=dict)
+    """When a proxy's client was last seen to run, by its name."""
+    alive_at: int = 0
+    """When any client of a group that pops was last seen to run."""
 
     def update(self, snapshot: Snapshot) -> None:
         """Record the changes since the previous sample; before the oracles, which use them, are asked."""

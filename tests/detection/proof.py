@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 
 from rich.table import Table
 
-from tests.detection.runs import Run, run_seed
+from tests.detection.runs import Run, run_popped_seed, run_seed
 from tests.detection.scoring import BOUNDS, TELEMETRY, Scores, add, score
 
-INFORMATION = ("OFFSET_REGRESSION", "DUPLICATE_CONSUMPTION", "ASSIGNMENT_SKEW")
-"""Rules that report the cost of a healthy rebalance, or of a strategy, with severity info: no false alarm."""
+INFORMATION = ("OFFSET_REGRESSION", "DUPLICATE_CONSUMPTION", "ASSIGNMENT_SKEW", "POP_RETURNED")
+"""Rules that report the cost of a healthy rebalance, of a strategy, or of a client that leaves, with severity info: no
+false alarm."""
 
 
 @dataclass
@@ -82,13 +83,19 @@ def prove_seed(seed: int) -> Proof:
     return prove_run(run_seed(seed))
 
 
-def prove(seeds: Iterable[int], processes: int | None = None) -> Iterator[Proof]:
+def prove_popped_seed(seed: int) -> Proof:
+    """Run one seed whose consumers pop, and score it."""
+    return prove_run(run_popped_seed(seed))
+
+
+def prove(seeds: Iterable[int], processes: int | None = None, *, popped: bool = False) -> Iterator[Proof]:
     """Run and score each seed, in this order; `processes` is by default the number of cores."""
+    run = prove_popped_seed if popped else prove_seed
     if processes == 1:
-        yield from map(prove_seed, seeds)
+        yield from map(run, seeds)
         return
     with ProcessPoolExecutor(processes or os.cpu_count()) as pool:
-        yield from pool.map(prove_seed, seeds, chunksize=4)
+        yield from pool.map(run, seeds, chunksize=4)
 
 
 def table(proof: Proof) -> Table:

@@ -12,6 +12,7 @@ from rebalance_model.observe.engine.sources import JUMP
 from rebalance_model.simulation.broker import Broker
 from rebalance_model.simulation.cluster import Cluster
 from rebalance_model.simulation.network import Channel
+from tests.detection.pop_recorder import PopRecorder
 
 MAX_RETRY_MS = 45_000
 """A client requests the lock of a queue that it should have every 1 s or 20 s: a longer interval ends a series."""
@@ -113,9 +114,11 @@ class Recorder:
     outage_ms: dict[str, int] = field(default_factory=dict)
     """How long the last outage of each lasted."""
 
+    pops: PopRecorder = field(init=False)
     plans: dict[object, dict[MessageQueue, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.pops = PopRecorder(self.cluster)
         for broker in self.cluster.brokers.values():
             broker.offsets = RecordedOffsets(recorder=self, broker=broker.name)
             self._record_locks(broker)
@@ -134,6 +137,7 @@ class Recorder:
     def sample(self) -> None:
         """Record which sources report now, and which clients broadcast."""
         now = self.cluster.world.true_ms
+        self.pops.update()
         configs = [client.consumer.config for client in self.cluster.clients.values()]
         self.broadcasting |= {(one.group, one.client_id) for one in configs if not one.clustering}
         reports = {name: one.up and not one.hook._disk_full for name, one in self.cluster.brokers.items()}

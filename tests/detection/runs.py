@@ -11,6 +11,7 @@ from rebalance_model.observe.policy import Policy
 from rebalance_model.simulation import story
 from rebalance_model.simulation.cluster import BROKERS_FIRST, START, Cluster
 from rebalance_model.simulation.scenario import Scenario
+from tests.detection import pop_generator
 from tests.detection.generator import is_healthy, scenario_of
 from tests.detection.history import History
 from tests.detection.oracle import conditions
@@ -54,6 +55,11 @@ class Run:
 def run_seed(seed: int) -> Run:
     """Simulate a seed's scenario and observe it."""
     return observe(seed, scenario_of(seed), healthy=is_healthy(seed))
+
+
+def run_popped_seed(seed: int) -> Run:
+    """Simulate the scenario of a seed whose consumers pop, and observe it."""
+    return observe(seed, pop_generator.scenario_of(seed), healthy=is_healthy(seed))
 
 
 def observe(seed: int, scenario: Scenario, *, healthy: bool = False) -> Run:

@@ -50,7 +50,7 @@ class Bounds:
 
 
 def _needs(code: str) -> str:
-    if code in codes_needing("HOOKS"):
+    if code in codes_needing("HOOKS", "POPS"):
         return "hook"
     return "poll" if code in codes_needing("POLLS", "OFFSETS", "DEAD_LETTERS") else "either"
 
@@ -89,6 +89,12 @@ _BOUNDS = {
     "TOPIC_NOT_FOUND": Bounds(150, poll=40, early=12),
     "LAG_GROWTH": Bounds(300, poll=40, early=25),
     "NO_ACTIVE_CLIENTS_WITH_LAG": Bounds(60, poll=30, early=12),
+    "MIXED_REQUEST_MODE": Bounds(40, hook=12, early=12),
+    "POP_HELD_LONG": Bounds(),
+    "POP_NOT_ACKING": Bounds(hook=8),
+    "POP_RETURNED": Bounds(hook=8),
+    "POP_STOPPED": Bounds(hook=6, poll=35),
+    "PROXY_CLIENT_GONE": Bounds(hook=8),
     "BROKER_UNREACHABLE": Bounds(),
     "TELEMETRY_GAP": Bounds(15, early=16),
     "CLOCK_SKEW": Bounds(60, poll=60, early=12),

@@ -9,7 +9,10 @@ from rebalance_model.entities import MessageQueue
 from rebalance_model.simulation.broker import Broker
 from rebalance_model.simulation.client import Client
 from rebalance_model.simulation.cluster import Cluster
+from rebalance_model.simulation.pop.proxied_client import ProxiedClient
 from rebalance_model.simulation.process import ProcessState
+from rebalance_model.simulation.scenario import GroupSpec
+from tests.detection.pop_recorder import PopRecorder
 from tests.detection.recorder import HOOK_RECOVERY_MS, Recorder
 
 POLL_RECOVERY_MS = 35_000
@@ -36,6 +39,31 @@ class Snapshot:
     def ordered(self) -> bool:
         """Whether the group is meant to consume in order."""
         return self.cluster.groups[self.group].ordered
+
+    @property
+    def spec(self) -> GroupSpec:
+        """The group as the scenario describes it."""
+        return self.cluster.groups[self.group]
+
+    @property
+    def pops(self) -> PopRecorder:
+        """What was called to pop messages."""
+        return self.recorder.pops
+
+    @cached_property
+    def proxied(self) -> list[ProxiedClient]:
+        """The group's clients behind the proxy whose process runs or is frozen."""
+        every = self.cluster.proxied.values()
+        return [c for c in every if c.group == self.group and c.process.state is not ProcessState.DEAD]
+
+    def hook_since(self, broker: str) -> int:
+        """Return since when the broker's hook has reported every call."""
+        return self.recorder.last_down.get(broker, 0)
+
+    @property
+    def hooked_since(self) -> int:
+        """Return since when the hooks of all brokers have reported every call."""
+        return max(self.hook_since(broker) for broker in self.cluster.brokers)
 
     @cached_property
     def clients(self) -> list[Client]:

@@ -12,7 +12,8 @@ def run_seeds(monkeypatch):
     """Return the list to which each seed that is run is added."""
     seeds = []
 
-    def prove(chunk, processes):
+    def prove(chunk, processes, *, popped):
+        assert not popped
         for seed in chunk:
             seeds.append(seed)
             yield Proof(
@@ -39,6 +40,12 @@ def test_a_stopped_run_resumes_after_the_last_saved_chunk(tmp_path, run_seeds):
     assert whole.scores["LOCK_EXPIRED", "hook"].correct == 40
     assert merged(tmp_path, range(40)) == whole
     assert len(run_seeds) == 40
+
+
+def test_results_of_consumers_that_pop_are_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(chunks, "prove", lambda chunk, _, *, popped: [Proof(1 + popped)])
+    [(one, other)] = zip(chunks.resume(tmp_path, range(3)), chunks.resume(tmp_path, range(3), popped=True), strict=True)
+    assert (one.seeds, other.seeds) == (1, 2)
 
 
 def test_results_of_other_code_are_not_used(tmp_path, run_seeds, monkeypatch):

@@ -9,6 +9,7 @@ from tests.detection.chunks import RESULTS, resume
 from tests.detection.generator import is_healthy
 from tests.detection.proof import Proof, prove_seed
 from tests.detection.scoring import BOUNDS
+from tests.detection.test_popped import SEEDS as POPPED_SEEDS
 
 SEEDS = {
     8: "NO_ACTIVE_CLIENTS_WITH_LAG STALE_HEARTBEAT",
@@ -56,24 +57,15 @@ SEEDS = {
 }
 """The seeds that run, which together provoke every rule and contain every fault; and the rules that each provokes. Of
 the seeds that could show a fault, one that is simulated quickly."""
-NOT_SIMULATED = {
-    "MIXED_REQUEST_MODE",
-    "POP_HELD_LONG",
-    "POP_NOT_ACKING",
-    "POP_RETURNED",
-    "POP_STOPPED",
-    "PROXY_CLIENT_GONE",
-}
-"""Rules about consumers that pop, which the simulation does not have: `tests/field/test_popped_queues.py` judges a
-recording of real ones."""
 PROVED = 2_000
 """The number of seeds of the long form."""
 
 
 def test_every_rule_has_an_oracle_and_is_provoked_by_a_seed():
-    provoked = {code for codes in SEEDS.values() for code in codes.split()} - {"healthy"}
-    assert BOUNDS.keys() | NOT_SIMULATED == CODES
-    assert provoked | NOT_SIMULATED == CODES
+    seeds = [*SEEDS.values(), *POPPED_SEEDS.values()]
+    provoked = {code for codes in seeds for code in codes.split()} - {"healthy"}
+    assert BOUNDS.keys() == CODES
+    assert provoked == CODES
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -112,6 +112,15 @@ def test_acks_reach_over_what_several_answers_have_shown():
     assert offsets(queue) == {*range(100, 105), *range(122, 125), *range(127, 130)}
 
 
+def test_below_the_lowest_of_several_acks_all_was_popped_no_later_than_the_first_popped_of_them():
+    queue = PoppedQueue()
+    ack(queue, 0)
+    times = {"time": T + 50_000, "first_time": T, "last_time": T, "pop_time_min": T + 1_000, "pop_time_max": T + 49_000}
+    event = AckMessage(**COMMON, **times, code=0, invisible_ms=INVISIBLE, ranges=((3, 3), (6, 6)))
+    popped.on_ack(queue, event)
+    assert [(one.first, one.last, one.popped_by - T) for one in queue.unacked] == [(1, 2, 1_000), (4, 5, 49_000)]
+
+
 def test_messages_that_are_given_back_are_counted_once():
     queue = consumed()
     answer(queue, 110, T + 10_000)

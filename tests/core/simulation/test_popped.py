@@ -13,9 +13,11 @@ from rebalance_model.observe.events import (
     ConsumerConnection,
     ConsumerRunningInfo,
     ConsumeStats,
+    HeartBeat,
     PopMessage,
     ProxyHeartBeat,
     PullMessage,
+    Tick,
 )
 from rebalance_model.observe.popped_queues import PoppedQueues
 from tests.core.simulation.pop_scenario import BROKER, GROUP, RETRY, TOPIC, popped, second
@@ -59,9 +61,43 @@ def test_what_the_observer_knows_to_be_in_flight_is_true_but_for_a_second(pops):
                     found.append((event.time, row.mq, in_flight.in_flight(known)))
     assert len(found) >= 6
     for time, mq, known in found:
-        handed_out = [one for one in run.deliveries(mq) if one.begin <= time and (one.end or time + 1) > time]
+        handed_out = _in_flight(run, mq, time)
         acked = [one for one in run.deliveries(mq) if time - 1_100 <= (one.end or 0) <= time]
         assert len(handed_out) <= known <= len(handed_out) + len(acked)
+
+
+@pytest.mark.parametrize("pops", ["REMOTING", "PUSH", "SIMPLE"])
+def test_by_its_hook_alone_no_more_is_known_than_is_in_flight(pops):
+    queues, found = PoppedQueues(), 0
+    run = popped(pops, {"at": 30, "do": "hang", "who": "c-1", "lasts": 20}, seconds=90, queues=3)
+    for event in run.events:
+        if isinstance(event, PopMessage | AckMessage | ChangeMessageInvisibletime):
+            popped_queues.fold(queues, event, by_proxy=pops != "REMOTING")
+        elif isinstance(event, Tick) and event.source_id.startswith("hook"):
+            for mq, known in queues.queues.items():
+                count = in_flight.in_flight(known) or 0
+                assert count <= len(_in_flight(run, mq, event.time))
+                found = max(found, count)
+    assert found > 0
+
+
+def test_clients_and_the_broker_agree_on_what_is_in_flight():
+    run = popped("REMOTING", {"at": 30, "do": "hang", "who": "c-1", "lasts": 50}, invisible_ms=60_000, seconds=120)
+    compared = 0
+    for event in run.of(ConsumerRunningInfo):
+        channel = next(one.channel for one in run.of(HeartBeat) if one.client_id == event.client_id)
+        of_client = [one for one in _in_flight(run, None, event.time) if one.channel == channel]
+        acked = [one for one in run.deliveries() if one.channel == channel and 0 <= event.time - (one.end or 0) < 100]
+        count = sum(one.wait_ack_count for one in event.pop_queues)
+        assert len(of_client) <= count + 1
+        assert count <= len(of_client) + len(acked) + 1
+        compared += count > 10
+    assert compared >= 3
+
+
+def _in_flight(run, mq, time):
+    """Return what a broker had handed out, and not taken back, at a time."""
+    return [one for one in run.deliveries(mq) if one.begin <= time and (one.end or time + 1) > time]
 
 
 def test_clients_say_how_many_messages_wait_for_their_ack():
