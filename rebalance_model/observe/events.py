@@ -131,17 +131,15 @@ class Answer(GroupEvent, frozen=True, gc=False, kw_only=True):
     incomplete: bool = False
     """Whether rows of it can't be read, so that what is not in it may exist all the same."""
 
-    PAYLOAD: ClassVar[tuple[str, ...]] = ()
+    PAYLOAD: ClassVar[str]
+    """The field that an answer has, and an error lacks."""
 
     def __post_init__(self) -> None:
-        present = [name for name in self.PAYLOAD if getattr(self, name) is not None]
-        if self.error is not None and present:
-            msg = f"an event with `error` carries no `{present[0]}`"
-            raise ValueError(msg)
-        if self.error is None and len(present) < len(self.PAYLOAD):
-            missing = next(name for name in self.PAYLOAD if name not in present)
-            msg = f"Object missing required field `{missing}`"
-            raise ValueError(msg)
+        is_missing = getattr(self, self.PAYLOAD) is None
+        if is_missing == (self.error is not None):
+            return
+        carries_no = f"an event with `error` carries no `{self.PAYLOAD}`"
+        raise ValueError(f"Object missing required field `{self.PAYLOAD}`" if is_missing else carries_no)
 
 
 class ConsumerConnection(Answer, frozen=True, gc=False, kw_only=True, tag="CONSUMER_CONNECTION"):
@@ -166,7 +164,7 @@ class ConsumerConnection(Answer, frozen=True, gc=False, kw_only=True, tag="CONSU
     """Whether clients that pop get the messages of a queue in order (SubscriptionGroupConfig.consumeMessageOrderly,
     201): the queue is FIFO."""
 
-    PAYLOAD = ("connections",)
+    PAYLOAD = "connections"
 
 
 class ProxyConnection(Answer, frozen=True, gc=False, kw_only=True, tag="PROXY_CONNECTION"):
@@ -207,7 +205,7 @@ class ConsumerRunningInfo(Answer, frozen=True, gc=False, kw_only=True, tag="CONS
     stacks: tuple[ThreadStack, ...] = ()
     """What its listener was doing; asked when it has finished no message for long."""
 
-    PAYLOAD = ("queues",)
+    PAYLOAD = "queues"
 
 
 class ConsumeStats(Answer, frozen=True, gc=False, kw_only=True, tag="CONSUME_STATS"):
@@ -216,7 +214,7 @@ class ConsumeStats(Answer, frozen=True, gc=False, kw_only=True, tag="CONSUME_STA
     queues: tuple[OffsetInfo, ...] | None = None
     """The offsets of each queue of the group's topics at this broker."""
 
-    PAYLOAD = ("queues",)
+    PAYLOAD = "queues"
 
 
 class TopicRoute(Answer, frozen=True, gc=False, kw_only=True, tag="TOPIC_ROUTE"):
@@ -227,7 +225,7 @@ class TopicRoute(Answer, frozen=True, gc=False, kw_only=True, tag="TOPIC_ROUTE")
     queues: tuple[MessageQueue, ...] | None = None
     """Its read queues, at all brokers."""
 
-    PAYLOAD = ("queues",)
+    PAYLOAD = "queues"
 
 
 class ConsumeTimeSpan(Answer, frozen=True, gc=False, kw_only=True, tag="CONSUME_TIME_SPAN"):
@@ -238,7 +236,7 @@ class ConsumeTimeSpan(Answer, frozen=True, gc=False, kw_only=True, tag="CONSUME_
     queues: tuple[TimeSpanInfo, ...] | None = None
     """Its queues at this broker."""
 
-    PAYLOAD = ("queues",)
+    PAYLOAD = "queues"
 
 
 class TopicStats(Answer, frozen=True, gc=False, kw_only=True, tag="TOPIC_STATS"):
@@ -252,7 +250,7 @@ class TopicStats(Answer, frozen=True, gc=False, kw_only=True, tag="TOPIC_STATS")
     queues: tuple[TopicOffset, ...] | None = None
     """Its queues at this broker."""
 
-    PAYLOAD = ("queues",)
+    PAYLOAD = "queues"
 
 
 class BrokerStatus(Event, frozen=True, gc=False, kw_only=True, tag="BROKER_STATUS"):

@@ -155,7 +155,7 @@ class GroupObserver:
             if _is_long_unreported(state, step.now, self.policy) and not state.silent:
                 end_all(step, GROUP_ENDED)
             snapshots.snapshot_all(step)
-        snapshots.snapshot_changes(step)
+        snapshots.snapshot_changes(step, {})
         return step.effects
 
     def deadline(self) -> int | None:
@@ -323,11 +323,11 @@ def _cover_from(state: GroupState, now: int, is_concerned: Callable[[str], bool]
 
 
 def _concluded(step: GroupStep) -> list[AnyEffect]:
-    judge(step)
+    judged = judge(step)
     _await_next_report(step)
     if step.state.episode is not None:
         rebalances.settle(step)
-    snapshots.snapshot_changes(step)
+    snapshots.snapshot_changes(step, judged)
     return step.effects
 
 

@@ -3,7 +3,7 @@
 Their health follows from the open incidents, and their coverage lists the suspended rules.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 import msgspec
@@ -47,11 +47,11 @@ _RANK = {"critical": 0, "warning": 1, "info": 2}
 _HEALTH: dict[str, Health] = {"critical": "BAD", "warning": "WARN", "info": "OK"}
 
 
-def snapshot_changes(step: GroupStep) -> None:
-    """Write rows for what changed materially in this step."""
+def snapshot_changes(step: GroupStep, judged: Mapping[MessageQueue, QueueSubject]) -> None:
+    """Write rows for what changed materially in this step; queues that were ``judged`` are in hand."""
     incidents = _by_queue(step.state) if step.touched else {}
     for mq in step.touched:
-        _snapshot_queue(step, mq, incidents, always=False)
+        _snapshot_queue(step, judged.get(mq) or QueueSubject(step, mq), incidents, always=False)
     if step.group_touched or step.group_to_judge:
         _snapshot_group(step, always=False)
 
@@ -60,7 +60,7 @@ def snapshot_all(step: GroupStep) -> None:
     """Write rows for the whole state, at the snapshot interval."""
     incidents = _by_queue(step.state)
     for mq in sorted(step.state.queues, key=queue_order):
-        _snapshot_queue(step, mq, incidents, always=True)
+        _snapshot_queue(step, QueueSubject(step, mq), incidents, always=True)
     _snapshot_group(step, always=True)
 
 
@@ -269,11 +269,10 @@ def _proxied(state: GroupState) -> tuple[str, ...] | None:
     return tuple(proxied.clients(state)[:PROXIED_MAX]) or None
 
 
-def _snapshot_queue(step: GroupStep, mq: MessageQueue, incidents: _OfQueues, *, always: bool) -> None:
-    q = QueueSubject(step, mq)
+def _snapshot_queue(step: GroupStep, q: QueueSubject, incidents: _OfQueues, *, always: bool) -> None:
     queue, ended = q.queue, q.queue.ended
     status, reason = _queue_health(step, q, incidents) if ended is None else ("UNKNOWN", WHY[ended.why])
-    row = LastQueueRow(queue.owner, queue.expected, _locked(q), status, reason, shared_by(step, mq) or None)
+    row = LastQueueRow(queue.owner, queue.expected, _locked(q), status, reason, shared_by(step, q.mq) or None)
     if always or row != queue.last_row:
         queue.last_row = row
         step.emit(_queue_row(step, q, row))

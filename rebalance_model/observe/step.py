@@ -195,7 +195,8 @@ class GroupStep(Step):
     def members(self) -> frozenset[str]:
         """Return the members as a set, made once for the step: to find one in `GroupState.members` takes a scan.
 
-        That is for loops over queues or clients, which may be as many as the members.
+        That is for loops over queues or clients, which may be as many as the members; loop over `GroupState.members`
+        itself, because a set has another order in each process.
         """
         known = self.state.members
         if self._members[0] is not known:

@@ -50,7 +50,7 @@ def note_subscriptions(step: GroupStep) -> None:
     state = step.state
     topics = _subscribed(step)
     if topics and topics != set(state.subscribed):
-        for topic in set(state.subscribed) - topics:
+        for topic in sorted(set(state.subscribed) - topics):
             state.left[topic] = step.now
             step.schedule_check(step.now + GONE_AFTER)
         _return(step, topics - set(state.subscribed))
@@ -130,7 +130,7 @@ def _end_left(step: GroupStep) -> None:
         state.left = {topic: since for topic, since in state.left.items() if topic in kept}
     _end(step, gone, "NOT_SUBSCRIBED")
     _end(step, never, "NOT_SUBSCRIBED", since=0)
-    for topic in {mq.topic for mq in gone} if state.members else ():
+    for topic in dict.fromkeys(mq.topic for mq in gone) if state.members else ():
         _forget_route(step, topic)
 
 
@@ -141,7 +141,7 @@ def _return(step: GroupStep, topics: set[str]) -> None:
     those who subscribe it, as an answer shows it, was not left.
     """
     long_ago = step.now - step.policy.heartbeat_broker_interval - step.policy.poll_interval
-    left = {topic: since for topic in topics if (since := step.state.left.pop(topic, None)) is not None}
+    left = {topic: since for topic in sorted(topics) if (since := step.state.left.pop(topic, None)) is not None}
     for mq, queue in step.state.queues.items():
         if mq.topic not in topics:
             continue

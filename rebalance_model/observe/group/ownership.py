@@ -36,7 +36,7 @@ def reconsider(step: GroupStep, queues: Iterable[MessageQueue], *, evidence: str
         step.queues_to_judge[mq] = None
         queue = step.queue(mq)
         current = queue.owner
-        owner = _believed_owner(step, mq, current)
+        owner = _believed_owner(step, mq, queue, current)
         if owner != current:
             _hand_over(step, mq, current, owner, evidence)
 
@@ -73,17 +73,18 @@ def clear_claims(step: GroupStep, client_id: str, by_hook: HeldByHook | None = N
             former_holder.keep(step, mq, hook_view)
             hook_view.holder = None
         step.queues_to_judge[mq] = None
-        current = step.queue(mq).owner
-        owner = _believed_owner(step, mq, current if current != client_id else None)
+        queue = step.queue(mq)
+        current = queue.owner
+        owner = _believed_owner(step, mq, queue, current if current != client_id else None)
         if owner != current:
             _hand_over(step, mq, current, owner, evidence)
 
 
-def _believed_owner(step: GroupStep, mq: MessageQueue, current: str | None) -> str | None:
-    hook_view = step.state.queues[mq].hook_view
+def _believed_owner(step: GroupStep, mq: MessageQueue, queue: QueueState, current: str | None) -> str | None:
+    hook_view = queue.hook_view
     if hook_view is not None and _is_owner(step, hook_view, mq):
         return hook_view.holder
-    held_by = holders(step, mq)
+    held_by = holders(step, mq, queue)
     if len(held_by) == 1 and hook_view is None:
         return held_by[0][0]
     claims = {c: _claim(step, view, mq) for c, view in held_by}
@@ -122,18 +123,18 @@ def _denies(state: GroupState, hook_view: HookQueueView, mq: MessageQueue) -> bo
     return held is None or held.dropped
 
 
-def holders(step: GroupStep, mq: MessageQueue) -> list[tuple[str, ClientView]]:
+def holders(step: GroupStep, mq: MessageQueue, queue: QueueState) -> list[tuple[str, ClientView]]:
     """Return the members whose last answer holds the queue, and is newer than the hook's report on it.
 
     A member that reads every queue by itself is left out (`is_outsider`).
     """
-    queue, clients, holders = step.state.queues[mq], step.state.clients, []
+    state, members, holders = step.state, step.members, []
     observed_at = queue.hook_view.observed_at if queue.hook_view is not None else 0
     for client_id in queue.claimants:
-        client = clients[client_id]
-        if client.asked_at_answer < observed_at or client.queues[mq].dropped or client_id not in step.members:
+        client = state.clients[client_id]
+        if client.asked_at_answer < observed_at or client.queues[mq].dropped or client_id not in members:
             continue
-        if not is_outsider(step.state, client):
+        if not is_outsider(state, client):
             holders.append((client_id, client))
     return holders
 

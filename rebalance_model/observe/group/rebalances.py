@@ -94,7 +94,7 @@ def note_move(step: GroupStep, mq: MessageQueue, former: str | None, owner: str 
     if owner is not None:
         if queue.hook_view is not None and queue.hook_view.holder == owner:
             queue.hook_view.begun_at = 0  # it had denied the queue: its next lock or pull marks a new beginning
-        note_answer(step, mq, owner)
+        note_answer(step, episode, mq, owner)
     return episode.rebalance_id
 
 
@@ -107,10 +107,9 @@ def note_begun(step: GroupStep, mq: MessageQueue, at: int, *, is_exact: bool) ->
         _note_change(step, episode)
 
 
-def note_answer(step: GroupStep, mq: MessageQueue, client_id: str) -> None:
+def note_answer(step: GroupStep, episode: Episode, mq: MessageQueue, client_id: str) -> None:
     """Record from a client's answer that it has begun, by its lock (ordered) or pull, where no hook reports it."""
-    episode = step.state.episode
-    move = episode.moves.get(mq) if episode is not None else None
+    move = episode.moves.get(mq)
     if move is None or move.to_client != client_id or _reports(step, mq) is not None:
         return
     client = step.state.clients.get(client_id)

@@ -53,7 +53,7 @@ def note_answer(step: GroupStep, mq: MessageQueue, client_id: str, held: Process
     does not match are left out of its cache.
     """
     queue = step.state.queues[mq]
-    if not queue.new_since or queue.commit_known or queue.skipped is not None or queue.former_owner is not None:
+    if not queue.new_since or queue.skipped is not None or queue.former_owner is not None:
         return
     client = step.state.clients[client_id]
     if held.commit_offset is None or held.commit_offset > 0 or client.consume_type == PULL:

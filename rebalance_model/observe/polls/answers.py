@@ -79,7 +79,7 @@ def fold_running_info(step: GroupStep, event: ConsumerRunningInfo) -> None:
         step.group_touched = True
         expect(step)
     step.group_to_judge = step.group_to_judge or is_news
-    affected = dict.fromkeys(answer.queues) | known  # including queues that a hook assigns to it and it denies
+    affected = answer.queues | known  # including queues that a hook assigns to it and it denies
     discovered = client is not None and client.discovered and not client.answered
     ownership.reconsider(step, affected, evidence="FIRST_SEEN" if discovered else "ANSWER")
     _note_claims(step, event.client_id, answer, affected)
@@ -171,9 +171,11 @@ def _note_claims(step: GroupStep, client_id: str, answer: ClientView, affected: 
         if held is not None and queue.owner == client_id:
             newest = held.newest(orderly=bool(answer.orderly))
             queue.owner_seen = client_id, answer.time_of(newest) if newest is not None else answer.asked
-            rebalances.note_answer(step, mq, client_id)
-            skipped.note_answer(step, mq, client_id, held)
-            offsets.note_first(queue, held.first_offset)
+            if step.state.episode is not None:
+                rebalances.note_answer(step, step.state.episode, mq, client_id)
+            if not queue.commit_known:
+                skipped.note_answer(step, mq, client_id, held)
+                offsets.note_first(queue, held.first_offset)
         if held is not None and held.dropped:
             queue.dropped_by = client_id
         elif queue.dropped_by == client_id:
@@ -188,7 +190,8 @@ def _declared(event: ConsumerRunningInfo, client: ClientView | None, declared: t
     """Return in how many consecutive answers the client has declared the same consume mode and strategy."""
     if client is None or (client.orderly, client.strategy) != declared:
         return 1
-    return min(client.declared + 1, DECLARED) if _topics(client.subscriptions) == _topics(event.subscriptions) else 1
+    before, now = client.subscriptions, event.subscriptions
+    return min(client.declared + 1, DECLARED) if before == now or _topics(before) == _topics(now) else 1
 
 
 def _topics(subscriptions: Iterable[Subscription]) -> set[tuple[str, str, str | None]]:

@@ -90,7 +90,7 @@ def _note_created(step: GroupStep, view: BrokerView, event: ConsumerConnection) 
     elif event.connections:
         view.not_created = None
     if known != view.not_created:
-        step.clients_to_judge |= dict.fromkeys(step.members)
+        step.clients_to_judge |= dict.fromkeys(step.state.members)
 
 
 def _note_unreadable(step: GroupStep, view: BrokerView, unreadable: tuple[str, ...]) -> None:

@@ -64,9 +64,8 @@ def _note_fall(queue: QueueState, commit: int) -> None:
 
 def note_first(queue: QueueState, first_offset: int | None) -> None:
     """Record the first message that a queue's owner has of it, which is its position while no commit was seen."""
-    if queue.commit_known or first_offset == queue.first_offset:
-        return
-    queue.first_offset, queue.stalled_ms = first_offset, 0
+    if first_offset != queue.first_offset:
+        queue.first_offset, queue.stalled_ms = first_offset, 0
 
 
 def _note_pulled(queue: QueueState, info: OffsetInfo, now: int) -> None:

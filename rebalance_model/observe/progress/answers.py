@@ -168,7 +168,7 @@ def on_running_info(state: ProgressState, event: ConsumerRunningInfo, policy: Po
         place = (info.mq.broker, info.mq.topic, info.mq.queue_id)
         before = known.get(place)
         queue = client.queues[place] = _client_queue(info, before, at - newest, ordered=event.orderly)
-        if repeats or before is None or queue.reported() != before.reported():
+        if repeats or before is None or before.differs(info):
             changed.append((info.mq, queue))
     if repeats:
         client.repeated_at = at
@@ -291,12 +291,11 @@ def _first_offset(state: ProgressState, mq: MessageQueue) -> int | None:
 
 def _note_first(state: ProgressState, info: ProcessQueueInfo) -> None:
     """Note the first message that a client has of a queue, while no commit of the queue was seen."""
-    mq = info.mq
-    firsts = state.first_offsets.setdefault(mq.broker, {}).setdefault(mq.topic, {})
-    if info.first_offset is None or mq.queue_id in state.committed.get(mq.broker, {}).get(mq.topic, ()):
-        firsts.pop(mq.queue_id, None)
-    else:
-        firsts[mq.queue_id] = info.first_offset
+    mq, first = info.mq, info.first_offset
+    if first is not None and mq.queue_id not in state.committed.get(mq.broker, {}).get(mq.topic, ()):
+        state.first_offsets.setdefault(mq.broker, {}).setdefault(mq.topic, {})[mq.queue_id] = first
+    elif mq.broker in state.first_offsets:
+        state.first_offsets[mq.broker].get(mq.topic, {}).pop(mq.queue_id, None)
 
 
 def _lag(state: ProgressState, info: OffsetInfo, commit: int | None) -> int | None:
@@ -332,5 +331,13 @@ def _client_queue(
             pull_at = before.pull_at
         if consumed == before.consume_at_client and 0 < before.consume_at < consume_at:
             consume_at = before.consume_at
-    stamps = [at if at > 0 else 0 for at in (lock_at, pull_at, consume_at)]  # one may be centuries after another
-    return ClientQueue(info.cached_count, info.commit_offset, locked, pulled, consumed, *stamps)
+    return ClientQueue(
+        info.cached_count,
+        info.commit_offset,
+        locked,
+        pulled,
+        consumed,
+        lock_at if lock_at > 0 else 0,  # one may be centuries after another
+        pull_at if pull_at > 0 else 0,
+        consume_at if consume_at > 0 else 0,
+    )

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from rebalance_model.observe.events import ProcessQueueInfo
 from rebalance_model.observe.popped_queues import PoppedQueues
 from rebalance_model.observe.state import Sequence
 
@@ -31,14 +32,14 @@ class ClientQueue(msgspec.Struct, array_like=True):
     pull_at: int
     consume_at: int
 
-    def reported(self) -> tuple[int | None, ...]:
-        """Return the values that the client itself reported: a change of these is news."""
+    def differs(self, info: ProcessQueueInfo) -> bool:
+        """Return whether the client itself reports another value."""
         return (
-            self.cached_count,
-            self.commit_offset,
-            self.lock_at_client,
-            self.pull_at_client,
-            self.consume_at_client,
+            self.pull_at_client != info.pull_time
+            or self.commit_offset != info.commit_offset
+            or self.cached_count != info.cached_count
+            or self.consume_at_client != info.consume_time
+            or self.lock_at_client != info.lock_time
         )
 
 

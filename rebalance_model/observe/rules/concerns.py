@@ -97,6 +97,8 @@ def _of_owner(step: GroupStep, q: QueueSubject, client: ClientView) -> int:
     if client.unanswered:
         return LOCK_OLD | PULL_OLD
     answer = answered_queue(q, client)
+    if answer is not None and q.hook is None and client.is_fresh(answer, min(limit, policy.pull_max_idle_time)):
+        return 0
     held = client.at_answer(answer) if answer is not None else None
     if entry is not None:
         if entry.is_expired(step.now, limit):

@@ -7,6 +7,7 @@ index by rule and subject, and rare: a group is checked about every 30 s, one of
 
 from collections.abc import Collection
 
+from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group import ended_queues, membership, route_views
 from rebalance_model.observe.group.deleted_group import GROUP_DELETED, is_deleted
 from rebalance_model.observe.group.expectation import is_popped
@@ -35,11 +36,15 @@ _WITHOUT_POLLS = codes_needing("POLLS", "OFFSETS", "DEAD_LETTERS")
 """Codes of the rules that are suspended while no collector is followed or the collector is silent."""
 
 
-def judge(step: GroupStep) -> None:
-    """Judge what the step has changed; broad causes come first, so that their children find them open."""
+def judge(step: GroupStep) -> dict[MessageQueue, QueueSubject]:
+    """Judge what the step has changed; broad causes come first, so that their children find them open.
+
+    Returns:
+        The queues that were judged.
+    """
     if not step.state.members and is_deleted(step.state, step.now):
         end_all(step, GROUP_DELETED)
-        return
+        return {}
     silent = _WITHOUT_POLLS if not step.state.is_polled else frozenset()
     if step.group_to_judge:
         ended_queues.note_subscriptions(step)
@@ -52,12 +57,14 @@ def judge(step: GroupStep) -> None:
         apply(step, GROUP_RULES, "", silent)
     for client_id in step.clients_to_judge:
         _judge_client(step, client_id, silent)
-    for mq in step.queues_to_judge:
-        _judge_queue(step, QueueSubject(step, mq), silent)
+    judged = {mq: QueueSubject(step, mq) for mq in step.queues_to_judge}
+    for q in judged.values():
+        _judge_queue(step, q, silent)
     if step.queues_to_judge or step.state.reread:
         for rebalance_id in duplicate_consumption.note(step):
             apply(step, REBALANCE_RULES, rebalance_id, silent)
         duplicate_consumption.forget(step)
+    return judged
 
 
 def _judge_client(step: GroupStep, client_id: str, silent: Collection[str]) -> None:

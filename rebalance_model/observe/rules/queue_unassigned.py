@@ -29,7 +29,7 @@ def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     """Check for how long all members have answered without the queue, or whether lag grows on a ghost's share."""
     state = step.state
     queue = q.queue
-    if queue.owner is not None or not queue.in_route or q.mq.is_retry or holders(step, q.mq):
+    if queue.owner is not None or not queue.in_route or q.mq.is_retry or holders(step, q.mq, queue):
         return CLEAR
     if not state.members or not is_divided(step) or not is_subscribed(state, q.mq.topic):
         return CLEAR

@@ -82,7 +82,7 @@ def explains(step: GroupStep, broker: str, client_id: str | None) -> tuple[Incid
     hook = step.hook_of(broker)
     refused: Collection[str] = hook.refused_heartbeats if hook is not None else ()
     if not_created.since(step, broker):
-        refused = step.members
+        refused = step.state.members
     found = refused if client_id is None else (client_id,) if client_id in refused else ()
     keys = (IncidentKey(CODE, one) for one in found)
     return tuple(key for key in keys if key in step.state.incidents)

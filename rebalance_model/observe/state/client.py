@@ -128,6 +128,19 @@ class ClientView(msgspec.Struct, array_like=True):
             held.try_unlock_times,
         )
 
+    def is_fresh(self, held: ProcessQueueView, limit: int) -> bool:
+        """Return whether `at_answer` shows neither a pull nor, of an ordered client, a lock older than ``limit``, ms.
+
+        It may be False without a reason, in less time.
+        """
+        first_seen, oldest = self.asked_at_answer - limit, self.client_now - limit
+        pull, lock = held.last_pull_timestamp, held.last_lock_timestamp
+        if pull is None or pull < oldest or held.pull_seen < first_seen:
+            return False
+        return not self.orderly or (
+            bool(held.locked) and lock is not None and lock >= oldest and held.lock_seen >= first_seen
+        )
+
     def time_of(self, stamp: int) -> int:
         """Bring a stamp of its last answer to the timeline; epoch milliseconds.
 
