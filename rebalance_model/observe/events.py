@@ -180,7 +180,7 @@ class ProxyConnection(Answer, frozen=True, gc=False, kw_only=True, tag="PROXY_CO
     subscriptions: tuple[Subscription, ...] = ()
     """What these clients subscribe."""
 
-    PAYLOAD = ("connections",)
+    PAYLOAD = "connections"
 
 
 class ConsumerRunningInfo(Answer, frozen=True, gc=False, kw_only=True, tag="CONSUMER_RUNNING_INFO"):

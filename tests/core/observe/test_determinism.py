@@ -6,14 +6,11 @@ import sys
 
 SCRIPT = """
 import hashlib, msgspec
-from tests.detection.runs import scenario_of
 from tests.support.simulated import simulate
 from tests.support.folding import folded
-logs = {story: simulate(story, hook=True, poll=True).events for story in ("subscription-mistake", "broker-restart")}
-logs["a group that a broker lacks"] = simulate(scenario_of(73), hook=False, poll=True, seed=73).events
-for name, events in logs.items():
-    effects = folded(events)
-    print(name, len(effects), hashlib.sha256(msgspec.json.encode(effects)).hexdigest())
+for story in ("subscription-mistake", "broker-restart"):
+    effects = folded(simulate(story, hook=True, poll=True).events)
+    print(story, len(effects), hashlib.sha256(msgspec.json.encode(effects)).hexdigest())
 """
 
 
