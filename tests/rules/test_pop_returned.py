@@ -1,8 +1,11 @@
 """POP_RETURNED: popped messages come back, because they were not acknowledged, or were refused."""
 
+import pytest
+
+from rebalance_model.observe.events import ConsumeStats, OffsetInfo
 from tests.support.incident_rows import distinct_transitions, evidence, rows
 from tests.support.pop_trace import PROXY, PopTrace
-from tests.support.trace import TOPIC
+from tests.support.trace import START, TOPIC, Trace, mq
 
 MINE = "POP_RETURNED"
 EXPIRED, REJECTED = f"{MINE} EXPIRED", f"{MINE} REJECTED"
@@ -63,4 +66,67 @@ def test_a_gap_that_another_call_shows_is_one_of_acknowledgements_too():
     trace = acking(31, (20, 21, 22))
     trace.hook_seq["broker-a-0"] += 1
     trace.heart_beat(31.5, "a").acks(32, PROXY, 31, popped=31).passes(100)
+    assert trace.incidents(MINE) == []
+
+
+UNDETERMINED = f"{MINE} UNDETERMINED"
+RETRY = f"%RETRY%g_{TOPIC}"
+
+
+def answers(returned: dict[int, int], until: int, *, retry: str = RETRY, commit: int = 10, trace: Trace | None = None):
+    """Polls of a gRPC group: ``returned`` has by second how many messages its retry topic got; commits advance."""
+    trace = trace or Trace()
+    for at in range(0, until + 1, 10):
+        trace.poll(at, {})
+        stored = 5 + sum(count for when, count in returned.items() if when <= at)
+        rows = [OffsetInfo(mq=mq(0), broker_offset=100 + commit * at, consumer_offset=100 + commit * at)]
+        rows += [OffsetInfo(mq=mq(0, retry), broker_offset=stored, consumer_offset=stored)]
+        trace._fold(ConsumeStats(queues=tuple(rows), **trace._poll(START + at * 1_000)))
+    return trace
+
+
+def test_by_polls_alone_a_growing_retry_topic_shows_that_messages_come_back():
+    """From offsets it is not known whether they were refused or expired; one is no reason to warn."""
+    trace = answers({40: 1}, 120)
+    assert trace.incidents(MINE) == [(40, "OPENED", UNDETERMINED), (100.001, "RESOLVED", UNDETERMINED)]
+    assert rows(trace, MINE)[0].severity == "info"
+    assert evidence(trace, MINE)[0] == {"returned": 1, "handed_out": 400, "window_ms": 60_000, "topic": TOPIC}
+
+
+def test_by_polls_many_are_a_warning_if_they_are_a_fifth_of_what_was_handed_out():
+    warned = answers({40: 6, 50: 6}, 60, commit=1)
+    assert [(one.transition, one.severity) for one in rows(warned, MINE)] == [
+        ("OPENED", "info"),
+        ("ESCALATED", "warning"),
+    ]
+    few = answers({40: 6, 50: 6}, 60, commit=2)
+    assert {one.severity for one in rows(few, MINE)} == {"info"}
+
+
+@pytest.mark.parametrize("retry", ["%RETRY%g", "%RETRY%other_Orders", "Orders2"])
+def test_a_topic_that_classic_consumers_send_messages_back_to_is_a_near_miss(retry):
+    assert answers({40: 20}, 120, retry=retry).incidents(MINE) == []
+
+
+def test_a_retry_topic_that_is_first_seen_has_messages_of_any_age():
+    trace = Trace()
+    for at in range(0, 50, 10):
+        trace.poll(at, {}, {0: (100 + at, 100 + at)})
+    stored = OffsetInfo(mq=mq(0, RETRY), broker_offset=900, consumer_offset=900)
+    trace._fold(ConsumeStats(queues=(stored,), **trace._poll(START + 40_000)))
+    assert trace.incidents(MINE) == []
+
+
+def test_what_came_back_while_nobody_asked_is_not_judged():
+    trace = answers({40: 1}, 60)
+    assert trace.incidents(MINE) == [(40, "OPENED", UNDETERMINED)]
+    trace.tick(200)
+    assert trace.incidents(MINE) == [(40, "OPENED", UNDETERMINED)]  # no answer shows that none came back
+
+
+def test_where_a_hook_shows_the_calls_the_retry_topic_decides_nothing():
+    trace = acking(10)
+    for at in (20, 30, 40):
+        stored = OffsetInfo(mq=mq(0, RETRY), broker_offset=at, consumer_offset=at)
+        trace._fold(ConsumeStats(queues=(stored,), **trace._poll(START + at * 1_000)))
     assert trace.incidents(MINE) == []

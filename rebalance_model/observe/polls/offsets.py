@@ -7,7 +7,7 @@ between. A broker that does not answer, or a collector that was away, adds nothi
 from rebalance_model.observe.events import UNREADABLE, ConsumeStats, OffsetInfo
 from rebalance_model.observe.group import deleted_group, ended_queues, skipped
 from rebalance_model.observe.group.offsets import lag_of
-from rebalance_model.observe.polls import clock_skew, lag_trend
+from rebalance_model.observe.polls import clock_skew, lag_trend, returns
 from rebalance_model.observe.state import FallenBack, NewestFall, QueueState
 from rebalance_model.observe.step import GroupStep
 
@@ -98,6 +98,7 @@ def _note_newest(queue: QueueState, info: OffsetInfo, event: ConsumeStats) -> bo
 def _advance(step: GroupStep, queue: QueueState, info: OffsetInfo, event: ConsumeStats) -> None:
     span = event.asked - queue.stats_at
     covered = queue.stats_at >= step.state.covered_since and 0 < span <= COVERED_INTERVALS * step.policy.poll_interval
+    returns.note(step, queue, info, covered=covered)
     advanced = queue.commit_offset is None or info.consumer_offset > queue.commit_offset
     if queue.commit_offset is not None and advanced:
         step.state.advanced_at = step.now

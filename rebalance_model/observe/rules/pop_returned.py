@@ -3,25 +3,32 @@
 EXPIRED: they were invisible for long enough without an acknowledgement: the listener is slower than that, hangs, or its
 client is gone; each is consumed twice. A warning from `MANY` a minute and a fifth of what is acknowledged; a single one
 is the cost of a client that leaves. REJECTED: a listener refuses messages that were delivered before, for a minute or
-longer each time (their delays grow): poison messages. Clear when none has come back for a minute.
+longer each time (their delays grow): poison messages. UNDETERMINED: no hook shows the calls, and by polls the retry
+topic of a popped topic grows; it is not known whether these were refused. A warning from `MANY` a minute and a fifth of
+what was handed out. Clear when none has come back for a minute.
 """
 
 from rebalance_model.observe.rules import pop_not_acking
 from rebalance_model.observe.rules.pop_coverage import has_no_silent_hook
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
+from rebalance_model.observe.state import PolledReturns
 from rebalance_model.observe.state.pops import WINDOW_MS
 from rebalance_model.observe.step import GroupStep
 
-EXPIRED, REJECTED = "EXPIRED", "REJECTED"
+EXPIRED, REJECTED, UNDETERMINED = "EXPIRED", "REJECTED", "UNDETERMINED"
 MANY, SHARE = 10, 5
-"""So many messages in a minute, and one of so many acknowledged ones, are a warning."""
+"""So many messages in a minute, and one of so many acknowledged (by polls: handed out) ones, are a warning."""
+
+
+RECENT_POLLS = 3
+"""That none came back is known if each broker was asked within this many poll intervals."""
 
 
 def judge(step: GroupStep, _: str) -> Verdict:
     """Check what came back in the last minute."""
     pops, now = step.state.pops, step.now
     if pops is None:
-        return CLEAR
+        return _of_polls(step)
     expired = now - pops.expired_at <= WINDOW_MS
     if not expired and now - pops.rejected_at > WINDOW_MS:
         return CLEAR if has_no_silent_hook(step) else None
@@ -32,11 +39,32 @@ def judge(step: GroupStep, _: str) -> Verdict:
     return Holds("warning" if is_much else "info", EXPIRED if expired else REJECTED, explained_by=explained)
 
 
+def _of_polls(step: GroupStep) -> Verdict:
+    """Check by how much retry topics grew in the last minute."""
+    found, now = step.state.returns, step.now
+    if found is None or not found.returned_at:
+        return CLEAR
+    if now - found.returned_at > WINDOW_MS:
+        asked = [view.stats_asked for view in step.state.views.values() if view.stats_asked]
+        is_known = step.state.is_polled and asked and now - min(asked) <= RECENT_POLLS * step.policy.poll_interval
+        return CLEAR if is_known else None
+    step.schedule_check(found.returned_at + WINDOW_MS + 1)
+    count = found.returned.total(now)
+    is_much = count >= MANY and SHARE * count >= found.handed_out.total(now)
+    return Holds("warning" if is_much else "info", UNDETERMINED)
+
+
 def evidence(step: GroupStep, _: str) -> Evidence:
     """Return how many messages came back in the last minute, how many were acknowledged, and the last one's topic."""
     pops, now = step.state.pops, step.now
     if pops is None:
-        return {"expired": 0, "rejected": 0}
+        found = step.state.returns or PolledReturns()
+        return {
+            "returned": found.returned.total(now),
+            "handed_out": found.handed_out.total(now),
+            "window_ms": WINDOW_MS,
+            "topic": found.topic or None,
+        }
     return {
         "expired": pops.expired.total(now),
         "rejected": pops.rejected.total(now),
@@ -55,11 +83,13 @@ RULE = GroupRule(
         "expired": "messages",
         "rejected": "messages",
         "acknowledged": "messages",
+        "returned": "messages",
+        "handed_out": "messages",
         "window_ms": "ms",
         "topic": "text",
     },
-    sub_causes=(EXPIRED, REJECTED),
-    needs=("POPS",),
+    sub_causes=(EXPIRED, REJECTED, UNDETERMINED),
+    needs=("COMMITS",),
     absorbed_by=("BROKER_UNREACHABLE", "TELEMETRY_GAP"),
     advice={
         EXPIRED: Advice(
@@ -79,6 +109,18 @@ RULE = GroupRule(
             what="Messages are refused by the listener again and again: each comes back later than the time before.",
             first_step="Look for the exception in the clients' logs; read the messages of the group's retry topic.",
             inspect=("MESSAGE", "DEAD_LETTERS"),
+        ),
+        UNDETERMINED: Advice(
+            short="they were refused, or not acknowledged in time",
+            what=(
+                "Popped messages come back to the retry topic: they were refused by the listener, or not acknowledged "
+                "within their invisible time. Polls can't tell which; a broker's hook does."
+            ),
+            first_step=(
+                "Look for exceptions and slow messages in the clients' logs; compare the listener's time for a message "
+                "with the invisible time."
+            ),
+            inspect=("PROGRESS", "DEAD_LETTERS"),
         ),
     },
 )

@@ -22,7 +22,7 @@ from rebalance_model.observe.state.hook_queue_view import (
     Reread,
 )
 from rebalance_model.observe.state.incident import HeldCause, Incident, IncidentKey, Pending
-from rebalance_model.observe.state.pops import LastMinute, Popper, Pops, ProxiedClient, RequestModes
+from rebalance_model.observe.state.pops import LastMinute, PolledReturns, Popper, Pops, ProxiedClient, RequestModes
 from rebalance_model.observe.state.proxy import ListedClient, ProxyView
 from rebalance_model.observe.state.queue import (
     Ended,
@@ -73,6 +73,7 @@ __all__ = [
     "Move",
     "NewestFall",
     "Pending",
+    "PolledReturns",
     "PopTarget",
     "Popper",
     "Pops",

@@ -14,7 +14,7 @@ from rebalance_model.observe.state.client import ClientView
 from rebalance_model.observe.state.dead_letters import DeadLetters
 from rebalance_model.observe.state.hook_queue_view import Reread
 from rebalance_model.observe.state.incident import Incident, IncidentKey, Pending
-from rebalance_model.observe.state.pops import Popper, Pops
+from rebalance_model.observe.state.pops import PolledReturns, Popper, Pops
 from rebalance_model.observe.state.proxy import ProxyView
 from rebalance_model.observe.state.queue import QueueState, Route, RouteSplit
 from rebalance_model.observe.state.rebalance import Cause, Episode
@@ -147,6 +147,8 @@ class GroupState(msgspec.Struct):
     """What the proxies that the collector asks list of the group's clients, by address."""
     proxied_left_at: int = 0
     """When the last client left that a proxy listed; 0: one is listed, or none ever was."""
+    returns: PolledReturns | None = None
+    """What polls show of messages that come back; None: the group has no retry topic of a popped topic."""
 
     @property
     def is_polled(self) -> bool:

@@ -87,6 +87,19 @@ class ProxiedClient(msgspec.Struct, array_like=True):
     """When its last heartbeat was seen, at any broker."""
 
 
+class PolledReturns(msgspec.Struct, array_like=True):
+    """What polls show of messages that come back to consumers that pop (`polls.returns`)."""
+
+    returned: LastMinute = msgspec.field(default_factory=LastMinute)
+    """Messages that were stored in the retry topics of popped topics."""
+    handed_out: LastMinute = msgspec.field(default_factory=LastMinute)
+    """Messages by which commits of the group's other topics advanced: those of a popped topic advance when popped."""
+    returned_at: int = 0
+    """When an answer last showed one; 0: never."""
+    topic: str = ""
+    """The topic of the last one."""
+
+
 class Pops(msgspec.Struct, array_like=True):
     """What is known by hooks of a group's consumers that pop."""
 

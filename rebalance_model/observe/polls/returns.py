@@ -1,0 +1,32 @@
+"""Count by polls the messages that come back to consumers that pop: each is stored in the group's retry topic again.
+
+A broker stores a message there that was refused, or was not acknowledged in time, once its invisible time is over. From
+offsets alone the two can't be told apart. The topic that classic consumers send messages back to, ``%RETRY%group``, is
+another one.
+"""
+
+from rebalance_model.observe.events import OffsetInfo
+from rebalance_model.observe.popped_queues import popped_topic
+from rebalance_model.observe.state import PolledReturns, QueueState
+from rebalance_model.observe.step import GroupStep
+
+
+def note(step: GroupStep, queue: QueueState, info: OffsetInfo, *, covered: bool) -> None:
+    """Process a row of an answer, which is not applied to the queue yet; ``covered`` if nothing is missing between."""
+    state = step.state
+    found = state.returns
+    topic = popped_topic(state.group, info.mq.topic) if info.mq.is_retry else info.mq.topic
+    is_return = topic != info.mq.topic
+    if found is None:
+        if is_return:
+            state.returns = PolledReturns()
+        return
+    if not covered or queue.broker_offset is None:
+        return
+    if not is_return:
+        if not info.mq.is_retry and queue.commit_offset is not None:
+            found.handed_out.add(step.now, max(0, info.consumer_offset - queue.commit_offset))
+    elif (count := info.broker_offset - queue.broker_offset) > 0:
+        found.returned.add(step.now, count)
+        found.returned_at, found.topic = step.now, topic
+        step.group_to_judge = True
