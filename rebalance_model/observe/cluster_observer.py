@@ -19,7 +19,7 @@ from rebalance_model.observe.events import (
     source_of,
 )
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.rules import broker_unreachable
+from rebalance_model.observe.rules import broker_unreachable, revive_behind
 from rebalance_model.observe.rules.lifecycle import apply, end
 from rebalance_model.observe.rules.registry import CLUSTER_RULES
 from rebalance_model.observe.state import ClockSet, ClusterBroker, ClusterState, Loss, Reach, Sequence
@@ -194,6 +194,9 @@ class _Step(ClusterStep):
         if status.now and status.answered and not view.hook:
             bounds = bounds_of_now(status.asked, status.answered, status.now)
             self.note_clock(status.broker, bounds, status.asked)
+        if status.revive_backlog is not None:
+            interval = self.policy.poll_interval
+            view.revive = revive_behind.noted(view.revive, status.revive_backlog, self.now, interval)
         self._to_judge[status.broker] = None
 
     def judge_all(self) -> None:

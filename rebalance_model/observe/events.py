@@ -269,6 +269,9 @@ class BrokerStatus(Event, frozen=True, gc=False, kw_only=True, tag="BROKER_STATU
     listed: bool | None = None
     """Of a broker that does not answer: whether a name server lists it (GET_BROKER_CLUSTER_INFO, 106); None: not
     reported, or no name server answers."""
+    revive_backlog: Natural | None = None
+    """How many records of popped messages the broker has not checked yet (GET_CONSUME_STATS of
+    CID_RMQ_SYS_REVIVE_GROUP); absent: not reported, or it has no such records."""
 
     BROADCAST = True
 

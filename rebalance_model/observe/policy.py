@@ -177,6 +177,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """How much later than its last POP was to be answered (pollTime) a member must pop again."""
     pop_refused_after: Natural = 30_000
     """How long every POP of a member may be refused."""
+    revive_backlog: Natural = 100
+    """How many records of popped messages a broker may have to check, by its revive group: 1 to 7 are usual."""
+    revive_behind_after: Natural = 60_000
+    """How long this backlog may grow without a fall."""
     pop_held_after: Natural = 60_000
     """How long a popped message may be kept by renewals (changeInvisibleTime), or hold back those behind it in
     order."""

@@ -28,7 +28,8 @@ from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.group.owners_queue import owners_queue, pulled_by_hook
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.queue_subject import OwnersQueue, QueueSubject
-from rebalance_model.observe.rules.coverage import coverage, hooks_of
+from rebalance_model.observe.rules import revive_behind
+from rebalance_model.observe.rules.coverage import coverage, hooks_of, is_popped_or_proxied
 from rebalance_model.observe.state import GroupState, Incident, LastGroupRow, LastQueueRow
 from rebalance_model.observe.step import GroupStep
 from rebalance_model.observe.utc import utc
@@ -88,7 +89,8 @@ def _of_cluster(step: GroupStep) -> Iterator[Incident]:
     """Yield the open incidents of the group's brokers and its collector, without those that wait to be resolved."""
     subjects = {*step.state.views, step.state.collector.partition("/")[2]}
     for incident in step.cluster.incidents.values():
-        if incident.cleared_at is None and incident.subject in subjects:
+        is_mine = incident.cleared_at is None and incident.subject in subjects
+        if is_mine and (incident.code != revive_behind.CODE or is_popped_or_proxied(step)):  # others get nothing back
             yield incident
 
 

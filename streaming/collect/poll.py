@@ -50,6 +50,7 @@ from rebalance_model.observe.events import (
 )
 from streaming.base.limits import BROKERS, REMARK_CHARACTERS, SILENT_BROKER_GROUPS, UNREADABLE_KEPT
 from streaming.base.settings import Collector
+from streaming.collect import revive
 from streaming.collect.access import check_access
 from streaming.collect.client import RefusedError, RpcFailedError
 from streaming.collect.emitter import Emitter, UnsendableError
@@ -260,7 +261,9 @@ class Poller:
             self._emit(BrokerStatus, Answer(now, now, None, missing), cluster=cluster, broker=name, listed=listed)
             return
         ask, steps = partial(self._rpc.broker_status, master, self._emitter.source_id), self._emitter.clock.steps
-        answer = await self._ask(ask, current, self._gate_of(place))
+        gate = None if place in self._brokers.silent else self._gates.broker(place)
+        backlog = asyncio.create_task(revive.backlog(self._rpc, master, gate))
+        answer = (await self._ask(ask, current, self._gate_of(place))).with_fields(revive_backlog=await backlog)
         self._emitter.follow_clock()
         if answer.payload is not None and self._emitter.clock.steps != steps:
             del answer.payload["asked"]  # by the clock as it was set before
@@ -304,9 +307,9 @@ class Poller:
         members = await self._ask(partial(self._rpc.connection, broker, group.name), current, gate)
         await self._routes(current, group, [one.topic for one in members.rows("subscriptions")])
         if members.payload and not members.payload["connections"] and not self._groups.lists(broker.place, group.name):
-            members = members._replace(payload={**members.payload, "is_created": False})
-        if members.payload and self._groups.is_fifo(broker.place, group.name):
-            members = members._replace(payload={**members.payload, "consume_message_orderly": True})
+            members = members.with_fields(is_created=False)
+        if self._groups.is_fifo(broker.place, group.name):
+            members = members.with_fields(consume_message_orderly=True)
         listed = members.rows("connections") if emit(ConsumerConnection, members) else []
         if listed:
             self._groups.note_members(broker.place, group.name, self._emitter.clock.steady())

@@ -55,6 +55,10 @@ class Answer(NamedTuple):
     payload: Payload | None
     error: RpcError | None
 
+    def with_fields(self, **fields: object) -> "Answer":
+        """Return the answer with further fields; an error stays as it is."""
+        return self if self.payload is None else self._replace(payload={**self.payload, **fields})
+
     def rows(self, field: str) -> list[Any]:
         """Return the rows in a field of the answer; none in an error."""
         return self.payload.get(field, []) if self.payload else []

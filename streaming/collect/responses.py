@@ -262,6 +262,12 @@ def consume_stats(body: bytes) -> Payload:
     return {"queues": queues} | unreadable.fields()
 
 
+def backlog(body: bytes) -> int | None:
+    """Return how many messages a group has not consumed on a broker, by its offsets (208); None: it has no queue."""
+    queues: list[OffsetInfo] = consume_stats(body)["queues"]
+    return sum(max(0, one.broker_offset - one.consumer_offset) for one in queues) if queues else None
+
+
 def consume_time_span(body: bytes) -> Payload:
     """Return how long the next message of each queue has waited, in milliseconds; 0 if none waits (303).
 

@@ -14,6 +14,8 @@ from streaming.collect.responses import Broker, Listed, Payload
 
 T = TypeVar("T")
 
+REVIVE_GROUP = "CID_RMQ_SYS_REVIVE_GROUP"
+"""RocketMQ's own group whose offsets are in the revive topic (PopAckConstants.REVIVE_GROUP)."""
 COLLECTOR_FIELD = "rebalanceWatchCollector"
 ASKED_FIELD = "rebalanceWatchAsked"
 """Header fields that the hook reads, too (Kind.java)."""
@@ -113,6 +115,11 @@ class Rpc:
         """Return the group's offsets on this broker."""
         request = Request(ReadCode.GET_CONSUME_STATS, {"consumerGroup": group})
         return await self._ask(broker.address, request, responses.consume_stats, seconds)
+
+    async def revive_backlog(self, broker: Broker, seconds: float) -> int | None:
+        """Return how many records of POPs the broker has not checked yet; None: its revive group has no offsets."""
+        request = Request(ReadCode.GET_CONSUME_STATS, {"consumerGroup": REVIVE_GROUP})
+        return await self._ask(broker.address, request, responses.backlog, seconds)
 
     async def consume_time_span(self, broker: Broker, group: str, topic: str, seconds: float) -> Payload:
         """Return how long the next message of each of the topic's queues on this broker has waited for the group."""

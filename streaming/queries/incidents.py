@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from rebalance_model.entities import INT64_MAX
+from rebalance_model.observe.rules import revive_behind
 from streaming.queries.group_at import GroupAt, explain_nothing, instant_of, only_one
 from streaming.queries.results import Incident
 from streaming.tables.reader import ReadModel, Row
@@ -32,10 +33,16 @@ FROM queues_at(from_ms($instant)) q
 GROUP BY q.cluster, q.broker
 """
 
+_OF_POPPING = revive_behind.CODE
+"""An incident of a broker that concerns only groups that pop."""
 _OF_CLUSTERS = """
-SELECT i.cluster, i.subject, CASE WHEN i.resolved_at IS NULL THEN i.severity ELSE 'closed' END AS counts_as
+SELECT i.cluster, i.subject, i.code, CASE WHEN i.resolved_at IS NULL THEN i.severity ELSE 'closed' END AS counts_as
 FROM incidents_at(from_ms($instant)) i
 WHERE i.group = '' AND i.cleared_at IS NULL AND NOT i.absorbed AND ($cluster IS NULL OR i.cluster = $cluster)
+"""
+_POPPING = """
+SELECT g.cluster, g.group FROM groups_at(from_ms($instant)) g
+WHERE json_extract_string(g.coverage, '$.sharing') IN ('POPPED', 'MIXED', 'PROXIED', 'UNLISTED')
 """
 _BROKERS_OF_GROUPS = """
 SELECT DISTINCT q.cluster, q.group, q.broker FROM queues_at(from_ms($instant)) q
@@ -109,12 +116,14 @@ def of_clusters(model: ReadModel, instant: int, cluster: str | None) -> Callable
         rows = model.rows(_BROKERS_OF_GROUPS, {"instant": instant, "cluster": cluster})
         of_groups = {(row["cluster"], row["group"], row["broker"]) for row in rows}
     brokers = {(of, broker) for of, _, broker in of_groups}
+    popping = _popping(model, found, instant)
 
     def count(cluster: str, group: str) -> Counter[str]:
         return Counter(
             row["counts_as"]
             for row in found
             if row["cluster"] == cluster
+            and (row["code"] != _OF_POPPING or (cluster, group) in popping)
             and ((cluster, row["subject"]) not in brokers or (cluster, group, row["subject"]) in of_groups)
         )
 
@@ -149,7 +158,16 @@ def _found(model: ReadModel, wanted: Mapping[str, object]) -> list[Incident]:
         asked = {"group": wanted["group"], "instant": wanted["instant"]}
         brokers = {(row["cluster"], row["broker"]): row["of_group"] for row in model.rows(_BROKERS, asked)}
         rows = [row for row in rows if row["group"] or brokers.get((row["cluster"], row["subject"]), True)]
+        popping, group = _popping(model, rows, wanted["instant"]), wanted["group"]
+        rows = [row for row in rows if row["code"] != _OF_POPPING or (row["cluster"], group) in popping]
     return [incident_from_row(row) for row in rows]
+
+
+def _popping(model: ReadModel, found: Sequence[Row], instant: object) -> set[tuple[str, str]]:
+    """Return the groups that pop, by cluster and name, if one of the incidents concerns only these."""
+    if all(row["code"] != _OF_POPPING for row in found):
+        return set()
+    return {(row["cluster"], row["group"]) for row in model.rows(_POPPING, {"instant": instant})}
 
 
 def incident_from_row(row: Row) -> Incident:

@@ -24,7 +24,7 @@ from rebalance_model.observe.events import (
     TopicStats,
 )
 from streaming.base.settings import Collector
-from streaming.collect.client import RpcFailedError
+from streaming.collect.client import RefusedError, RpcFailedError
 from streaming.collect.emitter import Emitter
 from streaming.collect.poll import Claims, Poller
 from streaming.collect.poll_round import Round, everything
@@ -115,6 +115,22 @@ def test_the_broker_status_has_the_time_that_its_request_carried():
     (status,) = [event for event in _run(ScriptedCluster()) if isinstance(event, BrokerStatus)]
     assert (status.boot_time, status.now) == (7, 9_007)
     assert status.asked == int(status.source_id.partition("@")[2]) <= status.answered <= status.time
+
+
+def test_a_broker_that_has_answered_is_asked_for_its_revive_backlog():
+    cluster, summaries = ScriptedCluster([A, B], groups=()), []
+    cluster.backlogs = {"broker-a": 230}
+    cluster.failures = {("revive_backlog", "broker-b"): RefusedError(16, "no right to read this group")}
+
+    async def talk(poller):
+        summaries.extend([await poller.round(), await poller.round()])
+
+    statuses = [event for event in _run(cluster, talk) if isinstance(event, BrokerStatus)]
+    reported = [(one.broker, one.revive_backlog, one.error) for one in statuses]
+    first, second = sorted(reported[:2], key=str), sorted(reported[2:], key=str)
+    assert first == [("broker-a", None, None), ("broker-b", None, None)]
+    assert second == [("broker-a", 230, None), ("broker-b", None, None)]
+    assert {text for one in summaries for text in one.refusals} == set()  # the right is worth having, not needed
 
 
 def test_a_topic_that_a_group_names_again_has_its_route_first_again():

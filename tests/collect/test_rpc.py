@@ -48,6 +48,20 @@ def test_a_topic_that_a_broker_does_not_have_has_no_queues():
     assert (address, request.code, request.fields) == ("broker:1", ReadCode.GET_TOPIC_STATS_INFO, {"topic": "%DLQ%g"})
 
 
+def test_the_backlog_of_the_revive_group_is_the_sum_of_its_queues():
+    def offsets(number, newest, commit):
+        key = f'{{"brokerName":"b","queueId":{number},"topic":"rmq_sys_REVIVE_LOG_C"}}'
+        return f'{key}:{{"brokerOffset":{newest},"consumerOffset":{commit},"lastTimestamp":1,"pullOffset":{commit}}}'
+
+    body = '{"consumeTps":0.1,"offsetTable":{' + ",".join([offsets(0, 130, 7), offsets(1, 50, 52)]) + "}}"
+    client = _Client(broker=body.encode())
+    assert _ask(client, lambda rpc: rpc.revive_backlog(BROKER, 9)) == 123  # of the second one it is unknown, not -2
+    [(_, request, _)] = client.asked
+    assert (request.code, request.fields) == (208, {"consumerGroup": "CID_RMQ_SYS_REVIVE_GROUP"})
+    without = _Client(broker=b'{"consumeTps":0.0,"offsetTable":{}}')
+    assert _ask(without, lambda rpc: rpc.revive_backlog(BROKER, 9)) is None  # nobody pops there
+
+
 def test_a_broker_that_is_unreachable_says_nothing_of_a_topic():
     client = _Client(broker=RpcFailedError(UNREACHABLE, "connection refused"))
     with pytest.raises(RpcFailedError) as failed:

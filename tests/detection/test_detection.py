@@ -57,6 +57,8 @@ SEEDS = {
 }
 """The seeds that run, which together provoke every rule and contain every fault; and the rules that each provokes. Of
 the seeds that could show a fault, one that is simulated quickly."""
+NOT_SIMULATED = {"REVIVE_BEHIND"}
+"""Rules about what the simulation does not have: `tests/rules/test_revive_behind.py` judges this one."""
 PROVED = 2_000
 """The number of seeds of the long form."""
 
@@ -64,8 +66,8 @@ PROVED = 2_000
 def test_every_rule_has_an_oracle_and_is_provoked_by_a_seed():
     seeds = [*SEEDS.values(), *POPPED_SEEDS.values()]
     provoked = {code for codes in seeds for code in codes.split()} - {"healthy"}
-    assert BOUNDS.keys() == CODES
-    assert provoked == CODES
+    assert BOUNDS.keys() | NOT_SIMULATED == CODES
+    assert provoked | NOT_SIMULATED == CODES
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -32,6 +32,8 @@ class ScriptedCluster:
         """The groups with consumeMessageOrderly."""
         self.members_of = {}
         """By broker, what differs from the others' answers."""
+        self.backlogs = {}
+        """By broker, what its revive group has not consumed."""
         self.delays = {}
         self.held = {}
         self.failures = {}
@@ -72,6 +74,9 @@ class ScriptedCluster:
     async def broker_status(self, broker, collector, seconds):
         payload = {"boot_time": 7, "now": 9_007, "asked": int(collector.partition("@")[2])}
         return await self._answer("broker_status", broker.name, seconds, payload)
+
+    async def revive_backlog(self, broker, seconds):
+        return await self._answer("revive_backlog", broker.name, seconds, self.backlogs.get(broker.name))
 
     async def route(self, topic, seconds):
         queues = [MessageQueue(topic, broker.name, 0) for broker in self.known]

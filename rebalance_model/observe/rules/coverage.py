@@ -79,7 +79,7 @@ def coverage(step: GroupStep) -> str:
         sum(c is not None and c.answered > 0 and c.readable and not c.unanswered for c in clients) if polls else 0,
         polls and any(queue.commit_offset is not None for queue in state.queues.values()),
         polls and bool(state.dead_letters),
-        _sharing(step),
+        sharing_seen(step),
         _unreadable(state),
         sum(c is not None and not c.readable for c in clients) if polls else 0,
         _incomplete(state) if polls else (),
@@ -87,7 +87,12 @@ def coverage(step: GroupStep) -> str:
     )
 
 
-def _sharing(step: GroupStep) -> str:
+def is_popped_or_proxied(step: GroupStep) -> bool:
+    """Return whether consumers of the group pop, or are behind a proxy, and so do."""
+    return sharing_seen(step) in _POPPED_OR_PROXIED
+
+
+def sharing_seen(step: GroupStep) -> str:
     """Return how the members share the queues; those that proxies list count where no broker lists any."""
     if not step.state.members and proxied.is_listed(step.state):
         return "PROXIED"

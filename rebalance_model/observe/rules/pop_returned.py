@@ -47,6 +47,8 @@ def _of_polls(step: GroupStep) -> Verdict:
     if now - found.returned_at > WINDOW_MS:
         asked = [view.stats_asked for view in step.state.views.values() if view.stats_asked]
         is_known = step.state.is_polled and asked and now - min(asked) <= RECENT_POLLS * step.policy.poll_interval
+        if not is_known:
+            step.schedule_check(now + step.policy.poll_interval)
         return CLEAR if is_known else None
     step.schedule_check(found.returned_at + WINDOW_MS + 1)
     count = found.returned.total(now)

@@ -43,6 +43,7 @@ from rebalance_model.observe.rules import (
     queue_unassigned,
     rebalance_stalled,
     rebalance_storm,
+    revive_behind,
     route_view_split,
     stale_heartbeat,
     strategy_mismatch,
@@ -111,6 +112,7 @@ RULES: tuple[AnyRule, ...] = (
     messages_stranded.RULE,
     topic_not_found.RULE,
     broker_unreachable.RULE,
+    revive_behind.RULE,
     telemetry_gap.OF_SOURCE,
     clock_skew.OF_SOURCE_CLOCK,
 )

@@ -9,7 +9,7 @@ from rebalance_model.observe.state.broker import (
     RefusedHeartbeats,
 )
 from rebalance_model.observe.state.client import UNANSWERED_POLLS, ClientView, PopTarget, ProcessQueueView
-from rebalance_model.observe.state.cluster import ClusterBroker, ClusterState, Reach
+from rebalance_model.observe.state.cluster import ClusterBroker, ClusterState, Reach, ReviveBacklog
 from rebalance_model.observe.state.codec import StateVersionError, check_version, decode_group, encode_group
 from rebalance_model.observe.state.group import STATE_VERSION, GroupState, InvariantError, LastGroupRow, Rounds
 from rebalance_model.observe.state.hook_queue_view import (
@@ -89,6 +89,7 @@ __all__ = [
     "Regression",
     "RequestModes",
     "Reread",
+    "ReviveBacklog",
     "Rounds",
     "Route",
     "RouteSplit",

@@ -22,6 +22,19 @@ class Reach(msgspec.Struct, array_like=True):
     """Since when no name server lists the broker, which has not answered either; 0: one does, or it is unknown."""
 
 
+class ReviveBacklog(msgspec.Struct, array_like=True, frozen=True):
+    """How far a broker is behind with giving back popped messages; times are epoch milliseconds."""
+
+    records: int
+    """Records of POPs that it has not checked yet."""
+    at: int
+    """When that was reported."""
+    rising_since: int
+    """Since when no answer has shown fewer than the one before."""
+    rising_from: int
+    """How many records there were then."""
+
+
 class ClusterBroker(msgspec.Struct, array_like=True):
     """What broadcasts report of one broker."""
 
@@ -33,6 +46,8 @@ class ClusterBroker(msgspec.Struct, array_like=True):
     """The bounds of how far its clock is ahead of the cluster's, milliseconds; None: never measured."""
     skew_since: int = 0
     """When the request was sent that first showed its clock in the present condition: right, ahead or behind."""
+    revive: ReviveBacklog | None = None
+    """Its revive group's backlog; None: it has never reported one."""
 
 
 class ClusterState(msgspec.Struct):

@@ -1,0 +1,83 @@
+"""REVIVE_BEHIND: a broker falls behind with giving back popped messages that were not acknowledged.
+
+For each POP a broker stores a record in its revive topic, and checks it when the messages' invisible time is over
+(PopReviveService): those without an acknowledgement come back in the retry topic. If that stops, or is too slow,
+nothing is delivered again: what a client has lost stays lost, and no other sign shows it. The collector asks each
+broker how far the revive group (CID_RMQ_SYS_REVIVE_GROUP) is behind; 1 to 7 records are usual. Holds while the backlog
+is above `revive_backlog`, has grown for `revive_behind_after` and did not fall; clear as soon as it falls. A broker
+that keeps these records in RocksDB, or whose clients do not pop, has no such topic.
+"""
+
+from rebalance_model.observe.rules.rule import CLEAR, Advice, ClusterRule, Evidence, Holds, Verdict
+from rebalance_model.observe.state import ReviveBacklog
+from rebalance_model.observe.step import ClusterStep
+
+CODE = "REVIVE_BEHIND"
+COVERED_INTERVALS = 3
+"""Two answers further apart than this many poll intervals do not show that the backlog did not fall between them."""
+
+
+def noted(known: ReviveBacklog | None, records: int, now: int, poll_interval: int) -> ReviveBacklog:
+    """Return what is known of a broker's backlog with another answer.
+
+    Args:
+        known: what was known before.
+        records: how many records the revive group is behind.
+        now: when the answer was reported.
+        poll_interval: how often brokers are asked, milliseconds.
+    """
+    if known is None or records < known.records or now - known.at > COVERED_INTERVALS * poll_interval:
+        return ReviveBacklog(records, now, now, records)
+    return ReviveBacklog(records, now, known.rising_since, known.rising_from)
+
+
+def judge(step: ClusterStep, broker: str) -> Verdict:
+    """Check for how long the backlog has grown."""
+    view = step.state.brokers.get(broker)
+    known = view.revive if view is not None else None
+    if known is None:
+        return CLEAR
+    if step.now - known.at > COVERED_INTERVALS * step.policy.poll_interval:
+        return None
+    if known.records <= step.policy.revive_backlog or known.records == known.rising_from:
+        return CLEAR
+    return Holds("warning", held=known.at - known.rising_since)
+
+
+def evidence(step: ClusterStep, broker: str) -> Evidence:
+    """Return the backlog, by how much it has grown, and for how long."""
+    view = step.state.brokers.get(broker)
+    known = view.revive if view is not None else None
+    if known is None:
+        return {"backlog": None, "limit": step.policy.revive_backlog}
+    return {
+        "backlog": known.records,
+        "limit": step.policy.revive_backlog,
+        "grown_by": known.records - known.rising_from,
+        "growing_ms": known.at - known.rising_since,
+    }
+
+
+RULE = ClusterRule(
+    CODE,
+    judge,
+    evidence,
+    title="Broker {subject} is behind with giving back popped messages",
+    units={"backlog": "count", "limit": "count", "grown_by": "count", "growing_ms": "ms"},
+    needs=("POLLS",),
+    open_after=lambda policy: policy.revive_behind_after,
+    absorbed_by=("BROKER_UNREACHABLE",),
+    advice={
+        "": Advice(
+            what=(
+                "The broker checks records of popped messages more slowly than they come: messages without an "
+                "acknowledgement come back late, or not at all."
+            ),
+            first_step=(
+                "Look for PopReviveService in the broker's log, and at its disk; a restart of the broker starts a "
+                "stuck revive thread again."
+            ),
+            inspect=("BROKERS",),
+        ),
+    },
+)
