@@ -36,6 +36,9 @@ class Shown:
     """The waiting time of the next message, milliseconds, and whether it is an upper bound."""
     wait_stale: bool
     lock_age_ms: int | None
+    in_flight: int | None
+    """Messages that were popped, and are neither acked nor given back; of a pulled queue those that were pulled."""
+    in_flight_since: int | None
 
 
 class ShownMove(NamedTuple):
@@ -82,7 +85,7 @@ class Api:
     def queues(self, place: Place, instant: int) -> dict[Queue, Shown]:
         """Return every queue of a group at an instant; none if its history begins later."""
         cluster, group = place
-        found = self._ask(f"groups/{quote(group, safe='')}/queues", cluster=cluster, at=instant)
+        found = self._ask(f"groups/{quote(group, safe='')}/queues", cluster=cluster, at=instant, retry="true")
         return {(one["topic"], one["broker"], one["queue_id"]): _shown(one) for one in found or ()}
 
     def rebalances(self, place: Place, settled: dict[str, int]) -> list[ShownRebalance]:
@@ -114,6 +117,8 @@ def _shown(one: dict[str, Any]) -> Shown:
         wait=None if waits is None else (waits, one["waiting_is_at_most"]),
         wait_stale=one["waiting_is_stale"],
         lock_age_ms=one["lock_age_ms"],
+        in_flight=one["in_flight"],
+        in_flight_since=one["in_flight_since"],
     )
 
 
@@ -153,6 +158,34 @@ def rows(root: Path) -> list[Row]:
     return found
 
 
+class ShownPopped(NamedTuple):
+    """Lag and what is in flight of a queue in a row of the progress table."""
+
+    place: Place
+    queue: Queue
+    time: int
+    lag: int | None
+    at_least: bool
+    in_flight: int | None
+    in_flight_since: int | None
+
+
+def progress(root: Path) -> Iterator[ShownPopped]:
+    """Yield what each row of brokers' answers and of hooks says of each queue."""
+    from deltalake import DeltaTable  # noqa: PLC0415  as above
+
+    for row in DeltaTable(str(root / "tables/queue_progress")).to_pyarrow_table().to_pylist():
+        if row["kind"] not in ("CONSUME_STATS", "HOOK"):
+            continue
+        for number, topic in enumerate(row["topic"]):
+            lag, least, count, since = (row[name][number] if row[name] else None for name in _POPPED)
+            queue, place = (topic, row["broker"], row["queue_id"][number]), (row["cluster"], row["group"])
+            since_ms = since if since is None or isinstance(since, int) else round(since.timestamp() * 1000)
+            time = round(row["time"].timestamp() * 1000)
+            yield ShownPopped(place, queue, time, lag, bool(least), count, since_ms)
+
+
+_POPPED = ("lag", "lag_is_at_least", "in_flight", "in_flight_since")
 _SAYS = ("group", "topic", "broker", "queue_id", "client_id", "action", "evidence", "trigger", "code", "transition")
 
 

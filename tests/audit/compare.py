@@ -8,10 +8,11 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from tests.audit.answers import Row, Shown, ShownMove, ShownRebalance, rows, serving
+from tests.audit.answers import Row, Shown, ShownMove, ShownPopped, ShownRebalance, progress, rows, serving
 from tests.audit.claims import GroupClaims, claims
 from tests.audit.costs import PULL_BATCH_MAX, HandOver, hand_overs
 from tests.audit.owners import GroupOwners, owners
+from tests.audit.popped import Lag, Popped
 from tests.audit.quantities import Quantities, Wait, quantities
 from tests.audit.telemetry import Event, Observed, Place, Queue, Series, Value, queue_of
 
@@ -69,6 +70,7 @@ class Reading:
 
     events: list[Event]
     quantities: Quantities
+    popped: Popped
     owners: dict[Place, GroupOwners]
     """The owners by hooks, combined with answers to polls; empty if there are no events of hooks."""
     claims: dict[Place, GroupClaims]
@@ -98,7 +100,9 @@ class Reading:
     def queues(self, place: Place, instant: int) -> list[Queue]:
         """Return the queues of a group that appeared in an event by an instant, without retry topics."""
         seen = self.first_seen[place].items()
-        return sorted(queue for queue, time in seen if time <= instant and not is_retry(queue))
+        popped = self.popped.queues().get(place, set())
+        found = (queue for queue, time in seen if time <= instant and queue[2] >= 0)  # -1: a POP of all queues
+        return sorted(queue for queue in found if not is_retry(queue) or queue in popped)
 
 
 def first_seen(events: Iterable[Event]) -> dict[Place, dict[Queue, int]]:
@@ -136,6 +140,7 @@ def read_all(recorded: list[Event], sources: Iterable[str]) -> Reading:
     return Reading(
         events,
         quantities(events),
+        Popped(events),
         owners(events) if hooked else {},
         claimed,
         first_seen(events),
@@ -165,10 +170,11 @@ def compare(recorded: list[Event], sources: Iterable[str], root: Path, pairs: in
                 _compare_queue(result, reading, place, queue, instant, shown.get(queue))
             if result.compared["queue shown"] >= pairs:
                 break
-        for place in sorted(reading.truth):
+        for place in sorted(reading.truth.keys() & reading.places()):  # the sources given may lack a group
             rebalances = api.rebalances(place, settled)
             (_compare_rebalances if reading.hooks else _compare_polled_moves)(result, reading, place, rebalances)
     _compare_rows(result, reading, derived)
+    _compare_progress(result, reading, progress(root))
     return result
 
 
@@ -199,6 +205,8 @@ def _compare_queue(
     result.check(there, Difference("queue shown", instant, place, named(queue), None, "seen before"))
     if shown is None:
         return
+    if _compare_popped(result, reading, place, queue, instant, shown):
+        return
     if reading.polls:
         _compare_quantities(result, reading, place, queue, instant, shown)
     if reading.hooks:
@@ -215,6 +223,35 @@ def _compare_owner(result: Result, reading: Reading, place: Place, queue: Queue,
     result.check(shown.owner == owner, differs)
     if group.ordered and owner is not None and shown.owner == owner:
         _compare_lock(result, reading, place, queue, instant, owner, shown)
+
+
+def _compare_popped(result: Result, reading: Reading, place: Place, queue: Queue, instant: int, shown: Shown) -> bool:
+    """Compare lag and what is in flight of a queue that is popped; return whether it is."""
+    if queue not in reading.popped.queues().get(place, ()):
+        return False
+    last = _last(reading.quantities.lags, reading, place, queue, instant)
+    at = shown.lag_time or (last.time if last is not None else instant)
+    [known] = reading.popped.at(place, queue, at)
+    if not known:
+        return False
+    subject, proof = named(queue), f"{instant - at} ms before"
+    answered = [] if last is None else reading.popped.at(place, queue, last.time)[0]
+    exact = [one for one in answered if not one.at_least]
+    if last is not None and exact and _is_stale(instant - last.time, reading) is False:
+        newest = Difference("popped lag of the last answer", instant, place, subject, at, last.time)
+        result.check(shown.lag_at_least or at == last.time, newest)
+    if shown.lag_time is None:
+        known += [Lag(None, one.at_least, None, None) for one in known if one.lag is None]
+        known += [one._replace(at_least=False) for one in known]  # nothing is shown of what is unknown
+    values = [(shown.lag, shown.lag_at_least), shown.in_flight, shown.in_flight_since]
+    fits = known
+    for kind, value, of in zip(("popped lag", "popped in flight", "popped in flight since"), values, _OF, strict=True):
+        fits = [one for one in fits if of(one) == value]
+        result.check(bool(fits), Difference(kind, instant, place, subject, value, [of(one) for one in known], proof))
+    return True
+
+
+_OF = (lambda one: (one.lag, one.at_least), lambda one: one.in_flight, lambda one: one.in_flight_since)
 
 
 def _compare_quantities(
@@ -419,6 +456,22 @@ def _compare_polled_move(
 
 
 # Rows
+
+
+def _compare_progress(result: Result, reading: Reading, shown: Iterable[ShownPopped]) -> None:
+    """Compare lag and what is in flight in every row about a popped queue."""
+    of_queue: dict[tuple[Place, Queue], list[ShownPopped]] = defaultdict(list)
+    for row in shown:
+        if row.queue in reading.popped.queues().get(row.place, ()):
+            of_queue[row.place, row.queue].append(row)
+    for (place, queue), found in of_queue.items():
+        found.sort(key=lambda row: row.time)
+        times = list(dict.fromkeys(row.time for row in found))
+        known = dict(zip(times, reading.popped.at(place, queue, *times), strict=True))
+        for row in found:
+            if raw := known[row.time]:
+                value = Lag(row.lag, row.at_least, row.in_flight, row.in_flight_since)
+                result.check(value in raw, Difference("popped row", row.time, place, named(queue), value, raw))
 
 
 def _compare_rows(result: Result, reading: Reading, derived: Iterable[Row]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from streaming.lab.demo.play import CAPTURE
@@ -15,6 +16,8 @@ from tests.audit.costs import hand_overs
 from tests.audit.job import run_loop
 from tests.audit.owners import owners
 from tests.audit.telemetry import read
+from tests.support import pop_recording
+from tests.support.recordings import unpacked
 
 OURS = ("rebalance_model", "streaming", "schemas", "checkpoints")
 IMPORTS_THE_PROGRAM = ("test_audit.py", "job.py")
@@ -29,6 +32,8 @@ RIGHT = {
                   "pause, several hand-overs"},
 }  # fmt: skip
 """The kinds of comparisons for each telemetry; `python -m tests.audit` prints all kinds."""
+POPPED = {"popped lag", "popped in flight", "popped in flight since", "popped row"}
+"""Of queues that are popped, by hooks or by clients' answers."""
 RARE = {"lower bound in place of a lag"}
 """Compared where it occurs: polls know most lags, also that of a queue into which nothing was ever sent."""
 SHORT_PAIRS = 40
@@ -80,6 +85,29 @@ def test_answers_are_right_while_a_broker_restarts_dies_and_stands(sources, tmp_
     run_loop(BROKER_FAULTS, tmp_path, sources.split(","))
     pairs = 100  # a lower bound in place of a lag is rare in it
     assert differences(tmp_path, sources, pairs, 1, BROKER_FAULTS) == []
+
+
+@pytest.fixture(scope="module")
+def popping(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recording of consumers that pop, with faults (`tests.support.pop_recording`)."""
+    folder = tmp_path_factory.mktemp("pop")
+    recording = folder / "recording.jsonl"
+    events = pop_recording.events_of(unpacked(pop_recording.FOLDER / "pop.tar.xz", folder))
+    mine = (event for event in events if event.BROADCAST or event.group.startswith(("pop-", "grpc-")))
+    recording.write_bytes(b"".join(msgspec.json.encode(event) + b"\n" for event in mine))
+    return recording
+
+
+@pytest.mark.xdist_group("pop recording")
+@pytest.mark.parametrize("pairs", [24, pytest.param(3_000, marks=pytest.mark.prove)])
+@pytest.mark.parametrize("sources", ["hook,poll", "poll", pytest.param("hook", marks=pytest.mark.prove)])
+def test_what_is_in_flight_of_popped_queues_is_what_the_raw_calls_say(popping, sources, pairs, tmp_path):
+    run_loop(popping, tmp_path, sources.split(","))
+    result = compare(read(popping), sources.split(","), tmp_path, pairs, 1)
+    assert all(result.compared[kind] >= pairs // 3 for kind in POPPED)
+    assert result.compared["popped row"] > 300
+    kinds = POPPED | ROWS - {"queue shown"} | {"popped lag of the last answer"}  # a hook alone shows few of the queues
+    assert [one for one in result.differences if one.kind in kinds] == []
 
 
 @pytest.mark.prove
