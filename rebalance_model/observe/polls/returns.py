@@ -10,6 +10,10 @@ from rebalance_model.observe.popped_queues import popped_topic
 from rebalance_model.observe.state import PolledReturns, QueueState
 from rebalance_model.observe.step import GroupStep
 
+AGAIN_WITHIN = 130_000
+"""Messages come back again and again if the next one comes within this time: a message that is refused for the fourth
+time comes after two minutes; milliseconds."""
+
 
 def note(step: GroupStep, queue: QueueState, info: OffsetInfo, *, covered: bool) -> None:
     """Process a row of an answer, which is not applied to the queue yet; ``covered`` if nothing is missing between."""
@@ -28,5 +32,7 @@ def note(step: GroupStep, queue: QueueState, info: OffsetInfo, *, covered: bool)
             found.handed_out.add(step.now, max(0, info.consumer_offset - queue.commit_offset))
     elif (count := info.broker_offset - queue.broker_offset) > 0:
         found.returned.add(step.now, count)
+        if step.now - found.returned_at > AGAIN_WITHIN:
+            found.since = step.now
         found.returned_at, found.topic = step.now, topic
         step.group_to_judge = True

@@ -4,7 +4,8 @@ EXPIRED: they were invisible for long enough without an acknowledgement: the lis
 client is gone; each is consumed twice. A warning from `MANY` a minute and a fifth of what is acknowledged; a single one
 is the cost of a client that leaves. REJECTED: a listener refuses messages that were delivered before, for a minute or
 longer each time (their delays grow): poison messages. UNDETERMINED: no hook shows the calls, and by polls the retry
-topic of a popped topic grows; it is not known whether these were refused. A warning from `MANY` a minute and a fifth of
+topic of a popped topic grows again and again for `AGAIN_FOR_MS`; it is not known whether the messages were refused.
+What clients give back when they leave, one after the other, is no reason. A warning from `MANY` a minute and a fifth of
 what was handed out. Clear when none has come back for a minute.
 """
 
@@ -20,6 +21,8 @@ MANY, SHARE = 10, 5
 """So many messages in a minute, and one of so many acknowledged (by polls: handed out) ones, are a warning."""
 
 
+AGAIN_FOR_MS = 120_000
+"""By polls messages must come back for so long: those of clients that are restarted do not."""
 RECENT_POLLS = 3
 """That none came back is known if each broker was asked within this many poll intervals."""
 
@@ -51,6 +54,8 @@ def _of_polls(step: GroupStep) -> Verdict:
             step.schedule_check(now + step.policy.poll_interval)
         return CLEAR if is_known else None
     step.schedule_check(found.returned_at + WINDOW_MS + 1)
+    if found.returned_at - found.since < AGAIN_FOR_MS:
+        return CLEAR
     count = found.returned.total(now)
     is_much = count >= MANY and SHARE * count >= found.handed_out.total(now)
     return Holds("warning" if is_much else "info", UNDETERMINED)

@@ -96,6 +96,8 @@ class PolledReturns(msgspec.Struct, array_like=True):
     """Messages by which commits of the group's other topics advanced: those of a popped topic advance when popped."""
     returned_at: int = 0
     """When an answer last showed one; 0: never."""
+    since: int = 0
+    """Since when they come back again and again."""
     topic: str = ""
     """The topic of the last one."""
 
