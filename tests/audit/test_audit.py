@@ -104,8 +104,9 @@ def popping(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_is_in_flight_of_popped_queues_is_what_the_raw_calls_say(popping, sources, pairs, tmp_path):
     run_loop(popping, tmp_path, sources.split(","))
     result = compare(read(popping), sources.split(","), tmp_path, pairs, 1)
-    assert all(result.compared[kind] >= pairs // 3 for kind in POPPED)
-    assert result.compared["popped row"] > 300
+    least = pairs // 3 if "hook" in sources else 1  # polls alone show of one group that it pops
+    assert all(result.compared[kind] >= least for kind in POPPED)
+    assert result.compared["popped row"] > (2_000 if "hook" in sources else 200)
     kinds = POPPED | ROWS - {"queue shown"} | {"popped lag of the last answer"}  # a hook alone shows few of the queues
     assert [one for one in result.differences if one.kind in kinds] == []
 

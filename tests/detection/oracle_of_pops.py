@@ -68,6 +68,9 @@ def returned(snapshot: Snapshot, _: History) -> Conditions:
     rejected_at = snapshot.pops.rejected_at.get(snapshot.group)
     is_rejected = rejected_at is not None and snapshot.now - rejected_at <= MINUTE
     if not is_rejected and not any(_may_be_reported(snapshot, one) for one in found):
+        since, last = snapshot.pops.comes_back.get(snapshot.group, (0, 0))
+        if last - since >= MINUTE and snapshot.now - last <= MINUTE + 30 * SECOND:  # polls do not show that some refuse
+            yield Condition("POP_RETURNED", "")
         return
     certain = is_rejected and rejected_at is not None and snapshot.now - rejected_at <= MINUTE - 2 * SECOND
     certain = certain and all(snapshot.is_hooked(broker) for broker in snapshot.cluster.brokers)

@@ -18,6 +18,8 @@ Member = tuple[str, str]
 REJECTED_FROM = 60_000
 """A message that is refused for so long has been refused before."""
 MINUTE = 60_000
+AGAIN_WITHIN = 150_000
+"""Messages come back again and again if one comes within this time of the one before; 20 s more than the rule's."""
 
 
 @dataclass
@@ -82,6 +84,8 @@ class PopRecorder:
     renewed: set[tuple[str, MessageQueue, int]] = field(default_factory=set)
     returned: dict[str, list[Returned]] = field(default_factory=lambda: defaultdict(list))
     """By group."""
+    comes_back: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """By group, since when messages have come back again and again, refused ones too, and when the last one did."""
     finished: dict[tuple[str, MessageQueue], list[Finished]] = field(default_factory=lambda: defaultdict(list))
 
     def __post_init__(self) -> None:
@@ -93,6 +97,9 @@ class PopRecorder:
         def record_end(now: int, group: str, queue: MessageQueue, offset: int, how: End) -> None:
             delivered = deliveries.live.get((group, queue), {}).get(offset)
             end(now, group, queue, offset, how)
+            if how == "RETURNED":
+                since, last = self.comes_back.get(group, (now, now))
+                self.comes_back[group] = (since if now - last <= AGAIN_WITHIN else now), now
             if delivered is not None and how == "RETURNED" and (group, queue, offset) not in self.refused:
                 is_fifo = self.cluster.groups[group].pops == "FIFO"
                 if not is_fifo:
