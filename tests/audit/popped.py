@@ -58,22 +58,24 @@ class _Queue:
         self.next = max(until, self.next or 0)
 
     def ack(self, event: Event) -> None:
-        at = min(event["pop_time_max"], event.time)
+        """Acks of a second: the lowest of them was popped first."""
+        first_pop, last_pop = (min(event[name], event.time) for name in ("pop_time_min", "pop_time_max"))
         self.in_order = event.get("order", False)
         self.invisible_ms = self.invisible_ms or event["invisible_ms"]
         self.begin(event.time)
+        lowest = event["ranges"][0][0]
         for first, last in event["ranges"]:
-            self.popped(first, at, event["invisible_ms"])
+            self.popped(first, first_pop if first == lowest else last_pop, event["invisible_ms"])
             self.next = max(self.next or 0, last + 1)
             for offset in range(first, last + 1):
                 self.popped_by.pop(offset, None)
                 held = self.held.get(offset)
-                newest = held is not None and event["pop_time_min"] <= held[1] <= event["pop_time_max"]
-                if held is not None and (newest or not self.in_order):
+                if held is not None and (held[1] <= event["pop_time_max"] or not self.in_order):
                     del self.held[offset]
-            for offset, (known, over) in self.popped_by.items():
-                if offset < first and known > at:
-                    self.popped_by[offset] = at, at + (over - known)
+        for offset, (known, over) in self.popped_by.items():
+            at = first_pop if offset < lowest else last_pop
+            if offset < last and known > at:
+                self.popped_by[offset] = at, at + (over - known)
 
     def change(self, event: Event) -> None:
         at, offset, now = min(event["pop_time"], event.time), event["offset"], event.time
