@@ -59,6 +59,8 @@ class History:
     """When a client was last seen dead, by its name."""
     alive: dict[str, int] = field(default_factory=dict)
     """When a proxy's client was last seen to run, by its name."""
+    disabled_at: int = 0
+    """When a group that pops was last seen to be forbidden to consume."""
     alive_at: int = 0
     """When any client of a group that pops was last seen to run."""
 

@@ -35,6 +35,7 @@ ORACLES = _oracles(oracle_of_queues, oracle_of_owners, oracle_of_groups)
 POP_ORACLES = (
     *_oracles(oracle_of_pops),
     oracle_of_groups.clients,
+    oracle_of_groups.group,
     oracle_of_groups.client_id_collision,
     oracle_of_groups.stale_heartbeats,
     oracle_of_groups.dead_letters,

@@ -163,6 +163,33 @@ def without_clients(snapshot: Snapshot, history: History) -> Conditions:
     yield Condition("NO_ACTIVE_CLIENTS_WITH_LAG", "", POLLS if certain else NONE)
 
 
+def retry_topics(snapshot: Snapshot, _: History) -> Conditions:
+    """Yield QUEUE_STALLED where what came back waits: nobody pops, or all members are full."""
+    for broker in snapshot.cluster.brokers.values():
+        for mq in broker.logs:
+            if mq.topic.startswith(f"%RETRY%{snapshot.group}_") and snapshot.lag(mq) > 0:
+                yield Condition("QUEUE_STALLED", str(mq))
+
+
+def consume_disabled(snapshot: Snapshot, history: History) -> Conditions:
+    """Yield what follows for a group that may not consume: the retry topic's pulls are refused, and nobody pops."""
+    for name, broker in snapshot.cluster.brokers.items():
+        config = broker.groups.subscription_group_table.get(snapshot.group)
+        if config is not None and not config.consume_enable:
+            history.disabled_at = snapshot.now
+        if snapshot.now - history.disabled_at < MINUTE:
+            yield Condition("PULL_REFUSED", f"%RETRY%{snapshot.group}@{name}:0")
+    if history.disabled_at == snapshot.now:
+        yield Condition("NO_ACTIVE_CLIENTS_WITH_LAG", "")
+
+
+def topic_created_again(snapshot: Snapshot, _: History) -> Conditions:
+    """Yield OFFSET_REGRESSION: the newest offset of a queue has fallen."""
+    for mq, former in snapshot.recorder.former_ends.items():
+        if snapshot.newest(mq) < former and mq.topic in snapshot.spec.topics:
+            yield Condition("OFFSET_REGRESSION", str(mq))
+
+
 def mixed_modes(snapshot: Snapshot, _: History) -> Conditions:
     """Yield MIXED_REQUEST_MODE: a topic is popped and pulled."""
     for topic in snapshot.spec.topics:

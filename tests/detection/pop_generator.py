@@ -117,11 +117,59 @@ FAULTS: dict[str, Action] = {
 }
 
 
+def _disable_consume(builder: ScenarioBuilder) -> float:
+    """An operator forbids a group to consume: each of its POPs is refused."""
+    if (group := _of(builder, "REMOTING", *PROXIED)) is None:
+        return 0
+    builder.add_step("disable-consume", 120, group=group["name"])
+    return 180
+
+
+def _partition(builder: ScenarioBuilder) -> float:
+    group = _of(builder, "REMOTING")
+    if group is None:
+        return 0
+    broker = builder.rng.choice([*(one["name"] for one in builder.brokers), ""])
+    lasts = builder.rng.choice([20, 60, 200])
+    builder.add_step("partition", lasts, who=builder.rng.choice(builder.members(group)), broker=broker)
+    return lasts + 150
+
+
+def _flapping_member(builder: ScenarioBuilder) -> float:
+    who = builder.rng.choice(builder.members(builder.group()))
+    for number in range(5):
+        builder.add_step("kill", 12, who=who, after=number * 30)
+    return 200
+
+
+def _topic_created_again(builder: ScenarioBuilder) -> float:
+    """A popped topic is deleted and created again: its offsets begin at 0."""
+    topics = [one["name"] for one in builder.topics if one["name"] != "ClassicTopic"]
+    builder.add_step("delete-topic", builder.rng.choice([15, 60]), topic=builder.rng.choice(topics))
+    return 200
+
+
+def _more_queues(builder: ScenarioBuilder) -> float:
+    builder.add_step("add-queues", topic=builder.rng.choice(builder.topics)["name"], queues=2)
+    return 120
+
+
+LATER_FAULTS: dict[str, Action] = {
+    "consume disabled": _disable_consume,
+    "partition": _partition,
+    "flapping member": _flapping_member,
+    "topic created again": _topic_created_again,
+    "more queues": _more_queues,
+}
+"""Faults that were added later: only seeds from `LATER_FROM` on have them, and what the others draw stays as it was."""
+LATER_FROM = 500
+
+
 def scenario_of(seed: int) -> Scenario:
     """Return the scenario of a seed, always the same one."""
     builder = ScenarioBuilder(random.Random(f"popped {seed}"))
     _add_cluster(builder, seed)
-    actions = HEALTHY if is_healthy(seed) else FAULTS
+    actions = HEALTHY if is_healthy(seed) else FAULTS if seed < LATER_FROM else FAULTS | LATER_FAULTS
     count = builder.rng.choice([0, 1, 1, 2] if is_healthy(seed) else [1, 1, 2])
     names: list[str] = []
     for name in builder.rng.sample(list(actions), len(actions)):

@@ -29,9 +29,13 @@ SEEDS = {
     125: "ORDERED_QUEUE_STUCK PROXY_CLIENT_GONE",
     134: "PROXY_CLIENT_GONE TELEMETRY_GAP",
     154: "NO_ACTIVE_CLIENTS_WITH_LAG PROXY_CLIENT_GONE",
+    467: "NO_ACTIVE_CLIENTS_WITH_LAG POP_NOT_ACKING POP_RETURNED POP_STOPPED QUEUE_STALLED STALE_HEARTBEAT",
+    509: "",  # the topic gets queues
+    515: "",  # a popped topic is deleted and created again
+    523: "CLIENT_UNRESPONSIVE POP_RETURNED POP_STOPPED STALE_HEARTBEAT",
 }
 """The seeds that run, and the rules that each provokes."""
-PROVED = 500
+PROVED = 600
 """The number of seeds of the long form."""
 
 

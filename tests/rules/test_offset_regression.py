@@ -8,7 +8,7 @@ from rebalance_model.observe.state import HookQueueView
 from tests.support.commit_traces import concurrent, thawed
 from tests.support.hook_trace import A, HookTrace
 from tests.support.incident_rows import evidence, transitions_of
-from tests.support.trace import TOPIC, Trace, holding
+from tests.support.trace import TOPIC, Member, Trace, holding
 
 
 def queue(trace: Trace) -> HookQueueView:
@@ -182,3 +182,9 @@ def test_a_topic_that_was_created_again_is_no_reset_by_its_reader():
     trace.commits(106, "a", 0, 3).passes(110)
     assert transitions_of(trace, "OFFSET_REGRESSION") == [(101, "OPENED", "OFFSET_REGRESSION NEWEST_FELL")]
     assert trace.incidents("DUPLICATE_CONSUMPTION") == []
+
+
+def test_the_fall_of_a_popped_topic_is_not_shown_later_while_no_member_pops_it():
+    popping = {"a": Member(orderly=False, pops=(TOPIC,))}
+    trace = Trace().poll(0, popping, {0: (60, 60)}).poll(10, popping, {0: (1, 1)}).poll(20, popping, {0: (3, 3)})
+    assert trace.poll(30, {}, {0: (5, 3)}).poll(40, {}, {0: (6, 3)}).incidents("OFFSET_REGRESSION") == []

@@ -6,6 +6,7 @@ between. A broker that does not answer, or a collector that was away, adds nothi
 
 from rebalance_model.observe.events import UNREADABLE, ConsumeStats, OffsetInfo
 from rebalance_model.observe.group import deleted_group, ended_queues, skipped
+from rebalance_model.observe.group.expectation import is_popped
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.polls import clock_skew, lag_trend, returns
 from rebalance_model.observe.state import FallenBack, NewestFall, QueueState
@@ -77,7 +78,7 @@ def _note_pulled(queue: QueueState, info: OffsetInfo, now: int) -> None:
         queue.filled_after = queue.stats_at
 
 
-def _note_newest(queue: QueueState, info: OffsetInfo, event: ConsumeStats) -> bool:
+def _note_newest(step: GroupStep, queue: QueueState, info: OffsetInfo, event: ConsumeStats) -> bool:
     """Record a fall of the newest offset, which voids what was known of the queue; a slave may be behind its master.
 
     Returns:
@@ -86,7 +87,8 @@ def _note_newest(queue: QueueState, info: OffsetInfo, event: ConsumeStats) -> bo
     before = queue.broker_offset
     fell = before is not None and info.broker_offset < before and not event.broker_id
     if before is not None and fell:
-        queue.newest_fall = NewestFall(before, info.broker_offset, event.time)
+        if not is_popped(step, info.mq):  # of such a queue nothing is said of it, nor later, while no member pops it
+            queue.newest_fall = NewestFall(before, info.broker_offset, event.time)
         queue.lag_trend = queue.fallen_back = None
     if info.consumer_offset <= info.broker_offset:
         queue.beyond_since = 0
@@ -105,7 +107,7 @@ def _advance(step: GroupStep, queue: QueueState, info: OffsetInfo, event: Consum
     _note_pulled(queue, info, event.time)
     waited = lag_of(queue)
     skipped.note_committed(step, queue, info.consumer_offset)
-    fell = _note_newest(queue, info, event)
+    fell = _note_newest(step, queue, info, event)
     if (queue.commit_offset or 0) <= info.broker_offset:  # else there is nothing up to that commit to read again
         _note_fall(queue, info.consumer_offset)
     queue.commit_offset, queue.broker_offset, queue.stats_at = info.consumer_offset, info.broker_offset, event.time
