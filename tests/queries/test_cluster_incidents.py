@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from rebalance_model.observe.effects import AnyEffect, GroupSnapshot, IncidentTransition, QueueSnapshot
+from streaming.queries.groups import groups
 from streaming.queries.incident_detail import incident
 from streaming.queries.incidents import incidents
 from streaming.serve.alerting.alert import Alert, Delivery
@@ -18,6 +19,7 @@ from streaming.serve.metrics.snapshot import read_snapshot
 from streaming.serve.metrics.sources import Sources
 from streaming.tables import ReadModel
 from tests.rules.test_cluster_incidents import KILLED, Shards, brokers_and_groups
+from tests.rules.test_revive_behind import revive_behind
 from tests.support.simulated import simulate
 from tests.support.tables import append, make_tables
 from tests.support.trace import START, Trace, holding
@@ -122,3 +124,16 @@ def test_a_message_about_it_says_what_it_touches(tables, shards):
     assert "Affects 4 groups, 8 queues" in message.body
     child = next(one for one in shards.transitions() if one.parent == opened.incident_id and one.group)
     assert asking(tables)(child) is None
+
+
+@pytest.mark.parametrize("pops", [True, False])
+def test_a_broker_that_gives_back_late_concerns_only_groups_that_pop(pops, tmp_path):
+    trace = revive_behind(pops=pops)
+    append(make_tables(tmp_path), trace.effects)
+    with ReadModel(tmp_path) as model:
+        [line] = [one for one in incidents(model) if one.code == "REVIVE_BEHIND"]
+        assert (line.group, line.subject, line.severity) == ("", "broker-a", "warning")
+        of_group = [one.code for one in incidents(model, group="g", cluster="c")]
+        assert ("REVIVE_BEHIND" in of_group) is pops
+        [group] = groups(model)
+        assert (group.incidents.warning, group.health) == ((1, "WARN") if pops else (0, "OK"))
