@@ -43,7 +43,7 @@ MEMORY_MB_MAX = 1_500
 """Of the whole process, with all that coverage needs."""
 _READERS = (
     responses.brokers, responses.groups, responses.broker_status, partial(responses.route, topic="T"),
-    responses.connection,
+    responses.connection, responses.proxy_connection, responses.backlog,
     responses.consume_stats, responses.consume_time_span, responses.topic_stats, responses.running_info,
     partial(responses.running_info, stacks=True),
 )  # fmt: skip
