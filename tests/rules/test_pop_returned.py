@@ -131,3 +131,8 @@ def test_where_a_hook_shows_the_calls_the_retry_topic_decides_nothing():
         stored = OffsetInfo(mq=mq(0, RETRY), broker_offset=at, consumer_offset=at)
         trace._fold(ConsumeStats(queues=(stored,), **trace._poll(START + at * 1_000)))
     assert trace.incidents(MINE) == []
+
+
+def test_after_a_minute_without_any_telemetry_nothing_has_come_back():
+    trace = acking(31, (20, 21, 22)).stands(32, 92).acks(93, PROXY, 90, popped=92.5).passes(150)
+    assert trace.incidents(MINE) == []

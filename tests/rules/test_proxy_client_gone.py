@@ -1,6 +1,7 @@
 """PROXY_CLIENT_GONE: the heartbeats of a proxy's client have ended, and it did not sign off."""
 
 from rebalance_model.observe.events import BrokerStatus
+from rebalance_model.observe.hooks.pops import SOURCES_MAX
 from tests.support.hook_trace import A, B
 from tests.support.incident_rows import distinct_transitions, evidence, rows
 from tests.support.pop_trace import PROXY, PopTrace
@@ -75,3 +76,15 @@ def test_heartbeats_that_were_lost_prove_nothing():
     assert trace.incidents(MINE) == []
     trace.passes(106)
     assert {row.client_id for row in rows(trace, MINE)} == {"x", "y"}
+
+
+def test_a_minute_without_any_telemetry_proves_nothing():
+    """The only hook's disk was full: a group behind proxies is not known by anything else."""
+    trace = beating(60, "x").stands(61, 121).proxied(125, "x").passes(154)
+    assert trace.incidents(MINE) == []
+
+
+def test_no_more_hooks_are_kept_of_a_group_than_its_bound():
+    trace = beating(20, "x")
+    trace.state.pops.sources = dict.fromkeys(map(str, range(SOURCES_MAX)))
+    assert len(trace.proxied(21, "x").state.pops.sources) == SOURCES_MAX
