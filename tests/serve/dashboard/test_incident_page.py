@@ -127,3 +127,20 @@ def test_what_cannot_be_done_is_said(open_page, site):
 def test_an_action_is_sent_below_the_path_prefix():
     with below("/rw"):
         assert incident_action_link("a/b", "silence") == "/rw/api/v1/incidents/a%2Fb/silence"
+
+
+def test_an_entry_whose_cause_has_changed_says_to_which_cause_its_step_belongs(site, open_page):
+    now = site.now
+    group = Group("causes-group", "Causes", NAMES)
+    group.state(now - 6 * MINUTE)
+    group.queue(now - 6 * MINUTE, 0, NAMES[0], lag=74)
+    group.incident(now - 5 * MINUTE, "causes-queue", "OPENED", now - 5 * MINUTE, sub_cause="LISTENER_HUNG",
+                   main_cause="SUSPEND_LOOP", main_explanation="The listener suspends the queue.")  # fmt: skip
+    append(site.tables, group.taken())
+    until(lambda: httpx.get(f"{site.base}/api/v1/incidents/causes-queue").is_success, 60)
+
+    entry = open_page("/group/causes-group").get_by_role("listitem").filter(has_text="SUSPEND_LOOP").first
+    expect(entry).to_contain_text(
+        "The listener suspends the queue. Latest cause LISTENER_HUNG: The owner's listener has taken a message and not "
+        "returned. Take a thread dump of the owner."
+    )
