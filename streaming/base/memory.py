@@ -6,8 +6,6 @@ for the next time, each thread its own: a process then has for months what its l
 
 import ctypes
 import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pyarrow as pa
 
@@ -23,15 +21,3 @@ def give_back() -> None:
     pa.default_memory_pool().release_unused()
     if _TRIM is not None:
         _TRIM(0)
-
-
-@contextmanager
-def without_collection() -> Iterator[None]:
-    """Collect no cyclic garbage meanwhile: where objects live on or are freed at once, each search is in vain."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import track
 
 from streaming.base.errors import UserError
-from streaming.base.memory import without_collection
+from streaming.base.garbage import without_collection
 from streaming.base.settings import conf_file, load_settings
 
 if TYPE_CHECKING:

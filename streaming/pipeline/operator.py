@@ -27,7 +27,7 @@ from rebalance_model.observe.effects import TABLE_OF, AnyRow
 from rebalance_model.observe.engine.shard import Shard
 from rebalance_model.observe.policy import Policy
 from streaming.base.errors import UserError
-from streaming.base.memory import without_collection
+from streaming.base.garbage import without_collection
 from streaming.log.files import position_of
 from streaming.pipeline.chunks import CHUNK_SCHEMA, ChunkedGroups
 from streaming.pipeline.rebuild.seed import read_seed

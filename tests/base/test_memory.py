@@ -1,12 +1,9 @@
 """Memory that is given back."""
 
-import gc
 import subprocess
 import sys
 
 import pytest
-
-from streaming.base.memory import without_collection
 
 ALLOCATES = """
 import sys
@@ -49,16 +46,3 @@ print(resident_mb() - began)
 def test_what_threads_no_longer_use_is_given_back(user):
     done = subprocess.run([sys.executable, "-c", ALLOCATES, user], capture_output=True, text=True, check=True)
     assert float(done.stdout) < 100, "megabytes that stay; 160 to 550 without it"
-
-
-def fold_and_fail(seen):
-    with without_collection():
-        seen.append(gc.isenabled())
-        raise ValueError("within")
-
-
-def test_garbage_is_collected_again_after_an_error():
-    seen = []
-    with pytest.raises(ValueError, match="within"):
-        fold_and_fail(seen)
-    assert (seen, gc.isenabled()) == ([False], True)
