@@ -92,24 +92,12 @@ class Rpc:
 
     async def connection(self, broker: Broker, group: str, seconds: float) -> Payload:
         """Return the group's members and subscriptions on this broker."""
-        request = Request(ReadCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": group})
-        try:
-            return await self._ask(broker.address, request, responses.connection, seconds)
-        except RpcFailedError as error:
-            if error.code == _CONSUMER_NOT_ONLINE:
-                return responses.NO_MEMBERS
-            raise
+        return await self._members(broker.address, group, responses.connection, seconds)
 
     async def proxy_connection(self, address: str, group: str, seconds: float) -> Payload:
         """Return the group's clients at a proxy, by the address of its remoting server, and their subscriptions."""
-        request = Request(ReadCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": group})
         subject = f"proxy {address}"  # the time to read its answers is its own, not that of the group's brokers
-        try:
-            return await self._ask(address, request, responses.proxy_connection, seconds, subject=subject)
-        except RpcFailedError as error:
-            if error.code == _CONSUMER_NOT_ONLINE:
-                return responses.NO_MEMBERS
-            raise
+        return await self._members(address, group, responses.proxy_connection, seconds, subject=subject)
 
     async def consume_stats(self, broker: Broker, group: str, seconds: float) -> Payload:
         """Return the group's offsets on this broker."""
@@ -148,6 +136,18 @@ class Rpc:
             {"consumerGroup": group, "clientId": client_id, "jstackEnable": str(stacks).lower()},
         )
         return await self._ask(broker.address, request, partial(responses.running_info, stacks=stacks), seconds)
+
+    async def _members(
+        self, address: str, group: str, read: Callable[[bytes], Payload], seconds: float, *, subject: str = ""
+    ) -> Payload:
+        """Return the members that a server lists of a group; none is no error."""
+        request = Request(ReadCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": group})
+        try:
+            return await self._ask(address, request, read, seconds, subject=subject)
+        except RpcFailedError as error:
+            if error.code == _CONSUMER_NOT_ONLINE:
+                return responses.NO_MEMBERS
+            raise
 
     async def _ask_name_servers(self, request: Request, read: Callable[[bytes], T], seconds: float) -> T:
         """Return the answer of the first name server that responds; all have the same data.

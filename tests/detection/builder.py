@@ -1,8 +1,11 @@
 """The parts of a random scenario, to which each action adds its own."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+
+from rebalance_model.simulation import scenario, story
+from rebalance_model.simulation.scenario import Scenario
 
 SETTLED = 90
 """The time in which a cluster settles after its start, and after half of the actions; seconds."""
@@ -45,6 +48,22 @@ class ScenarioBuilder:
         """Add a step that starts `after` seconds from now and is undone after `lasts` seconds, or never."""
         step = {"at": round(self.now + after, 3), "do": kind, **fields}
         self.steps.append(step if lasts is None else {**step, "lasts": round(lasts, 3)})
+
+    def scenario(self, names: Sequence[str]) -> Scenario:
+        """Return the scenario of all parts, titled by the names of its actions."""
+        steps = sorted(self.steps, key=lambda step: float(str(step["at"])))
+        result = scenario.read(
+            {
+                "title": ", ".join(names) or "no action",
+                "minutes": (self.now + SETTLED) / 60,
+                "brokers": self.brokers,
+                "topics": self.topics,
+                "groups": self.groups,
+                "story": steps,
+            }
+        )
+        story.check(result)
+        return result
 
     def newcomer(self, group: dict[str, object]) -> str:
         """Return an unused client name; it sorts before or after the others."""

@@ -6,7 +6,6 @@ others have one or two faults, one after the other, each with a realistic durati
 
 import random
 
-from rebalance_model.simulation import scenario, story
 from rebalance_model.simulation.scenario import Scenario
 from tests.detection import readers
 from tests.detection.actions import (
@@ -73,19 +72,7 @@ def scenario_of(seed: int) -> Scenario:
         names += _add_later_fault(builder, seed, faults, drawn_by)
     _add_healthy_group(builder, seed)
     names += _add_readers(builder, seed)
-    steps = sorted(builder.steps, key=lambda step: float(str(step["at"])))
-    result = scenario.read(
-        {
-            "title": ", ".join(names) or "no action",
-            "minutes": (builder.now + SETTLED) / 60,
-            "brokers": builder.brokers,
-            "topics": builder.topics,
-            "groups": builder.groups,
-            "story": steps,
-        }
-    )
-    story.check(result)
-    return result
+    return builder.scenario(names)
 
 
 def _add_later_fault(builder: ScenarioBuilder, seed: int, faults: dict[str, Action], drawn_by: str) -> list[str]:

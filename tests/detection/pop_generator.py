@@ -6,7 +6,6 @@ faults are those of the recording (`tests/field/test_popped_queues.py`).
 
 import random
 
-from rebalance_model.simulation import scenario, story
 from rebalance_model.simulation.scenario import Scenario
 from tests.detection.builder import SETTLED, Action, ScenarioBuilder
 from tests.detection.generator import is_healthy
@@ -176,19 +175,7 @@ def scenario_of(seed: int) -> Scenario:
         if len(names) < count and (lasts := actions[name](builder)):
             builder.now += lasts + builder.rng.choice([SETTLED, 30])
             names.append(name)
-    steps = sorted(builder.steps, key=lambda step: float(str(step["at"])))
-    result = scenario.read(
-        {
-            "title": ", ".join(names) or "no action",
-            "minutes": (builder.now + SETTLED) / 60,
-            "brokers": builder.brokers,
-            "topics": builder.topics,
-            "groups": builder.groups,
-            "story": steps,
-        }
-    )
-    story.check(result)
-    return result
+    return builder.scenario(names)
 
 
 def _add_cluster(builder: ScenarioBuilder, seed: int) -> None:

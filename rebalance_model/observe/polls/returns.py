@@ -1,8 +1,8 @@
 """Count by polls the messages that come back to consumers that pop: each is stored in the group's retry topic again.
 
 A broker stores a message there that was refused, or was not acknowledged in time, once its invisible time is over. From
-offsets alone the two can't be told apart. The topic that classic consumers send messages back to, ``%RETRY%group``, is
-another one.
+offsets alone the two can't be distinguished. The topic that classic consumers send messages back to, ``%RETRY%group``,
+is another one.
 """
 
 from rebalance_model.observe.events import OffsetInfo
