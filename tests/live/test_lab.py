@@ -181,7 +181,10 @@ def test_a_slow_puller_leaves_its_queues_unpulled_while_messages_arrive(lab, wat
         queue = min(owned)
 
         def pulled_once():
-            return watch.running(GROUP, slow.client_id)[queue].cached_count or _waits(watch, queue)
+            # A pull that finds the queue not yet locked is tried again after 3 s, whatever the interval between
+            # pulls is: only one whose messages were consumed has begun the wait.
+            own = watch.running(GROUP, slow.client_id)[queue]
+            return own.consume_time > own.pull_time
 
         eventually(pulled_once)
         before = watch.running(GROUP, slow.client_id)[queue].pull_time
