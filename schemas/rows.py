@@ -129,6 +129,12 @@ class QualityResult(msgspec.Struct, frozen=True, kw_only=True):
     archive."""
 
 
+DeliveryReason = Literal[
+    "SILENCED", "UNDECIDED", "OFF_HOURS", "ABSORBED", "NO_ROUTE", "NOT_NOTIFIED", "RECLASSIFIED", "DEESCALATED",
+    "REBUILT", "SUMMARY", "REJECTED",
+]  # fmt: skip
+
+
 class AlertDelivery(msgspec.Struct, frozen=True, kw_only=True):
     """One step of a notification about an incident on its way to a channel, or why none is sent.
 
@@ -145,7 +151,7 @@ class AlertDelivery(msgspec.Struct, frozen=True, kw_only=True):
     goes to a channel, not before ``due_at``. PACKED: the notification is part of the named delivery and stays part of
     it. FAILED: the next attempt is at ``due_at``. SENT and GIVEN_UP are final."""
     detail: str
-    """Why it is held or given up, the channel's error when it failed, or that it is part of a summary."""
+    """In words: the channel's error when it failed, or why it is given up; else empty."""
     channel: str | None
     """The name of the channel in the alerts file; null: the notification goes to none."""
     message: Literal["OPENED", "ESCALATED", "REMINDER", "RESOLVED"] | None
@@ -174,6 +180,15 @@ class AlertDelivery(msgspec.Struct, frozen=True, kw_only=True):
     """info, warning or critical, as in `anomalies`."""
     alert: str | None
     """The whole alert as JSON, in the first row of each key."""
+    reason: DeliveryReason | None = None
+    """Why it is held: SILENCED (a silence matches), UNDECIDED (another incident may still explain this one, until
+    ``due_at``), OFF_HOURS (the hours of the channel's routes begin at ``due_at``), ABSORBED (another incident explains
+    this one), NO_ROUTE (no route matches), NOT_NOTIFIED (it is resolved, and no channel was notified), RECLASSIFIED and
+    DEESCALATED (transitions that are never sent), REBUILT (a rebuild gave the incident this id; nothing is sent again).
+    SUMMARY: it is packed in a message that only counts. REJECTED: the channel failed because of the content. Null:
+    none of these."""
+    related_id: str | None = None
+    """SILENCED: the silence; ABSORBED: the incident that explains this one; REBUILT: the incident's id before."""
 
 
 class AlertControl(msgspec.Struct, frozen=True, kw_only=True):

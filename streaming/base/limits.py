@@ -1,6 +1,6 @@
 """Limits on everything that is received: bytes, depth, counts and time. What exceeds one is refused with a sentence.
 
-Each is well above what the real parts send; `streaming/README.md` lists them.
+Each is well above what the real parts send; `LIMITS.md` lists them.
 """
 
 from typing import Final

@@ -8,7 +8,7 @@ from streaming.queries.results import Acknowledgement, Incident, Notification, S
 from streaming.tables.reader import ReadModel, Row
 
 _DELIVERIES = """
-SELECT d.time, d.channel, d.message, d.step, d.detail, d.attempt
+SELECT d.time, d.channel, d.message, d.step, d.reason, d.related_id, d.detail, d.attempt
 FROM alert_deliveries d
 WHERE d.incident_id = $id
 QUALIFY row_number() OVER (PARTITION BY d.key, d.channel ORDER BY d.number DESC) = 1
@@ -31,11 +31,17 @@ STEPS = {
     "SENT": marked("sent"), "FAILED": marked("failed, is sent again"), "GIVEN_UP": marked("given up"),
 }  # fmt: skip
 """What the last step of a notification is called."""
-_HELD = {
+_REASONS = {
     "SILENCED": marked("a silence holds it back"), "UNDECIDED": marked("another incident may still explain this one"),
-    "OFF_HOURS": marked("the hours of its route have not begun"),
+    "OFF_HOURS": marked("the hours of its route have not begun"), "ABSORBED": marked("another incident explains it"),
+    "NO_ROUTE": marked("no route of the alerts file matches"),
+    "NOT_NOTIFIED": marked("it is resolved, and no channel was notified"),
+    "RECLASSIFIED": marked("a new cause alone is not sent"),
+    "DEESCALATED": marked("a lower severity alone is not sent"),
+    "REBUILT": marked("a rebuild gave the incident a new id"),
+    "SUMMARY": marked("part of a summary"),
 }  # fmt: skip
-"""Why a notification is held back, by the first word of its row's detail."""
+"""What the reason of a notification's last step is called."""
 MESSAGES = {
     "OPENED": marked("opened"), "ESCALATED": marked("escalated"), "REMINDER": marked("reminder"),
     "RESOLVED": marked("resolved"),
@@ -70,8 +76,6 @@ def _active(rows: Iterable[Row], now: int) -> Iterable[Row]:
 
 def step_text(one: Notification) -> str:
     """Return what happened to a notification, with the reason if it is not on its way."""
-    said = gettext(STEPS.get(one.step, one.step))
-    if not one.detail or one.step == "SENT":
-        return said
-    held = _HELD.get(one.detail.split(" ", 1)[0])
-    return gettext("{what}: {reason}", what=said, reason=one.detail if held is None else gettext(held))
+    step = gettext(STEPS.get(one.step, one.step))
+    why = one.detail or (gettext(_REASONS.get(one.reason, one.reason)) if one.reason else "")
+    return gettext("{what}: {reason}", what=step, reason=why) if why and one.step != "SENT" else step

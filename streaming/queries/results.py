@@ -500,7 +500,11 @@ class Notification(QueryResult):
     channel: str | None = Field(description="Name of the channel; null: no channel is notified.")
     message: str | None = Field(description="OPENED, ESCALATED, REMINDER or RESOLVED; null: it is held back.")
     step: str = Field(description="HELD, QUEUED, PACKED, SENT, FAILED or GIVEN_UP, as in alert_deliveries.")
-    detail: str = Field(description="Why it is held back or given up, or the channel's error.")
+    reason: str | None = Field(default=None, description="Why it is held back, as a code, as in alert_deliveries.")
+    related_id: str | None = Field(
+        default=None, description="The silence, or the other incident, that the reason is about."
+    )
+    detail: str = Field(description="The channel's error, or why it was given up, in words; else empty.")
     attempt: int = Field(description="Number of attempts to send it.")
 
 

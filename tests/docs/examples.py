@@ -10,7 +10,7 @@ import sys
 
 from tests.docs.source import ROOT
 
-READMES = (ROOT / "README.md", ROOT / "streaming/README.md")
+READMES = (ROOT / "README.md", ROOT / "streaming/cli/README.md")
 _BLOCK = re.compile(r"^```\n(\$ rebalance-watch .*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -314,13 +314,9 @@ def _name(kind):
 PARTS = {
     ROOT / "README.md": {"codes": codes},
     ROOT / "rebalance_model/observe/rules/README.md": {"rules": rules},
-    ROOT / "streaming/README.md": {
-        "commands": commands,
-        "routes": routes,
-        "tools": tools,
-        "metrics": metrics,
-        "limits": what_is_received,
-    },
+    ROOT / "streaming/cli/README.md": {"commands": commands},
+    ROOT / "streaming/serve/README.md": {"routes": routes, "tools": tools, "metrics": metrics},
+    ROOT / "streaming/base/LIMITS.md": {"limits": what_is_received},
     ROOT / "schemas/README.md": {"views": views, "tables": tables, "events": event_types},
     ROOT / "conf/README.md": {"settings": settings, "policy": policy, "alerts": alerts},
 }

@@ -1,5 +1,7 @@
 """READMEs with generated parts: each stands between two comments that name it."""
 
+import re
+
 from tests.docs.parts import PARTS
 
 BEGIN, END = "<!-- generated: {name}; python -m tests.docs -->\n", "<!-- end: {name} -->\n"
@@ -16,3 +18,9 @@ def current(readme):
             raise ValueError(f"{readme} has no part {name}: write {begin.strip()} and {end.strip()} into it")
         text = head + begin + "\n" + "\n".join(made()) + "\n\n" + end + tail
     return text
+
+
+def by_hand(text):
+    """Return what people have written in a README: without its generated parts and its blocks of code."""
+    text = re.sub(r"<!-- generated: .*?<!-- end: \w+ -->", "", text, flags=re.DOTALL)
+    return re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)

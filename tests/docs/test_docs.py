@@ -1,14 +1,17 @@
 """The documents: generated parts are current, the first page stays short, and references are to what is there."""
 
+import re
+
 import pytest
 
 from tests.docs.examples import answered
 from tests.docs.parts import PARTS
-from tests.docs.readmes import current
+from tests.docs.readmes import by_hand, current
 from tests.docs.references import checked, unresolved
 from tests.docs.source import ROOT, prose, toml_entries
 
 WORDS_MAX = 1_500
+PARAGRAPH_WORDS_MAX = 80
 BYTES_MAX = 200_000
 
 
@@ -19,6 +22,16 @@ def test_generated_parts_are_current(readme):
 
 def test_the_first_page_is_short():
     assert len((ROOT / "README.md").read_text("utf-8").split()) <= WORDS_MAX
+
+
+@pytest.mark.parametrize(
+    "readme", sorted((ROOT / "streaming").rglob("*.md")), ids=lambda p: p.relative_to(ROOT).as_posix()
+)
+def test_a_folder_is_explained_in_a_few_minutes(readme):
+    text = by_hand(readme.read_text("utf-8"))
+    assert len(text.split()) <= WORDS_MAX
+    paragraphs = [one for one in re.split(r"\n\n|\n(?=- |\d\. )", text) if not one.startswith("|")]
+    assert [one[:60] for one in paragraphs if len(one.split()) > PARAGRAPH_WORDS_MAX] == []
 
 
 def test_the_first_page_has_the_two_commands():

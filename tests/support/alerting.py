@@ -158,7 +158,7 @@ def queued(dispatcher):
 
 def held(dispatcher):
     """Return the reason why each alert is held back."""
-    return [row.detail.split()[0] for row in dispatcher.take_rows() if row.step == "HELD"]
+    return [row.reason for row in dispatcher.take_rows() if row.step == "HELD"]
 
 
 def send(dispatcher, now, channel="ops"):

@@ -19,21 +19,12 @@ from typing import Literal
 import msgspec
 
 from rebalance_model.observe.effects import IncidentTransition
-from schemas.rows import AlertDelivery
+from schemas.rows import AlertDelivery, DeliveryReason
 from streaming.serve.alerting.alert import Alert, Delivery, Kind, key_of
 from streaming.serve.alerting.config import OWN_CODES, AlertsConfig
 from streaming.serve.alerting.controls import Controls, resolved_by
 from streaming.serve.alerting.route import Target, groups_by_itself, remind_after, target, targets
-from streaming.serve.alerting.state import (
-    OFF_HOURS,
-    REBUILT,
-    REFUSED,
-    SILENCED,
-    SUMMARY,
-    UNDECIDED,
-    AlertState,
-    Known,
-)
+from streaming.serve.alerting.state import AlertState, Known
 
 _MINUTE_MS = 60_000
 _ENCODER = msgspec.json.Encoder()
@@ -104,7 +95,7 @@ class Dispatcher:
                 continue
             now_open = open_now.get(_subject(known.last))
             if now_open is not None:
-                self._hold(now_open, f"{REBUILT} {incident_id}", now)
+                self._hold(now_open, "REBUILT", now, related_id=incident_id)
             else:
                 never_was = msgspec.structs.replace(known.last, time=now, seq=known.last.seq + 1)
                 end = transitions.get(incident_id, never_was)
@@ -147,7 +138,8 @@ class Dispatcher:
         """Combine alerts into one message."""
         waiting = self.state.queues[channel].waiting
         for key in keys:
-            self._step("PACKED", channel, waiting[key].alert, now, delivery=delivery, detail=SUMMARY if summary else "")
+            self._step("PACKED", channel, waiting[key].alert, now, delivery=delivery,
+                       reason="SUMMARY" if summary else None)  # fmt: skip
 
     def sent(self, delivery: Delivery, now: int) -> None:
         """Record that a channel accepted a message."""
@@ -160,12 +152,12 @@ class Dispatcher:
             return
         retry = self._config.retry
         pause = min(retry.longest, retry.first * 2 ** min(delivery.attempt - 1, 30))
-        self._all("FAILED", delivery, now, detail=f"{REFUSED}: {reason}" if rejected else reason, due=now + pause)
+        self._all("FAILED", delivery, now, detail=reason, reason="REJECTED" if rejected else None, due=now + pause)
 
     def _resolved(self, transition: IncidentTransition, known: Known | None, now: int) -> None:
         notified = dict(known.last_alert) if known is not None else {}
         if not notified:
-            self._hold(transition, "NOT_TOLD", now)
+            self._hold(transition, "NOT_NOTIFIED", now)
         for channel, last in notified.items():
             as_notified = msgspec.structs.replace(transition, severity=last.severity)
             to = target(self._config, as_notified, channel, now)
@@ -175,14 +167,14 @@ class Dispatcher:
 
     def _notify(self, transition: IncidentTransition, now: int) -> None:
         if transition.is_absorbed:
-            self._hold(transition, f"ABSORBED by {transition.parent}", now)
+            self._hold(transition, "ABSORBED", now, related_id=transition.parent)
             return
         if _must_wait(transition, now):
-            self._hold(transition, f"{UNDECIDED} until {transition.alert_after}", now)
+            self._hold(transition, "UNDECIDED", now, due=transition.alert_after)
             return
         silence = self.controls.silenced(transition, now)
         if silence is not None:
-            self._hold(transition, f"{SILENCED} by {silence}", now)
+            self._hold(transition, "SILENCED", now, related_id=silence)
             return
         found = targets(self._config, transition, now)
         if not found:
@@ -193,7 +185,7 @@ class Dispatcher:
 
     def _notify_channel(self, transition: IncidentTransition, to: Target, now: int) -> None:
         if now < to.begins:
-            self._hold(transition, f"{OFF_HOURS} until {to.begins}", now, to.channel)
+            self._hold(transition, "OFF_HOURS", now, channel=to.channel, due=to.begins)
             return
         known = self.state.known.get(transition.incident_id)
         before = known.last_alert.get(to.channel) if known is not None else None
@@ -234,10 +226,19 @@ class Dispatcher:
                 for alert in list(queue.unsent(incident_id)):
                     self._step("GIVEN_UP", delivery.channel, alert, now, detail="it was never opened there")
 
-    def _hold(self, transition: IncidentTransition, why: str, now: int, channel: str | None = None) -> None:
+    def _hold(  # noqa: PLR0913  one row's values
+        self,
+        transition: IncidentTransition,
+        reason: DeliveryReason,
+        now: int,
+        *,
+        channel: str | None = None,
+        related_id: str | None = None,
+        due: int | None = None,
+    ) -> None:
         alert = Alert(key=f"{transition.incident_id}:{transition.seq}", kind="OPENED", notified_severity=None,
                       transition=transition)  # fmt: skip
-        self._step("HELD", channel, alert, now, detail=why)
+        self._step("HELD", channel, alert, now, reason=reason, related_id=related_id, due=due)
 
     def _queue(  # noqa: PLR0913, PLR0917  one row's values
         self,
@@ -253,10 +254,19 @@ class Dispatcher:
         self._step("QUEUED", channel, Alert(key=key, kind=kind, notified_severity=notified_severity,
                    transition=transition), now, due=now + wait_ms)  # fmt: skip
 
-    def _all(self, step: Step, delivery: Delivery, now: int, detail: str = "", due: int | None = None) -> None:
+    def _all(  # noqa: PLR0913  one row's values
+        self,
+        step: Step,
+        delivery: Delivery,
+        now: int,
+        *,
+        detail: str = "",
+        reason: DeliveryReason | None = None,
+        due: int | None = None,
+    ) -> None:
         for alert in delivery.alerts:
             self._step(step, delivery.channel, alert, now, delivery=delivery.key, attempt=delivery.attempt,
-                       detail=detail, due=due)  # fmt: skip
+                       detail=detail, reason=reason, due=due)  # fmt: skip
 
     def _step(  # noqa: PLR0913  one row's values
         self,
@@ -266,6 +276,8 @@ class Dispatcher:
         now: int,
         *,
         detail: str = "",
+        reason: DeliveryReason | None = None,
+        related_id: str | None = None,
         delivery: str | None = None,
         attempt: int = 0,
         due: int | None = None,
@@ -273,10 +285,10 @@ class Dispatcher:
         self._number += 1
         of = alert.transition
         row = AlertDelivery(
-            number=self._number, time=now, step=step, detail=detail, channel=channel,
-            message=None if step == "HELD" else alert.kind, key=alert.key, delivery=delivery, attempt=attempt,
-            due_at=due, cluster=of.cluster, group=of.group, incident_id=of.incident_id, seq=of.seq, code=of.code,
-            severity=of.severity,
+            number=self._number, time=now, step=step, reason=reason, related_id=related_id, detail=detail,
+            channel=channel, message=None if step == "HELD" else alert.kind, key=alert.key, delivery=delivery,
+            attempt=attempt, due_at=due, cluster=of.cluster, group=of.group, incident_id=of.incident_id, seq=of.seq,
+            code=of.code, severity=of.severity,
             alert=_ENCODER.encode(alert).decode() if step in {"HELD", "QUEUED"} else None,
         )  # fmt: skip
         self.state.apply(row)

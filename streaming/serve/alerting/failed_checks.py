@@ -21,7 +21,7 @@ from streaming.serve.alerting.state import Known
 from streaming.tables.delta import delta_at
 
 _RESULTS = "quality_results"
-_FIRST_STEP = marked("Run `rebalance-watch quality` for examples, and see the runbook in streaming/README.md.")
+_FIRST_STEP = marked("Run `rebalance-watch quality` for examples, and see streaming/RUNBOOK.md.")
 
 
 class FailedChecks:

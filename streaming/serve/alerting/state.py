@@ -11,20 +11,9 @@ from schemas.rows import AlertDelivery
 from streaming.queries.health import SEVERITY, Severity
 from streaming.serve.alerting.alert import Alert, Delivery, key_of
 
-SILENCED = "SILENCED"
-"""The prefix of `AlertDelivery.detail` of an alert held back by a silence: it is sent when the silence ends."""
-UNDECIDED = "UNDECIDED"
-"""The prefix if another incident may still explain this one: the alert is sent if none does in time."""
-OFF_HOURS = "OFF_HOURS"
-"""The prefix if the hours of a channel's routes have not begun: the alert is sent when they begin. The only reason that
-holds an alert back from one channel."""
-SUMMARY = "SUMMARY"
-REFUSED = "REFUSED"
-"""The prefix of `AlertDelivery.detail` if a channel rejected a message because of its content."""
-REBUILT = "REBUILT"
-"""The prefix of `AlertDelivery.detail` if a rebuild replaced the incident whose id follows by this one: the alerts sent
-about that one count for this one."""
 _OPENING = {"OPENED", "ESCALATED"}
+_PASSING = {"SILENCED", "UNDECIDED"}
+"""Reasons that hold an incident back from every channel only until they end; `OFF_HOURS` does so for one channel."""
 _NOT_SENT = {"RECLASSIFIED", "DEESCALATED"}
 """Transitions that are never sent; they do not change what else holds the incident back."""
 _SENT_MAX = 1_000
@@ -122,12 +111,12 @@ class AlertState:
         elif row.step == "PACKED":
             message = row.delivery or row.key
             if not queue.packed or queue.packed[-1].key != message:
-                queue.packed.append(Packed(message, [], row.detail == SUMMARY))
+                queue.packed.append(Packed(message, [], row.reason == "SUMMARY"))
             queue.packed[-1].keys.append(row.key)
         elif row.step == "FAILED":
             queue.failures, queue.retry_at, queue.error = row.attempt, row.due_at or 0, row.detail
             if queue.packed and row.key == queue.packed[0].keys[0]:  # a message has one row per alert
-                queue.refusals += row.detail.startswith(REFUSED)
+                queue.refusals += row.reason == "REJECTED"
             queue.failed_since = queue.failed_since or row.time
         else:
             self._ended(row, row.channel, queue)
@@ -154,8 +143,8 @@ class AlertState:
 
     def _held(self, row: AlertDelivery) -> None:
         alert = _alert(row)
-        if row.detail.startswith(f"{REBUILT} "):
-            self._rename(row.detail.removeprefix(f"{REBUILT} "), alert)
+        if row.reason == "REBUILT" and row.related_id is not None:
+            self._rename(row.related_id, alert)
             return
         if alert.transition.transition == "RESOLVED":
             self.known.pop(row.incident_id, None)
@@ -164,8 +153,8 @@ class AlertState:
         if row.channel is not None:
             known.silenced = False
             known.off_hours.add(row.channel)
-        elif row.detail not in _NOT_SENT:  # the reason that holds for all channels from now on
-            known.silenced = row.detail.startswith((SILENCED, UNDECIDED))
+        elif row.reason not in _NOT_SENT:  # the reason that holds for all channels from now on
+            known.silenced = row.reason in _PASSING
             known.off_hours.clear()
         else:  # a channel that was notified of as much, or worse, has nothing to wait for
             known.off_hours -= {

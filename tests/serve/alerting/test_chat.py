@@ -17,7 +17,7 @@ from streaming.serve.alerting.channels.channel import ChannelError
 from streaming.serve.alerting.config import load_alerts
 from tests.support.alerting import NOW, message
 
-README = Path(__file__).parents[3] / "streaming/README.md"
+README = Path(__file__).parents[3] / "streaming/serve/alerting/README.md"
 SECRET = "SEC-of-the-test"
 ACCEPTED = {
     "dingtalk": {"errcode": 0, "errmsg": "ok"},
@@ -40,7 +40,7 @@ def answering(answer):
 @pytest.fixture
 def channel(server, tmp_path, monkeypatch):
     """Return a function that opens a channel of the README's recipes."""
-    recipes = README.read_text("utf-8").partition("### DingTalk, WeCom, Lark and Slack")[2]
+    recipes = README.read_text("utf-8").partition("## DingTalk, WeCom, Lark and Slack")[2]
     file = tmp_path / "alerts.toml"
     file.write_text(re.search(r"```toml\n(.*?)```", recipes, re.DOTALL)[1])
     for name in tomllib.loads(file.read_text())["channels"]:

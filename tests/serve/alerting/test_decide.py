@@ -58,7 +58,7 @@ def test_an_incident_is_sent_if_it_opens_or_worsens_above_the_threshold(threshol
         ({"group": "orders-silent"}, "SILENCED"),
         ({"what": "DEESCALATED"}, "DEESCALATED"),
         ({"what": "RECLASSIFIED"}, "RECLASSIFIED"),
-        ({"what": "RESOLVED"}, "NOT_TOLD"),
+        ({"what": "RESOLVED"}, "NOT_NOTIFIED"),
     ],
 )
 def test_the_ledger_has_the_reason_why_no_alert_was_sent(fields, why):
@@ -130,7 +130,7 @@ def test_an_incident_without_a_route_after_its_silence_is_checked_once(meanwhile
     dispatcher.take(transition(what=meanwhile, seq=2, severity="warning"), NOW)
     dispatcher.take_rows()
     dispatcher.check_pending(NOW + MINUTE)
-    assert [row.detail for row in dispatcher.take_rows()] == ["NO_ROUTE"]
+    assert [row.reason for row in dispatcher.take_rows()] == ["NO_ROUTE"]
     dispatcher.check_pending(NOW + MINUTE)
     assert dispatcher.take_rows() == []
 

@@ -23,7 +23,7 @@ def test_outside_the_hours_only_the_route_without_hours_is_notified():
     assert [(row.step, row.incident_id, row.channel) for row in rows] == [
         ("HELD", "i1", "chat"), ("QUEUED", "i2", "pager"),
     ]  # fmt: skip
-    assert rows[0].detail == f"OFF_HOURS until {BEGIN}"
+    assert (rows[0].reason, rows[0].due_at) == ("OFF_HOURS", BEGIN)
 
 
 @pytest.mark.parametrize("restarted", [False, True])

@@ -98,7 +98,7 @@ def test_annotations_use_only_labels_of_their_alert():
 
 
 def test_every_alert_about_the_monitor_itself_is_in_the_runbook():
-    runbook = (ROOT / "streaming/README.md").read_text("utf-8").partition("## Runbook")[2].partition("\n## ")[0]
+    runbook = (ROOT / "streaming/RUNBOOK.md").read_text("utf-8")
     explained = re.findall(r"^\| `(\w+)` \|", runbook, re.MULTILINE)
     ours = re.findall(r"- alert: (\w+)", RULES.read_text("utf-8").partition("rebalance-watch-itself")[2])
     assert ours
