@@ -112,6 +112,11 @@ def incident_link(incident_id: str) -> str:
     return _link(f"/incident/{quote(incident_id, safe='')}")
 
 
+def rule_link(code: str) -> str:
+    """Return the address of what a rule means, and what to do first."""
+    return _link(f"/rule/{quote(code, safe='')}")
+
+
 def incident_action_link(incident_id: str, action: str) -> str:
     """Return the address of REST to which a page sends an action about an incident: ``acknowledge`` or ``silence``."""
     return _link(f"/api/v1/incidents/{quote(incident_id, safe='')}/{action}")

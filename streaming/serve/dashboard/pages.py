@@ -28,6 +28,8 @@ from streaming.serve.dashboard.lane_folds import checked as checked_lanes
 from streaming.serve.dashboard.moment import parse_at, parse_span, parse_zoom
 from streaming.serve.dashboard.queue import QueueName, QueuePage
 from streaming.serve.dashboard.rebalance import RebalancePage
+from streaming.serve.dashboard.rule import RulePage
+from streaming.serve.dashboard.runbook import RunbookPage
 from streaming.serve.dashboard.what_if import Change, WhatIfPage
 from streaming.serve.first_run import FirstRun
 from streaming.serve.store import Store
@@ -131,6 +133,14 @@ def _register_others(store: Store) -> None:
     @_route("/incident/{incident_id}")
     async def incident(incident_id: str) -> None:
         await _built(gettext("Incident"), lambda: IncidentPage(store, incident_id))
+
+    @_route("/rule/{code}")
+    async def rule(code: str) -> None:
+        await _built(gettext("Rule"), lambda: RulePage(code))
+
+    @_route("/runbook")
+    async def runbook() -> None:
+        await _built(gettext("Runbook"), RunbookPage)
 
     @_route("/{path:path}")
     async def elsewhere(path: str) -> None:

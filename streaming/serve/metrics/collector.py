@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry, Metric, ProcessCollector
 from prometheus_client.registry import Collector
@@ -44,6 +45,7 @@ class TablesCollector(Collector):
             with suppress(NotReadyError):
                 yield from self._table_families()
             yield from job_families(self._settings.runtime.checkpoints)
+            yield self._info()
 
     def _table_families(self) -> Iterator[Metric]:
         limit = self._settings.metrics.queue_series
@@ -71,6 +73,14 @@ class TablesCollector(Collector):
             "Whether all tables could be read: 1 or 0. With 0 what is missing has no series, and the log says why.",
             (),
             [((), not unread)],
+        )
+
+    def _info(self) -> Metric:
+        return family(
+            "rebalance_watch_info",
+            "1; the labels have the version, and the address of the pages (setting web.url), empty if it is not set.",
+            ("version", "url"),
+            [((version("rebalance-watch"), self._settings.web.url.rstrip("/")), 1)],
         )
 
 

@@ -50,7 +50,8 @@ def dashboard() -> dict:
 
 def dashboard_queries() -> list[str]:
     panels = [target["expr"] for panel in dashboard()["panels"] for target in panel.get("targets", ())]
-    return panels + [variable["query"]["query"] for variable in dashboard()["templating"]["list"][1:]]
+    variables = [variable["query"]["query"] for variable in dashboard()["templating"]["list"][1:]]
+    return panels + variables + [one["expr"] for one in dashboard()["annotations"]["list"]]
 
 
 def rule_queries() -> list[str]:
@@ -86,6 +87,21 @@ def test_panels_do_not_overlap_and_their_legends_name_existing_labels(exported):
         for target in panel.get("targets", ()):
             known = set.union(*(exported[name] for name in OURS.findall(target["expr"])))
             assert set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])) <= known, panel["title"]
+
+
+def test_links_of_a_panel_have_labels_of_its_series_and_lead_to_pages(exported):
+    panels = dashboard()["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    linked = [panel for panel in panels if panel.get("fieldConfig", {}).get("defaults", {}).get("links")]
+    assert len(linked) > 10
+    for panel in linked:
+        queries = [target["expr"] for target in panel["targets"]]
+        known = set.union(*(exported[name] for query in queries for name in OURS.findall(query)))
+        for by in re.findall(r"by \(([^)]*)\)", " ".join(queries)):
+            known &= set(by.split(", "))
+        for link in panel["fieldConfig"]["defaults"]["links"]:
+            assert set(re.findall(r"\$\{__(?:field\.labels|data\.fields)\.(\w+)", link["url"])) <= known, panel["title"]
+            assert re.match(r"\$\{page\}/(group|rule)/", link["url"])
 
 
 def test_annotations_use_only_labels_of_their_alert():
