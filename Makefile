@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test check cover bench prove audit sbom install venv lock clean
+.PHONY: help demo test check cover bench prove audit sbom dist install venv lock clean
 
 # Packages are installed without compiled modules. Where this is set, as in many containers, each process would compile
 # all that it imports: 2 s of processor time for pandas alone, instead of 0.5 s.
@@ -65,6 +65,14 @@ audit: $(READY) ## Ask for known vulnerabilities of the pinned packages
 
 sbom: $(READY) ## Write the software bill of materials (CycloneDX) to dist/
 	$(BIN)/python -m tests.supply.sbom dist/rebalance-watch.cdx.json
+
+# Of the commit's files, not of the folder's; the time in the wheel is the commit's, so that it can be made again.
+DIST ?= dist
+dist: $(READY) ## Build wheel and sdist of the commit into dist/
+	@source=$$(mktemp -d); trap 'rm -rf "$$source"' EXIT; mkdir -p $(DIST); to=$$(cd $(DIST) && pwd); \
+	export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct); git archive HEAD | tar -x -C "$$source"; \
+	cd "$$source" && $(abspath $(BIN))/python -c "from setuptools import build_meta as build; build.build_sdist('$$to'); build.build_wheel('$$to')" >/dev/null
+	@ls $(DIST)/rebalance_watch-*
 
 # pip chooses what the program needs from wheels whose hashes were checked, so without the developers' packages.
 # Of the packages that only the job needs pyspark, half a gigabyte, is not even fetched where it is not installed.
