@@ -18,9 +18,10 @@ from streaming.base.files import FileLock
 from streaming.base.java import java_executable
 from streaming.base.settings import conf_file
 
-JarSet = Literal["spark", "kafka", "rocketmq", "rocketmq4", "s3a", "s3proxy", "hdfs"]
+JarSet = Literal["spark", "kafka", "rocketmq", "rocketmq_proxy", "rocketmq4", "s3a", "s3proxy", "hdfs"]
 JAR_SETS: tuple[JarSet, ...] = ("spark", "kafka", "rocketmq")
-"""The sets that every root uses. The job fetches `s3a` for checkpoints in an object store; the others are for tests."""
+"""The sets that every root uses. The job fetches `s3a` for checkpoints in an object store, a lab whose consumers pop
+`rocketmq_proxy`; the others are for tests."""
 
 # Written last, with the name of one jar per line: its presence means that all jars were checked.
 _COMPLETE = "complete"

@@ -322,8 +322,28 @@ class LabGroup(_Section):
     consumers: int = Field(ge=0, le=16)
 
 
+PopClient = Literal["remoting", "grpc-push", "grpc-simple"]
+"""How a consumer pops: as a push consumer from the brokers, or as one of gRPC's consumers through the proxy."""
+
+
+class PopGroup(LabGroup):
+    """A consumer group that pops; `ordered`: the brokers keep the order of each queue (consumeMessageOrderly)."""
+
+    client: PopClient
+
+    @field_validator("client")
+    @classmethod
+    def _fits(cls, client: PopClient, info: ValidationInfo) -> PopClient:
+        if client == "remoting" and info.data.get("ordered"):
+            raise ValueError("should be a client of gRPC: a remoting client pops in no order")
+        return client
+
+
 Replication = Literal["none", "slave", "acting", "controller"]
 """The kinds of replication of a lab's brokers (`streaming.lab.replication`)."""
+
+
+GroupKey = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*$")]
 
 
 class Lab(_Section):
@@ -336,8 +356,18 @@ class Lab(_Section):
     hook: bool
     kafka: bool
     secure: bool
+    pop: bool
     messages_per_second: float = Field(gt=0, le=100)
-    groups: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*$")], LabGroup] = Field(min_length=1)
+    groups: dict[GroupKey, LabGroup] = Field(min_length=1)
+    pop_groups: dict[GroupKey, PopGroup] = Field(min_length=1)
+    """The groups that pop, which only a lab with `pop` has."""
+
+    @field_validator("pop_groups")
+    @classmethod
+    def _are_others(cls, pop_groups: dict[str, PopGroup], info: ValidationInfo) -> dict[str, PopGroup]:
+        if twice := pop_groups.keys() & info.data.get("groups", {}).keys():
+            raise ValueError(f"should have other keys than lab.groups: {', '.join(sorted(twice))}")
+        return pop_groups
 
 
 def _network(proxy: str) -> str:

@@ -20,6 +20,8 @@ from streaming.cli.options import TableOrJsonOption
 from streaming.cli.ours import our_command
 
 if TYPE_CHECKING:
+    from streaming.lab.control import Queue
+    from streaming.lab.faults import Fault
     from streaming.lab.lab import Lab, MemberStatus
 
 app = typer.Typer(help="Run a RocketMQ cluster, Kafka and consumers on this machine.", no_args_is_help=True)
@@ -35,6 +37,10 @@ def up(
     secure: Annotated[
         bool | None, typer.Option("--secure/--open", help="Accept only TLS and known users; default: lab.secure.")
     ] = None,
+    pop: Annotated[
+        bool | None,
+        typer.Option("--pop/--no-pop", help="Add a proxy and groups whose consumers pop; default: lab.pop."),
+    ] = None,
 ) -> None:
     """Start the processes of the lab that are not running."""
     from streaming.lab.lab import Lab
@@ -44,7 +50,7 @@ def up(
     def say(step: str) -> None:
         console.print(f"{time.monotonic() - began:4.0f} s  {step}", highlight=False)
 
-    lab = Lab.up(load_settings(), kafka=kafka, hook=hook, secure=secure, say=say)
+    lab = Lab.up(load_settings(), kafka=kafka, hook=hook, secure=secure, pop=pop, say=say)
     members = lab.status()
     running = sum(member.state != "down" for member in members)
     say(f"The lab is up: {running} of {len(members)} processes are running.")
@@ -74,7 +80,8 @@ def status(
     members = lab.status()
     if output == "json":
         spool = str(lab.spool) if lab.spool else None
-        shown = {"name_server": lab.name_server, "kafka": lab.kafka_bootstrap, "spool": spool, "members": members}
+        servers = {"name_server": lab.name_server, "proxy": lab.proxy, "kafka": lab.kafka_bootstrap}
+        shown = {**servers, "spool": spool, "members": members}
         typer.echo(msgspec.json.format(msgspec.json.encode(shown)).decode())
     else:
         console = Console()
@@ -123,7 +130,11 @@ def fault(
     cure: Annotated[bool, typer.Option("--cure", help="Cure the fault.")] = False,
     client: Annotated[
         str | None,
-        typer.Option("--client", "--broker", help="Target; default: the first healthy consumer, or the last broker."),
+        typer.Option(
+            "--client",
+            "--broker",
+            help="Target; default: the first healthy consumer, or the last broker; all-gone: a key.",
+        ),
     ] = None,
     queue: Annotated[str | None, typer.Option(metavar="[BROKER:]NUMBER", help="hang, poison: only this queue.")] = None,
     count: Annotated[int | None, typer.Option(min=1, max=64, help="add-queues: number of queues.")] = None,
@@ -155,6 +166,8 @@ def _place(queue: str | None) -> tuple[str | None, int | None]:
 
 def _print_addresses(console: Console, lab: "Lab") -> None:
     console.print(f"name server {lab.name_server}", highlight=False)
+    if lab.proxy:
+        console.print(f"proxy       {lab.proxy}", highlight=False)
     if lab.kafka_bootstrap:
         console.print(f"Kafka       {lab.kafka_bootstrap}", highlight=False)
     if lab.spool:
@@ -166,20 +179,41 @@ def _print_addresses(console: Console, lab: "Lab") -> None:
 def _table(members: "list[MemberStatus]") -> Table:
     table = Table("name", "role", "state", "pid", "group", "fault", "owns", box=None, pad_edge=False)
     for member in members:
-        owns = "  ".join(
-            " ".join([f"{broker}:", *(str(queue.queue_id) for queue in queues)])
-            for broker, queues in groupby(member.owns, lambda queue: queue.broker)
-        )
+        owns = "not known" if member.owns is None else _places(member.owns)
         state = f"[{_COLOURS[member.state]}]{member.state}[/]"
         table.add_row(member.name, member.role, state, str(member.pid), member.group, member.fault, owns)
     return table
 
 
+def _places(queues: "list[Queue]") -> str:
+    """Show queues by broker; a client that pops has all of a broker (-1)."""
+    return "  ".join(
+        " ".join([f"{broker}:", *("all" if queue.queue_id < 0 else str(queue.queue_id) for queue in some)])
+        for broker, some in groupby(queues, lambda queue: queue.broker)
+    )
+
+
 def _print_catalogue(console: Console) -> None:
     from streaming.lab.faults import FAULTS
+    from streaming.lab.pop_faults import POP_FAULTS
 
     for name, known in FAULTS.items():
-        subject = "the topic" if known.target == "topic" else "it"
-        shows = known.expect.format(client=subject, group="its group", where="its queues")
-        console.print(f"[bold]{name}[/]: {known.does}. [dim]--cure: {known.cure_does}.[/]", highlight=False)
-        console.print(Padding(f"{shows}.", (0, 0, 0, 4)), highlight=False)
+        _print_fault(console, name, known)
+        console.print(Padding(_shows(known), (0, 0, 0, 4)), highlight=False)
+    console.print("\nConsumers that pop ([bold]lab up --pop[/]; --client: pop-1, fifo-1, simple-1, …)", highlight=False)
+    for name, faults in POP_FAULTS.items():
+        _print_fault(console, name, next(iter(faults.values())))
+        clients: dict[str, list[str]] = {}
+        for client, fault in faults.items():
+            clients.setdefault(_shows(fault), []).append(client)
+        for shows, names in clients.items():
+            console.print(Padding(f"{', '.join(names)}: {shows}", (0, 0, 0, 4)), highlight=False)
+
+
+def _print_fault(console: Console, name: str, fault: "Fault") -> None:
+    console.print(f"[bold]{name}[/]: {fault.does}. [dim]--cure: {fault.cure_does}.[/]", highlight=False)
+
+
+def _shows(fault: "Fault") -> str:
+    subject = "the topic" if fault.target == "topic" else "it"
+    return f"{fault.expect.format(client=subject, group='its group', where='its queues')}."

@@ -10,10 +10,20 @@ import msgspec
 from streaming.base import jars
 from streaming.base.errors import UserError
 from streaming.base.java import java_home
-from streaming.base.settings import LabGroup
+from streaming.base.settings import LabGroup, PopGroup
 from streaming.collect.broker_hook.build import JAR, build
 from streaming.lab import replication, servers
-from streaming.lab.control import ConsumerOrders, ProducerOrders, Queue, Report, read_orders, reports, write_orders
+from streaming.lab.control import (
+    GRPC_CLIENTS,
+    ConsumerOrders,
+    PopSubscription,
+    ProducerOrders,
+    Queue,
+    Report,
+    read_orders,
+    reports,
+    write_orders,
+)
 from streaming.lab.processes import end, spawn, state, wait_until
 from streaming.lab.security import LabSecurity
 from streaming.lab.state import Home, KafkaPorts, LabState, Member, Role
@@ -22,10 +32,18 @@ from streaming.log.kafka_properties import Connection
 T = TypeVar("T")
 
 PRODUCER = "producer"
-_NAME_SERVER, _KAFKA = "namesrv", "kafka"
+_NAME_SERVER, _KAFKA, _PROXY = "namesrv", "kafka", "proxy"
 _SERVER_JARS = ("rocketmq-broker-", "rocketmq-namesrv-", "rocketmq-controller-")
+_GRPC_CLIENT = "rocketmq-client-java-"  # it has all that it needs, and classes that RocketMQ's other jars have, too
+# Without the timer a broker refuses each POP. Each flush copies the whole wheel (`streaming.lab.replication`).
+_POPS = {"timerWheelEnable": True, "mappedFileSizeTimerLog": 4_194_304, "timerFlushIntervalMs": 10_000}
 _START_SECONDS_MAX = 150.0  # 8 s on a quiet machine; a broker took 68 s with 20 others waiting for 2 cores
 _LEAVE_SECONDS_MAX = 30.0  # a broker stops about twenty services one after the other
+
+
+def _key(name: str) -> str:
+    """Return the key of a consumer's group in the settings."""
+    return name.partition("-")[0]
 
 
 class Cluster:
@@ -53,6 +71,11 @@ class Cluster:
         return f"{servers.LOOPBACK}:{self.state.kafka.broker}" if self.state.kafka else None
 
     @property
+    def proxy(self) -> str | None:
+        """The address of the proxy for remoting clients, host:port; None if the lab has none."""
+        return f"{servers.LOOPBACK}:{self.state.proxy.remoting}" if self.state.proxy else None
+
+    @property
     def _controller(self) -> str:
         return f"{servers.LOOPBACK}:{self.state.controller_port}"
 
@@ -64,6 +87,10 @@ class Cluster:
         """Return whether a process exists, frozen or not."""
         member = self.state.members.get(name)
         return member is not None and state(member.process) != "down"
+
+    def consumers(self, key: str) -> list[str]:
+        """Return the names of a group's consumers, running or not."""
+        return [name for name, one in self.state.members.items() if one.role == "consumer" and _key(name) == key]
 
     def start_servers(self, away: Container[str]) -> None:
         """Start the servers that are not running, except those that a fault stopped; wait until all are usable."""
@@ -84,8 +111,22 @@ class Cluster:
         if kafka:
             self._await_kafka(kafka)
 
-    def start_producer(self, messages_per_second: float) -> None:
-        """Start the producer, which creates the topics, and wait until they exist."""
+    def start_proxy(self) -> None:
+        """Start the proxy if the lab has one and it is not running; wait for it with `await_proxy`."""
+        ports = self.state.proxy
+        if ports and not self.runs(_PROXY):
+            self._must_be_free(ports.grpc)
+            self._must_be_free(ports.remoting)
+            command = servers.proxy_command(self._proxy_jars(), self.home.data(_PROXY), ports, self.name_server)
+            self._launch(_PROXY, "proxy", command)
+
+    def await_proxy(self) -> None:
+        """Wait until the proxy that was started is usable."""
+        if _PROXY in self._log_begins:
+            self._wait_line(_PROXY, servers.PROXY_READY)
+
+    def start_producer(self, messages_per_second: float, pops: Sequence[PopGroup]) -> None:
+        """Start the producer, which creates the topics and the groups that pop, and wait until they exist."""
         path = self.home.orders(PRODUCER)
         orders = ProducerOrders(
             name=PRODUCER,
@@ -94,6 +135,7 @@ class Cluster:
             brokers=self.brokers(),
             topics=self.state.topics,
             messages_per_second=messages_per_second,
+            pops=[PopSubscription(one.group, one.topic, one.ordered, one.client == "remoting") for one in pops],
             security=self.security.administrator() if self.security else None,
             users=self.security.users() if self.security else [],
         )
@@ -110,14 +152,18 @@ class Cluster:
 
     def new_consumer(self, name: str, group: LabGroup) -> ConsumerOrders:
         """Return the orders of a healthy new consumer of a group."""
+        client = group.client if isinstance(group, PopGroup) else "pull"
+        proxy = f"{servers.LOOPBACK}:{self.state.proxy.grpc}" if self.state.proxy else ""
         return ConsumerOrders(
             name=name,
-            jars=self._client_jars(),
+            jars=self._grpc_jars() if client in GRPC_CLIENTS else self._client_jars(),
             name_server=self.name_server,
             group=group.group,
             topic=group.topic,
             ordered=group.ordered,
             instance=name,
+            client=client,
+            proxy=proxy if client in GRPC_CLIENTS else "",
             security=self.security.consumer() if self.security else None,
         )
 
@@ -125,13 +171,18 @@ class Cluster:
         """Start a consumer; wait for it with `await_start`."""
         path = self.home.orders(orders.name)
         write_orders(path, orders)
-        command = [sys.executable, "-m", "streaming.lab.consumer", str(path)]
-        client_id = f"{servers.LOOPBACK}@{orders.instance}"
+        module = "grpc_consumer" if orders.speaks_grpc else "consumer"
+        command = [sys.executable, "-m", f"streaming.lab.{module}", str(path)]
+        client_id = "" if orders.speaks_grpc else f"{servers.LOOPBACK}@{orders.instance}"
         self._launch(orders.name, "consumer", command, group=orders.group, client_id=client_id)
 
     def await_start(self, name: str) -> None:
         """Wait until a consumer is in its group."""
-        self.await_report(name, lambda report: report.event == "started" or None)
+        started = self.await_report(name, lambda report: report.event == "started" or None)
+        if started.client_id:
+            member = self.state.members[name]
+            self.state.members[name] = msgspec.structs.replace(member, client_id=started.client_id)
+            self.home.save(self.state)
 
     def end(self, name: str, *, cleanly: bool) -> None:
         """End a process and wait for its end: cleanly, so that it leaves the group and unregisters, or by SIGKILL."""
@@ -218,7 +269,12 @@ class Cluster:
             self.home.data(name),
             port,
             self.name_server,
-            properties=replication.broker_properties(self.state.replication, name, self._controller, self._properties),
+            properties=replication.broker_properties(
+                self.state.replication,
+                name,
+                self._controller,
+                {**(_POPS if self.state.proxy else {}), **self._properties},
+            ),
             spool=spool,
             secured=secured,
         )
@@ -245,7 +301,8 @@ class Cluster:
         self, name: str, role: Role, command: Sequence[str | Path], *, group: str = "", client_id: str = ""
     ) -> None:
         self._mark(name)
-        environment = {"JAVA_HOME": str(java_home()), "ROCKETMQ_HOME": str(self.home.data(name))}
+        data = str(self.home.data(name))
+        environment = {"JAVA_HOME": str(java_home()), "ROCKETMQ_HOME": data, "RMQ_PROXY_HOME": data}
         process = spawn(command, self.home.log(name), environment)
         self.state.members[name] = Member(name, role, process, group, client_id)
         self.home.save(self.state)
@@ -258,9 +315,9 @@ class Cluster:
     def _wait(self, name: str, ready: Callable[[], T | None], seconds: float = _START_SECONDS_MAX) -> T:
         return wait_until(ready, self.state.members[name].process, self.home.log(name), seconds)
 
-    def _wait_line(self, name: str) -> None:
+    def _wait_line(self, name: str, line: str = servers.ROCKETMQ_READY) -> None:
         log, begin = self.home.log(name), self._log_begins[name]
-        self._wait(name, lambda: servers.ROCKETMQ_READY.encode() in log.read_bytes()[begin:] or None)
+        self._wait(name, lambda: line.encode() in log.read_bytes()[begin:] or None)
 
     def _jars(self, conf: jars.JarSet) -> list[Path]:
         return jars.ensure(conf, self._jars_root)
@@ -268,6 +325,14 @@ class Cluster:
     def _client_jars(self) -> list[str]:
         """Return RocketMQ's jars without the servers': a client would use the log configuration in the broker's."""
         return [str(jar) for jar in self._jars("rocketmq") if not jar.name.startswith(_SERVER_JARS)]
+
+    def _proxy_jars(self) -> list[Path]:
+        """Return the jars of the proxy, its own first."""
+        own = [jar for jar in self._jars("rocketmq_proxy") if not jar.name.startswith(_GRPC_CLIENT)]
+        return [*own, *self._jars("rocketmq")]
+
+    def _grpc_jars(self) -> list[str]:
+        return [str(jar) for jar in self._jars("rocketmq_proxy") if jar.name.startswith(_GRPC_CLIENT)]
 
     def _must_be_free(self, port: int) -> None:
         if not servers.port_is_free(port):

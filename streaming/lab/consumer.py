@@ -7,12 +7,12 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from threading import Condition
 
 import jpype
 
 from streaming.lab import jvm
-from streaming.lab.control import LOOK_SECONDS, ConsumerOrders, OrdersFile, Queue, Report, report
+from streaming.lab.behaviour import Behaviour
+from streaming.lab.control import INVISIBLE_MS, LOOK_SECONDS, ConsumerOrders, OrdersFile, Queue, Report, report
 from streaming.lab.jvm import JavaObject
 from streaming.lab.network import Relay
 
@@ -21,45 +21,17 @@ _STARTS_MAX = 3  # start() fails if a broker of the topic does not answer within
 _SUSPEND_MS = 1_000  # after this time RocketMQ delivers a refused message again (its own default)
 
 
-class Behaviour:
-    """How the listener handles a message; called by many consume threads at once."""
-
-    def __init__(self, orders: ConsumerOrders) -> None:
-        self._orders = orders
-        self._poisoned: tuple[Queue, int] | None = None
-        self._changed = Condition()
-
-    def change(self, orders: ConsumerOrders) -> None:
-        """Apply new orders at once, even in a thread that hangs."""
-        with self._changed:
-            self._orders = orders
-            if not orders.poison:
-                self._poisoned = None
-            self._changed.notify_all()
-
-    def accepts(self, queue: Queue, offset: int) -> bool:
-        """Return whether a message is consumed; returns late if the listener hangs."""
-        with self._changed:
-            if self._touches(queue, hang=True):
-                report(Report("hangs", queues=[queue], remark=f"offset {offset}"))
-                self._changed.wait_for(lambda: not self._touches(queue, hang=True))
-            if self._poisoned is None and self._touches(queue, hang=False):
-                self._poisoned = (queue, offset)
-                report(Report("poisoned", queues=[queue], remark=f"offset {offset}"))
-            return self._poisoned != (queue, offset)
-
-    def _touches(self, queue: Queue, *, hang: bool) -> bool:
-        wanted = self._orders.hang if hang else self._orders.poison
-        return wanted and self._orders.queue_id in (None, queue.queue_id) and self._orders.broker in ("", queue.broker)
-
-
 def _queue(message_queue: JavaObject) -> Queue:
     return Queue(message_queue.getTopic(), message_queue.getBrokerName(), int(message_queue.getQueueId()))
 
 
 def _accepts(behaviour: Behaviour, messages: Sequence[JavaObject], message_queue: JavaObject) -> bool:
-    queue = _queue(message_queue)
-    return all(behaviour.accepts(queue, int(message.getQueueOffset())) for message in messages)
+    """Return whether all messages are consumed; those that were popped come from any queue of their broker (-1)."""
+    of = _queue(message_queue)
+    return all(
+        behaviour.accepts(Queue(of.topic, of.broker, int(one.getQueueId())), int(one.getQueueOffset()), one.getMsgId())
+        for one in messages
+    )
 
 
 @jpype.JImplements("org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly", deferred=True)
@@ -116,6 +88,9 @@ def _start_consumer(orders: ConsumerOrders, behaviour: Behaviour, relay: Relay) 
     consumer.setConsumeThreadMin(_CONSUME_THREADS)
     consumer.setConsumeThreadMax(_CONSUME_THREADS)
     consumer.setMaxReconsumeTimes(orders.max_reconsume_times)
+    if orders.client == "remoting":
+        consumer.setClientRebalance(False)  # else it pulls, whatever mode the brokers have for its group
+        consumer.setPopInvisibleTime(INVISIBLE_MS)
     if orders.broadcasts:
         model = jpype.JClass("org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel")
         consumer.setMessageModel(model.BROADCASTING)
@@ -140,9 +115,10 @@ def _channel_active(consumer: JavaObject, address: str) -> None:
 
 
 def owned(consumer: JavaObject) -> list[Queue]:
-    """Return the queues in the client's ProcessQueue table, without those of the retry topic."""
-    table = consumer.getDefaultMQPushConsumerImpl().getRebalanceImpl().getProcessQueueTable()
-    queues = map(_queue, table.keySet().toArray())
+    """Return the queues that the client pulls and those that it pops, without those of the retry topic."""
+    rebalance = consumer.getDefaultMQPushConsumerImpl().getRebalanceImpl()
+    tables = rebalance.getProcessQueueTable(), rebalance.getPopProcessQueueTable()
+    queues = [_queue(queue) for table in tables for queue in table.keySet().toArray()]
     return sorted(queue for queue in queues if not queue.topic.startswith("%RETRY%"))
 
 

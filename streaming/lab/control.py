@@ -7,7 +7,7 @@ A file persists: every process can read it, and a restarted client finds it. Rep
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
 import msgspec
 
@@ -47,6 +47,14 @@ class NewUser(msgspec.Struct, frozen=True):
     actions: list[str]
 
 
+INVISIBLE_MS = 20_000
+"""For so long nobody else gets a message that a consumer has popped; for gRPC's push consumers the proxy sets it."""
+
+Client = Literal["pull", "remoting", "grpc-push", "grpc-simple"]
+"""The kind of a consumer: a push consumer that pulls, as all did before RocketMQ 5, or one that pops."""
+GRPC_CLIENTS: tuple[Client, ...] = ("grpc-push", "grpc-simple")
+
+
 class ConsumerOrders(msgspec.Struct, frozen=True):
     """The wanted state of a consumer: its configuration, and how its listener behaves."""
 
@@ -57,7 +65,11 @@ class ConsumerOrders(msgspec.Struct, frozen=True):
     topic: str
     ordered: bool
     instance: str
-    """The client id is 127.0.0.1@<instance>: two processes with the same are one client to the brokers."""
+    """The client id is 127.0.0.1@<instance>: two processes with the same are one client to the brokers. A consumer of
+    gRPC's makes an id of its own, which it reports."""
+    client: Client = "pull"
+    proxy: str = ""
+    """The address of the proxy for gRPC's consumers."""
     expression: str = "*"
     """The tags of the topic that it subscribes."""
     strategy: str = "AllocateMessageQueueAveragely"
@@ -73,6 +85,10 @@ class ConsumerOrders(msgspec.Struct, frozen=True):
     """The listener blocks until this is false again."""
     poison: bool = False
     """The listener refuses the first message that it now gets, until this is false again."""
+    slow: bool = False
+    """The first message that it now gets takes longer than the invisible time, each time it comes back."""
+    no_ack: bool = False
+    """It acknowledges nothing (only a simple consumer of gRPC's)."""
     queue_id: int | None = None
     """The queue id to which hang and poison apply; None: hang on every queue, refuse the first message of any queue."""
     broker: str = ""
@@ -80,6 +96,22 @@ class ConsumerOrders(msgspec.Struct, frozen=True):
     cut: bool = False
     """The network between it and every server is cut, until this is false again."""
     security: ClientSecurity | None = None
+
+    @property
+    def speaks_grpc(self) -> bool:
+        """Whether it connects to the proxy, and not to the brokers."""
+        return self.client in GRPC_CLIENTS
+
+
+class PopSubscription(msgspec.Struct, frozen=True):
+    """A group that pops, as the brokers must know it before its first consumer starts."""
+
+    group: str
+    topic: str
+    ordered: bool
+    """The brokers keep the order of each queue, and the topic's messages have an order (message.type FIFO)."""
+    sets_mode: bool
+    """Remoting clients pop a topic only if the brokers say so (SET_MESSAGE_REQUEST_MODE, 401)."""
 
 
 class ProducerOrders(msgspec.Struct, frozen=True):
@@ -93,6 +125,8 @@ class ProducerOrders(msgspec.Struct, frozen=True):
     topics: dict[str, int]
     """The wanted number of queues of each topic on each of these brokers."""
     messages_per_second: float
+    pops: list[PopSubscription] = []
+    """The groups that pop, which it creates on each of these brokers."""
     security: ClientSecurity | None = None
     """Of the administrator."""
     users: list[NewUser] = []
@@ -104,6 +138,8 @@ class Report(msgspec.Struct, omit_defaults=True):
 
     event: str
     time: int = 0
+    client_id: str = ""
+    """started: of a gRPC client, whose id is its own choice."""
     queues: list[Queue] = []
     """owns: all queues in its own ProcessQueue table. poisoned: the message's queue."""
     topics: dict[str, int] = {}

@@ -27,7 +27,7 @@ class FaultTarget:
     """The target of a fault."""
 
     client: str
-    """The name of a consumer (existing or new), a topic or a broker."""
+    """The name of a consumer (existing or new), a topic or a broker; the key of a group."""
     group: LabGroup
     queue_id: int | None = None
     broker: str = ""
@@ -105,6 +105,11 @@ def join_for_another_topic(cluster: Cluster, aim: FaultTarget) -> FaultEffect:
     return _start(cluster, replace(cluster.new_consumer(aim.client, aim.group), topic=other))
 
 
+def join_that_pulls(cluster: Cluster, aim: FaultTarget) -> FaultEffect:
+    """Start a consumer that pulls in a group whose members pop."""
+    return _start(cluster, replace(cluster.new_consumer(aim.client, aim.group), client="pull"))
+
+
 def quit_group(cluster: Cluster, active: ActiveFault) -> None:
     """Stop a consumer that joined, and remove it."""
     _end(cluster, active.client, cleanly=True)
@@ -140,6 +145,22 @@ def start_again(cluster: Cluster, active: ActiveFault) -> None:
     """Start a consumer with its former orders."""
     cluster.launch_consumer(cluster.consumer(active.client))
     cluster.await_start(active.client)
+
+
+def stop_all(cluster: Cluster, aim: FaultTarget) -> FaultEffect:
+    """Stop every consumer of a group cleanly."""
+    for name in cluster.consumers(aim.client):
+        cluster.end(name, cleanly=True)
+    return FaultEffect()
+
+
+def start_all_again(cluster: Cluster, active: ActiveFault) -> None:
+    """Start the consumers of a group with their former orders."""
+    names = [name for name in cluster.consumers(active.client) if not cluster.runs(name)]
+    for name in names:
+        cluster.launch_consumer(cluster.consumer(name))
+    for name in names:
+        cluster.await_start(name)
 
 
 def start_broker_again(cluster: Cluster, active: ActiveFault) -> None:
@@ -190,6 +211,17 @@ def poison(cluster: Cluster, aim: FaultTarget) -> FaultEffect:
     return FaultEffect(_misbehave(cluster, aim, "poisoned", replace(cluster.consumer(aim.client), poison=True)))
 
 
+def slow(cluster: Cluster, aim: FaultTarget) -> FaultEffect:
+    """Let one message take longer than its invisible time."""
+    return FaultEffect(_misbehave(cluster, aim, "slowed", replace(cluster.consumer(aim.client), slow=True)))
+
+
+def no_ack(cluster: Cluster, aim: FaultTarget) -> FaultEffect:
+    """Let the consumer acknowledge nothing."""
+    _misbehave(cluster, aim, "withholds", replace(cluster.consumer(aim.client), no_ack=True))
+    return FaultEffect()
+
+
 def _misbehave(cluster: Cluster, aim: FaultTarget, event: str, orders: ConsumerOrders) -> Queue:
     cluster.send_orders(replace(orders, queue_id=aim.queue_id, broker=aim.broker))
     try:
@@ -210,7 +242,7 @@ def behave(cluster: Cluster, active: ActiveFault) -> None:
 
 def _behave(cluster: Cluster, client: str) -> None:
     orders = cluster.consumer(client)
-    cluster.send_orders(replace(orders, hang=False, poison=False, queue_id=None, broker=""))
+    cluster.send_orders(replace(orders, hang=False, poison=False, slow=False, no_ack=False, queue_id=None, broker=""))
 
 
 def add_queues(cluster: Cluster, aim: FaultTarget) -> FaultEffect:

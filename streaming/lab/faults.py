@@ -11,7 +11,7 @@ from streaming.lab.fault_actions import NEW_QUEUES, OTHER_EXPRESSION, OTHER_STRA
 class Fault:
     """One kind of fault. The texts name the client (topic, broker), its group, and the queue in braces."""
 
-    target: Literal["new consumer", "consumer", "ordered consumer", "topic", "broker"]
+    target: Literal["new consumer", "consumer", "ordered consumer", "topic", "broker", "group"]
     does: str
     expect: str
     cure_does: str

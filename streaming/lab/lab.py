@@ -15,10 +15,11 @@ from streaming.base.times import now_ms
 from streaming.lab import replication, servers
 from streaming.lab.cluster import PRODUCER, Cluster
 from streaming.lab.control import Queue
-from streaming.lab.fault_actions import NEW_QUEUES, FaultTarget
-from streaming.lab.faults import CURES, FAULTS, Fault
+from streaming.lab.fault_actions import NEW_QUEUES
+from streaming.lab.faults import CURES, Fault
 from streaming.lab.processes import State, end, state
-from streaming.lab.state import ActiveFault, FaultRecord, Home, KafkaPorts, LabState, Member
+from streaming.lab.state import ActiveFault, FaultRecord, Home, KafkaPorts, LabState, Member, ProxyPorts
+from streaming.lab.targets import Targets
 
 _NO_LAB = "No lab is up: start one with `rebalance-watch lab up`."
 
@@ -33,8 +34,8 @@ class MemberStatus(msgspec.Struct, frozen=True):
     group: str
     client_id: str
     fault: str
-    owns: list[Queue]
-    """The queues in the client's last report; a frozen client reports nothing new."""
+    owns: list[Queue] | None
+    """The queues in the client's last report; a frozen client reports nothing new. None: not known (gRPC)."""
 
 
 class Lab:
@@ -51,13 +52,14 @@ class Lab:
         self._load()
 
     @classmethod
-    def up(
+    def up(  # noqa: PLR0913  each is an option of the command
         cls,
         settings: Settings,
         *,
         kafka: bool | None = None,
         hook: bool | None = None,
         secure: bool | None = None,
+        pop: bool | None = None,
         say: Callable[[str], None] = lambda _: None,
     ) -> Self:
         """Start the lab, or its missing parts; processes that a fault stopped are not started.
@@ -67,11 +69,12 @@ class Lab:
             kafka: with a Kafka node; None: as in lab.kafka.
             hook: with the broker hook in every broker that is now started; None: as in lab.hook.
             secure: with TLS, users and rights in RocketMQ and Kafka, if no lab is up; None: as in lab.secure.
+            pop: with a proxy and the groups of lab.pop_groups, if no lab is up; None: as in lab.pop.
             say: called with each step of the progress.
 
         Raises:
             UserError: a process could not be started; those that were started are recorded, and `down` ends them; or
-                ``secure`` is not what the lab that is up has.
+                ``secure`` or ``pop`` is not what the lab that is up has, or both are wanted.
         """
         home = Home(settings.runtime.lab)
         with_kafka = settings.lab.kafka if kafka is None else kafka
@@ -80,11 +83,22 @@ class Lab:
         if with_kafka:
             jars.ensure("kafka", settings.runtime.jars)
         with home.locked():
-            if home.load() is None:
-                home.save(_begin(home, settings, secured=settings.lab.secure if secure is None else secure))
-            lab = cls(settings)
-            if secure not in (None, lab._cluster.state.secured):
+            current = home.load()
+            secured = current.secured if current else _chosen(secure, settings.lab.secure)
+            pops = current.proxy is not None if current else _chosen(pop, settings.lab.pop)
+            if secure not in (None, secured):
                 raise UserError("Security can't be changed while the lab is up: run `rebalance-watch lab down` first.")
+            if pop not in (None, pops):
+                raise UserError(
+                    "Whether the lab pops can't be changed while it is up: `rebalance-watch lab down` first."
+                )
+            if secured and pops:
+                raise UserError("A secured lab has no proxy, so its consumers can't pop: choose --pop or --secure.")
+            if pops:
+                jars.ensure("rocketmq_proxy", settings.runtime.jars)
+            if current is None:
+                home.save(_begin(home, settings, secured=secured, pops=pops))
+            lab = cls(settings)
             if settings.lab.replication != lab._cluster.state.replication:
                 raise UserError(
                     "lab.replication can't be changed while the lab is up: `rebalance-watch lab down` first."
@@ -109,6 +123,11 @@ class Lab:
         return self._cluster.kafka_bootstrap
 
     @property
+    def proxy(self) -> str | None:
+        """The proxy's address for remoting clients, host:port; None: the lab has no proxy."""
+        return self._cluster.proxy
+
+    @property
     def secrets(self) -> Path | None:
         """The folder with certificates and passwords of a secured lab; None: it is not secured."""
         return self._home.security if self._cluster.security else None
@@ -116,6 +135,8 @@ class Lab:
     def environment(self) -> dict[str, str]:
         """Return the environment variables that connect our commands to the lab; none has a secret."""
         found = {"collector.name_servers": msgspec.json.encode([self.name_server]).decode()}
+        if self.proxy:
+            found["collector.proxies"] = msgspec.json.encode([self.proxy]).decode()
         if self.kafka_bootstrap:
             found["source.bootstrap_servers"] = self.kafka_bootstrap
         else:
@@ -160,9 +181,9 @@ class Lab:
         """Inject a fault into the cluster and wait until it takes effect.
 
         Args:
-            kind: a key of `FAULTS`.
+            kind: a key of `FAULTS` or `POP_FAULTS`.
             client: the target, a consumer or (broker-…) a broker; by default the first healthy consumer of the ordered
-                group, a new one, or the last broker.
+                group, a new one, or the last broker; of a fault that only consumers have that pop, the first of those.
             broker: hang and poison: only on this broker's queues.
             queue_id: hang and poison: only on queues with this id.
             count: add-queues: the number of queues to add.
@@ -170,10 +191,10 @@ class Lab:
         Raises:
             UserError: the fault does not exist, has no possible target, or did not take effect.
         """
-        fault = _known(kind)
         with self._home.locked():
             self._load()
-            aim = self._aim(kind, client, broker, queue_id, count)
+            fault = self._targets.fault(kind, client)
+            aim = self._targets.aim(kind, client, broker=broker, queue_id=queue_id, count=count)
             begun = now_ms()
             hit = fault.inject(self._cluster, aim)
             member = self._cluster.state.members.get(aim.client)
@@ -182,7 +203,7 @@ class Lab:
             )
             self._cluster.state.faults.append(active)
             self._home.save(self._cluster.state)
-            return self._record(active, aim.group, fault.expect, begun, cure=False)
+            return self._record(active, aim.group, fault, begun, cure=False)
 
     def cure(self, kind: str, *, client: str | None = None) -> FaultRecord:
         """Cure a fault.
@@ -191,11 +212,13 @@ class Lab:
             UserError: the fault is not active, or is active on several clients and none is named.
         """
         kind = CURES.get(kind, kind)
-        fault = _known(kind)
         with self._home.locked():
             self._load()
+            self._targets.fault(kind, client)
             active = self._active(kind, client)
-            group = self._first_group() if fault.target == "broker" else self._group_of(active.client)
+            fault = self._targets.fault_of(active)
+            targets = self._targets
+            group = targets.first_group() if fault.target == "broker" else targets.group_of(active.client)
             before = set(self._cluster.state.members)
             begun = now_ms()
             fault.cure(self._cluster, active)
@@ -204,13 +227,14 @@ class Lab:
                 one for one in self._cluster.state.faults if one != active and one.client not in left
             ]
             self._home.save(self._cluster.state)
-            return self._record(active, group, fault.cure_expect, begun, cure=True)
+            return self._record(active, group, fault, begun, cure=True)
 
     def _load(self) -> None:
         current = self._home.load()
         if current is None:
             raise UserError(_NO_LAB)
         self._cluster = Cluster(self._home, current, self._settings.runtime.jars, self._settings.lab.broker)
+        self._targets = Targets(self._cluster, self._settings.lab)
 
     def _start(self, *, with_kafka: bool, say: Callable[[str], None]) -> None:
         cluster, current = self._cluster, self._cluster.state
@@ -221,14 +245,16 @@ class Lab:
             if current.replication != "none":
                 second = replication.second_of(name)
                 current.second_replicas.setdefault(second, servers.free_port(beside=servers.BROKER_PORTS_BESIDE))
-        away = {active.client for active in current.faults if FAULTS[active.kind].takes_away}
+        away = self._targets.away()
         brokers = len(cluster.state.brokers)
         say(f"starting name server, {brokers} broker{'s' * (brokers > 1)}{' and Kafka' * with_kafka}")
         before = set(cluster.brokers())
         cluster.start_servers(away)
+        cluster.start_proxy()  # it takes a while, so the others do not wait for it
+        pop_groups = self._settings.lab.pop_groups if current.proxy else {}
         if not cluster.runs(PRODUCER):
             say("creating the topics, starting the producer")
-            cluster.start_producer(self._settings.lab.messages_per_second)
+            cluster.start_producer(self._settings.lab.messages_per_second, list(pop_groups.values()))
         elif set(cluster.brokers()) != before:
             cluster.set_topics(current.topics)
         missing = [
@@ -238,10 +264,13 @@ class Lab:
         ]
         new = {
             f"{key}-{number}": group
-            for key, group in self._settings.lab.groups.items()
+            for key, group in (self._settings.lab.groups | pop_groups).items()
             for number in range(1, group.consumers + 1)
             if f"{key}-{number}" not in current.members
         }
+        if current.proxy:
+            say("waiting for the proxy")
+            cluster.await_proxy()
         if missing or new:
             say(f"starting {len(missing) + len(new)} consumers")
         wanted = [
@@ -262,86 +291,17 @@ class Lab:
             pid=member.process.pid,
             group=member.group,
             client_id=member.client_id,
-            fault=", ".join(one.kind for one in self._cluster.state.faults if one.client == member.name),
-            owns=self._cluster.owned(member.name) if member.role == "consumer" and now != "down" else [],
+            fault=", ".join(
+                one.kind
+                for one in self._cluster.state.faults
+                if one.client == member.name or member.name in self._cluster.consumers(one.client)
+            ),
+            owns=self._owned(member) if member.role == "consumer" and now != "down" else [],
         )
 
-    def _aim(self, kind: str, client: str | None, broker: str | None, queue_id: int | None, count: int) -> FaultTarget:
-        target = FAULTS[kind].target
-        if target == "broker":
-            return FaultTarget(self._broker(client), self._first_group())
-        if broker is not None:
-            self._must_be_broker(broker)
-        if target == "topic":
-            group = self._group_of(client) if client else self._first_group()
-            if any(one.kind == kind and one.client == group.topic for one in self._cluster.state.faults):
-                raise UserError(f"{kind} is already active on {group.topic}: cure it first (lab fault {kind} --cure).")
-            return FaultTarget(group.topic, group, count=count)
-        if target == "new consumer":
-            name = client or self._new_name(kind)
-            if name in self._cluster.state.members:
-                raise UserError(f"{name} already exists: set another name for the new consumer with --client.")
-            return FaultTarget(name, self._group_of(name))
-        name = client or self._healthy()
-        group = self._group_of(name)
-        if target == "ordered consumer" and not group.ordered:
-            raise UserError(f"{kind} needs an ordered consumer, and {group.group} is not ordered: choose another.")
-        self._must_be_healthy(name)
-        return FaultTarget(name, group, queue_id, broker or "")
-
-    def _broker(self, name: str | None) -> str:
-        """Return the name of the broker, by default the last one, if it runs and has no fault."""
-        if name is not None:
-            self._must_be_broker(name)
-        faulty = {one.client for one in self._cluster.state.faults}
-        well = [broker for broker in self._cluster.brokers() if broker not in faulty]
-        if name not in well and (name is not None or not well):
-            raise UserError(
-                f"{name or 'Every broker'} is already down or frozen: cure that first (`rebalance-watch lab status`)."
-            )
-        return name or well[-1]
-
-    def _must_be_broker(self, name: str) -> None:
-        if name not in (brokers := self._cluster.state.brokers):
-            raise UserError(f"There is no broker {name}: choose one of {', '.join(brokers)}.")
-
-    def _healthy(self) -> str:
-        group = self._first_group().group
-        for name, member in self._cluster.state.members.items():
-            faulty = any(one.client == name for one in self._cluster.state.faults)
-            if member.group == group and not faulty and self._cluster.runs(name):
-                return name
-        raise UserError(f"No consumer of {group} is healthy: cure a fault first (see `rebalance-watch lab status`).")
-
-    def _must_be_healthy(self, name: str) -> None:
-        member = self._cluster.state.members.get(name)
-        if member is None or member.role != "consumer":
-            raise UserError(f"There is no consumer {name}: `rebalance-watch lab status` lists them.")
-        if not self._cluster.runs(name) or any(
-            one.client == name and FAULTS[one.kind].target != "new consumer" for one in self._cluster.state.faults
-        ):
-            raise UserError(f"{name} already has a fault, or is down: cure that first (`rebalance-watch lab status`).")
-
-    def _new_name(self, kind: str) -> str:
-        key = next(key for key, group in self._settings.lab.groups.items() if group == self._first_group())
-        stem = key if kind == "join" else f"{key}-{kind.partition('-')[0]}"
-        number = 1
-        while f"{stem}-{number}" in self._cluster.state.members:
-            number += 1
-        return f"{stem}-{number}"
-
-    def _first_group(self) -> LabGroup:
-        groups = list(self._settings.lab.groups.values())
-        return next((group for group in groups if group.ordered), groups[0])
-
-    def _group_of(self, name: str) -> LabGroup:
-        """Return the group of a consumer, by the prefix of its name, or of a topic."""
-        groups = self._settings.lab.groups
-        if group := groups.get(name.partition("-")[0]):
-            return group
-        if group := next((group for group in groups.values() if group.topic == name), None):
-            return group
-        raise UserError(f"{name} belongs to no group of the lab: names begin with {' or '.join(groups)}.")
+    def _owned(self, member: Member) -> list[Queue] | None:
+        speaks_grpc = not member.client_id.startswith(f"{servers.LOOPBACK}@")
+        return None if speaks_grpc else self._cluster.owned(member.name)
 
     def _active(self, kind: str, client: str | None) -> ActiveFault:
         found = [
@@ -353,11 +313,11 @@ class Lab:
             raise UserError(f"{kind} is active on {', '.join(one.client for one in found)}: select one with --client.")
         return found[0]
 
-    def _record(self, active: ActiveFault, group: LabGroup, expect: str, begun: int, *, cure: bool) -> FaultRecord:
+    def _record(self, active: ActiveFault, group: LabGroup, fault: Fault, begun: int, *, cure: bool) -> FaultRecord:
         queue = active.queue
         where = f"{queue.topic}@{queue.broker}:{queue.queue_id}" if queue else "any of its queues"
-        target = FAULTS[active.kind].target
-        client = "" if target in ("topic", "broker") else active.client
+        expect = fault.cure_expect if cure else fault.expect
+        client = "" if fault.target in ("topic", "broker", "group") else active.client
         record = FaultRecord(
             time=begun,
             done=now_ms(),
@@ -365,35 +325,35 @@ class Lab:
             cure=cure,
             client=client,
             client_id=active.client_id if client else "",
-            group="" if target == "broker" else group.group,
+            group="" if fault.target == "broker" else group.group,
             queue=queue,
             expect=expect.format(client=active.client, group=group.group, where=where),
-            broker=active.client if target == "broker" else "",
+            broker=active.client if fault.target == "broker" else "",
         )
         self._home.record(record)
         return record
 
 
-def _begin(home: Home, settings: Settings, *, secured: bool) -> LabState:
+def _chosen(given: bool | None, setting: bool) -> bool:  # noqa: FBT001  neither is an option of this function's
+    return setting if given is None else given
+
+
+def _begin(home: Home, settings: Settings, *, secured: bool, pops: bool) -> LabState:
     """Create a new lab: free ports, empty folders."""
     for old in (home.folder / "data", home.folder / "logs", home.spool, home.security):
         shutil.rmtree(old, ignore_errors=True)
     home.fault_log.write_bytes(b"")
+    groups = settings.lab.groups | (settings.lab.pop_groups if pops else {})
     return LabState(
         name_server_port=servers.free_port(),
         brokers={},
         secured=secured,
+        proxy=ProxyPorts(servers.free_port(), servers.free_port()) if pops else None,
         replication=settings.lab.replication,
         controller_port=servers.free_port() if settings.lab.replication == "controller" else 0,
-        topics={group.topic: group.queues for group in settings.lab.groups.values()},
+        topics={group.topic: group.queues for group in groups.values()},
     )
 
 
 def _broker_names(settings: Settings) -> list[str]:
     return [f"broker-{letter}" for letter in ascii_lowercase[: settings.lab.brokers]]
-
-
-def _known(kind: str) -> Fault:
-    if kind not in FAULTS:
-        raise UserError(f"There is no fault {kind}: choose one of {', '.join(FAULTS)}.")
-    return FAULTS[kind]

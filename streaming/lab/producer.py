@@ -5,7 +5,7 @@ The lab starts it as ``python -m streaming.lab.producer ORDERS.json`` (`streamin
 
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import jpype
 from streaming.lab import jvm
 from streaming.lab.control import TAGS, OrdersFile, ProducerOrders, Report, report
 from streaming.lab.jvm import JavaObject
+from streaming.lab.pop_setup import ordered_topics, set_up_groups
 from streaming.lab.rocketmq_users import create_users
 
 _KEYS = 64  # order numbers repeat; messages of one order go to one queue, in order
@@ -48,9 +49,15 @@ class Topics:
         for address in orders.brokers.values():
             create_users(self._admin, address, orders.users)
         config = jpype.JClass("org.apache.rocketmq.common.TopicConfig")
+        in_order = ordered_topics(orders.pops)
         for topic, queues in orders.topics.items():
+            wanted = config(topic, queues, queues)
+            if topic in in_order:
+                wanted.getAttributes().put("+message.type", "FIFO")
             for address in orders.brokers.values():
-                self._admin.createAndUpdateTopicConfig(address, config(topic, queues, queues))
+                self._admin.createAndUpdateTopicConfig(address, wanted)
+        for address in orders.brokers.values():
+            set_up_groups(self._admin, address, orders.pops)
 
     def _is_routed(self, topic: str, queues: int, brokers: Iterable[str]) -> bool:
         route = self._admin.examineTopicRouteInfo(topic)
@@ -68,18 +75,22 @@ class Sender:
         self._producer.start()
         self._message = jpype.JClass("org.apache.rocketmq.common.message.Message")
         self._by_key = jpype.JClass("org.apache.rocketmq.client.producer.selector.SelectMessageQueueByHash")()
+        self._properties = jpype.JClass("org.apache.rocketmq.common.message.MessageAccessor")
         self._sent = 0
         self._failing = False
 
-    def send(self, topics: dict[str, int]) -> None:
-        """Send one message to each topic."""
+    def send(self, topics: Iterable[str], in_order: Container[str] = ()) -> None:
+        """Send one message to each topic; to those in order with the group of its message, as gRPC's producers do."""
         step, number = divmod(self._sent, _KEYS)
         key, tag = f"order-{number}", TAGS[(step + number) % len(TAGS)]
         body = jpype.JString(f'{{"order":"{key}","step":{step}}}').getBytes()
         self._sent += 1
         for topic in topics:
+            message = self._message(topic, tag, key, body)
+            if topic in in_order:
+                self._properties.putProperty(message, "__SHARDINGKEY", key)
             try:
-                self._send(self._message(topic, tag, key, body), key)
+                self._send(message, key)
             except jpype.JException as error:
                 self._say_once(failing=True, remark=str(error))
             else:
@@ -112,7 +123,7 @@ def main(path: Path) -> None:
     while not asked_to_end.wait(1 / orders_file.orders.messages_per_second):
         if (orders := orders_file.changed()) is not None:
             topics.make(orders)
-        sender.send(orders_file.orders.topics)
+        sender.send(orders_file.orders.topics, ordered_topics(orders_file.orders.pops))
     sender.shutdown()
     topics.shutdown()
 

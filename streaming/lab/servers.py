@@ -1,5 +1,6 @@
 """The servers' configurations and command lines, as small as possible."""
 
+import json
 import socket
 import subprocess
 import sys
@@ -19,12 +20,15 @@ from streaming.lab.jvm import JVM_FRUGAL
 from streaming.lab.replication import broker_of, replica_id
 from streaming.lab.secured_kafka import SecuredKafka
 from streaming.lab.secured_rocketmq import SecuredRocketMq
+from streaming.lab.state import ProxyPorts
 from streaming.log.kafka_client import client_of
 from streaming.log.kafka_properties import Connection
 
 LOOPBACK = "127.0.0.1"
 Command: TypeAlias = list[str | Path]
 ROCKETMQ_READY = "boot success"  # the line of NamesrvStartup and BrokerStartup
+PROXY_READY = "rocketmq-proxy startup successfully"
+CLUSTER_NAME = "lab"
 
 # Below Linux's ephemeral range (32768…), so that no outgoing connection can take a port between two starts.
 _PORTS = range(20_000, 32_000)
@@ -40,7 +44,7 @@ _ROCKETMQ_OPENS = (
 )
 
 _BROKER_CONF = """\
-brokerClusterName=lab
+brokerClusterName={cluster}
 brokerName={name}
 namesrvAddr={name_server}
 brokerIP1={loopback}
@@ -168,7 +172,14 @@ def broker_command(  # noqa: PLR0913  three of them are optional parts
         secured: the security of the broker; None: everybody may do everything.
     """
     broker = broker_of(home.name)
-    text = _BROKER_CONF.format(name=broker, name_server=name_server, loopback=LOOPBACK, port=port, store=home / "store")
+    text = _BROKER_CONF.format(
+        cluster=CLUSTER_NAME,
+        name=broker,
+        name_server=name_server,
+        loopback=LOOPBACK,
+        port=port,
+        store=home / "store",
+    )
     text += properties
     home.mkdir(parents=True, exist_ok=True)
     conf = home / "broker.conf"
@@ -179,6 +190,30 @@ def broker_command(  # noqa: PLR0913  three of them are optional parts
     identity = f"-Drebalance.watch.brokerId={replica_id(home.name)}"
     hook = [f"-Drebalance.watch.spool={spool}", identity] if spool else []
     return [*java, *hook, *options, "org.apache.rocketmq.broker.BrokerStartup", "-c", conf]
+
+
+def proxy_command(jars: Sequence[Path], home: Path, ports: ProxyPorts, name_server: str) -> Command:
+    """Return the command line of a proxy in cluster mode; heap 192 MB, and as much again outside of it.
+
+    Its two servers can't be bound to one address: they listen on every interface, and accept whoever knows the port.
+
+    Args:
+        jars: RocketMQ's, and the proxy's.
+        home: its folder; as RMQ_PROXY_HOME it leads to its configuration.
+        ports: on which it listens.
+        name_server: the name server's address.
+    """
+    settings = {
+        "rocketMQClusterName": CLUSTER_NAME,
+        "proxyName": home.name,
+        "namesrvAddr": name_server,
+        "localServeAddr": LOOPBACK,
+        "grpcServerPort": ports.grpc,
+        "remotingListenPort": ports.remoting,
+    }
+    _write(home / "conf" / "rmq-proxy.json", json.dumps(settings, indent=2))
+    java = _rocketmq(jars, home, "-Xmx192m", "-XX:MaxDirectMemorySize=192m")
+    return [*java, "org.apache.rocketmq.proxy.ProxyStartup", "-pm", "cluster", "-n", name_server]
 
 
 def kafka_command(

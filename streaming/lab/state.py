@@ -11,7 +11,7 @@ from streaming.base.settings import Replication
 from streaming.lab.control import Queue
 from streaming.lab.processes import ProcessId
 
-Role = Literal["name server", "broker", "kafka", "producer", "consumer"]
+Role = Literal["name server", "broker", "proxy", "kafka", "producer", "consumer"]
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -29,7 +29,7 @@ class ActiveFault(msgspec.Struct, frozen=True):
 
     kind: str
     client: str
-    """The name of the consumer, topic or broker."""
+    """The name of the consumer, topic or broker; all-gone: the key of the group."""
     client_id: str
     time: int
     queue: Queue | None = None
@@ -46,6 +46,13 @@ class KafkaPorts(msgspec.Struct, frozen=True):
     """The listener of the node itself, in a secured lab."""
 
 
+class ProxyPorts(msgspec.Struct, frozen=True):
+    """The ports of the proxy."""
+
+    grpc: int
+    remoting: int
+
+
 class LabState(msgspec.Struct):
     """The content of `lab.json`."""
 
@@ -55,6 +62,8 @@ class LabState(msgspec.Struct):
     hook: bool = False
     """Whether brokers that are started from now on have the broker hook."""
     kafka: KafkaPorts | None = None
+    proxy: ProxyPorts | None = None
+    """Of a lab with groups that pop."""
     secured: bool = False
     """Whether servers accept only TLS and known users (`streaming.lab.security`)."""
     replication: Replication = "none"

@@ -177,7 +177,7 @@ def settings():
 def _model(section):
     name, *rest = section.split(".")
     model = Settings.model_fields[name].annotation
-    return model.model_fields["groups"].annotation.__args__[1] if rest else model
+    return model.model_fields[rest[0]].annotation.__args__[1] if rest else model
 
 
 def _allowed(field):

@@ -17,7 +17,7 @@ from streaming.base.errors import UserError
 from streaming.base.settings import load_settings
 from streaming.cli.main import app
 from streaming.lab import fault_actions, processes, servers
-from streaming.lab.consumer import Behaviour
+from streaming.lab.behaviour import Behaviour
 from streaming.lab.control import ConsumerOrders, OrdersFile, Queue, Report, read_orders, reports, write_orders
 from streaming.lab.faults import CURES, FAULTS
 from streaming.lab.lab import Lab

@@ -61,6 +61,8 @@ class Group:
     queues: int
     consumers: int
     cases: tuple[Case, ...]
+    client: str = ""
+    """How its consumers pop (`PopGroup.client`); empty: they pull."""
 
 
 def due(code, *sub_causes, by=(POLL, BOTH), of_client=True, within=None, resolution=None):
@@ -370,6 +372,138 @@ SOAK = {
 """Whose cases the soak repeats by a random choice."""
 
 
+GIVEN_BACK = frozenset({"POP_RETURNED"})
+"""Allowed where a client that pops goes without a word: what it had popped comes back, once."""
+
+
+def _gone(fault, heal):
+    """A gRPC client that goes without a word; its proxy lists it, and renews its messages, until 120 s later."""
+    gone = (due("PROXY_CLIENT_GONE", by=BY_HOOK, within=60),)
+    return Case(fault, held=60, heal=heal, due=gone, may=GIVEN_BACK | {"ORDERED_QUEUE_STUCK POP_BLOCKED"})
+
+
+def _all_gone(*more, may=frozenset()):
+    nobody = due("NO_ACTIVE_CLIENTS_WITH_LAG", of_client=False, within=100)
+    return Case("all-gone", held=110, heal=60, due=(nobody, *more), may=may)
+
+
+def _returned(fault, sub_cause, held=75):
+    # by polls it is seen that messages come back, not why: after two minutes
+    told = due("POP_RETURNED", sub_cause, by=BY_HOOK, of_client=False, within=70)
+    return Case(fault, held=held, heal=100, due=(told,), may=GIVEN_BACK)
+
+
+def _blocked(fault):
+    stuck = due("ORDERED_QUEUE_STUCK", "POP_BLOCKED", by=EVERY, of_client=False, within=95)
+    return Case(fault, held=100, heal=60, due=(stuck,))
+
+
+POP = {
+    "pop": Group(
+        False,
+        4,
+        2,
+        (
+            Case("join", held=40, heal=40),
+            _returned("poison", "REJECTED", held=100),
+            _returned("slow", "EXPIRED"),
+            Case(
+                "hang",
+                held=130,
+                heal=120,
+                due=(
+                    due("POP_NOT_ACKING", by=BY_HOOK, within=90),
+                    due("POP_STOPPED", "FULL", within=125),
+                ),
+                may=GIVEN_BACK | {"POP_STOPPED"},
+            ),
+            Case("kill", held=60, heal=60, may=GIVEN_BACK),
+            Case(
+                "freeze",
+                held=85,
+                heal=80,
+                due=(
+                    due("CLIENT_UNRESPONSIVE", within=50),
+                    due("POP_STOPPED", by=BY_HOOK, within=50),
+                    due("STALE_HEARTBEAT", by=BY_HOOK, within=80),
+                ),
+                may=GIVEN_BACK,
+            ),
+            Case(
+                "pull-among-pops",
+                held=80,
+                heal=110,
+                due=(due("MIXED_REQUEST_MODE", by=BY_HOOK, of_client=False, within=75),),
+            ),
+            _all_gone(),
+        ),
+        "remoting",
+    ),
+    "fifo": Group(
+        True,
+        4,
+        2,
+        (
+            Case("join", held=40, heal=40),
+            _blocked("poison"),
+            _blocked("hang"),
+            _gone("kill", heal=150),
+            _gone("freeze", heal=120),
+            _all_gone(may=frozenset({"ORDERED_QUEUE_STUCK POP_BLOCKED"})),
+        ),
+        "grpc-push",
+    ),
+    "simple": Group(
+        False,
+        4,
+        2,
+        (
+            Case("leave", held=40, heal=40),
+            _returned("no-ack", "EXPIRED"),
+            _returned("slow", "EXPIRED"),
+            _gone("kill", heal=150),
+            _gone("freeze", heal=120),
+            _all_gone(),
+        ),
+        "grpc-simple",
+    ),
+    "push": Group(
+        False,
+        4,
+        2,
+        (
+            _returned("poison", "REJECTED", held=100),
+            Case(
+                "hang",
+                held=110,
+                heal=100,
+                due=(due("POP_HELD_LONG", by=BY_HOOK, of_client=False, within=95),),
+                may=GIVEN_BACK,
+            ),
+            _gone("kill", heal=150),
+            _all_gone(),
+        ),
+        "grpc-push",
+    ),
+}
+"""The faults of consumers that pop, one group for each kind of client."""
+
+
+def pop_healthy(times):
+    """Return groups that pop with hand-overs only."""
+    calm = (
+        Case("join", held=50, heal=40),
+        Case("leave", held=40, heal=50),
+        Case("freeze", held=4, heal=50),
+        Case("join", held=30, heal=40),
+        Case("leave", held=15, heal=60),
+    ) * times
+    return {
+        key: Group(group.ordered, group.queues, group.consumers, calm[turn:] + calm[:turn], group.client)
+        for turn, (key, group) in enumerate(POP.items())
+    }
+
+
 def healthy(times, pause):
     """Return groups with hand-overs only, each followed by a further pause in seconds."""
     calm = tuple(replace(case, heal=case.heal + pause) for case in CALM) * times
@@ -394,6 +528,9 @@ STORIES = {
     "field": FIELD,
     "half-hour": hectic(3),
     "hour": healthy(3, pause=80),
+    "pop": POP,
+    "pop-quarter": pop_healthy(3),
+    "pop-hour": pop_healthy(10),
 }
 LAB_OF = {"field": {"brokers": 2, "broker": {"timerWheelEnable": True}}}
 """Further settings of the lab of a story. Without its timer a broker 5.4.0 deletes a topic and answers with an error

@@ -3,7 +3,8 @@
     python -m tests.live.fault_run STORY FOLDER
 
 writes `recording.jsonl`, `faults.jsonl`, `mqadmin.jsonl` and `run.json` to the folder. `fault_verdict` judges them, and
-can do so again when rules change.
+can do so again when rules change. In a story of consumers that pop it is `mqadmin consumerProgress`, and what the
+broker's own metrics say meanwhile is in `otel.jsonl` (`pop_verdict`).
 """
 
 import os
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -23,6 +25,7 @@ from tests.live.conftest import Watch, eventually
 from tests.live.fault_cases import BROKER, FLEET, FLEET_PACE_SECONDS, FLEET_SIZE, LAB_OF, STORIES
 from tests.live.field_faults import FIELD_FAULTS, FieldFaults
 from tests.live.fleet import Fleet
+from tests.live.otel import Otel, otel_properties
 
 QUIET_SECONDS = 25
 """Two polls before the first fault: until then no incident may be reported."""
@@ -71,9 +74,19 @@ def settings_of(story, folder, *, manned=True, **lab):
         for key, group in story.items()
         if key != BROKER
     }
+    pops = {key: fields | {"client": story[key].client} for key, fields in groups.items() if story[key].client}
+    if pops:  # none pulls then, but the lab needs such a group
+        groups = {key: {"consumers": 0} for key in load_settings().lab.groups}
     return load_settings(
         runtime={"root": folder, "jars": load_settings().runtime.jars},
-        lab={"groups": groups, "kafka": False, "messages_per_second": MESSAGES_PER_SECOND} | lab,
+        lab={
+            "groups": groups,
+            "kafka": False,
+            "messages_per_second": MESSAGES_PER_SECOND,
+            "pop": bool(pops),
+            "pop_groups": pops,
+        }
+        | lab,
     )
 
 
@@ -81,7 +94,7 @@ def play(name, folder):
     """Record the story into the folder, in a lab that is there only for it."""
     story = STORIES[name]
     folder.mkdir(parents=True, exist_ok=True)
-    more = LAB_OF.get(name, {})
+    more = {"broker": otel_properties()} if _pops(story) else LAB_OF.get(name, {})
     settings = settings_of(story, folder / "root", **more)
     try:
         lab = Lab.up(settings_of(story, folder / "root", manned=False, **more))
@@ -93,14 +106,23 @@ def play(name, folder):
     return folder
 
 
+def _pops(story):
+    return any(group.client for group in story.values())
+
+
 def _record(name, story, settings, lab, folder):
     environment = {"COLLECTOR__NAME_SERVERS": msgspec.json.encode([lab.name_server]).decode()}
+    if lab.proxy:
+        environment["COLLECTOR__PROXIES"] = msgspec.json.encode([lab.proxy]).decode()
+    asked = "consumerProgress" if _pops(story) else "consumerStatus"
+    metrics = Otel(settings.lab.broker, folder / "otel.jsonl") if _pops(story) else nullcontext()
     collect = Command(
         folder, environment, "collect", "poll", "--to", folder / "recording.jsonl", "--spool", str(lab.spool)
     )
-    groups = [group.group for group in settings.lab.groups.values()]
-    with collect.start() as collector, (folder / "mqadmin.jsonl").open("wb") as said:
-        command = [sys.executable, "-m", "tests.live.mqadmin_loop", lab.name_server, str(folder / "mqadmin"), *groups]
+    groups = [f"{key}-group" for key in story if key != BROKER]
+    with collect.start() as collector, metrics, (folder / "mqadmin.jsonl").open("wb") as said:
+        arguments = [lab.name_server, str(folder / "mqadmin"), asked, *groups]
+        command = [sys.executable, "-m", "tests.live.mqadmin_loop", *arguments]
         mqadmin = subprocess.Popen(command, stdout=said, stderr=subprocess.DEVNULL)
         try:
             collector.wait_for("round", 300)
@@ -176,7 +198,9 @@ def _target(fault, key):
     """Return the target of the fault: the topic, a new consumer, or the first one."""
     if fault == "add-queues":
         return key.capitalize()
-    new = {"join", "slow-pull", "subscription", "topic-set", "strategy", "mixed", "broadcast"}
+    if fault == "all-gone":
+        return key
+    new = {"join", "slow-pull", "subscription", "topic-set", "strategy", "mixed", "broadcast", "pull-among-pops"}
     return f"{key}-9" if fault in new else f"{key}-1"
 
 

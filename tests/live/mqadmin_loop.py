@@ -1,7 +1,7 @@
-"""Run `mqadmin consumerStatus` for many groups, round after round, in one JVM: starting Java each time takes too long.
+"""Run a command of `mqadmin` for many groups, round after round, in one JVM: starting Java each time takes too long.
 
-`fault_run` starts it as ``python -m tests.live.mqadmin_loop NAME_SERVER HOME GROUP…``; it prints one `Answer` per line.
-It calls RocketMQ's own MQAdminStartup and keeps all its output.
+`fault_run` starts it as ``python -m tests.live.mqadmin_loop NAME_SERVER HOME COMMAND GROUP…``; it prints one `Answer`
+per line. It calls RocketMQ's own MQAdminStartup and keeps all its output.
 """
 
 import os
@@ -31,7 +31,7 @@ class Answer(msgspec.Struct, frozen=True):
     verdicts = Said.verdicts
 
 
-def _printed(group, name_server):
+def _printed(command, group, name_server):
     system, stream = jpype.JClass("java.lang.System"), jpype.JClass("java.io.PrintStream")
     out, err = (jpype.JClass("java.io.ByteArrayOutputStream")() for _ in range(2))
     before = system.out, system.err
@@ -40,14 +40,14 @@ def _printed(group, name_server):
     asked = time.time_ns() // 1_000_000
     try:
         startup = jpype.JClass("org.apache.rocketmq.tools.command.MQAdminStartup")
-        startup.main0(["consumerStatus", "-n", name_server, "-g", group], None)
+        startup.main0([command, "-n", name_server, "-g", group], None)
     finally:
         system.setOut(before[0])
         system.setErr(before[1])
     return Answer(group, asked, time.time_ns() // 1_000_000, out.toString(), err.toString())
 
 
-def main(name_server, home, groups):
+def main(name_server, home, command, groups):
     """Run until SIGTERM."""
     home.mkdir(parents=True, exist_ok=True)
     (home / QUIET).write_text("<configuration/>")
@@ -57,11 +57,11 @@ def main(name_server, home, groups):
     jpype.JClass("java.lang.System").setProperty("rocketmq.home.dir", str(home))
     while not asked_to_end.is_set():
         for group in groups:
-            sys.stdout.write(msgspec.json.encode(_printed(group, name_server)).decode() + "\n")
+            sys.stdout.write(msgspec.json.encode(_printed(command, group, name_server)).decode() + "\n")
             sys.stdout.flush()
             if asked_to_end.wait(0.2):
                 break
 
 
 if __name__ == "__main__":
-    jvm.run(lambda: main(sys.argv[1], Path(sys.argv[2]), sys.argv[3:]))
+    jvm.run(lambda: main(sys.argv[1], Path(sys.argv[2]), sys.argv[3], sys.argv[4:]))

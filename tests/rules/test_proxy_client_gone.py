@@ -25,7 +25,7 @@ def test_a_client_whose_heartbeats_end():
     assert distinct_transitions(trace, MINE) == [(80.001, "OPENED", MINE), (180.001, "RESOLVED", MINE)]
     assert (rows(trace, MINE)[0].severity, rows(trace, MINE)[0].client_id) == ("warning", "x")
     assert evidence(trace, MINE)[0] == {
-        "proxy": "10.0.0.9%8080%8081", "language": "JAVA", "heartbeat_age_ms": 30_001, "limit_ms": 30_000,
+        "topic": None, "proxy": "10.0.0.9%8080%8081", "language": "JAVA", "heartbeat_age_ms": 30_001, "limit_ms": 30_000,
     }  # fmt: skip
 
 
@@ -53,6 +53,7 @@ def test_what_it_held_is_its_child():
     trace = beating(30, "x").pops(1, PROXY, order=True).changes(55, PROXY, 7, popped=1, to=60, order=True).passes(70)
     [stuck] = rows(trace, "ORDERED_QUEUE_STUCK")
     assert stuck.parent == rows(trace, MINE)[0].incident_id
+    assert evidence(trace, MINE)[0]["topic"] == stuck.topic  # without it mqadmin consumerProgress fails
 
 
 def test_a_proxy_that_no_longer_lists_it_has_dropped_it():

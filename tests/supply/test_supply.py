@@ -37,7 +37,7 @@ def test_the_packages_are_those_of_the_program_and_not_the_developers():
 def test_every_jar_of_the_job_has_its_coordinates():
     assert all(jar.group and jar.version for jar in jars() if jar.jar_set == "spark")
     assert all(jar.version for jar in jars())
-    assert {jar.jar_set for jar in jars()} == {"spark", "kafka", "rocketmq", "s3a"}
+    assert {jar.jar_set for jar in jars()} == {"spark", "kafka", "rocketmq", "rocketmq_proxy", "s3a"}
 
 
 def report(*packages):

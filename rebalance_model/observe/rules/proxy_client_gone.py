@@ -6,6 +6,7 @@ that was killed, or lost its network, does not: its proxy keeps and renews its m
 130 s, and messages in order wait for so long. Clear at a heartbeat, at its end, or when the proxy has dropped it.
 """
 
+from rebalance_model.observe.popped_queues import popped_topic
 from rebalance_model.observe.rules import concerns
 from rebalance_model.observe.rules.pop_coverage import has_all_hooks
 from rebalance_model.observe.rules.rule import CLEAR, Advice, ClientRule, Evidence, Holds, Verdict
@@ -31,11 +32,15 @@ def judge(step: GroupStep, client_id: str) -> Verdict:
 
 
 def evidence(step: GroupStep, client_id: str) -> Evidence:
-    """Return the client's proxy and language, and the age of its last heartbeat."""
-    client = _client(step, client_id)
-    if client is None:
+    """Return the client's proxy and language, and the age of its last heartbeat.
+
+    And a popped topic, without which `mqadmin consumerProgress` fails for a group that has no retry topic.
+    """
+    client, pops = _client(step, client_id), step.state.pops
+    if client is None or pops is None:
         return {"registered": False}
     return {
+        "topic": min((popped_topic(step.state.group, topic) for _, topic in pops.queues.topics), default=None),
         "proxy": client.proxy or None,
         "language": client.language or None,
         "heartbeat_age_ms": step.now - client.last,
@@ -57,7 +62,14 @@ RULE = ClientRule(
     judge,
     evidence,
     title="{subject} is gone, and its proxy keeps its messages",
-    units={"registered": "flag", "proxy": "text", "language": "text", "heartbeat_age_ms": "ms", "limit_ms": "ms"},
+    units={
+        "registered": "flag",
+        "topic": "text",
+        "proxy": "text",
+        "language": "text",
+        "heartbeat_age_ms": "ms",
+        "limit_ms": "ms",
+    },
     concerns=concerns.PROXIED,
     needs=("POPS",),
     absorbed_by=("BROKER_UNREACHABLE", "TELEMETRY_GAP"),
