@@ -25,7 +25,8 @@ def test_a_client_whose_heartbeats_end():
     assert distinct_transitions(trace, MINE) == [(80.001, "OPENED", MINE), (180.001, "RESOLVED", MINE)]
     assert (rows(trace, MINE)[0].severity, rows(trace, MINE)[0].client_id) == ("warning", "x")
     assert evidence(trace, MINE)[0] == {
-        "topic": None, "proxy": "10.0.0.9%8080%8081", "language": "JAVA", "heartbeat_age_ms": 30_001, "limit_ms": 30_000,
+        "topic": None, "proxy": "10.0.0.9%8080%8081", "language": "JAVA",
+        "heartbeat_age_ms": 30_001, "limit_ms": 30_000,
     }  # fmt: skip
 
 
