@@ -217,3 +217,30 @@ class AlertControl(msgspec.Struct, frozen=True, kw_only=True):
     severity: Literal["info", "warning", "critical"] | None = None
     """That of an incident when it was closed, which counts only while the incident is no worse: info, warning or
     critical; null: the command closes nothing."""
+
+
+class OperatorAction(msgspec.Struct, frozen=True, kw_only=True):
+    """One action of a person or a program on the alerts of incidents, done or not; rows are only appended."""
+
+    time: Time
+    """When it was asked for, by the clock of the machine that handled it."""
+    subject: str
+    """What identifies who did it: for the identity provider (claim `sub`) or the proxy; of a command the system's user;
+    ``token``: who had the token; empty: someone on the dashboard's machine, where nobody signs in."""
+    name: str
+    """The name of who did it: of a person who has signed in as the provider or proxy has it, else as that person or
+    program gave it; may be empty."""
+    source: Literal["PAGE", "REST", "CLI"]
+    """PAGE: on a page of the dashboard; REST: by a program; CLI: by a command."""
+    action: Literal["ACKNOWLEDGE", "SILENCE", "UNSILENCE", "CLOSE", "REOPEN"]
+    """ACKNOWLEDGE: stop the reminders of an incident; SILENCE: hold back the alerts of what matches for a time;
+    UNSILENCE: end a silence; CLOSE: let an incident count as resolved; REOPEN: undo that."""
+    target: str
+    """The id of the incident or the silence, as it was named if it was not found; of a new silence the incident that it
+    was made from, or what it matches."""
+    detail: str
+    """The reason, in words of who did it, and of a silence how long; may be empty."""
+    result: Literal["DONE", "REFUSED", "FAILED"]
+    """DONE: it was done; REFUSED: who asked may not do it; FAILED: it could not be done."""
+    message: str | None
+    """Why it was not done; null: it was."""

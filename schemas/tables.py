@@ -7,6 +7,7 @@ from schemas.columns import Column, columns_of
 from schemas.rows import (
     AlertControl,
     AlertDelivery,
+    OperatorAction,
     QualityResult,
     QueueProgressRollup,
     QueueProgressRow,
@@ -28,6 +29,7 @@ ROWS: dict[str, type[msgspec.Struct]] = {
     "quality_results": QualityResult,
     "alert_deliveries": AlertDelivery,
     "alert_controls": AlertControl,
+    "operator_actions": OperatorAction,
 }
 """The row type of every table."""
 

@@ -43,6 +43,16 @@ def is_local(ip: Ip) -> bool:
     return one.is_loopback or one.is_unspecified
 
 
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach a server that listens at a name or an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 def ip_of(host: str) -> Ip:
     """Return a numeric address, without its zone.
 

@@ -28,6 +28,10 @@ class NotFoundError(UserError):
     """The requested object does not exist: exit code 1 as any `UserError`, and 404 over HTTP."""
 
 
+class ForbiddenError(UserError):
+    """The person may not do this: exit code 1 as any `UserError`, and 403 over HTTP."""
+
+
 class NotReadyError(UserError):
     """The requested data does not exist yet, but may later: exit code 1 as any `UserError`, and 503 over HTTP."""
 

@@ -3,8 +3,8 @@
 import re
 
 DASHBOARD_PATHS = frozenset(
-    {"api", "client", "clients", "group", "healthz", "incident", "incidents", "login", "logout", "mcp", "metrics",
-     "readyz"}
+    {"actions", "api", "client", "clients", "group", "healthz", "incident", "incidents", "login", "logout", "mcp",
+     "metrics", "readyz", "rule", "runbook"}
 )  # fmt: skip
 """The first parts of the dashboard's own paths, beside those of NiceGUI."""
 _PLAIN = re.compile(r"(/[\w.~-]+)*", re.ASCII)

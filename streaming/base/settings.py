@@ -38,6 +38,7 @@ from streaming.base.invalid import ended, of_msgspec, sentence
 from streaming.base.language import LanguageCode
 from streaming.base.limits import PROXIES
 from streaming.base.path_prefix import check_prefix, path_prefix
+from streaming.base.sign_in import SignIn
 from streaming.base.toml import read_toml
 
 CONFIG_VARIABLE = "REBALANCE_WATCH_CONFIG"
@@ -393,6 +394,7 @@ class Web(Certified):
     token_file: str
     sql_seconds: float = Field(gt=0)
     sql_rows: int = Field(ge=1)
+    sign_in: SignIn
 
     @field_validator("trusted_proxies")
     @classmethod

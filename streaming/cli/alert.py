@@ -22,7 +22,7 @@ from streaming.base.shell import command_line
 from streaming.base.times import duration_ms, now_ms, written
 from streaming.base.visible import visible
 from streaming.cli.alert_routes import routes
-from streaming.cli.author import author
+from streaming.cli.author import actor, author
 from streaming.cli.grid import Column, Grid
 from streaming.cli.options import TableOrJsonOption
 from streaming.cli.output import print_table, screen, severity
@@ -158,8 +158,12 @@ def ack(
 ) -> None:
     """Acknowledge an incident: stops its reminders. Escalation and resolution are still sent."""
     from streaming.serve.alerting.actions import acknowledge
+    from streaming.serve.operator_actions import recorded
 
-    found = acknowledge(tables_of(load_settings()), incident, reason, author(), now_ms())
+    tables = tables_of(load_settings())
+    with recorded(tables, actor(), "ACKNOWLEDGE", incident, reason) as action:
+        found = acknowledge(tables, incident, reason, author(), now_ms())
+        action.target = found.incident_id
     typer.echo(visible(f"acknowledged: {found.code} {found.group} {found.subject}".rstrip()))
 
 
@@ -178,6 +182,7 @@ def add(
     from streaming.serve.alerting.actions import check_span
     from streaming.serve.alerting.config import CODES
     from streaming.serve.alerting.ledger import write_control
+    from streaming.serve.operator_actions import recorded
 
     if group is None and code is None and cluster is None:
         raise UserError("This would silence everything: set --group, --code or --cluster ('*' to confirm).")
@@ -185,10 +190,13 @@ def add(
         raise UserError(f"No incident code matches {code!r}: see the list in the README.")
     now, name, lasts = now_ms(), secrets.token_hex(4), duration_ms(span)
     check_span(lasts)
-    write_control(tables_of(load_settings()), AlertControl(
-        time=now, control="SILENCE", control_id=name, cluster=cluster, group=group, code=code, until=now + lasts,
-        reason=reason, author=author(),
-    ))  # fmt: skip
+    tables, matched = tables_of(load_settings()), (("group", group), ("code", code), ("cluster", cluster))
+    target = " ".join(f"{of}={pattern}" for of, pattern in matched if pattern is not None)
+    with recorded(tables, actor(), "SILENCE", target, f"{name} for {span}: {reason}"):
+        write_control(tables, AlertControl(
+            time=now, control="SILENCE", control_id=name, cluster=cluster, group=group, code=code, until=now + lasts,
+            reason=reason, author=author(),
+        ))  # fmt: skip
     ends = command_line("rebalance-watch", "alert", "silence", "end", name)
     typer.echo(f"silence {name} active until {written(now + lasts)}; end it with `{ends}`")
 
@@ -211,14 +219,16 @@ def end(name: Annotated[str, typer.Argument(metavar="ID", help="Id of the silenc
     """End a silence now."""
     from streaming.serve.alerting.ledger import write_control
     from streaming.serve.alerting.status import controls
+    from streaming.serve.operator_actions import recorded
 
     tables, now = tables_of(load_settings()), now_ms()
-    found = next((silence for silence in controls(tables).active(now) if silence.control_id == name), None)
-    if found is None:
-        raise UserError(
-            f"Unknown or expired silence {name}: list the active ones with `rebalance-watch alert silence list`."
-        )
-    write_control(tables, msgspec.structs.replace(found, time=now, control="END", author=author()))
+    with recorded(tables, actor(), "UNSILENCE", name):
+        found = next((silence for silence in controls(tables).active(now) if silence.control_id == name), None)
+        if found is None:
+            raise UserError(
+                f"Unknown or expired silence {name}: list the active ones with `rebalance-watch alert silence list`."
+            )
+        write_control(tables, msgspec.structs.replace(found, time=now, control="END", author=author()))
     typer.echo(f"ended: silence {name}")
 
 

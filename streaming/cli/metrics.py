@@ -21,7 +21,11 @@ def metrics(
     from streaming.serve.web.server import metrics_application, serve
 
     settings = load_settings()
-    listens = {"host": host or settings.web.host, "port": settings.metrics.port if port is None else port}
+    listens = {
+        "host": host or settings.web.host,
+        "port": settings.metrics.port if port is None else port,
+        "sign_in": settings.web.sign_in.model_copy(update={"kind": "token"}),  # only programs ask for metrics
+    }
     log = start_lines(settings.log.format, "metrics")
     serve(
         metrics_application,

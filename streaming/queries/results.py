@@ -525,6 +525,27 @@ class Silence(QueryResult):
     reason: str
 
 
+class RecordedAction(QueryResult):
+    """What a person or a program did about the alerts of incidents, or was refused."""
+
+    time: Instant
+    name: str = Field(title="Who", description="Name of who did it; may be empty.")
+    subject: str = Field(
+        description="What identifies a person for the identity provider or the proxy; of a command the system's user; "
+        "token: who had the token; empty: someone on the dashboard's machine."
+    )
+    source: str = Field(title="By", description="PAGE, REST or CLI.")
+    action: str = Field(description="ACKNOWLEDGE, SILENCE, UNSILENCE, CLOSE or REOPEN.")
+    target: str = Field(
+        title="Incident or silence",
+        description="Id of the incident or the silence, as it was named if it was not found; of a new silence the "
+        "incident that it was made from, or what it matches.",
+    )
+    detail: str = Field(title="Reason", description="Why, and of a silence how long; may be empty.")
+    result: str = Field(description="DONE; REFUSED: not allowed; FAILED: it could not be done.")
+    message: str | None = Field(description="Why it was not done; null: it was.")
+
+
 class IncidentDetail(QueryResult):
     """An incident with its timeline, the incidents that it explains, and the event that opened it."""
 

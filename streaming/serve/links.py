@@ -7,6 +7,8 @@ from urllib.parse import quote, urlencode
 
 from streaming.base.times import written
 
+LOGOUT_PATH = "/logout"
+"""To which a form is sent to sign out."""
 _prefix: ContextVar[str] = ContextVar("prefix", default="")
 
 
@@ -105,6 +107,11 @@ def clients_link(
 def incidents_link(at: int | None = None, **wanted: str) -> str:
     """Return the address of the incidents that match the filters of their page, now or at an instant."""
     return _link("/incidents", **wanted, at=_instant(at))
+
+
+def actions_link(find: str = "") -> str:
+    """Return the address of what was done about alerts, all of it or what contains a text."""
+    return _link("/actions", find=find or None)
 
 
 def incident_link(incident_id: str) -> str:

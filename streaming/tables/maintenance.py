@@ -70,6 +70,7 @@ _ORDER = {
     "quality_results": "time, batch_id",
     "alert_deliveries": "number",
     "alert_controls": "time",
+    "operator_actions": "time",
 }
 """How the rows of a file are sorted: by day and then by group, so that a reader of a day, or of a group, skips most row
 groups of the few large files."""
@@ -83,6 +84,7 @@ _OUTLIVES = {
     "queue_state": "false",
     "quality_results": "false",
     "telemetry": "false",
+    "operator_actions": "false",
     **dict.fromkeys(SERIES, "false"),
 }
 """The expired rows of each table that are kept: the owner of each queue then, and incidents that were still open.

@@ -177,7 +177,10 @@ def settings():
 def _model(section):
     name, *rest = section.split(".")
     model = Settings.model_fields[name].annotation
-    return model.model_fields[rest[0]].annotation.__args__[1] if rest else model
+    if not rest:
+        return model
+    kind = model.model_fields[rest[0]].annotation
+    return getattr(kind, "__args__", (str, kind))[1]  # of a table the type of its values
 
 
 def _allowed(field):

@@ -30,7 +30,7 @@ SCRIPTS = sorted((ROOT / "serve" / "dashboard").rglob("*.js"))
 _PYTHON = {"gettext": None, "ngettext": (1, 2), "marked": None, "Later": None}
 _TABLES = (
     columns.GROUP, columns.QUEUE, columns.MOVE, columns.REBALANCE, columns.INCIDENT, columns.CLIENT, columns.INTERVAL,
-    columns.MEMBER, columns.FAILED_MESSAGES,
+    columns.MEMBER, columns.FAILED_MESSAGES, columns.RECORDED_ACTION,
 )  # fmt: skip
 """The tables of the pages; the others are the command line's."""
 

@@ -376,59 +376,48 @@ GIVEN_BACK = frozenset({"POP_RETURNED"})
 """Allowed where a client that pops goes without a word: what it had popped comes back, once."""
 
 
-def _gone(fault):
+def _gone(fault, heal):
     """A gRPC client that goes without a word; its proxy lists it, and renews its messages, until 120 s later."""
     gone = (due("PROXY_CLIENT_GONE", by=BY_HOOK, within=60),)
-    # by polls the queue that it held stands alone
-    return Case(fault, held=75, heal=140, due=gone, may=GIVEN_BACK | {"ORDERED_QUEUE_STUCK POP_BLOCKED"})
+    return Case(fault, held=60, heal=heal, due=gone, may=GIVEN_BACK | {"ORDERED_QUEUE_STUCK POP_BLOCKED"})
 
 
-def _all_gone(*more):
-    """Every client leaves; in a group in order its queues are stuck, too."""
-    return Case("all-gone", held=110, heal=60, due=(due("NO_ACTIVE_CLIENTS_WITH_LAG", within=100, **ANY), *more))
+def _all_gone(*more, may=frozenset()):
+    nobody = due("NO_ACTIVE_CLIENTS_WITH_LAG", of_client=False, within=100)
+    return Case("all-gone", held=110, heal=60, due=(nobody, *more), may=may)
 
 
 def _returned(fault, sub_cause, held=75):
-    """Messages that come back; by polls it is not seen why, and only after two minutes."""
-    returned = due("POP_RETURNED", sub_cause, by=BY_HOOK, within=70, **ANY)
-    return Case(fault, held=held, heal=100, due=(returned,), may=GIVEN_BACK)
+    # by polls it is seen that messages come back, not why: after two minutes
+    told = due("POP_RETURNED", sub_cause, by=BY_HOOK, of_client=False, within=70)
+    return Case(fault, held=held, heal=100, due=(told,), may=GIVEN_BACK)
 
 
-def _blocked(fault, held=100):
-    stuck = due("ORDERED_QUEUE_STUCK", "POP_BLOCKED", by=EVERY, within=95, **ANY)
-    return Case(fault, held=held, heal=60, due=(stuck,))
+def _blocked(fault):
+    stuck = due("ORDERED_QUEUE_STUCK", "POP_BLOCKED", by=EVERY, of_client=False, within=95)
+    return Case(fault, held=100, heal=60, due=(stuck,))
 
 
-ANY = {"of_client": False}
-JOIN = Case("join", held=40, heal=40)
 POP = {
     "pop": Group(
         False,
         4,
         2,
         (
-            JOIN,
+            Case("join", held=40, heal=40),
             _returned("poison", "REJECTED", held=100),
             _returned("slow", "EXPIRED"),
             Case(
                 "hang",
                 held=130,
                 heal=120,
-                due=(due("POP_NOT_ACKING", by=BY_HOOK, within=90), due("POP_STOPPED", "FULL", within=125)),
-                # what it has popped comes back before a minute has shown that it acknowledges nothing
+                due=(
+                    due("POP_NOT_ACKING", by=BY_HOOK, within=90),
+                    due("POP_STOPPED", "FULL", within=125),
+                ),
                 may=GIVEN_BACK | {"POP_STOPPED"},
             ),
-            _all_gone(),
-        ),
-        "remoting",
-    ),
-    "pops": Group(
-        False,
-        4,
-        2,
-        (
-            # no call shows a hook that a connection was closed: by the hook alone it is as a frozen one
-            Case("kill", held=60, heal=60, may=GIVEN_BACK | {"POP_STOPPED", "STALE_HEARTBEAT"}),
+            Case("kill", held=60, heal=60, may=GIVEN_BACK),
             Case(
                 "freeze",
                 held=85,
@@ -438,9 +427,15 @@ POP = {
                     due("POP_STOPPED", by=BY_HOOK, within=50),
                     due("STALE_HEARTBEAT", by=BY_HOOK, within=80),
                 ),
-                may=GIVEN_BACK,  # a POP that was parked for it took messages along
+                may=GIVEN_BACK,
             ),
-            Case("pull-among-pops", held=80, heal=110, due=(due("MIXED_REQUEST_MODE", by=BY_HOOK, within=75, **ANY),)),
+            Case(
+                "pull-among-pops",
+                held=80,
+                heal=110,
+                due=(due("MIXED_REQUEST_MODE", by=BY_HOOK, of_client=False, within=75),),
+            ),
+            _all_gone(),
         ),
         "remoting",
     ),
@@ -449,11 +444,12 @@ POP = {
         4,
         2,
         (
-            JOIN,
+            Case("join", held=40, heal=40),
             _blocked("poison"),
             _blocked("hang"),
-            _gone("kill"),
-            _all_gone(due("ORDERED_QUEUE_STUCK", "POP_BLOCKED", within=100, **ANY)),
+            _gone("kill", heal=150),
+            _gone("freeze", heal=120),
+            _all_gone(may=frozenset({"ORDERED_QUEUE_STUCK POP_BLOCKED"})),
         ),
         "grpc-push",
     ),
@@ -465,7 +461,8 @@ POP = {
             Case("leave", held=40, heal=40),
             _returned("no-ack", "EXPIRED"),
             _returned("slow", "EXPIRED"),
-            _gone("freeze"),
+            _gone("kill", heal=150),
+            _gone("freeze", heal=120),
             _all_gone(),
         ),
         "grpc-simple",
@@ -480,19 +477,20 @@ POP = {
                 "hang",
                 held=110,
                 heal=100,
-                due=(due("POP_HELD_LONG", by=BY_HOOK, within=95, **ANY),),
+                due=(due("POP_HELD_LONG", by=BY_HOOK, of_client=False, within=95),),
                 may=GIVEN_BACK,
             ),
-            _gone("kill"),
+            _gone("kill", heal=150),
+            _all_gone(),
         ),
         "grpc-push",
     ),
 }
-"""The faults of consumers that pop; the groups are all in one lab."""
+"""The faults of consumers that pop, one group for each kind of client."""
 
 
 def pop_healthy(times):
-    """Return groups that pop with joins, leaves and short freezes only."""
+    """Return groups that pop with hand-overs only."""
     calm = (
         Case("join", held=50, heal=40),
         Case("leave", held=40, heal=50),
@@ -503,7 +501,6 @@ def pop_healthy(times):
     return {
         key: Group(group.ordered, group.queues, group.consumers, calm[turn:] + calm[:turn], group.client)
         for turn, (key, group) in enumerate(POP.items())
-        if key != "pops"
     }
 
 

@@ -64,9 +64,10 @@ def over_stdio(root: Path) -> Iterator[McpClient]:
 
 
 @contextmanager
-def over_http(address: str, token: str | None = None) -> Iterator[McpClient]:
-    """Connect to the address of a dashboard, until the end of the block."""
+def over_http(address: str, token: str | None = None, *, cookie: str | None = None) -> Iterator[McpClient]:
+    """Connect to the address of a dashboard, with a token or the cookie of a session, until the end of the block."""
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    headers |= {} if cookie is None else {"Cookie": cookie}
     with start_blocking_portal() as portal:
         http = portal.call(_http, headers)
         transport = streamable_http_client(f"{address}/mcp", http_client=http)

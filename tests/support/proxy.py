@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import aiohttp
@@ -13,7 +13,7 @@ _HOP = {"connection", "content-encoding", "content-length", "keep-alive", "trans
 
 
 class _Proxy:
-    def __init__(self, server: str, prefix: str, *, strips: bool) -> None:
+    def __init__(self, server: Callable[[], str], prefix: str, *, strips: bool) -> None:
         self._server = server
         self._prefix = prefix
         self._strips = strips
@@ -31,7 +31,7 @@ class _Proxy:
 
     async def _pass_on(self, request: web.Request) -> web.StreamResponse:
         path = request.rel_url.raw_path_qs
-        target = f"{self._server}{path.removeprefix(self._prefix) or '/'}" if self._strips else f"{self._server}{path}"
+        target = f"{self._server()}{(path.removeprefix(self._prefix) or '/') if self._strips else path}"
         headers = {name: value for name, value in request.headers.items() if name.lower() not in _HOP}
         headers |= {"X-Forwarded-Prefix": self._prefix, "X-Forwarded-Proto": "http"}
         if request.headers.get("Upgrade", "").lower() == "websocket":
@@ -69,16 +69,17 @@ async def _copy(source, target) -> None:
 
 
 @contextmanager
-def proxied(server: str, prefix: str, *, strips: bool) -> Iterator[str]:
+def proxied(server: str | Callable[[], str], prefix: str, *, strips: bool) -> Iterator[str]:
     """Run a proxy until the end of the block; yields its address with the prefix.
 
     Args:
-        server: the address of the server.
+        server: the address of the server; a function, if the server starts later.
         prefix: the path prefix, such as ``/rw``; other paths are not found.
         strips: whether the server gets the path without the prefix.
     """
     loop = asyncio.new_event_loop()
-    runner = web.AppRunner(_Proxy(server, prefix, strips=strips).application(), access_log=None, shutdown_timeout=1)
+    at = server if callable(server) else lambda: server
+    runner = web.AppRunner(_Proxy(at, prefix, strips=strips).application(), access_log=None, shutdown_timeout=1)
 
     async def start() -> int:
         await runner.setup()

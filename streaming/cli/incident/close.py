@@ -11,7 +11,7 @@ from streaming.base.settings import load_settings
 from streaming.base.shell import command_line
 from streaming.base.times import now_ms, written
 from streaming.base.visible import visible
-from streaming.cli.author import author
+from streaming.cli.author import actor, author
 from streaming.queries.column import SHORT_ID
 
 if TYPE_CHECKING:
@@ -32,15 +32,19 @@ def close(
     So do those that it explains and that have no alert of their own. Its alert is resolved, and it leaves the lists and
     counts of open incidents. What is observed stays: the health of its group and its queues is judged as before.
     """
+    from streaming.serve.operator_actions import recorded
+
     tables = tables_of(load_settings())
-    found = _incident(tables, incident_id)
-    if found.resolved_at is not None:
-        why = f" ({found.resolution})" if found.resolution else ""
-        raise UserError(
-            f"The incident {found.incident_id} was resolved at {written(found.resolved_at)}{why}: there is nothing to "
-            "close."
-        )
-    _write(tables, "CLOSE", found, reason, by)
+    with recorded(tables, actor(by), "CLOSE", incident_id, reason) as action:
+        found = _incident(tables, incident_id)
+        action.target = found.incident_id
+        if found.resolved_at is not None:
+            why = f" ({found.resolution})" if found.resolution else ""
+            raise UserError(
+                f"The incident {found.incident_id} was resolved at {written(found.resolved_at)}{why}: there is nothing "
+                "to close."
+            )
+        _write(tables, "CLOSE", found, reason, by)
     again = command_line("rebalance-watch", "incident", "reopen", found.incident_id[:SHORT_ID])
     typer.echo(visible(f"closed: {_named(found)}; open it again with `{again}`"))
 
@@ -53,16 +57,19 @@ def reopen(
 ) -> None:
     """Undo `incident close`: the incident is open again if its condition still holds, and its alert is sent again."""
     from streaming.serve.alerting.status import controls
+    from streaming.serve.operator_actions import recorded
 
     tables = tables_of(load_settings())
-    found = _incident(tables, incident_id)
-    row = controls(tables).closings.get(found.incident_id)
-    if row is None or row.control != "CLOSE":
-        raise UserError(
-            f"Nobody has closed the incident {found.incident_id}: see who closed what with `rebalance-watch incident "
-            "show ID`."
-        )
-    _write(tables, "REOPEN", found, reason or row.reason, by)
+    with recorded(tables, actor(by), "REOPEN", incident_id, reason) as action:
+        found = _incident(tables, incident_id)
+        action.target = found.incident_id
+        row = controls(tables).closings.get(found.incident_id)
+        if row is None or row.control != "CLOSE":
+            raise UserError(
+                f"Nobody has closed the incident {found.incident_id}: see who closed what with `rebalance-watch "
+                "incident show ID`."
+            )
+        _write(tables, "REOPEN", found, reason or row.reason, by)
     typer.echo(visible(f"opened again: {_named(found)}"))
 
 

@@ -16,7 +16,8 @@ from streaming.base.language import LANGUAGES, current, gettext, in_language, ma
 from streaming.queries.present import Ends
 from streaming.serve.dashboard.hearing import hearing
 from streaming.serve.dashboard.markup import LiveMarkup
-from streaming.serve.links import clients_link, home_link, incidents_link
+from streaming.serve.links import LOGOUT_PATH, actions_link, clients_link, home_link, incidents_link, prefix
+from streaming.serve.user import User, current_user
 
 Crumb = tuple[str, str | None]
 """A breadcrumb: its text and address; None for the current page."""
@@ -36,7 +37,11 @@ _HALF = (
     '<svg width="16" height="16" viewBox="0 0 16 16" aria-hidden="true"><circle cx="8" cy="8" r="6.5" fill="none"'
     ' stroke="currentColor" stroke-width="1.6"/><path d="M8 1.5a6.5 6.5 0 0 1 0 13z" fill="currentColor"/></svg>'
 )
-
+_PERSON = (
+    '<svg width="16" height="16" viewBox="0 0 16 16" aria-hidden="true"><g fill="none" stroke="currentColor"'
+    ' stroke-width="1.6"><circle cx="8" cy="5" r="3.2"/><path d="M1.8 15c.4-3.6 3-5.2 6.2-5.2s5.8 1.6 6.2 5.2"/></g>'
+    "</svg>"
+)
 
 TEXT = re.compile(r'\btext\(\s*"([^"]+)"')
 """A text in a script, which `text` in `text.js` looks up."""
@@ -87,6 +92,7 @@ def frame(title: str, crumbs: Sequence[Crumb]) -> None:
             for name, link in _PAGES.items():
                 is_current = "page" if crumbs[-1] == (gettext(name), None) else None
                 element("a", href=link(), aria_current=is_current).text = gettext(name)
+        _signed_in(current_user())
         with element("button", "zone", data_zone_switch=""):
             ui.html(gettext("Times in {zone}", zone="UTC"), sanitize=False, tag="span")
         other = next(one for one in LANGUAGES.values() if one != current())
@@ -95,6 +101,25 @@ def frame(title: str, crumbs: Sequence[Crumb]) -> None:
         with element("button", "theme", data_theme_switch="", aria_label=gettext("Theme")):
             ui.html(_HALF, sanitize=False, tag="span")
     ui.skip_link(gettext("Skip to the content"), target=ui.context.client.content)
+
+
+def _signed_in(user: User) -> None:
+    """Show who has signed in, with the role, and how to sign out if there is a session here."""
+    if not user.name:
+        return
+    role = gettext("Operator") if user.is_operator else gettext("Viewer")
+    ends = None if user.session_ends is None else str(user.session_ends)
+    with element("details", "user", data_session_ends=ends):
+        with element("summary", aria_label=gettext("Signed in: {name}, {role}", name=user.name, role=role)):
+            ui.html(_PERSON, sanitize=False, tag="span").classes("mark")
+            element("span", "name").text = user.name
+        with element("div", "user-menu"):
+            element("b").text = user.name
+            element("span", "quiet").text = role
+            element("a", href=actions_link(user.name)).text = gettext("Your actions")
+            if ends is not None:
+                with element("form", method="post", action=f"{prefix()}{LOGOUT_PATH}", data_sign_out=""):
+                    element("button", type="submit").text = gettext("Sign out")
 
 
 def stale(ends: Ends) -> None:

@@ -25,6 +25,7 @@ from streaming.serve.dashboard.markup import LiveMarkup, clock, count, unknown
 from streaming.serve.dashboard.queue_picture import Picture, picture
 from streaming.serve.links import client_link, group_link, home_link, rebalance_link
 from streaming.serve.store import Store
+from streaming.serve.user import current_user
 from streaming.tables import ReadModel
 
 _MINUTE_MS = 60_000
@@ -72,6 +73,7 @@ class IncidentPage(LivePage[Data]):
     def __init__(self, store: Store, incident_id: str) -> None:
         super().__init__(store)
         self._id = incident_id
+        self._user = current_user()
 
     async def ask(self) -> None:
         """Read the data of the page.
@@ -107,7 +109,7 @@ class IncidentPage(LivePage[Data]):
             changed=life[0].evidence != life[-1].evidence,
             here=group_link(shown.cluster, shown.group, shown.opened_at),
             before=group_link(shown.cluster, shown.group, shown.opened_at - _MINUTE_MS),
-            event=event, raw=json.dumps(event, indent=2, ensure_ascii=False), cause=life[0].cause,
+            user=self._user, event=event, raw=json.dumps(event, indent=2, ensure_ascii=False), cause=life[0].cause,
         )  # fmt: skip
 
 

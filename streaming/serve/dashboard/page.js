@@ -84,11 +84,11 @@ addEventListener("submit", (event) => {
     if (!form.matches("[data-post]")) return;
     event.preventDefault();
     const fields = Object.fromEntries(new FormData(form)), status = form.querySelector("[role=status]"), button = form.querySelector("[type=submit]");
-    localStorage.setItem(key, fields.by);
+    if (fields.by) localStorage.setItem(key, fields.by);
     button.disabled = true;
     status.textContent = "";
     try {
-      const answer = await fetch(form.dataset.post, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(fields) });
+      const answer = await fetch(form.dataset.post, { method: "POST", headers: { "Content-Type": "application/json", "Rebalance-Watch-Source": "PAGE" }, body: JSON.stringify(fields) });
       const body = await answer.json().catch(() => ({}));
       status.textContent = answer.ok ? text("Done") : (body.error ?? answer.statusText);
     } catch {
@@ -96,6 +96,19 @@ addEventListener("submit", (event) => {
     }
     button.disabled = false;
   });
+})();
+// The session of who has signed in: at its end, and when another tab has signed out, the page is loaded again, which
+// leads to signing in.
+(() => {
+  const key = "rebalance-watch-signed-out", longest = 2 ** 31 - 1;
+  addEventListener("submit", (event) => event.target.matches("[data-sign-out]") && localStorage.setItem(key, Date.now()));
+  addEventListener("storage", (event) => event.key === key && document.querySelector("[data-session-ends]") && location.reload());
+  const wait = () => {
+    const user = document.querySelector("[data-session-ends]");
+    if (user) setTimeout(() => location.reload(), Math.min(longest, Math.max(1000, Number(user.dataset.sessionEnds) - Date.now() + 1000)));
+    return user;
+  };
+  new MutationObserver((_, looking) => wait() && looking.disconnect()).observe(document.documentElement, { childList: true, subtree: true });
 })();
 // The browser looks for the part that an address names before the page has its content.
 (() => {

@@ -11,6 +11,7 @@ from nicegui import app as nicegui
 from streaming.base.errors import NotFoundError, NotReadyError, UserError
 from streaming.base.language import gettext
 from streaming.queries import labels
+from streaming.serve.dashboard.actions import ActionsPage
 from streaming.serve.dashboard.client import ClientPage
 from streaming.serve.dashboard.clients import ClientsPage
 from streaming.serve.dashboard.clients import Filters as ClientFilters
@@ -141,6 +142,10 @@ def _register_others(store: Store) -> None:
     @_route("/runbook")
     async def runbook() -> None:
         await _built(gettext("Runbook"), RunbookPage)
+
+    @_route("/actions")
+    async def actions(find: str = "") -> None:
+        await _built(gettext("Actions"), lambda: ActionsPage(store, find))
 
     @_route("/{path:path}")
     async def elsewhere(path: str) -> None:

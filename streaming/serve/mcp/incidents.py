@@ -16,6 +16,7 @@ from streaming.serve.mcp.dated import DatedAnswer, dated, dated_list
 from streaming.serve.mcp.descriptions import table_text, tables_text
 from streaming.serve.mcp.parameters import ROWS, At, Cluster, Limit, time_of
 from streaming.serve.store import Store
+from streaming.serve.user import check_operator
 
 State = Literal["open", "resolved", "all"]
 
@@ -116,6 +117,7 @@ class IncidentTools:
         What there is, describe_tables says. A function takes an instant: owners_at(TIMESTAMPTZ '2026-11-21 15:50Z').
         Times in the answer are ISO 8601, UTC.
         """
+        check_operator()
         model, most = self._store.model(), min(limit, self._web.sql_rows)
         found = self._store.sql.ask(query, timeout_s=self._web.sql_seconds, limit=most)
         return dated(model, SqlResult.model_validate_json(found))

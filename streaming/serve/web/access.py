@@ -1,17 +1,18 @@
-"""Access control: on loopback for users of this machine, from other machines with the token."""
+"""Access control: on loopback for users of this machine, from other machines with the token or by signing in."""
 
 import asyncio
 import hashlib
-import ipaddress
 import secrets
 from dataclasses import dataclass, field
 from math import ceil
 from urllib.parse import urlsplit
 
+from streaming.base.addresses import is_loopback
 from streaming.base.errors import SettingsError
 from streaming.base.language import gettext
 from streaming.base.secrets import secret_of
 from streaming.base.settings import Web
+from streaming.base.sign_in import SignIn
 from streaming.serve.web.sessions import Failures, Sessions
 
 TOKEN_LENGTH_MIN = 16
@@ -36,10 +37,19 @@ class Access:
     sends its own name."""
     origin: str | None
     """The public origin, if there is a proxy in front of this server."""
+    sign_in: SignIn
+    """How people sign in, and who may."""
     is_https: bool = False
     """Whether browsers speak HTTPS with this server, or with the proxy in front of it, whatever a request says."""
+    client_secret: str = field(default="", repr=False)
+    """That of this server at the identity provider."""
     sessions: Sessions = field(default_factory=Sessions, repr=False)
     failures: Failures = field(default_factory=Failures, repr=False)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests need no credentials."""
+        return self.sign_in.kind == "token" and self.token is None
 
     def knows(self, token: str) -> bool:
         """Return whether this is the token, in constant time."""
@@ -68,13 +78,22 @@ def access(host: str, web: Web) -> Access:
     """Determine the credentials for requests to a server on this address.
 
     Raises:
-        SettingsError: other machines can reach the address and there is no valid token.
+        SettingsError: other machines can reach the address and there is neither a valid token nor a way to sign in; or
+            what a way to sign in needs is missing.
     """
-    token, loopback = _token(web), is_loopback(host)
-    if token is None and not loopback:
+    token, loopback, sign_in = _token(web), is_loopback(host), web.sign_in
+    if sign_in.kind == "token" and token is None and not loopback:
         raise SettingsError(
             f"{host} is reachable from other machines: set a token of at least {TOKEN_LENGTH_MIN} characters in "
             "REBALANCE_WATCH_WEB__TOKEN (or a file in web.token_file), or listen on 127.0.0.1."
+        )
+    if sign_in.kind == "oidc" and not loopback and not web.url:
+        raise SettingsError(
+            "Signing in by OIDC needs the address to which the identity provider sends people back: set web.url."
+        )
+    if sign_in.kind == "proxy" and not web.trusted_proxies:
+        raise SettingsError(
+            "The headers of a proxy name people only if the proxy is known: set its address in web.trusted_proxies."
         )
     public = urlsplit(web.url)
     names = {"localhost", "127.0.0.1", "[::1]", f"[{host}]" if ":" in host else host, public.hostname or ""}
@@ -82,23 +101,19 @@ def access(host: str, web: Web) -> Access:
         token=token,
         hosts=frozenset(name.lower() for name in names if name) if loopback else None,
         origin=f"{public.scheme}://{public.netloc}".lower() if web.url else None,
+        sign_in=sign_in,
         is_https=bool(web.certificate_file) or public.scheme == "https",
+        client_secret=_client_secret(sign_in),
     )
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach the address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _digest(token: str) -> bytes:
     """Hash a token to a fixed length, so that the time of a comparison reveals nothing."""
     return hashlib.sha256(token.encode()).digest()
+
+
+def _client_secret(sign_in: SignIn) -> str:
+    return secret_of("web.sign_in.client_secret", sign_in.client_secret, sign_in.client_secret_file)
 
 
 def _token(web: Web) -> str | None:

@@ -4,10 +4,11 @@
 - A request from a page of another site is rejected, except a link to a page: no foreign script can read the tables,
   open a websocket, or ask for something that takes long.
 - A request's body is limited.
-- If there is a token, the request must have it or a session created with it; the probes are open.
+- The request must have the token, a session, or headers of a trusted proxy, as `web.token` and `web.sign_in` say; the
+  probes are open. What handles it knows who asks (`streaming.serve.user`); a websocket ends with its session.
 
-A link from another site (an alert in a chat) is followed without the session cookie, which is SameSite=Strict. The
-first response is therefore a page that reloads the same address from this site.
+A link from another site (an alert in a chat) is followed without the session cookie of a token, which is
+SameSite=Strict. The first response is therefore a page that reloads the same address from this site.
 """
 
 from http import HTTPStatus
@@ -19,18 +20,25 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
+from streaming.base.language import gettext
 from streaming.base.limits import REQUEST_BYTES
 from streaming.serve.links import prefix
+from streaming.serve.user import BY_TOKEN, NOBODY, User, asked_by
 from streaming.serve.web import probes
 from streaming.serve.web.access import Access, TooManyError
 from streaming.serve.web.api.errors import failure
 from streaming.serve.web.languages import NO_PAGES
 from streaming.serve.web.prefix import path_of
+from streaming.serve.web.proxy_user import NoRoleError, user_of_proxy
+from streaming.serve.web.session_end import until_session_ends
 
 SESSION_COOKIE = "rebalance-watch-session"
 LOGIN_PATH = "/login"
-_OPEN_PATHS = frozenset({LOGIN_PATH, *probes.PATHS})
-"""The paths that need no token."""
+CALLBACK_PATH = f"{LOGIN_PATH}/callback"
+"""To which the identity provider sends people back."""
+LOGGED_OUT_PATH = f"{LOGIN_PATH}/ended"
+_OPEN_PATHS = frozenset({LOGIN_PATH, CALLBACK_PATH, LOGGED_OUT_PATH, *probes.PATHS})
+"""The paths that need no credentials."""
 
 HEADERS = {
     # NiceGUI's pages contain their elements in an inline script, and Vue compiles its templates.
@@ -49,6 +57,10 @@ HEADERS = {
 _OTHER_SITES = frozenset({"cross-site", "same-site"})
 """Values of Sec-Fetch-Site, which browsers send, but scripts can't set. Of the same site, yet of another origin, is
 also a server on another port of this machine."""
+_NO_USER = (
+    "The proxy in front has named nobody: people open the dashboard at the proxy's address, programs send the token as "
+    "Authorization: Bearer TOKEN."
+)
 _HERE_AGAIN = (
     '<!doctype html><meta charset="utf-8"><title>rebalance-watch</title><meta http-equiv="refresh" content="0">'
 )
@@ -76,34 +88,49 @@ class Gate:
             await send(message)
 
         connection = HTTPConnection(scope)
-        refusal = await self._refused(connection)
-        if refusal is None:
-            await self._app(scope, receive, send_with_headers)
+        found = self._refused(connection) or await self._admitted(connection)
+        if isinstance(found, User):
+            with asked_by(found):
+                await self._pass_on(scope, receive, send_with_headers)
         elif scope["type"] == "websocket":
             await WebSocketClose()(scope, receive, send)
         else:
-            await refusal(scope, receive, send_with_headers)
+            await found(scope, receive, send_with_headers)
 
-    async def _refused(self, connection: HTTPConnection) -> Response | None:
-        """Return the response that rejects a connection; None if it is accepted."""
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
+        session = HTTPConnection(scope).cookies.get(SESSION_COOKIE, "")
+        if scope["type"] == "websocket" and self._access.sessions.holds(session):
+            await until_session_ends(self._app, scope, receive, send, lambda: self._access.sessions.holds(session))
+        else:
+            await self._app(scope, receive, send)
+
+    def _refused(self, connection: HTTPConnection) -> Response | None:
+        """Return the response that rejects a connection, whoever asks; None if nothing is wrong with it."""
         hosts = self._access.hosts
         if hosts is not None and _name(connection.headers.get("host", "")) not in hosts:
             return failure(HTTPStatus.BAD_REQUEST, "Unknown host name: use 127.0.0.1, or set web.url.")
         if self._is_foreign(connection):
             return failure(HTTPStatus.FORBIDDEN, "Requests from pages of other sites are not allowed.")
-        return _too_large(connection) or await self._unknown(connection)
+        return _too_large(connection)
 
-    async def _unknown(self, connection: HTTPConnection) -> Response | None:
-        """Return the response to a request that lacks the token; None if it has it, or needs none."""
+    async def _admitted(self, connection: HTTPConnection) -> User | Response:
+        """Return who asks, or the response to a request that lacks credentials."""
+        if self._access.is_open or path_of(connection) in _OPEN_PATHS:
+            return NOBODY
         try:
-            if self._access.token is None or path_of(connection) in _OPEN_PATHS:
-                return None
-            if await self._is_known(connection):
-                return None
+            user = await self._user_of(connection)
         except TooManyError as error:
             return _too_many(error)
-        if "text/html" not in connection.headers.get("accept", ""):
-            answer = failure(HTTPStatus.UNAUTHORIZED, "A token is required: send it as Authorization: Bearer TOKEN.")
+        except NoRoleError as error:
+            return failure(HTTPStatus.FORBIDDEN, no_role(error.name))
+        return user or self._unknown(connection)
+
+    def _unknown(self, connection: HTTPConnection) -> Response:
+        """Return the response to a request without credentials."""
+        by_proxy = self._access.sign_in.kind == "proxy"
+        if by_proxy or "text/html" not in connection.headers.get("accept", ""):
+            sentence = _NO_USER if by_proxy else "A token is required: send it as Authorization: Bearer TOKEN."
+            answer = failure(HTTPStatus.UNAUTHORIZED, sentence)
             answer.headers["WWW-Authenticate"] = "Bearer"
             return answer
         if connection.headers.get("sec-fetch-site") in _OTHER_SITES:
@@ -123,11 +150,25 @@ class Gate:
         own = connection.headers.get("host", "").lower()
         return origin.lower() not in {f"http://{own}", f"https://{own}", self._access.origin}
 
-    async def _is_known(self, connection: HTTPConnection) -> bool:
+    async def _user_of(self, connection: HTTPConnection) -> User | None:
+        """Return who has sent these credentials; None: there are none that are valid."""
+        if self._access.sign_in.kind == "proxy":
+            user = user_of_proxy(connection, self._access.sign_in)
+        else:
+            user = self._access.sessions.user_of(connection.cookies.get(SESSION_COOKIE, ""))
+        if user is not None:
+            return user
         scheme, _, token = connection.headers.get("authorization", "").partition(" ")
-        if self._access.sessions.holds(connection.cookies.get(SESSION_COOKIE, "")):
-            return True
-        return scheme.lower() == "bearer" and await self._access.check(token.strip(), address_of(connection))
+        is_right = scheme.lower() == "bearer" and await self._access.check(token.strip(), address_of(connection))
+        return BY_TOKEN if is_right else None
+
+
+def no_role(name: str) -> str:
+    """Return the sentence for a person who has neither role."""
+    return gettext(
+        "{name} is signed in, and has no role here: an administrator gives one in web.sign_in (operators, viewers).",
+        name=name,
+    )
 
 
 def _too_large(connection: HTTPConnection) -> Response | None:

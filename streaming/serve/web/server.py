@@ -33,9 +33,10 @@ from streaming.serve.web.api.errors import install_error_handlers, install_refus
 from streaming.serve.web.gate import Gate
 from streaming.serve.web.languages import Languages
 from streaming.serve.web.listening import address, listen
-from streaming.serve.web.login import login_routes
 from streaming.serve.web.mcp import add_mcp
 from streaming.serve.web.prefix import Prefix
+from streaming.serve.web.proxy_user import ProxyHeaders
+from streaming.serve.web.sign_in import add_sign_in
 from streaming.serve.web.tls import server_tls
 
 TITLE = "rebalance-watch"
@@ -58,7 +59,7 @@ def api_application(settings: Settings, store: Store, who: Access) -> FastAPI:
     """Create the application with REST API, MCP and metrics."""
     app = _application(settings, store, who, openapi_url=f"{api.PREFIX}/openapi.json")
     add_mcp(app, settings, store)
-    app.include_router(login_routes(who))
+    add_sign_in(app, who, settings.web)
     app.include_router(api.router)
     return app
 
@@ -101,6 +102,7 @@ def _application(settings: Settings, store: Store, who: Access, *, openapi_url: 
     app.add_middleware(Prefix, prefix=settings.web.prefix)
     if settings.web.trusted_proxies:
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=list(settings.web.trusted_proxies))
+    app.add_middleware(ProxyHeaders, sign_in=who.sign_in, proxies=settings.web.trusted_proxies)  # before that one
     app.router.routes.extend(probes.routes(store.health))
     exported = registry(store, app.state.sources, settings)
 

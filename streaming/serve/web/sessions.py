@@ -1,4 +1,4 @@
-"""Sessions of browsers that sent the token, and the limit on wrong tokens. Both are kept in memory.
+"""Sessions of people who have signed in or sent the token, and the limit on wrong tokens. Both are kept in memory.
 
 So a session ends with a logout, for every copy of its cookie, and when the server is started again. Replicas would need
 requests of a browser at the same one, which the pages' websocket needs, too.
@@ -9,11 +9,13 @@ import ipaddress
 import secrets
 import time
 from collections import OrderedDict
+from typing import NamedTuple
 
 from streaming.base.limits import LOGIN_FAILURES, LOGIN_TURNS
+from streaming.serve.user import BY_TOKEN, User
 
 SESSION_SECONDS = 7 * 86_400
-"""The duration of a login."""
+"""The duration of a login by the token."""
 _SESSIONS_MAX = 10_000
 _WINDOW_SECONDS = 60.0
 _ADDRESSES_MAX = 10_000
@@ -21,30 +23,54 @@ _ADDRESS_LENGTH = 64
 """Of what a proxy says that is no address."""
 
 
+class _Session(NamedTuple):
+    """What is known of a session."""
+
+    ends_at: float
+    user: User
+    id_token: str
+    """What the identity provider has said of the person, to sign out there; empty: it has said nothing."""
+
+
 class Sessions:
     """The sessions that have begun and not ended. Times are in seconds, of any one clock."""
 
     def __init__(self) -> None:
-        self._ends: OrderedDict[bytes, float] = OrderedDict()
+        self._begun: OrderedDict[bytes, _Session] = OrderedDict()
         """By the hash of the session, oldest first: what this process holds in memory opens nothing."""
 
-    def begin(self, now: float | None = None) -> str:
-        """Return a new session."""
+    def begin(
+        self, now: float | None = None, *, user: User = BY_TOKEN, seconds: float = SESSION_SECONDS, id_token: str = ""
+    ) -> str:  # fmt: skip
+        """Return a new session.
+
+        Args:
+            now: the time.
+            user: whose it is.
+            seconds: how long it lasts; the same for all sessions of a process.
+            id_token: see `_Session`.
+        """
         now = time.monotonic() if now is None else now
         session = secrets.token_urlsafe(32)
-        self._ends[_hash(session)] = now + SESSION_SECONDS
-        while len(self._ends) > _SESSIONS_MAX or next(iter(self._ends.values())) < now:
-            self._ends.popitem(last=False)
+        self._begun[_hash(session)] = _Session(now + seconds, user, id_token)
+        while len(self._begun) > _SESSIONS_MAX or next(iter(self._begun.values())).ends_at < now:
+            self._begun.popitem(last=False)
         return session
+
+    def user_of(self, session: str, now: float | None = None) -> User | None:
+        """Return whose session it is; None: it has not begun, or has ended."""
+        found = self._begun.get(_hash(session))
+        holds = found is not None and (time.monotonic() if now is None else now) < found.ends_at
+        return found.user if found is not None and holds else None
 
     def holds(self, session: str, now: float | None = None) -> bool:
         """Return whether a session has begun and not ended."""
-        end = self._ends.get(_hash(session))
-        return end is not None and (time.monotonic() if now is None else now) < end
+        return self.user_of(session, now) is not None
 
-    def end(self, session: str) -> None:
-        """End a session; one that is unknown is ignored."""
-        self._ends.pop(_hash(session), None)
+    def end(self, session: str) -> str:
+        """End a session; one that is unknown is ignored. Returns its id token; empty: it has none."""
+        found = self._begun.pop(_hash(session), None)
+        return "" if found is None else found.id_token
 
 
 class _Count:

@@ -11,7 +11,7 @@ from pydantic import Field
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from streaming.base.errors import NotFoundError, NotReadyError, UserError
+from streaming.base.errors import ForbiddenError, NotFoundError, NotReadyError, UserError
 from streaming.queries.results import QueryResult
 
 _LOG = logging.getLogger(__name__)
@@ -25,11 +25,16 @@ class Failure(QueryResult):
 
 RESPONSES: dict[int | str, dict[str, Any]] = {
     400: {"model": Failure, "description": "The request is invalid."},
+    403: {"model": Failure, "description": "The person may not do this."},
     404: {"model": Failure, "description": "The requested object does not exist."},
     422: {"model": Failure, "description": "A parameter is missing or has the wrong type."},
     503: {"model": Failure, "description": "There are no tables yet."},
 }
-_STATUS = {NotFoundError: HTTPStatus.NOT_FOUND, NotReadyError: HTTPStatus.SERVICE_UNAVAILABLE}
+_STATUS = {
+    ForbiddenError: HTTPStatus.FORBIDDEN,
+    NotFoundError: HTTPStatus.NOT_FOUND,
+    NotReadyError: HTTPStatus.SERVICE_UNAVAILABLE,
+}
 
 
 def install_error_handlers(app: FastAPI) -> None:

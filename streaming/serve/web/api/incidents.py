@@ -2,21 +2,30 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Query
+from fastapi import APIRouter, Body, Query, Request
 from fastapi.responses import Response
 
 from streaming.base.place import tables_of
 from streaming.base.times import duration_ms, instant_ms, now_ms
 from streaming.queries import incident_detail
 from streaming.queries import incidents as of_incidents
+from streaming.queries import operator_actions as of_actions
 from streaming.queries.health import Severity
-from streaming.queries.results import Acknowledgement, Incident, IncidentDetail, Silence
+from streaming.queries.results import Acknowledgement, Incident, IncidentDetail, RecordedAction, Silence
 from streaming.serve.alerting import actions
-from streaming.serve.web.api.parameters import At, Cluster, SettingsOf, StoreOf, sent
+from streaming.serve.operator_actions import recorded
+from streaming.serve.user import check_operator
+from streaming.serve.web.api.parameters import At, Cluster, SettingsOf, StoreOf, actor_of, sent
 
 router = APIRouter(tags=["incidents"])
 
-_By = Annotated[str, Body(min_length=1, max_length=100, description="Who does it, kept with it.")]
+_By = Annotated[
+    str | None,
+    Body(
+        min_length=1, max_length=100,
+        description="Who does it, kept with it; required unless a person has signed in, whose name counts instead.",
+    ),
+]  # fmt: skip
 _REASON = 500
 """The maximum characters of a reason."""
 
@@ -54,26 +63,45 @@ def incident(incident_id: str, store: StoreOf) -> Response:
 
 @router.post("/incidents/{incident_id}/acknowledge", response_model=Acknowledgement)
 def acknowledge(
+    request: Request,
     incident_id: str,
     settings: SettingsOf,
-    by: _By,
+    by: _By = None,
     reason: Annotated[str, Body(max_length=_REASON, description="Why; may be empty.")] = "",
 ) -> Response:
     """Acknowledge an open incident: no more reminders of it are sent. Escalation and resolution still are."""
-    now = now_ms()
-    actions.acknowledge(tables_of(settings), incident_id, reason, by, now)
-    return sent(Acknowledgement(time=now, author=by, reason=reason))
+    now, tables, actor = now_ms(), tables_of(settings), actor_of(request, by)
+    with recorded(tables, actor, "ACKNOWLEDGE", incident_id, reason) as action:
+        check_operator()
+        action.target = actions.acknowledge(tables, incident_id, reason, actor.name, now).incident_id
+    return sent(Acknowledgement(time=now, author=actor.name, reason=reason))
 
 
 @router.post("/incidents/{incident_id}/silence", response_model=Silence)
-def silence(
+def silence(  # noqa: PLR0913, PLR0917  what it takes
+    request: Request,
     incident_id: str,
     settings: SettingsOf,
-    by: _By,
     reason: Annotated[str, Body(min_length=1, max_length=_REASON, description="Why, kept with it.")],
     span: Annotated[str, Body(alias="for", description="Duration: 90s, 30m, 2h or 1d.")],
+    by: _By = None,
 ) -> Response:
     """Suppress alerts of the incident's code in its group for a time. Those still open at its end are sent then."""
-    made = actions.silence_like(tables_of(settings), incident_id, duration_ms(span), reason, by, now_ms())
+    tables, actor = tables_of(settings), actor_of(request, by)
+    with recorded(tables, actor, "SILENCE", incident_id, f"for {span}: {reason}"):
+        check_operator()
+        made = actions.silence_like(tables, incident_id, duration_ms(span), reason, actor.name, now_ms())
     assert made.until is not None  # noqa: S101  it ends
     return sent(Silence(silence_id=made.control_id, until=made.until, author=made.author, reason=made.reason))
+
+
+@router.get("/actions", response_model=list[RecordedAction])
+def list_actions(
+    *,
+    store: StoreOf,
+    since: Annotated[str | None, Query(description="Actions since then. Default: all.")] = None,
+    last: Annotated[int, Query(ge=1, le=of_actions.LAST, description="Maximum number of actions.")] = of_actions.LAST,
+) -> Response:
+    """List who acknowledged, silenced or closed incidents, or was refused, the newest first."""
+    begin = 0 if since is None else instant_ms(since, now_ms())
+    return sent(store.ask_here(of_actions.operator_actions, since=begin, last=last))

@@ -3,13 +3,19 @@
 from typing import Annotated, NamedTuple
 
 from fastapi import Depends, Path, Query, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 
 from streaming.base.settings import Settings
 from streaming.base.times import instant_ms, now_ms
 from streaming.queries.period import TIME_FORMS, Period, period_of
 from streaming.queries.results import as_json
+from streaming.serve.operator_actions import Actor
 from streaming.serve.store import Store
+from streaming.serve.user import current_user
+
+SOURCE_HEADER = "Rebalance-Watch-Source"
+"""Which a page sends with an action (`page.js`)."""
 
 
 def _store(request: Request) -> Store:
@@ -53,6 +59,22 @@ def _which(
     retry: Annotated[bool, Query(description="Include the queues of the retry topic.")] = False,  # noqa: FBT002  by name
 ) -> Which:
     return Which(group, cluster, topic, retry)
+
+
+def actor_of(request: Request, by: str | None) -> Actor:
+    """Return who does something by this request.
+
+    Args:
+        request: the request.
+        by: the name that it gives; that of a person who has signed in counts instead.
+
+    Raises:
+        RequestValidationError: it gives none, and nobody has signed in.
+    """
+    user = current_user()
+    if not (name := user.name or by):
+        raise RequestValidationError([{"loc": ("body", "by"), "msg": "Field required", "type": "missing"}])
+    return Actor(user.subject, name, "PAGE" if request.headers.get(SOURCE_HEADER) == "PAGE" else "REST")
 
 
 StoreOf = Annotated[Store, Depends(_store)]

@@ -7,6 +7,7 @@ from fastapi.responses import Response
 
 from streaming.base.limits import SQL_CHARACTERS
 from streaming.queries.results import SqlResult
+from streaming.serve.user import check_operator
 from streaming.serve.web.api.parameters import SettingsOf, StoreOf, sent_json
 
 router = APIRouter(tags=["sql"])
@@ -27,4 +28,5 @@ def sql(
     settings: SettingsOf,
 ) -> Response:
     """Run one SELECT in DuckDB's SQL, limited to web.sql_seconds and web.sql_rows."""
+    check_operator()
     return sent_json(store.sql.ask(query, timeout_s=settings.web.sql_seconds, limit=settings.web.sql_rows))

@@ -1,0 +1,65 @@
+"""Who asks: the person who has signed in, or a program; set by the gate for the time of a request."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import NamedTuple
+
+from streaming.base.errors import ForbiddenError
+from streaming.base.language import gettext
+from streaming.base.sign_in import Role
+
+
+class User(NamedTuple):
+    """Who asks, and what that person or program may do."""
+
+    subject: str
+    """What identifies a person for the identity provider or the proxy; ``token``: who has the token; empty: someone on
+    this machine, where nobody signs in."""
+    name: str
+    """The name of the person who has signed in; empty: nobody has."""
+    role: Role
+    session_ends: int | None = None
+    """When the person signs in again, epoch milliseconds; None: there is no session here that ends."""
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether the user may act, and run SQL."""
+        return self.role == "operator"
+
+    @property
+    def refusal(self) -> str:
+        """Why the user may not act."""
+        return gettext("Only an operator may do this, and {name} is a viewer.", name=self.name)
+
+
+NOBODY = User("", "", "operator")
+"""Who asks where nobody signs in."""
+BY_TOKEN = User("token", "", "operator")
+"""Who has sent the token."""
+_user: ContextVar[User] = ContextVar("user", default=NOBODY)
+
+
+@contextmanager
+def asked_by(user: User) -> Iterator[None]:
+    """Let a user be the one who asks until the end of the block."""
+    token = _user.set(user)
+    try:
+        yield
+    finally:
+        _user.reset(token)
+
+
+def current_user() -> User:
+    """Return who asks."""
+    return _user.get()
+
+
+def check_operator() -> None:
+    """Check that an operator asks.
+
+    Raises:
+        ForbiddenError: a viewer does.
+    """
+    if not current_user().is_operator:
+        raise ForbiddenError(current_user().refusal)
