@@ -103,10 +103,6 @@ class GroupPage:
         with panel(gettext("Open incidents"), "open"):
             self._open = self._table("open", "incident_list")
         self._lay_out_ownership()
-        with panel(gettext("Lag"), "lag"):
-            self._lag = LagChart(gettext("Lag by topic"), lambda point: point.lag, lambda point: point.lag_is_at_least)
-        with panel(gettext("Waiting time of the next message (seconds)"), "waiting"):
-            self._waiting = LagChart(gettext("Waiting time by topic (seconds)"), _waiting_s)
         with panel(gettext("Retry and dead letters"), "failed"):
             self._failed = self._table("failed", "group_failed_messages")
         with panel(gettext("Rebalances"), "rebalances") as line:
@@ -133,6 +129,16 @@ class GroupPage:
                 )
             self._reasons = LiveMarkup("group_reasons")
             self._timeline = OwnershipTimeline(self._seek, self._select)
+            self._lag = LagChart(
+                "lag", gettext("Lag"), gettext("Lag by topic"),
+                lambda point: point.lag, lambda point: point.lag_is_at_least,
+            )  # fmt: skip
+            title, label = (
+                gettext("Waiting time of the next message (seconds)"),
+                gettext("Waiting time by topic (seconds)"),
+            )
+            self._waiting = LagChart("waiting", title, label, _waiting_s)
+            self._timeline.follow(self._lag.id, self._waiting.id)
             self._legend = LiveMarkup("legend")
         with panel(gettext("Queues"), "queues") as line:
             with line:

@@ -37,7 +37,7 @@ export default {
   template: `
     <div class="lanes" :style="{ '--gutter': gutter + 'px' }" @pointerdown="pick" @click.capture="picking">
       <canvas ref="head" class="lanes-head" role="img" :aria-label="data.summary"
-        @pointermove="over($event, 'head')" @pointerleave="tip = null" @click="press($event, 'head')"></canvas>
+        @pointermove="over($event, 'head')" @pointerleave="leave" @click="press($event, 'head')"></canvas>
       <canvas v-if="data.bands.length" ref="overview" class="lanes-overview" role="img" :aria-label="data.overview"
         @pointermove="over($event, 'overview')" @pointerleave="leave" @click="lead"></canvas>
       <div ref="scroll" class="lanes-scroll" tabindex="0" role="group" :aria-label="data.label" @scroll="later">
@@ -56,13 +56,14 @@ export default {
       </div>
       <input ref="range" class="lanes-range" type="range" :aria-label="rangeLabel"
         :min="data.from" :max="data.to" :step="step" @input="slide" />
+      <div v-if="pointed !== null" class="lanes-cursor" aria-hidden="true" :style="{ left: pointed + 'px' }"></div>
       <div v-if="picked" class="lanes-picked" aria-hidden="true" :style="{ left: picked.left + 'px', width: picked.width + 'px' }"></div>
       <div v-if="tip" class="lanes-tip" aria-hidden="true" :style="{ left: tip.x + 'px', top: tip.y + 'px' }">
         <div v-for="line in tip.lines">{{ line }}</div>
       </div>
     </div>`,
-  props: { json: String, at: Number },
-  data: () => ({ tip: null, picked: null, gutter: 180, height: 0, heads: [], current: 0, rangeLabel: text("Time that the page shows") }),
+  props: { json: String, at: Number, charts: Array },
+  data: () => ({ tip: null, picked: null, pointed: null, gutter: 180, height: 0, heads: [], current: 0, rangeLabel: text("Time that the page shows") }),
   computed: {
     data() {
       return JSON.parse(this.json);
@@ -84,6 +85,7 @@ export default {
     this.resized.observe(this.$el);
     addEventListener("rw-theme", this.later);
     this.seek(this.instant);
+    for (const id of this.charts) this.followed(id);
   },
   unmounted() {
     this.resized.disconnect();
@@ -193,6 +195,33 @@ export default {
     leave() {
       this.tip = null;
       this.mark(-1);
+      this.point(null);
+    },
+    // A pointer over a chart is one over the lanes: a click selects the time.
+    followed(id) {
+      const chart = getHtmlElement(id);
+      if (!chart) return setTimeout(() => this.followed(id), 50); // it is mounted later
+      const time = (event) => {
+        const box = chart.getBoundingClientRect(), share = Math.min(1, Math.max(0, (event.clientX - box.left) / box.width));
+        return Math.round(this.data.from + share * (this.data.to - this.data.from));
+      };
+      chart.addEventListener("pointermove", (event) => this.point(time(event), id));
+      chart.addEventListener("pointerleave", () => this.point(null));
+      chart.addEventListener("click", (event) => this.choose(time(event)));
+    },
+    // Shows one cursor at a time in the lanes and in the charts, which say their values there; null: none.
+    point(time, from = null) {
+      this.pointed = time === null || !this.charts.length ? null : this.inset() + this.x(time);
+      for (const id of this.charts) {
+        const chart = id === from ? null : getElement(id)?.chart;
+        if (!chart) continue;
+        if (time === null) chart.dispatchAction({ type: "hideTip" });
+        else chart.dispatchAction({ type: "showTip", x: Math.round(this.x(time) - this.gutter), y: chart.getHeight() / 2 });
+      }
+    },
+    // Where the canvases begin within the component.
+    inset() {
+      return this.$refs.head.offsetLeft;
     },
     marked() {
       return new Set(this.hovered < 0 ? this.model.marked : [...this.model.marked, this.hovered]);
@@ -255,6 +284,9 @@ export default {
       const shown = [this.width, this.gutter, this.colour("--surface"), ...this.marked()].join();
       if (shown !== this.shown) this.pictures.clear();
       this.shown = shown;
+      const panel = this.$el.parentElement.style; // the charts beside begin and end where the lanes do
+      panel.setProperty("--lanes-left", `${this.inset() + this.gutter}px`);
+      panel.setProperty("--lanes-width", `${this.width - this.gutter - PAD}px`);
       this.paintHead();
       if (this.$refs.overview) this.paintOverview();
       this.paintBody();
@@ -484,6 +516,7 @@ export default {
     over(event, part) {
       if (event.buttons === 1 && event.pointerType === "mouse" && part !== "overview") return this.press(event, part, true);
       const found = this.under(event, part), box = this.$el.getBoundingClientRect();
+      this.point(this.time(event.clientX - this.$refs[part].getBoundingClientRect().left));
       if (this.model.byMeaning) this.mark(found?.client ?? -1);
       if (this.$refs[part]) this.$refs[part].style.cursor = found?.open || part === "overview" ? "pointer" : "crosshair";
       this.tip = found && { lines: found.lines, x: Math.min(event.clientX - box.left + 14, this.width - 230), y: event.clientY - box.top + 16 };

@@ -48,6 +48,7 @@ class OwnershipTimeline(ui.element, component="ownership_timeline.js", esm={"reb
         super().__init__()
         self._props["json"] = ""
         self._props["at"] = None
+        self._props["charts"] = []
         self._on_seek = on_seek
         self.on("seek", hearing(self._chosen))
         self.on("zoom", hearing(on_zoom))
@@ -55,6 +56,10 @@ class OwnershipTimeline(ui.element, component="ownership_timeline.js", esm={"reb
     def _chosen(self, at: int | None) -> object:
         self._props["at"] = at  # the browser shows it already: an echo would pull the slider back
         return self._on_seek(at)
+
+    def follow(self, *charts: int) -> None:
+        """Let charts under the lanes, named by their ids, have the width and the cursor of the lanes."""
+        self._props["charts"] = [*charts]
 
     def show(self, data: dict[str, object], at: int | None) -> None:
         """Show a period; unchanged data is not sent again, since thousands of queues are large."""
