@@ -123,6 +123,49 @@ def test_a_pod_has_the_volumes_that_its_containers_mount(name):
     assert len(set(ports)) == len(ports)
 
 
+@pytest.mark.parametrize("name", pods())
+def test_a_pod_writes_to_its_volumes_alone(name):
+    pod = pods()[name]
+    for container in (*pod["containers"], *pod.get("initContainers", ())):
+        assert container["securityContext"]["readOnlyRootFilesystem"], container["name"]
+        assert {"/tmp", "/var/lib/rebalance-watch"} <= {mount["mountPath"] for mount in container["volumeMounts"]}
+
+
+def test_what_is_beside_the_pods_leads_to_the_dashboard():
+    service = yaml.safe_load((KUBERNETES / "dashboard.yaml").read_text())
+    pod = yaml.safe_load((KUBERNETES / "watch.yaml").read_text())["spec"]["template"]
+    monitor = yaml.safe_load((KUBERNETES / "monitor" / "monitor.yaml").read_text())["spec"]
+    [rule] = yaml.safe_load((KUBERNETES / "ingress" / "ingress.yaml").read_text())["spec"]["rules"]
+    policy = yaml.safe_load((KUBERNETES / "network.yaml").read_text())["spec"]
+
+    [port] = service["spec"]["ports"]
+    assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
+    assert monitor["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    [endpoint] = monitor["endpoints"]
+    assert endpoint["port"] == port["name"]
+    [path] = rule["http"]["paths"]
+    assert path["backend"]["service"] == {"name": service["metadata"]["name"], "port": {"name": port["name"]}}
+    assert policy["podSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    [allowed] = policy["ingress"]
+    assert [one["port"] for one in allowed["ports"]] == [port["targetPort"]]
+    for component in ("alert", "ingress", "monitor"):
+        made = yaml.safe_load((KUBERNETES / component / "kustomization.yaml").read_text())
+        for file in made.get("resources", []) + [one["path"] for one in made.get("patches", [])]:
+            assert (KUBERNETES / component / file).is_file()
+
+
+def test_a_service_of_compose_is_probed_where_its_process_answers(monkeypatch):
+    for name, container in containers().items():
+        if name == "topic":
+            continue
+        with monkeypatch.context() as patch:
+            for variable, value in container["environment"].items():
+                patch.setenv(variable, value if "$" not in value else "a-token-of-some-length")
+            settings = load_settings()
+        port = settings.web.port if name == "dashboard" else getattr(settings.health, name)
+        assert f"127.0.0.1:{port}/healthz" in container["healthcheck"]["test"][-1]
+
+
 def test_kubernetes_starts_what_the_image_is():
     shell = CONTAINER.read_text()
     claims = [mount["mountPath"] for mount in pod_containers()["run"]["volumeMounts"] if mount["name"] == "state"]
@@ -206,7 +249,7 @@ class Image:
 
     def _user(self, _: str) -> None: ...
 
-    _volume = _user
+    _volume = _healthcheck = _user
 
     def _path(self, path: str) -> Path:
         return self._folder / path.lstrip("/")
