@@ -12,7 +12,7 @@ class Behaviour:
 
     def __init__(self, orders: ConsumerOrders) -> None:
         self._orders = orders
-        self._chosen: tuple[Queue, int] | str | None = None
+        self._chosen: tuple[Queue, int] | None = None
         self._changed = Condition()
 
     def change(self, orders: ConsumerOrders) -> None:
@@ -23,29 +23,37 @@ class Behaviour:
                 self._chosen = None
             self._changed.notify_all()
 
-    def accepts(self, queue: Queue, offset: int, message_id: str = "") -> bool:
+    def accepts(self, queue: Queue, offset: int, sent: int = 0) -> bool:
         """Return whether a message is consumed; returns late if the listener hangs or is slow.
 
         Args:
             queue: its queue.
             offset: its offset there.
-            message_id: its id. A message that was popped comes back with it from another place, the retry topic; one
-                that was pulled is another message there.
+            sent: when it was sent, epoch milliseconds; a message that comes back from the retry topic keeps it.
         """
-        message = message_id if message_id and self._orders.client != "pull" else (queue, offset)
         with self._changed:
             if self._is_meant(queue, wanted=self._orders.hang):
                 report(Report("hangs", queues=[queue], remark=f"offset {offset}"))
                 self._changed.wait_for(lambda: not self._is_meant(queue, wanted=self._orders.hang))
-            if self._chosen is None and self._is_meant(queue, wanted=self._orders.poison or self._orders.slow):
-                self._chosen = message
-                event = "poisoned" if self._orders.poison else "slowed"
-                report(Report(event, queues=[queue], remark=f"offset {offset}"))
-            if self._orders.slow and self._chosen == message:
+            is_chosen = self._choose(queue, offset, sent)
+            if is_chosen and self._orders.slow:
                 self._changed.wait_for(lambda: not self._orders.slow, _SLOW_SECONDS)
             if self._orders.no_ack:
                 report(Report("withholds", queues=[queue], remark=f"offset {offset}"))
-            return not (self._orders.no_ack or (self._orders.poison and self._chosen == message))
+            return not (self._orders.no_ack or (self._orders.poison and is_chosen))
+
+    def _choose(self, queue: Queue, offset: int, sent: int) -> bool:
+        """Return whether it is a message to which poison and slow apply; report the first one."""
+        orders = self._orders
+        if not (orders.poison or orders.slow):
+            return False
+        if orders.sent_until and not orders.sent_from <= sent < orders.sent_until:
+            return False
+        if self._chosen is None and self._is_meant(queue, wanted=True):
+            self._chosen = (queue, offset)
+            event = "poisoned" if orders.poison else "slowed"
+            report(Report(event, queues=[queue], remark=f"offset {offset}"))
+        return bool(orders.sent_until) or self._chosen == (queue, offset)
 
     def _is_meant(self, queue: Queue, *, wanted: bool) -> bool:
         return wanted and self._orders.queue_id in (None, queue.queue_id) and self._orders.broker in ("", queue.broker)

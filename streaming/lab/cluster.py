@@ -232,6 +232,23 @@ class Cluster:
 
         return self._wait(name, wanted_report, seconds)
 
+    def await_any_report(self, names: Sequence[str], wanted: Callable[[Report], bool | None], seconds: float) -> Report:
+        """Wait until one of several clients reports a wanted event after its last orders.
+
+        Raises:
+            UserError: the first client ended, or none reported the event in time.
+        """
+
+        def wanted_report() -> Report | None:
+            found = (one for name in names for one in reports(self.home.log(name), self._log_begins[name]))
+            return next((one for one in found if wanted(one)), None)
+
+        return self._wait(names[0], wanted_report, seconds)
+
+    def send_interval_ms(self) -> int:
+        """Return after how many milliseconds the producer sends the next message of a topic."""
+        return round(1_000 / read_orders(self.home.orders(PRODUCER), ProducerOrders).messages_per_second)
+
     def owned(self, name: str) -> list[Queue]:
         """Return the queues that a consumer last reported as its own."""
         queues: list[Queue] = []

@@ -29,7 +29,9 @@ def _accepts(behaviour: Behaviour, messages: Sequence[JavaObject], message_queue
     """Return whether all messages are consumed; those that were popped come from any queue of their broker (-1)."""
     of = _queue(message_queue)
     return all(
-        behaviour.accepts(Queue(of.topic, of.broker, int(one.getQueueId())), int(one.getQueueOffset()), one.getMsgId())
+        behaviour.accepts(
+            Queue(of.topic, of.broker, int(one.getQueueId())), int(one.getQueueOffset()), int(one.getBornTimestamp())
+        )
         for one in messages
     )
 

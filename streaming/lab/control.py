@@ -86,7 +86,11 @@ class ConsumerOrders(msgspec.Struct, frozen=True):
     poison: bool = False
     """The listener refuses the first message that it now gets, until this is false again."""
     slow: bool = False
-    """The first message that it now gets takes longer than the invisible time, each time it comes back."""
+    """A message takes longer than its invisible time, each time it comes."""
+    sent_from: int = 0
+    sent_until: int = 0
+    """When the messages were sent to which poison and slow apply, epoch milliseconds: what was popped comes back to any
+    member, so all must have the same in mind. 0: poison applies to the first one that this consumer gets."""
     no_ack: bool = False
     """It acknowledges nothing (only a simple consumer of gRPC's)."""
     queue_id: int | None = None

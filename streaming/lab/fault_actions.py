@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from streaming.base.errors import UserError
 from streaming.base.settings import LabGroup
+from streaming.base.times import now_ms
 from streaming.lab.cluster import Cluster
 from streaming.lab.control import TAGS, ConsumerOrders, Queue
 from streaming.lab.processes import send
@@ -19,6 +20,7 @@ NEW_QUEUES = 4
 OTHER_STRATEGY = "AllocateMessageQueueAveragelyByCircle"
 OTHER_EXPRESSION = TAGS[-1]
 _OBEY_SECONDS_MAX = 60.0  # a process checks its orders five times a second, if it gets CPU time
+_ORDERS_AHEAD_MS = 3_000  # all consumers of a group have their orders before the message is sent that they are about
 _MESSAGE_SECONDS_MAX = 60.0  # how long a client that owns queues may have to wait for its next message
 
 
@@ -211,9 +213,39 @@ def poison(cluster: Cluster, aim: FaultTarget) -> FaultEffect:
     return FaultEffect(_misbehave(cluster, aim, "poisoned", replace(cluster.consumer(aim.client), poison=True)))
 
 
-def slow(cluster: Cluster, aim: FaultTarget) -> FaultEffect:
-    """Let one message take longer than its invisible time."""
-    return FaultEffect(_misbehave(cluster, aim, "slowed", replace(cluster.consumer(aim.client), slow=True)))
+def poison_group(cluster: Cluster, aim: FaultTarget) -> FaultEffect:
+    """Let every consumer of a group refuse one message."""
+    return _of_one_message(cluster, aim, "poisoned", poison=True)
+
+
+def slow_group(cluster: Cluster, aim: FaultTarget) -> FaultEffect:
+    """Let one message take longer than its invisible time, whichever consumer of a group gets it."""
+    return _of_one_message(cluster, aim, "slowed", slow=True)
+
+
+def _of_one_message(cluster: Cluster, aim: FaultTarget, event: str, **wanted: bool) -> FaultEffect:
+    """Give all consumers the same orders for the next message that the producer sends."""
+    names = [name for name in cluster.consumers(aim.client) if cluster.runs(name)]
+    begin = now_ms() + _ORDERS_AHEAD_MS
+    sent = {"sent_from": begin, "sent_until": begin + cluster.send_interval_ms()}
+    for name in names:
+        cluster.send_orders(replace(cluster.consumer(name), **wanted, **sent))
+    try:
+        report = cluster.await_any_report(names, lambda one: one.event == event or None, _MESSAGE_SECONDS_MAX)
+    except UserError:
+        _behave_all(cluster, aim.client)
+        raise UserError(f"{aim.client} received no message, so the fault has no effect: see `lab status`.") from None
+    return FaultEffect(report.queues[0])
+
+
+def behave_all(cluster: Cluster, active: ActiveFault) -> None:
+    """Let the listeners of a group work normally again."""
+    _behave_all(cluster, active.client)
+
+
+def _behave_all(cluster: Cluster, key: str) -> None:
+    for name in cluster.consumers(key):
+        _behave(cluster, name)
 
 
 def no_ack(cluster: Cluster, aim: FaultTarget) -> FaultEffect:
@@ -242,7 +274,8 @@ def behave(cluster: Cluster, active: ActiveFault) -> None:
 
 def _behave(cluster: Cluster, client: str) -> None:
     orders = cluster.consumer(client)
-    cluster.send_orders(replace(orders, hang=False, poison=False, slow=False, no_ack=False, queue_id=None, broker=""))
+    well = replace(orders, hang=False, poison=False, slow=False, no_ack=False, queue_id=None, broker="")
+    cluster.send_orders(replace(well, sent_from=0, sent_until=0))
 
 
 def add_queues(cluster: Cluster, aim: FaultTarget) -> FaultEffect:

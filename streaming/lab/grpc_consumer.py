@@ -6,7 +6,6 @@ does not know: its proxy pops for it from whichever queue has messages.
 
 import sys
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +22,7 @@ _APIS = "org.apache.rocketmq.client.apis"
 _CONSUME_THREADS = 16  # a hung queue occupies a thread
 _RECEIVED_MAX = 8
 _AWAIT_SECONDS = 10
+_LAST_SECONDS_MAX = _AWAIT_SECONDS + 5  # the last messages that it asked for would come back only much later
 _STARTS_MAX = 3  # it fails if the proxy is still looking for the topic's brokers
 _PAUSE_SECONDS = 1.0
 
@@ -31,7 +31,7 @@ def _accepts(behaviour: Behaviour, message: JavaObject) -> bool:
     """Return whether a message is consumed. Only its receipt handle says where it is (ReceiptHandle.encode)."""
     _start, _pop_time, _invisible, _revive, _topic, broker, queue_id, offset, *_ = message.getReceiptHandle().split(" ")
     queue = Queue(message.getTopic(), broker, int(queue_id))
-    return behaviour.accepts(queue, int(offset), message.getMessageId().toString())
+    return behaviour.accepts(queue, int(offset), int(message.getBornTimestamp()))
 
 
 @jpype.JImplements(f"{_APIS}.consumer.MessageListener", deferred=True)
@@ -57,7 +57,7 @@ def _receive(consumer: JavaObject, behaviour: Behaviour, asked_to_end: Event) ->
             with suppress(jpype.JException):  # it was too late, or the proxy is away: the message comes back
                 consumer.ack(message)
 
-    with ThreadPoolExecutor(_CONSUME_THREADS) as pool:
+    with ThreadPoolExecutor(_CONSUME_THREADS) as pool:  # at its end what was received is consumed
         while not asked_to_end.is_set():
             try:
                 for message in consumer.receive(_RECEIVED_MAX, invisible):
@@ -104,18 +104,17 @@ def main(path: Path) -> None:
     asked_to_end = jvm.start_jvm(first.jars, path.parent / first.name)
     behaviour = Behaviour(first)
     consumer = start_consumer(first, behaviour)
+    receiver = Thread(target=_receive, args=(consumer, behaviour, asked_to_end), daemon=True)
     if first.client == "grpc-simple":
-        _in_background(lambda: _receive(consumer, behaviour, asked_to_end))
+        receiver.start()
     report(Report("started", client_id=str(consumer.getClientId())))
     while not asked_to_end.wait(LOOK_SECONDS):
         if (orders := orders_file.changed()) is not None:
             behaviour.change(orders)
+    if receiver.is_alive():
+        receiver.join(_LAST_SECONDS_MAX)
     consumer.close()
     report(Report("ended"))
-
-
-def _in_background(work: Callable[[], None]) -> None:
-    Thread(target=work, daemon=True).start()
 
 
 if __name__ == "__main__":

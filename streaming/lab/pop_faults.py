@@ -82,13 +82,13 @@ def _freeze(expect: str, cure_expect: str) -> Fault:
 
 def _poison(expect: str) -> Fault:
     return Fault(
-        target="consumer",
-        does="a listener refuses one message each time it comes",
+        target="group",
+        does="all consumers of a group refuse one message, each time it comes (--client: the key of the group)",
         expect=expect,
         cure_does="the message is accepted",
-        cure_expect="{client} accepts what it gets: the message is acknowledged when it comes the next time",
-        inject=fault_actions.poison,
-        cure=fault_actions.behave,
+        cure_expect="{group} accepts the message when it comes the next time",
+        inject=fault_actions.poison_group,
+        cure=fault_actions.behave_all,
     )
 
 
@@ -106,14 +106,14 @@ def _hang(expect: str) -> Fault:
 
 def _slow() -> Fault:
     return Fault(
-        target="consumer",
-        does=f"one message takes longer than its invisible time ({_INVISIBLE}), each time it comes",
-        expect="{client} finishes the message too late, so {group} gets it again and again: POP_RETURNED (EXPIRED), "
-        "an info",
+        target="group",
+        does=f"one message takes longer than its invisible time ({_INVISIBLE}), each time it comes (--client: the key "
+        "of the group)",
+        expect="{group} finishes the message too late, so it gets it again and again: POP_RETURNED (EXPIRED), an info",
         cure_does="it is quick again",
-        cure_expect="{client} acknowledges the message in time when it comes again; resolved after a minute",
-        inject=fault_actions.slow,
-        cure=fault_actions.behave,
+        cure_expect="{group} acknowledges the message in time when it comes again; resolved after a minute",
+        inject=fault_actions.slow_group,
+        cure=fault_actions.behave_all,
     )
 
 
@@ -144,12 +144,10 @@ POP_FAULTS: dict[str, dict[PopClient, Fault]] = {
     "join": {"remoting": _JOIN, "grpc-push": _JOIN, "grpc-simple": _JOIN},
     "leave": {"remoting": _leave(), "grpc-push": _leave(), "grpc-simple": _leave()},
     "poison": {
-        "remoting": _poison(
-            "{client} refuses one message with growing delays: POP_RETURNED (REJECTED) within a minute"
-        ),
+        "remoting": _poison("{group} refuses one message with growing delays: POP_RETURNED (REJECTED) within a minute"),
         "grpc-push": _poison(
-            "in order, {client} tries one message of {where} again and again without a request: ORDERED_QUEUE_STUCK "
-            "(POP_BLOCKED) after a minute; otherwise the message comes back: POP_RETURNED (REJECTED)"
+            "in order, a client of {group} tries one message of {where} again and again without a request: "
+            "ORDERED_QUEUE_STUCK (POP_BLOCKED) after a minute; otherwise it comes back: POP_RETURNED (REJECTED)"
         ),
     },
     "hang": {

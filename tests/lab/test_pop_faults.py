@@ -12,9 +12,10 @@ from typer.testing import CliRunner
 from streaming.base.errors import SettingsError, UserError
 from streaming.base.settings import load_settings
 from streaming.cli.main import app
-from streaming.lab import behaviour, lab, processes
+from streaming.lab import behaviour, fault_actions, lab, processes
 from streaming.lab.behaviour import Behaviour
-from streaming.lab.control import ConsumerOrders, Queue
+from streaming.lab.cluster import Cluster
+from streaming.lab.control import ConsumerOrders, ProducerOrders, Queue, Report, read_orders, write_orders
 from streaming.lab.lab import Lab
 from streaming.lab.pop_faults import POP_FAULTS, pop_faults
 from streaming.lab.state import Home, LabState, Member, ProxyPorts
@@ -80,6 +81,28 @@ def test_all_consumers_of_a_group_go_and_are_missing_on_purpose(popping):
     with pytest.raises(UserError, match="No consumer of simple runs"):
         popping.fault("all-gone", client="simple")
     assert popping._targets.away() >= {"simple-1", "simple-2"}
+
+
+def test_a_message_is_refused_by_every_consumer_of_a_group_or_by_none(popping, settings, monkeypatch):
+    """Whoever gets it next: it comes back to any member."""
+    monkeypatch.setattr(fault_actions, "_MESSAGE_SECONDS_MAX", 0.1)
+    home = Home(settings.runtime.lab)
+    write_orders(home.orders("producer"), ProducerOrders("producer", [], "", {}, {}, messages_per_second=4))
+    for name in ("pop-1", "pop-2"):
+        write_orders(home.orders(name), replace(ORDERS, name=name))
+    with pytest.raises(UserError, match="pop received no message, so the fault has no effect"):
+        popping.fault("poison", client="pop")
+    assert [read_orders(home.orders(name), ConsumerOrders).poison for name in ("pop-1", "pop-2")] == [False, False]
+    given = []
+    monkeypatch.setattr(Cluster, "send_orders", lambda _, orders: given.append(orders))
+    monkeypatch.setattr(Cluster, "await_any_report", lambda *_: Report("poisoned", queues=[HERE]))
+    poisoned = popping.fault("poison", client="pop")
+    assert (poisoned.client, poisoned.group, poisoned.queue) == ("", "pop-group", HERE)
+    assert [one.name for one in given] == ["pop-1", "pop-2"]
+    [(begin, end)] = {(one.sent_from, one.sent_until) for one in given if one.poison}
+    assert end - begin == 250
+    popping.cure("poison")
+    assert [(one.name, one.poison) for one in given[2:]] == [("pop-1", False), ("pop-2", False)]
 
 
 @pytest.mark.parametrize(
@@ -158,30 +181,35 @@ ORDERS = ConsumerOrders("pop-1", [], "", "g", "T", ordered=False, instance="pop-
 HERE, RETRY = Queue("T", "b", 1), Queue("%RETRY%g_T", "b", 0)
 
 
-def test_a_popped_message_is_refused_wherever_it_comes_from_until_the_cure():
-    popped = Behaviour(replace(ORDERS, poison=True))
-    assert not popped.accepts(HERE, 5, "m1")
-    assert popped.accepts(HERE, 6, "m2")
-    assert not popped.accepts(RETRY, 0, "m1")
+MEANT = replace(ORDERS, sent_from=1_000, sent_until=1_500)
+
+
+def test_a_popped_message_is_refused_wherever_it_comes_from_until_the_cure(capfd):
+    popped = Behaviour(replace(MEANT, poison=True))
+    assert popped.accepts(HERE, 4, 999)
+    assert not popped.accepts(HERE, 5, 1_000)
+    assert popped.accepts(HERE, 6, 1_500)
+    assert not popped.accepts(RETRY, 0, 1_000)
+    assert capfd.readouterr().out.count("poisoned") == 1
     popped.change(ORDERS)
-    assert popped.accepts(RETRY, 1, "m1")
+    assert popped.accepts(RETRY, 1, 1_000)
 
 
 def test_nothing_is_acknowledged_on_command():
     withholds = Behaviour(replace(ORDERS, no_ack=True))
-    assert not withholds.accepts(HERE, 5, "m1")
+    assert not withholds.accepts(HERE, 5)
     withholds.change(ORDERS)
-    assert withholds.accepts(HERE, 6, "m2")
+    assert withholds.accepts(HERE, 6)
 
 
 def test_one_message_is_slow_and_the_cure_ends_it_at_once(monkeypatch):
     monkeypatch.setattr(behaviour, "_SLOW_SECONDS", 300)
-    slow, accepted = Behaviour(replace(ORDERS, slow=True)), []
-    waiting = threading.Thread(target=lambda: accepted.append(slow.accepts(HERE, 5, "m1")))
+    slow, accepted = Behaviour(replace(MEANT, slow=True)), []
+    waiting = threading.Thread(target=lambda: accepted.append(slow.accepts(HERE, 5, 1_200)))
     waiting.start()
     while slow._chosen is None:
         time.sleep(0.01)
-    assert slow.accepts(HERE, 6, "m2")
+    assert slow.accepts(HERE, 6, 1_700)
     assert accepted == []
     slow.change(ORDERS)
     waiting.join(60)

@@ -20,6 +20,7 @@ import msgspec
 
 from streaming.base.settings import load_settings
 from streaming.lab.lab import Lab
+from streaming.lab.pop_faults import POP_FAULTS
 from tests.live.commands import Command
 from tests.live.conftest import Watch, eventually
 from tests.live.fault_cases import BROKER, FLEET, FLEET_PACE_SECONDS, FLEET_SIZE, LAB_OF, STORIES
@@ -163,7 +164,7 @@ def _track(settings, key, cases):
 
 def play_case(settings, key, number, case):
     """Run one case of a group: the fault, its cure, and the time to recover."""
-    lab, target = Lab(settings), None if key == BROKER else _target(case.fault, key)
+    lab, target = Lab(settings), None if key == BROKER else _target(settings, case.fault, key)
     if case.fault in FIELD_FAULTS:
         lab = FieldFaults(settings, lab.name_server)
     fault = lab.fault(case.fault, client=target)
@@ -194,11 +195,11 @@ def _roll(settings, key, cases):
     return played
 
 
-def _target(fault, key):
-    """Return the target of the fault: the topic, a new consumer, or the first one."""
+def _target(settings, fault, key):
+    """Return the target of the fault: the topic, the whole group, a new consumer, or the first one."""
     if fault == "add-queues":
         return key.capitalize()
-    if fault == "all-gone":
+    if settings.lab.pop and POP_FAULTS[fault][settings.lab.pop_groups[key].client].target == "group":
         return key
     new = {"join", "slow-pull", "subscription", "topic-set", "strategy", "mixed", "broadcast", "pull-among-pops"}
     return f"{key}-9" if fault in new else f"{key}-1"
