@@ -62,7 +62,7 @@ def test_the_first_start_makes_all_tables_of_one_generation(tmp_path):
     assert start(tmp_path) == generation
 
 
-def test_another_log_of_the_same_name_is_refused_and_a_root_without_ids_takes_them(tmp_path):
+def test_another_log_of_the_same_name_is_refused_unless_the_root_has_no_id(tmp_path):
     start(tmp_path)  # of an earlier release
     start(tmp_path, log=LogId("cluster", "topic"))
     assert read_manifest(tmp_path / "checkpoints").basis.log == LogId("cluster", "topic")

@@ -85,7 +85,7 @@ def test_a_run_on_another_machine_is_refused_while_the_first_beats(machine, tmp_
         assert not held.is_lost
 
 
-def test_a_standby_waits_as_long_as_the_first_beats_and_takes_over_after_it(machine, tmp_path):
+def test_a_standby_waits_while_the_first_beats_and_takes_over_after_it(machine, tmp_path):
     machine("a")
     first = Lease.acquire(tmp_path)
     machine("b")

@@ -169,7 +169,7 @@ def test_a_suite_that_stops_the_job_stops_it_when_it_can_not_be_run(root, tmp_pa
 
 
 @pytest.mark.parametrize("stops_job", [True, False])
-def test_a_suite_whose_file_becomes_unreadable_stops_the_job_if_it_did_before(root, tmp_path, stops_job):
+def test_a_suite_that_becomes_unreadable_stops_the_job_if_it_did_before(root, tmp_path, stops_job):
     folder = own_suite(tmp_path / "suites", "mine", "SELECT NULL AS found", stops_job=stops_job)
     with_suites(root, folder)
     root.check()

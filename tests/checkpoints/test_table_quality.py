@@ -326,7 +326,7 @@ def test_an_archive_that_has_finished_no_batch_is_compared_later(tmp_path):
     assert str(why).endswith("not compared with the log: the archive has finished no batch yet.")
 
 
-def test_a_checkpoint_that_can_not_be_read_keeps_no_other_suite_from_its_turn(root):
+def test_an_unreadable_checkpoint_keeps_no_other_suite_from_its_turn(root):
     root.path.joinpath("checkpoints", ARCHIVE, "offsets/0").write_text("v1\n")
 
     checked = root.check()
@@ -399,7 +399,7 @@ def test_a_folder_of_suites_that_is_not_there_is_refused(tmp_path):
         suites(str(tmp_path / "nowhere"))
 
 
-def test_a_failed_check_stops_the_job_until_it_succeeds_if_its_suite_says_so(root, tmp_path):
+def test_a_failed_check_stops_the_job_if_its_suite_says_so(root, tmp_path):
     root.owner("A")
     root.owner("B")
     with_suites(root, own_suite(tmp_path / "suites", "mine", "SELECT 'bad' AS found", stops_job=True))

@@ -142,7 +142,7 @@ def test_a_plan_without_a_row_is_forgotten_without_its_list_of_files(operator, d
     assert files_in(operator) == before
 
 
-def test_the_initial_offsets_of_a_log_in_kafka_are_whole_with_their_zero_byte(tmp_path):
+def test_the_initial_offsets_of_a_log_in_kafka_have_their_zero_byte(tmp_path):
     """Without them a batch 0 that was planned begins at what Kafka has then: rows could be missing in silence."""
     first = of_kafka(tmp_path, plans=1) / "sources/0/0"
     sum_up(first)

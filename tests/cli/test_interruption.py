@@ -73,7 +73,7 @@ def ended(process):
     return process.wait(SECONDS_MAX), process.stdout.read()
 
 
-def test_who_handles_the_signal_ends_by_itself_and_knows_that_time_is_short():
+def test_a_process_that_handles_the_signal_ends_by_itself_in_time():
     with running("handles", LONG) as process:
         process.send_signal(signal.SIGTERM)
         assert ended(process) == (0, "ends by itself\n3.0\n")

@@ -89,7 +89,7 @@ def test_a_rebuild_that_claims_the_root_first_does_not_end_the_job(running):
     assert ended.output.endswith("stopped\n")
 
 
-def test_a_rebuild_that_is_withdrawn_while_the_queries_end_does_not_end_the_job(running):
+def test_a_rebuild_withdrawn_while_the_queries_end_does_not_end_the_job(running):
     running.on_stop = running.folder.withdraw
     ended = running.run()
     assert ended.exit_code == 0, ended.output

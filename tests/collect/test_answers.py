@@ -40,7 +40,7 @@ def test_members_and_subscriptions_of_a_real_answer():
     assert (event.consume_type, event.message_model) == ("CONSUME_PASSIVELY", "CLUSTERING")
 
 
-def test_an_ordered_client_in_go_renews_its_locks_and_has_no_stamp_of_consuming():
+def test_an_ordered_client_in_go_renews_locks_and_has_no_consume_time():
     """Its lastConsumeTimestamp is the last renewal, its lastLockTimestamp may be 35 s old while all is well."""
     hung = responses.running_info((WIRE / "clients/go-2.1.2/307-ordered-hung-stacks.body").read_bytes())
     [queue] = [one for one in hung["queues"] if one.mq == MessageQueue("Orders", "broker-a", 0)]

@@ -90,7 +90,7 @@ def test_an_answer_is_read_in_proportion_to_its_queues():
     assert takes_proportional_time(read, 2_048)
 
 
-def test_the_time_for_an_object_does_not_depend_on_how_much_text_follows_it():
+def test_the_time_for_an_object_does_not_depend_on_what_follows():
     """Copies of the rest, 8 MB for each of these 20,000 objects, would take longer than the deadline."""
     rows = ",".join(f'{{"queueId":{number}}}:{{"offset":{number}}}' for number in range(10_000))
     body = f'{{"mqTable":{{{rows}}},"stack":"{"x" * 8_000_000}"}}'

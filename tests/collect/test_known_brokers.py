@@ -22,7 +22,7 @@ def both_at(now: int) -> KnownBrokers:
     return known
 
 
-def test_a_broker_that_is_neither_listed_nor_answers_is_forgotten_after_long():
+def test_a_broker_neither_listed_nor_answering_is_forgotten_after_long():
     known = both_at(0)
     known.note(B, answers=False)
     known.update([A], BROKER_FORGOTTEN_MS - 1)

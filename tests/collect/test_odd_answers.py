@@ -335,7 +335,7 @@ def test_only_brokers_in_the_allowed_networks_are_connected_to(networks, is_reac
     assert is_reached or "is not allowed by collector.broker_networks" in status.error.remark
 
 
-def test_a_broker_on_this_machine_is_reached_only_beside_a_name_server_on_it(monkeypatch):
+def test_a_broker_on_this_machine_is_reached_only_by_a_name_server_on_it(monkeypatch):
     async def resolved(_reach, host):
         return {"namesrv.example": ["10.0.0.5"], "evil.example": ["127.0.0.1"]}[host]
 

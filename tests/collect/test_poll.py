@@ -360,7 +360,7 @@ def test_a_round_that_is_cancelled_at_any_step_ends_without_a_word(steps, capsys
 
 
 @pytest.mark.parametrize("readings", range(1, 60))
-def test_a_clock_that_is_set_at_any_moment_leaves_answered_before_the_event(readings):
+def test_a_clock_set_at_any_moment_leaves_answered_before_the_event(readings):
     """It was set between two looks at it: the answer's times were by the former clock, the event's by the new one."""
     left, wall = [readings], [1_000_000_000_000]
 

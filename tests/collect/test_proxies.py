@@ -160,7 +160,7 @@ def test_a_proxy_that_is_away_is_an_error_with_its_address(control):
     assert all("127.0.0.1:1" in one.error.remark for one in of_proxies(events))
 
 
-def test_a_list_that_takes_long_to_read_takes_no_time_of_the_groups_brokers():
+def test_a_list_that_takes_long_to_read_takes_no_time_of_the_brokers():
     """What its answers cost to read is counted for the proxy, not for the group."""
     rows = [{"clientId": f"c{n}", "clientAddr": "h:1"} for n in range(4_000)]
     body = json.dumps({"connectionSet": rows, "subscriptionTable": {}}).encode()
@@ -210,7 +210,7 @@ def test_a_group_of_several_brokers_is_asked_about_once():
     assert found == [("p:1", "g"), ("p:1", "h"), ("q:1", "g"), ("q:1", "h")]
 
 
-def test_a_silent_proxy_is_asked_about_one_group_in_a_round_and_each_group_is_told_why():
+def test_a_silent_proxy_is_asked_once_a_round_and_each_group_says_why():
     """Until it answers: then about all, in the same round."""
     cluster = ScriptedCluster([A], members=(), groups=[f"g{n}" for n in range(20)])
     cluster.failures = {("proxy_connection", "p:1"): RpcFailedError(DEADLINE, "no answer")}

@@ -137,7 +137,7 @@ def test_an_answer_without_its_main_part_is_a_failure(question, body):
     assert failed.value.code == UNREADABLE
 
 
-def test_a_group_whose_answers_take_too_long_is_read_no_further_in_this_round(monkeypatch):
+def test_a_group_whose_answers_take_too_long_is_read_no_further(monkeypatch):
     """Any client of the group may answer what takes a second; the other groups go on."""
     monkeypatch.setattr("streaming.collect.reading.GROUP_READING_SHARE", -1.0)  # the least: one second
 

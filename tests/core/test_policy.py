@@ -54,7 +54,7 @@ def test_what_is_for_no_group_is_refused(override):
         read(group=[override])
 
 
-def test_a_policy_is_kept_without_defaults_which_a_former_release_may_not_know():
+def test_a_policy_is_kept_without_defaults_unknown_to_a_former_release():
     policy = read(stuck_after=1, group=[{"pattern": "pay"}])
     assert msgspec.json.encode(policy) == b'{"stuck_after":1,"group":[{"pattern":"pay"}]}'
     assert msgspec.json.decode(msgspec.json.encode(policy), type=Policy) == policy

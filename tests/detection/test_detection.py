@@ -81,7 +81,7 @@ def test_incidents_agree_with_the_ground_truth(seed):
 
 @pytest.mark.prove
 @pytest.mark.timeout(6 * 3600)
-def test_precision_and_recall_are_99_percent_and_healthy_runs_raise_no_alarm():
+def test_precision_and_recall_are_99_percent_and_healthy_runs_silent():
     proof = Proof()
     for chunk in resume(RESULTS, range(PROVED), os.cpu_count() or 1):
         proof.add(chunk)

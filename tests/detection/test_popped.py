@@ -40,7 +40,7 @@ def test_incidents_of_groups_that_pop_agree_with_the_ground_truth(seed):
 
 @pytest.mark.prove
 @pytest.mark.timeout(3600)
-def test_of_groups_that_pop_precision_and_recall_are_99_percent_and_healthy_runs_are_silent():
+def test_popped_precision_and_recall_are_99_percent_healthy_runs_silent():
     proof = Proof()
     for chunk in resume(RESULTS, range(PROVED), os.cpu_count() or 1, popped=True):
         proof.add(chunk)

@@ -12,6 +12,7 @@ from tests.docs.source import ROOT, prose, toml_entries
 
 WORDS_MAX = 1_500
 PARAGRAPH_WORDS_MAX = 80
+NAME_CHARACTERS_MAX = 70
 BYTES_MAX = 200_000
 
 
@@ -38,6 +39,16 @@ def test_the_first_page_has_the_two_commands():
     lines = [line.partition("#")[0].strip() for line in (ROOT / "README.md").read_text("utf-8").splitlines()]
     assert {"make demo", "make test"} <= set(lines)
     assert "make test" in (ROOT / ".ci/run").read_text("utf-8").splitlines()
+
+
+def test_the_name_of_a_test_is_short():
+    names = [
+        name
+        for file in (ROOT / "tests").rglob("*.py")
+        for name in re.findall(r"def (test_\w+)", file.read_text("utf-8"))
+    ]
+    assert len(names) > 1_000
+    assert [name for name in names if len(name) > NAME_CHARACTERS_MAX] == []
 
 
 def test_pictures_are_small():

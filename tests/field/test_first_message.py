@@ -177,7 +177,7 @@ def quantities(events):
     return rows
 
 
-def test_quantities_have_the_lag_of_the_first_message_and_of_an_empty_queue():
+def test_quantities_have_the_lag_of_a_first_message_and_an_empty_queue():
     events = events_of(CASE, "poll")
     last = quantities(events)
     newest = last["Orders", 3][0]

@@ -60,7 +60,7 @@ def test_its_severity_is_that_of_what_it_leads_to(source):
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_a_stuck_queue_of_it_has_an_alert_of_its_own_and_an_expired_lock_has_none(source):
+def test_its_stuck_queue_has_an_alert_of_its_own_its_expired_lock_has_none(source):
     absorbed = {(one.code, one.is_absorbed) for one in open_at(effects(source), 150) if one.parent is not None}
     assert absorbed >= {("ORDERED_QUEUE_STUCK", False), ("LOCK_EXPIRED", True)}
     assert ("ORDERED_QUEUE_STUCK", True) not in absorbed
@@ -91,7 +91,7 @@ def test_a_hung_listener_is_a_cause_of_its_own(source):
     assert {one.code for one in open_then if one.parent is None} == {"ORDERED_QUEUE_STUCK"}
 
 
-def test_a_hung_queue_is_not_explained_by_heartbeats_that_another_broker_misses():
+def test_a_hung_queue_is_not_explained_by_heartbeats_missed_elsewhere():
     """A near miss: the client is cut off from broker-a, and its listener hangs on a queue of broker-b."""
     brokers = [{"name": "broker-a"}, {"name": "broker-b"}]
     cut = {"do": "partition", "who": "c-3", "broker": "broker-a", "at": 60, "lasts": 200}

@@ -162,7 +162,7 @@ def test_a_collector_that_started_anew_no_longer_reports_a_gone_broker():
     assert of_broker(found) == [("OPENED", None), ("RESOLVED", GONE)]
 
 
-def test_messages_that_wait_in_a_gone_broker_are_a_warning_with_their_number():
+def test_messages_in_a_gone_broker_are_a_warning_with_their_number():
     def behind(event: AnyEvent, at: float) -> AnyEvent:
         if not isinstance(event, ConsumeStats) or event.broker != AWAY or event.queues is None or at < 200:
             return event

@@ -63,7 +63,7 @@ def test_a_reader_that_follows_reads_nothing_again():
     assert "fell_from" not in json.loads(found.transitions()[0].evidence)
 
 
-def test_a_reader_that_corrects_its_offset_after_code_21_claims_no_duplicates():
+def test_an_offset_corrected_after_code_21_claims_no_duplicates():
     """By its hook: the reader goes to the beginning after ten seconds, and goes on there."""
     events = []
     for one in events_of(CASE, "hook"):

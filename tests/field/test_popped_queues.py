@@ -158,7 +158,7 @@ def test_the_state_stays_small(events):
     assert 0 < most <= AT_REST_BYTES
 
 
-def test_polls_alone_tell_of_fifo_full_clients_returns_and_groups_without_clients(events):
+def test_polls_alone_show_fifo_full_clients_returns_and_empty_groups(events):
     """Each within its time after the fault, never before it, and nothing that no fault explains."""
     found = folded(numbered([event for event in events if event.source == "poll"]))
     opened = [e for e in found if isinstance(e, IncidentTransition) and e.transition == "OPENED" and not e.absorbed]
@@ -178,7 +178,7 @@ def test_polls_alone_tell_of_fifo_full_clients_returns_and_groups_without_client
     assert all(0 < delay <= within for delay, (_, within) in zip(delays, faults, strict=False)), delays
 
 
-def test_polls_of_the_proxy_tell_who_consumes_and_when_the_last_client_left(recording):
+def test_polls_of_the_proxy_show_who_consumes_and_when_the_last_left(recording):
     """A client that is killed stays in the proxy's list for two minutes: until then nothing is taken from the queues.
 
     Of polls alone: what the broker's answers tell without the proxy is the same.
@@ -280,7 +280,7 @@ def test_each_fault_is_reported_in_time_and_nothing_before_it(events, sources, d
     assert 60 <= simple <= 62  # nothing else came back, also where answers show members of no broker
 
 
-def test_the_lag_of_popped_queues_is_what_the_clients_have_and_what_is_ready(events):
+def test_the_lag_of_popped_queues_is_what_clients_have_and_what_is_ready(events):
     """In the hang the broker's own lag is 0: the commit advances when a message is handed out."""
     states, waiting, found = defaultdict(ProgressState), {}, []
     for event in events:

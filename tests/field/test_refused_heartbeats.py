@@ -34,7 +34,7 @@ def test_refused_heartbeats_are_named_from_the_first_one(source):
     assert {one.severity for one in found.open_at_end() if one.code == "STALE_HEARTBEAT"} == {"critical"}
 
 
-def test_a_group_whose_heartbeats_are_refused_is_without_clients_for_that_reason():
+def test_a_group_whose_heartbeats_are_refused_says_why_it_has_no_clients():
     found = concluded("02-acl-heartbeat", "both")
     assert {one.sub_cause for one in found.transitions("NO_ACTIVE_CLIENTS_WITH_LAG")} == {"HEARTBEATS_REFUSED"}
     roots = {one.code for one in found.open_at_end() if one.parent is None}

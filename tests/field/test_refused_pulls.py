@@ -70,7 +70,7 @@ def test_an_ordered_queue_is_stuck_because_its_pulls_are_refused(source, why):
 
 
 @pytest.mark.parametrize("case", ["18-topic-write-only", "18b-topic-write-only-ordered"])
-def test_a_topic_without_a_readable_queue_is_neither_a_storm_nor_a_lost_broker(case):
+def test_a_topic_without_a_readable_queue_is_no_storm_and_no_lost_broker(case):
     for source, why in (("poll", "TOPIC_NOT_READABLE"), ("both", "PULL_REFUSED")):
         found = concluded(case, source)
         stalled = found.transitions("QUEUE_STALLED", "ORDERED_QUEUE_STUCK")

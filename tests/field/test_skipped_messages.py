@@ -109,7 +109,7 @@ def test_by_hook_the_first_pull_decides(by, messages):
     assert [msgspec.json.decode(one.evidence)["messages"] for one in opened] == ([messages] if messages else [])
 
 
-def test_by_polls_a_reader_that_has_not_committed_yet_skipped_nothing_that_shows():
+def test_by_polls_a_reader_without_a_commit_skipped_nothing_that_shows():
     """A lite-pull reader answers its last commit: it may have consumed everything before its first one."""
 
     def pulling_itself(event: AnyEvent, _: float) -> AnyEvent:
@@ -154,7 +154,7 @@ def test_a_query_of_an_unknown_client_shows_nothing():
     assert stranded(told("hook", late)) == []
 
 
-def test_by_hook_an_offset_that_the_broker_has_lost_is_counted_from_what_was_pulled():
+def test_by_hook_an_offset_that_the_broker_lost_counts_from_the_pulls():
     """The reader of queue 0 begins again at 400 s, and the broker has no offset of it any more."""
     mq = {"topic": "Orders", "queue_id": 0}
     events = field.told(CASE, "hook")

@@ -61,7 +61,7 @@ def test_a_fault_means_for_a_consumer_what_its_kind_of_client_does(popping):
     assert popping.cure("thaw", client="pop-1").expect == "pop-1 continues, and pops again"
 
 
-def test_by_default_a_fault_takes_who_can_have_it_and_an_old_one_whom_it_always_took(popping):
+def test_by_default_a_fault_takes_a_consumer_that_can_have_it(popping):
     assert popping.fault("kill").client == "orders-1"
     assert popping.fault("kill", client="simple-2").client == "simple-2"
     with pytest.raises(UserError, match="kill is active on orders-1, simple-2: select one"):

@@ -17,7 +17,7 @@ FIRST, SECOND = 580, 583
 """The versions of the subscriptions of two clients that start at once."""
 
 
-def test_a_subscription_that_lost_a_race_is_explained_until_its_clients_next_heartbeat():
+def test_a_subscription_that_lost_a_race_is_explained_until_a_heartbeat():
     hook = [
         events.BrokerStatus(time=1_000, boot_time=900, source="hook", source_id="hook@1", seq=1, **BROKER),
         *(heartbeat(2_000 + at, 1 + at, f"client-{at}", version) for at, version in ((1, FIRST), (2, SECOND))),

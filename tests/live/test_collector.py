@@ -149,7 +149,7 @@ def _check_order(events):
     assert median(later - earlier for earlier, later in pairwise(ticks)) < INTERVAL_MS / 2  # also while a round runs
 
 
-def test_a_message_without_further_attempts_is_a_dead_letter_and_an_incident(lab, command, tmp_path):
+def test_a_message_without_further_attempts_is_a_dead_letter_incident(lab, command, tmp_path):
     """The topic is created with the first one: before, the broker answers that there is none."""
     _run(command("collect", "poll", "--rounds", "1", "--to", str(tmp_path / "before.jsonl")))
     record = lab.fault("dead-letter", client="audit-rejecting")

@@ -98,9 +98,7 @@ def settings(port, monkeypatch):
 
 
 @pytest.mark.timeout(300)
-def test_both_clients_get_in_with_a_ticket_or_a_key_and_without_either_there_is_a_sentence(
-    kafka, realm, user_key, settings
-):
+def test_clients_get_in_with_a_ticket_or_a_key_else_there_is_a_sentence(kafka, realm, user_key, settings):
     with pytest.raises(UserError, match=r"Kerberos gives no ticket for Kafka at .*: run `kinit`, or correct"):
         create_topic(connection_of(settings()), TOPIC, PARTITIONS, replication=1, retention_ms=3_600_000)
 

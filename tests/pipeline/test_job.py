@@ -300,7 +300,7 @@ def test_a_query_is_started_again_after_growing_pauses_and_not_for_ever(tmp_path
     assert waited == []
 
 
-def test_after_a_batch_the_first_restart_is_made_at_once_and_further_ones_wait(tmp_path, monkeypatch):
+def test_after_a_batch_the_first_restart_is_at_once_and_others_wait(tmp_path, monkeypatch):
     """As after the start of the run, and as often."""
     monkeypatch.setattr(job, "_PAUSE_SECONDS_MAX", 0.01)
     failure, said = "Python worker failed to connect back.", []
@@ -333,7 +333,7 @@ def test_a_query_that_cannot_be_started_again_is_one_sentence(tmp_path, refusal)
 RACE = "org.apache.spark.SparkException: Multiple streaming queries are concurrently using the checkpoint"
 
 
-def test_a_run_that_holds_the_lease_goes_on_after_a_race_with_the_former_one(tmp_path):
+def test_a_run_that_holds_the_lease_goes_on_after_a_race(tmp_path):
     """The former one, which was stopped within a batch, may record it before it notices that it was replaced."""
     queries, said = [ended(RACE), ended(None)], []
     listener = job.Listener(on_restart=lambda _, sentence: said.append(sentence))

@@ -88,7 +88,7 @@ def test_what_was_written_before_a_crash_is_kept_and_the_rest_follows(spark, sin
     assert len(rows_in(sink, "assignment_history")) == len(rows_in(sink, "anomalies")) == 1
 
 
-def test_tables_of_evidence_are_appended_to_at_once_and_anomalies_after_them(spark, sink, monkeypatch):
+def test_tables_of_evidence_are_appended_at_once_and_anomalies_last(spark, sink, monkeypatch):
     tables = ("assignment_history", "queue_state", "anomalies")
     batch = batch_of(spark, *((table, row_of(table)) for table in tables))
     whole, both, written = TableSink.append_arrow, threading.Barrier(2), []

@@ -176,14 +176,14 @@ def test_local_workers_take_pyspark_from_its_compiled_modules(tmp_path):
     assert "/of the user" in found
 
 
-def test_workers_are_forked_from_a_process_that_has_imported_what_they_need():
+def test_workers_are_forked_from_a_process_with_their_imports():
     asked = "import sys, streaming.pipeline.worker_daemon; print(*sys.modules)"
     ended = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert {"pandas", "pyarrow", "pyspark.worker", "streaming.pipeline.operator"} <= set(ended.stdout.split())
 
 
 @pytest.mark.parametrize("python", ["", sys._base_executable], ids=["by its name", "by a path"])
-def test_the_executors_python_finds_our_packages_on_the_drivers_machine_too(archive, monkeypatch, python):
+def test_the_executors_python_finds_our_packages_beside_the_driver(archive, monkeypatch, python):
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     spark = {"spark.pyspark.python": python} if python else {}
     variables = worker_environment(settings_of("spark://a:1", spark, str(archive)))
@@ -199,7 +199,7 @@ def test_the_executors_python_finds_our_packages_on_the_drivers_machine_too(arch
     assert ended.returncode == 0, ended.stderr
 
 
-def test_keys_of_an_object_store_are_in_redacted_properties_of_the_private_file(tmp_path, monkeypatch):
+def test_keys_of_an_object_store_are_redacted_and_in_the_private_file(tmp_path, monkeypatch):
     monkeypatch.setattr("streaming.base.jars.ensure", lambda conf, _: [Path(f"{conf}.jar")])
     storage = {"checkpoints": "s3a://bucket/checkpoints", "endpoint": "https://store:9000", "access_key": "user"}
     settings = settings_of(storage=storage | {"secret_key": "hunter2", "session_token": "hunter3"})

@@ -78,7 +78,7 @@ def test_rows_are_the_same_when_an_executor_and_a_worker_are_killed(cluster, tmp
 
 @pytest.mark.prove
 @pytest.mark.parametrize("seed", [1])
-def test_rows_are_the_same_after_many_kills_of_executors_workers_and_drivers(cluster, tmp_path, seed):
+def test_rows_are_the_same_after_many_kills_of_every_process(cluster, tmp_path, seed):
     """The executors have a bare Python, and their packages from `job pack`."""
     choice, kills = random.Random(seed), Counter()
     write_capture(tmp_path / "log", PARTITIONS, file_bytes=100_000)

@@ -36,7 +36,7 @@ def init(gateway, jar, entries):
 
 @pytest.mark.spark
 @pytest.mark.skipif(not state_server.NEEDED, reason="Spark closes its connections itself")
-def test_a_class_that_is_wrong_ends_the_start_and_one_of_a_former_session_does_not(spark, tmp_path):
+def test_a_wrong_class_ends_the_start_one_of_a_former_session_does_not(spark, tmp_path):
     gateway = spark.sparkContext._gateway
     entries = state_server._entries(gateway)
     init(gateway, tmp_path / "again.jar", entries)

@@ -41,7 +41,7 @@ def test_a_cause_that_is_archived_no_more_is_none(tmp_path):
 
 
 @pytest.mark.parametrize(("ended", "judged"), [(False, 300), (True, 200)])
-def test_the_evidence_shown_is_the_latest_or_once_resolved_of_the_main_cause(tmp_path, ended, judged):
+def test_the_evidence_is_the_latest_or_once_resolved_of_the_main_cause(tmp_path, ended, judged):
     """An owner that did not respond; the last seconds, and who owns the queue then, do not explain the incident."""
     story = Story()
     main = {"main_cause": "OWNER_UNRESPONSIVE", "main_explanation": "why"}

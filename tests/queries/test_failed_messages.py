@@ -42,7 +42,7 @@ def test_growth_is_counted_over_the_last_hour(tmp_path):
     assert not letters.is_stale
 
 
-def test_growth_is_counted_from_the_first_answer_if_that_is_within_the_hour(tmp_path):
+def test_growth_counts_from_the_first_answer_if_it_is_within_the_hour(tmp_path):
     [letters] = asked(tmp_path, 20, *(dead(minute, 0, minute) for minute in range(5, 21)))
     assert letters.messages == 20
     assert (letters.added, letters.added_ms) == (15, 15 * MINUTE)

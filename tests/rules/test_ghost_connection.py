@@ -53,7 +53,7 @@ def test_a_ghosts_client_that_does_not_answer_hides_nothing():
     assert trace.incidents("QUEUE_UNASSIGNED")[0] == (40, "OPENED", "QUEUE_UNASSIGNED GHOST_CONNECTION")
 
 
-def test_locks_and_pulls_of_a_ghosts_client_that_does_not_answer_are_unknown():
+def test_locks_and_pulls_of_a_silent_ghosts_client_are_unknown():
     """It renews and pulls on its living channel, as after a real broker's restart."""
     trace = Trace()
     for at in range(0, 140, 10):

@@ -46,7 +46,7 @@ def test_a_concurrent_queue_has_no_lock():
     assert aged(90, orderly=False).incidents(MINE) == []
 
 
-def test_the_lock_of_a_client_that_answers_no_more_expires_without_an_answer():
+def test_the_lock_of_a_silent_client_expires_without_an_answer():
     trace = Trace().poll(0, {"a": holding(0, 1, 2, 3)}, OFFSETS)
     for at in range(10, 70, 10):
         trace.poll(at, {"a": SILENT}, OFFSETS)

@@ -175,7 +175,7 @@ def test_a_topic_deleted_while_the_incident_is_open_has_no_offsets_to_read():
     assert "first_offset" not in resolved
 
 
-def test_offsets_of_a_topic_made_again_while_the_incident_is_open_begin_there():
+def test_offsets_of_a_topic_made_again_begin_there_in_an_open_incident():
     trace = minutes(minutes(minutes(Trace(), 0, 1, 100), 2, 2, 103), 3, 3, NEVER_MADE)
     minutes(trace, 4, 20, 2)
     assert transitions(trace) == [(2, "OPENED"), (15, "RESOLVED")]
@@ -187,7 +187,7 @@ def test_what_the_topic_no_longer_stores_is_not_offered_to_be_read():
     assert evidence(trace, CODE)[0]["offsets"] == "broker-a 7..8"
 
 
-def test_a_slave_that_is_behind_its_master_shows_no_growth_when_it_catches_up():
+def test_a_slave_behind_its_master_shows_no_growth_when_it_catches_up():
     trace = minutes(Trace(), 0, 1, 100)
     minutes(trace, 2, 3, 98, replica=1)
     assert transitions(minutes(trace, 4, 5, 100)) == []

@@ -184,7 +184,7 @@ def test_a_topic_that_was_created_again_is_no_reset_by_its_reader():
     assert trace.incidents("DUPLICATE_CONSUMPTION") == []
 
 
-def test_the_fall_of_a_popped_topic_is_not_shown_later_while_no_member_pops_it():
+def test_the_fall_of_a_popped_topic_is_not_shown_while_no_member_pops():
     popping = {"a": Member(orderly=False, pops=(TOPIC,))}
     trace = Trace().poll(0, popping, {0: (60, 60)}).poll(10, popping, {0: (1, 1)}).poll(20, popping, {0: (3, 3)})
     assert trace.poll(30, {}, {0: (5, 3)}).poll(40, {}, {0: (6, 3)}).incidents("OFFSET_REGRESSION") == []

@@ -109,7 +109,7 @@ def test_a_stuck_queues_lock_precedes_its_listener_as_the_cause(how, sub_cause):
 
 
 @pytest.mark.parametrize(("pulled", "lag", "at_least"), [(9, 3, None), (15, None, 8)])
-def test_evidence_has_one_lag_the_answers_or_the_hooks_if_that_has_seen_more(pulled, lag, at_least):
+def test_evidence_has_one_lag_that_of_the_source_that_has_seen_more(pulled, lag, at_least):
     trace = HookTrace()
     for at in range(0, 70, 10):
         trace.poll(at, {"a": holding(0)}, {0: (10, 7)})

@@ -85,7 +85,7 @@ def answers(returned: dict[int, int], until: int, *, retry: str = RETRY, commit:
     return trace
 
 
-def test_by_polls_alone_a_retry_topic_that_grows_for_two_minutes_shows_that_messages_come_back():
+def test_by_polls_a_retry_topic_that_grows_shows_that_messages_come_back():
     """From offsets it is not known whether they were refused or expired; few are no reason to warn."""
     trace = answers({40: 1, 60: 2, 110: 1, 160: 1}, 240)
     assert trace.incidents(MINE) == [(160, "OPENED", UNDETERMINED), (220.001, "RESOLVED", UNDETERMINED)]
@@ -98,14 +98,14 @@ def test_what_clients_give_back_when_they_are_restarted_is_a_near_miss(returned)
     assert answers(returned, 400).incidents(MINE) == []
 
 
-def test_by_polls_many_are_a_warning_if_they_are_a_fifth_of_what_was_handed_out():
+def test_by_polls_a_fifth_of_what_was_handed_out_is_a_warning():
     returned = dict.fromkeys(range(20, 200, 10), 3)
     assert [one.severity for one in rows(answers(returned, 190, commit=1), MINE)] == ["warning"]
     assert [one.severity for one in rows(answers(returned, 190, commit=2), MINE)] == ["info"]
 
 
 @pytest.mark.parametrize("retry", ["%RETRY%g", "%RETRY%other_Orders", "Orders2"])
-def test_a_topic_that_classic_consumers_send_messages_back_to_is_a_near_miss(retry):
+def test_a_retry_topic_of_classic_consumers_is_a_near_miss(retry):
     assert answers(dict.fromkeys(range(40, 200, 20), 20), 240, retry=retry).incidents(MINE) == []
 
 

@@ -48,7 +48,7 @@ def test_a_client_with_nothing_cached_waits_for_no_listener(ages):
     assert trace.incidents("QUEUE_STALLED") == []
 
 
-def test_a_client_that_pulls_and_consumes_nothing_is_stalled_whatever_it_has():
+def test_a_client_that_pulls_and_consumes_nothing_is_stalled():
     """It may not report what waits in it. A queue without lag stays quiet."""
     silent_about_it = concurrent(0, cached=0, consume_age=60, pull_age=20)
     trace = stalled(Trace(route=1), silent_about_it, 0, 130)

@@ -16,7 +16,7 @@ def keeping(until: int, begin: int = 10) -> Trace:
     return trace
 
 
-def test_a_client_that_keeps_its_own_queue_dropped_for_longer_than_a_rebalance():
+def test_a_client_that_keeps_its_queue_dropped_beyond_a_rebalance():
     """Dropped since the answer of 10; clients rebalance every 20 s."""
     trace = keeping(60)
     assert trace.incidents(MINE) == [(40, "OPENED", MINE)]

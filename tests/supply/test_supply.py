@@ -58,7 +58,7 @@ def test_an_audit_without_answers_is_no_audit_without_findings():
     assert verdict(report(), 6).code == 3
 
 
-def test_a_known_vulnerability_fails_the_audit_and_names_the_release_that_mends_it():
+def test_a_known_vulnerability_fails_the_audit_and_names_the_fix():
     lines, code = verdict(report(ASKED, BAD, SILENT), 6)
     assert code == 1
     assert lines[0] == "two 2.0: CVE-2026-1, mended in 2.1"

@@ -34,7 +34,7 @@ append(Path(sys.argv[1]), rows)
 
 
 @pytest.mark.skipif(not hasattr(resource, "RLIMIT_FSIZE"), reason="no limit of a file's size here")
-def test_a_disk_that_takes_no_more_is_a_sentence_and_the_next_append_is_whole(tmp_path):
+def test_a_full_disk_is_a_sentence_and_the_next_append_is_whole(tmp_path):
     tables = make_tables(tmp_path)
 
     ended = subprocess.run(

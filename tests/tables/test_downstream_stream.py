@@ -78,7 +78,7 @@ def swap(root: Path, *seqs: int) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_streams_get_each_row_once_through_maintenance_retention_and_a_swap(tmp_path, spark):
+def test_streams_get_each_row_once_through_maintenance_and_a_swap(tmp_path, spark):
     tables = tmp_path / "tables"
     with claimed(tmp_path / "checkpoints", tables, BASIS, versions_days=2):
         write(tables, 10, 11, 60)

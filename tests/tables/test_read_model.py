@@ -150,7 +150,7 @@ def orders() -> list[Effect | QueueProgress]:
     return story.rows
 
 
-def test_dead_letters_are_those_of_the_last_answer_and_no_queue_of_the_group(model):
+def test_dead_letters_are_those_of_the_last_answer_and_no_queue(model):
     def letters(at: int) -> list[tuple[object, ...]]:
         rows = model.rows("SELECT * FROM dead_letters_at(from_ms(?))", [at])
         return [(row["topic"], row["added"], row["stored"], row["newest_at"], row["is_stale"]) for row in rows]

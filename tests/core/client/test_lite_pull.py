@@ -87,7 +87,7 @@ def test_a_poll_hands_over_one_pull_in_the_order_of_their_arrival():
     assert lite.poll() is None
 
 
-def test_the_position_is_committed_by_a_later_poll_once_the_interval_is_over():
+def test_the_position_is_committed_by_a_poll_after_the_interval():
     made, lite = reader()
     lite.on_pull_result(lite.assigned[ZERO], found(42, 43))
     lite.poll()
@@ -101,7 +101,7 @@ def test_the_position_is_committed_by_a_later_poll_once_the_interval_is_over():
     assert journal(made, "commit") == []  # it is in memory until the client's timer sends it
 
 
-def test_a_queue_that_is_taken_away_ends_its_task_and_its_messages_are_left_out():
+def test_a_queue_that_is_taken_away_ends_its_task_and_its_messages():
     made, lite = reader()
     gone = lite.assigned[ZERO]
     lite.on_pull_result(gone, found(42))

@@ -64,7 +64,7 @@ def test_two_ticks_with_years_between_them_do_not_run_the_timers_of_years(days):
     assert len(fold([ticks[0], first, *ticks[1:]], STAMP)) < 100
 
 
-def test_a_source_whose_ticks_are_months_apart_does_not_hold_back_the_others():
+def test_a_source_with_ticks_months_apart_holds_back_no_other():
     shard = Shard(None, GroupsInMemory(), POLICY)
     for seq in range(3):
         shard.push(hook(Tick, 1 + seq * 200 * DAY, seq + 1, "hook-z"), STAMP)
@@ -98,7 +98,7 @@ def test_a_measurement_that_can_not_be_is_not_used(seen):
     assert not shard._state.waiting.clocks.corrections
 
 
-def test_a_clock_that_was_at_1970_and_is_set_takes_nothing_to_a_later_century():
+def test_a_clock_set_from_1970_takes_nothing_to_a_later_century():
     """Until it is measured again, its events would be dated by the correction of the clock before."""
     shard, rows = Shard(None, GroupsInMemory(), POLICY), []
     for event in (

@@ -91,7 +91,7 @@ def _fits(trigger: str, client: str | None, cause: str) -> bool:
         *(pytest.param(*one, marks=pytest.mark.prove) for one in ((of_hook, 90_000), (of_collector, 600_000))),
     ],
 )
-def test_a_source_that_is_far_behind_is_reported_and_nothing_false_is_written(is_late, ms):
+def test_a_source_far_behind_is_reported_and_nothing_false_is_written(is_late, ms):
     rows = fold(delayed(the_demo(), is_late, ms))
     gaps = [row for row in rows if isinstance(row, IncidentTransition) and row.code == "TELEMETRY_GAP"]
     assert [(row.transition, row.sub_cause) for row in gaps if row.subject == FAR_BEHIND[is_late]][:1] == [

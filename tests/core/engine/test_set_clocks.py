@@ -129,7 +129,7 @@ def test_a_source_with_a_wrong_clock_costs_its_neighbours_nothing(of, at, by_ms,
 @pytest.mark.prove
 @pytest.mark.parametrize("own_stamps", [True, False])
 @pytest.mark.parametrize("of", ["collector", "broker-a"])
-def test_of_two_clocks_one_is_behind_from_the_start_and_everything_is_found(of, own_stamps):
+def test_with_a_clock_behind_from_the_start_everything_is_found(of, own_stamps):
     """Nothing shows which of them is right: until it is set the times of the rows may be its."""
     found = shown(Case((of,), -HOUR, 0, 500), "both", own_stamps=own_stamps)
     due = found.found_after()

@@ -48,7 +48,7 @@ def test_a_hook_that_ends_and_is_back_within_5_s_was_not_silent():
     assert silent_after_its_end(back=29) == ["c/broker-a"]
 
 
-def test_the_last_answer_of_a_collector_that_is_killed_does_not_bring_it_back():
+def test_the_last_answer_of_a_killed_collector_does_not_bring_it_back():
     """A round began after its last tick: the collector is silent from that tick on."""
     ticks = [tick("poll-1", n) for n in range(21)] + [tick("poll-2", n) for n in range(60)]
     common = {"cluster": "c", "broker": "broker-a", "source": "poll", "source_id": "poll-1@1", "boot_time": 1}

@@ -31,7 +31,7 @@ def test_a_lock_that_the_master_forwards_shows_nothing():
     assert (trace.view().source, len(trace.view().locks)) == ("c/hook-broker-a-0", 4)
 
 
-def test_a_master_is_followed_for_as_long_as_clients_need_to_learn_of_another():
+def test_a_master_is_followed_until_clients_have_learnt_of_another():
     trace = with_slave().of(A, 1).locks(LATER, "a", 0)
     trace.of(A).locks(2 * LATER - 2, "b", 2)  # a client that has not renewed its route
     assert trace.view().source == SLAVE
@@ -67,7 +67,7 @@ def test_an_answer_of_the_followed_replica_corrects_under_any_id():
     assert trace.state.members == ("a",)
 
 
-def test_a_slave_that_clients_use_is_followed_when_answers_have_replaced_the_masters_hook():
+def test_a_slave_in_use_is_followed_when_answers_replaced_the_masters_hook():
     trace = HookTrace().heart_beat(0, "a", "b").locks(0.1, "a", 0, 1).poll(10, {"a": holding(0, 1)})
     trace.falls_silent(20, "c/hook-broker-a-0")
     trace.poll(23, {"a": holding(0, 1)})

@@ -24,7 +24,7 @@ def shown(trace: Trace, since: int) -> set[int]:
     }
 
 
-def test_a_queue_that_its_topic_has_lost_is_forgotten_after_a_while_and_may_come_back():
+def test_a_queue_that_its_topic_lost_is_forgotten_and_may_come_back():
     trace = Trace(POLICY)
     shrunk = run(trace, 0, 3, 0, 1, 2, 3)
     end = run(trace, shrunk, 25, 0, 1)

@@ -33,7 +33,7 @@ def test_an_unlock_releases():
     assert trace.evidence()[-1] == (0, "RELEASED a", "UNLOCKED")
 
 
-def test_after_a_restart_an_unlock_releases_what_the_broker_no_longer_knows_as_locked():
+def test_after_a_restart_an_unlock_releases_what_the_broker_has_forgotten():
     """The demo's restart: owners that have not renewed their lock since give the queue up."""
     trace = ordered().boots(10).heart_beat(12, "a").heart_beat(12, "b").unlocks(13, "a", 0).unlocks(13, "b", 1)
     assert trace.owners() == {0: None, 1: "a", 2: "b", 3: "b"}

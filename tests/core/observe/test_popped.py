@@ -112,7 +112,7 @@ def test_acks_reach_over_what_several_answers_have_shown():
     assert offsets(queue) == {*range(100, 105), *range(122, 125), *range(127, 130)}
 
 
-def test_below_the_lowest_of_several_acks_all_was_popped_no_later_than_the_first_popped_of_them():
+def test_below_the_lowest_ack_all_was_popped_before_the_first_of_them():
     queue = PoppedQueue()
     ack(queue, 0)
     times = {"time": T + 50_000, "first_time": T, "last_time": T, "pop_time_min": T + 1_000, "pop_time_max": T + 49_000}
@@ -283,7 +283,7 @@ def test_an_ack_of_what_is_known_to_be_unacked_is_no_reset():
     assert offsets(queue) == {4_003}
 
 
-def test_with_as_many_held_messages_as_are_kept_an_ack_may_be_of_another_one():
+def test_with_all_held_messages_kept_an_ack_may_be_of_another_one():
     queue = consumed(100)
     for offset in range(100, 101 + HELD_MAX):
         change(queue, offset, 60_000, at=T + INVISIBLE)

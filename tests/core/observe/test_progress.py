@@ -300,7 +300,7 @@ def test_the_last_values_of_a_hook_are_written_without_a_further_event():
     assert kept.tick(START + 60_000) == []
 
 
-def test_what_a_hook_reports_in_the_millisecond_of_its_row_is_in_the_next_row():
+def test_what_a_hook_reports_in_its_rows_millisecond_is_in_the_next_row():
     """A hook sums a second's pulls up: those of all queues have one time."""
     kept, log = ProgressLog(GroupsInMemory(), Policy(), {}), Log()
     log.commits(0, 0, 10)
@@ -329,7 +329,7 @@ def test_a_queue_that_its_client_has_dropped_is_left_out():
     assert row.queue_id == (1,)
 
 
-def test_a_client_that_left_an_hour_ago_is_forgotten_when_another_one_comes():
+def test_a_client_that_left_an_hour_ago_is_forgotten_when_one_comes():
     log = Log()
     log.runs(0, (mq(0), 0, 1))
     log.take(ConsumerRunningInfo, 3_599, client_id="b", orderly=True, queues=())

@@ -55,7 +55,7 @@ def test_they_are_no_view_of_a_broker_and_cause_no_rebalance():
     assert trace.incidents() == []
 
 
-def test_members_of_a_broker_divide_the_queues_as_before_whatever_proxies_list():
+def test_members_of_a_broker_divide_the_queues_whatever_proxies_list():
     """A proxy lists remoting clients, too, and hostile ones list anything."""
     alone, beside = Trace(), Trace()
     for at in range(0, 200, 10):
@@ -175,7 +175,7 @@ def test_a_saved_state_has_the_lists():
     assert isinstance(loaded.proxies[PROXY], ProxyView)
 
 
-def test_a_group_that_every_broker_has_lost_is_deleted_whatever_a_proxy_lists():
+def test_a_group_that_every_broker_lost_is_deleted_whatever_proxies_list():
     trace = grpc_group(20, "x")
     for at in range(20, 200, 10):
         trace.poll(at, {}).proxy(at + 0.1, "x")

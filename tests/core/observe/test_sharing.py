@@ -87,7 +87,7 @@ def test_a_topic_that_is_popped_hides_nothing_of_one_that_is_pulled():
     assert (coverage(classic)["sharing"], coverage(mixed)["sharing"]) == ("DIVIDED", "MIXED")
 
 
-def test_the_queues_of_a_popped_topic_have_no_expected_owner_beside_a_pulled_one():
+def test_queues_of_a_popped_topic_have_no_expected_owner_beside_a_pulled():
     mixed = stories(pops=(OTHER,))
     rows = {(e.topic, e.queue_id): e for e in mixed.effects if isinstance(e, QueueSnapshot)}
     assert {rows[TOPIC, q].expected_owner for q in range(4)} == {"a", "b"}

@@ -119,7 +119,7 @@ def test_a_member_that_hangs_is_full_and_all_that_it_has_comes_back():
     assert log.max_offset(run.cluster.world.scheduler.now) == len(back)
 
 
-def test_a_message_that_a_remoting_listener_refuses_comes_back_later_each_time():
+def test_a_message_that_a_remoting_listener_refuses_comes_back_ever_later():
     run = popped("REMOTING", {"at": 30, "do": "poison", "who": "c-1"}, consumers=1)
     changes = run.of(ChangeMessageInvisibletime)
     assert [one.changed_ms for one in changes] == [10_000, 30_000, 60_000, 120_000]
@@ -133,7 +133,7 @@ def test_a_push_consumer_by_grpc_refuses_with_its_own_delays():
     assert seconds == [1, 5, 10, 30, 60, 120]
 
 
-def test_a_simple_consumer_that_does_not_acknowledge_gets_the_messages_again():
+def test_a_simple_consumer_without_acks_gets_the_messages_again():
     run = popped("SIMPLE", {"at": 30, "do": "no-ack", "who": "c-1", "lasts": 10}, consumers=1, invisible_ms=20_000)
     back = [one for one in run.deliveries() if one.ended == "RETURNED"]
     assert 15 <= len(back) <= 25

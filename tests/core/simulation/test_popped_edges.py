@@ -58,7 +58,7 @@ def test_a_topic_without_messages_is_popped_every_15_s():
     assert len(times) >= 7
 
 
-def test_messages_of_a_share_that_was_given_up_are_neither_consumed_nor_acknowledged():
+def test_messages_of_a_share_given_up_are_not_consumed_nor_acknowledged():
     """A client's backlog comes back by itself (RocketMQ's issue 8686)."""
     run = popped(
         "REMOTING",
@@ -139,7 +139,7 @@ def test_late_calls_change_nothing_at_the_broker_in_order():
     assert run.committed(0) == committed
 
 
-def test_in_order_the_commit_stays_at_the_first_message_that_is_not_acknowledged():
+def test_in_order_the_commit_stays_at_the_first_unacknowledged_message():
     run = popped("FIFO", {"at": 30, "do": "hang", "who": "c-1"}, consumers=1, rate=8.0, listener_ms=2_000, seconds=60)
     broker, committed = run.cluster.brokers[BROKER], run.committed(0)
     info = broker.pop_store.orders[GROUP, MQ]

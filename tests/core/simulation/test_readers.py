@@ -68,7 +68,7 @@ def test_at_checkpoints_they_commit_rarely_and_read_on():
     assert run.incidents() == set()
 
 
-def test_a_reader_that_hangs_is_pulled_on_and_commits_nothing_until_it_goes_on():
+def test_a_reader_that_hangs_pulls_on_and_commits_nothing():
     run = readers({"at": 60, "do": "hang", "who": "c-1", "lasts": 150}, until=205.0)
     answer = [one for one in run.of(ConsumerRunningInfo) if one.client_id.endswith("c-1")][-1]
     assert all(row.cached_count > 90 for row in answer.queues)
@@ -80,7 +80,7 @@ def test_a_reader_that_hangs_is_pulled_on_and_commits_nothing_until_it_goes_on()
     assert all(count > 165 for count in consumed(run).values())
 
 
-def test_a_message_that_the_application_refuses_is_tried_again_until_it_is_accepted():
+def test_a_message_that_is_refused_is_tried_again_until_it_is_accepted():
     run = readers({"at": 60, "do": "poison", "who": "c-1", "queue": 0, "lasts": 30}, until=85.0)
     assert consumed(run)[0] < 50
     run.cluster.run_until(120)

@@ -52,7 +52,7 @@ def test_an_incident_that_becomes_critical_by_night_is_sent_at_once():
     assert queued(dispatcher) == [("OPENED", "i1", "pager")]
 
 
-def test_an_escalation_outside_the_hours_is_sent_when_they_begin_unless_it_passed():
+def test_an_escalation_outside_the_hours_waits_for_them_unless_it_passed():
     routes = [{"channels": ["chat"], "severity": "warning", **DAY}]
     dispatcher = Dispatcher(config(routes=routes))
     for name in ("worse", "passed"):
@@ -65,7 +65,7 @@ def test_an_escalation_outside_the_hours_is_sent_when_they_begin_unless_it_passe
     assert queued(dispatcher) == [("ESCALATED", "worse", "chat")]
 
 
-def test_a_resolution_waits_for_the_hours_but_not_of_what_was_sent_by_night():
+def test_a_resolution_waits_for_the_hours_unless_it_was_sent_by_night():
     dispatcher = by_day()
     evening = BEGIN - 15 * HOUR - MINUTE
     dispatcher.take(transition("day", severity="warning"), evening)

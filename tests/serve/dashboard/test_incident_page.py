@@ -129,7 +129,7 @@ def test_an_action_is_sent_below_the_path_prefix():
         assert incident_action_link("a/b", "silence") == "/rw/api/v1/incidents/a%2Fb/silence"
 
 
-def test_an_entry_whose_cause_has_changed_says_to_which_cause_its_step_belongs(site, open_page):
+def test_an_entry_whose_cause_changed_says_whose_step_it_shows(site, open_page):
     now = site.now
     group = Group("causes-group", "Causes", NAMES)
     group.state(now - 6 * MINUTE)

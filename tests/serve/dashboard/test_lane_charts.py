@@ -33,7 +33,7 @@ def test_a_pointer_over_the_lanes_says_lag_and_waiting_time_there(page):
     expect(page.locator(".lanes-cursor")).to_have_count(0)
 
 
-def test_a_pointer_over_a_chart_is_one_over_the_lanes_and_a_click_selects_the_time(page):
+def test_a_pointer_over_a_chart_is_over_the_lanes_and_a_click_selects(page):
     chart = page.get_by_role("img", name="Waiting time by topic")
     chart.scroll_into_view_if_needed()
     box = chart.bounding_box()

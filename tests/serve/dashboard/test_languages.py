@@ -66,7 +66,7 @@ def test_the_switch_changes_the_language_and_is_remembered(open_page, site):
     page.context.clear_cookies()
 
 
-def test_a_page_that_was_on_its_way_at_the_choice_is_in_the_chosen_language(open_page, site):
+def test_a_page_on_its_way_at_the_choice_is_in_the_chosen_language(open_page, site):
     page = open_page("/incidents?state=open")
 
     def chosen_meanwhile(route):
@@ -81,7 +81,7 @@ def test_a_page_that_was_on_its_way_at_the_choice_is_in_the_chosen_language(open
     page.context.clear_cookies()
 
 
-def test_a_chosen_language_that_is_no_longer_there_does_not_reload_for_ever(open_page, site):
+def test_a_chosen_language_that_is_gone_does_not_reload_for_ever(open_page, site):
     page = open_page("/incidents?state=open")
     page.context.add_cookies([{"name": LANGUAGE_COOKIE, "value": "tlh", "url": site.base}])
     page.goto(f"{site.base}/clients")

@@ -103,7 +103,7 @@ _FOLDED = "/group/storm-group?fold=client"
         "/group/orders-group?at=stuck",
     ],
 )
-def test_a_phone_scrolls_only_vertically_and_axe_finds_no_serious_violation(open_page, site, path):
+def test_a_phone_scrolls_only_vertically_and_axe_finds_nothing_serious(open_page, site, path):
     page = open_page(path.replace("at=stuck", f"at={site.now - STUCK + MINUTE}"), width=390)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert page.locator(".facts dt").evaluate_all(f"all => all.filter({_IS_CUT}).map(e => e.innerText)") == []
