@@ -112,17 +112,16 @@ class Cluster:
             self._await_kafka(kafka)
 
     def start_proxy(self) -> None:
-        """Start the proxy if the lab has one and it is not running; wait for it with `await_proxy`."""
+        """Start the proxy if the lab has one and it is not running, and wait until it is usable.
+
+        It ends if the name server does not have the brokers yet, so the topics must exist.
+        """
         ports = self.state.proxy
         if ports and not self.runs(_PROXY):
             self._must_be_free(ports.grpc)
             self._must_be_free(ports.remoting)
             command = servers.proxy_command(self._proxy_jars(), self.home.data(_PROXY), ports, self.name_server)
             self._launch(_PROXY, "proxy", command)
-
-    def await_proxy(self) -> None:
-        """Wait until the proxy that was started is usable."""
-        if _PROXY in self._log_begins:
             self._wait_line(_PROXY, servers.PROXY_READY)
 
     def start_producer(self, messages_per_second: float, pops: Sequence[PopGroup]) -> None:

@@ -250,7 +250,6 @@ class Lab:
         say(f"starting name server, {brokers} broker{'s' * (brokers > 1)}{' and Kafka' * with_kafka}")
         before = set(cluster.brokers())
         cluster.start_servers(away)
-        cluster.start_proxy()  # it takes a while, so the others do not wait for it
         pop_groups = self._settings.lab.pop_groups if current.proxy else {}
         if not cluster.runs(PRODUCER):
             say("creating the topics, starting the producer")
@@ -269,8 +268,8 @@ class Lab:
             if f"{key}-{number}" not in current.members
         }
         if current.proxy:
-            say("waiting for the proxy")
-            cluster.await_proxy()
+            say("starting the proxy")
+            cluster.start_proxy()
         if missing or new:
             say(f"starting {len(missing) + len(new)} consumers")
         wanted = [
