@@ -16,7 +16,7 @@ def dashboard(
 ) -> None:
     r"""Serve the dashboard, the REST API (/api/v1), MCP (/mcp) and the metrics (/metrics) on one port.
 
-    Access from other machines requires a token: see \[web] in conf/default.toml.
+    Access from other machines requires a token or signing in: see \[web] in conf/default.toml.
     """
     from streaming.serve.web.server import dashboard_application, serve
 

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import httpx
 
+from streaming.lab.certificates import Certificate
+
 CLIENT_ID, CLIENT_SECRET = "rebalance-watch", "a secret & of the client"
 PEOPLE = {
     "u-1": {"preferred_username": "ann", "groups": ["sre", "dev"]},
@@ -18,8 +20,8 @@ PEOPLE = {
 }
 """By subject: an operator, a viewer, and one without a role."""
 FAULTS = (
-    "audience", "azp", "issuer", "nonce", "no nonce", "expired", "other key", "unsigned", "no id token", "other issuer",
-    "down", "userinfo",
+    "audience", "azp", "issuer", "nonce", "no nonce", "expired", "other key", "former key", "unsigned", "no id token",
+    "other issuer", "down", "userinfo",
 )  # fmt: skip
 """What is wrong with the next answers."""
 
@@ -40,16 +42,18 @@ class IdentityProvider(NamedTuple):
 
 
 @contextmanager
-def identity_provider() -> Iterator[IdentityProvider]:
-    """Run a provider until the end of the block."""
+def identity_provider(certificate: Certificate | None = None) -> Iterator[IdentityProvider]:
+    """Run a provider until the end of the block; with a certificate by https."""
     environment = {**os.environ, "AUTHLIB_INSECURE_TRANSPORT": "1"}
     argv = [sys.executable, "-m", "tests.support.identity_server"]
+    if certificate is not None:
+        argv += [str(certificate.certificate_file), str(certificate.key_file)]
     process = subprocess.Popen(
         argv, stdout=subprocess.PIPE, text=True, env=environment, cwd=Path(__file__).parents[2]
     )  # fmt: skip
     try:
         line = process.stdout.readline()
-        assert line.startswith("http://"), "it has not started"
+        assert line.startswith("http"), "it has not started"
         yield IdentityProvider(line.strip())
     finally:
         process.terminate()

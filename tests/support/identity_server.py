@@ -114,10 +114,11 @@ class _Quiet(WSGIRequestHandler):
 
 
 def main() -> None:
-    """Serve until SIGTERM."""
-    server = make_server("127.0.0.1", 0, _app(), threaded=True, request_handler=_Quiet)
+    """Serve until SIGTERM, by https if there are the files of a certificate and its key."""
+    tls = (sys.argv[1], sys.argv[2]) if len(sys.argv) > 1 else None
+    server = make_server("127.0.0.1", 0, _app(), threaded=True, request_handler=_Quiet, ssl_context=tls)
     # Another site than 127.0.0.1 for a browser, whatever the port.
-    sys.stdout.write(f"http://localhost:{server.server_port}\n")
+    sys.stdout.write(f"{'http' if tls is None else 'https'}://localhost:{server.server_port}\n")
     sys.stdout.flush()
     server.serve_forever()
 
@@ -135,13 +136,16 @@ def _app():  # noqa: C901  its routes
             return "none" if state.fault == "unsigned" else "RS256"
 
         def get_encode_header(self, client):
-            return {"alg": self.get_client_algorithm(client), "kid": keys["now"].kid}
+            return {
+                "alg": self.get_client_algorithm(client),
+                "kid": keys["former" if state.fault == "former key" else "now"].kid,
+            }
 
         def resolve_client_private_key(self, client):
             if state.fault == "other key":
                 keys["other"] = keys["other"] or RSAKey.generate_key(2048, {"kid": keys["now"].kid})
                 return keys["other"]
-            return keys["now"]
+            return keys["former" if state.fault == "former key" else "now"]
 
         def get_client_claims(self, client):
             now, claims = int(time.time()), {"iss": app.config["issuer"], "aud": [CLIENT_ID]}
@@ -236,7 +240,7 @@ def _app():  # noqa: C901  its routes
 
     @app.post("/test/rotate")
     def rotate():
-        kid = str(int(keys["now"].kid) + 1)
+        keys["former"], kid = keys["now"], str(int(keys["now"].kid) + 1)
         keys["now"] = RSAKey.generate_key(2048, {"kid": kid, "use": "sig", "alg": "RS256"})
         return ""
 

@@ -15,6 +15,7 @@ import secrets
 import ssl
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx2
@@ -178,7 +179,7 @@ def _authority(sign_in: SignIn) -> ssl.SSLContext | bool:
     if not sign_in.ca_file:
         return True
     try:
-        return ssl.create_default_context(cafile=sign_in.ca_file)
+        return ssl.create_default_context(cafile=Path(sign_in.ca_file).expanduser())
     except OSError as error:  # as of a file without certificates, too
         raise SettingsError(
             f"The file {sign_in.ca_file} can't be used ({error.strerror or first_line(error)}): correct "

@@ -30,7 +30,7 @@ ROUTES = {
     "/groups/{group}/rebalances", "/groups/{group}/rebalances/{rebalance_id}", "/groups/{group}/lag",
     "/groups/{group}/what-if", "/groups/{group}/rolling-restart", "/incidents", "/incidents/{incident_id}", "/sql",
     "/clients", "/quality", "/owners/{topic}/{broker}/{queue_id}", "/groups/{group}/rebalances/totals",
-    "/incidents/{incident_id}/acknowledge", "/incidents/{incident_id}/silence",
+    "/incidents/{incident_id}/acknowledge", "/incidents/{incident_id}/silence", "/actions",
     "/clients/{client_id}", "/groups/{group}/queues/{topic}/{broker}/{queue_id}",
 }  # fmt: skip
 
@@ -268,7 +268,7 @@ def test_openapi_describes_every_route_with_a_typed_answer(api):
             assert operation["description"], path
             good = operation["responses"]["200"]["content"]["application/json"]["schema"]
             assert good, path
-            for status in ("400", "404", "422"):
+            for status in ("400", "403", "404", "422"):
                 schema = operation["responses"][status]["content"]["application/json"]["schema"]
                 assert schema["$ref"].endswith("/Failure"), path
     assert set(described["components"]["schemas"]["Group"]["properties"]) == set(Group.model_fields)

@@ -16,6 +16,7 @@ from websockets.sync.client import connect
 
 from streaming.base.errors import SettingsError
 from streaming.base.settings import load_settings
+from streaming.lab.certificates import Authority
 from streaming.serve.store import Store
 from streaming.serve.web import sessions
 from streaming.serve.web.access import access
@@ -181,10 +182,14 @@ def test_what_the_id_token_lacks_is_asked_of_userinfo(person, provider):
     assert person.post(SQL, json={"query": "SELECT 1"}).status_code == 200  # an operator: the groups are known
 
 
-def test_a_new_key_of_the_provider_is_taken_and_the_former_one_is_not(person, provider, address):
-    before = at_provider(person)
+def test_a_new_key_of_the_provider_is_taken_and_the_former_one_is_not(person, provider):
+    assert sign_in(person, ANN).status_code == 303
     provider.rotate_keys()
-    assert person.get(callback_of(before, ANN)).status_code == 303
+    provider.set("former key")
+    person.cookies.clear()
+    assert sign_in(person, ANN).status_code == 403
+    provider.set()
+    assert sign_in(person, ANN).status_code == 303
 
 
 # What is not accepted.
@@ -282,6 +287,15 @@ def test_a_provider_that_is_another_one_is_not_used(provider, tables, fault):
         assert person.get("/login").status_code == 502
         provider.set()
         assert person.get("/login").status_code == 302
+
+
+def test_a_provider_of_one_s_own_authority_is_trusted_by_that_alone(tables, tmp_path):
+    authority = Authority(tmp_path / "authority")
+    with identity_provider(authority.issue("id")) as https:
+        for ca_file, status in ((authority.ca_file, 303), ("", 502)):
+            with api(tables, oidc(https, ca_file=str(ca_file))) as address, browser(address) as person:
+                answer = sign_in(person, ANN) if ca_file else person.get("/login")
+                assert answer.status_code == status
 
 
 # What a role may do.
