@@ -128,6 +128,11 @@ class _Secret(_Section):
 Secret = Annotated[_Secret, BeforeValidator(_secret)]
 
 
+def literal(value: str) -> _Secret:
+    """Return a value in the place of a secret that is somewhere else."""
+    return _Secret(value=value)
+
+
 class _Channel(_Section):
     """What all channels have."""
 
@@ -169,6 +174,28 @@ class WebhookConfig(_Channel):
         return self
 
 
+class PagerDutyConfig(_Channel):
+    """PagerDuty, by its Events API v2."""
+
+    kind: Literal["pagerduty"]
+    routing_key: Secret
+    """The integration key of a service."""
+    url: Secret = literal("https://events.pagerduty.com/v2/enqueue")
+    """The address; that of the European region is https://events.eu.pagerduty.com/v2/enqueue."""
+    timeout: Span = 10_000
+
+
+class OpsgenieConfig(_Channel):
+    """Opsgenie, by its Alert API."""
+
+    kind: Literal["opsgenie"]
+    api_key: Secret
+    """The key of an API integration."""
+    url: Secret = literal("https://api.opsgenie.com")
+    """The address; that of the European region is https://api.eu.opsgenie.com."""
+    timeout: Span = 10_000
+
+
 class AppriseConfig(_Channel):
     """Any service supported by Apprise: mail, Telegram and many more."""
 
@@ -184,7 +211,9 @@ class AppriseConfig(_Channel):
         return urls
 
 
-ChannelConfig = Annotated[AlertmanagerConfig | WebhookConfig | AppriseConfig, Field(discriminator="kind")]
+ChannelConfig = Annotated[
+    AlertmanagerConfig | WebhookConfig | PagerDutyConfig | OpsgenieConfig | AppriseConfig, Field(discriminator="kind")
+]
 
 
 class Route(_Section):

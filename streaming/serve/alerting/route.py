@@ -44,7 +44,7 @@ def target(config: AlertsConfig, transition: IncidentTransition, channel: str, n
 
 
 def remind_after(config: AlertsConfig, transition: IncidentTransition, channel: str) -> int:
-    """Return the time until a channel is reminded, in milliseconds; 0: never. An Alertmanager reminds by itself."""
+    """Return the time until a channel is reminded, in milliseconds; 0: never, as those that remind by themselves."""
     if groups_by_itself(config, channel):
         return 0
     for _, route in matching(config, transition):
@@ -53,10 +53,14 @@ def remind_after(config: AlertsConfig, transition: IncidentTransition, channel: 
     return config.remind_after
 
 
+_FOLLOW_INCIDENTS = {"alertmanager", "pagerduty", "opsgenie"}
+"""The kinds of channels that group, limit, escalate and remind by themselves."""
+
+
 def groups_by_itself(config: AlertsConfig, channel: str) -> bool:
     """Return whether a channel follows open incidents by itself, as an Alertmanager does, or is not configured."""
     to = config.channels.get(channel)
-    return to is None or to.kind == "alertmanager"
+    return to is None or to.kind in _FOLLOW_INCIDENTS
 
 
 def matching(config: AlertsConfig, transition: IncidentTransition) -> Iterator[tuple[int, Route]]:

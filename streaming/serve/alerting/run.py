@@ -29,6 +29,7 @@ from streaming.serve.alerting.follow import Follower, LostError, SwappedError
 from streaming.serve.alerting.ledger import CONTROLS, Ledger, columns_of, controls_of, converted
 from streaming.serve.alerting.pack import AHEAD, pack
 from streaming.serve.alerting.render import Texts
+from streaming.serve.alerting.route import groups_by_itself
 from streaming.serve.alerting.state import ChannelQueue
 
 _ANOMALIES = "anomalies"
@@ -122,7 +123,8 @@ class Alerting:
         self._read(now)
         self._dispatcher.check_pending(now)
         for name, channel in self._channels.items():
-            limit = self._config.limit if channel.resend_ms is None else None
+            follows = name in self._config.channels and groups_by_itself(self._config, name)
+            limit = None if follows or channel.resend_ms is not None else self._config.limit
             pack(self._dispatcher, name, limit, now, ahead=AHEAD if self._sender.quick(name) else 1)
         self._keep()
         for name, channel in self._channels.items():

@@ -46,7 +46,7 @@ def test_the_example_in_the_file_is_valid(load, monkeypatch):
     begin = next(n for n, line in enumerate(lines) if line.startswith("# Routes are evaluated"))
     example = "\n".join(line.removeprefix("# ").removeprefix("#") for line in lines[begin + 2 :])
     settings = load(example)
-    assert set(settings.channels) == {"pager", "ops", "chat", "mail"}
+    assert set(settings.channels) == {"pager", "ops", "chat", "night", "mail"}
     stuck = transition(code="ORDERED_QUEUE_STUCK", group="pay-1")
     assert [(one.channel, one.wait_ms) for one in targets(settings, stuck, NOW)] == [("pager", 0), ("ops", 0)]
     assert [one.channel for one in targets(settings, transition(severity="warning"), NOW)] == ["chat"]
@@ -74,7 +74,7 @@ def test_the_example_in_the_file_is_valid(load, monkeypatch):
         (ROUTE + 'time_zone = "Shanghai"\n' + HOOK, r"routes\.1\.time_zone: Unknown time zone 'Shanghai'"),
         (HOOK + 'service = "dingtalks"\n', r"channels\.ops\.service: should be .*: did you mean dingtalk\?"),
         (HOOK + 'service = "wecom"\nsign = "secret"\n', r"channels\.ops: only dingtalk, lark and feishu verify a sig"),
-        ('[channels.ops]\nkind = "mail"', r"channels\.ops: unknown kind 'mail': use alertmanager, webhook, apprise"),
+        ('[channels.ops]\nkind = "mail"', r"channels\.ops: unknown kind 'mail': use alertmanager, webhook, .*"),
         ('[channels.ops]\nkind = "webhook"', r"channels\.ops\.url: is missing"),
         ('[channels.ops]\nkind = "webhook"\nurl = {env = "A", file = "b"}', r"use a value, \{env = \"NAME\"\}"),
         ('[channels.ops]\nkind = "apprise"\nurls = "slack://secret"', r"Apprise URLs contain passwords"),

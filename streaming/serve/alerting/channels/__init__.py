@@ -3,8 +3,15 @@
 from streaming.serve.alerting.channels.alertmanager import Alertmanager
 from streaming.serve.alerting.channels.apprise import AppriseChannel
 from streaming.serve.alerting.channels.channel import Channel
+from streaming.serve.alerting.channels.pagers import Opsgenie, PagerDuty
 from streaming.serve.alerting.channels.webhook import Webhook
-from streaming.serve.alerting.config import AlertmanagerConfig, ChannelConfig, WebhookConfig
+from streaming.serve.alerting.config import (
+    AlertmanagerConfig,
+    ChannelConfig,
+    OpsgenieConfig,
+    PagerDutyConfig,
+    WebhookConfig,
+)
 
 __all__ = ["Channel", "open_channel"]
 
@@ -19,4 +26,8 @@ def open_channel(config: ChannelConfig) -> Channel:
         return Alertmanager(config)
     if isinstance(config, WebhookConfig):
         return Webhook(config)
+    if isinstance(config, PagerDutyConfig):
+        return PagerDuty(config)
+    if isinstance(config, OpsgenieConfig):
+        return Opsgenie(config)
     return AppriseChannel(config)

@@ -1,6 +1,6 @@
-"""The interface of channels, and the HTTP client that two of them share."""
+"""The interface of channels, and the HTTP client that most of them share."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 from urllib.parse import unquote
 
@@ -32,7 +32,7 @@ class Channel(Protocol):
 
     @property
     def resend_ms(self) -> int | None:
-        """The interval of state updates in milliseconds; such a channel groups and limits by itself. None: none."""
+        """The interval of state updates in milliseconds; None: there are none."""
 
     def send(self, message: Message, now: int) -> None:
         """Send a message.
@@ -55,8 +55,17 @@ class Channel(Protocol):
 class HttpClient:
     """Posts JSON to one address; errors never contain the address or the headers."""
 
-    def __init__(self, url: Secret, path: str, headers: Mapping[str, Secret], timeout_ms: int) -> None:
+    def __init__(
+        self, url: Secret, path: str, headers: Mapping[str, Secret], timeout_ms: int, secrets: Sequence[str] = ()
+    ) -> None:
         """Check the address.
+
+        Args:
+            url: the address.
+            path: what follows its path.
+            headers: headers of every request.
+            timeout_ms: the time for a request until the end of its answer.
+            secrets: what else must not be shown.
 
         Raises:
             UserError: it is invalid, or a secret is missing.
@@ -69,7 +78,7 @@ class HttpClient:
         if not usable:
             raise UserError("Invalid address of an alert channel. Use http://HOST:PORT or https://HOST/PATH.")
         values = {name: value.read() for name, value in headers.items()}
-        self._redaction = Redaction([*_secrets(self._url), *values.values()])
+        self._redaction = Redaction([*_secrets(self._url), *values.values(), *secrets])
         try:
             self._poster = Poster(timeout_ms / 1000, REPLY_BYTES, headers=values)
         except ValueError as error:
@@ -78,14 +87,21 @@ class HttpClient:
                 "characters; a file or variable must have the value alone."
             ) from None
 
-    def post(self, body: bytes, key: str, query: Mapping[str, str] | None = None) -> bytes:
-        """Post a body, with more parameters in the address if they are given; return the body of the answer.
+    def post(self, body: bytes, key: str, query: Mapping[str, str] | None = None, path: str = "") -> bytes:
+        """Post a body; return the body of the answer.
+
+        Args:
+            body: the body.
+            key: the idempotency key.
+            query: further parameters of the address.
+            path: what follows the path of the address.
 
         Raises:
             ChannelError: there was no response or an error status.
         """
         headers = {"Content-Type": "application/json", IDEMPOTENCY_KEY: key}
-        url = self._url.copy_merge_params(query) if query else self._url
+        url = self._url.copy_with(path=self._url.path + path) if path else self._url
+        url = url.copy_merge_params(query) if query else url
         try:
             answer = self._poster.post(url, content=body, headers=headers)
         except (TimeoutError, OSError, httpx.HTTPError, httpx.InvalidURL, ValueError) as error:

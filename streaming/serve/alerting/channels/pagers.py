@@ -1,0 +1,128 @@
+"""PagerDuty (Events API v2) and Opsgenie (Alert API): each incident is one of theirs, and ends with it.
+
+Both know an incident by a key of our own: the same for its opening, its escalation and its end, in every attempt and
+after a rebuild, which may change the incident's id. They escalate and remind by themselves.
+"""
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from streaming.serve.alerting.channels.channel import HttpClient
+from streaming.serve.alerting.config import OpsgenieConfig, PagerDutyConfig, literal
+from streaming.serve.alerting.neutral import neutral
+from streaming.serve.alerting.render import Message
+
+_PRIORITY = {"critical": "P1", "warning": "P3", "info": "P5"}
+_TITLE_CHARACTERS = {"pagerduty": 1024, "opsgenie": 130}
+_DETAIL_CHARACTERS = 8_000
+"""Of a value; Opsgenie takes 8,000 of all values together."""
+_SOURCE = "rebalance-watch"
+
+
+class PagerDuty:
+    """A service of PagerDuty."""
+
+    resend_ms = None
+
+    def __init__(self, config: PagerDutyConfig) -> None:
+        """Read the secrets.
+
+        Raises:
+            UserError: one is missing.
+        """
+        self._routing_key = config.routing_key.read()
+        self._http = HttpClient(config.url, "", {}, config.timeout, [self._routing_key])
+
+    def send(self, message: Message, now: int) -> None:  # noqa: ARG002  of every channel
+        """Post an event for each incident of the message; a repeated one changes nothing there."""
+        for one in _last_of_each(message):
+            self._http.post(msgspec.json.encode(self._event(one)), one["key"])
+
+    def stand(self, message: Message, now: int) -> None:
+        """Do nothing: an incident stays open there."""
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def _event(self, one: dict[str, Any]) -> dict[str, object]:
+        event: dict[str, object] = {"routing_key": self._routing_key, "dedup_key": _incident_key(one)}
+        if one["kind"] == "RESOLVED":
+            return event | {"event_action": "resolve"}
+        payload = {
+            "severity": one["severity"], "source": one["cluster"] or _SOURCE,
+            "component": one["subject"], "group": one["group"], "class": one["code"], "custom_details": _details(one),
+        }  # fmt: skip
+        link = {"href": one["link"], "text": "Incident"}
+        return event | {"event_action": "trigger", "client": _SOURCE, "links": [link],
+                        "payload": neutral(payload) | {"summary": _title(one, "pagerduty")}}  # fmt: skip
+
+
+class Opsgenie:
+    """An integration of Opsgenie."""
+
+    resend_ms = None
+
+    def __init__(self, config: OpsgenieConfig) -> None:
+        """Read the secrets.
+
+        Raises:
+            UserError: one is missing.
+        """
+        key = config.api_key.read()
+        headers = {"Authorization": literal(f"GenieKey {key}")}
+        self._http = HttpClient(config.url, "/v2/alerts", headers, config.timeout, [key])
+
+    def send(self, message: Message, now: int) -> None:  # noqa: ARG002  of every channel
+        """Create or close an alert for each incident of the message; a repeated request changes nothing there."""
+        for one in _last_of_each(message):
+            if one["kind"] == "RESOLVED":
+                closed = msgspec.json.encode({"source": _SOURCE, "note": one["resolution"]})
+                self._http.post(closed, one["key"], {"identifierType": "alias"}, f"/{_incident_key(one)}/close")
+            else:
+                self._http.post(msgspec.json.encode(self._alert(one)), one["key"])
+
+    def stand(self, message: Message, now: int) -> None:
+        """Do nothing: an alert stays open there."""
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    @staticmethod
+    def _alert(one: dict[str, Any]) -> dict[str, object]:
+        texts = {
+            "description": f"{one['main_explanation']}\n{one['first_step']}\n{one['link']}",
+            "entity": one["group"] or one["cluster"], "details": _details(one),
+        }  # fmt: skip
+        alert: dict[str, object] = neutral(texts)
+        return alert | {
+            "alias": _incident_key(one), "message": _title(one, "opsgenie"), "priority": _PRIORITY[one["severity"]],
+            "source": _SOURCE, "tags": [one["code"]],
+        }  # fmt: skip
+
+
+def _last_of_each(message: Message) -> list[dict[str, Any]]:
+    """Return the alerts of a message; of several about one incident the last."""
+    return list({_incident_key(one): one for one in message.alerts}.values())
+
+
+def _incident_key(one: dict[str, Any]) -> str:
+    """Return what identifies an incident there: its code and subject, of which one is open at a time."""
+    names = [one["cluster"], one["group"], one["code"], one["subject"]]
+    return hashlib.sha256(msgspec.json.encode(names)).hexdigest()
+
+
+def _title(one: dict[str, Any], service: str) -> str:
+    return str(neutral(f"{one['code']}: {one['where']}"))[: _TITLE_CHARACTERS[service]]
+
+
+def _details(one: dict[str, Any]) -> dict[str, str]:
+    said = {
+        "sub_cause": one["main_cause"], "explanation": one["main_explanation"], "first_step": one["first_step"],
+        "topic": one["topic"], "broker": one["broker"], "queue_id": one["queue_id"], "client": one["main_client_id"],
+        "page": one["link"], "incident_id": one["incident_id"],
+    }  # fmt: skip
+    return {name: str(value)[:_DETAIL_CHARACTERS] for name, value in said.items() if value not in {None, ""}}
