@@ -124,6 +124,11 @@ def rule_link(code: str) -> str:
     return _link(f"/rule/{quote(code, safe='')}")
 
 
+def health_link() -> str:
+    """Return the address of REST by which a page learns whether its session has ended."""
+    return _link("/api/v1/health")
+
+
 def incident_action_link(incident_id: str, action: str) -> str:
     """Return the address of REST to which a page sends an action about an incident: ``acknowledge`` or ``silence``."""
     return _link(f"/api/v1/incidents/{quote(incident_id, safe='')}/{action}")

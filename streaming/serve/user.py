@@ -19,8 +19,8 @@ class User(NamedTuple):
     name: str
     """The name of the person who has signed in; empty: nobody has."""
     role: Role
-    session_ends: int | None = None
-    """When the person signs in again, epoch milliseconds; None: there is no session here that ends."""
+    has_session: bool = False
+    """Whether the person has signed in here, and can sign out; a proxy's headers come with each request."""
 
     @property
     def is_operator(self) -> bool:

@@ -16,7 +16,15 @@ from streaming.base.language import LANGUAGES, current, gettext, in_language, ma
 from streaming.queries.present import Ends
 from streaming.serve.dashboard.hearing import hearing
 from streaming.serve.dashboard.markup import LiveMarkup
-from streaming.serve.links import LOGOUT_PATH, actions_link, clients_link, home_link, incidents_link, prefix
+from streaming.serve.links import (
+    LOGOUT_PATH,
+    actions_link,
+    clients_link,
+    health_link,
+    home_link,
+    incidents_link,
+    prefix,
+)
 from streaming.serve.user import User, current_user
 
 Crumb = tuple[str, str | None]
@@ -108,8 +116,7 @@ def _signed_in(user: User) -> None:
     if not user.name:
         return
     role = gettext("Operator") if user.is_operator else gettext("Viewer")
-    ends = None if user.session_ends is None else str(user.session_ends)
-    with element("details", "user", data_session_ends=ends):
+    with element("details", "user", data_session=health_link() if user.has_session else None):
         with element("summary", aria_label=gettext("Signed in: {name}, {role}", name=user.name, role=role)):
             ui.html(_PERSON, sanitize=False, tag="span").classes("mark")
             element("span", "name").text = user.name
@@ -117,8 +124,8 @@ def _signed_in(user: User) -> None:
             element("b").text = user.name
             element("span", "quiet").text = role
             element("a", href=actions_link(user.name)).text = gettext("Your actions")
-            if ends is not None:
-                with element("form", method="post", action=f"{prefix()}{LOGOUT_PATH}", data_sign_out=""):
+            if user.has_session:
+                with element("form", method="post", action=f"{prefix()}{LOGOUT_PATH}"):
                     element("button", type="submit").text = gettext("Sign out")
 
 

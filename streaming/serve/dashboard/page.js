@@ -97,19 +97,14 @@ addEventListener("submit", (event) => {
     button.disabled = false;
   });
 })();
-// The session of who has signed in: at its end, and when another tab has signed out, the page is loaded again, which
-// leads to signing in.
-(() => {
-  const key = "rebalance-watch-signed-out", longest = 2 ** 31 - 1;
-  addEventListener("submit", (event) => event.target.matches("[data-sign-out]") && localStorage.setItem(key, Date.now()));
-  addEventListener("storage", (event) => event.key === key && document.querySelector("[data-session-ends]") && location.reload());
-  const wait = () => {
-    const user = document.querySelector("[data-session-ends]");
-    if (user) setTimeout(() => location.reload(), Math.min(longest, Math.max(1000, Number(user.dataset.sessionEnds) - Date.now() + 1000)));
-    return user;
-  };
-  new MutationObserver((_, looking) => wait() && looking.disconnect()).observe(document.documentElement, { childList: true, subtree: true });
-})();
+// When the session of who has signed in has ended, also in another tab, the server closes the page's connection: the
+// page is loaded again, which leads to signing in.
+setInterval(async () => {
+  const user = document.querySelector("[data-session]");
+  if (!user || window.socket?.connected !== false) return;
+  const answer = await fetch(user.dataset.session).catch(() => null);
+  if (answer?.status === 401) location.reload();
+}, 2000);
 // The browser looks for the part that an address names before the page has its content.
 (() => {
   if (!location.hash) return;

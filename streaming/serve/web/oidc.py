@@ -31,7 +31,6 @@ from streaming.base.errors import SettingsError, first_line
 from streaming.base.language import gettext
 from streaming.base.settings import Web
 from streaming.base.sign_in import SignIn
-from streaming.base.times import now_ms
 from streaming.base.visible import visible
 from streaming.serve.links import LOGOUT_PATH, prefix
 from streaming.serve.user import User
@@ -116,7 +115,7 @@ class _Routes:
             _LOG.warning("%s (%s) has signed in and has no role", visible(name), visible(subject))
             return _page(no_role(name), HTTPStatus.FORBIDDEN)
         seconds = self._sign_in.session_seconds
-        user = User(subject, name, role, now_ms() + seconds * 1000)
+        user = User(subject, name, role, has_session=True)
         self._access.sessions.end(request.cookies.get(SESSION_COOKIE, ""))
         session = self._access.sessions.begin(user=user, seconds=seconds, id_token=str(token["id_token"]))
         answer = RedirectResponse(target, HTTPStatus.SEE_OTHER, NOT_STORED)
