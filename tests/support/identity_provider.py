@@ -12,7 +12,7 @@ import httpx
 
 from streaming.lab.certificates import Certificate
 
-CLIENT_ID, CLIENT_SECRET = "rebalance-watch", "a secret & of the client"
+CLIENT_ID, CLIENT_SECRET = "rebalance-watch", "Zt4q7&w9 Kp2x/Lm5"
 PEOPLE = {
     "u-1": {"preferred_username": "ann", "groups": ["sre", "dev"]},
     "u-2": {"preferred_username": "bob", "groups": ["dev"]},
@@ -21,7 +21,7 @@ PEOPLE = {
 """By subject: an operator, a viewer, and one without a role."""
 FAULTS = (
     "audience", "azp", "issuer", "nonce", "no nonce", "expired", "other key", "former key", "unsigned", "no id token",
-    "other issuer", "down", "userinfo",
+    "other issuer", "down", "userinfo", "echo",
 )  # fmt: skip
 """What is wrong with the next answers."""
 

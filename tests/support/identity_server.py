@@ -217,6 +217,8 @@ def _app():  # noqa: C901  its routes
 
     @app.post("/token")
     def token():
+        if state.fault == "echo":
+            return {"error": "invalid_client", "error_description": f"{CLIENT_SECRET} is wrong"}, 401
         answer = server.create_token_response()
         if state.fault == "no id token":
             answer.set_data(json.dumps({name: one for name, one in answer.get_json().items() if name != "id_token"}))

@@ -29,6 +29,7 @@ from starlette.routing import Route
 
 from streaming.base.errors import SettingsError, first_line
 from streaming.base.language import gettext
+from streaming.base.redaction import Redaction
 from streaming.base.settings import Web
 from streaming.base.sign_in import SignIn
 from streaming.base.visible import visible
@@ -50,6 +51,7 @@ _COOKIE = "rebalance-watch-sign-in"
 _TARGET = "target"
 _UNUSABLE = (httpx2.HTTPError, WrongProviderError, ValueError, KeyError, TypeError, AttributeError)
 """A provider that does not answer, or answers with something else than it should."""
+_REASON_CHARACTERS = 100
 _TARGET_CHARACTERS = 2_000
 """A cookie has room for more than twice as many."""
 _LEEWAY_SECONDS = 60
@@ -84,6 +86,7 @@ class _Routes:
         self._access = access
         self._sign_in = web.sign_in
         self._public = web.url.rstrip("/")
+        self._redaction = Redaction(filter(None, [access.client_secret]))
         self._provider = Provider.of(web.sign_in, access.client_secret, verify=_authority(web.sign_in))
 
     async def begin(self, request: Request) -> Response:
@@ -93,7 +96,7 @@ class _Routes:
         try:
             answer: Response = await self._provider.authorize_redirect(request, self._address(request, CALLBACK_PATH))
         except _UNUSABLE as error:
-            return _unreachable(error)
+            return self._unusable(error)
         answer.headers.update(NOT_STORED)
         return answer
 
@@ -106,9 +109,9 @@ class _Routes:
             )
             said = await self._said_of_person(token)
         except (OAuthError, JoseError) as error:
-            return _refused(error)
+            return self._refused(error)
         except _UNUSABLE as error:
-            return _unreachable(error)
+            return self._unusable(error)
         subject, name = str(said["sub"]), _text(said, self._sign_in.name_claim) or str(said["sub"])
         role = self._sign_in.role_of(_values(said, self._sign_in.roles_claim))
         if role is None:
@@ -129,7 +132,7 @@ class _Routes:
         try:
             there = await self._provider.logout_address(self._address(request, LOGGED_OUT_PATH), id_token) or there
         except _UNUSABLE as error:
-            _LOG.warning("a session has ended here, but not at the identity provider: %s", visible(first_line(error)))
+            _LOG.warning("a session has ended here, but not at the identity provider: %s", self._said(error))
         # Not a redirect: the Content-Security-Policy lets a form lead to this server only.
         answer = HTMLResponse(_LEAVE.format(json.dumps(there).replace("<", "\\u003c")), headers=NOT_STORED)
         remove_session(answer, "lax")
@@ -165,6 +168,23 @@ class _Routes:
             raise OAuthError(error="the userinfo is of another person")
         return {**more, **said}
 
+    def _refused(self, error: Exception) -> Response:
+        """Create the response to an answer of the provider that does not count."""
+        _LOG.warning("a sign-in was refused: %s", self._said(error))
+        reason = self._redaction.of(visible(str(getattr(error, "error", "") or type(error).__name__)))
+        sentence = gettext("The sign-in was refused ({reason}): sign in again.", reason=reason[:_REASON_CHARACTERS])
+        return _page(sentence, HTTPStatus.FORBIDDEN)
+
+    def _unusable(self, error: Exception) -> Response:
+        """Create the response where the provider does not answer as it should."""
+        _LOG.warning("the identity provider can't be used: %s", self._said(error))
+        sentence = gettext("The identity provider can't be used at present: the log of the dashboard says why.")
+        return _page(sentence, HTTPStatus.BAD_GATEWAY)
+
+    def _said(self, error: Exception) -> str:
+        """Return the text of an error, in which a provider may repeat what it was sent."""
+        return self._redaction.of(visible(first_line(error) or type(error).__name__))
+
     def _address(self, request: Request, path: str) -> str:
         own = urlsplit(str(request.url))
         return f"{self._public or f'{own.scheme}://{own.netloc}'}{path}"
@@ -184,20 +204,6 @@ def _authority(sign_in: SignIn) -> ssl.SSLContext | bool:
             f"The file {sign_in.ca_file} can't be used ({error.strerror or first_line(error)}): correct "
             "web.sign_in.ca_file."
         ) from None
-
-
-def _refused(error: Exception) -> Response:
-    """Create the response to an answer of the provider that does not count."""
-    reason = getattr(error, "error", "") or type(error).__name__
-    _LOG.warning("a sign-in was refused: %s", visible(first_line(error)))
-    sentence = gettext("The sign-in was refused ({reason}): sign in again.", reason=visible(str(reason))[:100])
-    return _page(sentence, HTTPStatus.FORBIDDEN)
-
-
-def _unreachable(error: Exception) -> Response:
-    _LOG.warning("the identity provider can't be used: %s", visible(first_line(error) or type(error).__name__))
-    sentence = gettext("The identity provider can't be used at present: the log of the dashboard says why.")
-    return _page(sentence, HTTPStatus.BAD_GATEWAY)
 
 
 def _page(problem: str, status: HTTPStatus) -> Response:

@@ -168,12 +168,17 @@ def test_a_sign_in_leads_to_no_other_site(person, away):
     assert person.get(callback_of(form, ANN)).headers["location"] == "/"
 
 
-def test_the_client_s_secret_is_nowhere(person, address, capfd):
+def test_the_client_s_secret_is_nowhere(person, provider, capfd, caplog):
     settings = load_settings(web={"sign_in": {"client_secret": CLIENT_SECRET}})
     assert CLIENT_SECRET not in repr(settings)
     assert CLIENT_SECRET not in repr(access("127.0.0.1", settings.web))
     answer = sign_in(person, ANN)
     assert CLIENT_SECRET not in f"{answer.headers}{answer.text}{capfd.readouterr()}"
+    person.cookies.clear()
+    provider.set("echo")  # a provider that repeats what it was sent
+    refused = sign_in(person, ANN)
+    assert (refused.status_code, "invalid_client" in caplog.text) == (403, True)
+    assert CLIENT_SECRET not in f"{refused.text}{caplog.text}{capfd.readouterr()}"
 
 
 def test_what_the_id_token_lacks_is_asked_of_userinfo(person, provider):
