@@ -516,6 +516,14 @@ class Acknowledgement(QueryResult):
     reason: str
 
 
+class Closing(QueryResult):
+    """That a person has closed an incident, or has opened it again."""
+
+    time: Instant
+    author: str
+    reason: str
+
+
 class Silence(QueryResult):
     """An active silence that suppresses the alerts of an incident."""
 

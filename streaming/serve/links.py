@@ -130,7 +130,7 @@ def health_link() -> str:
 
 
 def incident_action_link(incident_id: str, action: str) -> str:
-    """Return the address of REST to which a page sends an action about an incident: ``acknowledge`` or ``silence``."""
+    """Return the address of REST to which a page sends an action about an incident, such as ``acknowledge``."""
     return _link(f"/api/v1/incidents/{quote(incident_id, safe='')}/{action}")
 
 

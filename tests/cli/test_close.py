@@ -16,6 +16,7 @@ from streaming.cli.main import app
 from streaming.queries.incident_detail import incident
 from streaming.serve.dashboard.markup import rendered
 from streaming.serve.store import Store
+from streaming.serve.user import NOBODY
 from streaming.serve.web.access import access
 from streaming.serve.web.server import api_application
 from streaming.tables.reader import ReadModel
@@ -188,5 +189,5 @@ def _page(detail):
         "incident", i=shown, ends=None, q=None, reach=None, parent=None, life=detail.life, absorbed=detail.absorbed,
         commands=(), picture=None, now=last, stacks=None, evidence=[], changed=False, here="/", before="/", event=None,
         raw="", cause="", impact=None, children=[], with_group=False, names_groups=True, notifications=[],
-        acknowledged=None, silences=[], MESSAGES={}, rebalance=None,
+        acknowledged=None, silences=[], MESSAGES={}, rebalance=None, user=NOBODY,
     )  # fmt: skip

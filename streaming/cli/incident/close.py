@@ -1,17 +1,16 @@
 """`rebalance-watch incident close`: close an incident as a person, and open it again."""
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from schemas.rows import AlertControl
 from streaming.base.errors import UserError
-from streaming.base.place import Place, tables_of
+from streaming.base.place import tables_of
 from streaming.base.settings import load_settings
 from streaming.base.shell import command_line
-from streaming.base.times import now_ms, written
+from streaming.base.times import now_ms
 from streaming.base.visible import visible
-from streaming.cli.author import actor, author
+from streaming.cli.author import actor
 from streaming.queries.column import SHORT_ID
 
 if TYPE_CHECKING:
@@ -32,19 +31,14 @@ def close(
     So do those that it explains and that have no alert of their own. Its alert is resolved, and it leaves the lists and
     counts of open incidents. What is observed stays: the health of its group and its queues is judged as before.
     """
+    from streaming.serve.alerting import actions
     from streaming.serve.operator_actions import recorded
 
-    tables = tables_of(load_settings())
-    with recorded(tables, actor(by), "CLOSE", incident_id, reason) as action:
-        found = _incident(tables, incident_id)
+    tables, who = tables_of(load_settings()), actor(by)
+    with recorded(tables, who, "CLOSE", incident_id, reason) as action:
+        _check(reason, who.name)
+        found = actions.close(tables, incident_id, reason, who.name, now_ms())
         action.target = found.incident_id
-        if found.resolved_at is not None:
-            why = f" ({found.resolution})" if found.resolution else ""
-            raise UserError(
-                f"The incident {found.incident_id} was resolved at {written(found.resolved_at)}{why}: there is nothing "
-                "to close."
-            )
-        _write(tables, "CLOSE", found, reason, by)
     again = command_line("rebalance-watch", "incident", "reopen", found.incident_id[:SHORT_ID])
     typer.echo(visible(f"closed: {_named(found)}; open it again with `{again}`"))
 
@@ -56,42 +50,27 @@ def reopen(
     by: _By = None,
 ) -> None:
     """Undo `incident close`: the incident is open again if its condition still holds, and its alert is sent again."""
-    from streaming.serve.alerting.status import controls
+    from streaming.serve.alerting import actions
     from streaming.serve.operator_actions import recorded
 
-    tables = tables_of(load_settings())
-    with recorded(tables, actor(by), "REOPEN", incident_id, reason) as action:
-        found = _incident(tables, incident_id)
+    tables, who = tables_of(load_settings()), actor(by)
+    with recorded(tables, who, "REOPEN", incident_id, reason) as action:
+        _check(reason or "as it was closed", who.name)
+        found = actions.reopen(tables, incident_id, reason, who.name, now_ms())
         action.target = found.incident_id
-        row = controls(tables).closings.get(found.incident_id)
-        if row is None or row.control != "CLOSE":
-            raise UserError(
-                f"Nobody has closed the incident {found.incident_id}: see who closed what with `rebalance-watch "
-                "incident show ID`."
-            )
-        _write(tables, "REOPEN", found, reason or row.reason, by)
     typer.echo(visible(f"opened again: {_named(found)}"))
 
 
-def _incident(tables: Place, beginning: str) -> "Incident":
-    from streaming.queries.incidents import incident_of
-    from streaming.tables.reader import ReadModel
+def _check(reason: str, name: str) -> None:
+    """Check what the options give.
 
-    with ReadModel(tables) as model:
-        return incident_of(model, beginning)
-
-
-def _write(tables: Place, control: Literal["CLOSE", "REOPEN"], of: "Incident", reason: str, by: str | None) -> None:
-    from streaming.serve.alerting.ledger import write_control
-
-    if not (given := " ".join(reason.split())):
+    Raises:
+        UserError: there is no reason, or no name.
+    """
+    if not reason.strip():
         raise UserError("Closing an incident needs a reason: give it with --reason.")
-    if not (who := author() if by is None else " ".join(by.split())):
+    if not name.strip():
         raise UserError("The incident keeps who closed it: give a name with --by.")
-    write_control(tables, AlertControl(
-        time=now_ms(), control=control, control_id=of.incident_id, cluster=None, group=None, code=None, until=None,
-        reason=given, author=who, severity=of.severity,
-    ))  # fmt: skip
 
 
 def _named(incident: "Incident") -> str:

@@ -2,14 +2,18 @@
 
 import secrets
 from glob import escape
+from typing import Literal
 
 from rebalance_model.observe.effects import IncidentTransition
 from schemas.rows import AlertControl
 from streaming.base.errors import UserError
 from streaming.base.place import Place
-from streaming.base.times import DAY_MS
+from streaming.base.times import DAY_MS, written
+from streaming.queries.incidents import incident_of
+from streaming.queries.results import Incident
 from streaming.serve.alerting.ledger import write_control
-from streaming.serve.alerting.status import open_incident
+from streaming.serve.alerting.status import controls, open_incident
+from streaming.tables.reader import ReadModel
 
 _DAYS_MAX = 366
 
@@ -71,3 +75,69 @@ def silence_like(  # noqa: PLR0913, PLR0917  a silence has these
     )  # fmt: skip
     write_control(tables, silence)
     return silence
+
+
+def close(tables: Place, incident_id: str, reason: str, author: str, now: int) -> Incident:
+    """Close an incident: it counts as resolved until it becomes worse than it is.
+
+    Args:
+        tables: the tables.
+        incident_id: its id, or a unique prefix of it.
+        reason: why.
+        author: who does it.
+        now: epoch milliseconds.
+
+    Raises:
+        UserError: it is unknown, or resolved; there is no reason or no name; or see `write_control`.
+    """
+    found = _incident(tables, incident_id)
+    if found.resolved_at is not None:
+        why = f" ({found.resolution})" if found.resolution else ""
+        raise UserError(
+            f"The incident {found.incident_id} was resolved at {written(found.resolved_at)}{why}: there is nothing to "
+            "close."
+        )
+    _write(tables, "CLOSE", found, reason, author, now)
+    return found
+
+
+def reopen(tables: Place, incident_id: str, reason: str, author: str, now: int) -> Incident:
+    """Undo `close`: the incident is open again if its condition still holds.
+
+    Args:
+        tables: the tables.
+        incident_id: its id, or a unique prefix of it.
+        reason: why; empty: as it was closed.
+        author: who does it.
+        now: epoch milliseconds.
+
+    Raises:
+        UserError: it is unknown, or nobody has closed it; there is no name; or see `write_control`.
+    """
+    found = _incident(tables, incident_id)
+    row = controls(tables).closings.get(found.incident_id)
+    if row is None or row.control != "CLOSE":
+        raise UserError(
+            f"Nobody has closed the incident {found.incident_id}: see who closed what with `rebalance-watch incident "
+            "show ID`."
+        )
+    _write(tables, "REOPEN", found, reason or row.reason, author, now)
+    return found
+
+
+def _incident(tables: Place, beginning: str) -> Incident:
+    with ReadModel(tables) as model:
+        return incident_of(model, beginning)
+
+
+def _write(  # noqa: PLR0913, PLR0917  a row has these
+    tables: Place, control: Literal["CLOSE", "REOPEN"], of: Incident, reason: str, author: str, now: int
+) -> None:  # fmt: skip
+    if not (given := " ".join(reason.split())):
+        raise UserError("Closing an incident needs a reason.")
+    if not (who := " ".join(author.split())):
+        raise UserError("The incident keeps who closed it: give a name.")
+    write_control(tables, AlertControl(
+        time=now, control=control, control_id=of.incident_id, cluster=None, group=None, code=None, until=None,
+        reason=given, author=who, severity=of.severity,
+    ))  # fmt: skip

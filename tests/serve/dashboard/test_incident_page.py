@@ -112,6 +112,22 @@ def test_it_is_acknowledged_and_silenced_on_its_page(open_page, site):
     assert rows["SILENCE"]["until"] - rows["SILENCE"]["time"] == 120 * MINUTE
 
 
+@pytest.mark.usefixtures("acts")
+def test_it_is_closed_and_opened_again_on_its_page(open_page):
+    page = open_page("/incident/acts-client")
+    for action, button, state in (
+        ("Close", "Count as resolved until it is worse", "Closed; its condition still holds"),
+        ("Open again", "Open again", "Open"),
+    ):
+        page.locator("summary").get_by_text(action, exact=True).click()
+        form = page.get_by_role("form", name=action)
+        form.get_by_label("Your name").fill("Ann")
+        form.get_by_label("Reason").press_sequentially("known")
+        form.get_by_role("button", name=button).click()
+        expect(page.locator("dl.facts").get_by_text(state, exact=True)).to_be_visible()
+        expect(form).to_have_count(0)
+
+
 def test_what_cannot_be_done_is_said(open_page, site):
     page = open_page("/incident/stuck0001")
     page.get_by_text("Silence", exact=True).click()

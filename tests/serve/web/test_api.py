@@ -30,7 +30,8 @@ ROUTES = {
     "/groups/{group}/rebalances", "/groups/{group}/rebalances/{rebalance_id}", "/groups/{group}/lag",
     "/groups/{group}/what-if", "/groups/{group}/rolling-restart", "/incidents", "/incidents/{incident_id}", "/sql",
     "/clients", "/quality", "/owners/{topic}/{broker}/{queue_id}", "/groups/{group}/rebalances/totals",
-    "/incidents/{incident_id}/acknowledge", "/incidents/{incident_id}/silence", "/actions",
+    "/incidents/{incident_id}/acknowledge", "/incidents/{incident_id}/silence",
+    "/incidents/{incident_id}/close", "/incidents/{incident_id}/reopen", "/actions",
     "/clients/{client_id}", "/groups/{group}/queues/{topic}/{broker}/{queue_id}",
 }  # fmt: skip
 

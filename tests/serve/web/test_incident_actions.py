@@ -17,6 +17,7 @@ NOW = 1_795_300_000_000
 TOKEN = "a token of some length"
 ACK = "/incidents/stuck/acknowledge"
 SILENCE = "/incidents/stuck/silence"
+CLOSE, REOPEN = "/incidents/stuck/close", "/incidents/stuck/reopen"
 WANTED = {"by": "ann", "reason": "upgrade", "for": "2h"}
 
 
@@ -43,7 +44,8 @@ def api(tables, settings_in, tmp_path, request):
 
 
 def controls(tables) -> list[tuple[str, str, str]]:
-    return [(row["control"], row["control_id"], row["author"]) for row in read_rows(tables, "alert_controls")]
+    rows = sorted(read_rows(tables, "alert_controls"), key=lambda row: row["time"])
+    return [(row["control"], row["control_id"], row["author"]) for row in rows]
 
 
 def test_an_incident_is_acknowledged_with_who_and_why(api, tables):
@@ -60,6 +62,19 @@ def test_a_silence_is_of_the_incidents_code_and_exactly_its_group(api, tables):
     assert (row["control"], row["control_id"], row["code"]) == ("SILENCE", answer["silence_id"], "ORDERED_QUEUE_STUCK")
     assert row["group"] == "pay[[]1]"  # a pattern: the name itself would match pay1
     assert row["until"] - row["time"] == 120 * MINUTE == answer["until"] - row["time"]
+
+
+def test_an_incident_is_closed_and_opened_again(api, tables):
+    closed = api.post(CLOSE, json={"by": "ann", "reason": "queue removed"})
+    assert (closed.status_code, closed.json()["author"]) == (200, "ann")
+    assert "was resolved at" in api.post(CLOSE, json={"by": "ann", "reason": "again"}).json()["error"]
+    assert api.post(REOPEN, json={"by": "bob", "reason": "it is not"}).status_code == 200
+    assert "Nobody has closed" in api.post(REOPEN, json={"by": "bob", "reason": "x"}).json()["error"]
+    assert controls(tables) == [("CLOSE", "stuck", "ann"), ("REOPEN", "stuck", "bob")]
+    rows = sorted(read_rows(tables, "operator_actions"), key=lambda row: row["time"])
+    assert [(row["action"], row["name"], row["result"]) for row in rows] == [
+        ("CLOSE", "ann", "DONE"), ("CLOSE", "ann", "FAILED"), ("REOPEN", "bob", "DONE"), ("REOPEN", "bob", "FAILED"),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -97,7 +112,7 @@ def test_a_text_that_is_no_utf8_is_one_sentence_and_writes_nothing(api, tables):
      {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}],
 )  # fmt: skip
 def test_a_page_of_another_site_writes_nothing(api, tables, headers):
-    for path in (ACK, SILENCE):
+    for path in (ACK, SILENCE, CLOSE):
         assert api.post(path, json=WANTED, headers=headers).status_code == 403
     assert not controls(tables)
 

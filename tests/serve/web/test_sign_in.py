@@ -41,6 +41,7 @@ NOW = 1_795_300_000_000
 ANN, BOB, EVE = "u-1", "u-2", "u-3"
 ACK = "/api/v1/incidents/stuck/acknowledge"
 SILENCE = "/api/v1/incidents/stuck/silence"
+CLOSE = "/api/v1/incidents/stuck/close"
 SQL = "/api/v1/sql"
 
 
@@ -312,14 +313,15 @@ def test_a_viewer_sees_everything_and_changes_nothing(person, tables):
 
     assert person.get("/api/v1/incidents/stuck").status_code == 200
     sentence = "Only an operator may do this, and bob is a viewer."
-    for path, body in ((ACK, {"reason": "x"}), (SILENCE, {"reason": "x", "for": "2h"}), (SQL, {"query": "SELECT 1"})):
+    asked = {ACK: {"reason": "x"}, SILENCE: {"reason": "x", "for": "2h"}, CLOSE: {"reason": "x"}}
+    for path, body in {**asked, SQL: {"query": "SELECT 1"}}.items():
         answer = person.post(path, json=body)
         assert (answer.status_code, answer.json()) == (403, {"error": sentence}), path
     assert read_rows(tables, "alert_controls") == []
     refused = actions(tables)[before:]
     assert [
         (row["subject"], row["name"], row["action"], row["target"], row["result"], row["message"]) for row in refused
-    ] == [(BOB, "bob", action, "stuck", "REFUSED", sentence) for action in ("ACKNOWLEDGE", "SILENCE")]
+    ] == [(BOB, "bob", action, "stuck", "REFUSED", sentence) for action in ("ACKNOWLEDGE", "SILENCE", "CLOSE")]
 
 
 def test_a_viewer_runs_no_sql_by_mcp(person, address):

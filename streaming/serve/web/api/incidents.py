@@ -11,7 +11,7 @@ from streaming.queries import incident_detail
 from streaming.queries import incidents as of_incidents
 from streaming.queries import operator_actions as of_actions
 from streaming.queries.health import Severity
-from streaming.queries.results import Acknowledgement, Incident, IncidentDetail, RecordedAction, Silence
+from streaming.queries.results import Acknowledgement, Closing, Incident, IncidentDetail, RecordedAction, Silence
 from streaming.serve.alerting import actions
 from streaming.serve.operator_actions import recorded
 from streaming.serve.user import check_operator
@@ -93,6 +93,38 @@ def silence(  # noqa: PLR0913, PLR0917  what it takes
         made = actions.silence_like(tables, incident_id, duration_ms(span), reason, actor.name, now_ms())
     assert made.until is not None  # noqa: S101  it ends
     return sent(Silence(silence_id=made.control_id, until=made.until, author=made.author, reason=made.reason))
+
+
+@router.post("/incidents/{incident_id}/close", response_model=Closing)
+def close(
+    request: Request,
+    incident_id: str,
+    settings: SettingsOf,
+    reason: Annotated[str, Body(min_length=1, max_length=_REASON, description="Why, kept with it.")],
+    by: _By = None,
+) -> Response:
+    """Close an incident: it counts as resolved until it becomes worse; its health is judged as before."""
+    now, tables, actor = now_ms(), tables_of(settings), actor_of(request, by)
+    with recorded(tables, actor, "CLOSE", incident_id, reason) as action:
+        check_operator()
+        action.target = actions.close(tables, incident_id, reason, actor.name, now).incident_id
+    return sent(Closing(time=now, author=actor.name, reason=reason))
+
+
+@router.post("/incidents/{incident_id}/reopen", response_model=Closing)
+def reopen(
+    request: Request,
+    incident_id: str,
+    settings: SettingsOf,
+    reason: Annotated[str, Body(min_length=1, max_length=_REASON, description="Why, kept with it.")],
+    by: _By = None,
+) -> Response:
+    """Undo the closing of an incident: it is open again if its condition still holds."""
+    now, tables, actor = now_ms(), tables_of(settings), actor_of(request, by)
+    with recorded(tables, actor, "REOPEN", incident_id, reason) as action:
+        check_operator()
+        action.target = actions.reopen(tables, incident_id, reason, actor.name, now).incident_id
+    return sent(Closing(time=now, author=actor.name, reason=reason))
 
 
 @router.get("/actions", response_model=list[RecordedAction])
