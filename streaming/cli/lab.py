@@ -133,7 +133,7 @@ def fault(
         typer.Option(
             "--client",
             "--broker",
-            help="Target; default: the first healthy consumer, or the last broker; all-gone: a key.",
+            help="Target; default: the first healthy consumer, or the last broker. Of a whole group: its key.",
         ),
     ] = None,
     queue: Annotated[str | None, typer.Option(metavar="[BROKER:]NUMBER", help="hang, poison: only this queue.")] = None,
@@ -200,7 +200,10 @@ def _print_catalogue(console: Console) -> None:
     for name, known in FAULTS.items():
         _print_fault(console, name, known)
         console.print(Padding(_shows(known), (0, 0, 0, 4)), highlight=False)
-    console.print("\nConsumers that pop ([bold]lab up --pop[/]; --client: pop-1, fifo-1, simple-1, …)", highlight=False)
+    console.print(
+        "\nConsumers that pop ([bold]lab up --pop[/]; --client: pop-1, fifo-1, …; of a group: pop, fifo, simple)",
+        highlight=False,
+    )
     for name, faults in POP_FAULTS.items():
         _print_fault(console, name, next(iter(faults.values())))
         clients: dict[str, list[str]] = {}
