@@ -106,3 +106,11 @@ def test_a_member_that_pulls_now_has_another_mode():
 
 def test_a_member_that_leaves_does_not_stop():
     assert popping("a", until=40, acks=("a",)).leaves(41, "a").passes(200).incidents(MINE) == []
+
+
+def test_a_member_that_comes_back_starts_again():
+    """Found in the lab: one left, came back 18 s later, and its first POP was seen 20.1 s after its last one."""
+    trace = popping("a", until=40, acks=("a",)).leaves(41, "a").heart_beat(59, "a").pops(61, "a")
+    assert trace.passes(80).incidents(MINE) == []
+    trace.passes(82)
+    assert distinct_transitions(trace, MINE) == [(81.001, "OPENED", MINE)]

@@ -60,9 +60,7 @@ def follow(step: GroupStep, before: Before, *, first_sight: bool) -> None:
     state.members = members
     step.group_to_judge = True
     step.clients_to_judge |= dict.fromkeys((*joined, *left))
-    for client_id in joined:
-        if client_id not in state.clients:
-            state.clients[client_id] = ClientView(asked=0, answered=0, discovered=first_sight)
+    _begin(state, joined, first_sight=first_sight)
     member_types.settle(state)
     expect(step)
     held = ownership.held_by_hook(state)
@@ -72,6 +70,15 @@ def follow(step: GroupStep, before: Before, *, first_sight: bool) -> None:
     recount_round(state)
     for client_id in joined:  # telemetry that shows it as a holder may have come before the list that names it
         ownership.reconsider(step, ownership.known_of(state, client_id, held), evidence="ANSWER")
+
+
+def _begin(state: GroupState, joined: list[str], *, first_sight: bool) -> None:
+    """Begin with clients that have joined; what one popped before it had left does not count."""
+    for client_id in joined:
+        if client_id not in state.clients:
+            state.clients[client_id] = ClientView(asked=0, answered=0, discovered=first_sight)
+        if state.pops is not None and not first_sight:
+            state.pops.poppers.pop(client_id, None)
 
 
 def forget_broker(step: GroupStep, broker: str) -> None:
