@@ -35,6 +35,10 @@ ROWS: dict[str, type[msgspec.Struct]] = {
 
 TABLES: tuple[str, ...] = tuple(ROWS)
 
+ADDED: frozenset[str] = frozenset({"operator_actions"})
+"""Tables that the tables of a former release lack: the job creates them at its next start, and until then readers take
+them for empty."""
+
 PARTITIONED_BY: dict[str, tuple[str, ...]] = dict.fromkeys(
     ("telemetry", "queue_progress", "queue_progress_minute", "queue_progress_5min"), ("date",)
 )

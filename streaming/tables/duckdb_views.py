@@ -7,10 +7,11 @@ from pathlib import Path
 import duckdb
 
 from rebalance_model.entities import TIME_MAX
-from schemas.tables import TABLES
+from schemas.tables import ADDED, TABLES
 from streaming.base.place import Place
 from streaming.tables import observations
 from streaming.tables.catalog import FUNCTIONS, VIEWS, definitions
+from streaming.tables.delta import is_delta_at
 from streaming.tables.files import select
 from streaming.tables.table import TableView
 
@@ -24,7 +25,7 @@ def register(connection: duckdb.DuckDBPyConnection, tables: Place) -> None:
         connection.execute(f"CREATE OR REPLACE VIEW {table} AS {select(table, Path(), [])}")
     define_times(connection)
     define(connection, (*VIEWS, *FUNCTIONS))
-    for table in reversed(TABLES):
+    for table in reversed([table for table in TABLES if table not in ADDED or is_delta_at(tables / table)]):
         view = TableView(tables, table)
         view.want()
         view.fetch()

@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 
 from schemas.arrow import in_epoch_ms
 from schemas.columns import ColumnType, ListOf, StructOf
-from schemas.tables import PARTITIONED_BY, TABLES, columns
+from schemas.tables import ADDED, PARTITIONED_BY, TABLES, columns
 from streaming.base.place import Place
 from streaming.base.times import written
 from streaming.tables.delta import is_delta_at
@@ -50,8 +50,8 @@ class File(NamedTuple):
 
 
 def are_complete(tables: Place) -> bool:
-    """Return whether the folder has every table; the job creates them one after the other."""
-    return all(is_delta_at(tables / table) for table in TABLES)
+    """Return whether the folder has every table that readers need; the job creates them one after the other."""
+    return all(is_delta_at(tables / table) for table in TABLES if table not in ADDED)
 
 
 def files_of(table: str, snapshot: DeltaTable) -> list[File]:

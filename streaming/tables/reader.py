@@ -19,7 +19,7 @@ import pyarrow as pa
 from deltalake.exceptions import TableNotFoundError
 
 from schemas.arrow import in_epoch_ms
-from schemas.tables import TABLES
+from schemas.tables import ADDED, TABLES
 from streaming.base.errors import NotReadyError, QueryError, UserError, first_line
 from streaming.base.limits import SPILL_BYTES
 from streaming.base.place import Place, root_of
@@ -27,7 +27,7 @@ from streaming.tables.catalog import FUNCTIONS, VIEWS, names_in, tables_in
 from streaming.tables.delta import is_delta_at
 from streaming.tables.described import definition_meaning
 from streaming.tables.duckdb_views import define, define_times
-from streaming.tables.files import literal
+from streaming.tables.files import literal, select
 from streaming.tables.folder import folder_at
 from streaming.tables.guard import Guard
 from streaming.tables.hints import meant, relation_columns
@@ -96,6 +96,12 @@ class ReadModel:
         self._database = duckdb.connect(":memory:")
         self._database.execute(f"CREATE SCHEMA {SCHEMA}")
         define_times(self._database)
+        self._lacking = [
+            table for table in TABLES if table in ADDED and table not in {view.name for view in self._views}
+        ]
+        """Tables that the job has not created yet: empty."""
+        for table in self._lacking:
+            self._database.execute(f"CREATE VIEW {table} AS {select(table, Path(), [])}")
         self._defining = threading.Lock()
         self._defined: frozenset[str] = frozenset(TABLES)
         """The tables, and the views and functions that a query has needed; all of them take 0.15 s."""
@@ -134,6 +140,10 @@ class ReadModel:
             Whether there are new rows.
         """
         with self._refreshing:
+            for table in [table for table in self._lacking if is_delta_at(self._tables / table)]:
+                self._lacking.remove(table)
+                self._views.append(TableView(self._tables, table))
+                self._unseen.add(self._views[-1])
             for view in self._views:
                 if view.look():
                     self._unseen.add(view)
@@ -330,16 +340,17 @@ def _opened(tables: Place) -> list[TableView]:
     """Open all tables, in the reverse of the order in which the job appends."""
     names = tuple(reversed(TABLES))
     if isinstance(tables, Path):
-        return [_open(tables, table) for table in names]
+        return [view for table in names if (view := _open(tables, table)) is not None]
     # Each takes several requests in turn. The order counts for the last one, which looks for newer commits.
     with ThreadPoolExecutor(len(names)) as pool:
-        views = list(pool.map(partial(_open, tables), names))
+        views = [view for view in pool.map(partial(_open, tables), names) if view is not None]
     for view in views:
         view.look()
     return views
 
 
-def _open(tables: Place, table: str) -> TableView:
+def _open(tables: Place, table: str) -> TableView | None:
+    """Open a table; None: it is one of `ADDED`, which the job has not created yet."""
     try:
         return TableView(tables, table)
     except TableNotFoundError:
@@ -348,6 +359,8 @@ def _open(tables: Place, table: str) -> TableView:
                 f"There are no tables in {tables}: run `rebalance-watch demo` or `rebalance-watch run`, or set "
                 "another root with --root."
             ) from None
+        if table in ADDED:
+            return None
         raise NotReadyError(
             f"The table {table} is missing in {tables}: start `rebalance-watch run`, which creates it or explains "
             "the cause."

@@ -25,6 +25,7 @@ from rebalance_model.observe.effects import (
 )
 from schemas.arrow import in_epoch_ms
 from schemas.rows import AlertControl
+from schemas.tables import ADDED
 from streaming.base.errors import NotReadyError, UserError
 from streaming.pipeline.archive_rows import LogRow
 from streaming.tables import ReadModel
@@ -32,7 +33,7 @@ from streaming.tables.catalog import FUNCTIONS, VIEWS, definitions
 from streaming.tables.duckdb_views import register as register_in_duckdb
 from streaming.tables.observations import IN_DUCKDB, SEEN
 from tests.support.folding import folded
-from tests.support.tables import accepted, append, append_rows, archive, make_tables, selected
+from tests.support.tables import accepted, append, append_rows, archive, make_tables, selected, small_row
 from tests.support.telemetry import telemetry
 
 COMMON = {"cluster": "c", "group": "orders", "cause": "poll-1@1|c/orders|1"}
@@ -505,3 +506,15 @@ def test_spark_too_shows_rows_that_are_older_than_a_column(spark, tmp_path):
         for relation in ("queue_observations", f"progress_at({_INSTANTS[-1]})"):
             query = f"SELECT count(*) AS rows FROM {relation}"
             assert spark.sql(query).first()["rows"] == model.rows(query)[0]["rows"] > 0
+
+
+def test_a_table_of_a_later_release_is_empty_until_it_is_there(tmp_path):
+    folder = make_tables(tmp_path / "tables")
+    (table,) = ADDED
+    (folder / table).rename(tmp_path / table)
+    with ReadModel(folder) as model:
+        assert model.rows(f"SELECT * FROM {table}") == []
+        (tmp_path / table).rename(folder / table)
+        append_rows(folder, table, [small_row(table)])
+        assert model.refresh()
+        assert len(model.rows(f"SELECT * FROM {table}")) == 1
