@@ -17,7 +17,7 @@ from streaming.queries.incidents import incidents
 from streaming.queries.labels import NOT_KNOWN
 from streaming.queries.ownership import queues
 from streaming.queries.rebalances import rebalances
-from streaming.serve.dashboard.group_list import ORDERS, Wanted
+from streaming.serve.dashboard.group_list import ORDERS, GroupFilters
 from streaming.serve.dashboard.markup import rendered
 from tests.support.asked import END
 
@@ -60,7 +60,7 @@ def grid(described, rows) -> str:
 
 
 OF_QUEUES = {"columns": QUEUE.page, "nothing": "", "text": "", "owners": defaultdict(list)}
-OF_GROUPS = {"columns": GROUP.page, "wanted": Wanted(), "orders": ORDERS}
+OF_GROUPS = {"columns": GROUP.page, "wanted": GroupFilters(), "orders": ORDERS}
 ASKED = {
     "queues": (QUEUE, lambda m: queues(m, "g", at=END), "group_queues", OF_QUEUES, set()),
     "rebalances": (REBALANCE, lambda m: rebalances(m, "g"), "group_rebalances", {}, set()),

@@ -15,7 +15,7 @@ from streaming.serve.dashboard.frame import element, frame, stale
 from streaming.serve.dashboard.live_page import LivePage
 from streaming.serve.dashboard.markup import LiveMarkup
 from streaming.serve.dashboard.moment import one_of
-from streaming.serve.dashboard.ordering import Order, Rank, in_order, number
+from streaming.serve.dashboard.ordering import Order, Rank, column_of, in_order, number, sorted_by
 from streaming.serve.dashboard.paging import page_of
 from streaming.serve.store import Store
 from streaming.tables import ReadModel
@@ -36,7 +36,7 @@ ORDERS: Mapping[str, Order[Client]] = {
 DEFAULT = "health"
 
 
-class Filters(NamedTuple):
+class ClientFilters(NamedTuple):
     """The filters and the order, as in the address; empty: any, and the default."""
 
     group: str = ""
@@ -50,20 +50,19 @@ class Filters(NamedTuple):
     @property
     def column(self) -> str:
         """The column that the clients are sorted by."""
-        return self.sort.removeprefix("-") or DEFAULT
+        return column_of(self.sort, DEFAULT)
 
     @property
     def descending(self) -> bool:
         """Whether the largest value comes first."""
         return ORDERS[self.column].descending != self.sort.startswith("-")
 
-    def by(self, column: str) -> "Filters":
+    def by(self, column: str) -> "ClientFilters":
         """Return the order by a column; the reverse one if it is that already."""
-        same = column == self.column and not self.sort.startswith("-")
-        return self._replace(sort=f"-{column}" if same else "" if column == DEFAULT else column)
+        return self._replace(sort=sorted_by(self.sort, DEFAULT, column))
 
 
-def checked(wanted: Filters) -> Filters:
+def checked(wanted: ClientFilters) -> ClientFilters:
     """Return the filters if the order is a known one.
 
     Raises:
@@ -98,7 +97,7 @@ def _asked(model: ReadModel, group: str, cluster: str, at: int | None) -> Data:
 class ClientsPage(LivePage[Data]):
     """The clients of all groups or of one, now or at an instant."""
 
-    def __init__(self, store: Store, wanted: Filters, at: int | None) -> None:
+    def __init__(self, store: Store, wanted: ClientFilters, at: int | None) -> None:
         super().__init__(store, at)
         self._wanted = wanted
 

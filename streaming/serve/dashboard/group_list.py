@@ -9,7 +9,7 @@ from streaming.queries.group_health import GroupKey
 from streaming.queries.health import HEALTH
 from streaming.queries.results import Group
 from streaming.serve.dashboard.moment import one_of
-from streaming.serve.dashboard.ordering import Order, Rank, in_order, number
+from streaming.serve.dashboard.ordering import Order, Rank, column_of, in_order, number, sorted_by
 
 NOT_OK = "not-ok"
 HEALTHS: Mapping[str, str] = {
@@ -38,7 +38,7 @@ ORDERS: Mapping[str, Order[Group]] = {
 DEFAULT = "health"
 
 
-class Wanted(NamedTuple):
+class GroupFilters(NamedTuple):
     """The filters and the order, as in the address; empty: any, and the default."""
 
     find: str = ""
@@ -52,7 +52,7 @@ class Wanted(NamedTuple):
     @property
     def column(self) -> str:
         """The column that the groups are sorted by."""
-        return self.sort.removeprefix("-") or DEFAULT
+        return column_of(self.sort, DEFAULT)
 
     @property
     def descending(self) -> bool:
@@ -64,13 +64,12 @@ class Wanted(NamedTuple):
         """The text to find, in lower case."""
         return self.find.strip().lower()
 
-    def by(self, column: str) -> "Wanted":
+    def by(self, column: str) -> "GroupFilters":
         """Return the order by a column; the reverse one if it is that already."""
-        same = column == self.column and not self.sort.startswith("-")
-        return self._replace(sort=f"-{column}" if same else "" if column == DEFAULT else column)
+        return self._replace(sort=sorted_by(self.sort, DEFAULT, column))
 
 
-def checked(wanted: Wanted) -> Wanted:
+def checked(wanted: GroupFilters) -> GroupFilters:
     """Return the filters if each has a known value.
 
     Raises:
@@ -82,7 +81,7 @@ def checked(wanted: Wanted) -> Wanted:
     return wanted
 
 
-def listed(groups: Iterable[Group], wanted: Wanted, owned: Collection[GroupKey] = ()) -> list[Group]:
+def listed(groups: Iterable[Group], wanted: GroupFilters, owned: Collection[GroupKey] = ()) -> list[Group]:
     """Return the groups that match the filters, in order.
 
     Args:
@@ -95,7 +94,7 @@ def listed(groups: Iterable[Group], wanted: Wanted, owned: Collection[GroupKey] 
     return in_order(by_name, order, descending=wanted.descending)
 
 
-def _matches(group: Group, wanted: Wanted, owned: Collection[GroupKey]) -> bool:
+def _matches(group: Group, wanted: GroupFilters, owned: Collection[GroupKey]) -> bool:
     if wanted.cluster and group.cluster != wanted.cluster:
         return False
     if wanted.health and (group.health == "OK" if wanted.health == NOT_OK else group.health != wanted.health):

@@ -14,7 +14,7 @@ from streaming.queries.group_health import GroupKey, health_over
 from streaming.queries.health import Health
 from streaming.queries.results import Group, Interval
 from streaming.serve.dashboard.frame import element, frame, panel, search, stale
-from streaming.serve.dashboard.group_list import HEALTHS, ORDERS, Wanted, listed
+from streaming.serve.dashboard.group_list import HEALTHS, ORDERS, GroupFilters, listed
 from streaming.serve.dashboard.group_state import coverage_of
 from streaming.serve.dashboard.health_strip import strip_of
 from streaming.serve.dashboard.live_page import LivePage
@@ -48,7 +48,7 @@ class Shown(NamedTuple):
     """Queues that the text finds, and who owned them in the last hour."""
 
 
-def _select(model: ReadModel, groups: Sequence[Group], wanted: Wanted, page: int, until: int) -> Shown:
+def _select(model: ReadModel, groups: Sequence[Group], wanted: GroupFilters, page: int, until: int) -> Shown:
     since = until - _HOUR_MS
     seek = len(wanted.text) >= _LEAST_TEXT
     owned = find_owned(model, wanted.text, since, until, _MOST_OWNED + 1) if seek else []
@@ -72,7 +72,7 @@ def _stale(groups: Sequence[Group]) -> dict[Health, tuple[int, int]]:
 class Home(LivePage[Overview]):
     """Groups by health and open incidents, now or at an instant."""
 
-    def __init__(self, store: Store, at: int | None, wanted: Wanted) -> None:
+    def __init__(self, store: Store, at: int | None, wanted: GroupFilters) -> None:
         super().__init__(store, at)
         self._wanted = wanted
         self._version = -1

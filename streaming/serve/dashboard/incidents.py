@@ -34,7 +34,7 @@ COLUMNS = tuple(
 )
 
 
-class Filters(NamedTuple):
+class IncidentFilters(NamedTuple):
     """The filters, as in the address; empty: any."""
 
     group: str = ""
@@ -51,7 +51,7 @@ class Filters(NamedTuple):
     """A cluster; empty: any. In addresses only, beside its group."""
 
 
-def checked(wanted: Filters) -> Filters:
+def checked(wanted: IncidentFilters) -> IncidentFilters:
     """Return the filters if each has a known value.
 
     Raises:
@@ -76,7 +76,7 @@ class Data(NamedTuple):
     """The groups and codes to choose from."""
 
 
-def _asked(model: ReadModel, wanted: Filters, at: int | None) -> Data:
+def _asked(model: ReadModel, wanted: IncidentFilters, at: int | None) -> Data:
     ends = history_ends(model, at)
     now = ends.instant(at)
     found = incidents(
@@ -92,7 +92,7 @@ def _asked(model: ReadModel, wanted: Filters, at: int | None) -> Data:
 class IncidentsPage(LivePage[Data]):
     """The incidents that match the filters, now or at an instant: open ones first, then the newest."""
 
-    def __init__(self, store: Store, wanted: Filters, at: int | None) -> None:
+    def __init__(self, store: Store, wanted: IncidentFilters, at: int | None) -> None:
         super().__init__(store, at)
         self._wanted = wanted
 

@@ -39,6 +39,17 @@ def in_order(rows: Iterable[T], order: Order[T], *, descending: bool | None = No
     return [row for _, row in known] + [row for row in listed if order.key(row) is None]
 
 
+def column_of(sort: str, default: str) -> str:
+    """Return the column of an order in an address: its name, reversed with a leading ``-``; empty: the default."""
+    return sort.removeprefix("-") or default
+
+
+def sorted_by(sort: str, default: str, column: str) -> str:
+    """Return the order by a column as in an address; the reverse one if it is the order already."""
+    same = column == column_of(sort, default) and not sort.startswith("-")
+    return f"-{column}" if same else "" if column == default else column
+
+
 def choices(orders: Mapping[str, Order[T]]) -> dict[str, str]:
     """Return the names of orders for a list to choose from, in the current language."""
     return {name: gettext(order.label) for name, order in orders.items()}

@@ -13,17 +13,16 @@ from streaming.base.language import gettext
 from streaming.queries import labels
 from streaming.serve.dashboard.actions import ActionsPage
 from streaming.serve.dashboard.client import ClientPage
-from streaming.serve.dashboard.clients import ClientsPage
-from streaming.serve.dashboard.clients import Filters as ClientFilters
+from streaming.serve.dashboard.clients import ClientFilters, ClientsPage
 from streaming.serve.dashboard.clients import checked as checked_clients
 from streaming.serve.dashboard.first_run import FirstRunPage
 from streaming.serve.dashboard.frame import dress, element, error_page
 from streaming.serve.dashboard.group import GroupPage
-from streaming.serve.dashboard.group_list import Wanted
+from streaming.serve.dashboard.group_list import GroupFilters
 from streaming.serve.dashboard.group_list import checked as checked_groups
 from streaming.serve.dashboard.home import Home
 from streaming.serve.dashboard.incident import IncidentPage
-from streaming.serve.dashboard.incidents import Filters, IncidentsPage, checked
+from streaming.serve.dashboard.incidents import IncidentFilters, IncidentsPage, checked
 from streaming.serve.dashboard.lane_folds import LaneFilter
 from streaming.serve.dashboard.lane_folds import checked as checked_lanes
 from streaming.serve.dashboard.moment import parse_at, parse_span, parse_zoom
@@ -68,7 +67,7 @@ def register(store: Store, first_run: FirstRun) -> None:
     async def home(
         find: str = "", health: str = "", cluster: str = "", sort: str = "", at: str | None = None
     ) -> None:  # fmt: skip
-        wanted = Wanted(find, health, cluster, sort)
+        wanted = GroupFilters(find, health, cluster, sort)
         await _built(gettext("Consumer groups"), lambda: Home(store, parse_at(at), checked_groups(wanted)), first_run)
 
     @_route("/group/{group}")
@@ -128,7 +127,7 @@ def _register_others(store: Store) -> None:
         group: str = "", code: str = "", severity: str = "", state: str = "", since: str = "", find: str = "",
         explained: bool = False, at: str | None = None, cluster: str = "",  # noqa: FBT001, FBT002  by name
     ) -> None:  # fmt: skip
-        wanted = Filters(group, code, severity, state, since, find, explained, cluster)
+        wanted = IncidentFilters(group, code, severity, state, since, find, explained, cluster)
         await _built(gettext("Incidents"), lambda: IncidentsPage(store, checked(wanted), parse_at(at)))
 
     @_route("/incident/{incident_id}")

@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from streaming.base.errors import UserError
 from streaming.queries.results import Coverage, Group, OpenIncidents
-from streaming.serve.dashboard.group_list import ORDERS, Wanted, checked, listed
+from streaming.serve.dashboard.group_list import ORDERS, GroupFilters, checked, listed
 from streaming.serve.dashboard.health_strip import strip_of
 from tests.serve.dashboard.tables import CLIENTS
 
@@ -22,7 +22,7 @@ def of(name: str, health: str = "OK", lag: int | None = 0, critical: int = 0, cl
 
 
 def names(groups: list[Group], **wanted: str) -> list[str]:
-    return [group.group for group in listed(groups, checked(Wanted(**wanted)))]
+    return [group.group for group in listed(groups, checked(GroupFilters(**wanted)))]
 
 
 def test_the_worst_come_first_and_unknown_before_ok():
@@ -45,10 +45,12 @@ def test_filters_are_combined():
     assert names(groups, health="not-ok", cluster="y") == ["b", "c"]
     assert names(groups, health="BAD", cluster="y") == ["b"]
     assert names(groups, find=" D@1 ") == ["d"]
-    assert [g.group for g in listed(groups, Wanted(find="zz"), {("y", "c")})] == ["c"]
+    assert [g.group for g in listed(groups, GroupFilters(find="zz"), {("y", "c")})] == ["c"]
 
 
-@pytest.mark.parametrize("wanted", [Wanted(health="SICK"), Wanted(sort="colour"), Wanted(sort="--lag")])
+@pytest.mark.parametrize(
+    "wanted", [GroupFilters(health="SICK"), GroupFilters(sort="colour"), GroupFilters(sort="--lag")]
+)
 def test_an_unknown_filter_is_one_sentence(wanted):
     with pytest.raises(UserError, match="Invalid"):
         checked(wanted)
@@ -56,7 +58,7 @@ def test_an_unknown_filter_is_one_sentence(wanted):
 
 @pytest.mark.parametrize("column", ORDERS)
 def test_a_heading_sorts_and_then_reverses(column):
-    once = Wanted(sort="queues" if column != "queues" else "").by(column)
+    once = GroupFilters(sort="queues" if column != "queues" else "").by(column)
     twice = once.by(column)
 
     assert (once.column, twice.column) == (column, column)

@@ -7,7 +7,7 @@ import pytest
 
 from streaming.serve.dashboard import live
 from streaming.serve.dashboard.group import GroupPage
-from streaming.serve.dashboard.group_list import Wanted
+from streaming.serve.dashboard.group_list import GroupFilters
 from streaming.serve.dashboard.home import Home
 from streaming.serve.dashboard.incident import IncidentPage
 from streaming.serve.dashboard.live import Live
@@ -20,7 +20,7 @@ NOW = 1_795_300_000_000
 HOUR = 60 * MINUTE
 
 PAGES = {
-    "home": lambda store: Home(store, None, Wanted()),
+    "home": lambda store: Home(store, None, GroupFilters()),
     "group": lambda store: GroupPage(store, "orders-group", None, None, "1h"),
     "incident": lambda store: IncidentPage(store, "stuck0001"),
 }

@@ -18,7 +18,7 @@ from streaming.queries.present import STALE_AFTER, UNHEARD_AFTER, Ends, Heard
 from streaming.queries.results import Move
 from streaming.serve.dashboard import group_state
 from streaming.serve.dashboard.cards import cards
-from streaming.serve.dashboard.group_list import Wanted
+from streaming.serve.dashboard.group_list import GroupFilters
 from streaming.serve.dashboard.incident import evidence_rows
 from streaming.serve.dashboard.lane_folds import LaneFilter
 from streaming.serve.dashboard.markup import clock, count, duration, rendered
@@ -209,7 +209,7 @@ def test_the_home_page_says_the_age_of_telemetry_as_soon_as_it_is_stale():
         ends = Ends(0, Heard(NOW, NOW + age), None if at is None else Heard(NOW, at))
         stale = {"OK": (2, age)} if ends.shown.is_stale else {}
         return rendered(
-            "home_head", at=at, ends=ends, incidents=[], counts=Counter(OK=2), stale=stale, wanted=Wanted()
+            "home_head", at=at, ends=ends, incidents=[], counts=Counter(OK=2), stale=stale, wanted=GroupFilters()
         )  # fmt: skip
 
     assert "No telemetry since" not in head(STALE_AFTER - 1)
