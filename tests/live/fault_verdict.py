@@ -225,20 +225,26 @@ def table(judged, printed):
     yield "| --- | --- | --- | --- | --- | --- |"
     for one in judged:
         mqadmin = _mqadmin_output(one, printed)
-        codes = list(dict.fromkeys(due.code for due in one.case.due))
-        reported = [
-            (source, incident) for source in SOURCES for incident in one.reported[source] if not is_reread(incident)
-        ]
-        codes += sorted({incident.code for _, incident in reported if incident.alerted is not None}.difference(codes))
-        opened = defaultdict(dict)
-        for source, incident in reported:
-            if incident.code in codes:
-                opened[incident.code].setdefault(source, incident)
-        for number, code in enumerate(codes or ["none, as expected"]):
-            cells = [_seconds(opened[code].get(source), one.played) if codes else "none" for source in SOURCES]
+        for number, (code, cells) in enumerate(cells_of(one)):
             group = "all groups" if one.group == BROKER else one.group
             first = f"{_NAMES[one.case.fault]} ({group})" if number == 0 else ""
-            yield f"| {first} | {_code(code, opened[code])} | {' | '.join(cells)} | {mqadmin if number == 0 else ''} |"
+            yield f"| {first} | {code} | {' | '.join(cells)} | {mqadmin if number == 0 else ''} |"
+
+
+def cells_of(one):
+    """Yield the incidents of a judged case: the code with its causes, and after how long each source reported it."""
+    codes = list(dict.fromkeys(due.code for due in one.case.due))
+    reported = [
+        (source, incident) for source in SOURCES for incident in one.reported[source] if not is_reread(incident)
+    ]
+    codes += sorted({incident.code for _, incident in reported if incident.alerted is not None}.difference(codes))
+    opened = defaultdict(dict)
+    for source, incident in reported:
+        if incident.code in codes:
+            opened[incident.code].setdefault(source, incident)
+    for code in codes or ["none, as expected"]:
+        cells = [_seconds(opened[code].get(source), one.played) if codes else "none" for source in SOURCES]
+        yield _code(code, opened[code]), cells
 
 
 _NAMES = {

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rebalance_model.observe.effects import QueueProgress
-from tests.live.fault_cases import SOURCES
 from tests.live.fault_run import commit
-from tests.live.fault_verdict import _NAMES, README, _code, _seconds, answers, is_reread, judge, read, report
+from tests.live.fault_verdict import _NAMES, README, answers, cells_of, judge, read, report
 from tests.live.otel import samples
 from tests.support.folding import folded
 
@@ -103,20 +102,10 @@ def table(judged, lags):
     )
     yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
     for one in judged:
-        codes = list(dict.fromkeys(due.code for due in one.case.due))
-        reported = [
-            (source, incident) for source in SOURCES for incident in one.reported[source] if not is_reread(incident)
-        ]
-        codes += sorted({incident.code for _, incident in reported if incident.alerted is not None}.difference(codes))
-        opened = defaultdict(dict)
-        for source, incident in reported:
-            if incident.code in codes:
-                opened[incident.code].setdefault(source, incident)
-        for number, code in enumerate(codes or ["none, as expected"]):
-            cells = [_seconds(opened[code].get(source), one.played) if codes else "none" for source in SOURCES]
+        for number, (code, cells) in enumerate(cells_of(one)):
             first = f"{NAMES.get(one.case.fault) or _NAMES[one.case.fault]} ({one.group})" if number == 0 else ""
             about = [_words(by, one.played) for by in (lags.ours, lags.mqadmin, lags.otel)] if number == 0 else [""] * 3
-            yield f"| {first} | {_code(code, opened[code])} | {' | '.join([*cells, *about])} |"
+            yield f"| {first} | {code} | {' | '.join([*cells, *about])} |"
 
 
 NAMES = {

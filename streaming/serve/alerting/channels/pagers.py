@@ -21,10 +21,22 @@ _DETAIL_CHARACTERS = 8_000
 _SOURCE = "rebalance-watch"
 
 
-class PagerDuty:
-    """A service of PagerDuty."""
+class _Pager:
+    """What both have."""
 
     resend_ms = None
+    _http: HttpClient
+
+    def stand(self, message: Message, now: int) -> None:
+        """Do nothing: what is open there stays open."""
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+
+class PagerDuty(_Pager):
+    """A service of PagerDuty."""
 
     def __init__(self, config: PagerDutyConfig) -> None:
         """Read the secrets.
@@ -40,13 +52,6 @@ class PagerDuty:
         for one in _last_of_each(message):
             self._http.post(msgspec.json.encode(self._event(one)), one["key"])
 
-    def stand(self, message: Message, now: int) -> None:
-        """Do nothing: an incident stays open there."""
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._http.close()
-
     def _event(self, one: dict[str, Any]) -> dict[str, object]:
         event: dict[str, object] = {"routing_key": self._routing_key, "dedup_key": _incident_key(one)}
         if one["kind"] == "RESOLVED":
@@ -60,10 +65,8 @@ class PagerDuty:
                         "payload": neutral(payload) | {"summary": _title(one, "pagerduty")}}  # fmt: skip
 
 
-class Opsgenie:
+class Opsgenie(_Pager):
     """An integration of Opsgenie."""
-
-    resend_ms = None
 
     def __init__(self, config: OpsgenieConfig) -> None:
         """Read the secrets.
@@ -83,13 +86,6 @@ class Opsgenie:
                 self._http.post(closed, one["key"], {"identifierType": "alias"}, f"/{_incident_key(one)}/close")
             else:
                 self._http.post(msgspec.json.encode(self._alert(one)), one["key"])
-
-    def stand(self, message: Message, now: int) -> None:
-        """Do nothing: an alert stays open there."""
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._http.close()
 
     @staticmethod
     def _alert(one: dict[str, Any]) -> dict[str, object]:

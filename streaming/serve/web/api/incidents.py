@@ -1,11 +1,12 @@
 """Endpoints of incidents."""
 
+from collections.abc import Callable
 from typing import Annotated
 
 from fastapi import APIRouter, Body, Query, Request
 from fastapi.responses import Response
 
-from streaming.base.place import tables_of
+from streaming.base.place import Place, tables_of
 from streaming.base.times import duration_ms, instant_ms, now_ms
 from streaming.queries import incident_detail
 from streaming.queries import incidents as of_incidents
@@ -13,7 +14,7 @@ from streaming.queries import operator_actions as of_actions
 from streaming.queries.health import Severity
 from streaming.queries.results import Acknowledgement, Closing, Incident, IncidentDetail, RecordedAction, Silence
 from streaming.serve.alerting import actions
-from streaming.serve.operator_actions import recorded
+from streaming.serve.operator_actions import Action, Actor, recorded
 from streaming.serve.user import check_operator
 from streaming.serve.web.api.parameters import At, Cluster, SettingsOf, StoreOf, actor_of, sent
 
@@ -104,11 +105,7 @@ def close(
     by: _By = None,
 ) -> Response:
     """Close an incident: it counts as resolved until it becomes worse; its health is judged as before."""
-    now, tables, actor = now_ms(), tables_of(settings), actor_of(request, by)
-    with recorded(tables, actor, "CLOSE", incident_id, reason) as action:
-        check_operator()
-        action.target = actions.close(tables, incident_id, reason, actor.name, now).incident_id
-    return sent(Closing(time=now, author=actor.name, reason=reason))
+    return _closing(actions.close, "CLOSE", tables_of(settings), actor_of(request, by), incident_id, reason)
 
 
 @router.post("/incidents/{incident_id}/reopen", response_model=Closing)
@@ -120,10 +117,18 @@ def reopen(
     by: _By = None,
 ) -> Response:
     """Undo the closing of an incident: it is open again if its condition still holds."""
-    now, tables, actor = now_ms(), tables_of(settings), actor_of(request, by)
-    with recorded(tables, actor, "REOPEN", incident_id, reason) as action:
+    return _closing(actions.reopen, "REOPEN", tables_of(settings), actor_of(request, by), incident_id, reason)
+
+
+def _closing(  # noqa: PLR0913, PLR0917  an action has these
+    act: Callable[[Place, str, str, str, int], Incident], action: Action, tables: Place, actor: Actor,
+    incident_id: str, reason: str,
+) -> Response:  # fmt: skip
+    """Close or reopen an incident, with a row in the audit trail."""
+    now = now_ms()
+    with recorded(tables, actor, action, incident_id, reason) as recording:
         check_operator()
-        action.target = actions.reopen(tables, incident_id, reason, actor.name, now).incident_id
+        recording.target = act(tables, incident_id, reason, actor.name, now).incident_id
     return sent(Closing(time=now, author=actor.name, reason=reason))
 
 
