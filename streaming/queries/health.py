@@ -15,7 +15,7 @@ class Level(NamedTuple):
     style: str
     """The style of rich on a terminal."""
     colour: str
-    """The variable of `style.css` on a page."""
+    """The variable of `static/style.css` on a page."""
 
 
 HEALTH: Mapping[Health, Level] = {

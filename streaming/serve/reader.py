@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from streaming.base.language import ENGLISH, LANGUAGES
 
 LANGUAGE_COOKIE = "rebalance-watch-language"
-"""What the switch of a page sets (`page.js`); the server needs it to render the page."""
+"""What the switch of a page sets (`static/page.js`); the server needs it to render the page."""
 AUTO = "auto"
 
 

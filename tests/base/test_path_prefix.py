@@ -49,7 +49,7 @@ def test_a_prefix_that_can_not_work_is_refused_at_the_start(url, sentence):
 
 
 def test_every_path_of_the_dashboard_is_known():
-    pages = (ROOT / "streaming/serve/dashboard/pages.py").read_text("utf-8")
+    pages = (ROOT / "streaming/serve/dashboard/routes.py").read_text("utf-8")
     others = (PREFIX, LOGIN_PATH, "/logout", "/metrics", PATH, *probes.PATHS)
 
     found = {*re.findall(r'@_route\("/(\w+)', pages), *(path.split("/")[1] for path in others)}

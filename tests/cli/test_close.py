@@ -14,7 +14,7 @@ from streaming.base.errors import UserError
 from streaming.base.language import in_language
 from streaming.cli.main import app
 from streaming.queries.incident_detail import incident
-from streaming.serve.dashboard.markup import rendered
+from streaming.serve.dashboard.parts.markup import rendered
 from streaming.serve.store import Store
 from streaming.serve.user import NOBODY
 from streaming.serve.web.access import access

@@ -53,7 +53,7 @@ def site(tmp_path_factory, settings_in, faults):
     with Store(settings.runtime.tables) as store, asyncio.Runner() as runner, pytest.MonkeyPatch.context() as patch:
         patch.setenv("NICEGUI_STORAGE_PATH", str(settings.runtime.root / "dashboard"))  # read at the import
         # No browser connects, for which a slow page would wait.
-        patch.setattr("streaming.serve.dashboard.pages._PATIENCE", 15.0)
+        patch.setattr("streaming.serve.dashboard.routes._PATIENCE", 15.0)
         dashboard = dashboard_application(settings, store, access("127.0.0.1", web))
         apps = (dashboard, api_application(settings, store, access("127.0.0.1", closed)))
         started, ended = asyncio.Event(), asyncio.Event()

@@ -11,14 +11,15 @@ from rich.console import Console
 from streaming.cli.grid import Grid
 from streaming.queries import columns
 from streaming.queries.column import Context, Table
-from streaming.queries.columns import GROUP, INCIDENT, QUEUE, REBALANCE
+from streaming.queries.columns import GROUP, INCIDENT, MOVE, QUEUE, REBALANCE
 from streaming.queries.groups import groups
 from streaming.queries.incidents import incidents
 from streaming.queries.labels import NOT_KNOWN
 from streaming.queries.ownership import queues
 from streaming.queries.rebalances import rebalances
-from streaming.serve.dashboard.group_list import ORDERS, GroupFilters
-from streaming.serve.dashboard.markup import rendered
+from streaming.queries.results import Move
+from streaming.serve.dashboard.pages.home_groups import ORDERS, GroupFilters
+from streaming.serve.dashboard.parts.markup import rendered
 from tests.support.asked import END
 
 TABLES = {name: table for name, table in vars(columns).items() if isinstance(table, Table)}
@@ -83,3 +84,23 @@ def test_grid_and_page_show_the_same_titles_and_texts(model, table, question, te
             if column.name not in richer:
                 assert cell.replace("\u202f", ",").startswith("unknown" if text == NOT_KNOWN else text), column.name
                 assert text in line
+
+
+@pytest.mark.parametrize(
+    ("estimate", "least", "most", "text"),
+    [
+        (7, 0, 65, "7 (0 to 65)"),
+        (7, 7, 7, "7"),
+        (None, 0, 110, "0 to 110"),
+        (None, 5, None, "at least 5"),
+        (None, None, None, "-"),
+    ],
+)
+def test_duplicates_are_shown_as_an_estimate_with_bounds(estimate, least, most, text):
+    move = Move(
+        topic="T", broker="b", queue_id=0, from_client="a", to_client="b", kind="MOVED",
+        pause_ms=0, pause_is_at_most=False,
+        reconsumed=estimate, reconsumed_min=least, reconsumed_max=most,
+    )  # fmt: skip
+
+    assert str(MOVE["reconsumed"].value(move, CONTEXT)) == text

@@ -1,9 +1,12 @@
-"""A lag that only a hook reports is a lower bound, in the series and in the name of its line in the chart."""
+"""A lag that only a hook reports is a lower bound, in the series and in its line of the chart; a stale one is unknown."""
+
+from itertools import pairwise
 
 from streaming.queries.group_at import find_group
 from streaming.queries.lag import lag
-from streaming.serve.dashboard.lag_chart import lines_of
+from streaming.serve.dashboard.charts.lag_chart import lines_of
 from streaming.tables import ReadModel
+from tests.serve.dashboard.tables import HOUR, MINUTE, NOW, gaps
 from tests.support.tables import append, make_tables
 from tests.tables.test_read_model import Story
 
@@ -29,3 +32,21 @@ def test_a_series_says_from_when_on_it_is_a_lower_bound(tmp_path):
     assert names(points[:3]) == ["Orders"]
     assert names(points) == ["Orders (in part ≥)"]
     assert names(points[3:]) == ["Orders (≥)"]
+
+
+def test_a_lag_that_is_older_than_two_intervals_is_not_in_the_sum(tmp_path):
+    """Both queues are reported at -40 min, one again at -35; each is stale after 10 minutes and removed after 15."""
+    append(make_tables(tmp_path), gaps(NOW).taken())
+
+    with ReadModel(tmp_path) as model:
+        points = lag(model, find_group(model, "gaps-group"), NOW - HOUR, NOW)
+    shown = [(round((p.time - NOW) / MINUTE, 1), p.lag, p.lag_unknown, p.waiting_ms) for p in points]
+    changes = [one for before, one in pairwise([(0, None, None, 0), *shown]) if before[1:] != one[1:]]
+    assert changes == [
+        (-40, 10, 0, 5_000),
+        (-35, 12, 0, 7_000),
+        (-29.5, 7, 1, 7_000),
+        (-24.5, None, 2, None),
+        (-19.5, None, 1, None),
+    ]
+    assert shown[-1][0] == -19

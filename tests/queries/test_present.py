@@ -1,12 +1,14 @@
-"""Where history ends: by the Delta log's statistics or, where these are missing, by the rows."""
+"""Where history ends, by the Delta log's statistics or, where these are missing, by the rows; what is stale."""
 
 import pytest
 from deltalake import DeltaTable
 
 from rebalance_model.observe.effects import QueueProgress
-from streaming.queries.present import known_ends
+from streaming.queries import present
+from streaming.queries.present import STALE_AFTER, UNHEARD_AFTER, Ends, Heard, known_ends
 from streaming.tables import ReadModel, table
 from streaming.tables.files import File, files_of
+from tests.serve.dashboard.tables import HOUR, MINUTE, NOW
 from tests.support.tables import append, make_tables
 from tests.tables.test_read_model import COMMON, Story
 
@@ -80,3 +82,23 @@ def test_the_span_follows_what_refresh_shows(folder):
         assert model.span("group_state") == (500, 500)
         assert model.refresh()
         assert model.span("group_state") == (500, 900)
+
+
+def test_now_is_the_clock_unless_telemetry_is_silent():
+    def live(clock: int) -> tuple[int, bool]:
+        found = Ends(0, Heard(NOW, clock))
+        return found.live, found.silent
+
+    assert live(NOW + MINUTE) == (NOW + MINUTE, False)
+    assert live(NOW + UNHEARD_AFTER) == (NOW, True)
+    assert live(NOW - MINUTE) == (NOW, False)  # a source's clock is ahead
+
+
+@pytest.mark.parametrize(("age", "later", "turned"), [
+    (STALE_AFTER - 1, STALE_AFTER, True), (0, STALE_AFTER - 1, False), (UNHEARD_AFTER - 1, UNHEARD_AFTER, True),
+    (STALE_AFTER, STALE_AFTER + 5_999, False), (STALE_AFTER, STALE_AFTER + 6_000, True),
+    (10 * HOUR, 10 * HOUR + 59 * MINUTE, False), (10 * HOUR, 11 * HOUR, True),
+])  # fmt: skip
+def test_a_page_is_shown_again_as_what_it_says_of_age_becomes_wrong(monkeypatch, age, later, turned):
+    monkeypatch.setattr(present, "now_ms", lambda: NOW + later)
+    assert Ends(0, Heard(NOW, NOW + age)).has_turned() is turned

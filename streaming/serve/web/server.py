@@ -1,6 +1,6 @@
 """The FastAPI application and how it is served: NiceGUI's pages, REST API and metrics on one port.
 
-Writing pages: `streaming.serve.dashboard.pages.register(store)` is called once, before NiceGUI is mounted at ``/``. It
+Writing pages: `streaming.serve.dashboard.routes.register(store)` is called once, before NiceGUI is mounted at ``/``. It
 defines the pages with ``@ui.page("/…")``. Queries run with ``await store.ask(query, …)``, where a query is a function
 of `streaming.queries` that takes the read model first. `store.version` rises when the tables have new rows; a
 ``ui.timer(1.0, …)`` compares it with the version that is shown. The paths ``/api``, ``/mcp``, ``/metrics``, ``/login``
@@ -72,14 +72,14 @@ def dashboard_application(settings: Settings, store: Store, who: Access) -> Fast
     from nicegui import app as nicegui  # noqa: PLC0415  see above
     from nicegui import ui  # noqa: PLC0415  see above
 
-    from streaming.serve.dashboard import pages  # noqa: PLC0415  imports nicegui
+    from streaming.serve.dashboard import routes  # noqa: PLC0415  imports nicegui
 
-    pages.register(store, FirstRun(settings))
+    routes.register(store, FirstRun(settings))
     install_refusals(nicegui)
 
     @nicegui.exception_handler(RequestValidationError)
     def wrong_parameter(request: Request, error: RequestValidationError) -> Response:
-        return pages.refusal(request, sentence_of(error), HTTPStatus.UNPROCESSABLE_ENTITY)
+        return routes.refusal(request, sentence_of(error), HTTPStatus.UNPROCESSABLE_ENTITY)
 
     ui.run_with(app, title=TITLE, dark=None, show_welcome_message=False, reconnect_timeout=10, tailwind=False)
     return app

@@ -14,9 +14,10 @@ from playwright.sync_api import BrowserContext, Page, expect
 from checkpoints.generation import claimed
 from checkpoints.manifest import Basis
 from rebalance_model.observe.policy import Policy
-from tests.serve.dashboard.tables import archive, east, fleet, shop, storm
+from streaming.tables import ReadModel
+from tests.serve.dashboard.tables import NOW, archive, east, fleet, gaps, shop, storm
 from tests.support.served import served
-from tests.support.tables import append
+from tests.support.tables import append, make_tables
 
 _LISTS = {"*@orders-1": ["Orders@broker-a:0"], "*@orders-2": ["Orders@broker-a:1", "Orders@broker-a:2"]}
 _ROOMS = {"consumeridcs": ["room1"], "broker_deploy_in": "^(broker)", "consumer_deploy_in": "^([0-9]+)"}
@@ -34,6 +35,15 @@ class Site(NamedTuple):
     now: int
     """The present time of the tables and of the server, whose clock stands still: otherwise the pages of a slow test
     run would show that nothing has been heard for minutes; epoch milliseconds."""
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> Iterator[ReadModel]:
+    """The tables of a shop and of a group whose queue was unassigned for a time, at `NOW`."""
+    folder = make_tables(tmp_path_factory.mktemp("tables"))
+    append(folder, [row for group in [*shop(NOW), gaps(NOW)] for row in group.taken()])
+    with ReadModel(folder) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session")

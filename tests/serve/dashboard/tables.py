@@ -21,6 +21,9 @@ from rebalance_model.observe.effects import (
 from tests.support.tables import append_rows
 
 MINUTE = 60_000
+HOUR = 60 * MINUTE
+NOW = 1_795_300_000_000
+"""The present time of tables that are not served, epoch milliseconds."""
 FRAMES = (
     "java.base@17.0.18/sun.nio.ch.Net.poll(Native Method)",
     "com.shop.payments.Gateway.charge(Gateway.java:88)",
@@ -207,6 +210,21 @@ def shop(now: int) -> list[Group]:
     audit.queue(now - MINUTE, 0, "10.0.0.9@audit-1")
     mystery.queue(now - MINUTE, 0, None, lag=None, locked=None, status="UNKNOWN", status_reason="nobody is known")
     return [orders(now), audit, mystery]
+
+
+def gaps(now: int) -> Group:
+    """Return a group whose queue was unassigned twice in the last hour."""
+    group = Group("gaps-group", "Gaps", ("a@1", "a@2"))
+    group.state(now - 2 * HOUR)
+    group.owner(now - 2 * HOUR, 0, "a@1")
+    group.owner(now - 90 * MINUTE, 0, "a@1", "RELEASED")  # before the last hour
+    group.owner(now - 30 * MINUTE, 0, "a@2")
+    group.owner(now - 20 * MINUTE, 0, "a@2", "RELEASED")
+    for queue_id in (0, 1):
+        group.queue(now - 40 * MINUTE, queue_id, None, lag=5)
+    group.queue(now - 35 * MINUTE, 0, None, lag=7)
+    group.queue(now - 34 * MINUTE, 1, None, lag=None)
+    return group
 
 
 def fleet(now: int, queues: int = 4096, clients: int = 512) -> Group:

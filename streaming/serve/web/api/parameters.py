@@ -15,7 +15,7 @@ from streaming.serve.store import Store
 from streaming.serve.user import current_user
 
 SOURCE_HEADER = "Rebalance-Watch-Source"
-"""Which a page sends with an action (`page.js`)."""
+"""Which a page sends with an action (`static/page.js`)."""
 
 
 def _store(request: Request) -> Store:

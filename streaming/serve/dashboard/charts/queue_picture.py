@@ -1,0 +1,334 @@
+"""A picture of one queue over a period: its owners, offsets, lag and lock, and marks for what happened."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from streaming.base.language import gettext
+from streaming.queries import labels
+from streaming.queries.health import SEVERITY, Severity
+from streaming.queries.results import Incident, QueueHistory, Transition
+from streaming.serve.dashboard.parts.palette import colours, short_names
+from streaming.serve.dashboard.charts.queue_series import Line, clipped, lock_ages, steps, value_at, with_bounds
+from streaming.serve.links import incident_link, rebalance_link
+
+WIDTH, HEIGHT = 1000, 100
+"""The size of a chart in its own units; the page stretches it."""
+_TICKS = 5
+_ROWS = 20
+"""The number of instants in the table of the values."""
+_MARKS = 12
+"""The maximum number of marks; of more, those nearest to the opening of the incident, or to the end, are shown."""
+_APART = 1.5
+"""The minimum distance of flags, in percent."""
+
+
+class Span(NamedTuple):
+    """A part of the queue's lane; left and width in percent."""
+
+    left: float
+    width: float
+    client: str | None
+    """None: unassigned."""
+    begin: int
+    end: int
+
+
+class Chart(NamedTuple):
+    """A chart of one quantity."""
+
+    title: str
+    top: str
+    bottom: str
+    lines: Sequence[tuple[str, str, str]]
+    """Of each line its class, its name and its path; without a path nothing of it is known."""
+
+
+class Mark(NamedTuple):
+    """Something that happened."""
+
+    time: int
+    text: str
+    link: str | None
+    severity: Severity | None
+    left: float = 0.0
+    """In percent."""
+    number: int = 0
+    """That of its flag: marks that are too near for flags of their own share one."""
+
+
+class Row(NamedTuple):
+    """The quantities of the queue at one instant, as last observed by then; None is unknown."""
+
+    time: int
+    owner: str
+    broker_offset: int | None
+    commit_offset: int | None
+    lag: int | None
+    lag_is_at_least: bool
+    waiting_ms: int | None
+    waiting_is_at_most: bool
+    lock_age_ms: int | None
+
+
+class Lines(NamedTuple):
+    """The quantities over time."""
+
+    broker: list[Line]
+    commit: list[Line]
+    lag: list[Line]
+    lag_at_least: list[Line]
+    waiting: list[Line]
+    waiting_at_most: list[Line]
+    lock: list[Line]
+
+
+class Picture(NamedTuple):
+    """What the template `queue_picture` shows."""
+
+    history: QueueHistory
+    ticks: Sequence[tuple[float, int]]
+    spans: Sequence[Span]
+    charts: Sequence[Chart]
+    rows: Sequence[Row]
+    marks: Sequence[Mark]
+    flags: Sequence[Mark]
+    """Of the marks that share a number the worst one."""
+    more: int
+    """The number of marks that are not shown."""
+    open: tuple[float, float] | None
+    """Begin and width of the incident, in percent."""
+    colours: dict[str, int]
+    short: dict[str, str]
+    sources: str
+    last: int | None
+    """The time of the last observation."""
+
+
+def picture(
+    history: QueueHistory, known_until: int, of: Incident | None = None, life: Sequence[Transition] = ()
+) -> Picture:
+    """Prepare the picture of a queue.
+
+    Args:
+        history: the queue over the period.
+        known_until: the end of what is known, epoch milliseconds.
+        of: the incident that the picture is about.
+        life: its transitions.
+    """
+    clients = [one.client_id for one in history.intervals]
+    short = dict(short_names(clients))
+    until = min(history.until, known_until)
+    happened = sorted(_marks(history, short, of, life), key=lambda mark: mark.time)
+    found = [mark for mark in happened if history.since <= mark.time <= history.until]
+    marks = _numbered(_nearest(found, history, of), history)
+    seen = history.observations
+    lines = _lines(history, until)
+    spans = list(_spans(history, until))
+    return Picture(
+        history=history,
+        ticks=[
+            (100 * n / _TICKS, history.since + (history.until - history.since) * n // _TICKS) for n in range(_TICKS + 1)
+        ],
+        spans=spans,
+        charts=_charts(history, lines),
+        rows=_rows(history, lines, spans, until),
+        marks=marks,
+        flags=_flags(marks),
+        more=len(found) - len(marks),
+        open=_open(history, of, until),
+        colours=colours(clients),
+        short=short,
+        sources=_sources(history),
+        last=seen[-1].time if seen else None,
+    )
+
+
+def _percent(history: QueueHistory, time: int) -> float:
+    share = (time - history.since) / max(1, history.until - history.since)
+    return round(100 * min(1.0, max(0.0, share)), 3)
+
+
+def _open(history: QueueHistory, of: Incident | None, until: int) -> tuple[float, float] | None:
+    if of is None:
+        return None
+    left = _percent(history, of.opened_at)
+    return left, _percent(history, of.resolved_at if of.resolved_at is not None else until) - left
+
+
+def _spans(history: QueueHistory, until: int) -> Iterator[Span]:
+    """Yield the owners, and the times without one; nothing before the first owner that is known."""
+
+    def span(begin: int, end: int, client: str | None) -> Span:
+        left = _percent(history, begin)
+        return Span(left, round(_percent(history, end) - left, 3), client, max(begin, history.since), end)
+
+    free = history.unassigned_since
+    for one in history.intervals:
+        if free is not None and one.from_time > max(free, history.since):
+            yield span(free, one.from_time, None)
+        free = one.to_time
+        end = min(until, one.to_time if one.to_time is not None else until)
+        if end > max(one.from_time, history.since):
+            yield span(one.from_time, end, one.client_id)
+    if free is not None and free < until:
+        yield span(free, until, None)
+
+
+def _lines(history: QueueHistory, until: int) -> Lines:
+    seen = history.observations
+    broker, commit = (steps(seen, value, until) for value in (lambda o: o.broker_offset, lambda o: o.commit_offset))
+    lag = with_bounds(seen, lambda o: o.lag, lambda o: o.lag_is_at_least, until)
+    waiting = with_bounds(seen, lambda o: o.waiting_ms, lambda o: o.waiting_is_at_most, until)
+    found = (broker, commit, *lag, *waiting, lock_ages(seen, until))
+    return Lines(*(clipped(lines, history.since) for lines in found))
+
+
+def _rows(history: QueueHistory, lines: Lines, spans: Sequence[Span], until: int) -> list[Row]:
+    times = (history.since + (history.until - history.since) * n // _ROWS for n in range(_ROWS + 1))
+    rows = []
+    for time in times:
+        if time > until:
+            break
+        known = [value_at(line, time) for line in lines]
+        broker, commit, exact, bound, waiting, at_most, lock = (None if one is None else round(one) for one in known)
+        holder = next((one for one in spans if one.begin <= time <= one.end), None)
+        owner = labels.NOT_KNOWN if holder is None else holder.client or gettext("unassigned")
+        rows.append(
+            Row(
+                time,
+                owner,
+                broker,
+                commit,
+                bound if exact is None else exact,
+                exact is None,
+                at_most if waiting is None else waiting,
+                waiting is None,
+                lock,
+            )
+        )
+    return rows
+
+
+def _charts(history: QueueHistory, lines: Lines) -> list[Chart]:
+    return [
+        _chart(
+            history, gettext("Offsets"), labels.number,
+            {gettext("broker"): lines.broker, gettext("committed"): lines.commit}, from_zero=False,
+        ),
+        _chart(
+            history, gettext("Lag"), labels.number,
+            {gettext("lag"): lines.lag, gettext("lag at least"): lines.lag_at_least},
+        ),
+        _chart(
+            history, gettext("Waiting"), labels.duration,
+            {gettext("waiting"): lines.waiting, gettext("waiting at most"): lines.waiting_at_most},
+        ),
+        _chart(history, gettext("Lock age"), labels.duration, {gettext("lock age"): lines.lock}),
+    ]  # fmt: skip
+
+
+def _chart(
+    history: QueueHistory,
+    title: str,
+    text: Callable[[int | None], str],
+    lines: dict[str, list[Line]],
+    *,
+    from_zero: bool = True,
+) -> Chart:
+    values = [value for of in lines.values() for line in of for _, value in line]
+    low = 0.0 if from_zero or not values else min(values)
+    high = max([*values, low + 1])
+
+    def path(of: list[Line]) -> str:
+        parts = []
+        for line in of:
+            points = (
+                f"{WIDTH * _percent(history, time) / 100:.1f} {HEIGHT * (high - value) / (high - low):.1f}"
+                for time, value in line
+            )
+            parts.append("M" + "L".join(points))
+        return "".join(parts)
+
+    drawn = [(f"line-{n}", name, path(of)) for n, (name, of) in enumerate(lines.items()) if of]
+    known = bool(values)
+    return Chart(title, text(round(high)) if known else "", text(round(low)) if known else "", drawn)
+
+
+def _marks(
+    history: QueueHistory, short: dict[str, str], of: Incident | None, life: Iterable[Transition]
+) -> Iterator[Mark]:
+    for step in life:
+        what = f"{gettext(step.transition.lower())} {step.sub_cause}".rstrip()
+        yield Mark(step.time, gettext("this incident {what}", what=what), None, step.severity)
+    for one in history.incidents:
+        if of is not None and one.incident_id == of.incident_id:
+            continue
+        about = "" if one.queue_id is not None or not one.subject else f" {one.subject}"
+        of_it, link = f"{one.title}{about}", incident_link(one.incident_id)
+        yield Mark(one.opened_at, gettext("{incident} opened", incident=of_it), link, one.severity)
+        if one.resolved_at is not None:
+            yield Mark(one.resolved_at, gettext("{incident} resolved", incident=of_it), link, one.severity)
+    for rebalance in history.rebalances:
+        client = rebalance.trigger_client
+        text = labels.trigger(rebalance.trigger, client and short.get(client, client), 0)
+        link = rebalance_link(rebalance.cluster, rebalance.group, rebalance.rebalance_id)
+        yield Mark(rebalance.start_time, gettext("rebalance: {trigger}", trigger=text), link, None)
+    yield from _owner_marks(history, short)
+
+
+def _owner_marks(history: QueueHistory, short: dict[str, str]) -> Iterator[Mark]:
+    """Yield a mark for each change of the owner, with its evidence."""
+    handed_over_at = None
+    for one, following in zip(history.intervals, [*history.intervals[1:], None], strict=False):
+        name = short[one.client_id]
+        gained = labels.gained(one.evidence)
+        if one.from_time != handed_over_at:
+            yield Mark(
+                one.from_time, gettext("{client} has the queue: {evidence}", client=name, evidence=gained), None, None
+            )
+        handed_over_at = None
+        if following is not None and following.from_time == one.to_time:
+            handed_over_at = one.to_time
+            why = labels.gained(following.evidence)
+            yield Mark(one.to_time, f"{name} → {short[following.client_id]}: {why}", None, None)
+        elif one.to_time is not None:
+            why = labels.lost(one.end_evidence) if one.end_evidence else gettext("reason unknown")
+            yield Mark(
+                one.to_time, gettext("{client} has lost the queue: {evidence}", client=name, evidence=why), None, None
+            )
+
+
+def _nearest(found: list[Mark], history: QueueHistory, of: Incident | None) -> list[Mark]:
+    focus = of.opened_at if of is not None else history.until
+    chosen = sorted(found, key=lambda mark: abs(mark.time - focus))[:_MARKS]
+    return sorted(chosen, key=lambda mark: mark.time)
+
+
+def _numbered(found: list[Mark], history: QueueHistory) -> list[Mark]:
+    marks: list[Mark] = []
+    flag, number = -_APART, 0
+    for mark in found:
+        left = _percent(history, mark.time)
+        if left - flag >= _APART:
+            flag, number = left, number + 1
+        marks.append(mark._replace(left=left, number=number))
+    return marks
+
+
+def _flags(marks: Iterable[Mark]) -> list[Mark]:
+    worst: dict[int, Mark] = {}
+    for mark in marks:
+        known = worst.setdefault(mark.number, mark)
+        if mark.severity and (not known.severity or SEVERITY[mark.severity].rank < SEVERITY[known.severity].rank):
+            worst[mark.number] = known._replace(severity=mark.severity)
+    return list(worst.values())
+
+
+def _sources(history: QueueHistory) -> str:
+    kinds = {(one.source, one.client_id is not None) for one in history.observations}
+    names = {
+        ("POLL", False): gettext("the broker's answers to the collector (offsets, lag)"),
+        ("POLL", True): gettext("the owner's answers to the collector (lock)"),
+        ("HOOK", False): gettext("the broker's hook (commits, lock)"),
+    }
+    return gettext(", ").join(name for kind, name in names.items() if kind in kinds)

@@ -1,0 +1,70 @@
+"""The page of what people and programs did about the alerts of incidents: the audit trail."""
+
+from typing import NamedTuple
+
+from streaming.base.language import gettext
+from streaming.queries.columns import RECORDED_ACTION
+from streaming.queries.operator_actions import LAST, operator_actions
+from streaming.queries.present import Ends, history_ends
+from streaming.queries.results import RecordedAction
+from streaming.serve.dashboard.parts.frame import element, frame
+from streaming.serve.dashboard.parts.live_page import LivePage
+from streaming.serve.dashboard.parts.markup import LiveMarkup
+from streaming.serve.dashboard.parts.paging import page_of
+from streaming.serve.store import Store
+from streaming.tables import ReadModel
+
+_ROWS = 100
+
+
+class Data(NamedTuple):
+    """What the page shows."""
+
+    ends: Ends
+    found: list[RecordedAction]
+    cut: bool
+    """Whether there are more actions than were read."""
+
+
+def _asked(model: ReadModel) -> Data:
+    found = operator_actions(model, last=LAST + 1)
+    return Data(history_ends(model), found[:LAST], len(found) > LAST)
+
+
+class ActionsPage(LivePage[Data]):
+    """The last actions, the newest first."""
+
+    def __init__(self, store: Store, find: str) -> None:
+        super().__init__(store)
+        self._find = find.strip()
+
+    async def ask(self) -> None:
+        """Read the data of the page.
+
+        Raises:
+            UserError: there are no rows yet.
+        """
+        self._data = await self._store.ask(_asked)
+
+    def lay_out(self) -> None:
+        """Create the page and show it."""
+        frame(gettext("Actions"), [(gettext("Actions"), None)])
+        with element("section", aria_label=gettext("Summary")):
+            self._head = LiveMarkup("actions_head")
+        with element("section", "panel", aria_labelledby="list"):
+            self._table = LiveMarkup("actions_table", on_do=self._turner("actions"))
+        self._begin()
+
+    def _show(self) -> None:
+        ends, found, cut = self._data
+        matching = [one for one in found if self._find.lower() in _text(one)]
+        self._head.show(total=len(matching), find=self._find)
+        listed = page_of(matching, self._pages["actions"], _ROWS)
+        self._table.show(
+            actions=listed.rows, **listed.pager, columns=RECORDED_ACTION.page, cut=LAST if cut else None,
+            now=ends.instant(None), find=self._find,
+        )  # fmt: skip
+
+
+def _text(one: RecordedAction) -> str:
+    return f"{one.name} {one.subject} {one.source} {one.action} {one.target} {one.result} {one.detail}".lower()

@@ -1,0 +1,140 @@
+"""The page of all clients, with filters that are in its address."""
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from streaming.base.errors import UserError
+from streaming.base.language import gettext, marked
+from streaming.queries.clients import clients, mixed_versions
+from streaming.queries.columns import CLIENT, shown_columns
+from streaming.queries.health import HEALTH
+from streaming.queries.present import Ends, history_ends
+from streaming.queries.results import Client
+from streaming.serve.dashboard.parts.frame import element, frame, stale
+from streaming.serve.dashboard.parts.live_page import LivePage
+from streaming.serve.dashboard.parts.markup import LiveMarkup
+from streaming.serve.dashboard.parts.moment import one_of
+from streaming.serve.dashboard.parts.ordering import Order, Rank, column_of, in_order, number, sorted_by
+from streaming.serve.dashboard.parts.paging import page_of
+from streaming.serve.store import Store
+from streaming.tables import ReadModel
+
+_ROWS = 100
+
+ORDERS: Mapping[str, Order[Client]] = {
+    "health": Order(marked("Worst first"), lambda c: (-HEALTH[c.health].rank, c.open_incidents)),
+    "client_id": Order(marked("By name"), lambda c: (c.client_id.lower(),), descending=False),
+    "group": Order(marked("By group"), lambda c: (c.group.lower(), c.client_id.lower()), descending=False),
+    "queues": Order(marked("Most queues"), lambda c: (c.queues,)),
+    "version": Order(marked("Oldest version"), lambda c: _release(c.version), descending=False),
+    "last_heartbeat": Order(marked("Oldest heartbeat"), lambda c: number(c.last_heartbeat), descending=False),
+    "seen_at": Order(marked("Least recently listed"), lambda c: number(c.seen_at), descending=False),
+    "open_incidents": Order(marked("Most incidents"), lambda c: (c.open_incidents,)),
+}
+"""The orders by the name of their column; the first one is used if none is chosen."""
+DEFAULT = "health"
+
+
+class ClientFilters(NamedTuple):
+    """The filters and the order, as in the address; empty: any, and the default."""
+
+    group: str = ""
+    find: str = ""
+    """A part of an id, group, version, language, address or subscription."""
+    cluster: str = ""
+    """A cluster; empty: any. In addresses only, beside its group."""
+    sort: str = ""
+    """One of `ORDERS`, reversed with a leading ``-``."""
+
+    @property
+    def column(self) -> str:
+        """The column that the clients are sorted by."""
+        return column_of(self.sort, DEFAULT)
+
+    @property
+    def descending(self) -> bool:
+        """Whether the largest value comes first."""
+        return ORDERS[self.column].descending != self.sort.startswith("-")
+
+    def by(self, column: str) -> "ClientFilters":
+        """Return the order by a column; the reverse one if it is that already."""
+        return self._replace(sort=sorted_by(self.sort, DEFAULT, column))
+
+
+def checked(wanted: ClientFilters) -> ClientFilters:
+    """Return the filters if the order is a known one.
+
+    Raises:
+        UserError: it is not.
+    """
+    if wanted.column not in ORDERS:
+        raise UserError(one_of("sort", wanted.column, ORDERS))
+    return wanted
+
+
+def _release(version: str | None) -> Rank | None:
+    """Return the rank of a release such as ``5.3.1``; None if it is unknown."""
+    numbers = tuple(float(part) for part in re.findall(r"\d+", version or ""))
+    return numbers or None
+
+
+class Data(NamedTuple):
+    """What the page shows."""
+
+    ends: Ends
+    found: list[Client]
+    groups: list[str]
+    """The groups to choose from."""
+
+
+def _asked(model: ReadModel, group: str, cluster: str, at: int | None) -> Data:
+    rows = model.rows("SELECT DISTINCT s.group FROM group_state s ORDER BY s.group")
+    found = clients(model, group or None, cluster=cluster or None, at=at)
+    return Data(history_ends(model, at), found, [row["group"] for row in rows])
+
+
+class ClientsPage(LivePage[Data]):
+    """The clients of all groups or of one, now or at an instant."""
+
+    def __init__(self, store: Store, wanted: ClientFilters, at: int | None) -> None:
+        super().__init__(store, at)
+        self._wanted = wanted
+
+    async def ask(self) -> None:
+        """Read the data of the page.
+
+        Raises:
+            UserError: the group is unknown, or there are no rows yet, or none by that instant.
+        """
+        self._data = await self._store.ask(_asked, self._wanted.group, self._wanted.cluster, self._at)
+
+    def lay_out(self) -> None:
+        """Create the page and show it."""
+        frame(gettext("Clients"), [(gettext("Clients"), None)])
+        with element("section", aria_label=gettext("Summary")):
+            self._head = LiveMarkup("clients_head")
+            self._pick_time = LiveMarkup("pick_time")
+        with element("section", "panel", aria_labelledby="list"):
+            self._filters = LiveMarkup("clients_filters")
+            self._table = LiveMarkup("clients_table", on_do=self._turner("clients"))
+        self._begin()
+
+    def _show(self) -> None:
+        shown, wanted = self._data, self._wanted
+        now = shown.ends.instant(self._at)
+        stale(shown.ends)
+        matching = (one for one in shown.found if wanted.find.strip().lower() in _text(one))
+        found = in_order(matching, ORDERS[wanted.column], descending=wanted.descending)
+        self._head.show(at=self._at, ends=shown.ends, total=len(found), mixed=mixed_versions(found))
+        self._pick_time.show(at=self._at, ends=shown.ends)
+        self._filters.show(groups=shown.groups, wanted=wanted, orders=ORDERS)
+        listed = page_of(found, self._pages["clients"], _ROWS)
+        self._table.show(
+            clients=listed.rows, **listed.pager, columns=shown_columns(CLIENT.page, listed.rows),
+            at=self._at, now=now, colours={}, short={}, wanted=wanted, orders=ORDERS,
+        )  # fmt: skip
+
+
+def _text(one: Client) -> str:
+    return f"{one.client_id} {one.group} {one.version} {one.language} {one.address} {one.subscriptions}".lower()

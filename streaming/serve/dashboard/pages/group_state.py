@@ -1,0 +1,201 @@
+"""A group at an instant, as its page shows it: what is read, and members, unexpected owners and changes from it."""
+
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from pydantic import Field
+
+from streaming.base.language import gettext, marked
+from streaming.queries import labels
+from streaming.queries.clients import clients_of_proxies
+from streaming.queries.column import Column, Context, Value, counted
+from streaming.queries.columns import MEMBER
+from streaming.queries.failed_messages import failed_messages
+from streaming.queries.group_at import find_group
+from streaming.queries.groups import group_of
+from streaming.queries.health import HEALTH
+from streaming.queries.incidents import incidents_of
+from streaming.queries.labels import queue_name
+from streaming.queries.ownership import queues_of
+from streaming.queries.present import Ends, history_ends
+from streaming.queries.results import Client, FailedMessages, Group, Incident, Member, Queue, Rebalance
+from streaming.serve.dashboard.parts.ordering import Order, number
+from streaming.serve.dashboard.timeline.group_history import History
+from streaming.serve.dashboard.timeline.lane_folds import LaneFilter
+from streaming.serve.dashboard.timeline.owner_spans import Place
+from streaming.tables import ReadModel
+
+
+REBALANCE_ORDERS: Mapping[str, Order[Rebalance]] = {
+    "newest": Order(marked("Newest first"), lambda r: (r.start_time,)),
+    "total": Order(marked("Largest total pause"), lambda r: number(r.pause_ms_sum)),
+    "longest": Order(marked("Longest pause"), lambda r: number(r.pause_ms_max)),
+    "moved": Order(marked("Most queues moved"), lambda r: (r.queues_moved,)),
+    "duration": Order(marked("Longest duration"), lambda r: (r.end_time - r.start_time,)),
+    "duplicates": Order(marked("Most duplicates"), lambda r: number(r.reconsumed)),
+}
+"""The orders of a group's rebalances; the first one is used if none is chosen."""
+
+
+@dataclass(frozen=True)
+class State:
+    """A group at an instant."""
+
+    ends: Ends
+    group: Group
+    queues: list[Queue]
+    incidents: list[Incident]
+    """The open incidents."""
+    failed: list[FailedMessages]
+    proxied: tuple[Client, ...] = ()
+    """The clients behind proxies."""
+
+    @property
+    def consequences(self) -> int:
+        """The number of open incidents without an alert of their own: `Group.incidents` does not count them."""
+        return sum(one.absorbed for one in self.incidents)
+
+
+class MemberLoad(Member):
+    """A client with its queues, and how they are."""
+
+    expected: int | None = Field(description="Number of queues that the strategy assigns to it; null if unknown.")
+    lag: int | None = Field(description="Sum of the known, fresh lags of its queues.")
+    lag_is_at_least: bool = Field(description="Whether one of these is a lower bound, or others are not known.")
+    troubled: int = Field(title="Not OK", description="Number of its queues that are not OK.")
+
+
+def _expected(member: MemberLoad, _: Context) -> Value:
+    differs = member.expected is not None and member.expected != member.queues
+    return Value(labels.number(member.expected), "attention" if differs else "")
+
+
+def _lag(member: MemberLoad, _: Context) -> Value:
+    return Value(labels.total(member.lag, 0, at_least=member.lag_is_at_least))
+
+
+MEMBER_COLUMNS = (
+    MEMBER["client_id"],
+    MEMBER["queues"],
+    Column(MemberLoad, "expected", "count", _expected),
+    Column(MemberLoad, "lag", "count", _lag),
+    Column(MemberLoad, "troubled", "count", lambda m, _: counted(m.troubled)),
+)
+
+
+def state(model: ReadModel, name: str, cluster: str | None, at: int | None) -> State:
+    """Read the state of a group at an instant.
+
+    Raises:
+        UserError: see `streaming.queries.group_at.find_group`.
+    """
+    of = find_group(model, name, cluster, at)
+    found = incidents_of(model, of, only_open=True)
+    ends = history_ends(model, at)
+    group = group_of(model, of)
+    proxied = clients_of_proxies(model, of, group.proxied_clients)
+    return State(ends, group, queues_of(model, of), found, failed_messages(model, of), proxied)
+
+
+def members(group: Group, queues: Iterable[Queue]) -> list[MemberLoad]:
+    """List members and other owners of queues: non-members first, then by the number of queues that are not OK."""
+    own: dict[str, list[Queue]] = defaultdict(list)
+    expected: Counter[str] = Counter()
+    predicted = False
+    for queue in queues:
+        if queue.owner is not None:
+            own[queue.owner].append(queue)
+        if queue.expected_owner is not None:
+            predicted = True
+            expected[queue.expected_owner] += 1
+    found = [
+        MemberLoad(
+            client_id=client, is_member=client in group.members, queues=len(own[client]),
+            expected=expected[client] if predicted else None,
+            lag=_sum(queue.lag for queue in own[client] if not queue.lag_is_stale),
+            lag_is_at_least=any(q.lag is None or q.lag_is_stale or q.lag_is_at_least for q in own[client]),
+            troubled=sum(queue.status != "OK" for queue in own[client]),
+        )
+        for client in sorted({*group.members, *own})
+    ]  # fmt: skip
+    return sorted(found, key=lambda m: (m.is_member, -m.troubled, -m.queues, m.client_id))
+
+
+def in_order(queues: Iterable[Queue], order: str) -> list[Queue]:
+    """Sort queues by ``status`` (the worst first), ``name`` or ``lag`` (the largest first)."""
+    keys = {
+        "status": lambda q: (HEALTH[q.status].rank, not q.is_elsewhere, q.topic, q.broker, q.queue_id),
+        "name": lambda q: (q.topic, q.broker, q.queue_id),
+        "lag": lambda q: (-(q.lag if q.lag is not None else -1), q.topic, q.broker, q.queue_id),
+    }
+    return sorted(queues, key=keys[order])
+
+
+def owners_in(history: History) -> defaultdict[Place, list[str]]:
+    """Return the clients that owned each queue in a period, in order of time."""
+    owners: defaultdict[Place, list[str]] = defaultdict(list)
+    for one in history.intervals:
+        known = owners[one.topic, one.broker, one.queue_id]
+        if one.client_id not in known:
+            known.append(one.client_id)
+    return owners
+
+
+def matches(queue: Queue, wanted: LaneFilter, owners: Sequence[str] = (), *, moved: bool = False) -> bool:
+    """Return whether a queue, or one of the clients that owned it in the period, matches the user's filters.
+
+    Args:
+        queue: the queue.
+        wanted: the filters.
+        owners: the clients that owned it in the period.
+        moved: whether its owner changed in the period.
+    """
+    if (wanted.only_problems and not queue.is_problem) or (wanted.only_moved and not moved):
+        return False
+    name = queue_name(queue.topic, queue.broker, queue.queue_id)
+    owner = queue.owner or f"unassigned {gettext('unassigned')}"
+    return wanted.text in " ".join((name, owner, queue.expected_owner or "", *owners)).lower()
+
+
+def changes(history: History) -> list[int]:
+    """List the instants in a period at which anything changed, ascending; of a rebalance, its start and its end."""
+    since, until = history.window
+    times = {time for i in history.intervals for time in (i.from_time, i.to_time)}
+    times |= {time for i in history.incidents for time in (i.opened_at, i.resolved_at)}
+    rebalances = sorted((one.start_time, one.end_time) for one in history.rebalances)
+    starts, ends = [start for start, _ in rebalances], list(accumulate((end for _, end in rebalances), max))
+
+    def within(time: int) -> bool:
+        before = bisect_left(starts, time)
+        return before > 0 and time < ends[before - 1]
+
+    found = {time for time in times if time is not None and not within(time)}.union(*rebalances)
+    return sorted(time for time in found if since <= time <= until)
+
+
+def before(times: Sequence[int], at: int) -> int | None:
+    """Return the last time before an instant."""
+    index = bisect_left(times, at)
+    return times[index - 1] if index else None
+
+
+def after(times: Sequence[int], at: int) -> int | None:
+    """Return the first time after an instant."""
+    index = bisect_right(times, at)
+    return times[index] if index < len(times) else None
+
+
+def owner_counts(state: State) -> dict[str, int]:
+    """Count the queues with an unexpected owner, and those whose expected owner is unknown."""
+    return {
+        "differing": sum(queue.is_elsewhere for queue in state.queues),
+        "unpredicted": sum(queue.expected_owner is None for queue in state.queues),
+    }
+
+
+def _sum(lags: Iterable[int | None]) -> int | None:
+    known = [lag for lag in lags if lag is not None]
+    return sum(known) if known else None

@@ -1,0 +1,154 @@
+"""The home page: groups by health with their last hour, filtered and sorted by the address, and open incidents."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from nicegui import ui
+
+from streaming.base.language import gettext, marked
+from streaming.queries.column import Column
+from streaming.queries.columns import GROUP, INTERVAL
+from streaming.queries.find import find_owned
+from streaming.queries.group_health import GroupKey, health_over
+from streaming.queries.health import Health
+from streaming.queries.results import Group, Interval
+from streaming.serve.dashboard.parts.frame import element, frame, panel, search, stale
+from streaming.serve.dashboard.pages.home_groups import HEALTHS, ORDERS, GroupFilters, listed
+from streaming.serve.dashboard.parts.coverage import coverage_of
+from streaming.serve.dashboard.charts.health_strip import strip_of
+from streaming.serve.dashboard.parts.live_page import LivePage
+from streaming.serve.dashboard.parts.markup import LiveMarkup
+from streaming.serve.dashboard.pages.home_overview import Overview, overview
+from streaming.serve.dashboard.parts.paging import Page, page_of, turned
+from streaming.serve.links import home_link, incidents_link
+from streaming.serve.store import Store
+from streaming.tables import ReadModel
+
+_INCIDENTS = 3
+_GROUPS = 50
+_OWNED = 20
+_MOST_OWNED = 2_000
+"""The maximum number of queues that are found by a client or a name."""
+_LEAST_TEXT = 3
+"""The least number of characters by which queues are looked for."""
+_HOUR_MS = 3_600_000
+_STRIP = Column(Group, "strip", heading=marked("Last hour"), made_from=("health",), wide=True)
+COLUMNS = (*GROUP.page[:2], _STRIP, *GROUP.page[2:], GROUP["time"])
+_OWNED_COLUMNS = tuple(INTERVAL[name] for name in ("client_id", "queue", "group", "from_time", "to_time"))
+
+
+class Shown(NamedTuple):
+    """The groups that match the filters, and the page of them that is shown."""
+
+    page: Page[Group]
+    health: dict[GroupKey, tuple[Health, ...]]
+    """The last hour of each group of the page."""
+    owned: list[Interval]
+    """Queues that the text finds, and who owned them in the last hour."""
+
+
+def _select(model: ReadModel, groups: Sequence[Group], wanted: GroupFilters, page: int, until: int) -> Shown:
+    since = until - _HOUR_MS
+    seek = len(wanted.text) >= _LEAST_TEXT
+    owned = find_owned(model, wanted.text, since, until, _MOST_OWNED + 1) if seek else []
+    found = listed(groups, wanted, {(one.cluster, one.group) for one in owned})
+    shown = page_of(found, page, _GROUPS)
+    names = [(group.cluster, group.group) for group in shown.rows]
+    wanted_owned = [one for one in owned if wanted.cluster in {"", one.cluster}]
+    return Shown(shown, health_over(model, names, since, until), wanted_owned)
+
+
+def _stale(groups: Sequence[Group]) -> dict[Health, tuple[int, int]]:
+    """Return of each health how many groups are stale, and the age of their oldest telemetry, milliseconds."""
+    found: dict[Health, tuple[int, int]] = {}
+    for group in groups:
+        if group.is_stale and group.health != "UNKNOWN":
+            number, age = found.get(group.health, (0, 0))
+            found[group.health] = number + 1, max(age, group.telemetry_age_ms)
+    return found
+
+
+class Home(LivePage[Overview]):
+    """Groups by health and open incidents, now or at an instant."""
+
+    def __init__(self, store: Store, at: int | None, wanted: GroupFilters) -> None:
+        super().__init__(store, at)
+        self._wanted = wanted
+        self._version = -1
+
+    async def ask(self) -> None:
+        """Read the data of the page; the groups only if the tables have new rows, or telemetry has stopped.
+
+        Raises:
+            UserError: there are no rows yet, or none by that instant.
+        """
+        version = self._store.version
+        if version != self._version or (self._at is None and self._data.ends.has_turned()):
+            self._data = await self._store.ask(overview, self._at)
+            self._version = version
+        page = self._pages["groups"]
+        self._selected = await self._store.ask(_select, self._data.groups, self._wanted, page, self._now())
+
+    def lay_out(self) -> None:
+        """Create the page and show it."""
+        frame(gettext("Consumer groups"), [(gettext("Groups"), None)])
+        with element("section", aria_label=gettext("Summary")):
+            self._head = LiveMarkup("home_head")
+            self._pick_time = LiveMarkup("pick_time")
+        with panel(gettext("Open incidents"), "incidents") as line:
+            with line:
+                element("a", href=incidents_link(self._at)).text = gettext("All incidents")
+            self._incidents = LiveMarkup("incident_list", on_do=self._turner("incidents"))
+        with panel(gettext("Groups by health"), "groups") as line:
+            with line:
+                search(gettext("Find a group, client or queue"), self._search, self._wanted.find)
+                self._filters = LiveMarkup("home_filters")
+            self._groups = LiveMarkup("home_groups", on_do=self._turn)
+        self._owned = LiveMarkup("home_owned", on_do=self._turner("owned"))
+        self._begin()
+
+    async def _turn(self, word: str) -> None:
+        self._pages["groups"] = turned(word)
+        await self._live.refresh()
+
+    async def _search(self, text: str) -> None:
+        self._wanted = self._wanted._replace(find=text.strip())
+        self._pages["groups"] = self._pages["owned"] = 0
+        ui.navigate.history.replace(home_link(self._at, **self._wanted._asdict()))
+        await self._live.refresh()
+
+    def _now(self) -> int:
+        return self._data.ends.instant(self._at)
+
+    def _show(self) -> None:
+        data, now = self._data, self._now()
+        stale(data.ends)
+        self._head.show(
+            at=self._at, ends=data.ends, incidents=data.incidents, wanted=self._wanted,
+            counts=Counter(group.health for group in data.groups), stale=_stale(data.groups),
+        )  # fmt: skip
+        self._pick_time.show(at=self._at, ends=data.ends)
+        open_ones = page_of(data.cards, self._pages["incidents"], _INCIDENTS)
+        self._incidents.show(
+            cards=open_ones.rows, **open_ones.pager, with_group=True, consequences=0, at=self._at, now=now,
+            nothing=gettext("No open incidents."),
+        )  # fmt: skip
+        self._filters.show(
+            wanted=self._wanted, healths=HEALTHS, orders=ORDERS, clusters=sorted({g.cluster for g in data.groups})
+        )
+        self._show_selected(now)
+
+    def _show_selected(self, now: int) -> None:
+        shown, names = self._selected, {"at": self._at, "now": now}
+        self._groups.show(
+            groups=shown.page.rows, **shown.page.pager, columns=COLUMNS, wanted=self._wanted, orders=ORDERS,
+            coverage_of=coverage_of,
+            strips={key: strip_of(worst, _HOUR_MS) for key, worst in shown.health.items()}, **names,
+        )  # fmt: skip
+        owned = page_of(shown.owned[:_MOST_OWNED], self._pages["owned"], _OWNED)
+        self._owned.show(
+            intervals=owned.rows, **owned.pager, cut=_MOST_OWNED if len(shown.owned) > _MOST_OWNED else None,
+            text=self._wanted.find if len(self._wanted.text) >= _LEAST_TEXT else "", columns=_OWNED_COLUMNS,
+            colours={}, short={}, **names,
+        )  # fmt: skip

@@ -1,0 +1,103 @@
+"""Filter and sort the groups of the home page."""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
+
+from streaming.base.errors import UserError
+from streaming.base.language import marked
+from streaming.queries.group_health import GroupKey
+from streaming.queries.health import HEALTH
+from streaming.queries.results import Group
+from streaming.serve.dashboard.parts.moment import one_of
+from streaming.serve.dashboard.parts.ordering import Order, Rank, column_of, in_order, number, sorted_by
+
+NOT_OK = "not-ok"
+HEALTHS: Mapping[str, str] = {
+    "": marked("Any health"),
+    NOT_OK: marked("Not OK"),
+    **dict[str, str](zip(HEALTH, HEALTH, strict=True)),
+}
+
+
+def _severity(group: Group) -> Rank:
+    return group.incidents.critical, group.incidents.warning, group.incidents.info
+
+
+ORDERS: Mapping[str, Order[Group]] = {
+    "health": Order(marked("Worst first"), lambda g: (-HEALTH[g.health].rank, *_severity(g))),
+    "group": Order(marked("By name"), lambda g: (g.group.lower(), g.cluster), descending=False),
+    "incidents": Order(marked("Most incidents"), _severity),
+    "lag": Order(marked("Largest lag"), lambda g: number(g.lag)),
+    "members": Order(marked("Most members"), lambda g: (len(g.members),)),
+    "queues": Order(marked("Most queues"), lambda g: (g.queues,)),
+    "unowned": Order(marked("Most unassigned"), lambda g: number(g.unowned)),
+    "last_rebalance": Order(marked("Latest rebalance"), lambda g: number(g.last_rebalance)),
+    "time": Order(marked("Oldest update"), lambda g: (g.time,), descending=False),
+}
+"""The orders by the name of their column; the first one is used if none is chosen."""
+DEFAULT = "health"
+
+
+class GroupFilters(NamedTuple):
+    """The filters and the order, as in the address; empty: any, and the default."""
+
+    find: str = ""
+    """A part of the name of a group or cluster, or of what `find_owned` finds."""
+    health: str = ""
+    """One of `HEALTHS`."""
+    cluster: str = ""
+    sort: str = ""
+    """One of `ORDERS`, reversed with a leading ``-``."""
+
+    @property
+    def column(self) -> str:
+        """The column that the groups are sorted by."""
+        return column_of(self.sort, DEFAULT)
+
+    @property
+    def descending(self) -> bool:
+        """Whether the largest value comes first."""
+        return ORDERS[self.column].descending != self.sort.startswith("-")
+
+    @property
+    def text(self) -> str:
+        """The text to find, in lower case."""
+        return self.find.strip().lower()
+
+    def by(self, column: str) -> "GroupFilters":
+        """Return the order by a column; the reverse one if it is that already."""
+        return self._replace(sort=sorted_by(self.sort, DEFAULT, column))
+
+
+def checked(wanted: GroupFilters) -> GroupFilters:
+    """Return the filters if each has a known value.
+
+    Raises:
+        UserError: one has not.
+    """
+    for name, value, known in (("health", wanted.health, HEALTHS), ("sort", wanted.column, ORDERS)):
+        if value not in known:
+            raise UserError(one_of(name, value, known))
+    return wanted
+
+
+def listed(groups: Iterable[Group], wanted: GroupFilters, owned: Collection[GroupKey] = ()) -> list[Group]:
+    """Return the groups that match the filters, in order.
+
+    Args:
+        groups: all groups.
+        wanted: the filters and the order.
+        owned: groups with a queue that was found by the text.
+    """
+    order = ORDERS[wanted.column]
+    by_name = sorted((g for g in groups if _matches(g, wanted, owned)), key=lambda g: (g.cluster, g.group))
+    return in_order(by_name, order, descending=wanted.descending)
+
+
+def _matches(group: Group, wanted: GroupFilters, owned: Collection[GroupKey]) -> bool:
+    if wanted.cluster and group.cluster != wanted.cluster:
+        return False
+    if wanted.health and (group.health == "OK" if wanted.health == NOT_OK else group.health != wanted.health):
+        return False
+    names = " ".join((group.group, group.cluster, *group.members)).lower()
+    return wanted.text in names or (group.cluster, group.group) in owned

@@ -1,0 +1,138 @@
+"""The page of an incident, to which alerts link: diagnosis, evidence, timeline and next step."""
+
+import json
+from typing import NamedTuple
+
+from markupsafe import Markup
+
+from rebalance_model.entities import INT64_MAX, MessageQueue
+from streaming.base.language import gettext
+from streaming.queries.advice import headline
+from streaming.queries.evidence import formatted, label
+from streaming.queries.group_at import GroupAt
+from streaming.queries.impact import unknown_text, waiting_text
+from streaming.queries.incident_detail import incident
+from streaming.queries.incidents import incident_of
+from streaming.queries.labels import NOT_KNOWN
+from streaming.queries.notifications import MESSAGES, step_text
+from streaming.queries.present import Ends, history_ends
+from streaming.queries.queue_history import queue_history
+from streaming.queries.results import Incident, IncidentDetail, Transition
+from streaming.serve.dashboard.parts.cards import cards
+from streaming.serve.dashboard.parts.frame import frame, stale
+from streaming.serve.dashboard.parts.live_page import LivePage
+from streaming.serve.dashboard.parts.markup import LiveMarkup, clock, count, unknown
+from streaming.serve.dashboard.charts.queue_picture import Picture, picture
+from streaming.serve.links import client_link, group_link, home_link, rebalance_link
+from streaming.serve.store import Store
+from streaming.serve.user import current_user
+from streaming.tables import ReadModel
+
+_MINUTE_MS = 60_000
+_AROUND_MS = 10 * _MINUTE_MS
+_CLIENTS = frozenset({
+    "asked_by", "client", "expected_owner", "first_taker", "former", "former_owner", "holder", "kept_by", "owner",
+    "odd_one", "pool_holder", "rival", "taken_by", "who",
+})  # fmt: skip
+"""The fields of evidence that name one client."""
+
+EvidenceRow = tuple[str, str | Markup, str | Markup]
+"""The label of a field, and its values at the first and the latest transition."""
+
+
+class Data(NamedTuple):
+    """What the page shows."""
+
+    detail: IncidentDetail
+    parent: Incident | None
+    """The incident that explains it."""
+    ends: Ends
+    picture: Picture | None
+    """Its queue around the opening; None if it is not about a queue."""
+
+
+def _asked(model: ReadModel, incident_id: str) -> Data:
+    detail = incident(model, incident_id)
+    parent, ends = detail.incident.parent, history_ends(model)
+    return Data(detail, incident_of(model, parent) if parent else None, ends, _picture(model, detail, ends))
+
+
+def _picture(model: ReadModel, detail: IncidentDetail, ends: Ends) -> Picture | None:
+    """Return the picture of the incident's queue, with the opening in the middle unless that is too recent."""
+    shown = detail.incident
+    if shown.topic is None or shown.broker is None or shown.queue_id is None:
+        return None
+    until = min(shown.opened_at + _AROUND_MS // 2, max(ends.live, shown.opened_at))
+    of, queue = GroupAt(shown.cluster, shown.group, INT64_MAX), MessageQueue(shown.topic, shown.broker, shown.queue_id)
+    return picture(queue_history(model, of, queue, until - _AROUND_MS, until), ends.live, shown, detail.life)
+
+
+class IncidentPage(LivePage[Data]):
+    """The current state of one incident."""
+
+    def __init__(self, store: Store, incident_id: str) -> None:
+        super().__init__(store)
+        self._id = incident_id
+        self._user = current_user()
+
+    async def ask(self) -> None:
+        """Read the data of the page.
+
+        Raises:
+            UserError: see `streaming.queries.incident_detail.incident`.
+        """
+        self._data = await self._store.ask(_asked, self._id)
+
+    def lay_out(self) -> None:
+        """Create the page and show it."""
+        shown = self._data.detail.incident
+        group = (shown.group, group_link(shown.cluster, shown.group, shown.opened_at))
+        about = [(gettext("Groups"), home_link()), *([group] if shown.group else []), (shown.code, None)]
+        frame(headline(shown), about)
+        self._markup = LiveMarkup("incident")
+        self._begin()
+
+    def _show(self) -> None:
+        detail, parent, ends, around = self._data
+        shown, life = detail.incident, detail.life
+        event = detail.cause_event
+        if shown.resolved_at is None:
+            stale(ends)
+        self._markup.show(
+            i=shown, ends=ends, q=detail.queue, reach=detail.reach, parent=parent, life=life, at=shown.opened_at,
+            children=cards(detail.absorbed), with_group=not shown.group, names_groups=True,
+            impact=detail.impact, waiting_text=waiting_text, unknown_text=unknown_text,
+            notifications=detail.notifications, acknowledged=detail.acknowledged, silences=detail.silences,
+            MESSAGES=MESSAGES, step_text=step_text, rebalance=detail.last_rebalance,
+            commands=detail.commands, picture=around, now=ends.live, stacks=detail.stacks,
+            evidence=evidence_rows(shown, life[0], life[-1], ends.live),
+            changed=life[0].evidence != life[-1].evidence,
+            here=group_link(shown.cluster, shown.group, shown.opened_at),
+            before=group_link(shown.cluster, shown.group, shown.opened_at - _MINUTE_MS),
+            user=self._user, event=event, raw=json.dumps(event, indent=2, ensure_ascii=False), cause=life[0].cause,
+        )  # fmt: skip
+
+
+def _linked(shown: Incident, name: str, said: str) -> str | Markup:
+    """Return a value of evidence as a link to the page of the client or the rebalance that it names."""
+    if name == "rebalance_id":
+        address = rebalance_link(shown.cluster, shown.group, said)
+    elif name in _CLIENTS and "@" in said and ", " not in said:
+        address = client_link(said, shown.opened_at)
+    else:
+        return said
+    return Markup('<a class="mono" href="{}">{}</a>').format(address, said)
+
+
+def evidence_rows(shown: Incident, first: Transition, last: Transition, now: int) -> list[EvidenceRow]:
+    """Return each field of the evidence: its label and its values at the first and the latest transition."""
+
+    def text(step: Transition, name: str) -> str | Markup:
+        if name not in step.evidence:
+            # Evidence has what matters at a transition; other transitions may lack it.
+            return Markup('<span class="quiet">{}</span>').format(gettext("not reported"))
+        said = formatted(shown.code, name, step.evidence[name], now, number=count, time=clock)
+        return unknown() if said == NOT_KNOWN else _linked(shown, name, said)
+
+    names = {**first.evidence, **last.evidence}
+    return [(label(shown.code, name), text(first, name), text(last, name)) for name in names]

@@ -1,0 +1,138 @@
+"""The page of all incidents, open and past, with filters that are in its address."""
+
+from typing import NamedTuple, get_args
+
+from streaming.base.errors import UserError
+from streaming.base.language import gettext, marked
+from streaming.base.times import duration_ms
+from streaming.queries.columns import INCIDENT
+from streaming.queries.health import SEVERITY, Severity
+from streaming.queries.incidents import incidents, kinds_of_incidents
+from streaming.queries.present import Ends, history_ends
+from streaming.queries.results import Incident
+from streaming.serve.dashboard.parts.frame import element, frame, stale
+from streaming.serve.dashboard.parts.incident_table import COLUMNS
+from streaming.serve.dashboard.parts.live_page import LivePage
+from streaming.serve.dashboard.parts.markup import LiveMarkup
+from streaming.serve.dashboard.parts.moment import one_of
+from streaming.serve.dashboard.parts.paging import page_of
+from streaming.serve.store import Store
+from streaming.tables import ReadModel
+
+STATES = {"": marked("open and resolved"), "open": marked("open"), "resolved": marked("resolved")}
+PERIODS = {
+    "": marked("All of history"),
+    "1h": marked("Last hour"),
+    "1d": marked("Last day"),
+    "7d": marked("Last 7 days"),
+    "30d": marked("Last 30 days"),
+}
+_ROWS = 50
+_MOST = 2_000
+"""The maximum number of incidents that are read."""
+
+
+class IncidentFilters(NamedTuple):
+    """The filters, as in the address; empty: any."""
+
+    group: str = ""
+    code: str = ""
+    severity: str = ""
+    state: str = ""
+    since: str = ""
+    """The length of the period that ends at the shown time."""
+    find: str = ""
+    """A part of the name of a group, queue or client, or of a code."""
+    explained: bool = False
+    """Whether those that another one explains are included."""
+    cluster: str = ""
+    """A cluster; empty: any. In addresses only, beside its group."""
+
+
+def checked(wanted: IncidentFilters) -> IncidentFilters:
+    """Return the filters if each has a known value.
+
+    Raises:
+        UserError: one has not.
+    """
+    known = {"severity": get_args(Severity), "state": STATES, "since": PERIODS}
+    for name, values in known.items():
+        value = getattr(wanted, name)
+        if value and value not in values:
+            raise UserError(one_of(name, value, values))
+    return wanted
+
+
+class Data(NamedTuple):
+    """What the page shows."""
+
+    ends: Ends
+    found: list[Incident]
+    cut: bool
+    """Whether there are more incidents than were read."""
+    kinds: list[tuple[str, str]]
+    """The groups and codes to choose from."""
+
+
+def _asked(model: ReadModel, wanted: IncidentFilters, at: int | None) -> Data:
+    ends = history_ends(model, at)
+    now = ends.instant(at)
+    found = incidents(
+        model, cluster=wanted.cluster or None, group=wanted.group or None, code=wanted.code or None,
+        severity=wanted.severity or None, at=at,
+        only_open=wanted.state == "open", only_resolved=wanted.state == "resolved",
+        since=now - duration_ms(wanted.since) if wanted.since else 0,
+        unfold=wanted.explained, last=_MOST + 1,
+    )  # fmt: skip
+    return Data(ends, found[:_MOST], len(found) > _MOST, kinds_of_incidents(model))
+
+
+class IncidentsPage(LivePage[Data]):
+    """The incidents that match the filters, now or at an instant: open ones first, then the newest."""
+
+    def __init__(self, store: Store, wanted: IncidentFilters, at: int | None) -> None:
+        super().__init__(store, at)
+        self._wanted = wanted
+
+    async def ask(self) -> None:
+        """Read the data of the page.
+
+        Raises:
+            UserError: the group is unknown, or there are no rows yet, or none by that instant.
+        """
+        self._data = await self._store.ask(_asked, self._wanted, self._at)
+
+    def lay_out(self) -> None:
+        """Create the page and show it."""
+        frame(gettext("Incidents"), [(gettext("Incidents"), None)])
+        with element("section", aria_label=gettext("Summary")):
+            self._head = LiveMarkup("incidents_head")
+            self._pick_time = LiveMarkup("pick_time")
+        with element("section", "panel", aria_labelledby="list"):
+            self._filters = LiveMarkup("incidents_filters")
+            self._table = LiveMarkup("incidents_table", on_do=self._turner("incidents"))
+        self._begin()
+
+    def _show(self) -> None:
+        shown, wanted = self._data, self._wanted
+        now = shown.ends.instant(self._at)
+        stale(shown.ends)
+        text = wanted.find.strip().lower()
+        found = [one for one in shown.found if text in _text(one)]
+        self._head.show(at=self._at, ends=shown.ends, open=sum(one.resolved_at is None for one in found))
+        self._pick_time.show(at=self._at, ends=shown.ends)
+        self._filters.show(
+            wanted=wanted, states=STATES, periods=PERIODS, severities=list(SEVERITY),
+            groups=sorted({group for group, _ in shown.kinds if group} | {wanted.group} - {""}),
+            codes=sorted({code for _, code in shown.kinds} | {wanted.code} - {""}),
+        )  # fmt: skip
+        listed = page_of(found, self._pages["incidents"], _ROWS)
+        self._table.show(
+            incidents=listed.rows, **listed.pager,
+            columns=(*COLUMNS, INCIDENT["consequences"]), cut=_MOST if shown.cut else None,
+            nothing=gettext("No incidents match these filters."), at=self._at, now=now,
+        )  # fmt: skip
+
+
+def _text(one: Incident) -> str:
+    return f"{one.cluster} {one.group} {one.title} {one.subject} {one.main_client_id} {one.incident_id}".lower()

@@ -1,0 +1,110 @@
+"""The page of a queue: owner, offsets, lag, waiting time and lock over time, and its incidents."""
+
+from typing import Any, NamedTuple
+
+from streaming.base.language import gettext
+from streaming.base.times import duration_ms
+from streaming.queries.columns import INTERVAL, QUEUE
+from streaming.queries.labels import queue_name
+from streaming.queries.present import Ends, history_ends
+from streaming.queries.queue_history import queue_detail
+from streaming.queries.results import QueueDetail
+from streaming.serve.dashboard.parts.frame import element, frame, panel, stale
+from streaming.serve.dashboard.parts.incident_table import show_incidents_of_period
+from streaming.serve.dashboard.parts.live_page import LivePage
+from streaming.serve.dashboard.parts.markup import LiveMarkup
+from streaming.serve.dashboard.parts.moment import SPANS
+from streaming.serve.dashboard.parts.paging import page_of
+from streaming.serve.dashboard.parts.palette import colours, short_names
+from streaming.serve.dashboard.charts.queue_picture import picture
+from streaming.serve.links import group_link, home_link
+from streaming.serve.store import Store
+from streaming.tables import ReadModel
+
+_ROWS = {"intervals": 20, "incidents": 20}
+_INTERVALS = tuple(column for column in INTERVAL.page if column.name not in {"queue", "group"})
+_FACTS = tuple(
+    QUEUE[name]
+    for name in ("owner", "since", "expected_owner", "lag", "waiting_ms", "lock_age_ms", "pull_age_ms",
+                 "consume_age_ms", "cached_count", "time")
+)  # fmt: skip
+
+
+class QueueName(NamedTuple):
+    """A queue, as in the address."""
+
+    group: str
+    topic: str
+    broker: str
+    queue_id: int
+    cluster: str | None
+
+
+class Data(NamedTuple):
+    """What the page shows."""
+
+    ends: Ends
+    found: QueueDetail
+
+
+def _asked(model: ReadModel, of: QueueName, span: str, at: int | None) -> Data:
+    ends = history_ends(model, at)
+    now = ends.instant(at)
+    since = min(max(now - duration_ms(span), ends.first), now - 1)
+    group, topic, broker, queue_id, cluster = of
+    return Data(ends, queue_detail(model, group, topic, broker, queue_id, cluster=cluster, since=since, at=at))
+
+
+class QueuePage(LivePage[Data]):
+    """A queue of a group, now or at an instant, and over the period before it."""
+
+    def __init__(self, store: Store, of: QueueName, span: str, at: int | None) -> None:
+        super().__init__(store, at)
+        self._of = of
+        self._span = span
+
+    async def ask(self) -> None:
+        """Read the data of the page.
+
+        Raises:
+            UserError: the group has no such queue, or there are no rows yet.
+        """
+        self._data = await self._store.ask(_asked, self._of, self._span, self._at)
+
+    def lay_out(self) -> None:
+        """Create the page and show it."""
+        shown = self._data.found.history
+        name = queue_name(shown.topic, shown.broker, shown.queue_id)
+        frame(gettext("{queue} of {group}", queue=name, group=shown.group), [
+            (gettext("Groups"), home_link()),
+            (shown.group, group_link(shown.cluster, shown.group, self._at)), (name, None),
+        ])  # fmt: skip
+        with element("section", aria_label=gettext("Summary")):
+            self._head = LiveMarkup("queue_head")
+            self._pick_time = LiveMarkup("pick_time")
+        with panel(gettext("Over time"), "picture") as line:
+            with line:
+                self._period = LiveMarkup("period_filter")
+            self._picture = LiveMarkup("queue_picture")
+        with panel(gettext("Owners in this period"), "owners"):
+            self._intervals = LiveMarkup("client_intervals", on_do=self._turner("intervals"))
+        with panel(gettext("Incidents in this period"), "incidents"):
+            self._incidents = LiveMarkup("incidents_table", on_do=self._turner("incidents"))
+        self._begin()
+
+    def _show(self) -> None:
+        ends, (queue, history) = self._data.ends, (self._data.found.queue, self._data.found.history)
+        clients = {one.client_id for one in history.intervals}
+        names: dict[str, Any] = {"colours": colours(clients), "short": short_names(clients)}
+        common = {"at": self._at, "now": history.until, **names}
+        stale(ends)
+        self._head.show(ends=ends, queue=queue, history=history, columns=_FACTS, **common)
+        self._pick_time.show(at=self._at, ends=ends)
+        self._period.show(span=self._span, spans=SPANS)
+        self._picture.show(picture=picture(history, min(ends.live, history.until)), **common)
+        owners = page_of(tuple(reversed(history.intervals)), self._pages["intervals"], _ROWS["intervals"])
+        self._intervals.show(
+            intervals=owners.rows, **owners.pager, columns=(INTERVAL["client_id"], *_INTERVALS), **common
+        )  # fmt: skip
+        listed = page_of(tuple(reversed(history.incidents)), self._pages["incidents"], _ROWS["incidents"])
+        show_incidents_of_period(self._incidents, listed, **common)

@@ -1,0 +1,58 @@
+"""The page of a rebalance: causes, moves and cost."""
+
+from streaming.base.language import gettext
+from streaming.queries.rebalances import rebalance
+from streaming.queries.results import Rebalance
+from streaming.serve.dashboard.parts.frame import frame
+from streaming.serve.dashboard.parts.markup import LiveMarkup
+from streaming.serve.dashboard.parts.paging import page_of, turned
+from streaming.serve.dashboard.parts.palette import colours, short_names
+from streaming.serve.links import group_link, home_link
+from streaming.serve.store import Store
+
+_MOVES = 50
+
+
+class RebalancePage:
+    """One settled rebalance, which does not change any more."""
+
+    def __init__(self, store: Store, group: str, cluster: str | None, rebalance_id: str) -> None:
+        self._store = store
+        self._wanted = group, rebalance_id, cluster
+        self._rebalance: Rebalance
+
+    async def ask(self) -> None:
+        """Read the data of the page.
+
+        Raises:
+            UserError: the group or the rebalance is unknown.
+        """
+        self._rebalance = await self._store.ask(rebalance, *self._wanted)
+
+    def lay_out(self) -> None:
+        """Create the page and show it."""
+        shown = self._rebalance
+        frame(gettext("Rebalance of {group}", group=shown.group), [
+            (gettext("Groups"), home_link()),
+            (shown.group, group_link(shown.cluster, shown.group, shown.start_time)),
+            (gettext("Rebalance"), None),
+        ])  # fmt: skip
+        self._markup = LiveMarkup("rebalance", on_do=lambda word: self._show(turned(word)))
+        self._show(0)
+
+    def _show(self, page: int) -> None:
+        shown = self._rebalance
+        clients = {*shown.members_before, *shown.members_after, shown.trigger_client} | {
+            client for move in shown.moves for client in (move.from_client, move.to_client)
+        }
+        known = [client for client in clients if client is not None]
+        moves = page_of(shown.moves, page, _MOVES)
+        self._markup.show(
+            r=shown, colours=colours(known), short=short_names(known),
+            joined=set(shown.members_after) - set(shown.members_before),
+            left=[member for member in shown.members_before if member not in shown.members_after],
+            moves=moves.rows, **moves.pager,
+            here=group_link(shown.cluster, shown.group, shown.start_time),
+            before=group_link(shown.cluster, shown.group, shown.start_time - 1, "15m"),
+            after=group_link(shown.cluster, shown.group, shown.end_time, "15m"),
+        )  # fmt: skip

@@ -1,0 +1,36 @@
+"""The page of the runbook: what to do about each alarm of rebalance-watch about itself (`RUNBOOK.md`, in English)."""
+
+import re
+from functools import cache
+from importlib import resources
+
+import markdown2
+from markupsafe import Markup
+
+from streaming.base.language import gettext
+from streaming.serve.dashboard.parts.frame import frame
+from streaming.serve.dashboard.parts.markup import LiveMarkup
+from streaming.serve.links import home_link
+
+_LINK_TO_A_FILE = re.compile(r"\[([^\]]+)\]\((?!https?:)[^)]*\)")
+"""A link to a file of the repository, which the dashboard does not serve: its text stays."""
+_ALARM = re.compile(r"<td><code>(\w+)</code></td>")
+
+
+class RunbookPage:
+    """The runbook, with an anchor for each alarm."""
+
+    async def ask(self) -> None:
+        """Read nothing: the text is a part of the program."""
+
+    def lay_out(self) -> None:
+        """Create the page and show it."""
+        frame(gettext("Runbook"), [(gettext("Groups"), home_link()), (gettext("Runbook"), None)])
+        LiveMarkup("runbook").show(text=_text())
+
+
+@cache
+def _text() -> Markup:
+    written = resources.files("streaming").joinpath("RUNBOOK.md").read_text("utf-8").partition("\n")[2]
+    html = markdown2.markdown(_LINK_TO_A_FILE.sub(r"\1", written), extras=["tables", "code-friendly"])
+    return Markup(_ALARM.sub(r'<th scope="row" id="\1"><code>\1</code></th>', html))  # noqa: S704  our own file
