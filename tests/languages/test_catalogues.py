@@ -138,7 +138,9 @@ def test_every_reason_of_a_health_is_translated():
         assert [one for one in reasons if labels.reason(one) == one] == [], "add them to labels.REASONS"
 
 
-@pytest.mark.parametrize("path", [*ROOT.glob("serve/dashboard/**/*.py"), *ROOT.glob("queries/*.py")], ids=lambda p: p.stem)
+@pytest.mark.parametrize(
+    "path", [*ROOT.glob("serve/dashboard/**/*.py"), *ROOT.glob("queries/*.py")], ids=lambda p: p.stem
+)
 def test_an_error_that_a_page_shows_is_translated(path):
     if path.stem.startswith("sql_"):
         pytest.skip("only the command line and REST, which are English")

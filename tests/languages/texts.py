@@ -21,9 +21,8 @@ from streaming.queries.evidence import english_labels
 from streaming.queries.health import HEALTH, SEVERITY
 from streaming.queries.results import BY_PERSON
 from streaming.serve.alerting.alert import Kind
+from streaming.serve.dashboard.pages import group_state, home
 from streaming.serve.dashboard.parts import frame
-from streaming.serve.dashboard.pages import group_state
-from streaming.serve.dashboard.pages import home
 
 ROOT = Path(__file__).parents[2] / "streaming"
 TEMPLATES = [*ROOT.rglob("*.j2"), *ROOT.rglob("serve/web/*.html"), *ROOT.rglob("serve/alerting/templates/*.txt")]

@@ -1,4 +1,4 @@
-"""A lag that only a hook reports is a lower bound, in the series and in its line of the chart; a stale one is unknown."""
+"""A lag that only a hook reports is a lower bound, in the series and in its line of the chart; stale is unknown."""
 
 from itertools import pairwise
 

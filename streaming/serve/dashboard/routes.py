@@ -16,21 +16,21 @@ from streaming.serve.dashboard.pages.client import ClientPage
 from streaming.serve.dashboard.pages.clients import ClientFilters, ClientsPage
 from streaming.serve.dashboard.pages.clients import checked as checked_clients
 from streaming.serve.dashboard.pages.first_run import FirstRunPage
-from streaming.serve.dashboard.parts.frame import dress, element, error_page
 from streaming.serve.dashboard.pages.group import GroupPage
+from streaming.serve.dashboard.pages.home import Home
 from streaming.serve.dashboard.pages.home_groups import GroupFilters
 from streaming.serve.dashboard.pages.home_groups import checked as checked_groups
-from streaming.serve.dashboard.pages.home import Home
 from streaming.serve.dashboard.pages.incident import IncidentPage
 from streaming.serve.dashboard.pages.incidents import IncidentFilters, IncidentsPage, checked
-from streaming.serve.dashboard.timeline.lane_folds import LaneFilter
-from streaming.serve.dashboard.timeline.lane_folds import checked as checked_lanes
-from streaming.serve.dashboard.parts.moment import parse_at, parse_span, parse_zoom
 from streaming.serve.dashboard.pages.queue import QueueName, QueuePage
 from streaming.serve.dashboard.pages.rebalance import RebalancePage
 from streaming.serve.dashboard.pages.rule import RulePage
 from streaming.serve.dashboard.pages.runbook import RunbookPage
 from streaming.serve.dashboard.pages.what_if import Change, WhatIfPage
+from streaming.serve.dashboard.parts.frame import dress, element, error_page
+from streaming.serve.dashboard.parts.moment import parse_at, parse_span, parse_zoom
+from streaming.serve.dashboard.timeline.lane_folds import LaneFilter
+from streaming.serve.dashboard.timeline.lane_folds import checked as checked_lanes
 from streaming.serve.first_run import FirstRun
 from streaming.serve.store import Store
 

@@ -7,8 +7,8 @@ from streaming.base.language import gettext
 from streaming.queries import labels
 from streaming.queries.health import SEVERITY, Severity
 from streaming.queries.results import Incident, QueueHistory, Transition
-from streaming.serve.dashboard.parts.palette import colours, short_names
 from streaming.serve.dashboard.charts.queue_series import Line, clipped, lock_ages, steps, value_at, with_bounds
+from streaming.serve.dashboard.parts.palette import colours, short_names
 from streaming.serve.links import incident_link, rebalance_link
 
 WIDTH, HEIGHT = 1000, 100

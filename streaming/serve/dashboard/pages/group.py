@@ -12,22 +12,31 @@ from streaming.base.times import duration_ms, written
 from streaming.queries.columns import PROXIED_COLUMNS, QUEUE
 from streaming.queries.present import history_ends
 from streaming.queries.results import LagPoint
-from streaming.serve.dashboard.pages import group_state
-from streaming.serve.dashboard.parts.cards import cards
-from streaming.serve.dashboard.parts.frame import check, choice, element, frame, panel, search, stale
 from streaming.serve.dashboard.charts.lag_chart import LagChart
-from streaming.serve.dashboard.timeline.lane_folds import ALL_LANES, FEW_LANES, FOLDS, REASONS, LaneFilter, reasons
+from streaming.serve.dashboard.pages import group_state
+from streaming.serve.dashboard.pages.group_state import REBALANCE_ORDERS, State, state
+from streaming.serve.dashboard.parts.cards import cards
+from streaming.serve.dashboard.parts.coverage import coverage_of
+from streaming.serve.dashboard.parts.frame import check, choice, element, frame, panel, search, stale
 from streaming.serve.dashboard.parts.live import Live
 from streaming.serve.dashboard.parts.markup import LiveMarkup
-from streaming.serve.dashboard.parts.moment import DEFAULT_SPAN, SPANS, Window, ending, until, useful_spans, window, zoomed
+from streaming.serve.dashboard.parts.moment import (
+    DEFAULT_SPAN,
+    SPANS,
+    Window,
+    ending,
+    until,
+    useful_spans,
+    window,
+    zoomed,
+)
 from streaming.serve.dashboard.parts.ordering import choices, in_order
-from streaming.serve.dashboard.timeline.owner_spans import OwnerSpan, Place, has_moved, owner_spans
-from streaming.serve.dashboard.timeline.ownership_timeline import OwnershipTimeline, Shown, timeline_data
-from streaming.serve.dashboard.pages.group_state import REBALANCE_ORDERS, State, state
-from streaming.serve.dashboard.parts.coverage import coverage_of
-from streaming.serve.dashboard.timeline.group_history import History, history
 from streaming.serve.dashboard.parts.paging import Page, page_of, turned
 from streaming.serve.dashboard.parts.palette import CLIENTS_WITH_COLOURS, colours, short_names
+from streaming.serve.dashboard.timeline.group_history import History, history
+from streaming.serve.dashboard.timeline.lane_folds import ALL_LANES, FEW_LANES, FOLDS, REASONS, LaneFilter, reasons
+from streaming.serve.dashboard.timeline.owner_spans import OwnerSpan, Place, has_moved, owner_spans
+from streaming.serve.dashboard.timeline.ownership_timeline import OwnershipTimeline, Shown, timeline_data
 from streaming.serve.links import clients_link, group_link, home_link, what_if_link
 from streaming.serve.store import Store
 

@@ -28,7 +28,6 @@ from streaming.serve.dashboard.timeline.lane_folds import LaneFilter
 from streaming.serve.dashboard.timeline.owner_spans import Place
 from streaming.tables import ReadModel
 
-
 REBALANCE_ORDERS: Mapping[str, Order[Rebalance]] = {
     "newest": Order(marked("Newest first"), lambda r: (r.start_time,)),
     "total": Order(marked("Largest total pause"), lambda r: number(r.pause_ms_sum)),

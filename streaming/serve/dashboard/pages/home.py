@@ -13,13 +13,13 @@ from streaming.queries.find import find_owned
 from streaming.queries.group_health import GroupKey, health_over
 from streaming.queries.health import Health
 from streaming.queries.results import Group, Interval
-from streaming.serve.dashboard.parts.frame import element, frame, panel, search, stale
-from streaming.serve.dashboard.pages.home_groups import HEALTHS, ORDERS, GroupFilters, listed
-from streaming.serve.dashboard.parts.coverage import coverage_of
 from streaming.serve.dashboard.charts.health_strip import strip_of
+from streaming.serve.dashboard.pages.home_groups import HEALTHS, ORDERS, GroupFilters, listed
+from streaming.serve.dashboard.pages.home_overview import Overview, overview
+from streaming.serve.dashboard.parts.coverage import coverage_of
+from streaming.serve.dashboard.parts.frame import element, frame, panel, search, stale
 from streaming.serve.dashboard.parts.live_page import LivePage
 from streaming.serve.dashboard.parts.markup import LiveMarkup
-from streaming.serve.dashboard.pages.home_overview import Overview, overview
 from streaming.serve.dashboard.parts.paging import Page, page_of, turned
 from streaming.serve.links import home_link, incidents_link
 from streaming.serve.store import Store

@@ -18,11 +18,11 @@ from streaming.queries.notifications import MESSAGES, step_text
 from streaming.queries.present import Ends, history_ends
 from streaming.queries.queue_history import queue_history
 from streaming.queries.results import Incident, IncidentDetail, Transition
+from streaming.serve.dashboard.charts.queue_picture import Picture, picture
 from streaming.serve.dashboard.parts.cards import cards
 from streaming.serve.dashboard.parts.frame import frame, stale
 from streaming.serve.dashboard.parts.live_page import LivePage
 from streaming.serve.dashboard.parts.markup import LiveMarkup, clock, count, unknown
-from streaming.serve.dashboard.charts.queue_picture import Picture, picture
 from streaming.serve.links import client_link, group_link, home_link, rebalance_link
 from streaming.serve.store import Store
 from streaming.serve.user import current_user

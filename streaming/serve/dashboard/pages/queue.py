@@ -9,6 +9,7 @@ from streaming.queries.labels import queue_name
 from streaming.queries.present import Ends, history_ends
 from streaming.queries.queue_history import queue_detail
 from streaming.queries.results import QueueDetail
+from streaming.serve.dashboard.charts.queue_picture import picture
 from streaming.serve.dashboard.parts.frame import element, frame, panel, stale
 from streaming.serve.dashboard.parts.incident_table import show_incidents_of_period
 from streaming.serve.dashboard.parts.live_page import LivePage
@@ -16,7 +17,6 @@ from streaming.serve.dashboard.parts.markup import LiveMarkup
 from streaming.serve.dashboard.parts.moment import SPANS
 from streaming.serve.dashboard.parts.paging import page_of
 from streaming.serve.dashboard.parts.palette import colours, short_names
-from streaming.serve.dashboard.charts.queue_picture import picture
 from streaming.serve.links import group_link, home_link
 from streaming.serve.store import Store
 from streaming.tables import ReadModel

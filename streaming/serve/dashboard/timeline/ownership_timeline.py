@@ -12,11 +12,11 @@ from streaming.queries.present import Ends
 from streaming.queries.results import Incident, Queue
 from streaming.queries.without_owner import WithoutOwner
 from streaming.serve.dashboard.parts.hearing import hearing
+from streaming.serve.dashboard.parts.palette import short_names
 from streaming.serve.dashboard.static import STATIC
+from streaming.serve.dashboard.timeline.group_history import History
 from streaming.serve.dashboard.timeline.lane_folds import FEW_LANES, Fold, Lanes, lanes_of, why
 from streaming.serve.dashboard.timeline.owner_spans import OwnerSpan, Place, has_moved
-from streaming.serve.dashboard.timeline.group_history import History
-from streaming.serve.dashboard.parts.palette import short_names
 from streaming.serve.links import incident_link, rebalance_link
 
 _MEANING = {"info": 0, "warning": 5, "DOUBLE": 6, "critical": 7}

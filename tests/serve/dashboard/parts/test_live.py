@@ -5,11 +5,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from streaming.serve.dashboard.parts import live
 from streaming.serve.dashboard.pages.group import GroupPage
-from streaming.serve.dashboard.pages.home_groups import GroupFilters
 from streaming.serve.dashboard.pages.home import Home
+from streaming.serve.dashboard.pages.home_groups import GroupFilters
 from streaming.serve.dashboard.pages.incident import IncidentPage
+from streaming.serve.dashboard.parts import live
 from streaming.serve.dashboard.parts.live import Live
 from streaming.serve.dashboard.parts.moment import Window
 from streaming.serve.store import Store
