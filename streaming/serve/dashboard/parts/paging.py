@@ -18,7 +18,7 @@ class Page(NamedTuple, Generic[T]):
 
     @property
     def pager(self) -> dict[str, int]:
-        """The values of the pager below the rows (`parts.pager`)."""
+        """The values of the pager below the rows (the macro `pager` of `parts.html.j2`)."""
         return {"page": self.page, "pages": self.pages, "total": self.total}
 
 
