@@ -79,7 +79,7 @@ dist: $(READY) ## Build wheel and sdist of the commit into dist/
 PREFIX ?= /opt/rebalance-watch
 EXTRAS ?= job
 PINNED := $(if $(EXTRAS),cat,awk '/^[a-z]/ { skip = /^pyspark==/ } !skip') conf/constraints.txt
-install: ## Install the program alone into PREFIX (/opt/rebalance-watch), with pinned packages; EXTRAS= without Spark, EXTRAS=job,mcp,oidc with MCP and sign-in by OIDC
+install: ## Install the program alone into PREFIX (/opt/rebalance-watch), with pinned packages; EXTRAS= without Spark, EXTRAS=job,mcp,oidc,otlp with MCP, sign-in by OIDC and pushes by OTLP
 	$(NEEDS_PYTHON)
 	$(PYTHON) -m venv $(PREFIX)
 	@rm -rf $(LEFTOVERS); wheels=$$(mktemp -d); trap 'rm -rf $(LEFTOVERS) "$$wheels"' EXIT; pip="$(PREFIX)/bin/python -m pip --disable-pip-version-check --no-input"; \
@@ -110,7 +110,7 @@ LOCK := $(VENV)/lock/bin/pip-compile --quiet --generate-hashes --no-header --no-
 lock: ## Regenerate conf/constraints*.txt from pyproject.toml (LOCK_OPTIONS=--upgrade for newer versions)
 	$(PYTHON) -m venv $(VENV)/lock
 	$(VENV)/lock/bin/pip install --quiet --disable-pip-version-check pip-tools
-	$(LOCK) $(LOCK_OPTIONS) --extra job --extra mcp --extra oidc --extra dev -o conf/constraints.txt pyproject.toml
+	$(LOCK) $(LOCK_OPTIONS) --extra job --extra mcp --extra oidc --extra otlp --extra dev -o conf/constraints.txt pyproject.toml
 	$(LOCK) $(LOCK_OPTIONS) -o conf/constraints-build.txt - <<< 'setuptools>=77'
 	$(LOCK) $(LOCK_OPTIONS) -o conf/constraints-fuzz.txt - <<< 'atheris>=3'
 	sed -i '1i # Every package with the hashes of all its files. Made by `make lock` from pyproject.toml; not edited by hand.' conf/constraints.txt

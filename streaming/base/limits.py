@@ -149,6 +149,8 @@ REQUEST_BYTES: Final = 1_000_000
 METRIC_GROUPS: Final = 10_000
 """Consumer groups that have series in `/metrics`: first those that are not OK, then by name; how many are left out is
 a series, too."""
+OTLP_SPANS: Final = 4_096
+"""Spans that wait for the OpenTelemetry collector, in each process; beyond it the oldest are lost, and counted."""
 LOGIN_FORM_BYTES: Final = 8_192
 """Bytes of the login form, which anybody may send."""
 LOGIN_FAILURES: Final = 10

@@ -37,6 +37,7 @@ from streaming.base.errors import SettingsError
 from streaming.base.invalid import ended, of_msgspec, sentence
 from streaming.base.language import LanguageCode
 from streaming.base.limits import PROXIES
+from streaming.base.otlp import Otlp
 from streaming.base.path_prefix import check_prefix, path_prefix
 from streaming.base.sign_in import SignIn
 from streaming.base.toml import read_toml
@@ -494,6 +495,7 @@ class Settings(BaseSettings):
     tables: Tables
     quality: Quality
     metrics: Metrics
+    otlp: Otlp
     health: HealthPorts
     log: Log
     alerts: Alerts
@@ -561,7 +563,7 @@ def _sentence(error: ErrorDetails) -> str:
     said = sentence(error, Settings)
     if error["type"] in {"extra_forbidden", "missing"}:
         return ended(said[0].upper() + said[1:])
-    is_secret = not {"kafka", "rocketmq", "spark", "storage", "web"}.isdisjoint(error["loc"])  # and never shown
+    is_secret = not {"kafka", "otlp", "rocketmq", "spark", "storage", "web"}.isdisjoint(error["loc"])  # and never shown
     value = "" if is_secret or said.endswith("?") else f" (it is {error.get('input')!r})"
     return ended(said + value)
 

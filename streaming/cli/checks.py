@@ -27,6 +27,7 @@ from streaming.base.settings import Settings
 from streaming.base.times import written
 from streaming.cli import proxy_checks
 from streaming.cli.check import Check
+from streaming.cli.otlp_checks import otlp_checks
 from streaming.cli.ours import our_command
 from streaming.collect.client import RefusedError, RemotingClient, RpcFailedError
 from streaming.collect.collector import collect
@@ -67,6 +68,7 @@ def examine(settings: Settings, *, servers: bool) -> Iterator[Check]:
         if not settings.job.is_local:
             yield _master(settings.job.master)
         yield from _rocketmq(settings)
+        yield from otlp_checks(settings.otlp)
 
 
 def healthy(checks: list[Check]) -> bool:

@@ -53,6 +53,7 @@ def poll(
     from streaming.log.open import open_publisher
     from streaming.log.recording import Recorder
     from streaming.log.rows import publish
+    from streaming.serve.otlp.start import pushing
     from streaming.serve.web.probes import probes
 
     settings, health = load_settings(), Health()
@@ -65,6 +66,8 @@ def poll(
 
     def report(round_: Summary) -> None:
         polled.done()
+        if round_.trace is not None:
+            trace(round_.trace)
         log.info("round", **({"clusters": round_.clusters} if round_.clusters else {}), **round_.numbers())
         if round_.late:
             log.warning(
@@ -86,6 +89,7 @@ def poll(
     with (
         Interruption() as interruption,
         probes(health, settings.health.host, settings.health.poll),
+        pushing(settings.otlp, "collect poll", log.warning) as trace,
         Shipper(spools or []) as shipper,
     ):
         if to is not None:

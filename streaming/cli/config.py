@@ -67,6 +67,7 @@ def checked_configuration(policy: Path | None) -> Checked:
         return Checked(ok=False, errors=errors, settings=[])
     holds(partial(_check_alerts, settings))
     holds(partial(_check_access, settings))
+    holds(partial(_check_otlp, settings))
     return Checked(ok=not errors, errors=errors, settings=[*effective_settings(settings), *thresholds])
 
 
@@ -100,6 +101,17 @@ def _check_access(settings: Settings) -> None:
     from streaming.serve.web.access import access
 
     access(settings.web.host, settings.web)
+
+
+def _check_otlp(settings: Settings) -> None:
+    """Check that what is pushed to an OpenTelemetry collector can be.
+
+    Raises:
+        SettingsError: its packages are not installed, or its headers or its authority can't be used.
+    """
+    from streaming.serve.otlp.start import check
+
+    check(settings.otlp)
 
 
 def _print(checked: Checked) -> None:

@@ -24,6 +24,7 @@ def dashboard(
     listens = {"host": host or settings.web.host, "port": settings.web.port if port is None else port}
     log = start_lines(settings.log.format, "dashboard")
     serve(
+        "dashboard",
         dashboard_application,
         settings.model_copy(update={"web": settings.web.model_copy(update=listens)}),
         lambda where: log.info(f"Dashboard: {where} (Ctrl-C to stop)"),

@@ -28,6 +28,7 @@ def metrics(
     }
     log = start_lines(settings.log.format, "metrics")
     serve(
+        "metrics",
         metrics_application,
         settings.model_copy(update={"web": settings.web.model_copy(update=listens)}),
         lambda where: log.info(f"Metrics: {where}/metrics (Ctrl-C to stop)"),

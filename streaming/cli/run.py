@@ -39,6 +39,7 @@ def run(
     """
     from streaming.pipeline import job
     from streaming.pipeline.sources import source_identity
+    from streaming.serve.otlp.start import pushing
     from streaming.serve.web.probes import probes
 
     settings, thresholds = load_settings(), load_policy(policy)
@@ -64,7 +65,10 @@ def run(
             raise typer.Exit
 
     listener = job.Listener(tasks.done, tasks.lost, wait if standby else None)
-    with probes(health, settings.health.host, settings.health.run):
+    with (
+        probes(health, settings.health.host, settings.health.run),
+        pushing(settings.otlp, "run", log.warning) as trace,
+    ):
         while True:
             with job.running(settings, thresholds, available_now=available_now, listener=listener) as running:
                 tasks.work()
@@ -72,6 +76,7 @@ def run(
                 log.info(f"processing the log {source_identity(settings)}; tables: {tables_of(settings)}")
                 for batch in running.batches(stopping):
                     _print(log, batch)
+                    trace(batch.trace)
                 if stopping.is_set():  # not in the handler: it may interrupt the printing of a line
                     log.info("stopping after the current batch (Ctrl-C again to stop at once)")
             if stopping.is_set() or not running.was_interrupted:

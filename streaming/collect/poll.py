@@ -23,6 +23,7 @@ clients' own state) is asked at a slave meanwhile, which the clients use, too.
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from fnmatch import fnmatchcase
@@ -50,6 +51,7 @@ from rebalance_model.observe.events import (
 )
 from streaming.base.limits import BROKERS, REMARK_CHARACTERS, SILENT_BROKER_GROUPS, UNREADABLE_KEPT
 from streaming.base.settings import Collector
+from streaming.base.span import Span
 from streaming.collect import revive
 from streaming.collect.access import check_access
 from streaming.collect.client import RefusedError, RpcFailedError
@@ -229,7 +231,16 @@ class Poller:
         summary.members = len(members)
         summary.pending = len(self._under_way)
         summary.ms = round((loop.time() - current.started) * 1000)
+        summary.trace = self._trace(summary)
         return summary
+
+    def _trace(self, summary: Summary) -> Span:
+        """Return the round as a span with the requests to each server."""
+        ended = time.time_ns()
+        began = ended - summary.ms * 1_000_000
+        brokers = {broker.address: f"broker {broker.name}" for broker in self._brokers.in_use()}
+        requests = self._rpc.requests.take(brokers, began)
+        return Span("poll round", began, ended, summary.numbers(), requests, ", ".join(self.clusters))
 
     async def _ask_broker(self, current: Round, broker: Broker) -> None:
         place, room = broker.place, asyncio.Semaphore(2 * self._settings.parallelism)

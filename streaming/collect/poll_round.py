@@ -8,6 +8,7 @@ from zlib import crc32
 import msgspec
 
 from rebalance_model.observe.events import RpcError
+from streaming.base.span import Span
 from streaming.collect.responses import Payload
 from streaming.collect.stacks import Member
 
@@ -41,6 +42,8 @@ class Summary(msgspec.Struct):
     """What of them, each with who sent it; the first ones."""
     refusals: set[str] = msgspec.field(default_factory=set)
     """Why servers refused requests for reasons of TLS or access control, each with what to do."""
+    trace: Span | None = None
+    """The round, with the requests to each server as its parts."""
 
     def numbers(self) -> dict[str, int]:
         """Return the numbers by name."""

@@ -11,6 +11,7 @@ from streaming.collect.client import RemotingClient, RpcFailedError
 from streaming.collect.reading import Reading, UnreadableError
 from streaming.collect.requests import ReadCode, Request
 from streaming.collect.responses import Broker, Listed, Payload
+from streaming.collect.round_requests import RoundRequests
 
 T = TypeVar("T")
 
@@ -53,6 +54,7 @@ class Rpc:
         self._name_servers = list(name_servers)
         self._names = names or {}
         self._reading = reading or Reading(10.0)
+        self.requests = RoundRequests()
 
     def begin_round(self) -> None:
         """Begin a round: answers have its whole time again."""
@@ -174,7 +176,8 @@ class Rpc:
     ) -> T:
         reading = partial(self._reading.read, subject or _subject(address, request.fields), read)
         try:
-            return await self._client.ask(address, request, reading, seconds=seconds)
+            with self.requests.timed(address, request.code):
+                return await self._client.ask(address, request, reading, seconds=seconds)
         except UnreadableError as error:
             remark = f"{address}: the answer to {request.code.name} can't be read: {error.remark}"
             raise UnreadableError(remark) from error

@@ -26,6 +26,7 @@ from schemas.spark import spark_schema
 from streaming.base.place import tables_of
 from streaming.base.settings import Settings
 from streaming.pipeline.archive_rows import Transport, archived
+from streaming.pipeline.batch_times import BatchTimes
 from streaming.pipeline.hadoop import checkpoint_url
 from streaming.pipeline.session import ARCHIVE_POOL, in_pool
 from streaming.pipeline.sinks import TableSink, persisted, sync_plan
@@ -53,12 +54,18 @@ class ArchiveError(RuntimeError):
     """Rows were lost or duplicated between the log and the tables."""
 
 
-def start_archive(
-    spark: SparkSession, settings: Settings, generation: str, lease: Lease | None = None, *, available_now: bool
+def start_archive(  # noqa: PLR0913  what a query is made of
+    spark: SparkSession,
+    settings: Settings,
+    generation: str,
+    lease: Lease | None = None,
+    *,
+    available_now: bool,
+    times: BatchTimes | None = None,
 ) -> StreamingQuery:
     """Start the archive query over existing tables (`checkpoints.generation.claimed`); see `start_operator`."""
     transport = Transport(settings.source.topic if settings.source.kind == "kafka" else None)
-    sink = TableSink(tables_of(settings), ARCHIVE, generation)
+    sink = TableSink(tables_of(settings), ARCHIVE, generation, times=times or BatchTimes())
     partitions = settings.source.partitions
 
     def write(batch: DataFrame, batch_id: int) -> None:
@@ -66,6 +73,7 @@ def start_archive(
             lease.check()
         if not settings.storage.checkpoints:
             sync_plan(settings.runtime.checkpoints / ARCHIVE, batch_id)
+        sink.times.begin(batch_id)
         archive_batch(batch, batch_id, transport, sink, partitions=partitions)
         if not settings.storage.checkpoints:
             sink.note_commits(settings.runtime.checkpoints / ARCHIVE)
@@ -89,7 +97,8 @@ def archive_batch(batch: DataFrame, batch_id: int, transport: Transport, sink: T
     rows = batch.observe(read, F.count(F.lit(1)).alias("rows"))
     with persisted(rows.mapInArrow(partial(archived, transport=transport), _ARCHIVED)) as both:
         # One job computes the batch and fetches the rows for the gate: each job costs 0.5 s on a busy machine.
-        looked_at = in_epoch_ms(both.selectExpr(*_CHECKED).toArrow())
+        with sink.times.part(batch_id, "read and decode"):
+            looked_at = in_epoch_ms(both.selectExpr(*_CHECKED).toArrow())
         counts = {side: pc.sum(looked_at[side]).as_py() or 0 for side in ("accepted", "rejected")}
         if sum(counts.values()) != read.get["rows"]:
             text = f"batch {batch_id}: {counts['accepted']} accepted + {counts['rejected']} rejected are not"
@@ -97,14 +106,17 @@ def archive_batch(batch: DataFrame, batch_id: int, transport: Transport, sink: T
         for table, side in (("telemetry", "accepted"), ("telemetry_rejected", "rejected")):
             if counts[side]:
                 kept = both.where(F.col(side).isNotNull()).select(f"{side}.*")
-                sink.append(kept, table, batch_id=batch_id, count=counts[side])
+                with sink.times.part(batch_id, f"append to {table}", rows=counts[side]):
+                    sink.append(kept, table, batch_id=batch_id, count=counts[side])
     if looked_at:
-        accepted = looked_at.filter(looked_at["accepted"]).select(quality.COLUMNS).to_pandas()
-        latest = pc.max(looked_at["ingest_time"]).as_py()
-        verdicts = quality.judge(
-            accepted, batch_id=batch_id, rejected=counts["rejected"], time=latest, partitions=partitions
-        )
-        _record(sink, batch_id, verdicts)
+        with sink.times.part(batch_id, "check the batch"):
+            accepted = looked_at.filter(looked_at["accepted"]).select(quality.COLUMNS).to_pandas()
+            latest = pc.max(looked_at["ingest_time"]).as_py()
+            verdicts = quality.judge(
+                accepted, batch_id=batch_id, rejected=counts["rejected"], time=latest, partitions=partitions
+            )
+        with sink.times.part(batch_id, "append to quality_results", rows=len(verdicts)):
+            _record(sink, batch_id, verdicts)
 
 
 def _record(sink: TableSink, batch_id: int, verdicts: list[QualityResult]) -> None:

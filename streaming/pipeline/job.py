@@ -6,12 +6,13 @@ The operator's results and the archive are independent: each has its checkpoint,
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self
 
 from py4j.protocol import Py4JJavaError
@@ -22,7 +23,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from checkpoints.generation import check_log, claimed
 from checkpoints.lease import Lease, LeaseLostError
-from checkpoints.manifest import OPERATOR, Basis, read_manifest
+from checkpoints.manifest import ARCHIVE, OPERATOR, Basis, read_manifest
 from checkpoints.quality_stop import QualityStop
 from checkpoints.state_files import check_state
 from rebalance_model.observe.policy import Policy
@@ -32,8 +33,10 @@ from streaming.base.memory import GIVE_BACK_SECONDS, give_back
 from streaming.base.pace import Pace
 from streaming.base.place import queries_of, tables_of
 from streaming.base.settings import Settings
+from streaming.base.span import Span
 from streaming.log.identity import LogId, log_id
 from streaming.pipeline.archive import start_archive
+from streaming.pipeline.batch_times import BatchTimes, batch_trace
 from streaming.pipeline.failures import failed, is_of_other_run, lost_by
 from streaming.pipeline.hadoop import checkpoint_url, uses_s3a
 from streaming.pipeline.log_watch import LogWatch
@@ -69,6 +72,8 @@ class Batch:
     effects: int | None
     """Rows that the operator derived; None for the archive."""
     milliseconds: int
+    trace: Span
+    """The batch with its parts."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +104,7 @@ class Running:
         checks: Sequence[Callable[[], None]] = (),
         confirm: Callable[[], bool] = lambda: False,
         explain: Callable[[], None] = lambda: None,
+        times: Mapping[str, BatchTimes] = MappingProxyType({}),
     ) -> None:
         self._starts = starts
         self._logs = logs
@@ -109,6 +115,8 @@ class Running:
         """Whether it is certain, at this moment, that no other run may write; raises an error if one may."""
         self._explain = explain
         """Raises an error that says more about the failure of a query than the query itself."""
+        self._times = times
+        """When the parts of the batches ran, by query."""
         self._is_interrupted = is_interrupted
         """Whether the queries must end and start again, because a rebuild waits to be swapped in."""
         self.was_interrupted = False
@@ -177,7 +185,7 @@ class Running:
         if newest is None or self._newest.get(query.name) == (newest.batchId, newest.timestamp):
             return ()
         self._newest[query.name] = (newest.batchId, newest.timestamp)
-        return _batches(query, after=after)
+        return _batches(query, self._times.get(query.name), after=after)
 
     def _started(self, start: Callable[[], StreamingQuery]) -> StreamingQuery:
         """Start a query.
@@ -273,10 +281,16 @@ def running(
         _take_over(settings, generation, lambda: spark)
         if not settings.storage.checkpoints:
             check_state(checkpoints / OPERATOR)
+        times = {OPERATOR: BatchTimes(), ARCHIVE: BatchTimes()}
         starts = (
-            partial(start_operator, spark, settings, policy, generation, lease, available_now=available_now),
-            partial(start_archive, spark, settings, generation, lease, available_now=available_now),
-        )
+            partial(
+                start_operator, spark, settings, policy, generation, lease,
+                available_now=available_now, times=times[OPERATOR],
+            ),
+            partial(
+                start_archive, spark, settings, generation, lease, available_now=available_now, times=times[ARCHIVE]
+            ),
+        )  # fmt: skip
         rebuilds = Folder(checkpoints)
         # A lease below the root says nothing of a run elsewhere that works on the same checkpoints.
         confirm = (lambda: False) if settings.storage.checkpoints else lease.confirm
@@ -284,7 +298,7 @@ def running(
         checks = (lease.check, stop.check, watch.check)
         made = Running(
             starts, logs, lambda: rebuilds.ready() is not None, listener,
-            checks=checks, confirm=confirm, explain=watch.explain,
+            checks=checks, confirm=confirm, explain=watch.explain, times=times,
         )  # fmt: skip
         with alive(logs), watch, made as job:
             yield job
@@ -384,6 +398,7 @@ def start_operator(  # noqa: PLR0913  what a query is made of
     lease: Lease | None = None,
     *,
     available_now: bool,
+    times: BatchTimes | None = None,
 ) -> StreamingQuery:
     """Start the stateful query; it writes nothing after the lease is lost."""
     checkpoints = settings.runtime.checkpoints
@@ -397,17 +412,19 @@ def start_operator(  # noqa: PLR0913  what a query is made of
         keyed=settings.source.kind == "kafka",
         seeds=Folder(checkpoints).seeds(manifest.seed) if manifest.seed else None,
     ).observe(_EFFECTS, F.count(F.lit(1)).alias("rows"))
-    sink = TableSink(tables_of(settings), OPERATOR, generation, manifest.swapped)
+    sink = TableSink(tables_of(settings), OPERATOR, generation, manifest.swapped, times=times or BatchTimes())
 
     def write(batch: DataFrame, batch_id: int) -> None:
         if lease is not None:
             lease.check()
         if not settings.storage.checkpoints:
             sync_plan(checkpoints / OPERATOR, batch_id)
+        sink.times.begin(batch_id)
         write_effects(batch, sink, batch_id)
         if not settings.storage.checkpoints:
-            sync_state(checkpoints / OPERATOR, batch_id)
-            sink.note_commits(checkpoints / OPERATOR)
+            with sink.times.part(batch_id, "sync the state"):
+                sync_state(checkpoints / OPERATOR, batch_id)
+                sink.note_commits(checkpoints / OPERATOR)
 
     in_pool(spark, OPERATOR_POOL)
     writer = effects.writeStream.queryName(OPERATOR).foreachBatch(write)
@@ -418,17 +435,20 @@ def start_operator(  # noqa: PLR0913  what a query is made of
     ).start()
 
 
-def _batches(query: StreamingQuery, *, after: int) -> Iterable[Batch]:
+def _batches(query: StreamingQuery, times: BatchTimes | None, *, after: int) -> Iterable[Batch]:
     """Yield the batches with rows that ended after a batch id."""
     for progress in query.recentProgress:
         observed = progress.observedMetrics
         if progress.batchId > after and ROWS_READ in observed:
+            effects = observed[_EFFECTS]["rows"] if _EFFECTS in observed else None
+            rows = {"rows": observed[ROWS_READ]["rows"]} | ({} if effects is None else {"effects": effects})
             yield Batch(
                 query=query.name,
                 number=progress.batchId,
                 rows=observed[ROWS_READ]["rows"],
-                effects=observed[_EFFECTS]["rows"] if _EFFECTS in observed else None,
+                effects=effects,
                 milliseconds=progress.durationMs["triggerExecution"],
+                trace=batch_trace(query.name, progress, [] if times is None else times.take(progress.batchId), rows),
             )
 
 

@@ -33,6 +33,7 @@ from schemas.arrow import arrow_schema, table_of_json
 from schemas.tables import PARTITIONED_BY
 from streaming.base.durable import last_commit, sync, sync_commits
 from streaming.base.place import ObjectPlace, Place
+from streaming.pipeline.batch_times import BatchTimes
 from streaming.tables.append import append
 from streaming.tables.delta import answered, delta_at
 
@@ -52,6 +53,7 @@ class TableSink:
     """The last swap of each table, by the table's name; see `app_id`."""
     commits: dict[str, int] = field(default_factory=dict)
     """The last commit to each table that was appended to since `note_commits`; none in an object store."""
+    times: BatchTimes = field(default_factory=BatchTimes)
 
     def append(self, rows: DataFrame, table: str, *, batch_id: int, count: int) -> None:
         """Append a batch's rows of one table with Spark, or to an object store; unless the table has them.
@@ -139,11 +141,14 @@ def write_effects(batch: DataFrame, sink: TableSink, batch_id: int) -> None:
     The tables of evidence are appended to at the same time, because an append mostly waits for the disk or the store.
     """
     payloads: dict[str, list[str]] = defaultdict(list)
-    for effect in batch.toArrow().to_pylist():
+    with sink.times.part(batch_id, "read and fold"):
+        effects = batch.toArrow().to_pylist()
+    for effect in effects:
         payloads[effect["kind"]].append(effect["payload"])
 
     def write(table: str) -> None:
-        sink.append_arrow(table_of_json(table, payloads[table]), table, batch_id=batch_id)
+        with sink.times.part(batch_id, f"append to {table}", rows=len(payloads[table])):
+            sink.append_arrow(table_of_json(table, payloads[table]), table, batch_id=batch_id)
 
     with ThreadPoolExecutor(len(_EVIDENCE)) as pool:
         list(pool.map(write, [table for table in _EVIDENCE if table in payloads]))

@@ -65,6 +65,7 @@ def test_everything_that_is_wrong_is_said_at_once(check, tmp_path):
         ("", '[[routes]]\nchannels = ["ops"]\n', "route 1 refers to channel 'ops'"),
         ("", '[channels.ops]\nkind = "webhook"\nurl = {env = "NOT_SET"}\n', "the environment variable NOT_SET"),
         ("", 'templates = "nowhere"\n', "nowhere does not exist"),
+        ('[otlp]\nendpoint = "http://127.0.0.1:1"\nheaders = "Authorization"\n', "", "otlp.headers can't be sent"),
     ],
 )
 def test_what_a_command_would_refuse_later_is_found_now(check, tmp_path, content, alerts, sentence):

@@ -18,6 +18,8 @@ from streaming.base.settings import load_settings
 from streaming.cli import checks as doctor
 from streaming.cli.check import Check
 from streaming.cli.main import app
+from streaming.cli.otlp_checks import otlp_checks
+from tests.support.otlp_receiver import otlp_receiver
 from tests.support.world import example
 
 
@@ -185,3 +187,19 @@ def test_a_spark_master_is_asked_if_there_is_one(root, monkeypatch, unused_port)
             monkeypatch.setenv("REBALANCE_WATCH_JOB__MASTER", f"spark://127.0.0.1:{port}")
             check = examine(servers=True)["spark master"]
             assert (check.state, check.needed) == (state, True)
+
+
+def test_an_opentelemetry_collector_is_asked_if_there_is_one(monkeypatch, unused_port):
+    assert list(otlp_checks(load_settings().otlp)) == []
+    with otlp_receiver() as receiver:
+        otlp = {"endpoint": receiver.endpoint, "headers": "Authorization=secret"}
+        assert {one.part: one.state for one in otlp_checks(load_settings(otlp=otlp).otlp)} == {
+            "otlp metrics": "ok", "otlp traces": "ok",
+        }  # fmt: skip
+        receiver.status, receiver.body = 401, b"bad secret"
+        refused, _ = otlp_checks(load_settings(otlp=otlp).otlp)
+        assert (refused.state, refused.needed) == ("missing", False)
+        assert refused.found == f"{receiver.endpoint}/v1/metrics: HTTP 401 (bad …)"
+    away = load_settings(otlp={"endpoint": f"http://127.0.0.1:{unused_port}", "signals": ["traces"]}).otlp
+    [check] = otlp_checks(away)
+    assert (check.part, check.state) == ("otlp traces", "missing")

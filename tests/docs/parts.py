@@ -126,10 +126,11 @@ def _parameters(route):
 
 def metrics():
     """Return every metric family that the collector may give, with its labels."""
-    package = importlib.import_module("streaming.serve.metrics")
+    packages = [importlib.import_module(f"streaming.serve.{name}") for name in ("metrics", "otlp")]
+    files = [(package.__name__, file) for package in packages for file in Path(package.__path__[0]).glob("*.py")]
     rows = []
-    for file in sorted(Path(package.__path__[0]).glob("*.py")):
-        module = importlib.import_module(f"{package.__name__}.{file.stem}")
+    for package, file in files:
+        module = importlib.import_module(f"{package}.{file.stem}")
         for function in ast.walk(ast.parse(file.read_text("utf-8"))):
             if isinstance(function, ast.FunctionDef):
                 rows += _families(function, vars(module))

@@ -230,7 +230,7 @@ class _Progressing(_Query):
     def lastProgress(self) -> object:  # noqa: N802  as above
         number = self.looks // 10
         return SimpleNamespace(
-            batchId=number, timestamp=f"at {number}", observedMetrics={job.ROWS_READ: {"rows": 5}},
+            batchId=number, timestamp=f"2026-11-28T10:00:0{number}.000Z", observedMetrics={job.ROWS_READ: {"rows": 5}},
             durationMs={"triggerExecution": 7},
         )  # fmt: skip
 

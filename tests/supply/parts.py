@@ -40,13 +40,13 @@ class Jar(NamedTuple):
 
 
 def packages() -> list[Package]:
-    """Return what `make install EXTRAS=job,mcp,oidc` installs beside the program, by name.
+    """Return what `make install EXTRAS=job,mcp,oidc,otlp` installs beside the program, by name.
 
     Raises:
         KeyError: one of them is not pinned.
     """
     pins = dict(_pins())
-    needed = sorted(_needed("job") | _needed("mcp") | _needed("oidc"))
+    needed = sorted(_needed("job") | _needed("mcp") | _needed("oidc") | _needed("otlp"))
     return [Package(name, *pins[name], _license(distribution(name))) for name in needed]
 
 

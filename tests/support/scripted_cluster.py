@@ -15,6 +15,7 @@ from rebalance_model.observe.events import (
 )
 from streaming.collect.client import RpcFailedError
 from streaming.collect.responses import NO_MEMBERS, Broker, Listed
+from streaming.collect.round_requests import RoundRequests
 
 A, B = Broker("C", "broker-a", "h:1"), Broker("C", "broker-b", "h:2")
 
@@ -23,6 +24,7 @@ class ScriptedCluster:
     """Answers as `Rpc` does; ``delays``, events to wait for (``held``) and ``failures`` are by (request, subject)."""
 
     def __init__(self, brokers=(A,), members=("c1", "c2"), groups=("g",)):
+        self.requests = RoundRequests()
         self.known = list(brokers)
         self.queues = []
         self.members = list(members)

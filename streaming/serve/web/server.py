@@ -10,6 +10,7 @@ around everything, including the websocket; pages need not care.
 
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from http import HTTPStatus
 from importlib.metadata import version
 
@@ -26,6 +27,7 @@ from streaming.base.settings import Settings
 from streaming.serve.first_run import FirstRun
 from streaming.serve.metrics.collector import registry
 from streaming.serve.metrics.sources import Sources
+from streaming.serve.otlp.start import pushing
 from streaming.serve.store import Store
 from streaming.serve.web import api, probes
 from streaming.serve.web.access import Access, access
@@ -104,7 +106,7 @@ def _application(settings: Settings, store: Store, who: Access, *, openapi_url: 
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=list(settings.web.trusted_proxies))
     app.add_middleware(ProxyHeaders, sign_in=who.sign_in, proxies=settings.web.trusted_proxies)  # before that one
     app.router.routes.extend(probes.routes(store.health))
-    exported = registry(store, app.state.sources, settings)
+    app.state.metrics = exported = registry(store, app.state.sources, settings)
 
     @app.get("/metrics", include_in_schema=False)
     def metrics() -> Response:
@@ -115,6 +117,7 @@ def _application(settings: Settings, store: Store, who: Access, *, openapi_url: 
 
 
 def serve(
+    process: str,
     application: Callable[[Settings, Store, Access], FastAPI],
     settings: Settings,
     say: Callable[[str], None],
@@ -125,10 +128,11 @@ def serve(
     Before there are tables it is served, too: requests for them are answered with 503, and pages wait.
 
     Args:
+        process: the name of the command.
         application: creates it.
         settings: of the process.
         say: is called with its address when it is reachable.
-        warn: is called with what is wrong with a renewed certificate.
+        warn: is called with what is wrong with a renewed certificate, or with the pushes of metrics.
 
     Raises:
         UserError: a token is required, the certificate can't be used, or the port cannot be bound.
@@ -140,8 +144,10 @@ def serve(
         listen(web.host, web.port) as listening,
         Store(tables_of(settings)) as store,
         probes.probes(store.health, web.host, port=0),  # for a supervisor; otherwise they are on the same port
+        ExitStack() as stack,
     ):
         app = application(settings, store, who)
+        stack.enter_context(pushing(settings.otlp, process, warn, app.state.metrics))
         say(address(listening, "http" if tls is None else "https"))
         config = uvicorn.Config(
             app,

@@ -1,0 +1,33 @@
+"""The settings of what is pushed to an OpenTelemetry collector."""
+
+from typing import Literal, TypeAlias
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
+
+Signal: TypeAlias = Literal["metrics", "traces"]
+
+
+class Otlp(BaseModel):
+    """Where metrics and traces are pushed to, and how often."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    endpoint: str = Field(pattern=r"^(https?://[^/\s?#]+(/[^\s?#]*)?)?$")
+    signals: tuple[Signal, ...] = Field(min_length=1)
+    headers: SecretStr
+    headers_file: str
+    ca_file: str
+    interval_seconds: float = Field(ge=1, le=3_600)
+    timeout_seconds: float = Field(gt=0, le=60)
+
+    @field_validator("endpoint")
+    @classmethod
+    def _has_no_password(cls, endpoint: str) -> str:
+        if "@" in urlsplit(endpoint).netloc:
+            raise ValueError("should have no user and password: set otlp.headers, such as Authorization=Basic%20…")
+        return endpoint
+
+    def url(self, signal: Signal) -> str:
+        """Return the address of a signal."""
+        return f"{self.endpoint.rstrip('/')}/v1/{signal}"

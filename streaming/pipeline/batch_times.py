@@ -1,0 +1,60 @@
+"""When the parts of a micro-batch ran: measured while it runs, and made into a trace when Spark reports its end."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Final
+
+from pyspark.sql.streaming.listener import StreamingQueryProgress
+
+from streaming.base.span import Attribute, Span
+
+_BATCHES_MAX: Final = 100
+"""Of so many batches the parts are kept until their ends are reported; as many as Spark keeps reports."""
+_PLANNING: Final = ("latestOffset", "queryPlanning", "getBatch", "walCommit")
+"""What Spark times of the plan of a batch, in milliseconds."""
+
+
+class BatchTimes:
+    """The parts of the last batches of one query; may be used by several threads."""
+
+    def __init__(self) -> None:
+        self._parts: dict[int, list[Span]] = {}
+
+    def begin(self, batch_id: int) -> None:
+        """Begin a batch, perhaps again."""
+        self._parts[batch_id] = []
+        for old in [known for known in self._parts if known <= batch_id - _BATCHES_MAX]:
+            del self._parts[old]
+
+    @contextmanager
+    def part(self, batch_id: int, name: str, **attributes: Attribute) -> Iterator[None]:
+        """Time a part of a batch; one that fails is none."""
+        began = time.time_ns()
+        yield
+        self._parts.setdefault(batch_id, []).append(Span(name, began, time.time_ns(), attributes))
+
+    def take(self, batch_id: int) -> list[Span]:
+        """Return the parts of a batch that has ended, in the order of their starts."""
+        return sorted(self._parts.pop(batch_id, []), key=lambda part: part.began_ns)
+
+
+def batch_trace(query: str, progress: StreamingQueryProgress, parts: Sequence[Span], rows: dict[str, int]) -> Span:
+    """Return a batch as a span.
+
+    Args:
+        query: the query's name.
+        progress: Spark's report.
+        parts: what was measured, in the order of their starts.
+        rows: how many rows of each kind it had.
+    """
+    durations = progress.durationMs
+    began = round(datetime.fromisoformat(progress.timestamp).timestamp() * 1000) * 1_000_000
+    ended = began + durations["triggerExecution"] * 1_000_000
+    if parts:
+        plan = {f"{name}_ms": durations[name] for name in _PLANNING if name in durations}
+        work_began, work_ended = parts[0].began_ns, max(part.ended_ns for part in parts)
+        ended = max(ended, work_ended)  # Spark's times are whole milliseconds
+        parts = (Span("plan", began, work_began, plan), *parts, Span("commit", work_ended, ended))
+    return Span(f"{query} batch", began, ended, {"batch": progress.batchId, **rows}, tuple(parts))
