@@ -58,6 +58,7 @@ def allocate(  # noqa: PLR0913  a command line
     output: FormatOption = "table",
 ) -> None:
     """Predict the owners of a group's queues, and the queues moved, under each strategy if clients join or leave."""
+    from streaming.queries.group_at import find_group
     from streaming.queries.group_strategies import STRATEGIES
     from streaming.queries.what_if import what_if
 
@@ -75,8 +76,8 @@ def allocate(  # noqa: PLR0913  a command line
     def ask(model: "ReadModel") -> list[Plan]:
         nonlocal last
         last = what_if(
-            model, name, clients=given, leave=leave or (), join=join or (), topic=topic, cluster=cluster,
-            at=instant(at), strategy=strategy and strategy.upper(),
+            model, find_group(model, name, cluster, instant(at)), clients=given, leave=leave or (), join=join or (),
+            topic=topic, strategy=strategy and strategy.upper(),
         )  # fmt: skip
         return last.plans
 
@@ -147,6 +148,7 @@ def _moves(plan: Plan) -> Grid:
 
 
 def _present_restart(name: str, cluster: str | None, at: int | None, output: Format) -> None:
+    from streaming.queries.group_at import find_group
     from streaming.queries.rolling_restart import RollingRestart, rolling_restart
 
     def draw(plan: RollingRestart, _: int) -> RenderableType:
@@ -160,8 +162,8 @@ def _present_restart(name: str, cluster: str | None, at: int | None, output: For
         return Lines(head, *map(Text, plan.warnings), *map(Text, plan.sentences), "", steps)
 
     present(
-        lambda model: rolling_restart(model, name, cluster=cluster, at=at), draw, RollingRestart, Output(output),
-        as_of=AsOf(at),
+        lambda model: rolling_restart(model, find_group(model, name, cluster, at)), draw, RollingRestart,
+        Output(output), as_of=AsOf(at),
     )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from streaming.base.settings import Settings, load_settings
 from streaming.base.shell import command_line
 from streaming.base.times import written
 from streaming.cli.output import screen
-from streaming.queries.column import SHORT_ID
+from streaming.queries.columns.column import SHORT_ID
 from streaming.serve.links import incident_link
 
 if TYPE_CHECKING:

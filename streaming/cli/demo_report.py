@@ -17,16 +17,16 @@ from streaming.cli.incident.grid import incident_grid
 from streaming.cli.output import health, print_table, section, severity
 from streaming.lab.state import FaultRecord
 from streaming.queries import labels
-from streaming.queries.column import Context
 from streaming.queries.columns import QUEUE
+from streaming.queries.columns.column import Context
 from streaming.queries.evidence import evidence_items
 from streaming.queries.group_at import GroupAt
 from streaming.queries.groups import groups
 from streaming.queries.incident_detail import incident
 from streaming.queries.incidents import incidents
-from streaming.queries.ownership import intervals, queues_of
+from streaming.queries.ownership import intervals, queues
 from streaming.queries.present import history_ends
-from streaming.queries.rebalances import rebalance_totals, rebalances_of
+from streaming.queries.rebalances import rebalance_totals, rebalances
 from streaming.queries.results import Group, Incident, IncidentDetail, Interval
 from streaming.tables.reader import ReadModel
 
@@ -45,15 +45,17 @@ def print_faults(fault_log: Path, console: Console) -> None:
 def print_report(model: ReadModel, console: Console) -> None:
     """Print the content of the tables. The newest row is taken as now: times of its day are shown without the date."""
     now = history_ends(model).last
-    found = [(one, GroupAt(one.cluster, one.group, now)) for one in groups(model, now)]
+    groups_at = [(group, GroupAt(group.cluster, group.group, now)) for group in groups(model, now)]
     parts: list[RenderableType] = []
-    for group, of in found:
-        parts += section(_title(group), Grid.of(QUEUE.grid, queues_of(model, of), Context(now, group.without_owner)))
-    parts += _history([one for _, of in found for one in intervals(model, of, 0, INT64_MAX)], now)
-    for _, of in found:
-        if rebalances := rebalances_of(model, of):
-            shown = rebalance_table(rebalances, rebalance_totals(model, of), now)
-            parts += section(f"Rebalances of {of.group}", shown)
+    for group, group_at in groups_at:
+        grid = Grid.of(QUEUE.grid, queues(model, group_at), Context(now, group.without_owner))
+        parts += section(_title(group), grid)
+    owned = [interval for _, group_at in groups_at for interval in intervals(model, group_at, 0, INT64_MAX)]
+    parts += _history(owned, now)
+    for _, group_at in groups_at:
+        if of_group := rebalances(model, group_at):
+            table = rebalance_table(of_group, rebalance_totals(model, group_at), now)
+            parts += section(f"Rebalances of {group_at.group}", table)
     parts += _incidents(model, incidents(model), now)
     print_table(Lines(*parts), console)
 
@@ -65,10 +67,10 @@ def _title(group: Group) -> str:
 
 def _history(owned: Sequence[Interval], now: int) -> Iterator[RenderableType]:
     """Yield the owners of the queue with the most owners."""
-    queues: dict[tuple[object, ...], list[Interval]] = defaultdict(list)
+    by_queue: dict[tuple[object, ...], list[Interval]] = defaultdict(list)
     for one in owned:
-        queues[one.cluster, one.group, one.topic, one.broker, one.queue_id].append(one)
-    busiest = max(queues.values(), key=len, default=[])
+        by_queue[one.cluster, one.group, one.topic, one.broker, one.queue_id].append(one)
+    busiest = max(by_queue.values(), key=len, default=[])
     table = Grid(
         [Column("from"), Column("to"), Column("owner"), Column("for", right=True), Column("taken away because")]
     )

@@ -13,8 +13,8 @@ from streaming.base.times import now_ms
 from streaming.cli.grid import Grid
 from streaming.cli.options import CheckOption, EveryOption, FormatOption, Output, SinceOption, WatchOption, instant
 from streaming.cli.output import place_of_tables, present
-from streaming.queries.column import Context
 from streaming.queries.columns import QUALITY
+from streaming.queries.columns.column import Context
 from streaming.queries.labels import checked
 from streaming.queries.results import QualityCheck
 

@@ -24,7 +24,7 @@ from streaming.cli.options import (
 from streaming.cli.output import AsOf, present
 from streaming.cli.queue_name import HELP, METAVAR, QueueOfAnyGroup, parse_any_queue
 from streaming.queries import labels
-from streaming.queries.column import SHORT_ID
+from streaming.queries.columns.column import SHORT_ID
 from streaming.queries.results import Interval
 from streaming.queries.without_owner import WithoutOwner
 
@@ -52,7 +52,9 @@ def who_owned(  # noqa: PLR0913  a command line
     """
     from streaming.queries.group_at import find_group
     from streaming.queries.groups import last_group_state
-    from streaming.queries.ownership import find_queue, last_owner, owner_of
+    from streaming.queries.known_queues import named_queue
+    from streaming.queries.ownership import last_owner
+    from streaming.queries.ownership import who_owned as owner_in
 
     wanted = parse_any_queue(names, group, topic, "rebalance-watch who-owned orders Orders broker-a:0")
     time = instant(at)
@@ -67,16 +69,15 @@ def who_owned(  # noqa: PLR0913  a command line
 
     def ask(model: "ReadModel") -> Interval | None:
         nonlocal before, without_owner, when, mq
-        of = find_group(model, wanted_group, cluster, time)
-        if wanted_topic is None:
-            mq = find_queue(model, of, name, queue_id)
-        found = owner_of(model, of, mq)
-        last = last_group_state(model, of)
+        group_at = find_group(model, wanted_group, cluster, time)
+        mq = named_queue(model, group_at, wanted_topic, name, queue_id)
+        found = owner_in(model, group_at, mq)
+        last = last_group_state(model, group_at)
         if time is None and last.freshness.is_stale:
             when = f"as last known, {labels.duration(last.freshness.age_ms)} ago"
         if found is None:
-            without_owner = _label(model, of, mq, last.without_owner)
-            before = last_owner(model, of, mq)
+            without_owner = _label(model, group_at, mq, last.without_owner)
+            before = last_owner(model, group_at, mq)
         return found
 
     def draw(found: Interval | None, now: int) -> RenderableType:
@@ -122,11 +123,11 @@ def _owner_cells(one: "QueueOwner", now: int) -> Iterator[str | Cell]:
     yield owned.rebalance_id[:SHORT_ID]
 
 
-def _label(model: "ReadModel", of: "GroupAt", mq: MessageQueue, of_group: "WithoutOwner") -> tuple[str, str]:
+def _label(model: "ReadModel", group_at: "GroupAt", mq: MessageQueue, of_group: "WithoutOwner") -> tuple[str, str]:
     """Return the label of a queue without an owner, and its style: who pops it, if anybody does."""
-    from streaming.queries.ownership import queues_of
+    from streaming.queries.ownership import queues
 
-    rows = queues_of(model, of, mq.topic, retry=mq.is_retry)
+    rows = queues(model, group_at, mq.topic, retry=mq.is_retry)
     clients = next((row.shared_by for row in rows if (row.broker, row.queue_id) == (mq.broker, mq.queue_id)), ())
     if clients:
         return f"shared by {labels.some([visible(one) for one in clients])}", ""

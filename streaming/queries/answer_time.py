@@ -4,17 +4,14 @@ from typing import NamedTuple
 
 from pydantic import Field
 
+from streaming.base.statements import statements_of
 from streaming.base.times import now_ms, written
 from streaming.queries.group_at import instant_of
 from streaming.queries.present import Freshness, Silence, known_ends, present
 from streaming.queries.results import Instant, QueryResult
 from streaming.tables.reader import ReadModel
 
-_LAST_ROWS = """
-SELECT g.cluster, max(g.time) AS last FROM groups_at(from_ms($instant)) g
-WHERE $cluster IS NULL OR g.cluster = $cluster
-GROUP BY g.cluster ORDER BY g.cluster
-"""
+_SQL = statements_of(__name__)
 
 
 class TelemetryAge(QueryResult):
@@ -53,7 +50,7 @@ def answer_time(model: ReadModel, at: int | None = None, cluster: str | None = N
         at: the requested instant, epoch milliseconds; None: now.
         cluster: the cluster that the answer is about; None: all.
     """
-    rows = model.rows(_LAST_ROWS, {"instant": instant_of(at), "cluster": cluster})
+    rows = model.rows(_SQL["last_rows"], {"instant": instant_of(at), "cluster": cluster})
     silence = Silence(model, at, [(row["cluster"], row["last"]) for row in rows])
     clock = now_ms() if at is None else at
     stopped = at is None and (ends := known_ends(model)) is not None and ends.silent

@@ -14,12 +14,12 @@ from rebalance_model.versions import release_of
 from streaming.base.errors import NotFoundError
 from streaming.base.language import gettext, marked
 from streaming.base.nearest import full_name
+from streaming.base.statements import statements_of
 from streaming.queries.group_at import GroupAt, find_group, instant_of
 from streaming.queries.health import HEALTH, SEVERITY, Health
 from streaming.queries.incidents import incident_from_row
 from streaming.queries.present import present
 from streaming.queries.results import Client, ClientDetail, Interval
-from streaming.tables.observations import day
 from streaming.tables.reader import ReadModel, Row
 
 _BACK_MS = 300_000
@@ -28,65 +28,9 @@ _PROXY_ID = re.compile(r"(.+)%(\d+)%\d+")
 """How a proxy names itself in the heartbeats that it copies: its address, its remoting port and its gRPC port."""
 NOT_A_MEMBER, NOT_REPORTED = marked("has queues and is not a member"), marked("not reported for 5 minutes")
 """Why a client without an incident is not OK."""
+_SQL = statements_of(__name__)
 _Key = tuple[str, str, str]
 """Cluster, group and client id."""
-
-_IN_TIME = f"""
-e.time > from_ms($now - {_BACK_MS}) AND e.time <= from_ms($now)
-    AND e.date BETWEEN {day(f"$now - {_BACK_MS}")} AND {day("$now")}
-    AND ($cluster IS NULL OR e.cluster = $cluster) AND ($group IS NULL OR e.group = $group)
-"""
-_LISTS = f"""
-SELECT t.cluster, t.group, t.proxy, max(t.time) AS time, arg_max(t.connections, t.time) AS connections
-FROM (
-    SELECT e.*, json_extract_string(e.value, '$.proxy') AS proxy, json_extract(e.value, '$.connections') AS connections
-    FROM telemetry e WHERE e.type IN ('CONSUMER_CONNECTION', 'PROXY_CONNECTION') AND {_IN_TIME}
-) t
-WHERE t.connections IS NOT NULL
-GROUP BY t.cluster, t.group, t.broker, t.proxy
-"""  # noqa: S608  parts of ours
-_OWN = f"""
-SELECT
-    t.cluster, t.group, t.type, t.client_id, max(t.time) AS time,
-    arg_max(json_extract_string(
-        t.value, ['$.version', '$.language', '$.channel', '$.start_time', '$.proxy']
-    ), t.time) AS said,
-    arg_max(json_extract(t.value, '$.subscriptions'), t.time) AS subscriptions
-FROM (
-    SELECT e.*, json_extract_string(e.value, '$.client_id') AS client_id
-    FROM telemetry e WHERE e.type IN ('HEART_BEAT', 'CONSUMER_RUNNING_INFO', 'PROXY_HEART_BEAT') AND {_IN_TIME}
-) t
-WHERE $client IS NULL OR t.client_id = $client
-GROUP BY t.cluster, t.group, t.type, t.client_id
-"""  # noqa: S608  parts of ours
-_MEMBERS = """
-SELECT g.cluster, g.group, unnest(list_distinct(list_concat(g.members, g.proxied_clients))) AS client_id
-FROM groups_at(from_ms($instant)) g
-WHERE ($cluster IS NULL OR g.cluster = $cluster) AND ($group IS NULL OR g.group = $group)
-"""
-_OWNED = """
-SELECT o.cluster, o.group, o.client_id, count(*) AS queues FROM owners_at(from_ms($instant)) o
-WHERE o.client_id IS NOT NULL AND NOT starts_with(o.topic, '%RETRY%')
-    AND ($cluster IS NULL OR o.cluster = $cluster) AND ($group IS NULL OR o.group = $group)
-GROUP BY o.cluster, o.group, o.client_id
-"""
-_OPEN = """
-SELECT i.cluster, i.group, i.client_id, i.subject, i.severity, i.code FROM incidents_at(from_ms($instant)) i
-WHERE i.resolved_at IS NULL AND ($cluster IS NULL OR i.cluster = $cluster) AND ($group IS NULL OR i.group = $group)
-"""
-_INTERVALS = """
-SELECT t.* FROM ownership_intervals t
-WHERE t.client_id = $client AND ($cluster IS NULL OR t.cluster = $cluster) AND ($group IS NULL OR t.group = $group)
-    AND t.from_time <= from_ms($until) AND (t.to_time IS NULL OR t.to_time >= from_ms($since))
-ORDER BY t.cluster, t.group, t.topic, t.broker, t.queue_id, t.from_time
-"""
-_INCIDENTS = """
-SELECT i.* FROM incidents_at(from_ms($instant)) i
-WHERE (i.client_id = $client OR i.main_client_id = $client OR i.subject = $client)
-    AND ($cluster IS NULL OR i.cluster = $cluster) AND ($group IS NULL OR i.group = $group)
-    AND (i.resolved_at IS NULL OR i.resolved_at >= from_ms($since))
-ORDER BY (i.resolved_at IS NULL) DESC, i.opened_at DESC, i.code, i.subject, i.incident_id
-"""
 
 
 def clients(
@@ -97,23 +41,24 @@ def clients(
     Raises:
         UserError: see `find_group`.
     """
-    of = find_group(model, group, cluster, at) if group is not None else None
-    return _clients(model, of.cluster if of is not None else cluster, group, None, at)
+    if group is not None:
+        cluster = find_group(model, group, cluster, at).cluster
+    return _clients(model, cluster, group, None, at)
 
 
-def clients_of_proxies(model: ReadModel, of: GroupAt, names: Collection[str] | None) -> tuple[Client, ...]:
+def clients_of_proxies(model: ReadModel, group_at: GroupAt, names: Collection[str] | None) -> tuple[Client, ...]:
     """Return the clients with these ids in a group, by id; nothing is read for none.
 
     Args:
         model: the tables.
-        of: the group, at an instant.
+        group_at: the group, at an instant.
         names: `Group.proxied_clients`.
     """
     if not names:
         return ()
-    wanted = frozenset(names)
-    found = (one for one in _clients(model, of.cluster, of.group, None, of.at) if one.client_id in wanted)
-    return tuple(sorted(found, key=lambda one: one.client_id))
+    ids = frozenset(names)
+    of_group = _clients(model, group_at.cluster, group_at.group, None, group_at.at)
+    return tuple(sorted((client for client in of_group if client.client_id in ids), key=lambda c: c.client_id))
 
 
 def client(  # noqa: PLR0913  filters
@@ -130,8 +75,10 @@ def client(  # noqa: PLR0913  filters
     """
     wanted = {"client": client_id, "cluster": cluster, "group": group, "since": since, "instant": instant_of(at)}
     until = at if at is not None else present(model, None)
-    owned = tuple(Interval(**row) for row in model.rows(_INTERVALS, _only(wanted | {"until": until}, _INTERVALS)))
-    found = tuple(map(incident_from_row, model.rows(_INCIDENTS, _only(wanted, _INCIDENTS))))
+    owned = tuple(
+        Interval(**row) for row in model.rows(_SQL["intervals"], _only(wanted | {"until": until}, _SQL["intervals"]))
+    )
+    found = tuple(map(incident_from_row, model.rows(_SQL["incidents"], _only(wanted, _SQL["incidents"]))))
     shown = tuple(one for one in _clients(model, cluster, group, client_id, at) if one.client_id == client_id)
     if not (shown or owned or found):
         names = {one.client_id for one in _clients(model, cluster, group, None, at)}
@@ -164,17 +111,18 @@ def _clients(
     model: ReadModel, cluster: str | None, group: str | None, client_id: str | None, at: int | None
 ) -> list[Client]:
     wanted = {
-        "cluster": cluster, "group": group, "client": client_id, "instant": instant_of(at), "now": present(model, at)
+        "cluster": cluster, "group": group, "client": client_id, "instant": instant_of(at), "now": present(model, at),
+        "back": _BACK_MS,
     }  # fmt: skip
 
     def rows(query: str) -> list[Row]:
         return model.rows(query, _only(wanted, query))
 
-    members = {_key(row) for row in rows(_MEMBERS)}
-    queues = {_key(row): int(row["queues"]) for row in rows(_OWNED)}
-    known = _known(rows(_LISTS), rows(_OWN))
+    members = {_key(row) for row in rows(_SQL["members"])}
+    queues = {_key(row): int(row["queues"]) for row in rows(_SQL["owned"])}
+    known = _known(rows(_SQL["lists"]), rows(_SQL["reports"]))
     open_of: dict[_Key, list[Row]] = defaultdict(list)
-    for row in rows(_OPEN):
+    for row in rows(_SQL["open_incidents"]):
         for one in {row["client_id"], row["subject"]} - {None}:
             open_of[row["cluster"], row["group"], one].append(row)
     found = [

@@ -12,10 +12,13 @@ from pydantic import Field
 
 from rebalance_model.observe.policy import Policy
 from streaming.base.language import gettext, marked
+from streaming.base.statements import statements_of
 from streaming.queries import labels
 from streaming.queries.group_at import GroupAt
 from streaming.queries.results import QueryResult
 from streaming.tables.reader import ReadModel
+
+_SQL = statements_of(__name__)
 
 Way = Literal["SHUTDOWN", "KILLED", "CUT_OFF"]
 _TRIGGERS: dict[Way, str] = {
@@ -24,19 +27,6 @@ _TRIGGERS: dict[Way, str] = {
     "CUT_OFF": "HEARTBEAT_EXPIRED",
 }
 _BACK_MS = 7 * 86_400_000
-_MEASURED = """
-SELECT m.trigger, count(m.move.pause_ms) AS moves, median(m.move.pause_ms)::BIGINT AS pause_ms,
-    max(m.move.pause_ms) AS pause_ms_max
-FROM (
-    SELECT r.trigger, unnest(r.moves) AS move
-    FROM rebalances r
-    WHERE r.cluster = $cluster AND r.group = $group
-        AND r.start_time >= from_ms($since) AND r.end_time <= from_ms($until)
-        AND r.trigger IN ('CLIENT_UNREGISTERED', 'CONNECTION_CLOSED', 'HEARTBEAT_EXPIRED')
-) m
-WHERE m.move.kind = 'MOVED' AND m.move.from_client IS NOT NULL
-GROUP BY m.trigger
-"""
 
 LABELS: dict[Way, str] = {
     "SHUTDOWN": marked("Clean shutdown"),
@@ -88,19 +78,19 @@ class Departure(QueryResult):
 
 
 def departures(
-    model: ReadModel, of: GroupAt, policy: Policy, *, orderly: bool | None, until: int
+    model: ReadModel, group_at: GroupAt, policy: Policy, *, orderly: bool | None, until: int
 ) -> Sequence[Departure]:
     """Return each way in which a client of a group may leave.
 
     Args:
         model: the tables.
-        of: the group.
+        group_at: the group.
         policy: the policy of the group, which has the brokers' limits.
         orderly: whether its clients lock their queues; None: it is unknown.
         until: the instant until which pauses are taken from history, epoch milliseconds.
     """
-    wanted = {"cluster": of.cluster, "group": of.group, "since": until - _BACK_MS, "until": until}
-    measured = {row["trigger"]: row for row in model.rows(_MEASURED, wanted)}
+    wanted = {"cluster": group_at.cluster, "group": group_at.group, "since": until - _BACK_MS, "until": until}
+    measured = {row["trigger"]: row for row in model.rows(_SQL["measured_pauses"], wanted)}
     lock = {True: policy.broker_lock_max_live_time, False: 0, None: None}[orderly]
     found = []
     for way, trigger in _TRIGGERS.items():

@@ -7,8 +7,11 @@ from rebalance_model.entities import INT64_MAX
 from streaming.base.errors import NotFoundError, UserError
 from streaming.base.language import gettext, marked
 from streaming.base.nearest import closest
+from streaming.base.statements import statements_of
 from streaming.base.times import written
 from streaming.tables.reader import ReadModel, Row
+
+_SQL = statements_of(__name__)
 
 
 class GroupAt(NamedTuple):
@@ -37,11 +40,7 @@ def find_group(model: ReadModel, group: str, cluster: str | None = None, at: int
         NotFoundError: the group is unknown.
         UserError: it exists in several clusters, or its history begins after the instant.
     """
-    known = model.rows(
-        "SELECT s.cluster, s.group, min(s.time) AS begins FROM group_state s"
-        " WHERE s.group = $group AND ($cluster IS NULL OR s.cluster = $cluster) GROUP BY s.cluster, s.group",
-        {"group": group, "cluster": cluster},
-    )
+    known = model.rows(_SQL["clusters"], {"group": group, "cluster": cluster})
     if not known:
         raise NotFoundError(_unknown(model, group, cluster))
     if len(known) > 1:
@@ -75,7 +74,7 @@ def explain_nothing(
         return
     if cluster is None and at is None:
         return
-    begins = {row["cluster"]: row["begins"] for row in model.rows(_BEGINS)}
+    begins = {row["cluster"]: row["begins"] for row in model.rows(_SQL["beginnings"])}
     if cluster is not None and cluster not in begins:
         known = ", ".join(sorted(begins)) or gettext("none")
         raise NotFoundError(
@@ -120,11 +119,13 @@ def only_one(
     raise NotFoundError(gettext(_NONE[kind], **values))
 
 
-_BEGINS = "SELECT s.cluster, min(s.time) AS begins FROM group_state s GROUP BY s.cluster"
+def group_names(model: ReadModel) -> list[str]:
+    """Return the names of all groups that were ever observed, sorted."""
+    return [row["group"] for row in model.rows(_SQL["names"])]
 
 
 def _unknown(model: ReadModel, group: str, cluster: str | None) -> str:
-    names = [row["group"] for row in model.rows("SELECT DISTINCT s.group FROM group_state s ORDER BY s.group")]
+    names = group_names(model)
     alike = [name for name in closest(group, names, n=3, cutoff=0.5) if name != group]
     advice = gettext("`rebalance-watch group list` lists all groups.")
     if alike:

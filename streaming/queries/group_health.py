@@ -3,11 +3,13 @@
 from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby, pairwise
 
+from streaming.base.statements import statements_of
 from streaming.queries.health import HEALTH, Health
 from streaming.queries.present import STATE_MISSED, UNHEARD_AFTER
 from streaming.queries.snapshot_interval import snapshot_interval_ms
-from streaming.tables.observations import day
 from streaming.tables.reader import ReadModel, Row
+
+_SQL = statements_of(__name__)
 
 SLICES = 30
 """The number of slices of a period."""
@@ -16,33 +18,6 @@ GroupKey = tuple[str, str]
 """Cluster and name of a group."""
 _Span = tuple[int, int]
 """Begin and end, epoch milliseconds."""
-
-_STATES = """
-SELECT s.cluster, s.group, s.time, s.health
-FROM group_state s
-JOIN (SELECT unnest($clusters) AS cluster, unnest($groups) AS name) w ON w.cluster = s.cluster AND w.name = s.group
-WHERE s.time > from_ms($since - $back) AND s.time <= from_ms($until)
-ORDER BY s.cluster, s.group, s.time, s.seq
-"""
-_HEARD = f"""
-SELECT h.cluster, min(h.time) AS first, max(h.time) AS last, bool_or(h.is_source) AS is_source
-FROM (
-    SELECT s.cluster, s.time, false AS is_source FROM group_state s
-    WHERE s.time > from_ms($since - $back) AND s.time <= from_ms($until)
-    UNION ALL
-    SELECT p.cluster, p.time, true FROM queue_progress p
-    WHERE p.time > from_ms($since - $back) AND p.time <= from_ms($until) AND p.source = 'POLL'
-        AND p.date BETWEEN {day("$since - $back")} AND {day("$until")}
-    UNION ALL
-    SELECT e.cluster, e.time, true FROM telemetry e
-    WHERE e.time > from_ms($since - $back) AND e.time <= from_ms($until)
-        AND e.date BETWEEN {day("$since - $back")} AND {day("$until")}
-) h
-WHERE list_contains($clusters, h.cluster)
-GROUP BY h.cluster, epoch_ms(h.time) // 60000
-ORDER BY h.cluster, first
-"""  # noqa: S608  parts of ours
-"""When each cluster was heard, by the minute: the same sources as those of `present.last_heard`."""
 
 
 def health_over(
@@ -67,11 +42,12 @@ def health_over(
     states = {
         key: list(rows)
         for key, rows in groupby(
-            model.rows(_STATES, {**period, "groups": list(names)}), lambda row: (row["cluster"], row["group"])
+            model.rows(_SQL["states"], {**period, "groups": list(names)}), lambda row: (row["cluster"], row["group"])
         )
     }
     heard = {
-        cluster: list(rows) for cluster, rows in groupby(model.rows(_HEARD, period), lambda row: str(row["cluster"]))
+        cluster: list(rows)
+        for cluster, rows in groupby(model.rows(_SQL["heard"], period), lambda row: str(row["cluster"]))
     }
     silent = {cluster: _silences(heard.get(cluster, []), since, until, valid_ms) for cluster in set(clusters)}
     return {key: _slices(states.get(key, []), silent[key[0]], (since, until), valid_ms) for key in groups}

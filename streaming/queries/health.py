@@ -33,9 +33,3 @@ SEVERITY: Mapping[Severity, Level] = {
 """The worst first."""
 METRIC: Mapping[Health, int] = {"UNKNOWN": 0, "OK": 1, "WARN": 2, "BAD": 3}
 """The value of a status in a metric: Burrow's numbers, where 0 is what cannot be judged."""
-
-
-def rank_sql(column: str) -> str:
-    """Return a DuckDB expression for the rank of a health status in ``column``."""
-    whens = " ".join(f"WHEN '{name}' THEN {level.rank}" for name, level in HEALTH.items())
-    return f"CASE {column} {whens} END"

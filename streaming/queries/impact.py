@@ -4,41 +4,14 @@ from collections.abc import Mapping
 
 from rebalance_model.entities import INT64_MAX
 from streaming.base.language import gettext, ngettext
+from streaming.base.statements import statements_of, with_parts
 from streaming.queries import labels
+from streaming.queries.ownership import OWNED_QUEUES
 from streaming.queries.present import present
 from streaming.queries.results import Impact, Incident
 from streaming.tables.reader import ReadModel
 
-_IMPACT = """
-SELECT
-    count(*) AS queues,
-    CAST(sum(q.lag) FILTER (NOT q.lag_is_stale) AS BIGINT) AS lag,
-    coalesce(bool_or(q.lag_is_at_least) FILTER (NOT q.lag_is_stale), false) AS lag_is_at_least,
-    count(*) FILTER (q.lag IS NULL OR q.lag_is_stale) AS lag_unknown,
-    min(q.lag_time) FILTER (NOT q.lag_is_stale) AS lag_time,
-    max(q.waiting_ms) FILTER (NOT q.waiting_is_stale) AS waiting_ms,
-    coalesce(arg_max(q.waiting_is_at_most, q.waiting_ms) FILTER (NOT q.waiting_is_stale), false) AS waiting_is_at_most
-FROM (
-    SELECT p.lag, coalesce(p.lag_is_at_least, false) AS lag_is_at_least, p.lag_time,
-        p.lag IS NULL OR coalesce(p.lag_is_stale, false) AS lag_is_stale,
-        p.waiting_ms, coalesce(p.waiting_is_at_most, false) AS waiting_is_at_most,
-        p.waiting_ms IS NULL OR coalesce(p.waiting_is_stale, false) AS waiting_is_stale
-    FROM queues_at(from_ms($instant)) t
-    LEFT JOIN owners_at(from_ms($instant)) o
-        ON o.cluster = t.cluster AND o.group = t.group AND o.topic = t.topic AND o.broker = t.broker
-        AND o.queue_id = t.queue_id
-    LEFT JOIN progress_at(from_ms($now)) p
-        ON p.cluster = t.cluster AND p.group = t.group AND p.topic = t.topic AND p.broker = t.broker
-        AND p.queue_id = t.queue_id
-    WHERE t.cluster = $cluster AND ($group = '' OR t.group = $group)
-        AND ($broker IS NULL OR t.broker = $broker)
-        AND ($client IS NULL OR CASE WHEN o.since IS NULL THEN t.owner ELSE o.client_id END = $client)
-        AND CASE
-            WHEN $queue_id IS NULL THEN NOT starts_with(t.topic, '%RETRY%')
-            ELSE t.topic = $topic AND t.queue_id = $queue_id
-        END
-) q
-"""
+_IMPACT = with_parts(statements_of(__name__)["impact"], owned_queues=OWNED_QUEUES)
 
 
 def impact_of(model: ReadModel, incident: Incident) -> Impact | None:

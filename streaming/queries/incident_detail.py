@@ -11,13 +11,14 @@ from rebalance_model.observe.decoding import nests_deeper
 from rebalance_model.observe.events import ConsumerRunningInfo
 from streaming.base.errors import NotFoundError
 from streaming.base.limits import REMARK_CHARACTERS
+from streaming.base.statements import statements_of
 from streaming.base.times import now_ms
 from streaming.queries.commands import commands_of
 from streaming.queries.group_at import GroupAt
 from streaming.queries.impact import impact_of
-from streaming.queries.incidents import incident_from_row, incident_of, transitions_of
+from streaming.queries.incidents import find_incident, incident_from_row, transitions_of
 from streaming.queries.notifications import acknowledgement_of, notifications_of, silences_of
-from streaming.queries.ownership import queues_of
+from streaming.queries.ownership import queues
 from streaming.queries.results import (
     BY_PERSON,
     Incident,
@@ -30,42 +31,12 @@ from streaming.queries.results import (
 )
 from streaming.tables.reader import ReadModel, Row
 
+_SQL = statements_of(__name__)
+
 _SHOWN_DEPTH = 64
 """An event's own fields nest less than ten deep; pydantic encodes some 200, depending on the stack."""
-_REACH = """
-SELECT CAST(sum(b.queues) AS BIGINT) AS queues, max(b.groups) AS groups FROM brokers_at(from_ms($instant)) b
-WHERE b.cluster = $cluster AND b.broker = $subject
-"""
-_REACH_OF_ALL = """
-SELECT count(DISTINCT q.group) AS groups, count(*) AS queues FROM queues_at(from_ms($instant)) q
-WHERE q.cluster = $cluster AND NOT starts_with(q.topic, '%RETRY%')
-"""
-_EVENT = """
-SELECT e.value FROM telemetry e
-WHERE e.source_id = $source_id AND coalesce(e.key, '') = $key AND e.seq = $seq
-    AND e.date BETWEEN $first AND $last AND e.time BETWEEN from_ms($begin) AND from_ms($end)
-LIMIT 1
-"""
 _EVENT_NEAR_MS = 600_000
 _STEPS = dict(zip(("CLOSE", "REOPEN"), BY_PERSON, strict=True))
-_CLOSINGS = """
-SELECT k.time, k.control, k.author, k.reason FROM alert_controls k
-WHERE k.control_id = $id AND k.control IN ('CLOSE', 'REOPEN')
-ORDER BY k.time
-"""
-_STACKS = """
-SELECT e.value FROM telemetry e
-WHERE e.key = $key AND e.type = 'CONSUMER_RUNNING_INFO' AND contains(e.value, '"stacks":[')
-    AND json_extract_string(e.value, '$.client_id') = $client_id
-    AND e.date BETWEEN $first AND $last AND e.time BETWEEN from_ms($begin) AND from_ms($end)
-ORDER BY e.time DESC LIMIT 1
-"""
-_LAST_REBALANCE = """
-SELECT r.rebalance_id FROM rebalances r
-WHERE r.cluster = $cluster AND r.group = $group
-    AND (r.rebalance_id = $subject OR r.start_time <= from_ms($opened))
-ORDER BY (r.rebalance_id = $subject) DESC, r.start_time DESC, r.seq DESC LIMIT 1
-"""
 _ASKED_BEFORE_MS = 300_000
 """A listener is asked for its stacks before its queue has waited long enough for an incident."""
 
@@ -74,14 +45,11 @@ def incident(model: ReadModel, incident_id: str) -> IncidentDetail:
     """Return one incident in full.
 
     Raises:
-        UserError: see `incident_of`.
+        UserError: see `find_incident`.
     """
-    shown = incident_of(model, incident_id)
+    shown = find_incident(model, incident_id)
     life = transitions_of(model, shown.incident_id)
-    absorbed = model.rows(
-        "SELECT i.* FROM incidents i WHERE i.parent = $id ORDER BY i.opened_at, i.code, i.subject",
-        {"id": shown.incident_id},
-    )
+    absorbed = model.rows(_SQL["children"], {"id": shown.incident_id})
     detail = IncidentDetail(
         incident=shown.model_copy(update={"consequences": len(absorbed)}),
         reach=reach_of(model, shown.cluster, shown.subject, shown.opened_at) if not shown.group else None,
@@ -102,7 +70,7 @@ def incident(model: ReadModel, incident_id: str) -> IncidentDetail:
 def _last_rebalance(model: ReadModel, shown: Incident) -> str | None:
     """Return the id of the rebalance that the incident is about, or of the last one that had begun when it opened."""
     wanted = {"cluster": shown.cluster, "group": shown.group, "opened": shown.opened_at, "subject": shown.subject}
-    found = model.rows(_LAST_REBALANCE, wanted)
+    found = model.rows(_SQL["last_rebalance"], wanted)
     return found[0]["rebalance_id"] if found else None
 
 
@@ -112,7 +80,7 @@ def _stacks(model: ReadModel, shown: Incident) -> ListenerStacks | None:
         return None
     begin, end = shown.opened_at - _ASKED_BEFORE_MS, INT64_MAX if shown.resolved_at is None else shown.resolved_at
     of = {"key": f"{shown.cluster}/{shown.group}", "client_id": shown.main_client_id}
-    found = model.rows(_STACKS, of | _span(begin, end))
+    found = model.rows(_SQL["stacks"], of | _span(begin, end))
     if not found:
         return None
     event = msgspec.json.decode(found[0]["value"], type=ConsumerRunningInfo)
@@ -124,7 +92,7 @@ def _queue_now(model: ReadModel, shown: Incident) -> Queue | None:
     if shown.resolved_at is not None or shown.queue_id is None:
         return None
     try:
-        found = queues_of(model, GroupAt(shown.cluster, shown.group, INT64_MAX), shown.topic, retry=True)
+        found = queues(model, GroupAt(shown.cluster, shown.group, INT64_MAX), shown.topic, retry=True)
     except NotFoundError:
         return None  # its state has been removed
     return next((one for one in found if (one.broker, one.queue_id) == (shown.broker, shown.queue_id)), None)
@@ -140,10 +108,10 @@ def reach_of(model: ReadModel, cluster: str, subject: str, opened_at: int) -> Re
         opened_at: time of opening, epoch milliseconds.
     """
     wanted = {"cluster": cluster, "subject": subject, "instant": opened_at}
-    [found] = model.rows(_REACH, wanted)
+    [found] = model.rows(_SQL["reach_of_broker"], wanted)
     if found["queues"] is None:
         del wanted["subject"]
-        [found] = model.rows(_REACH_OF_ALL, wanted)
+        [found] = model.rows(_SQL["reach_of_all"], wanted)
     return Reach(groups=found["groups"], queues=found["queues"])
 
 
@@ -155,7 +123,7 @@ def _transitions(rows: Iterable[Row]) -> Iterable[Transition]:
 
 def _with_closings(model: ReadModel, shown: Incident, life: tuple[Transition, ...]) -> tuple[Transition, ...]:
     """Add to the timeline when a person closed the incident, or opened it again: after what was known by then."""
-    for row in model.rows(_CLOSINGS, {"id": shown.incident_id}):
+    for row in model.rows(_SQL["closings"], {"id": shown.incident_id}):
         before = [step for step in life if step.time <= row["time"]] or life[:1]
         closing = before[-1].model_copy(
             update={
@@ -181,7 +149,7 @@ def _event(model: ReadModel, cause: str, near: int) -> dict[str, object] | None:
     source_id, rest = cause.split("|", 1)
     key, seq = rest.rsplit("|", 1)
     for begin, end in ((near - _EVENT_NEAR_MS, near + _EVENT_NEAR_MS), (0, INT64_MAX)):
-        found = model.rows(_EVENT, {"source_id": source_id, "key": key, "seq": int(seq)} | _span(begin, end))
+        found = model.rows(_SQL["event"], {"source_id": source_id, "key": key, "seq": int(seq)} | _span(begin, end))
         if found:
             return _shown(found[0]["value"])
     return None

@@ -6,48 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 
 from rebalance_model.entities import INT64_MAX
 from rebalance_model.observe.rules import revive_behind
+from streaming.base.statements import statements_of
 from streaming.queries.group_at import GroupAt, explain_nothing, instant_of, only_one
 from streaming.queries.results import Incident
 from streaming.tables.reader import ReadModel, Row
 
-_INCIDENTS = """
-SELECT i.*, coalesce(c.consequences, 0) AS consequences
-FROM incidents_at(from_ms($instant)) i
-LEFT JOIN (
-    SELECT p.parent, count(*) AS consequences
-    FROM incidents_at(from_ms($instant)) p
-    WHERE p.parent IS NOT NULL
-    GROUP BY p.parent
-) c ON c.parent = i.incident_id
-WHERE ($cluster IS NULL OR i.cluster = $cluster) AND ($group IS NULL OR i.group IN ($group, ''))
-    AND ($code IS NULL OR i.code = $code) AND ($severity IS NULL OR i.severity = $severity)
-    AND (NOT $only_open OR i.resolved_at IS NULL) AND (NOT $only_resolved OR i.resolved_at IS NOT NULL)
-    AND (i.resolved_at IS NULL OR i.resolved_at >= from_ms($since))
-ORDER BY (i.resolved_at IS NULL) DESC, i.opened_at DESC, i.code, i.subject, i.incident_id
-LIMIT $last
-"""
+_SQL = statements_of(__name__)
 
-_BROKERS = """
-SELECT q.cluster, q.broker, bool_or(q.group = $group) AS of_group
-FROM queues_at(from_ms($instant)) q
-GROUP BY q.cluster, q.broker
-"""
 
 _OF_POPPING = revive_behind.CODE
 """An incident of a broker that concerns only groups that pop."""
-_OF_CLUSTERS = """
-SELECT i.cluster, i.subject, i.code, CASE WHEN i.resolved_at IS NULL THEN i.severity ELSE 'closed' END AS counts_as
-FROM incidents_at(from_ms($instant)) i
-WHERE i.group = '' AND i.cleared_at IS NULL AND NOT i.absorbed AND ($cluster IS NULL OR i.cluster = $cluster)
-"""
-_POPPING = """
-SELECT g.cluster, g.group FROM groups_at(from_ms($instant)) g
-WHERE json_extract_string(g.coverage, '$.sharing') IN ('POPPED', 'MIXED', 'PROXIED', 'UNLISTED')
-"""
-_BROKERS_OF_GROUPS = """
-SELECT DISTINCT q.cluster, q.group, q.broker FROM queues_at(from_ms($instant)) q
-WHERE $cluster IS NULL OR q.cluster = $cluster
-"""
 
 
 def incidents(  # noqa: PLR0913  filters
@@ -73,7 +41,7 @@ def incidents(  # noqa: PLR0913  filters
         NotFoundError: the cluster or group is unknown.
         UserError: the instant is before the beginning of history.
     """
-    wanted = {
+    filters = {
         "cluster": cluster,
         "group": group,
         "code": code,
@@ -84,47 +52,49 @@ def incidents(  # noqa: PLR0913  filters
         "instant": instant_of(at),
         "last": INT64_MAX if last is None else last,
     }
-    found = _found(model, wanted)
-    if not found:
+    listed = _read(model, filters)
+    if not listed:
         explain_nothing(model, cluster, at, group)
-    return found if unfold else folded(found)
+    return listed if unfold else folded(listed)
 
 
-def folded(found: Sequence[Incident]) -> list[Incident]:
+def folded(listed: Sequence[Incident]) -> list[Incident]:
     """Remove the incidents without an alert of their own that another one in the list explains."""
-    listed = {one.incident_id for one in found}
-    return [one for one in found if not one.absorbed or one.parent not in listed]
+    ids = {incident.incident_id for incident in listed}
+    return [incident for incident in listed if not incident.absorbed or incident.parent not in ids]
 
 
-def incidents_of(model: ReadModel, of: GroupAt, *, only_open: bool = False, since: int = 0) -> list[Incident]:
+def group_incidents(
+    model: ReadModel, group_at: GroupAt, *, only_open: bool = False, since: int = 0
+) -> list[Incident]:  # fmt: skip
     """List the incidents of a group, and those of its cluster that affect it."""
     anything = {"code": None, "severity": None, "only_resolved": False, "last": INT64_MAX}
-    return _found(model, {**of._asdict(), **anything, "only_open": only_open, "since": since})
+    return _read(model, {**group_at._asdict(), **anything, "only_open": only_open, "since": since})
 
 
-def of_clusters(model: ReadModel, instant: int, cluster: str | None) -> Callable[[str, str], Counter[str]]:
+def cluster_incidents(model: ReadModel, instant: int, cluster: str | None) -> Callable[[str, str], Counter[str]]:
     """Return a function that counts by severity the open incidents of a group's cluster that affect the group.
 
     Those that a person has closed while their condition holds are counted as ``closed``.
 
-    As in `incidents_of`: those of a broker that has queues of the group, and those of what all groups depend on. Those
+    As in `group_incidents`: those of a broker that has queues of the group, and those of what all groups depend on. Those
     that another incident absorbs are not counted.
     """
-    found = model.rows(_OF_CLUSTERS, {"instant": instant, "cluster": cluster})
-    of_groups: set[tuple[str, str, str]] = set()
-    if found:
-        rows = model.rows(_BROKERS_OF_GROUPS, {"instant": instant, "cluster": cluster})
-        of_groups = {(row["cluster"], row["group"], row["broker"]) for row in rows}
-    brokers = {(of, broker) for of, _, broker in of_groups}
-    popping = _popping(model, found, instant)
+    rows = model.rows(_SQL["incidents_of_clusters"], {"instant": instant, "cluster": cluster})
+    queues: set[tuple[str, str, str]] = set()
+    if rows:
+        places = model.rows(_SQL["brokers_of_groups"], {"instant": instant, "cluster": cluster})
+        queues = {(place["cluster"], place["group"], place["broker"]) for place in places}
+    brokers = {(of_cluster, broker) for of_cluster, _, broker in queues}
+    popping = _popping(model, rows, instant)
 
     def count(cluster: str, group: str) -> Counter[str]:
         return Counter(
             row["counts_as"]
-            for row in found
+            for row in rows
             if row["cluster"] == cluster
             and (row["code"] != _OF_POPPING or (cluster, group) in popping)
-            and ((cluster, row["subject"]) not in brokers or (cluster, group, row["subject"]) in of_groups)
+            and ((cluster, row["subject"]) not in brokers or (cluster, group, row["subject"]) in queues)
         )
 
     return count
@@ -132,42 +102,43 @@ def of_clusters(model: ReadModel, instant: int, cluster: str | None) -> Callable
 
 def kinds_of_incidents(model: ReadModel) -> list[tuple[str, str]]:
     """Return the groups (empty: the cluster) and codes of all incidents, sorted."""
-    rows = model.rows("SELECT DISTINCT a.group, a.code FROM anomalies a ORDER BY a.group, a.code")
+    rows = model.rows(_SQL["kinds"])
     return [(row["group"], row["code"]) for row in rows]
 
 
-def incident_of(model: ReadModel, incident_id: str) -> Incident:
+def find_incident(model: ReadModel, incident_id: str) -> Incident:
     """Return one incident by its id or a unique prefix of it.
 
     Raises:
         NotFoundError: there is no such incident.
         UserError: the prefix is not unique.
     """
-    found = model.rows("SELECT i.* FROM incidents i WHERE starts_with(i.incident_id, $id)", {"id": incident_id})
-    return incident_from_row(only_one(found, incident_id, "incident", "rebalance-watch incident list --all"))
+    rows = model.rows(_SQL["by_id"], {"id": incident_id})
+    return incident_from_row(only_one(rows, incident_id, "incident", "rebalance-watch incident list --all"))
 
 
 def transitions_of(model: ReadModel, incident_id: str) -> list[Row]:
     """Return the rows of one incident's transitions, oldest first."""
-    return model.rows("SELECT * FROM anomalies a WHERE a.incident_id = ? ORDER BY a.time, a.seq", [incident_id])
+    return model.rows(_SQL["transitions"], {"id": incident_id})
 
 
-def _found(model: ReadModel, wanted: Mapping[str, object]) -> list[Incident]:
-    rows = model.rows(_INCIDENTS, wanted)
-    if wanted["group"] is not None and any(not row["group"] for row in rows):
-        asked = {"group": wanted["group"], "instant": wanted["instant"]}
-        brokers = {(row["cluster"], row["broker"]): row["of_group"] for row in model.rows(_BROKERS, asked)}
+def _read(model: ReadModel, filters: Mapping[str, object]) -> list[Incident]:
+    rows = model.rows(_SQL["incidents"], filters)
+    if filters["group"] is not None and any(not row["group"] for row in rows):
+        group_at = {"group": filters["group"], "instant": filters["instant"]}
+        places = model.rows(_SQL["brokers_of_group"], group_at)
+        brokers = {(place["cluster"], place["broker"]): place["of_group"] for place in places}
         rows = [row for row in rows if row["group"] or brokers.get((row["cluster"], row["subject"]), True)]
-        popping, group = _popping(model, rows, wanted["instant"]), wanted["group"]
+        popping, group = _popping(model, rows, filters["instant"]), filters["group"]
         rows = [row for row in rows if row["code"] != _OF_POPPING or (row["cluster"], group) in popping]
     return [incident_from_row(row) for row in rows]
 
 
-def _popping(model: ReadModel, found: Sequence[Row], instant: object) -> set[tuple[str, str]]:
+def _popping(model: ReadModel, incidents: Sequence[Row], instant: object) -> set[tuple[str, str]]:
     """Return the groups that pop, by cluster and name, if one of the incidents concerns only these."""
-    if all(row["code"] != _OF_POPPING for row in found):
+    if all(row["code"] != _OF_POPPING for row in incidents):
         return set()
-    return {(row["cluster"], row["group"]) for row in model.rows(_POPPING, {"instant": instant})}
+    return {(row["cluster"], row["group"]) for row in model.rows(_SQL["popping_groups"], {"instant": instant})}
 
 
 def incident_from_row(row: Row) -> Incident:

@@ -2,32 +2,17 @@
 
 from pydantic import Field
 
+from streaming.base.statements import statements_of
 from streaming.queries.group_at import GroupAt
 from streaming.queries.results import QueryResult
 from streaming.tables.reader import ReadModel
+
+_SQL = statements_of(__name__)
 
 _REBALANCES = 20
 """The number of last rebalances that are looked at."""
 _BACK_MS = 7 * 24 * 3_600_000
 """How far back they may be: before that the group may have been another one."""
-
-_MOVES = """
-SELECT count(DISTINCT m.rebalance_id) AS rebalances, count(*) AS moves, min(m.start_time) AS since,
-    count(m.move.pause_ms) AS pauses, median(m.move.pause_ms)::BIGINT AS pause_ms, max(m.move.pause_ms) AS pause_ms_max,
-    coalesce(bool_or(m.move.pause_is_at_most) FILTER (m.move.pause_ms IS NOT NULL), false) AS pause_is_at_most,
-    count(m.move.reconsumed) AS counted, sum(m.move.reconsumed)::BIGINT AS reconsumed
-FROM (
-    SELECT r.rebalance_id, r.start_time, unnest(r.moves) AS move
-    FROM (
-        SELECT r.* FROM rebalances r
-        WHERE r.cluster = $cluster AND r.group = $group
-            AND r.start_time >= from_ms($since) AND r.end_time <= from_ms($until)
-        ORDER BY r.start_time DESC, r.seq DESC
-        LIMIT $last
-    ) r
-) m
-WHERE m.move.kind = 'MOVED' AND m.move.from_client IS NOT NULL
-"""
 
 
 class MoveCost(QueryResult):
@@ -48,8 +33,14 @@ class MoveCost(QueryResult):
         return None if self.reconsumed is None else round(moves * self.reconsumed / self.counted)
 
 
-def move_cost(model: ReadModel, of: GroupAt, until: int) -> MoveCost:
+def move_cost(model: ReadModel, group_at: GroupAt, until: int) -> MoveCost:
     """Return what moving a queue of a group has cost before an instant (epoch milliseconds)."""
-    wanted = {"cluster": of.cluster, "group": of.group, "since": until - _BACK_MS, "until": until, "last": _REBALANCES}
-    [row] = model.rows(_MOVES, wanted)
+    wanted = {
+        "cluster": group_at.cluster,
+        "group": group_at.group,
+        "since": until - _BACK_MS,
+        "until": until,
+        "last": _REBALANCES,
+    }
+    [row] = model.rows(_SQL["moves"], wanted)
     return MoveCost(**row)

@@ -4,27 +4,12 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
 from streaming.base.language import gettext, marked
+from streaming.base.statements import statements_of
 from streaming.queries.results import Acknowledgement, Incident, Notification, Silence
 from streaming.tables.reader import ReadModel, Row
 
-_DELIVERIES = """
-SELECT d.time, d.channel, d.message, d.step, d.reason, d.related_id, d.detail, d.attempt
-FROM alert_deliveries d
-WHERE d.incident_id = $id
-QUALIFY row_number() OVER (PARTITION BY d.key, d.channel ORDER BY d.number DESC) = 1
-ORDER BY d.number
-"""
-_ACKNOWLEDGED = """
-SELECT k.time, k.author, k.reason FROM alert_controls k
-WHERE k.control = 'ACK' AND k.control_id = $id
-ORDER BY k.time LIMIT 1
-"""
-_SILENCES = """
-SELECT k.control_id, k.control, k.until, k.author, k.reason, k.cluster, k.group, k.code FROM alert_controls k
-WHERE k.control IN ('SILENCE', 'END')
-QUALIFY row_number() OVER (PARTITION BY k.control_id ORDER BY k.time DESC, k.control) = 1
-ORDER BY k.until, k.control_id
-"""
+_SQL = statements_of(__name__)
+
 
 STEPS = {
     "HELD": marked("held back"), "QUEUED": marked("waiting to be sent"), "PACKED": marked("being sent"),
@@ -50,19 +35,19 @@ MESSAGES = {
 
 def notifications_of(model: ReadModel, incident_id: str) -> tuple[Notification, ...]:
     """List the alerts about an incident, the first first, each with its last step."""
-    return tuple(Notification(**row) for row in model.rows(_DELIVERIES, {"id": incident_id}))
+    return tuple(Notification(**row) for row in model.rows(_SQL["deliveries"], {"id": incident_id}))
 
 
 def acknowledgement_of(model: ReadModel, incident_id: str) -> Acknowledgement | None:
     """Return who first acknowledged an incident; None: nobody has."""
-    return next((Acknowledgement(**row) for row in model.rows(_ACKNOWLEDGED, {"id": incident_id})), None)
+    return next((Acknowledgement(**row) for row in model.rows(_SQL["acknowledgement"], {"id": incident_id})), None)
 
 
 def silences_of(model: ReadModel, incident: Incident, now: int) -> tuple[Silence, ...]:
     """List the silences active at ``now`` (epoch milliseconds) that match an incident, the first to end first."""
     return tuple(
         Silence(silence_id=row["control_id"], until=row["until"], author=row["author"], reason=row["reason"])
-        for row in _active(model.rows(_SILENCES, {}), now)
+        for row in _active(model.rows(_SQL["silences"], {}), now)
         if all(
             row[name] is None or fnmatchcase(value, row[name])
             for name, value in (("cluster", incident.cluster), ("group", incident.group), ("code", incident.code))

@@ -8,10 +8,12 @@ from typing import NamedTuple
 
 from streaming.base.errors import NotReadyError
 from streaming.base.language import gettext
+from streaming.base.statements import statements_of
 from streaming.base.times import now_ms, written
 from streaming.queries.snapshot_interval import snapshot_interval_ms
-from streaming.tables.observations import day
 from streaming.tables.reader import ReadModel
+
+_SQL = statements_of(__name__)
 
 STATE_MISSED = 3
 """Every group is written each snapshot interval; after this many intervals without a row, telemetry has stopped."""
@@ -23,25 +25,6 @@ STALE_AFTER = 60_000
 stale; milliseconds."""
 _AGE_STEP_MS = 5_000
 """The least difference of an age for which a page is shown again."""
-
-_HEARD = f"""
-SELECT max(h.time) AS last, max_by(h.interval_ms, h.time) AS interval_ms FROM (
-    SELECT p.time, p.cluster, p.interval_ms FROM queue_progress p
-    WHERE p.time > from_ms($since) AND p.time <= from_ms($until) AND p.source = 'POLL'
-        AND p.date BETWEEN {day("$since")} AND {day("$until")}
-    UNION ALL
-    SELECT e.time, e.cluster, 0 AS interval_ms FROM telemetry e
-    WHERE e.time > from_ms($since) AND e.time <= from_ms($until) AND e.date BETWEEN {day("$since")} AND {day("$until")}
-) h
-WHERE $cluster IS NULL OR h.cluster = $cluster
-"""  # noqa: S608  parts of ours
-"""By the sources' clocks: a recording is ingested later. Hooks' quantities do not count: none come while a group has no
-clients."""
-
-
-_LAST_STATE = """
-SELECT max(g.time) AS last FROM group_state g WHERE g.time <= from_ms($at)
-"""
 
 
 class Heard(NamedTuple):
@@ -128,7 +111,7 @@ def last_heard(model: ReadModel, last: int, now: int, cluster: str | None = None
     """
     if now - last < STALE_AFTER:
         return Heard(last, now)
-    [heard] = model.rows(_HEARD, {"since": last - UNHEARD_AFTER, "until": now, "cluster": cluster})
+    [heard] = model.rows(_SQL["heard"], {"since": last - UNHEARD_AFTER, "until": now, "cluster": cluster})
     if heard["last"] is None:
         return _by_state(last, now, snapshot_interval_ms(model))
     stale_after = max(STALE_AFTER, 2 * heard["interval_ms"])
@@ -153,7 +136,7 @@ def known_ends(model: ReadModel, at: int | None = None) -> Ends | None:
 
 
 def _heard_by(model: ReadModel, at: int) -> Heard:
-    [state] = model.rows(_LAST_STATE, {"at": at})
+    [state] = model.rows(_SQL["last_state"], {"at": at})
     return last_heard(model, at if state["last"] is None else state["last"], at)
 
 

@@ -1,22 +1,12 @@
 """The results of the quality gates: of the archive's last batch, and of the last check of the tables."""
 
+from streaming.base.statements import statements_of
 from streaming.queries.results import QualityCheck
 from streaming.tables.reader import ReadModel
 
-_LAST = """
-SELECT
-    q.suite, q.expectation, q.column, q.success, q.observed, q.unexpected_count, q.row_count, q.time, q.checked_at,
-    coalesce(q.stops_job, false) AS stops_job, q.why
-FROM quality_results q
-JOIN (
-    SELECT l.suite, arg_max(l.batch_id, coalesce(l.checked_at, l.time)) AS batch_id
-    FROM quality_results l
-    GROUP BY l.suite
-) b ON b.suite = q.suite AND b.batch_id = q.batch_id
-ORDER BY q.success, q.suite, q.column, q.expectation
-"""
+_SQL = statements_of(__name__)
 
 
 def quality(model: ReadModel) -> list[QualityCheck]:
     """List the last result of each check: the failed ones first."""
-    return [QualityCheck(**row) for row in model.rows(_LAST)]
+    return [QualityCheck(**row) for row in model.rows(_SQL["last_results"])]

@@ -6,22 +6,14 @@ from rebalance_model.entities import MessageQueue
 from streaming.base.errors import NotFoundError, UserError
 from streaming.base.language import gettext
 from streaming.base.nearest import did_you_mean
+from streaming.base.statements import statements_of
 from streaming.queries.group_at import GroupAt, explain_nothing, find_group
 from streaming.queries.groups import LastGroupState, is_divided, last_group_state
-from streaming.queries.ownership import last_owner, owner_of
+from streaming.queries.ownership import last_owner, who_owned
 from streaming.queries.results import Interval, QueryResult
 from streaming.tables.reader import ReadModel
 
-_GROUPS = """
-SELECT DISTINCT s.cluster, s.group, s.topic, s.broker, s.queue_id FROM queue_state s
-WHERE s.queue_id = $queue_id AND s.topic = $topic AND ($broker IS NULL OR s.broker = $broker)
-    AND ($cluster IS NULL OR s.cluster = $cluster)
-ORDER BY s.cluster, s.group, s.broker
-"""
-_QUEUES = """
-SELECT DISTINCT s.topic, s.broker, s.queue_id FROM queue_state s
-WHERE ($cluster IS NULL OR s.cluster = $cluster) AND NOT starts_with(s.topic, '%RETRY%')
-"""
+_SQL = statements_of(__name__)
 
 
 class QueueOwner(QueryResult):
@@ -66,7 +58,7 @@ def queue_owners(  # noqa: PLR0913  a queue has three names
         UserError: the broker is not given and several have such a queue; or history begins after the instant.
     """
     wanted = {"topic": topic, "broker": broker, "queue_id": queue_id, "cluster": cluster}
-    found = model.rows(_GROUPS, wanted)
+    found = model.rows(_SQL["groups_of_queue"], wanted)
     if not found:
         explain_nothing(model, cluster, at)
         raise NotFoundError(_unknown(model, topic, broker, queue_id, cluster))
@@ -79,8 +71,8 @@ def queue_owners(  # noqa: PLR0913  a queue has three names
     refused: UserError | None = None
     for row in found:
         try:
-            of = find_group(model, row["group"], row["cluster"], at)
-            answers.append(queue_owner(model, of, queue))
+            group_at = find_group(model, row["group"], row["cluster"], at)
+            answers.append(queue_owner(model, group_at, queue))
         except UserError as error:  # the group, or its queue, did not exist yet
             refused = error
     if refused is not None and not answers:
@@ -88,7 +80,7 @@ def queue_owners(  # noqa: PLR0913  a queue has three names
     return answers
 
 
-def queue_owner(model: ReadModel, of: GroupAt, queue: MessageQueue) -> QueueOwner:
+def queue_owner(model: ReadModel, group_at: GroupAt, queue: MessageQueue) -> QueueOwner:
     """Return the owner of a queue in one group.
 
     Raises:
@@ -96,15 +88,18 @@ def queue_owner(model: ReadModel, of: GroupAt, queue: MessageQueue) -> QueueOwne
     """
     owner, previous, unknown = None, None, None
     try:
-        owner = owner_of(model, of, queue)
+        owner = who_owned(model, group_at, queue)
         if owner is None:
-            previous, unknown = last_owner(model, of, queue), _why_unknown(last_group_state(model, of), of.group)
+            previous, unknown = (
+                last_owner(model, group_at, queue),
+                _why_unknown(last_group_state(model, group_at), group_at.group),
+            )
     except NotFoundError:
         raise
     except UserError as error:  # broadcasting, or telemetry had stopped
         unknown = str(error)
     return QueueOwner(
-        cluster=of.cluster, group=of.group, topic=queue.topic, broker=queue.broker, queue_id=queue.queue_id,
+        cluster=group_at.cluster, group=group_at.group, topic=queue.topic, broker=queue.broker, queue_id=queue.queue_id,
         owner=owner, previous=previous, unknown=unknown,
     )  # fmt: skip
 
@@ -121,7 +116,7 @@ def _why_unknown(last: LastGroupState, group: str) -> str | None:
 
 
 def _unknown(model: ReadModel, topic: str, broker: str | None, queue_id: int, cluster: str | None) -> str:
-    known = {MessageQueue(**row) for row in model.rows(_QUEUES, {"cluster": cluster})}
+    known = {MessageQueue(**row) for row in model.rows(_SQL["queues"], {"cluster": cluster})}
     topics = {queue.topic for queue in known}
     if topic not in topics:
         advice = did_you_mean(topic, topics) or gettext("known topics: {names}.", names=", ".join(sorted(topics)[:10]))

@@ -17,12 +17,12 @@ from rebalance_model.entities import MessageQueue, in_java_order, java_order, qu
 from rebalance_model.observe.group.configured_strategy import owners
 from streaming.base.errors import UserError
 from streaming.base.language import gettext
-from streaming.queries import labels
-from streaming.queries.group_at import find_group
+from streaming.queries import labels, ownership
+from streaming.queries.group_at import GroupAt
 from streaming.queries.group_strategies import own_name, strategies_of
-from streaming.queries.groups import group_of
+from streaming.queries.groups import read_group
 from streaming.queries.move_cost import MoveCost, move_cost
-from streaming.queries.ownership import queues_of, refuse_broadcasting
+from streaming.queries.ownership import refuse_broadcasting
 from streaming.queries.present import present
 from streaming.queries.results import QueryResult
 from streaming.queries.snapshot_interval import policy_of
@@ -91,21 +91,19 @@ class RollingRestart(QueryResult):
         ]
 
 
-def rolling_restart(
-    model: ReadModel, group: str, *, cluster: str | None = None, at: int | None = None
-) -> RollingRestart:  # fmt: skip
+def rolling_restart(model: ReadModel, group_at: GroupAt) -> RollingRestart:
     """Return the order of restarting all members that moves least, and what moves.
 
     The ids of members are assumed to stay, or to sort where the former ones did.
 
     Raises:
         UserError: the group's strategy is not simulated or refuses, there are no members or queues, or there are too
-            many; or see `find_group`.
+            many.
     """
-    of = find_group(model, group, cluster, at)
-    now = group_of(model, of)
-    refuse_broadcasting(now.message_model, of)
-    policy = policy_of(model).of_group(of.cluster, group)
+    group, at = group_at.group, group_at.at
+    now = read_group(model, group_at)
+    refuse_broadcasting(now.message_model, group_at)
+    policy = policy_of(model).of_group(group_at.cluster, group)
     own = own_name(policy, now.strategy)
     strategies = strategies_of(policy, own)
     chosen = strategies.get(own)
@@ -117,7 +115,7 @@ def rolling_restart(
                 strategy=f"{own}: {chosen}" if chosen else own,
             )
         )
-    queues, members = queues_of(model, of), in_java_order(now.members)
+    queues, members = ownership.queues(model, group_at), in_java_order(now.members)
     if not queues or not members:
         raise UserError(
             gettext("{group} has no queues: there is nothing to restart.", group=group)
@@ -140,7 +138,7 @@ def rolling_restart(
         raise UserError(
             gettext("The strategy of {group} refuses to allocate: {error}.", group=group, error=error)
         ) from None
-    cost = move_cost(model, of, present(model, at))
+    cost = move_cost(model, group_at, present(model, at))
     return planned.model_copy(update=_costs(planned, cost) | {
         "warnings": (*silence(model, at), *warnings_of(now, queues, own, strategies)),
     })  # fmt: skip

@@ -16,13 +16,13 @@ from streaming.base.limits import WHAT_IF_CLIENTS
 from streaming.base.nearest import did_you_mean, full_name
 from streaming.base.shell import command_line, group_argument
 from streaming.base.times import written
-from streaming.queries import labels
+from streaming.queries import labels, ownership
 from streaming.queries.departures import Departure, departures
-from streaming.queries.group_at import find_group
+from streaming.queries.group_at import GroupAt
 from streaming.queries.group_strategies import Known, own_name, strategies_of
-from streaming.queries.groups import group_of
+from streaming.queries.groups import read_group
 from streaming.queries.move_cost import MoveCost, move_cost
-from streaming.queries.ownership import queues_of, refuse_broadcasting
+from streaming.queries.ownership import refuse_broadcasting
 from streaming.queries.plan import Plan, PlannedMove, Share
 from streaming.queries.present import history_ends, present
 from streaming.queries.results import Group, Queue
@@ -56,50 +56,46 @@ class Prediction(NamedTuple):
 
 def what_if(  # noqa: PLR0913  what may change
     model: ReadModel,
-    group: str,
+    group_at: GroupAt,
     *,
     clients: Sequence[str] | None = None,
     leave: Sequence[str] = (),
     join: Sequence[str] = (),
     topic: str | None = None,
     strategy: str | None = None,
-    cluster: str | None = None,
-    at: int | None = None,
 ) -> Prediction:
     """Return the plan of each strategy for each topic.
 
     Args:
         model: the tables.
-        group: the group whose members and queues are used.
+        group_at: the group whose members and queues are used.
         clients: client ids that replace the members.
         leave: ids of members that leave, or unique ends of ids.
         join: ids of clients that join, or numbers of new clients; the allocation depends on the order of the ids.
         topic: only this topic.
         strategy: a strategy to include even if the policy does not state what it needs.
-        cluster: the cluster of the group, if its name is ambiguous.
-        at: epoch milliseconds; None is now.
 
     Raises:
         UserError: a leaving client is not a member, a joining one already is, no client or queue is left, or they are
-            too many; or see `find_group`.
+            too many.
     """
     _refuse_crowd(sum(map(_number, join)) + len(clients or ()))
-    of = find_group(model, group, cluster, at)
-    now = group_of(model, of)
-    refuse_broadcasting(now.message_model, of)
+    group, at = group_at.group, group_at.at
+    now = read_group(model, group_at)
+    refuse_broadcasting(now.message_model, group_at)
     present_ones = now.members if clients is None else clients
     joined = coming(present_ones, join)
     left = [_member(group, client, present_ones) for client in leave]
     members = _members(group, present_ones, left, joined)
-    queues = queues_of(model, of, topic)
+    queues = ownership.queues(model, group_at, topic)
     topics: dict[str, dict[MessageQueue, str | None]] = defaultdict(dict)
     for queue in queues:
         topics[queue.topic][MessageQueue(queue.topic, queue.broker, queue.queue_id)] = queue.owner
     if not topics:
         raise UserError(gettext("No queues of {group} are known yet: there is nothing to allocate.", group=group))
-    policy = policy_of(model).of_group(of.cluster, group)
+    policy = policy_of(model).of_group(group_at.cluster, group)
     own = own_name(policy, now.strategy)
-    strategies, cost = strategies_of(policy, own, strategy), move_cost(model, of, present(model, at))
+    strategies, cost = strategies_of(policy, own, strategy), move_cost(model, group_at, present(model, at))
     warnings = (*silence(model, at), *warnings_of(now, queues, own, strategies))
     plans = [
         _plan(name, group, owners, members, known).model_copy(update={"warnings": warnings})
@@ -107,7 +103,7 @@ def what_if(  # noqa: PLR0913  what may change
     ]  # fmt: skip
     names_assumed = any(one.isdecimal() for one in join)
     caveats = [*([gettext(_ASSUMED)] if names_assumed else []), *warnings]
-    ways = departures(model, of, policy, orderly=now.orderly, until=present(model, at)) if left else ()
+    ways = departures(model, group_at, policy, orderly=now.orderly, until=present(model, at)) if left else ()
     return Prediction(own, joined, caveats, [_with_cost(plan, cost) for plan in plans], left, cost, ways)
 
 

@@ -33,9 +33,16 @@ def register(connection: duckdb.DuckDBPyConnection, tables: Place) -> None:
 
 
 def define_times(connection: duckdb.DuckDBPyConnection) -> None:
-    """Define `from_ms`, which converts epoch milliseconds to a timestamp."""
+    """Define what converts times in epoch milliseconds: `from_ms` to a timestamp, and two for queries of our own.
+
+    ``day_of(ms)`` is the day by which tables are partitioned; ``age_ms(time, ms)`` the age of a timestamp at an instant,
+    0 if it is later (clock skew).
+    """
     from_ms = f"make_timestamptz(least(ms, {TIME_MAX}) * 1000)"
     connection.execute(f"CREATE OR REPLACE MACRO from_ms(ms) AS {from_ms}")
+    connection.execute(f"CREATE OR REPLACE MACRO day_of(ms) AS {observations.day('ms')}")
+    age = "CASE WHEN seen_at IS NOT NULL THEN greatest(0, ms - epoch_ms(seen_at)) END"
+    connection.execute(f"CREATE OR REPLACE MACRO age_ms(seen_at, ms) AS {age}")
 
 
 def define(connection: duckdb.DuckDBPyConnection, names: Container[str]) -> None:

@@ -23,6 +23,7 @@ from schemas.tables import TABLES
 from streaming.base.settings import load_settings
 from streaming.base.times import now_ms
 from streaming.queries.find import find_owned
+from streaming.queries.group_at import find_group
 from streaming.queries.group_health import health_over
 from streaming.queries.groups import groups
 from streaming.queries.incidents import incidents
@@ -95,8 +96,8 @@ def _questions(model: ReadModel, end: int) -> dict[str, Callable[[], object]]:
         "queues of a client": lambda: find_owned(model, "10.0.7.1@", end - HOUR_MS, end, 2_000),
         "4,096 queues, now": lambda: state(model, BIG_GROUP, None, end),
         "4,096 queues, last hour": lambda: history(model, BIG_GROUP, None, Window(end - HOUR_MS, end)),
-        "4,096 queues, what if": lambda: what_if(model, BIG_GROUP, join=["1"], at=end),
-        "4,096 queues, rolling restart": lambda: rolling_restart(model, BIG_GROUP, at=end),
+        "4,096 queues, what if": lambda: what_if(model, find_group(model, BIG_GROUP, at=end), join=["1"]),
+        "4,096 queues, rolling restart": lambda: rolling_restart(model, find_group(model, BIG_GROUP, at=end)),
     }
 
 

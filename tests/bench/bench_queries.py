@@ -28,6 +28,7 @@ from deltalake import DeltaTable
 from rich.console import Console
 from rich.table import Table
 
+from rebalance_model.entities import MessageQueue
 from schemas.questions.answers import answer, opened
 from schemas.questions.answers import questions as twelve_questions
 from schemas.tables import DERIVED, TABLES
@@ -74,22 +75,24 @@ def questions(turn: int, incident_id: str) -> dict[str, Question]:
     return {
         "groups, now": groups,
         "groups, then": lambda model: groups(model, then),
-        "a group, now": lambda model: overview(model, name),
-        "a group, then": lambda model: overview(model, name, at=then),
-        "its queues, now": lambda model: queues(model, name),
-        "its queues, then": lambda model: queues(model, name, at=then),
-        "4,096 queues, now": lambda model: queues(model, BIG_GROUP),
-        "who owned a queue": lambda model: who_owned(model, name, topic, "broker-a", 0, at=then),
+        "a group, now": lambda model: overview(model, find_group(model, name)),
+        "a group, then": lambda model: overview(model, find_group(model, name, at=then)),
+        "its queues, now": lambda model: queues(model, find_group(model, name)),
+        "its queues, then": lambda model: queues(model, find_group(model, name, at=then)),
+        "4,096 queues, now": lambda model: queues(model, find_group(model, BIG_GROUP)),
+        "who owned a queue": lambda model: who_owned(
+            model, find_group(model, name, at=then), MessageQueue(topic, "broker-a", 0)
+        ),
         "intervals of 1 h": of(intervals, name, then - HOUR_MS, then),
         "intervals of 1 d": of(intervals, name, then - DAY_MS, then),
-        "changes in 1 d": lambda model: diff(model, name, then - DAY_MS, then),
-        "rebalances of 1 d": lambda model: rebalances(model, name, since=then - DAY_MS, until=then),
+        "changes in 1 d": lambda model: diff(model, find_group(model, name, at=then - DAY_MS), then),
+        "rebalances of 1 d": lambda model: rebalances(model, find_group(model, name), since=then - DAY_MS, until=then),
         "open incidents": lambda model: incidents(model, only_open=True),
         "incidents of 1 d": lambda model: incidents(model, group=name, since=then - DAY_MS, at=then),
         "an incident": lambda model: incident(model, incident_id),
         "lag of 1 d": of(lag, name, then - DAY_MS, then),
         "lag of 4,096 queues": of(lag, BIG_GROUP, END - HOUR_MS, END),
-        "what if": lambda model: what_if(model, name, join=["10.0.0.99@1"]),
+        "what if": lambda model: what_if(model, find_group(model, name), join=["10.0.0.99@1"]),
     }
 
 

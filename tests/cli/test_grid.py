@@ -9,8 +9,8 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from streaming.cli.grid import Cell, Column, Grid
-from streaming.queries.column import Context
 from streaming.queries.columns import REBALANCE
+from streaming.queries.columns.column import Context
 from streaming.queries.results import Move, Rebalance
 
 WORDS = st.text(st.characters(codec="utf-8", categories=["L", "N", "P"]), max_size=30)

@@ -20,6 +20,7 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
+from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.effects import AssignmentChange, GroupSnapshot, IncidentTransition
 from streaming.base import times
 from streaming.base.errors import UserError
@@ -27,6 +28,7 @@ from streaming.base.times import written
 from streaming.cli import main, output, sql
 from streaming.queries import labels, plan, results
 from streaming.queries.clients import client, clients
+from streaming.queries.group_at import find_group
 from streaming.queries.groups import groups, overview
 from streaming.queries.incident_detail import incident
 from streaming.queries.incidents import incidents
@@ -94,31 +96,35 @@ def ask(model, process, asked, monkeypatch):
 ASKED = {
     "group list": (("group", "list"), groups, results.Group),
     "group list then": (("group", "list", *AT, "--cluster", "d"), lambda m: groups(m, AMID, "d"), results.Group),
-    "group show": (("group", "show", "g", *AT), lambda m: overview(m, "g", at=AMID), results.Overview),
+    "group show": (("group", "show", "g", *AT), lambda m: overview(m, find_group(m, "g", at=AMID)), results.Overview),
     "assignments": (
         ("group", "assignments", "-g", "twin", "-c", "d", "-t", "Orders", *AT),
-        lambda m: queues(m, "twin", cluster="d", topic="Orders", at=AMID),
+        lambda m: queues(m, find_group(m, "twin", "d", at=AMID), topic="Orders"),
         results.Queue,
     ),
-    "retry": (("group", "assignments", "g", "--retry"), lambda m: queues(m, "g", retry=True), results.Queue),
+    "retry": (
+        ("group", "assignments", "g", "--retry"),
+        lambda m: queues(m, find_group(m, "g"), retry=True),
+        results.Queue,
+    ),
     "rebalances": (
         ("group", "rebalances", "g", "--since", written(START), "--until", written(AMID), "-n", "3"),
-        lambda m: rebalances(m, "g", since=START, until=AMID, last=3),
+        lambda m: rebalances(m, find_group(m, "g"), since=START, until=AMID, last=3),
         results.Rebalance,
     ),
     "diff": (
         ("group", "diff", "g", "--from", written(INSTANTS[2]), "--to", written(AMID)),
-        lambda m: diff(m, "g", INSTANTS[2], AMID),
+        lambda m: diff(m, find_group(m, "g", at=INSTANTS[2]), AMID),
         results.OwnerChange,
     ),
     "who-owned": (
         ("who-owned", "g", "Orders", "broker-a:0", *AT),
-        lambda m: who_owned(m, "g", "Orders", "broker-a", 0, at=AMID),
+        lambda m: who_owned(m, find_group(m, "g", at=AMID), MessageQueue("Orders", "broker-a", 0)),
         results.Interval,
     ),
     "nobody": (
         ("who-owned", "g", "Orders@broker-a:0"),
-        lambda m: who_owned(m, "g", "Orders", "broker-a", 0),
+        lambda m: who_owned(m, find_group(m, "g"), MessageQueue("Orders", "broker-a", 0)),
         results.Interval,
     ),
     "of every group": (
@@ -150,7 +156,7 @@ ASKED = {
     ),
     "queue": (
         ("queue", "show", "g", "Orders", "broker-a:0", *AT),
-        lambda m: queue_detail(m, "g", "Orders", "broker-a", 0, at=AMID),
+        lambda m: queue_detail(m, find_group(m, "g", at=AMID), MessageQueue("Orders", "broker-a", 0)),
         results.QueueDetail,
     ),
     "clients": (("client", "list", "g", *AT), lambda m: clients(m, "g", at=AMID), results.Client),
@@ -161,17 +167,17 @@ ASKED = {
     ),
     "allocate": (
         ("allocate", "g", "--leave", "a", "--join", "2", *AT),
-        lambda m: what_if(m, "g", leave=["a"], join=["b1", "b2"], at=AMID).plans,
+        lambda m: what_if(m, find_group(m, "g", at=AMID), leave=["a"], join=["b1", "b2"]).plans,
         plan.Plan,
     ),
     "restart": (
         ("allocate", "g", "--rolling-restart", *AT),
-        lambda m: rolling_restart(m, "g", at=AMID),
+        lambda m: rolling_restart(m, find_group(m, "g", at=AMID)),
         RollingRestart,
     ),
     "allocateMQ": (
         ("allocate", "-g", "g", "-t", "Orders", "-i", "x, y"),
-        lambda m: what_if(m, "g", clients=["x", "y"], topic="Orders").plans,
+        lambda m: what_if(m, find_group(m, "g"), clients=["x", "y"], topic="Orders").plans,
         plan.Plan,
     ),
 }
@@ -272,10 +278,10 @@ def test_a_command_about_one_group_lists_the_groups_if_none_is_named(ask, model,
 
 
 def test_one_rebalance_is_shown_with_every_move(ask, model):
-    one = next(one for one in rebalances(model, "g") if len(one.moves) > 2)
+    one = next(one for one in rebalances(model, find_group(model, "g")) if len(one.moves) > 2)
 
     assert ask("group", "rebalances", "g", "--id", one.rebalance_id[:10], "--format", "json").out == (
-        as_json(rebalance(model, "g", one.rebalance_id)).decode() + "\n"
+        as_json(rebalance(model, find_group(model, "g"), one.rebalance_id)).decode() + "\n"
     )
     shown = ask("group", "rebalances", "g", "--id", one.rebalance_id[:10]).out
     assert shown.count("Orders@broker-") == len(one.moves)
@@ -300,7 +306,7 @@ def test_what_if_says_which_names_it_made_up_and_what_each_client_gets(ask, mode
     assert "those of the new clients are assumed" in shown
     assert "AVG (current)" in shown or "own strategy is not simulated" in shown
     assert "Orders with AVG_BY_CIRCLE, by client" in shown
-    own = what_if(model, "g", join=["z"], at=INSTANTS[1]).plans[0]
+    own = what_if(model, find_group(model, "g", at=INSTANTS[1]), join=["z"]).plans[0]
     named = ask("allocate", "g", "--join", "z", "--at", str(INSTANTS[1])).out
     assert "made up" not in named
     for share in own.shares:
@@ -308,7 +314,7 @@ def test_what_if_says_which_names_it_made_up_and_what_each_client_gets(ask, mode
 
 
 def test_a_rolling_restart_lists_the_members_in_order(ask, model):
-    plan = rolling_restart(model, "g", at=INSTANTS[1])
+    plan = rolling_restart(model, find_group(model, "g", at=INSTANTS[1]))
     shown = ask("allocate", "g", "--rolling-restart", "--at", str(INSTANTS[1])).out
 
     assert f"g: restart of {len(plan.steps)} members under {plan.strategy}" in shown
@@ -318,7 +324,7 @@ def test_a_rolling_restart_lists_the_members_in_order(ask, model):
 
 
 def test_each_queue_that_moves_is_listed_on_request(ask, model):
-    moves = what_if(model, "g", leave=["a"], at=INSTANTS[1]).plans[0].moves
+    moves = what_if(model, find_group(model, "g", at=INSTANTS[1]), leave=["a"]).plans[0].moves
     shown = ask("allocate", "g", "--leave", "a", "--queues", "--at", str(INSTANTS[1])).out.splitlines()
 
     assert moves

@@ -9,7 +9,6 @@ import pytest
 from streaming.queries.group_at import find_group
 from streaming.queries.groups import groups
 from streaming.queries.incidents import incidents
-from streaming.queries.ownership import owners_of
 from streaming.queries.rebalances import rebalance_totals
 from streaming.tables import ReadModel
 from tests.docs.source import ROOT
@@ -48,7 +47,7 @@ def test_its_answers_are_those_of_the_questions(shown, demo_run):
     with ReadModel(demo_run.root / "tables") as model:
         assert [group.group for group in groups(model)] == ["orders-group", "audit-group"]
         of = find_group(model, "orders-group", at=FIFTY)
-        owned = [(str(one.queue_id), one.client_id) for one in owners_of(model, of, "Orders")]
+        owned = [(str(one.queue_id), one.client_id) for one in owners(model, of, "Orders")]
         assert [tuple(line.split()[1:3]) for line in owners.splitlines()[1:]] == owned
         found = [one for one in incidents(model) if one.code == "ORDERED_QUEUE_STUCK"]
         assert sorted(line.split()[1] for line in stuck.splitlines()[1:]) == sorted(one.subject for one in found)

@@ -13,7 +13,9 @@ import pytest
 from deltalake import DeltaTable
 from typer.testing import CliRunner
 
+from rebalance_model.entities import MessageQueue
 from streaming.cli import main
+from streaming.queries.group_at import find_group
 from streaming.queries.ownership import who_owned
 from streaming.tables import ReadModel
 from streaming.tables.duckdb_views import register
@@ -68,7 +70,11 @@ def owned(model):
     """Return each interval of ownership, asked for by the instant at which it begins, as `who-owned` is."""
     for row in model.rows("SELECT * FROM assignment_history WHERE action = 'ASSIGNED'"):
         queue = row["topic"], row["broker"], row["queue_id"]
-        if (found := who_owned(model, row["group"], *queue, cluster=row["cluster"], at=row["time"])) is not None:
+        if (
+            found := who_owned(
+                model, find_group(model, row["group"], row["cluster"], at=row["time"]), MessageQueue(*queue)
+            )
+        ) is not None:
             yield row["cluster"], row["group"], found
 
 
@@ -91,7 +97,9 @@ def test_duckdb_has_the_owners_of_the_command_line_when_incidents_opened(recipe,
     for row in owners:
         at = round(row["opened_at"].timestamp() * 1000)
         queue = row["topic"], row["broker"], row["queue_id"]
-        found = who_owned(asked_model, row["group"], *queue, cluster=row["cluster"], at=at)
+        found = who_owned(
+            asked_model, find_group(asked_model, row["group"], row["cluster"], at=at), MessageQueue(*queue)
+        )
         assert (found and found.client_id) == (row["owner"] if isinstance(row["owner"], str) else None), row
     assert any(isinstance(row["owner"], str) for row in owners)
     [(exported,)] = names["connection"].sql("SELECT count(*) FROM 'incidents.parquet'").fetchall()

@@ -9,7 +9,7 @@ import time
 import msgspec
 import pytest
 
-from streaming.queries.incidents import incident_of
+from streaming.queries.incidents import find_incident
 from streaming.tables.reader import ReadModel
 from tests.live.alert_receivers import PROGRAM, Alertmanager, Webhook
 from tests.live.commands import Command
@@ -87,7 +87,7 @@ def test_a_poisoned_queue_is_told_and_its_cure_and_a_collector_that_ends(
             eventually(lambda: not manager.active(), 20)
             eventually(lambda: (incident, "critical", "resolved") in webhook.from_alertmanager(), 20)
             with ReadModel(tmp_path / "tables") as model:
-                opened_at = incident_of(model, incident).opened_at
+                opened_at = find_incident(model, incident).opened_at
             print(
                 f"\npoison to message {(heard - poisoned.time) / 1000:.1f} s, of which "
                 f"{(opened_at - poisoned.time) / 1000:.1f} s to the event that opened it; "

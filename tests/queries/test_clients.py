@@ -8,6 +8,7 @@ import pytest
 from streaming.base.errors import NotFoundError
 from streaming.queries.clients import client, clients, mixed_versions
 from streaming.queries.columns import CLIENT, shown_columns
+from streaming.queries.group_at import find_group
 from streaming.queries.groups import overview
 from streaming.tables import ReadModel
 from tests.serve.dashboard.tables import CLIENTS, DIED, MINUTE, Group, orders
@@ -162,7 +163,7 @@ def test_clients_of_proxies_are_clients_with_language_version_and_proxy(proxied)
 
 
 def test_a_group_has_its_clients_of_proxies(proxied):
-    shown = overview(proxied, GROUP, at=NOW)
+    shown = overview(proxied, find_group(proxied, GROUP, at=NOW))
     assert [one.client_id for one in shown.proxied] == list(BEHIND)
     assert shown.members == ()
 

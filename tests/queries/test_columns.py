@@ -10,8 +10,9 @@ from rich.console import Console
 
 from streaming.cli.grid import Grid
 from streaming.queries import columns
-from streaming.queries.column import Context, Table
 from streaming.queries.columns import GROUP, INCIDENT, MOVE, QUEUE, REBALANCE
+from streaming.queries.columns.column import Context, Table
+from streaming.queries.group_at import find_group
 from streaming.queries.groups import groups
 from streaming.queries.incidents import incidents
 from streaming.queries.labels import NOT_KNOWN
@@ -63,8 +64,8 @@ def grid(described, rows) -> str:
 OF_QUEUES = {"columns": QUEUE.page, "nothing": "", "text": "", "owners": defaultdict(list)}
 OF_GROUPS = {"columns": GROUP.page, "wanted": GroupFilters(), "orders": ORDERS}
 ASKED = {
-    "queues": (QUEUE, lambda m: queues(m, "g", at=END), "group_queues", OF_QUEUES, set()),
-    "rebalances": (REBALANCE, lambda m: rebalances(m, "g"), "group_rebalances", {}, set()),
+    "queues": (QUEUE, lambda m: queues(m, find_group(m, "g", at=END)), "group_queues", OF_QUEUES, set()),
+    "rebalances": (REBALANCE, lambda m: rebalances(m, find_group(m, "g")), "group_rebalances", {}, set()),
     "incidents": (INCIDENT, incidents, "group_past_incidents", {}, {"title", "duration"}),
     "groups": (GROUP, groups, "home_groups", OF_GROUPS, {"group", "incidents", "lag"}),
 }

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from streaming.queries.group_at import find_group
 from streaming.queries.groups import groups, overview
 from streaming.queries.present import history_ends
 from streaming.tables import ReadModel
@@ -30,7 +31,7 @@ def model(tmp_path_factory):
 def test_the_health_of_a_silent_group_is_unknown(model):
     assert [(group.group, group.health) for group in groups(model)] == [("silent", "UNKNOWN"), ("reported", "OK")]
 
-    shown = overview(model, "silent").group
+    shown = overview(model, find_group(model, "silent")).group
     assert shown.health == "UNKNOWN"
     assert shown.health_reason == "no telemetry since 2026-11-21T21:56:40.000Z; last known health: OK"
 
@@ -39,13 +40,13 @@ def test_the_health_of_a_silent_group_is_unknown(model):
 def test_a_group_is_silent_after_three_snapshot_intervals(model, minutes_ago, health):
     at = NOW - minutes_ago * MINUTE
 
-    assert overview(model, "silent", at=at).group.health == health
+    assert overview(model, find_group(model, "silent", at=at)).group.health == health
     assert {group.group: group.health for group in groups(model, at)} == {"reported": "OK", "silent": health}
 
 
 def test_when_all_telemetry_has_ended_the_last_known_state_is_shown(model):
     assert history_ends(model).silent
-    assert overview(model, "reported").group.health == "OK"
+    assert overview(model, find_group(model, "reported")).group.health == "OK"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.effects import AssignmentChange
 from streaming.base.errors import NotFoundError, UserError
 from streaming.queries.group_at import find_group
-from streaming.queries.groups import LAST_REBALANCES, group_of, groups, overview
+from streaming.queries.groups import LAST_REBALANCES, groups, overview, read_group
 from streaming.queries.incident_detail import incident
 from streaming.queries.incidents import incidents
 from streaming.queries.ownership import diff, intervals, last_owner, queues, who_owned
@@ -71,7 +71,7 @@ def test_queues_have_the_owners_of_then(model, name, cluster, instant):
     told = ReportedGroup(name, instant, cluster)
     owners, states = told.owners(), told.queues()
 
-    found = queues(model, name, cluster=cluster, at=instant)
+    found = queues(model, find_group(model, name, cluster, at=instant))
     assert {place(one): one.owner for one in found} == {queue: owners.get(queue) for queue in states}
     assert {place(one): (one.status, one.time) for one in found} == {
         queue: (state.status, state.time) for queue, state in states.items()
@@ -88,7 +88,7 @@ def test_who_owned_a_queue_is_the_interval_around_then(model, instant):
     owners = ReportedGroup("g", instant).owners()
 
     for topic, broker, queue_id in [("Orders", "broker-a", 0), ("Orders", "broker-b", 3)]:
-        found = who_owned(model, "g", topic, broker, queue_id, at=instant)
+        found = who_owned(model, find_group(model, "g", at=instant), MessageQueue(topic, broker, queue_id))
         assert (found.client_id if found else None) == owners.get((topic, broker, queue_id))
         if found is not None:
             assert found.from_time <= instant
@@ -101,7 +101,7 @@ def test_an_unowned_queue_had_somebody_before(model):
         one for one in ReportedGroup("g").of(AssignmentChange) if (one.broker, one.queue_id) == ("broker-a", 0)
     ][-1]
 
-    assert who_owned(model, "g", "Orders", "broker-a", 0) is None
+    assert who_owned(model, find_group(model, "g"), MessageQueue("Orders", "broker-a", 0)) is None
     before = last_owner(model, of, MessageQueue("Orders", "broker-a", 0))
     assert (before.client_id, before.to_time) == (released.client_id, released.time)
     early = find_group(model, "g", at=INSTANTS[0])
@@ -113,14 +113,16 @@ def test_a_difference_is_that_of_two_times(model, earlier, later):
     begin, end = INSTANTS[earlier], None if later is None else INSTANTS[later]
     if later is not None and later < earlier:
         with pytest.raises(UserError, match="--from must be before --to"):
-            diff(model, "g", begin, end)
+            diff(model, find_group(model, "g", at=begin), end)
         return
     before, after = (
         ReportedGroup("g", begin).owners(),
         (ReportedGroup("g", end) if end else ReportedGroup("g")).owners(),
     )
 
-    assert {place(one): (one.from_client, one.to_client) for one in diff(model, "g", begin, end)} == {
+    assert {
+        place(one): (one.from_client, one.to_client) for one in diff(model, find_group(model, "g", at=begin), end)
+    } == {
         queue: (before.get(queue), after.get(queue))
         for queue in before | after
         if before.get(queue) != after.get(queue)
@@ -141,22 +143,26 @@ def test_intervals_are_those_that_touch_the_span(model):
 
 
 def test_retry_topics_are_told_only_when_asked_for(model):
-    plain, every = queues(model, "g"), queues(model, "g", retry=True)
+    plain, every = queues(model, find_group(model, "g")), queues(model, find_group(model, "g"), retry=True)
 
     assert {one.topic for one in plain} == {"Orders"}
     assert {one.topic for one in every} == {"Orders", "%RETRY%g"}
     assert len(every) == 2 * len(plain)
     span = (INSTANTS[0], INSTANTS[-1])
-    assert len(diff(model, "g", *span, retry=True)) == 2 * len(diff(model, "g", *span)) > 0
+    assert (
+        len(diff(model, find_group(model, "g", at=span[0]), span[1], retry=True))
+        == 2 * len(diff(model, find_group(model, "g", at=span[0]), span[1]))
+        > 0
+    )
     of = find_group(model, "g")
     assert len(intervals(model, of, *span, retry=True)) == 2 * len(intervals(model, of, *span)) > 0
-    assert queues(model, "g", topic="Orders") == plain
+    assert queues(model, find_group(model, "g"), topic="Orders") == plain
 
 
 @pytest.mark.parametrize("instant", [*INSTANTS, None])
 def test_an_overview_has_members_open_incidents_and_last_rebalances(model, instant):
     told = ReportedGroup("g") if instant is None else ReportedGroup("g", instant)
-    found = overview(model, "g", at=instant)
+    found = overview(model, find_group(model, "g", at=instant))
 
     owned = [queue.owner for queue in told.queues().values()]
     assert {one.client_id: one.queues for one in found.members} == {
@@ -164,14 +170,14 @@ def test_an_overview_has_members_open_incidents_and_last_rebalances(model, insta
     }
     assert {one.client_id for one in found.members if one.is_member} == set(told.state().members)
     assert {one.incident_id for one in found.incidents} == set(told.open())
-    assert found.group == group_of(model, find_group(model, "g", at=instant))
+    assert found.group == read_group(model, find_group(model, "g", at=instant))
     assert len(found.rebalances) <= LAST_REBALANCES
     assert all(one.moves == () for one in found.rebalances)
 
 
 @pytest.mark.parametrize(("since", "until"), [(0, None), (INSTANTS[1], INSTANTS[6]), (INSTANTS[-1], None), (0, 1)])
 def test_totals_are_those_of_the_rebalances_in_the_period(model, since, until):
-    found = rebalances(model, "g", since=since, until=until)
+    found = rebalances(model, find_group(model, "g"), since=since, until=until)
     pauses = {one.rebalance_id: [m.pause_ms for m in one.moves if m.pause_ms is not None] for one in found}
     totals = rebalance_totals(model, find_group(model, "g"), since, until)
     assert totals.rebalances == len(found)
@@ -196,22 +202,22 @@ def test_totals_are_those_of_the_rebalances_in_the_period(model, since, until):
 def test_rebalances_are_newest_first_and_within_the_span(model):
     told = ReportedGroup("g").rebalances()
 
-    found = rebalances(model, "g")
+    found = rebalances(model, find_group(model, "g"))
     assert [one.rebalance_id for one in found] == [one.rebalance_id for one in told]
     assert [len(one.moves) for one in found] == [len(one.moves) for one in told]
-    assert rebalances(model, "g", last=2) == found[:2]
+    assert rebalances(model, find_group(model, "g"), last=2) == found[:2]
     since, until = found[5].start_time, found[2].start_time
-    assert rebalances(model, "g", since=since, until=until) == found[2:6]
+    assert rebalances(model, find_group(model, "g"), since=since, until=until) == found[2:6]
 
 
 def test_a_rebalance_is_found_by_how_its_id_begins(model):
-    newest = rebalances(model, "g", last=1)[0]
+    newest = rebalances(model, find_group(model, "g"), last=1)[0]
 
-    assert rebalance(model, "g", newest.rebalance_id[:8]) == newest
+    assert rebalance(model, find_group(model, "g"), newest.rebalance_id[:8]) == newest
     with pytest.raises(UserError, match=r"\d+ rebalances of g have ids beginning with ''"):
-        rebalance(model, "g", "")
+        rebalance(model, find_group(model, "g"), "")
     with pytest.raises(NotFoundError, match="No rebalance of g has an id beginning with 'zz'"):
-        rebalance(model, "g", "zz")
+        rebalance(model, find_group(model, "g"), "zz")
 
 
 @pytest.mark.parametrize("instant", [*INSTANTS, None])
@@ -274,8 +280,10 @@ ASKED_OF_A_GROUP = {
     "group": find_group,
     "overview": overview,
     "queues": queues,
-    "who_owned": lambda model, name, at=None: who_owned(model, name, "Orders", "broker-a", 0, at=at),
-    "diff": lambda model, name, at=None: diff(model, name, at or END, END),
+    "who_owned": lambda model, name, at=None: who_owned(
+        model, find_group(model, name, at=at), MessageQueue("Orders", "broker-a", 0)
+    ),
+    "diff": lambda model, name, at=None: diff(model, find_group(model, name, at=at or END), END),
 }
 
 
@@ -301,33 +309,36 @@ def test_what_is_not_known_is_not_told_as_nothing(model):
     with pytest.raises(UserError, match="History begins at 2027-01-15T08:00:"):
         incidents(model, at=START - 1)
     with pytest.raises(NotFoundError, match=r"Unknown topic Order of g\. Known topics: %RETRY%g, Orders"):
-        queues(model, "g", topic="Order")
+        queues(model, find_group(model, "g"), topic="Order")
     with pytest.raises(NotFoundError, match="Unknown topic Order of g"):
-        diff(model, "g", START + 20_000, topic="Order")
+        diff(model, find_group(model, "g", at=START + 20_000), topic="Order")
     with pytest.raises(NotFoundError, match="Unknown queue Orders@broker-a:9 of g: Orders has queues 0 to 3"):
-        who_owned(model, "g", "Orders", "broker-a", 9)
+        who_owned(model, find_group(model, "g"), MessageQueue("Orders", "broker-a", 9))
     assert incidents(model, group="g", code="NO_SUCH") == []
 
 
 def test_who_broadcasts_owns_nothing(model):
-    assert all(one.owner is None for one in queues(model, "everyone"))
+    assert all(one.owner is None for one in queues(model, find_group(model, "everyone")))
     for ask in (ASKED_OF_A_GROUP["who_owned"], ASKED_OF_A_GROUP["diff"]):
         with pytest.raises(UserError, match="everyone is broadcasting: every client reads every queue"):
             ask(model, "everyone")
 
 
 def test_an_owner_is_none_where_history_says_so_despite_an_older_state(model):
-    [before], [after] = queues(model, "calm", at=END - 2_500), queues(model, "calm")
+    [before], [after] = (
+        queues(model, find_group(model, "calm", at=END - 2_500)),
+        queues(model, find_group(model, "calm")),
+    )
     assert (before.owner, before.since) == ("a", END - 3_000)
     assert (after.owner, after.since) == (None, END - 2_000)
 
 
 def test_a_queue_that_did_not_exist_yet_was_not_unassigned(model):
     with pytest.raises(NotFoundError, match="had no queue Late@b:0 at that time: it was first seen at 2027-01-15"):
-        who_owned(model, "calm", "Late", "b", 0, at=END - 4_000)
-    [change] = diff(model, "calm", END - 4_000, END - 2_500)
+        who_owned(model, find_group(model, "calm", at=END - 4_000), MessageQueue("Late", "b", 0))
+    [change] = diff(model, find_group(model, "calm", at=END - 4_000), END - 2_500)
     assert (change.from_client, change.to_client, change.is_new) == (None, "a", True)
-    [later] = diff(model, "calm", END - 2_500, END)
+    [later] = diff(model, find_group(model, "calm", at=END - 2_500), END)
     assert (later.from_client, later.to_client, later.is_new) == ("a", None, False)
 
 
@@ -339,7 +350,11 @@ def test_sql_gives_what_json_has(model):
         f" FROM progress_at(from_ms({INSTANTS[3]})) s WHERE s.group = 'g'",
     )
 
-    total = sum(queue.lag for queue in queues(model, "g", at=INSTANTS[3], retry=True) if queue.lag is not None)
+    total = sum(
+        queue.lag
+        for queue in queues(model, find_group(model, "g", at=INSTANTS[3]), retry=True)
+        if queue.lag is not None
+    )
     assert answer.rows == ((total, None, None, {"a": [1, 2]}, "2027-01-15", "78", 1.5),)
     assert answer.columns == ("lag", "nothing", "odd", "parts", "day", "raw", "half")
     assert not answer.cut
@@ -348,7 +363,7 @@ def test_sql_gives_what_json_has(model):
 
 
 def test_an_answer_is_json_that_says_null_for_what_is_not_known(model):
-    one = group_of(model, find_group(model, "everyone"))
+    one = read_group(model, find_group(model, "everyone"))
     told = msgspec.json.decode(as_json(one))
     assert told["unowned"] is None
     assert told["coverage"]["brokers"] == one.coverage.brokers

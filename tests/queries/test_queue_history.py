@@ -5,6 +5,7 @@ import pytest
 from rebalance_model.entities import MessageQueue
 from streaming.base.errors import NotFoundError, UserError
 from streaming.queries.group_at import find_group
+from streaming.queries.known_queues import named_queue
 from streaming.queries.queue_history import queue_detail, queue_history
 from streaming.tables import ReadModel
 from tests.serve.dashboard.tables import CLIENTS, DIED, MINUTE, STUCK, orders
@@ -52,12 +53,21 @@ def test_a_queue_of_which_nothing_is_known_is_empty_not_zero(model):
 
 
 def test_the_detail_of_a_queue_is_of_the_hour_before_the_instant(model):
-    found = queue_detail(model, "orders-group", "Orders", "broker-a", 4, at=NOW - DIED + MINUTE)
+    found = queue_detail(
+        model, find_group(model, "orders-group", at=NOW - DIED + MINUTE), MessageQueue("Orders", "broker-a", 4)
+    )
 
     assert (found.queue.owner, found.history.until) == (CLIENTS[0], NOW - DIED + MINUTE)
     assert found.history.since == found.history.until - 60 * MINUTE
-    assert queue_detail(model, "orders-group", None, "Orders", 4, at=NOW).history.broker == "broker-a"
+    assert (
+        queue_detail(
+            model,
+            find_group(model, "orders-group", at=NOW),
+            named_queue(model, find_group(model, "orders-group", at=NOW), None, "Orders", 4),
+        ).history.broker
+        == "broker-a"
+    )
     with pytest.raises(NotFoundError, match="had no queue Orders@broker-a:99"):
-        queue_detail(model, "orders-group", "Orders", "broker-a", 99, at=NOW)
+        queue_detail(model, find_group(model, "orders-group", at=NOW), MessageQueue("Orders", "broker-a", 99))
     with pytest.raises(UserError, match="earlier --since"):
-        queue_detail(model, "orders-group", "Orders", "broker-a", 4, since=NOW, at=NOW)
+        queue_detail(model, find_group(model, "orders-group", at=NOW), MessageQueue("Orders", "broker-a", 4), since=NOW)

@@ -5,8 +5,10 @@ from functools import partialmethod
 
 import pytest
 
+from rebalance_model.entities import MessageQueue
 from streaming.base.errors import UserError
 from streaming.queries import present
+from streaming.queries.group_at import find_group
 from streaming.queries.groups import groups
 from streaming.queries.ownership import queues, who_owned
 from streaming.queries.present import known_ends
@@ -107,7 +109,7 @@ def test_health_and_status_are_stale_before_they_are_unknown(opened, set_clock, 
         for age, is_stale in ((0, False), (59, False), (60, True), (179, True)):
             set_clock(200 + age)
             for at in (None, BEGIN + (200 + age) * S):
-                [group], [queue] = groups(model, at), queues(model, "orders", at=at)
+                [group], [queue] = groups(model, at), queues(model, find_group(model, "orders", at=at))
                 assert (group.health, queue.status) == ("OK", "OK")
                 assert (group.is_stale, queue.is_stale, group.telemetry_age_ms) == (is_stale, is_stale, age * S)
 
@@ -124,14 +126,16 @@ def test_after_the_last_telemetry_no_status_is_known_and_no_owner(opened, set_cl
     set_clock(100_000)
     with opened("POLL", (0, 200)) as model:
         at = BEGIN + 50_000 * S
-        [group], [queue] = groups(model, at), queues(model, "orders", at=at)
+        [group], [queue] = groups(model, at), queues(model, find_group(model, "orders", at=at))
         assert (group.health, queue.status) == ("UNKNOWN", "UNKNOWN")
         assert queue.status_reason == group.health_reason
         assert queue.status_reason.endswith("; last known health: OK")
         assert (group.is_stale, group.telemetry_age_ms) == (True, 49_800 * S)
         with pytest.raises(UserError, match=r"unknown: that is 13 h 50 min after the last telemetry \(2026-"):
-            who_owned(model, queue.group, queue.topic, queue.broker, queue.queue_id, at=at)
+            who_owned(
+                model, find_group(model, queue.group, at=at), MessageQueue(queue.topic, queue.broker, queue.queue_id)
+            )
         # Now, when all has ended, it is the last known state, and says so.
-        [group], [queue] = groups(model), queues(model, "orders")
+        [group], [queue] = groups(model), queues(model, find_group(model, "orders"))
         assert (group.health, queue.status) == ("OK", "OK")
         assert (group.is_stale, queue.is_stale, group.telemetry_age_ms) == (True, True, 99_800 * S)

@@ -2,8 +2,9 @@
 
 import pytest
 
-from streaming.queries.column import Context
 from streaming.queries.columns import QUEUE
+from streaming.queries.columns.column import Context
+from streaming.queries.group_at import find_group
 from streaming.queries.ownership import queues
 from streaming.tables import ReadModel
 from tests.support.tables import append, make_tables
@@ -45,6 +46,6 @@ def model(tmp_path_factory):
     ],
 )
 def test_ages_count_from_the_last_report_and_are_marked_when_it_is_old(model, at, lock, pull, consumed):
-    [queue] = queues(model, "orders", at=at * S)
+    [queue] = queues(model, find_group(model, "orders", at=at * S))
     names = ("lock_age_ms", "pull_age_ms", "consume_age_ms")
     assert [str(QUEUE[name].value(queue, Context(at * S))) for name in names] == [lock, pull, consumed]

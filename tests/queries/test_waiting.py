@@ -2,6 +2,7 @@
 
 import pytest
 
+from streaming.queries.group_at import find_group
 from streaming.queries.ownership import queues
 from streaming.tables import ReadModel
 from tests.support.tables import append, make_tables
@@ -36,5 +37,5 @@ def test_the_newest_answer_holds_unless_a_fresh_one_is_exact(tmp_path, answers, 
     append(make_tables(tmp_path), story.rows)
 
     with ReadModel(tmp_path) as model:
-        [queue] = queues(model, "orders", at=112 * S)
+        [queue] = queues(model, find_group(model, "orders", at=112 * S))
     assert (queue.waiting_ms, queue.waiting_is_at_most) == shown

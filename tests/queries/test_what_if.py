@@ -13,6 +13,7 @@ from rebalance_model.entities import MessageQueue, in_java_order, queue_order
 from rebalance_model.observe.policy import NEED_NO_PARAMETERS as STRATEGIES
 from streaming.base.errors import NotFoundError, UserError
 from streaming.base.limits import WHAT_IF_CLIENTS
+from streaming.queries.group_at import find_group
 from streaming.queries.what_if import _member, _plan, coming, newcomers, what_if
 from tests.support.asked import INSTANTS, ReportedGroup
 
@@ -102,7 +103,7 @@ AT = INSTANTS[1]
 
 def test_a_plan_is_made_of_the_members_and_owners_of_then(model):
     told = ReportedGroup("g", AT)
-    plans = what_if(model, "g", leave=["a"], join=["z"], at=AT).plans
+    plans = what_if(model, find_group(model, "g", at=AT), leave=["a"], join=["z"]).plans
 
     assert {plan.strategy for plan in plans} == set(STRATEGIES)
     members = {*told.state().members, "z"} - {"a"}
@@ -116,13 +117,13 @@ def test_a_plan_is_made_of_the_members_and_owners_of_then(model):
 def test_the_groups_own_strategy_comes_first(model):
     own = strategy("AVG").name
     assert ReportedGroup("g", AT).state().strategy == "AllocateMessageQueueAveragely"
-    assert what_if(model, "g", at=AT).plans[0].strategy == own
+    assert what_if(model, find_group(model, "g", at=AT)).plans[0].strategy == own
 
 
 def test_clients_may_be_given_instead_of_the_members(model):
-    plans = what_if(model, "g", clients=["x", "y"], at=AT).plans
+    plans = what_if(model, find_group(model, "g", at=AT), clients=["x", "y"]).plans
     assert {share.client_id for share in plans[0].shares if share.then} == {"x", "y"}
-    assert what_if(model, "g", clients=["x", "y", "w"], leave=["w"], at=AT).plans == plans
+    assert what_if(model, find_group(model, "g", at=AT), clients=["x", "y", "w"], leave=["w"]).plans == plans
 
 
 @pytest.mark.parametrize(
@@ -137,7 +138,7 @@ def test_clients_may_be_given_instead_of_the_members(model):
 )
 def test_what_makes_no_sense_is_a_sentence(model, arguments, sentence):
     with pytest.raises(UserError, match=sentence):
-        what_if(model, "g", at=AT, **arguments)
+        what_if(model, find_group(model, "g", at=AT), **arguments)
 
 
 def test_a_groups_name_is_quoted_in_the_command_that_lists_its_members():
@@ -147,9 +148,9 @@ def test_a_groups_name_is_quoted_in_the_command_that_lists_its_members():
 
 def test_what_is_not_divided_is_not_planned(model):
     with pytest.raises(UserError, match="everyone is broadcasting"):
-        what_if(model, "everyone", at=AT)
+        what_if(model, find_group(model, "everyone", at=AT))
     with pytest.raises(NotFoundError, match="did you mean twin"):
-        what_if(model, "twins")
+        what_if(model, find_group(model, "twins"))
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,9 @@ def after(plan) -> dict[str, str | None]:
 @pytest.mark.parametrize("name", STATED)
 def test_a_strategy_is_simulated_with_what_the_policy_states(made, name):
     own = {"pattern": "orders-*", "allocate_strategy": name, **STATED[name]}
-    found = what_if(made(Policy(group=(own,)), orders(NOW)), "orders-group")
+    found = what_if(
+        made(Policy(group=(own,)), orders(NOW)), find_group(made(Policy(group=(own,)), orders(NOW)), "orders-group")
+    )
 
     first, *others = found.plans
     assert found.own == first.strategy == name.partition("-")[0]
@@ -75,16 +77,16 @@ def test_a_strategy_is_simulated_with_what_the_policy_states(made, name):
 def test_what_a_strategy_lacks_is_a_sentence(made):
     model = made(Policy(), orders(NOW))
 
-    assert [plan.strategy for plan in what_if(model, "orders-group").plans] == [
+    assert [plan.strategy for plan in what_if(model, find_group(model, "orders-group")).plans] == [
         "AVG",
         "AVG_BY_CIRCLE",
         "CONSISTENT_HASH",
     ]
-    plan = what_if(model, "orders-group", strategy="MACHINE_ROOM_NEARBY").plans[-1]
+    plan = what_if(model, find_group(model, "orders-group"), strategy="MACHINE_ROOM_NEARBY").plans[-1]
     sentence = "MACHINE_ROOM_NEARBY-AVG needs broker_deploy_in and consumer_deploy_in: state it in the policy"
     assert (plan.refused, plan.moves, plan.duplicates) == (sentence, (), None)
     with pytest.raises(UserError, match=r"Unsupported strategy BEST\. Use one of AVG,"):
-        what_if(model, "orders-group", strategy="BEST")
+        what_if(model, find_group(model, "orders-group"), strategy="BEST")
 
 
 def test_pauses_and_duplicates_are_those_of_the_groups_own_moves(made):
@@ -94,7 +96,7 @@ def test_pauses_and_duplicates_are_those_of_the_groups_own_moves(made):
     cost = move_cost(model, of, NOW)
     assert (cost.rebalances, cost.moves, cost.pause_ms, cost.pause_ms_max) == (1, 2, 2_300, 2_300)
     assert (cost.counted, cost.reconsumed, cost.duplicates(3)) == (2, 14, 21)
-    plan = what_if(model, "orders-group", leave=[CLIENTS[0]]).plans[0]
+    plan = what_if(model, find_group(model, "orders-group"), leave=[CLIENTS[0]]).plans[0]
     assert (plan.queues_moved, plan.pause_ms, plan.duplicates, plan.measured_moves) == (3, 2_300, 21, 2)
     before = move_cost(model, of, NOW - DIED - MINUTE)
     assert (before.moves, before.pause_ms, before.duplicates(3)) == (0, None, None)
@@ -106,11 +108,11 @@ def test_warnings_say_what_is_not_well_known(made, monkeypatch):
     group.queue(NOW, 1, None)
     model = made(Policy(), group)
 
-    said = what_if(model, "orders-group").plans[0].warnings
+    said = what_if(model, find_group(model, "orders-group")).plans[0].warnings
     assert "1 of 3 members" not in " ".join(said)
     assert any(one.startswith("1 queue has another owner than the strategy names") for one in said)
     monkeypatch.setattr("time.time_ns", lambda: (NOW + 60 * MINUTE) * 1_000_000)
-    late = " ".join(what_if(model, "orders-group").caveats)
+    late = " ".join(what_if(model, find_group(model, "orders-group")).caveats)
     assert "No telemetry since" in late
     assert "members and owners are the last known ones" in late
 
@@ -132,7 +134,7 @@ def test_an_end_of_several_names_is_refused_with_them():
 def test_short_names_are_understood_where_a_client_is_named(made):
     model = made(Policy(), orders(NOW))
 
-    assert what_if(model, "orders-group", leave=["orders-1"]).left == [CLIENTS[0]]
+    assert what_if(model, find_group(model, "orders-group"), leave=["orders-1"]).left == [CLIENTS[0]]
     assert client(model, "orders-2").client_id == CLIENTS[1]
     with pytest.raises(NotFoundError, match="Unknown client orders-9"):
         client(model, "orders-9")
@@ -165,7 +167,7 @@ def test_the_last_member_leaves_its_queues_to_nobody():
 def test_the_restart_of_a_group_has_its_costs_and_reasons(made):
     model = made(Policy(group=({"pattern": "x", "stuck_after": 1},)), orders(NOW))
 
-    plan = rolling_restart(model, "orders-group")
+    plan = rolling_restart(model, find_group(model, "orders-group"))
     assert [step.client_id for step in plan.steps] == list(CLIENTS[:2])
     assert (plan.strategy, plan.queues, plan.pause_ms, plan.measured_moves) == ("AVG", 6, 2_300, 2)
     assert plan.duplicates == plan.moved_overlapped * 7
@@ -177,4 +179,4 @@ def test_a_restart_by_an_unknown_strategy_is_refused(made):
     model = made(Policy(group=({**room, "consumer_deploy_in": "(1)"},)), orders(NOW))
 
     with pytest.raises(UserError, match="refuses to allocate: Machine room is null for mq"):
-        rolling_restart(model, "orders-group")
+        rolling_restart(model, find_group(model, "orders-group"))

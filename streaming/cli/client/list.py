@@ -19,8 +19,8 @@ from streaming.cli.options import (
     instant,
 )
 from streaming.cli.output import AsOf, present
-from streaming.queries.column import Context
 from streaming.queries.columns import CLIENT
+from streaming.queries.columns.column import Context
 from streaming.queries.results import Client
 
 

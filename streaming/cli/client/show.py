@@ -21,8 +21,8 @@ from streaming.cli.options import (
 )
 from streaming.cli.output import AsOf, present, section
 from streaming.queries import labels
-from streaming.queries.column import Context
 from streaming.queries.columns import CLIENT, INTERVAL
+from streaming.queries.columns.column import Context
 from streaming.queries.results import ClientDetail
 
 

@@ -23,8 +23,8 @@ from streaming.cli.options import (
     instant,
 )
 from streaming.cli.output import AsOf, present
-from streaming.queries.column import Context
 from streaming.queries.columns import QUEUE
+from streaming.queries.columns.column import Context
 from streaming.queries.results import Queue
 from streaming.queries.without_owner import WithoutOwner
 
@@ -51,7 +51,7 @@ def assignments(  # noqa: PLR0913  a command line
     """
     from streaming.queries.group_at import find_group
     from streaming.queries.groups import last_group_state
-    from streaming.queries.ownership import queues_of
+    from streaming.queries.ownership import queues
     from streaming.tables import ReadModel
 
     name = named_group(group, group_option, "assignments", cluster, at, output)
@@ -59,12 +59,12 @@ def assignments(  # noqa: PLR0913  a command line
 
     def ask(model: ReadModel) -> list[Queue]:
         nonlocal without_owner
-        of = find_group(model, name, cluster, instant(at))
-        without_owner = last_group_state(model, of).without_owner
-        found = queues_of(model, of, topic, retry=retry)
-        return [queue for queue in found if not problems or queue.is_problem]
+        group_at = find_group(model, name, cluster, instant(at))
+        without_owner = last_group_state(model, group_at).without_owner
+        of_group = queues(model, group_at, topic, retry=retry)
+        return [queue for queue in of_group if not problems or queue.is_problem]
 
-    def draw(queues: Sequence[Queue], now: int) -> RenderableType:
-        return Grid.of(QUEUE.grid, queues, Context(now, without_owner)) if queues else Text("No queues.")
+    def draw(rows: Sequence[Queue], now: int) -> RenderableType:
+        return Grid.of(QUEUE.grid, rows, Context(now, without_owner)) if rows else Text("No queues.")
 
     present(ask, draw, Queue, Output(output, watch, every), as_of=AsOf(instant(at)))

@@ -21,8 +21,8 @@ from streaming.cli.options import (
 )
 from streaming.cli.output import AsOf, present
 from streaming.queries import labels
-from streaming.queries.column import Context
 from streaming.queries.columns import OWNER_CHANGE
+from streaming.queries.columns.column import Context
 from streaming.queries.results import OwnerChange
 
 
@@ -38,6 +38,7 @@ def diff(  # noqa: PLR0913  a command line
     output: FormatOption = "table",
 ) -> None:
     """Show the queues of a group whose owner differs between two times."""
+    from streaming.queries.group_at import find_group
     from streaming.queries.ownership import diff as ask
 
     name = named(group, group_option)
@@ -50,7 +51,7 @@ def diff(  # noqa: PLR0913  a command line
         return Text(f"No owner changed between {labels.moment_in_zone(begin, now)} and {until}.")
 
     present(
-        lambda model: ask(model, name, begin, end, cluster=cluster, topic=topic, retry=retry),
+        lambda model: ask(model, find_group(model, name, cluster, begin), end, topic, retry=retry),
         draw,
         OwnerChange,
         Output(output),

@@ -18,8 +18,8 @@ from streaming.cli.options import (
     instant,
 )
 from streaming.cli.output import AsOf, present
-from streaming.queries.column import Context
 from streaming.queries.columns import GROUP
+from streaming.queries.columns.column import Context
 from streaming.queries.results import Group
 
 

@@ -24,8 +24,8 @@ from streaming.cli.options import (
 )
 from streaming.cli.output import present
 from streaming.queries import labels
-from streaming.queries.column import SHORT_ID, Context
 from streaming.queries.columns import MOVE, REBALANCE
+from streaming.queries.columns.column import SHORT_ID, Context
 from streaming.queries.results import Rebalance, RebalanceTotals
 
 if TYPE_CHECKING:
@@ -58,12 +58,13 @@ def rebalances(  # noqa: PLR0913  a command line
     consumed while it changed its owner. Total pause: the sum over the queues of a rebalance.
     """
     from streaming.queries.group_at import find_group
-    from streaming.queries.rebalances import rebalance, rebalance_totals, rebalances_of
+    from streaming.queries.rebalances import rebalance, rebalance_totals
+    from streaming.queries.rebalances import rebalances as rebalances_in
 
     name = named_group(group, group_option, "rebalances", cluster, until, output)
     how = Output(output, watch, every)
     if one is not None:
-        present(lambda model: rebalance(model, name, one, cluster), _draw_one, Rebalance, how)
+        present(lambda model: rebalance(model, find_group(model, name, cluster), one), _draw_one, Rebalance, how)
         return
 
     begin, end, most = instant(since) or 0, instant(until), last or (_ROWS if output == "table" else None)
@@ -71,10 +72,10 @@ def rebalances(  # noqa: PLR0913  a command line
 
     def ask(model: "ReadModel") -> list[Rebalance]:
         nonlocal totals
-        of = find_group(model, name, cluster)
+        group_at = find_group(model, name, cluster)
         if output == "table":
-            totals = rebalance_totals(model, of, begin, end)
-        return rebalances_of(model, of, begin, end, most)
+            totals = rebalance_totals(model, group_at, begin, end)
+        return rebalances_in(model, group_at, begin, end, most)
 
     def draw(found: Sequence[Rebalance], now: int) -> RenderableType:
         if not found or totals is None:

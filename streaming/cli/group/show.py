@@ -26,8 +26,8 @@ from streaming.cli.options import (
 )
 from streaming.cli.output import AsOf, health, present, section
 from streaming.queries import labels
-from streaming.queries.column import Context
 from streaming.queries.columns import FAILED_MESSAGES, GROUP, MEMBER, PROXIED_COLUMNS, REBALANCE
+from streaming.queries.columns.column import Context
 from streaming.queries.results import Coverage, FailedMessages, Group, Member, Overview
 from streaming.queries.without_owner import WithoutOwner
 
@@ -53,11 +53,12 @@ def show(  # noqa: PLR0913  a command line
     every: EveryOption = 2.0,
 ) -> None:
     """Show one group: health and reason, telemetry coverage, members, open incidents and last rebalances."""
+    from streaming.queries.group_at import find_group
     from streaming.queries.groups import overview
 
     name = named_group(group, group_option, "show", cluster, at, output)
     shown = present(
-        lambda model: overview(model, name, cluster, instant(at)),
+        lambda model: overview(model, find_group(model, name, cluster, instant(at))),
         _draw,
         Overview,
         Output(output, watch, every),

@@ -11,7 +11,7 @@ from streaming.base.shell import command_line
 from streaming.base.times import now_ms
 from streaming.base.visible import visible
 from streaming.cli.author import actor
-from streaming.queries.column import SHORT_ID
+from streaming.queries.columns.column import SHORT_ID
 
 if TYPE_CHECKING:
     from streaming.queries.results import Incident

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from streaming.cli.grid import Grid
-from streaming.queries.column import Context
 from streaming.queries.columns import INCIDENT
+from streaming.queries.columns.column import Context
 from streaming.queries.results import Incident
 
 

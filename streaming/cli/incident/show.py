@@ -16,8 +16,8 @@ from streaming.cli.incident.grid import incident_grid
 from streaming.cli.options import EveryOption, FormatOption, Output, WatchOption
 from streaming.cli.output import present, section, severity
 from streaming.queries import labels
-from streaming.queries.column import SHORT_ID, Context
 from streaming.queries.columns import QUEUE, TRANSITION
+from streaming.queries.columns.column import SHORT_ID, Context
 from streaming.queries.results import Command, IncidentDetail, ListenerStacks
 
 _EVENT = 1_500

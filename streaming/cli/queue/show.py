@@ -24,8 +24,8 @@ from streaming.cli.options import (
 from streaming.cli.output import AsOf, present, section
 from streaming.cli.queue_name import HELP, METAVAR, parse_queue
 from streaming.queries import labels
-from streaming.queries.column import Context
 from streaming.queries.columns import INTERVAL, OBSERVATION, QUEUE
+from streaming.queries.columns.column import Context
 from streaming.queries.results import QueueDetail
 
 if TYPE_CHECKING:
@@ -48,12 +48,16 @@ def show(  # noqa: PLR0913  a command line
     every: EveryOption = 2.0,
 ) -> None:
     """Show one queue: its state, and over the last hour (--since) owners, offsets, lag, lock and incidents."""
+    from streaming.queries.group_at import find_group
+    from streaming.queries.known_queues import named_queue
     from streaming.queries.queue_history import queue_detail
 
-    named = parse_queue(names, group, topic, "rebalance-watch queue show orders Orders broker-a:0")
+    name = parse_queue(names, group, topic, "rebalance-watch queue show orders Orders broker-a:0")
 
     def ask(model: "ReadModel") -> QueueDetail:
-        return queue_detail(model, *named, cluster=cluster, since=instant(since), at=instant(at))
+        group_at = find_group(model, name.group, cluster, instant(at))
+        mq = named_queue(model, group_at, name.topic, name.name, name.queue_id)
+        return queue_detail(model, group_at, mq, instant(since))
 
     present(ask, _draw, QueueDetail, Output(output, watch, every), as_of=AsOf(instant(at)))
 

@@ -9,7 +9,7 @@ from schemas.rows import AlertControl
 from streaming.base.errors import UserError
 from streaming.base.place import Place
 from streaming.base.times import DAY_MS, written
-from streaming.queries.incidents import incident_of
+from streaming.queries.incidents import find_incident
 from streaming.queries.results import Incident
 from streaming.serve.alerting.ledger import write_control
 from streaming.serve.alerting.status import controls, open_incident
@@ -127,7 +127,7 @@ def reopen(tables: Place, incident_id: str, reason: str, author: str, now: int) 
 
 def _incident(tables: Place, beginning: str) -> Incident:
     with ReadModel(tables) as model:
-        return incident_of(model, beginning)
+        return find_incident(model, beginning)
 
 
 def _write(  # noqa: PLR0913, PLR0917  a row has these

@@ -10,7 +10,7 @@ from streaming.base.errors import UserError
 from streaming.base.place import Place
 from streaming.base.times import written
 from streaming.queries.health import Severity
-from streaming.queries.incidents import incident_of, transitions_of
+from streaming.queries.incidents import find_incident, transitions_of
 from streaming.serve.alerting.config import AlertsConfig
 from streaming.serve.alerting.controls import Controls
 from streaming.serve.alerting.dispatcher import Dispatcher
@@ -123,7 +123,7 @@ def open_incident(tables: Place, beginning: str) -> IncidentTransition:
     if len(known) == 1 and not known[0].group:
         return known[0]  # an incident of the dead-man check, which is not in the table
     with ReadModel(tables) as model:
-        found = incident_of(model, beginning)
+        found = find_incident(model, beginning)
         if found.resolved_at is not None:
             raise UserError(f"The incident {found.incident_id} was resolved at {written(found.resolved_at)}.")
         return msgspec.convert(transitions_of(model, found.incident_id)[-1], IncidentTransition)

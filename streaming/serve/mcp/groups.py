@@ -61,8 +61,8 @@ class GroupTools:
         in its retry and dead-letter topics.
         """
         model, instant = self._store.model(), time_of(at)
-        of = find_group(model, group, cluster, instant)
-        return dated(model, of_groups.overview(model, group, of.cluster, instant), instant, of.cluster)
+        group_at = find_group(model, group, cluster, instant)
+        return dated(model, of_groups.overview(model, group_at), instant, group_at.cluster)
 
     def show_lag(
         self,
@@ -79,9 +79,9 @@ class GroupTools:
         list_queues.
         """
         model, period = self._store.model(), period_of(text_of(since), text_of(until))
-        of = find_group(model, group, cluster)
-        found = of_lag.lag(model, of, period.since, period.until, slices)
-        return dated(model, found, time_of(until), of.cluster)
+        group_at = find_group(model, group, cluster)
+        points = of_lag.lag(model, group_at, period.since, period.until, slices)
+        return dated(model, points, time_of(until), group_at.cluster)
 
     def list_clients(
         self,
@@ -114,8 +114,8 @@ class GroupTools:
     ) -> DatedAnswer[ClientDetail]:
         """Show one client: its groups at a time, which queues it owned when, and its incidents."""
         model, instant, begin = self._store.model(), time_of(at), time_of(since)
-        found = client(model, client_id, group=group, cluster=cluster, since=begin or 0, at=instant)
-        return dated(model, found, instant, cluster)
+        detail = client(model, client_id, group=group, cluster=cluster, since=begin or 0, at=instant)
+        return dated(model, detail, instant, cluster)
 
     def what_if(  # noqa: PLR0913  what may change
         self,
@@ -148,21 +148,20 @@ class GroupTools:
         that move, what each client gains and loses, and the expected pause (milliseconds) and duplicates (messages).
         """
         model, instant = self._store.model(), time_of(at)
-        of = find_group(model, group, cluster, instant)
-        found = what_if(
-            model, group, clients=clients, leave=leave, join=join, topic=topic, strategy=strategy,
-            cluster=of.cluster, at=instant,
+        group_at = find_group(model, group, cluster, instant)
+        prediction = what_if(
+            model, group_at, clients=clients, leave=leave, join=join, topic=topic, strategy=strategy
         )  # fmt: skip
-        plans = found.plans if queues else [_without_queues(plan) for plan in found.plans]
-        return dated(model, plans, instant, of.cluster)
+        plans = prediction.plans if queues else [_without_queues(plan) for plan in prediction.plans]
+        return dated(model, plans, instant, group_at.cluster)
 
     def plan_rolling_restart(
         self, group: GroupName, at: At = None, cluster: Cluster = None
     ) -> DatedAnswer[RollingRestart]:
         """Plan a restart of all members of a group that moves the fewest queues: order and moves of each step."""
         model, instant = self._store.model(), time_of(at)
-        of = find_group(model, group, cluster, instant)
-        return dated(model, rolling_restart(model, group, cluster=of.cluster, at=instant), instant, of.cluster)
+        group_at = find_group(model, group, cluster, instant)
+        return dated(model, rolling_restart(model, group_at), instant, group_at.cluster)
 
 
 def _without_queues(plan: Plan) -> Plan:

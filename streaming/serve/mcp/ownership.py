@@ -83,10 +83,11 @@ class OwnershipTools:
         consumption.
         """
         model, instant = self._store.model(), time_of(at)
-        of = find_group(model, group, cluster, instant)
-        found = ownership.queues_of(model, of, topic, retry=retry)
-        shown = [queue for queue in found if queue.is_problem] if problems_only else found
-        return dated_list(model, shown, limit, instant, of.cluster)
+        group_at = find_group(model, group, cluster, instant)
+        queues = ownership.queues(model, group_at, topic, retry=retry)
+        if problems_only:
+            queues = [queue for queue in queues if queue.is_problem]
+        return dated_list(model, queues, limit, instant, group_at.cluster)
 
     def show_queue(
         self,
@@ -104,14 +105,11 @@ class OwnershipTools:
         Owners, offsets, lag, lock, rebalances and incidents. Use it to find out why a queue is stuck.
         """
         model, instant, mq = self._store.model(), time_of(at), queue_of(queue)
-        of = find_group(model, group, cluster, instant)
+        group_at = find_group(model, group, cluster, instant)
         begin = time_of(since)
         if begin is None:
             begin = present(model, instant) - _PERIOD_MS
-        found = queue_detail(
-            model, group, mq.topic, mq.broker, mq.queue_id, cluster=of.cluster, since=begin, at=instant
-        )
-        return dated(model, found, instant, of.cluster)
+        return dated(model, queue_detail(model, group_at, mq, begin), instant, group_at.cluster)
 
     def who_owned(
         self,
@@ -127,11 +125,11 @@ class OwnershipTools:
         """
         model, instant, mq = self._store.model(), time_of(at), queue_of(queue)
         if group is not None:
-            of = find_group(model, group, cluster, instant)
-            cluster, found = of.cluster, [queue_owner(model, of, mq)]
+            group_at = find_group(model, group, cluster, instant)
+            cluster, owners = group_at.cluster, [queue_owner(model, group_at, mq)]
         else:
-            found = queue_owners(model, mq.topic, mq.broker, mq.queue_id, cluster=cluster, at=instant)
-        return dated(model, found, instant, cluster)
+            owners = queue_owners(model, mq.topic, mq.broker, mq.queue_id, cluster=cluster, at=instant)
+        return dated(model, owners, instant, cluster)
 
     def list_ownership(  # noqa: PLR0913  filters
         self,
@@ -149,9 +147,9 @@ class OwnershipTools:
         By queue and time.
         """
         model, period = self._store.model(), period_of(text_of(since), text_of(until))
-        of = find_group(model, group, cluster)
-        found = ownership.intervals(model, of, period.since, period.until, topic, retry)
-        return dated_list(model, found, limit, time_of(until), of.cluster)
+        group_at = find_group(model, group, cluster)
+        intervals = ownership.intervals(model, group_at, period.since, period.until, topic, retry=retry)
+        return dated_list(model, intervals, limit, time_of(until), group_at.cluster)
 
     def diff_owners(  # noqa: PLR0913  filters
         self,
@@ -165,9 +163,9 @@ class OwnershipTools:
     ) -> DatedAnswer[list[OwnerChange]]:
         """List the queues of a group whose owner differs between two times, with both owners."""
         model, begin, end = self._store.model(), time_of(earlier), time_of(later)
-        of = find_group(model, group, cluster)
-        found = ownership.diff(model, group, begin or 0, end, cluster=of.cluster, topic=topic, retry=retry)
-        return dated(model, found, end, of.cluster)
+        group_at = find_group(model, group, cluster, begin)
+        changes = ownership.diff(model, group_at, end, topic, retry=retry)
+        return dated(model, changes, end, group_at.cluster)
 
     def list_rebalances(  # noqa: PLR0913  filters
         self,
@@ -191,12 +189,13 @@ class OwnershipTools:
         (messages); the totals have the number by cause.
         """
         model, begin, end = self._store.model(), time_of(since) or 0, time_of(until)
-        of = find_group(model, group, cluster)
-        found = of_rebalances.rebalances_of(model, of, begin, end, last)
-        shown = found if moves else [one.model_copy(update={"moves": ()}) for one in found]
-        totals = of_rebalances.rebalance_totals(model, of, begin, end)
-        answer = RebalanceList(totals=totals, rebalances=tuple(shown))
-        return dated(model, answer, end, of.cluster, totals.rebalances - len(found))
+        group_at = find_group(model, group, cluster)
+        rebalances = of_rebalances.rebalances(model, group_at, begin, end, last)
+        if not moves:
+            rebalances = [rebalance.model_copy(update={"moves": ()}) for rebalance in rebalances]
+        totals = of_rebalances.rebalance_totals(model, group_at, begin, end)
+        answer = RebalanceList(totals=totals, rebalances=tuple(rebalances))
+        return dated(model, answer, end, group_at.cluster, totals.rebalances - len(rebalances))
 
     def show_rebalance(
         self,
@@ -207,5 +206,5 @@ class OwnershipTools:
     ) -> DatedAnswer[Rebalance]:
         """Show one rebalance with every move: queue, from which client to which, its pause (milliseconds)."""
         model = self._store.model()
-        of = find_group(model, group, cluster)
-        return dated(model, of_rebalances.rebalance(model, group, rebalance_id, of.cluster), None, of.cluster)
+        group_at = find_group(model, group, cluster)
+        return dated(model, of_rebalances.rebalance(model, group_at, rebalance_id), None, group_at.cluster)

@@ -11,11 +11,12 @@ import duckdb
 
 from streaming.base.errors import NotReadyError, UserError
 from streaming.base.limits import METRIC_GROUPS
+from streaming.base.statements import statements_of, with_parts
 from streaming.base.times import DAY_MS, now_ms
 from streaming.queries.groups import is_divided
-from streaming.queries.health import Health, rank_sql
+from streaming.queries.health import HEALTH, Health
 from streaming.queries.incidents import incidents
-from streaming.queries.ownership import LOCK_AGE, LOCK_IS_STALE
+from streaming.queries.ownership import LOCK_AGE, LOCK_IS_STALE, LOCK_LIMITS
 from streaming.queries.present import Silence
 from streaming.queries.quality import quality
 from streaming.queries.results import Coverage, Incident, QualityCheck
@@ -25,85 +26,12 @@ from streaming.tables.reader import Row
 
 T = TypeVar("T")
 
+_SQL = statements_of(__name__)
+_QUEUES = with_parts(_SQL["queues"], lock_age=LOCK_AGE, lock_is_stale=LOCK_IS_STALE)
+
 QUIET_CAUSE_DAYS = 7
 """A cause that occurred within this number of days has a series, with 0 if it has not occurred today: ``increase`` does
 not see the first event of a counter without an earlier value."""
-
-_GROUPS = """
-SELECT
-    g.cluster, g.group, g.time, g.health, g.members, g.message_model, g.consume_type, g.coverage
-FROM current_groups g
-ORDER BY g.cluster, g.group
-"""
-_QUEUES = f"""
-SELECT
-    t.cluster, t.group, t.topic, t.broker, t.queue_id, t.owner, t.shared_by, t.status,
-    CASE WHEN NOT p.lag_is_stale THEN p.lag END AS lag,
-    coalesce(p.lag_is_at_least AND NOT p.lag_is_stale, false) AS lag_is_at_least,
-    CASE WHEN NOT p.waiting_is_stale THEN p.waiting_ms END AS waiting_ms,
-    CASE WHEN NOT ({LOCK_IS_STALE}) THEN {LOCK_AGE} END AS lock_age_ms
-FROM current_queues t
-LEFT JOIN progress_at(from_ms($now)) p
-    ON p.cluster = t.cluster AND p.group = t.group AND p.topic = t.topic AND p.broker = t.broker
-    AND p.queue_id = t.queue_id
-LEFT JOIN client_progress_at(from_ms($now)) c
-    ON c.cluster = t.cluster AND c.group = t.group AND c.topic = t.topic AND c.broker = t.broker
-    AND c.queue_id = t.queue_id AND c.client_id = t.owner
-"""  # noqa: S608  parts of ours
-_TOPICS = """
-SELECT
-    q.cluster, q.group, q.topic,
-    CAST(sum(q.lag) AS BIGINT) AS lag,
-    max(q.waiting_ms) AS waiting_ms,
-    count(*) FILTER (q.owner IS NULL AND len(coalesce(q.shared_by, [])) = 0) AS unowned,
-    count(*) FILTER (q.lag IS NULL) AS lag_unknown,
-    count(*) FILTER (q.lag_is_at_least) AS lag_at_least,
-    list(DISTINCT q.owner) FILTER (q.owner IS NOT NULL) AS owners
-FROM queues q
-GROUP BY ALL
-ORDER BY ALL
-"""
-_DEAD_LETTERS = """
-SELECT d.cluster, d.group, d.broker, d.added, d.stored
-FROM dead_letters_at(from_ms($now)) d
-WHERE NOT d.is_stale
-ORDER BY ALL
-"""
-_UNWELL = f"""
-SELECT
-    r.cluster, r.group,
-    CASE WHEN r.place <= $limit THEN r.topic END AS topic,
-    CASE WHEN r.place <= $limit THEN r.broker END AS broker,
-    CASE WHEN r.place <= $limit THEN r.queue_id END AS queue_id,
-    min(r.badness) AS badness,
-    count(*) AS queues,
-    CAST(sum(r.lag) AS BIGINT) AS lag,
-    max(r.lock_age_ms) AS lock_age_ms
-FROM (
-    SELECT b.*, row_number() OVER (ORDER BY b.badness, b.lag DESC NULLS LAST, b.cluster, b.group, b.topic, b.broker,
-        b.queue_id) AS place
-    FROM (
-        SELECT q.*, {rank_sql("q.status")} AS badness FROM queues q
-        WHERE q.status <> 'OK' AND NOT starts_with(q.topic, '%RETRY%')
-    ) b
-) r
-GROUP BY 1, 2, 3, 4, 5
-ORDER BY 1, 2, 3 NULLS LAST, 4, 5
-"""  # noqa: S608  parts of ours
-_REBALANCES = """
-SELECT r.cluster, r.group, r.trigger AS cause, count(*) FILTER (r.time >= from_ms($midnight)) AS today
-FROM rebalances r
-WHERE r.time >= from_ms($since)
-GROUP BY ALL
-ORDER BY ALL
-"""
-_REJECTED = """
-SELECT t.reason, count(*) FILTER (t.ingest_time >= from_ms($midnight)) AS today
-FROM telemetry_rejected t
-WHERE t.ingest_time >= from_ms($since)
-GROUP BY ALL
-ORDER BY ALL
-"""
 
 
 class GroupState(NamedTuple):
@@ -182,10 +110,10 @@ def read_snapshot(model: ReadModel, sources: Sources, queue_series: int) -> Snap
         groups=known,
         topics=topics,
         unwell=unwell,
-        dead_letters=reader.read(lambda: model.rows(_DEAD_LETTERS, {"now": now})),
+        dead_letters=reader.read(lambda: model.rows(_SQL["dead_letters"], {"now": now})),
         incidents=reader.read(lambda: incidents(model, only_open=True)),
-        rebalances=reader.read(lambda: model.rows(_REBALANCES, _days(last_time))) if last_time else None,
-        rejected=reader.read(lambda: model.rows(_REJECTED, _days(ingested))) if last is not None else None,
+        rebalances=reader.read(lambda: model.rows(_SQL["rebalances"], _days(last_time))) if last_time else None,
+        rejected=reader.read(lambda: model.rows(_SQL["rejected"], _days(ingested))) if last is not None else None,
         judged=reader.read(lambda: quality(model)),
         sources=last,
         last_time=last_time,
@@ -197,9 +125,11 @@ def read_snapshot(model: ReadModel, sources: Sources, queue_series: int) -> Snap
 def _queues(model: ReadModel, now: int, queue_series: int) -> tuple[list[Row], list[Row]]:
     """Return the rows of the topics, and those of the queues that are not OK."""
     with duckdb.connect(":memory:") as here:
-        here.register("queues", model.sql(_QUEUES, {"now": now}))
-        topics = here.sql(_TOPICS).to_arrow_table().to_pylist()
-        return topics, here.sql(_UNWELL, params={"limit": queue_series}).to_arrow_table().to_pylist()
+        here.register("queues", model.sql(_QUEUES, LOCK_LIMITS | {"now": now}))
+        topics = here.sql(_SQL["topics"]).to_arrow_table().to_pylist()
+        return topics, here.sql(
+            _SQL["unwell"], params={"limit": queue_series, "healths": list(HEALTH)}
+        ).to_arrow_table().to_pylist()
 
 
 def _limited(found: Snapshot, known: list[GroupState]) -> Snapshot:
@@ -225,7 +155,7 @@ def _limited(found: Snapshot, known: list[GroupState]) -> Snapshot:
 
 def _groups(model: ReadModel, now: int) -> list[GroupState]:
     """Return the groups; the health of one that is silent by now is UNKNOWN."""
-    rows = model.rows(_GROUPS)
+    rows = model.rows(_SQL["groups"])
     silence = Silence(model, now, ((row["cluster"], row["time"]) for row in rows))
     return [
         GroupState(

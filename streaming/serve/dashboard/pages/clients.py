@@ -8,6 +8,7 @@ from streaming.base.errors import UserError
 from streaming.base.language import gettext, marked
 from streaming.queries.clients import clients, mixed_versions
 from streaming.queries.columns import CLIENT, shown_columns
+from streaming.queries.group_at import group_names
 from streaming.queries.health import HEALTH
 from streaming.queries.present import Ends, history_ends
 from streaming.queries.results import Client
@@ -89,9 +90,8 @@ class Data(NamedTuple):
 
 
 def _asked(model: ReadModel, group: str, cluster: str, at: int | None) -> Data:
-    rows = model.rows("SELECT DISTINCT s.group FROM group_state s ORDER BY s.group")
-    found = clients(model, group or None, cluster=cluster or None, at=at)
-    return Data(history_ends(model, at), found, [row["group"] for row in rows])
+    listed = clients(model, group or None, cluster=cluster or None, at=at)
+    return Data(history_ends(model, at), listed, group_names(model))
 
 
 class ClientsPage(LivePage[Data]):

@@ -11,15 +11,15 @@ from pydantic import Field
 from streaming.base.language import gettext, marked
 from streaming.queries import labels
 from streaming.queries.clients import clients_of_proxies
-from streaming.queries.column import Column, Context, Value, counted
 from streaming.queries.columns import MEMBER
+from streaming.queries.columns.column import Column, Context, Value, counted
 from streaming.queries.failed_messages import failed_messages
 from streaming.queries.group_at import find_group
-from streaming.queries.groups import group_of
+from streaming.queries.groups import read_group
 from streaming.queries.health import HEALTH
-from streaming.queries.incidents import incidents_of
+from streaming.queries.incidents import group_incidents
 from streaming.queries.labels import queue_name
-from streaming.queries.ownership import queues_of
+from streaming.queries.ownership import queues
 from streaming.queries.present import Ends, history_ends
 from streaming.queries.results import Client, FailedMessages, Group, Incident, Member, Queue, Rebalance
 from streaming.serve.dashboard.parts.ordering import Order, number
@@ -91,20 +91,24 @@ def state(model: ReadModel, name: str, cluster: str | None, at: int | None) -> S
     Raises:
         UserError: see `streaming.queries.group_at.find_group`.
     """
-    of = find_group(model, name, cluster, at)
-    found = incidents_of(model, of, only_open=True)
-    ends = history_ends(model, at)
-    group = group_of(model, of)
-    proxied = clients_of_proxies(model, of, group.proxied_clients)
-    return State(ends, group, queues_of(model, of), found, failed_messages(model, of), proxied)
+    group_at = find_group(model, name, cluster, at)
+    group = read_group(model, group_at)
+    return State(
+        ends=history_ends(model, at),
+        group=group,
+        queues=queues(model, group_at),
+        incidents=group_incidents(model, group_at, only_open=True),
+        failed=failed_messages(model, group_at),
+        proxied=clients_of_proxies(model, group_at, group.proxied_clients),
+    )
 
 
-def members(group: Group, queues: Iterable[Queue]) -> list[MemberLoad]:
+def members(group: Group, of_group: Iterable[Queue]) -> list[MemberLoad]:
     """List members and other owners of queues: non-members first, then by the number of queues that are not OK."""
     own: dict[str, list[Queue]] = defaultdict(list)
     expected: Counter[str] = Counter()
     predicted = False
-    for queue in queues:
+    for queue in of_group:
         if queue.owner is not None:
             own[queue.owner].append(queue)
         if queue.expected_owner is not None:

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from nicegui import ui
 
 from streaming.base.language import gettext, marked
-from streaming.queries.column import Column
 from streaming.queries.columns import GROUP, INTERVAL
+from streaming.queries.columns.column import Column
 from streaming.queries.find import find_owned
 from streaming.queries.group_health import GroupKey, health_over
 from streaming.queries.health import Health

@@ -12,7 +12,7 @@ from streaming.queries.evidence import formatted, label
 from streaming.queries.group_at import GroupAt
 from streaming.queries.impact import unknown_text, waiting_text
 from streaming.queries.incident_detail import incident
-from streaming.queries.incidents import incident_of
+from streaming.queries.incidents import find_incident
 from streaming.queries.labels import NOT_KNOWN
 from streaming.queries.notifications import MESSAGES, step_text
 from streaming.queries.present import Ends, history_ends
@@ -54,7 +54,7 @@ class Data(NamedTuple):
 def _asked(model: ReadModel, incident_id: str) -> Data:
     detail = incident(model, incident_id)
     parent, ends = detail.incident.parent, history_ends(model)
-    return Data(detail, incident_of(model, parent) if parent else None, ends, _picture(model, detail, ends))
+    return Data(detail, find_incident(model, parent) if parent else None, ends, _picture(model, detail, ends))
 
 
 def _picture(model: ReadModel, detail: IncidentDetail, ends: Ends) -> Picture | None:

@@ -2,9 +2,11 @@
 
 from typing import Any, NamedTuple
 
+from rebalance_model.entities import MessageQueue
 from streaming.base.language import gettext
 from streaming.base.times import duration_ms
 from streaming.queries.columns import INTERVAL, QUEUE
+from streaming.queries.group_at import find_group
 from streaming.queries.labels import queue_name
 from streaming.queries.present import Ends, history_ends
 from streaming.queries.queue_history import queue_detail
@@ -47,20 +49,21 @@ class Data(NamedTuple):
     found: QueueDetail
 
 
-def _asked(model: ReadModel, of: QueueName, span: str, at: int | None) -> Data:
+def _asked(model: ReadModel, name: QueueName, span: str, at: int | None) -> Data:
     ends = history_ends(model, at)
     now = ends.instant(at)
     since = min(max(now - duration_ms(span), ends.first), now - 1)
-    group, topic, broker, queue_id, cluster = of
-    return Data(ends, queue_detail(model, group, topic, broker, queue_id, cluster=cluster, since=since, at=at))
+    group, topic, broker, queue_id, cluster = name
+    group_at = find_group(model, group, cluster, at)
+    return Data(ends, queue_detail(model, group_at, MessageQueue(topic, broker, queue_id), since))
 
 
 class QueuePage(LivePage[Data]):
     """A queue of a group, now or at an instant, and over the period before it."""
 
-    def __init__(self, store: Store, of: QueueName, span: str, at: int | None) -> None:
+    def __init__(self, store: Store, name: QueueName, span: str, at: int | None) -> None:
         super().__init__(store, at)
-        self._of = of
+        self._name = name
         self._span = span
 
     async def ask(self) -> None:
@@ -69,7 +72,7 @@ class QueuePage(LivePage[Data]):
         Raises:
             UserError: the group has no such queue, or there are no rows yet.
         """
-        self._data = await self._store.ask(_asked, self._of, self._span, self._at)
+        self._data = await self._store.ask(_asked, self._name, self._span, self._at)
 
     def lay_out(self) -> None:
         """Create the page and show it."""

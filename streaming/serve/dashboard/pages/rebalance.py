@@ -1,6 +1,7 @@
 """The page of a rebalance: causes, moves and cost."""
 
 from streaming.base.language import gettext
+from streaming.queries.group_at import find_group
 from streaming.queries.rebalances import rebalance
 from streaming.queries.results import Rebalance
 from streaming.serve.dashboard.parts.frame import frame
@@ -9,8 +10,13 @@ from streaming.serve.dashboard.parts.paging import page_of, turned
 from streaming.serve.dashboard.parts.palette import colours, short_names
 from streaming.serve.links import group_link, home_link
 from streaming.serve.store import Store
+from streaming.tables import ReadModel
 
 _MOVES = 50
+
+
+def _asked(model: ReadModel, group: str, cluster: str | None, rebalance_id: str) -> Rebalance:
+    return rebalance(model, find_group(model, group, cluster), rebalance_id)
 
 
 class RebalancePage:
@@ -18,7 +24,7 @@ class RebalancePage:
 
     def __init__(self, store: Store, group: str, cluster: str | None, rebalance_id: str) -> None:
         self._store = store
-        self._wanted = group, rebalance_id, cluster
+        self._name = group, cluster, rebalance_id
         self._rebalance: Rebalance
 
     async def ask(self) -> None:
@@ -27,7 +33,7 @@ class RebalancePage:
         Raises:
             UserError: the group or the rebalance is unknown.
         """
-        self._rebalance = await self._store.ask(rebalance, *self._wanted)
+        self._rebalance = await self._store.ask(_asked, *self._name)
 
     def lay_out(self) -> None:
         """Create the page and show it."""

@@ -8,9 +8,9 @@ from urllib.parse import parse_qsl, urlsplit
 from streaming.base.errors import UserError
 from streaming.base.language import gettext
 from streaming.queries import labels
-from streaming.queries.group_at import find_group
+from streaming.queries.group_at import GroupAt, find_group
 from streaming.queries.group_strategies import STRATEGIES
-from streaming.queries.groups import group_of
+from streaming.queries.groups import read_group
 from streaming.queries.plan import Plan, PlannedMove
 from streaming.queries.present import Ends, history_ends
 from streaming.queries.results import Group
@@ -54,18 +54,16 @@ class Data(NamedTuple):
 
 
 def _asked(model: ReadModel, name: str, cluster: str | None, change: Change, at: int | None) -> Data:
-    group = group_of(model, find_group(model, name, cluster, at))
+    group_at = find_group(model, name, cluster, at)
     join = [] if change.join in {"", "0"} else [change.join]
-    predicted = what_if(
-        model, name, leave=change.leave, join=join, strategy=change.strategy or None, cluster=cluster, at=at
-    )
-    restart = _restart(model, name, cluster, at) if change.restart else None
-    return Data(history_ends(model, at), group, predicted, restart)
+    prediction = what_if(model, group_at, leave=change.leave, join=join, strategy=change.strategy or None)
+    restart = _restart(model, group_at) if change.restart else None
+    return Data(history_ends(model, at), read_group(model, group_at), prediction, restart)
 
 
-def _restart(model: ReadModel, name: str, cluster: str | None, at: int | None) -> RollingRestart | str:
+def _restart(model: ReadModel, group_at: GroupAt) -> RollingRestart | str:
     try:
-        return rolling_restart(model, name, cluster=cluster, at=at)
+        return rolling_restart(model, group_at)
     except UserError as error:
         return str(error)
 

@@ -15,8 +15,8 @@ from streaming.base.language import filled, gettext, raw
 from streaming.base.times import duration_ms, instant_ms, written
 from streaming.queries import labels
 from streaming.queries.advice import explained, first_step, headline
-from streaming.queries.column import Context
 from streaming.queries.columns import FAILED_MESSAGES, GROUP, INCIDENT, MEMBER, MOVE, QUEUE, REBALANCE
+from streaming.queries.columns.column import Context
 from streaming.queries.health import HEALTH, SEVERITY
 from streaming.queries.labels import cause, reason, trigger
 from streaming.serve import links

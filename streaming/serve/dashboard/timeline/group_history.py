@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from streaming.queries.group_at import find_group
-from streaming.queries.incidents import incidents_of
+from streaming.queries.incidents import group_incidents
 from streaming.queries.lag import lag
 from streaming.queries.ownership import intervals, unassigned
-from streaming.queries.rebalances import rebalance_totals, rebalances_of
+from streaming.queries.rebalances import rebalance_totals, rebalances
 from streaming.queries.results import Incident, Interval, LagPoint, Rebalance, RebalanceTotals
 from streaming.serve.dashboard.parts.moment import Window
 from streaming.tables import ReadModel
@@ -27,23 +27,20 @@ class History:
     lag: list[LagPoint]
 
 
-def history(model: ReadModel, name: str, cluster: str | None, span: Window) -> History:
+def history(model: ReadModel, name: str, cluster: str | None, period: Window) -> History:
     """Read the history of a group over a period.
 
     Raises:
         UserError: see `streaming.queries.group_at.find_group`.
     """
-    of = find_group(model, name, cluster)
+    group_at = find_group(model, name, cluster)
+    incidents = group_incidents(model, group_at._replace(instant=period.until), since=period.since)
     return History(
-        window=span,
-        intervals=intervals(model, of, *span),
-        unowned=unassigned(model, of._replace(instant=span.since)),
-        rebalances=rebalances_of(model, of, *span),
-        totals=rebalance_totals(model, of, *span),
-        incidents=[
-            i
-            for i in incidents_of(model, of._replace(instant=span.until), since=span.since)
-            if i.opened_at <= span.until
-        ],
-        lag=lag(model, of, *span),
+        window=period,
+        intervals=intervals(model, group_at, *period),
+        unowned=unassigned(model, group_at._replace(instant=period.since)),
+        rebalances=rebalances(model, group_at, *period),
+        totals=rebalance_totals(model, group_at, *period),
+        incidents=[incident for incident in incidents if incident.opened_at <= period.until],
+        lag=lag(model, group_at, *period),
     )

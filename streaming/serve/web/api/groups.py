@@ -1,22 +1,24 @@
 """Endpoints of groups: health, queue owners, rebalances and lag."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Annotated, Concatenate, ParamSpec, TypeVar
 
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
+from rebalance_model.entities import MessageQueue
 from streaming.base.limits import REBALANCES
 from streaming.base.times import instant_ms, now_ms
 from streaming.queries import groups as of_groups
 from streaming.queries import lag as of_lag
-from streaming.queries import ownership, queue_history
+from streaming.queries import ownership
 from streaming.queries import rebalances as of_rebalances
 from streaming.queries import rolling_restart as of_restart
 from streaming.queries import what_if as of_what_if
-from streaming.queries.group_at import find_group
-from streaming.queries.period import TIME_FORMS, Period
+from streaming.queries.group_at import GroupAt, find_group
+from streaming.queries.period import TIME_FORMS
 from streaming.queries.plan import Plan
+from streaming.queries.queue_history import queue_detail
 from streaming.queries.results import (
     Group,
     Interval,
@@ -29,6 +31,7 @@ from streaming.queries.results import (
     RebalanceTotals,
 )
 from streaming.queries.rolling_restart import RollingRestart
+from streaming.serve.store import Store
 from streaming.serve.web.api.parameters import (
     At,
     Cluster,
@@ -36,10 +39,12 @@ from streaming.serve.web.api.parameters import (
     InPeriod,
     InWhich,
     StoreOf,
-    Which,
     sent,
 )
 from streaming.tables import ReadModel
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 router = APIRouter(tags=["groups"])
 
@@ -53,19 +58,19 @@ def groups(store: StoreOf, at: At, cluster: Cluster = None) -> Response:
 @router.get("/groups/{group}", response_model=Overview)
 def group(name: GroupName, store: StoreOf, at: At, cluster: Cluster = None) -> Response:
     """Show one group with its members, open incidents and last rebalances."""
-    return sent(store.ask_here(of_groups.overview, name, cluster=cluster, at=at))
+    return sent(_ask(store, of_groups.overview, name, cluster, at))
 
 
 @router.get("/groups/{group}/queues", response_model=list[Queue])
 def queues(which: InWhich, store: StoreOf, at: At) -> Response:
     """List the queues with owner, expected owner and status."""
-    return sent(store.ask_here(ownership.queues, **which._asdict(), at=at))
+    return sent(_ask(store, ownership.queues, which.group, which.cluster, at, which.topic, retry=which.retry))
 
 
 @router.get("/groups/{group}/owners", response_model=list[Interval])
 def owners(which: InWhich, store: StoreOf, at: At) -> Response:
     """List the ownership interval of each queue at a time; unassigned queues are omitted."""
-    return sent(store.ask_here(_owners, which, at))
+    return sent(_ask(store, ownership.owners, which.group, which.cluster, at, which.topic, retry=which.retry))
 
 
 @router.get("/groups/{group}/owners/{topic}/{broker}/{queue_id}", response_model=Interval | None)
@@ -73,7 +78,7 @@ def owner(  # noqa: PLR0913  a queue has four names
     *, name: GroupName, topic: str, broker: str, queue_id: int, store: StoreOf, at: At, cluster: Cluster = None
 ) -> Response:
     """Show the ownership interval of one queue at a time; null if it was unassigned."""
-    return sent(store.ask_here(ownership.who_owned, name, topic, broker, queue_id, cluster=cluster, at=at))
+    return sent(_ask(store, ownership.who_owned, name, cluster, at, MessageQueue(topic, broker, queue_id)))
 
 
 @router.get("/groups/{group}/queues/{topic}/{broker}/{queue_id}", response_model=QueueDetail)
@@ -90,14 +95,16 @@ def queue(  # noqa: PLR0913  a queue has four names
 ) -> Response:
     """Show one queue at a time, and its owners, offsets, lag, lock and incidents over the period before it."""
     begin = None if since is None else instant_ms(since, now_ms())
-    asked = queue_history.queue_detail
-    return sent(store.ask_here(asked, name, topic, broker, queue_id, cluster=cluster, since=begin, at=at))
+    return sent(_ask(store, queue_detail, name, cluster, at, MessageQueue(topic, broker, queue_id), begin))
 
 
 @router.get("/groups/{group}/intervals", response_model=list[Interval])
 def intervals(which: InWhich, store: StoreOf, period: InPeriod) -> Response:
     """List the ownership intervals of the queues within a period."""
-    return sent(store.ask_here(_intervals, which, period))
+    asked = ownership.intervals
+    return sent(
+        _ask(store, asked, which.group, which.cluster, None, *period, which.topic, retry=which.retry)
+    )  # fmt: skip
 
 
 @router.get("/groups/{group}/diff", response_model=list[OwnerChange])
@@ -109,8 +116,9 @@ def diff(
 ) -> Response:
     """List the queues whose owner differs between two times."""
     now = now_ms()
-    end = None if later is None else instant_ms(later, now)
-    return sent(store.ask_here(ownership.diff, **which._asdict(), earlier=instant_ms(earlier, now), later=end))
+    begin, end = instant_ms(earlier, now), None if later is None else instant_ms(later, now)
+    asked = ownership.diff
+    return sent(_ask(store, asked, which.group, which.cluster, begin, end, which.topic, retry=which.retry))
 
 
 @router.get("/groups/{group}/rebalances", response_model=list[Rebalance])
@@ -126,8 +134,7 @@ def rebalances(  # noqa: PLR0913  its filters
     """List the rebalances, newest first, with cause, trigger and cost."""
     now = now_ms()
     begin, end = (None if text is None else instant_ms(text, now) for text in (since, until))
-    asked = of_rebalances.rebalances
-    return sent(store.ask_here(asked, name, cluster=cluster, since=begin or 0, until=end, last=last))
+    return sent(_ask(store, of_rebalances.rebalances, name, cluster, None, begin or 0, end, last))
 
 
 @router.get("/groups/{group}/rebalances/totals", response_model=RebalanceTotals)
@@ -142,13 +149,13 @@ def totals(
     """Show what the rebalances of a period have cost together, the costliest one, and their number by cause."""
     now = now_ms()
     begin, end = (None if text is None else instant_ms(text, now) for text in (since, until))
-    return sent(store.ask_here(_totals, name, cluster, begin or 0, end))
+    return sent(_ask(store, of_rebalances.rebalance_totals, name, cluster, None, begin or 0, end))
 
 
 @router.get("/groups/{group}/rebalances/{rebalance_id}", response_model=Rebalance)
 def rebalance(name: GroupName, rebalance_id: str, store: StoreOf, cluster: Cluster = None) -> Response:
     """Show one rebalance with all its moves, by its id or a unique prefix of it."""
-    return sent(store.ask_here(of_rebalances.rebalance, name, rebalance_id, cluster=cluster))
+    return sent(_ask(store, of_rebalances.rebalance, name, cluster, None, rebalance_id))
 
 
 @router.get("/groups/{group}/lag", response_model=list[LagPoint])
@@ -160,7 +167,7 @@ def lag(
     slices: Annotated[int, Query(ge=1, le=2_000, description="Number of slices of the period.")] = 120,
 ) -> Response:
     """List the lag by topic at the end of each slice of a period for which it was reported."""
-    return sent(store.ask_here(_lag, name, cluster, period, slices))
+    return sent(_ask(store, of_lag.lag, name, cluster, None, *period, slices))
 
 
 @router.get("/groups/{group}/what-if", response_model=list[Plan])
@@ -179,41 +186,26 @@ def plans(  # noqa: PLR0913  what may change
     ] = None,
 ) -> Response:
     """Predict the allocation after clients join or leave: the plan of each strategy, the group's own first."""
-    asked = {
-        "strategy": strategy,
-        "leave": leave,
-        "join": join,
-        "clients": clients,
-        "topic": topic,
-        "cluster": cluster,
-        "at": at,
-    }
-    return sent(store.ask_here(_plans, name, asked))
+    prediction = _ask(
+        store, of_what_if.what_if, name, cluster, at,
+        strategy=strategy, leave=leave, join=join, clients=clients, topic=topic,
+    )  # fmt: skip
+    return sent(prediction.plans)
 
 
 @router.get("/groups/{group}/rolling-restart", response_model=RollingRestart)
 def restart(*, name: GroupName, store: StoreOf, at: At, cluster: Cluster = None) -> Response:
     """Plan a restart of all members that moves least: the order, and what moves at each step."""
-    return sent(store.ask_here(of_restart.rolling_restart, name, cluster=cluster, at=at))
+    return sent(_ask(store, of_restart.rolling_restart, name, cluster, at))
 
 
-def _totals(model: ReadModel, name: str, cluster: str | None, since: int, until: int | None) -> RebalanceTotals:
-    return of_rebalances.rebalance_totals(model, find_group(model, name, cluster), since, until)
+def _ask(
+    store: Store, question: Callable[Concatenate[ReadModel, GroupAt, P], T], name: str, cluster: str | None,
+    at: int | None, /, *arguments: P.args, **keywords: P.kwargs,
+) -> T:  # fmt: skip
+    """Find a group, and return the answer to a question about it."""
 
+    def ask(model: ReadModel) -> T:
+        return question(model, find_group(model, name, cluster, at), *arguments, **keywords)
 
-def _plans(model: ReadModel, name: str, asked: Mapping[str, Any]) -> list[Plan]:
-    return of_what_if.what_if(model, name, **asked).plans
-
-
-def _owners(model: ReadModel, which: Which, at: int | None) -> list[Interval]:
-    of = find_group(model, which.group, which.cluster, at)
-    return ownership.owners_of(model, of, which.topic, retry=which.retry)
-
-
-def _intervals(model: ReadModel, which: Which, period: Period) -> list[Interval]:
-    of = find_group(model, which.group, which.cluster)
-    return ownership.intervals(model, of, period.since, period.until, which.topic, which.retry)
-
-
-def _lag(model: ReadModel, name: str, cluster: str | None, period: Period, slices: int) -> list[LagPoint]:
-    return of_lag.lag(model, find_group(model, name, cluster), period.since, period.until, slices)
+    return store.ask_here(ask)

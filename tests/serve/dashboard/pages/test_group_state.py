@@ -2,7 +2,7 @@
 
 import pytest
 
-from streaming.queries.column import Context
+from streaming.queries.columns.column import Context
 from streaming.serve.dashboard.pages import group_state
 from streaming.serve.dashboard.pages.group_state import state
 from streaming.serve.dashboard.pages.home_overview import overview

@@ -1,0 +1,120 @@
+"""The columns of a queue, and of what was observed of one."""
+
+from typing import Literal
+
+from streaming.base.language import gettext
+from streaming.queries import labels
+from streaming.queries.columns.column import Column, Context, Table, Value, observed, queue_column
+from streaming.queries.results import Queue, QueueObservation
+from streaming.queries.without_owner import WithoutOwner
+
+
+def _owner(queue: Queue, context: Context) -> Value:
+    if queue.owner is not None:
+        return Value(queue.owner)
+    if queue.shared_by:
+        return Value(WithoutOwner.SHARED.label, "quiet", labels.some(queue.shared_by))
+    without = context.without_owner
+    if queue.is_stale and without is not WithoutOwner.UNKNOWN:
+        return Value(without.label, "stale", gettext("last known"))
+    return Value(without.label, "unassigned" if without is WithoutOwner.UNASSIGNED else "quiet")
+
+
+def _expected(queue: Queue, _: Context) -> Value:
+    if queue.owner is not None and queue.owner == queue.expected_owner:
+        return Value(gettext("as expected"), "quiet")
+    return Value(queue.expected_owner or labels.NOT_KNOWN, "attention" if queue.is_elsewhere else "")
+
+
+def _lag(queue: Queue, _: Context) -> Value:
+    bound: Literal["≥", ""] = "≥" if queue.lag_is_at_least else ""
+    shown = observed(labels.number(queue.lag), queue.lag_age_ms, is_stale=queue.lag_is_stale, bound=bound)
+    if queue.in_flight_age_ms is None:
+        return shown
+    held = gettext(
+        "{count} in flight, the oldest for {duration} or longer",
+        count=labels.number(queue.in_flight),
+        duration=labels.duration(queue.in_flight_age_ms),
+    )
+    return shown._replace(note="; ".join(filter(None, (held, shown.note))))
+
+
+def _waiting(queue: Queue, _: Context) -> Value:
+    bound: Literal["≤", ""] = "≤" if queue.waiting_is_at_most else ""
+    shown = labels.duration(queue.waiting_ms)
+    return observed(shown, queue.waiting_age_ms, is_stale=queue.waiting_is_stale, bound=bound)
+
+
+def _cached(queue: Queue, _: Context) -> Value:
+    return observed(labels.number(queue.cached_count), queue.cached_age_ms, is_stale=queue.cached_is_stale)
+
+
+def _lock(queue: Queue, _: Context) -> Value:
+    if queue.locked is False:
+        return Value(gettext("not locked"), "attention")
+    return _reported(labels.duration(queue.lock_age_ms), is_stale=queue.lock_is_stale)
+
+
+def _reported(text: str, *, is_stale: bool) -> Value:
+    """Show an age, and whether what it counts from may be out of date."""
+    return Value(text, "stale", gettext("stale")) if is_stale and text != labels.NOT_KNOWN else Value(text)
+
+
+def _pulled(queue: Queue, _: Context) -> Value:
+    return _reported(labels.ago(queue.pull_age_ms), is_stale=queue.pull_is_stale)
+
+
+def _consumed(queue: Queue, _: Context) -> Value:
+    return _reported(labels.ago(queue.consume_age_ms), is_stale=queue.consume_is_stale)
+
+
+def _status(queue: Queue, _: Context) -> Value:
+    text = f"{queue.status} {labels.reason(queue.status_reason)}".rstrip()
+    if queue.is_stale and queue.status != "UNKNOWN":
+        return Value(text, "stale" if queue.status == "OK" else queue.status, gettext("stale"))
+    return Value(text, queue.status)
+
+
+QUEUE = Table(
+    queue_column(Queue),
+    Column(Queue, "owner", "client", _owner, wide=True),
+    Column(Queue, "since", "time", spare=True),
+    Column(Queue, "expected_owner", "client", _expected),
+    Column(Queue, "lag", "count", _lag),
+    Column(Queue, "lag_age_ms", "duration"),
+    Column(Queue, "waiting_ms", "duration", _waiting, spare=True),
+    Column(Queue, "lock_age_ms", "duration", _lock, spare=True),
+    Column(Queue, "pull_age_ms", "duration", _pulled, spare=True),
+    Column(Queue, "consume_age_ms", "duration", _consumed, spare=True),
+    Column(Queue, "cached_count", "count", _cached, spare=True),
+    Column(Queue, "status", show=_status, wide=True),
+    Column(Queue, "time", "time"),
+    grid="queue owner since expected_owner lag lag_age_ms waiting_ms lock_age_ms pull_age_ms consume_age_ms status",
+    page="queue status owner since expected_owner lag waiting_ms lock_age_ms pull_age_ms consume_age_ms cached_count"
+    " time",
+)
+
+
+def _observed_lag(one: QueueObservation, _: Context) -> str:
+    bound = "≥" if one.lag_is_at_least and one.lag is not None else ""
+    return f"{bound}{labels.number(one.lag)}"
+
+
+def _observed_waiting(one: QueueObservation, _: Context) -> str:
+    return f"{'≤' if one.waiting_is_at_most else ''}{labels.duration(one.waiting_ms)}"
+
+
+def _observed_by(one: QueueObservation, _: Context) -> str:
+    return "hook" if one.source == "HOOK" else f"answer of {one.client_id or 'the broker'}"
+
+
+OBSERVATION = Table(
+    Column(QueueObservation, "time", "time"),
+    Column(QueueObservation, "source", show=_observed_by),
+    Column(QueueObservation, "broker_offset", "count"),
+    Column(QueueObservation, "commit_offset", "count"),
+    Column(QueueObservation, "lag", "count", _observed_lag),
+    Column(QueueObservation, "waiting_ms", "duration", _observed_waiting, spare=True),
+    Column(QueueObservation, "lock_at", "time", spare=True),
+    grid="time source broker_offset commit_offset lag waiting_ms lock_at",
+)

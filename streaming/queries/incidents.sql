@@ -1,0 +1,42 @@
+-- name: incidents
+SELECT i.*, coalesce(c.consequences, 0) AS consequences
+FROM incidents_at(from_ms($instant)) i
+LEFT JOIN (
+    SELECT p.parent, count(*) AS consequences
+    FROM incidents_at(from_ms($instant)) p
+    WHERE p.parent IS NOT NULL
+    GROUP BY p.parent
+) c ON c.parent = i.incident_id
+WHERE ($cluster IS NULL OR i.cluster = $cluster) AND ($group IS NULL OR i.group IN ($group, ''))
+    AND ($code IS NULL OR i.code = $code) AND ($severity IS NULL OR i.severity = $severity)
+    AND (NOT $only_open OR i.resolved_at IS NULL) AND (NOT $only_resolved OR i.resolved_at IS NOT NULL)
+    AND (i.resolved_at IS NULL OR i.resolved_at >= from_ms($since))
+ORDER BY (i.resolved_at IS NULL) DESC, i.opened_at DESC, i.code, i.subject, i.incident_id
+LIMIT $last
+
+-- name: brokers_of_group
+SELECT q.cluster, q.broker, bool_or(q.group = $group) AS of_group
+FROM queues_at(from_ms($instant)) q
+GROUP BY q.cluster, q.broker
+
+-- name: incidents_of_clusters
+SELECT i.cluster, i.subject, i.code, CASE WHEN i.resolved_at IS NULL THEN i.severity ELSE 'closed' END AS counts_as
+FROM incidents_at(from_ms($instant)) i
+WHERE i.group = '' AND i.cleared_at IS NULL AND NOT i.absorbed AND ($cluster IS NULL OR i.cluster = $cluster)
+
+-- name: popping_groups
+SELECT g.cluster, g.group FROM groups_at(from_ms($instant)) g
+WHERE json_extract_string(g.coverage, '$.sharing') IN ('POPPED', 'MIXED', 'PROXIED', 'UNLISTED')
+
+-- name: brokers_of_groups
+SELECT DISTINCT q.cluster, q.group, q.broker FROM queues_at(from_ms($instant)) q
+WHERE $cluster IS NULL OR q.cluster = $cluster
+
+-- name: kinds
+SELECT DISTINCT a.group, a.code FROM anomalies a ORDER BY a.group, a.code
+
+-- name: by_id
+SELECT i.* FROM incidents i WHERE starts_with(i.incident_id, $id)
+
+-- name: transitions
+SELECT * FROM anomalies a WHERE a.incident_id = $id ORDER BY a.time, a.seq

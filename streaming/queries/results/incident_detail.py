@@ -1,0 +1,91 @@
+"""One incident with all that is known about it."""
+
+from pydantic import Field
+
+from streaming.queries.results.alerts import Acknowledgement, Notification, Silence
+from streaming.queries.results.base import Instant, QueryResult
+from streaming.queries.results.incidents import BY_PERSON, Incident, Transition
+from streaming.queries.results.queues import Queue
+
+
+class Command(QueryResult):
+    """A command to run next, filled in."""
+
+    purpose: str
+    text: str = Field(description="The command line, quoted for a POSIX shell.")
+
+
+class Reach(QueryResult):
+    """The number of groups and queues affected by an incident of a cluster."""
+
+    groups: int
+    queues: int
+
+
+class ThreadStack(QueryResult):
+    """A thread of a client that consumes."""
+
+    name: str
+    state: str = Field(description="Java's Thread.State.")
+    frames: tuple[str, ...] = Field(description="From the top down to the consume service that calls the listener.")
+
+
+class ListenerStacks(QueryResult):
+    """What a client's listener was doing."""
+
+    client_id: str
+    time: Instant = Field(description="When the client answered, epoch milliseconds.")
+    threads: tuple[ThreadStack, ...]
+
+
+class Impact(QueryResult):
+    """The messages that wait in the queues of an open incident, by what was last observed of each."""
+
+    queues: int = Field(description="Number of its queues.")
+    lag: int | None = Field(description="Sum over its queues whose lag is known and not stale; null: there are none.")
+    lag_is_at_least: bool = Field(description="Whether only a lower bound is known for some of these.")
+    lag_unknown: int = Field(description="Number of its queues whose lag is unknown or stale.")
+    lag_time: Instant | None = Field(description="Time of the oldest of these observations.")
+    waiting_ms: int | None = Field(
+        description="Longest waiting time of a next message, in milliseconds; null: none is known, or all are stale."
+    )
+    waiting_is_at_most: bool = Field(description="Whether that is an upper bound.")
+
+
+class IncidentDetail(QueryResult):
+    """An incident with its timeline, the incidents that it explains, and the event that opened it."""
+
+    incident: Incident
+    reach: Reach | None = Field(
+        default=None,
+        description="Groups and queues affected when it opened; only of an incident of a cluster.",
+    )
+    commands: tuple[Command, ...] = Field(
+        default=(), description="What to run next; mqadmin also needs -n NAMESRV or NAMESRV_ADDR."
+    )
+    life: tuple[Transition, ...]
+    absorbed: tuple[Incident, ...]
+    cause_event: dict[str, object] | None = Field(
+        description="Event that opened it; null if the archive does not contain it."
+    )
+    queue: Queue | None = Field(
+        default=None, description="Current state of the queue; only of an open incident of a queue."
+    )
+    stacks: ListenerStacks | None = Field(
+        default=None, description="What the listener was doing, if it hung and its client was asked for its stacks."
+    )
+    impact: Impact | None = Field(default=None, description="Messages that wait; only of an open incident.")
+    notifications: tuple[Notification, ...] = Field(default=(), description="Who was notified when, the first first.")
+    acknowledged: Acknowledgement | None = Field(default=None, description="Null: nobody has acknowledged it.")
+    silences: tuple[Silence, ...] = Field(default=(), description="Active silences that match it.")
+    last_rebalance: str | None = Field(
+        default=None, description="Id of the group's last rebalance that had begun when it opened; null: none is known."
+    )
+
+    @property
+    def judged(self) -> Transition:
+        """The last transition that says why the incident is open; once it is resolved, why it mainly was."""
+        ended = self.incident.resolved_at is not None
+        steps = [step for step in reversed(self.life) if step.transition not in {"RESOLVED", *BY_PERSON}]
+        mainly = [step for step in steps if ended and step.sub_cause == self.incident.main_cause]
+        return (mainly or steps or self.life)[0]

@@ -1,0 +1,81 @@
+"""Incidents and the transitions of their timeline."""
+
+from pydantic import Field
+
+from streaming.base.language import gettext
+from streaming.queries.health import Severity
+from streaming.queries.results.base import Instant, QueryResult
+
+
+class Incident(QueryResult):
+    """An incident after its last transition by the requested time."""
+
+    cluster: str
+    group: str
+    incident_id: str = Field(title="Id")
+    code: str
+    sub_cause: str
+    severity: Severity
+    subject: str
+    opened_at: Instant = Field(title="Opened")
+    resolved_at: Instant | None = Field(title="Resolved")
+    changed_at: Instant
+    transitions: int
+    topic: str | None
+    broker: str | None
+    queue_id: int | None
+    client_id: str | None
+    explanation: str
+    first_step: str
+    parent: str | None = Field(title="Explained by", description="Id of the incident that explains it.")
+    absorbed: bool = Field(description="Whether no alert is sent of it because the alert of that one stands for it.")
+    evidence: dict[str, object]
+    cause: str = Field(
+        description="Event that caused its last transition: source_id|key|seq; empty if it was the passage of time."
+    )
+    main_cause: str = Field(description="The sub-cause that held longest; `sub_cause` is the latest one.")
+    main_client_id: str | None = Field(title="Client")
+    main_explanation: str
+    resolution: str | None = Field(
+        default=None,
+        title="Ended",
+        description=(
+            "Why it was resolved although its condition was not seen to clear: the topic no longer exists, or a person "
+            "has closed it (who, and why)."
+        ),
+    )
+    cleared_at: Instant | None = Field(
+        default=None,
+        description="When its condition cleared; null while it holds, even if a person has closed the incident.",
+    )
+    consequences: int = Field(default=0, title="Explains", description="Number of incidents that it explains.")
+
+    @property
+    def title(self) -> str:
+        """The code and the main cause."""
+        return f"{self.code} {self.main_cause}".rstrip()
+
+    @property
+    def where(self) -> str:
+        """The affected group or cluster."""
+        return self.group or gettext("cluster {cluster}", cluster=self.cluster)
+
+
+BY_PERSON = ("CLOSED", "REOPENED")
+"""What a person did, in the timeline of an incident; the explanation is who, and why."""
+
+
+class Transition(QueryResult):
+    """A transition in the timeline of an incident, or that a person closed it or opened it again."""
+
+    time: Instant
+    transition: str = Field(
+        description="OPENED, ESCALATED, DEESCALATED, RECLASSIFIED, RESOLVED; CLOSED, REOPENED: by a person; the "
+        "explanation is who, and why."
+    )
+    severity: Severity
+    sub_cause: str
+    explanation: str
+    evidence: dict[str, object]
+    parent: str | None
+    cause: str
