@@ -7,7 +7,8 @@ heartbeats (by hooks), and the clients' own answers. What the archive does not h
 import json
 import re
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from rebalance_model.versions import release_of
@@ -73,15 +74,15 @@ def client(  # noqa: PLR0913  filters
         NotFoundError: no group has, or had, such a client.
         UserError: several have such an end.
     """
-    wanted = {"client": client_id, "cluster": cluster, "group": group, "since": since, "instant": instant_of(at)}
+    parameters = {"client": client_id, "cluster": cluster, "group": group, "since": since, "instant": instant_of(at)}
     until = at if at is not None else present(model, None)
-    owned = tuple(
-        Interval(**row) for row in model.rows(_SQL["intervals"], _only(wanted | {"until": until}, _SQL["intervals"]))
+    intervals = tuple(Interval(**row) for row in _rows(model, "intervals", parameters | {"until": until}))
+    incidents = tuple(map(incident_from_row, _rows(model, "incidents", parameters)))
+    in_groups = tuple(
+        member for member in _clients(model, cluster, group, client_id, at) if member.client_id == client_id
     )
-    found = tuple(map(incident_from_row, model.rows(_SQL["incidents"], _only(wanted, _SQL["incidents"]))))
-    shown = tuple(one for one in _clients(model, cluster, group, client_id, at) if one.client_id == client_id)
-    if not (shown or owned or found):
-        names = {one.client_id for one in _clients(model, cluster, group, None, at)}
+    if not (in_groups or intervals or incidents):
+        names = {member.client_id for member in _clients(model, cluster, group, None, at)}
         if (full := full_name(client_id, names, "client")) is not None:
             return client(model, full, group=group, cluster=cluster, since=since, at=at)
         raise NotFoundError(
@@ -90,64 +91,66 @@ def client(  # noqa: PLR0913  filters
                 client_id=client_id,
             )
         )
-    return ClientDetail(client_id=client_id, since=since, until=until, groups=shown, intervals=owned, incidents=found)
+    return ClientDetail(
+        client_id=client_id, since=since, until=until, groups=in_groups, intervals=intervals, incidents=incidents
+    )
 
 
-def mixed_versions(found: Sequence[Client]) -> dict[tuple[str, str], dict[str, int]]:
+def mixed_versions(members: Sequence[Client]) -> dict[tuple[str, str], dict[str, int]]:
     """Return the members by version of each group (cluster and name) whose members run different known ones."""
     counts: dict[tuple[str, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    for one in found:
-        if one.is_member and one.version is not None:
-            counts[one.cluster, one.group][one.version] += 1
-    return {key: dict(sorted(of.items())) for key, of in counts.items() if len(of) > 1}
+    for member in members:
+        if member.is_member and member.version is not None:
+            counts[member.cluster, member.group][member.version] += 1
+    return {key: dict(sorted(versions.items())) for key, versions in counts.items() if len(versions) > 1}
 
 
-def _only(wanted: dict[str, Any], query: str) -> dict[str, Any]:
-    """Return the parameters that a query has: DuckDB refuses others."""
-    return {name: value for name, value in wanted.items() if f"${name}" in query}
+def _rows(model: ReadModel, name: str, parameters: Mapping[str, Any]) -> list[Row]:
+    """Return the rows of a query with those of the parameters that it has: DuckDB refuses others."""
+    query = _SQL[name]
+    return model.rows(query, {name: value for name, value in parameters.items() if f"${name}" in query})
 
 
 def _clients(
     model: ReadModel, cluster: str | None, group: str | None, client_id: str | None, at: int | None
 ) -> list[Client]:
-    wanted = {
+    parameters = {
         "cluster": cluster, "group": group, "client": client_id, "instant": instant_of(at), "now": present(model, at),
         "back": _BACK_MS,
     }  # fmt: skip
-
-    def rows(query: str) -> list[Row]:
-        return model.rows(query, _only(wanted, query))
-
-    members = {_key(row) for row in rows(_SQL["members"])}
-    queues = {_key(row): int(row["queues"]) for row in rows(_SQL["owned"])}
-    known = _known(rows(_SQL["lists"]), rows(_SQL["reports"]))
+    rows = partial(_rows, model, parameters=parameters)
+    members = {_key(row) for row in rows("members")}
+    queues = {_key(row): int(row["queues"]) for row in rows("owned")}
+    attributes = _known(rows("lists"), rows("reports"))
     open_of: dict[_Key, list[Row]] = defaultdict(list)
-    for row in rows(_SQL["open_incidents"]):
-        for one in {row["client_id"], row["subject"]} - {None}:
-            open_of[row["cluster"], row["group"], one].append(row)
-    found = [
+    for row in rows("open_incidents"):
+        for subject in {row["client_id"], row["subject"]} - {None}:
+            open_of[row["cluster"], row["group"], subject].append(row)
+    listed = [
         Client(
             cluster=key[0], group=key[1], client_id=key[2], is_member=key in members, queues=queues.get(key, 0),
-            open_incidents=len(open_of.get(key, ())), **known.get(key, {}),
+            open_incidents=len(open_of.get(key, ())), **attributes.get(key, {}),
         )
         for key in sorted(members | queues.keys())
     ]  # fmt: skip
-    judged = (_with_health(one, open_of.get((one.cluster, one.group, one.client_id), ())) for one in found)
-    return sorted(judged, key=lambda one: HEALTH[one.health].rank)
+    judged = (
+        _with_health(client, open_of.get((client.cluster, client.group, client.client_id), ())) for client in listed
+    )
+    return sorted(judged, key=lambda client: HEALTH[client.health].rank)
 
 
-def _with_health(found: Client, incidents: Sequence[Row]) -> Client:
+def _with_health(client: Client, incidents: Sequence[Row]) -> Client:
     """Return a client with its health, by the worst open incident about it."""
     worst = min(incidents, key=lambda row: (SEVERITY[row["severity"]].rank, row["code"]), default=None)
     health: Health = "OK"
     reason = ""
     if worst is not None and worst["severity"] != "info":
         health, reason = "BAD" if worst["severity"] == "critical" else "WARN", worst["code"]
-    elif not found.is_member:
+    elif not client.is_member:
         health, reason = "WARN", NOT_A_MEMBER
-    elif found.seen_at is None and found.last_heartbeat is None and found.subscriptions is None:
+    elif client.seen_at is None and client.last_heartbeat is None and client.subscriptions is None:
         health, reason = "UNKNOWN", NOT_REPORTED
-    return found.model_copy(update={"health": health, "health_reason": reason})
+    return client.model_copy(update={"health": health, "health_reason": reason})
 
 
 def _key(row: Row) -> _Key:
@@ -156,40 +159,40 @@ def _key(row: Row) -> _Key:
 
 def _known(lists: list[Row], own: list[Row]) -> dict[_Key, dict[str, Any]]:
     """Return what the archive says of each client: a heartbeat has what a list has, by the broker's own clock."""
-    found = _listed(lists)
+    attributes = _listed(lists)
     for row in own:
-        of = found[_key(row)]
+        client = attributes[_key(row)]
         version, language, channel, start_time, proxy = row["said"]
         if row["type"] == "PROXY_HEART_BEAT":  # the proxy names itself; its channel is not the client's
-            channel = of.get("address")
-            of["proxy"] = _PROXY_ID.sub(r"\1:\2", proxy or "") or of.get("proxy")
+            channel = client.get("address")
+            client["proxy"] = _PROXY_ID.sub(r"\1:\2", proxy or "") or client.get("proxy")
         if row["type"] != "CONSUMER_RUNNING_INFO":
-            of["last_heartbeat"] = row["time"]
-            if of.get("seen_at", 0) <= row["time"]:
-                of |= _connection(version, language, channel, row["time"])
+            client["last_heartbeat"] = row["time"]
+            if client.get("seen_at", 0) <= row["time"]:
+                client |= _connection(version, language, channel, row["time"])
         elif start_time and int(start_time):
-            of["started_at"] = int(start_time)
+            client["started_at"] = int(start_time)
         if row["subscriptions"] is not None:
             topics = sorted(
-                f"{one['topic']} {one['sub_string']}".rstrip() for one in json.loads(row["subscriptions"]) or ()
+                f"{topic['topic']} {topic['sub_string']}".rstrip() for topic in json.loads(row["subscriptions"]) or ()
             )
-            of["subscriptions"] = tuple(one for one in topics if not one.startswith("%RETRY%"))
-    return found
+            client["subscriptions"] = tuple(topic for topic in topics if not topic.startswith("%RETRY%"))
+    return attributes
 
 
 def _listed(lists: list[Row]) -> dict[_Key, dict[str, Any]]:
     """Return what brokers and proxies list of each client; of several the last."""
-    found: dict[_Key, dict[str, Any]] = defaultdict(dict)
+    attributes: dict[_Key, dict[str, Any]] = defaultdict(dict)
     for row in lists:
         for connection in json.loads(row["connections"] or "[]") or ():
-            of = found[row["cluster"], row["group"], connection["client_id"]]
-            if of.get("seen_at", 0) <= row["time"]:
-                of |= _connection(
+            client = attributes[row["cluster"], row["group"], connection["client_id"]]
+            if client.get("seen_at", 0) <= row["time"]:
+                client |= _connection(
                     connection.get("version"), connection.get("language"), connection.get("channel"), row["time"]
                 )
             if row["proxy"] is not None:
-                of["proxy"] = row["proxy"]
-    return found
+                client["proxy"] = row["proxy"]
+    return attributes
 
 
 def _connection(version: str | int | None, language: str | None, channel: str | None, time: int) -> dict[str, Any]:

@@ -36,8 +36,8 @@ def commands_from(row: Mapping[str, Any]) -> tuple[Command, ...]:
     return tuple(_commands(row, advice.inspect)) if advice is not None else ()
 
 
-def _commands(row: Mapping[str, Any], wanted: tuple[Inspection, ...]) -> Iterator[Command]:
-    for inspection in wanted:
+def _commands(row: Mapping[str, Any], inspections: tuple[Inspection, ...]) -> Iterator[Command]:
+    for inspection in inspections:
         built = _BUILD[inspection](row)
         if built is not None:
             purpose, *words = built

@@ -89,17 +89,17 @@ def departures(
         orderly: whether its clients lock their queues; None: it is unknown.
         until: the instant until which pauses are taken from history, epoch milliseconds.
     """
-    wanted = {"cluster": group_at.cluster, "group": group_at.group, "since": until - _BACK_MS, "until": until}
-    measured = {row["trigger"]: row for row in model.rows(_SQL["measured_pauses"], wanted)}
+    parameters = {"cluster": group_at.cluster, "group": group_at.group, "since": until - _BACK_MS, "until": until}
+    measured = {row["trigger"]: row for row in model.rows(_SQL["measured_pauses"], parameters)}
     lock = {True: policy.broker_lock_max_live_time, False: 0, None: None}[orderly]
-    found = []
+    ways = []
     for way, trigger in _TRIGGERS.items():
         row = measured.get(trigger, {})
         noticed = policy.channel_expired_after if way == "CUT_OFF" else 0
-        found.append(
+        ways.append(
             Departure(
                 way=way, noticed_ms_max=noticed, lock_ms_max=lock if way == "KILLED" else 0,
                 measured_moves=row.get("moves", 0), pause_ms=row.get("pause_ms"), pause_ms_max=row.get("pause_ms_max"),
             )
         )  # fmt: skip
-    return found
+    return ways

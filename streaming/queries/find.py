@@ -19,5 +19,5 @@ def find_owned(model: ReadModel, text: str, since: int, until: int, last: int) -
         until: its end, epoch milliseconds.
         last: the maximum number of intervals.
     """
-    wanted = {"text": text.lower(), "since": since, "until": until, "last": last}
-    return [Interval(**row) for row in model.rows(_SQL["owned"], wanted)]
+    parameters = {"text": text.lower(), "since": since, "until": until, "last": last}
+    return [Interval(**row) for row in model.rows(_SQL["owned"], parameters)]

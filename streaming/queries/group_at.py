@@ -40,24 +40,24 @@ def find_group(model: ReadModel, group: str, cluster: str | None = None, at: int
         NotFoundError: the group is unknown.
         UserError: it exists in several clusters, or its history begins after the instant.
     """
-    known = model.rows(_SQL["clusters"], {"group": group, "cluster": cluster})
-    if not known:
+    rows = model.rows(_SQL["clusters"], {"group": group, "cluster": cluster})
+    if not rows:
         raise NotFoundError(_unknown(model, group, cluster))
-    if len(known) > 1:
-        clusters = ", ".join(sorted(row["cluster"] for row in known))
+    if len(rows) > 1:
+        clusters = ", ".join(sorted(row["cluster"] for row in rows))
         raise UserError(
             gettext(
                 "Group {group} exists in the clusters {clusters}: select one with --cluster.",
                 group=group, clusters=clusters,
             )
         )  # fmt: skip
-    [found] = known
-    if at is not None and at < found["begins"]:
-        begins = written(found["begins"])
+    [row] = rows
+    if at is not None and at < row["begins"]:
+        begins = written(row["begins"])
         raise UserError(
             gettext("The history of {group} begins at {time}: choose a later time.", group=group, time=begins)
         )
-    return GroupAt(found["cluster"], found["group"], instant_of(at))
+    return GroupAt(row["cluster"], row["group"], instant_of(at))
 
 
 def explain_nothing(
@@ -96,12 +96,12 @@ _SEVERAL = {
 
 
 def only_one(
-    found: Sequence[Row], beginning: str, kind: Literal["incident", "rebalance"], command: str, group: str = ""
+    rows: Sequence[Row], beginning: str, kind: Literal["incident", "rebalance"], command: str, group: str = ""
 ) -> Row:
     """Return the only row found by a prefix of its id.
 
     Args:
-        found: the rows whose id begins with the prefix.
+        rows: the rows whose id begins with the prefix.
         beginning: the prefix.
         kind: what the rows are.
         command: the command that lists them.
@@ -111,10 +111,10 @@ def only_one(
         NotFoundError: there is no such row.
         UserError: there are several.
     """
-    if len(found) == 1:
-        return found[0]
-    values = {"n": len(found), "beginning": repr(beginning), "command": command, "group": group}
-    if found:
+    if len(rows) == 1:
+        return rows[0]
+    values = {"n": len(rows), "beginning": repr(beginning), "command": command, "group": group}
+    if rows:
         raise UserError(gettext(_SEVERAL[kind], **values))
     raise NotFoundError(gettext(_NONE[kind], **values))
 

@@ -58,10 +58,10 @@ def _silences(heard: Sequence[Row], since: int, until: int, valid_ms: int) -> li
 
     Where no source was heard just before, rows of state alone show that telemetry goes on.
     """
-    known = [(since - valid_ms,) * 2, *((row["first"], row["last"]) for row in heard), (until,) * 2]
+    reports = [(since - valid_ms,) * 2, *((row["first"], row["last"]) for row in heard), (until,) * 2]
     sources = [row["last"] for row in heard if row["is_source"]]
     silences = []
-    for (_, before), (after, _) in pairwise(known):
+    for (_, before), (after, _) in pairwise(reports):
         if after - before >= UNHEARD_AFTER:
             has_source = any(before - UNHEARD_AFTER < time <= before for time in sources)
             if has_source or after - before >= valid_ms:

@@ -33,8 +33,8 @@ def impact_of(model: ReadModel, incident: Incident) -> Impact | None:
     return next((one for one in found if one is not None), None)
 
 
-def _impact(model: ReadModel, wanted: Mapping[str, object]) -> Impact | None:
-    [row] = model.rows(_IMPACT, wanted)
+def _impact(model: ReadModel, parameters: Mapping[str, object]) -> Impact | None:
+    [row] = model.rows(_IMPACT, parameters)
     return Impact(**row) if row["queues"] else None
 
 

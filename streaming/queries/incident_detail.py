@@ -47,55 +47,65 @@ def incident(model: ReadModel, incident_id: str) -> IncidentDetail:
     Raises:
         UserError: see `find_incident`.
     """
-    shown = find_incident(model, incident_id)
-    life = transitions_of(model, shown.incident_id)
-    absorbed = model.rows(_SQL["children"], {"id": shown.incident_id})
+    summary = find_incident(model, incident_id)
+    life = transitions_of(model, summary.incident_id)
+    absorbed = model.rows(_SQL["children"], {"id": summary.incident_id})
     detail = IncidentDetail(
-        incident=shown.model_copy(update={"consequences": len(absorbed)}),
-        reach=reach_of(model, shown.cluster, shown.subject, shown.opened_at) if not shown.group else None,
-        life=_with_closings(model, shown, tuple(_transitions(life))),
+        incident=summary.model_copy(update={"consequences": len(absorbed)}),
+        reach=reach_of(model, summary.cluster, summary.subject, summary.opened_at) if not summary.group else None,
+        life=_with_closings(model, summary, tuple(_transitions(life))),
         absorbed=tuple(incident_from_row(row) for row in absorbed),
         cause_event=_event(model, life[0]["cause"], life[0]["time"]),
-        queue=_queue_now(model, shown),
-        stacks=_stacks(model, shown),
-        impact=impact_of(model, shown),
-        notifications=notifications_of(model, shown.incident_id),
-        acknowledged=acknowledgement_of(model, shown.incident_id),
-        silences=silences_of(model, shown, now_ms()) if shown.resolved_at is None else (),
-        last_rebalance=_last_rebalance(model, shown),
+        queue=_queue_now(model, summary),
+        stacks=_stacks(model, summary),
+        impact=impact_of(model, summary),
+        notifications=notifications_of(model, summary.incident_id),
+        acknowledged=acknowledgement_of(model, summary.incident_id),
+        silences=silences_of(model, summary, now_ms()) if summary.resolved_at is None else (),
+        last_rebalance=_last_rebalance(model, summary),
     )
-    return detail.model_copy(update={"commands": commands_of(shown, detail.judged.evidence)})
+    return detail.model_copy(update={"commands": commands_of(summary, detail.judged.evidence)})
 
 
-def _last_rebalance(model: ReadModel, shown: Incident) -> str | None:
+def _last_rebalance(model: ReadModel, incident: Incident) -> str | None:
     """Return the id of the rebalance that the incident is about, or of the last one that had begun when it opened."""
-    wanted = {"cluster": shown.cluster, "group": shown.group, "opened": shown.opened_at, "subject": shown.subject}
-    found = model.rows(_SQL["last_rebalance"], wanted)
-    return found[0]["rebalance_id"] if found else None
+    parameters = {
+        "cluster": incident.cluster,
+        "group": incident.group,
+        "opened": incident.opened_at,
+        "subject": incident.subject,
+    }
+    rows = model.rows(_SQL["last_rebalance"], parameters)
+    return rows[0]["rebalance_id"] if rows else None
 
 
-def _stacks(model: ReadModel, shown: Incident) -> ListenerStacks | None:
+def _stacks(model: ReadModel, incident: Incident) -> ListenerStacks | None:
     """Return the latest stacks of the client whose listener hung, of the time until the incident was over."""
-    if not (shown.main_cause or "").startswith("LISTENER_") or shown.main_client_id is None:
+    if not (incident.main_cause or "").startswith("LISTENER_") or incident.main_client_id is None:
         return None
-    begin, end = shown.opened_at - _ASKED_BEFORE_MS, INT64_MAX if shown.resolved_at is None else shown.resolved_at
-    of = {"key": f"{shown.cluster}/{shown.group}", "client_id": shown.main_client_id}
-    found = model.rows(_SQL["stacks"], of | _span(begin, end))
-    if not found:
+    begin, end = (
+        incident.opened_at - _ASKED_BEFORE_MS,
+        INT64_MAX if incident.resolved_at is None else incident.resolved_at,
+    )
+    client = {"key": f"{incident.cluster}/{incident.group}", "client_id": incident.main_client_id}
+    rows = model.rows(_SQL["stacks"], client | _span(begin, end))
+    if not rows:
         return None
-    event = msgspec.json.decode(found[0]["value"], type=ConsumerRunningInfo)
-    threads = tuple(ThreadStack.model_validate(msgspec.structs.asdict(one)) for one in event.stacks)
+    event = msgspec.json.decode(rows[0]["value"], type=ConsumerRunningInfo)
+    threads = tuple(ThreadStack.model_validate(msgspec.structs.asdict(stack)) for stack in event.stacks)
     return ListenerStacks(client_id=event.client_id, time=event.answered or event.time, threads=threads)
 
 
-def _queue_now(model: ReadModel, shown: Incident) -> Queue | None:
-    if shown.resolved_at is not None or shown.queue_id is None:
+def _queue_now(model: ReadModel, incident: Incident) -> Queue | None:
+    if incident.resolved_at is not None or incident.queue_id is None:
         return None
     try:
-        found = queues(model, GroupAt(shown.cluster, shown.group, INT64_MAX), shown.topic, retry=True)
+        of_topic = queues(model, GroupAt(incident.cluster, incident.group, INT64_MAX), incident.topic, retry=True)
     except NotFoundError:
         return None  # its state has been removed
-    return next((one for one in found if (one.broker, one.queue_id) == (shown.broker, shown.queue_id)), None)
+    return next(
+        (queue for queue in of_topic if (queue.broker, queue.queue_id) == (incident.broker, incident.queue_id)), None
+    )
 
 
 def reach_of(model: ReadModel, cluster: str, subject: str, opened_at: int) -> Reach:
@@ -107,12 +117,12 @@ def reach_of(model: ReadModel, cluster: str, subject: str, opened_at: int) -> Re
         subject: a broker, or a collector, which all groups depend on.
         opened_at: time of opening, epoch milliseconds.
     """
-    wanted = {"cluster": cluster, "subject": subject, "instant": opened_at}
-    [found] = model.rows(_SQL["reach_of_broker"], wanted)
-    if found["queues"] is None:
-        del wanted["subject"]
-        [found] = model.rows(_SQL["reach_of_all"], wanted)
-    return Reach(groups=found["groups"], queues=found["queues"])
+    parameters = {"cluster": cluster, "subject": subject, "instant": opened_at}
+    [row] = model.rows(_SQL["reach_of_broker"], parameters)
+    if row["queues"] is None:
+        del parameters["subject"]
+        [row] = model.rows(_SQL["reach_of_all"], parameters)
+    return Reach(groups=row["groups"], queues=row["queues"])
 
 
 def _transitions(rows: Iterable[Row]) -> Iterable[Transition]:
@@ -121,9 +131,9 @@ def _transitions(rows: Iterable[Row]) -> Iterable[Transition]:
         yield Transition(**known | {"evidence": json.loads(row["evidence"])})
 
 
-def _with_closings(model: ReadModel, shown: Incident, life: tuple[Transition, ...]) -> tuple[Transition, ...]:
+def _with_closings(model: ReadModel, incident: Incident, life: tuple[Transition, ...]) -> tuple[Transition, ...]:
     """Add to the timeline when a person closed the incident, or opened it again: after what was known by then."""
-    for row in model.rows(_SQL["closings"], {"id": shown.incident_id}):
+    for row in model.rows(_SQL["closings"], {"id": incident.incident_id}):
         before = [step for step in life if step.time <= row["time"]] or life[:1]
         closing = before[-1].model_copy(
             update={
@@ -149,9 +159,9 @@ def _event(model: ReadModel, cause: str, near: int) -> dict[str, object] | None:
     source_id, rest = cause.split("|", 1)
     key, seq = rest.rsplit("|", 1)
     for begin, end in ((near - _EVENT_NEAR_MS, near + _EVENT_NEAR_MS), (0, INT64_MAX)):
-        found = model.rows(_SQL["event"], {"source_id": source_id, "key": key, "seq": int(seq)} | _span(begin, end))
-        if found:
-            return _shown(found[0]["value"])
+        rows = model.rows(_SQL["event"], {"source_id": source_id, "key": key, "seq": int(seq)} | _span(begin, end))
+        if rows:
+            return _shown(rows[0]["value"])
     return None
 
 

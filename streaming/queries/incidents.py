@@ -77,8 +77,8 @@ def cluster_incidents(model: ReadModel, instant: int, cluster: str | None) -> Ca
 
     Those that a person has closed while their condition holds are counted as ``closed``.
 
-    As in `group_incidents`: those of a broker that has queues of the group, and those of what all groups depend on. Those
-    that another incident absorbs are not counted.
+    As in `group_incidents`: those of a broker that has queues of the group, and those of what all groups depend on.
+    Those that another incident absorbs are not counted.
     """
     rows = model.rows(_SQL["incidents_of_clusters"], {"instant": instant, "cluster": cluster})
     queues: set[tuple[str, str, str]] = set()

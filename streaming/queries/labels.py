@@ -163,12 +163,12 @@ _ISO_DURATION = re.compile(
 
 def iso_duration(text: str) -> str:
     """Format a duration by ISO 8601 in all its units: ``PT1H0.25S`` is ``1 h 0.25 s``; another text stays."""
-    found = _ISO_DURATION.fullmatch(text)
-    if found is None:
+    match = _ISO_DURATION.fullmatch(text)
+    if match is None:
         return text
     units = ("{n} months", "{n} d", "{n} h", "{n} min", "{n} s")
-    parts = [unit.replace("{n}", part) for unit, part in zip(units, found.groups()[1:], strict=True) if part]
-    return f"{found[1]}{' '.join(parts)}"
+    parts = [unit.replace("{n}", part) for unit, part in zip(units, match.groups()[1:], strict=True) if part]
+    return f"{match[1]}{' '.join(parts)}"
 
 
 def ago(milliseconds: int | None) -> str:
@@ -193,9 +193,9 @@ def number(value: int | None) -> str:
     return NOT_KNOWN if value is None else f"{value:,}"
 
 
-def total(known: int | None, unknown: int, *, at_least: bool = False) -> str:
+def total(value: int | None, unknown: int, *, at_least: bool = False) -> str:
     """Format a sum; it is a lower bound if parts are unknown or lower bounds."""
-    return NOT_KNOWN if known is None else f"{'≥' if unknown or at_least else ''}{known:,}"
+    return NOT_KNOWN if value is None else f"{'≥' if unknown or at_least else ''}{value:,}"
 
 
 def estimate(value: int | None, least: int | None, most: int | None) -> str:
@@ -285,22 +285,20 @@ def queue_ranges(queues: Sequence[str]) -> str:
     for queue in queues:
         broker, _, queue_id = queue.partition("@")[2].rpartition(":")
         brokers[broker].append(int(queue_id))
-    named = [f"{broker}:{_ranges(ids)}" for broker, ids in brokers.items()]
-    shown, more = ", ".join(named[:_BROKERS]), len(named) - _BROKERS
-    return (
-        shown
-        if more <= 0
-        else ngettext("{shown} and {n} more broker", "{shown} and {n} more brokers", more, shown=shown)
-    )
+    ranges = [f"{broker}:{_ranges(ids)}" for broker, ids in brokers.items()]
+    first, more = ", ".join(ranges[:_BROKERS]), len(ranges) - _BROKERS
+    if more <= 0:
+        return first
+    return ngettext("{shown} and {n} more broker", "{shown} and {n} more brokers", more, shown=first)
 
 
 def _ranges(ids: Sequence[int]) -> str:
     spans: list[tuple[int, int]] = []
-    for one in ids:
-        if spans and spans[-1][1] + 1 == one:
-            spans[-1] = spans[-1][0], one
+    for queue_id in ids:
+        if spans and spans[-1][1] + 1 == queue_id:
+            spans[-1] = spans[-1][0], queue_id
         else:
-            spans.append((one, one))
+            spans.append((queue_id, queue_id))
     named = [f"{first}" if first == last else f"{first}-{last}" for first, last in spans]
     return ",".join(named[:_SPANS]) + (",…" if len(named) > _SPANS else "")
 

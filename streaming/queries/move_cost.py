@@ -35,12 +35,12 @@ class MoveCost(QueryResult):
 
 def move_cost(model: ReadModel, group_at: GroupAt, until: int) -> MoveCost:
     """Return what moving a queue of a group has cost before an instant (epoch milliseconds)."""
-    wanted = {
+    parameters = {
         "cluster": group_at.cluster,
         "group": group_at.group,
         "since": until - _BACK_MS,
         "until": until,
         "last": _REBALANCES,
     }
-    [row] = model.rows(_SQL["moves"], wanted)
+    [row] = model.rows(_SQL["moves"], parameters)
     return MoveCost(**row)

@@ -59,8 +59,10 @@ def _active(rows: Iterable[Row], now: int) -> Iterable[Row]:
     return (row for row in rows if row["control"] == "SILENCE" and row["until"] is not None and now < row["until"])
 
 
-def step_text(one: Notification) -> str:
+def step_text(notification: Notification) -> str:
     """Return what happened to a notification, with the reason if it is not on its way."""
-    step = gettext(STEPS.get(one.step, one.step))
-    why = one.detail or (gettext(_REASONS.get(one.reason, one.reason)) if one.reason else "")
-    return gettext("{what}: {reason}", what=step, reason=why) if why and one.step != "SENT" else step
+    step = gettext(STEPS.get(notification.step, notification.step))
+    why = notification.detail or (
+        gettext(_REASONS.get(notification.reason, notification.reason)) if notification.reason else ""
+    )
+    return gettext("{what}: {reason}", what=step, reason=why) if why and notification.step != "SENT" else step

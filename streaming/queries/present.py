@@ -190,15 +190,15 @@ def history_ends(model: ReadModel, at: int | None = None) -> Ends:
     Raises:
         NotReadyError: there are no rows yet.
     """
-    found = known_ends(model, at)
-    if found is None:
+    ends = known_ends(model, at)
+    if ends is None:
         raise NotReadyError(gettext("No consumer groups yet: they appear as soon as the job has processed telemetry."))
-    return found
+    return ends
 
 
 def present(model: ReadModel, at: int | None) -> int:
     """Return the instant at which quantities and ages are computed: the requested one, or now."""
     if at is not None:
         return at
-    found = known_ends(model)
-    return found.live if found is not None else now_ms()
+    ends = known_ends(model)
+    return ends.live if ends is not None else now_ms()

@@ -57,19 +57,19 @@ def queue_owners(  # noqa: PLR0913  a queue has three names
         NotFoundError: no group has such a queue, or had it yet.
         UserError: the broker is not given and several have such a queue; or history begins after the instant.
     """
-    wanted = {"topic": topic, "broker": broker, "queue_id": queue_id, "cluster": cluster}
-    found = model.rows(_SQL["groups_of_queue"], wanted)
-    if not found:
+    parameters = {"topic": topic, "broker": broker, "queue_id": queue_id, "cluster": cluster}
+    rows = model.rows(_SQL["groups_of_queue"], parameters)
+    if not rows:
         explain_nothing(model, cluster, at)
         raise NotFoundError(_unknown(model, topic, broker, queue_id, cluster))
-    queues = {MessageQueue(row["topic"], row["broker"], row["queue_id"]) for row in found}
+    queues = {MessageQueue(row["topic"], row["broker"], row["queue_id"]) for row in rows}
     if len(queues) > 1:
         names = ", ".join(sorted(map(str, queues)))
         raise UserError(gettext("Several brokers have such a queue: specify one of {names}.", names=names))
     [queue] = queues
     answers = []
     refused: UserError | None = None
-    for row in found:
+    for row in rows:
         try:
             group_at = find_group(model, row["group"], row["cluster"], at)
             answers.append(queue_owner(model, group_at, queue))
@@ -116,15 +116,15 @@ def _why_unknown(last: LastGroupState, group: str) -> str | None:
 
 
 def _unknown(model: ReadModel, topic: str, broker: str | None, queue_id: int, cluster: str | None) -> str:
-    known = {MessageQueue(**row) for row in model.rows(_SQL["queues"], {"cluster": cluster})}
-    topics = {queue.topic for queue in known}
+    queues = {MessageQueue(**row) for row in model.rows(_SQL["queues"], {"cluster": cluster})}
+    topics = {queue.topic for queue in queues}
     if topic not in topics:
         advice = did_you_mean(topic, topics) or gettext("known topics: {names}.", names=", ".join(sorted(topics)[:10]))
         return gettext("No group has a topic {topic}: {advice}", topic=topic, advice=advice)
-    ids = [queue.queue_id for queue in known if queue.topic == topic]
+    ids = [queue.queue_id for queue in queues if queue.topic == topic]
     name = f"{topic}@{broker}:{queue_id}" if broker is not None else f"{topic}:{queue_id}"
     return gettext(
         "No group has a queue {queue}: {topic} has queues {first} to {last} on {brokers}.",
         queue=name, topic=topic, first=min(ids), last=max(ids),
-        brokers=", ".join(sorted({queue.broker for queue in known if queue.topic == topic})),
+        brokers=", ".join(sorted({queue.broker for queue in queues if queue.topic == topic})),
     )  # fmt: skip

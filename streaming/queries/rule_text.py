@@ -46,21 +46,22 @@ def rule_text(code: str) -> RuleText:
     Raises:
         NotFoundError: there is no such code.
     """
-    found = [rule for rule in RULES if rule.code == code.upper()]
-    if not found:
-        advice = did_you_mean(code.upper(), rule_codes()) or gettext("the README of the rules lists all.")
-        raise NotFoundError(gettext("Unknown code {code}: {advice}", code=code, advice=advice))
-    by_sub_cause = {sub: rule.advise(sub) for rule in found for sub in rule.sub_causes}
+    rules = [rule for rule in RULES if rule.code == code.upper()]
+    if not rules:
+        names = did_you_mean(code.upper(), rule_codes()) or gettext("the README of the rules lists all.")
+        raise NotFoundError(gettext("Unknown code {code}: {advice}", code=code, advice=names))
+    by_sub_cause = {sub: rule.advise(sub) for rule in rules for sub in rule.sub_causes}
     return RuleText(
-        code=found[0].code,
-        about=tuple(dict.fromkeys(rule.about for rule in found)),
-        summary=rule_summary(found[0].code),
-        needs=tuple(found[0].needs),
-        explained_by=tuple(found[0].absorbed_by),
+        code=rules[0].code,
+        about=tuple(dict.fromkeys(rule.about for rule in rules)),
+        summary=rule_summary(rules[0].code),
+        needs=tuple(rules[0].needs),
+        explained_by=tuple(rules[0].absorbed_by),
         sub_causes=tuple(
-            SubCauseText(sub_cause=sub, what=one.what, first_step=one.first_step) for sub, one in by_sub_cause.items()
+            SubCauseText(sub_cause=sub, what=advice.what, first_step=advice.first_step)
+            for sub, advice in by_sub_cause.items()
         ),
-        evidence={name: unit for rule in found for name, unit in rule.units.items()},
+        evidence={name: unit for rule in rules for name, unit in rule.units.items()},
     )
 
 

@@ -25,11 +25,11 @@ def sql(model: ReadModel, query: str, *, limit: int = ANSWER_ROWS) -> SqlResult:
     Raises:
         UserError: see `ReadModel.ask`.
     """
-    found = model.ask(query, limit=limit)
-    columns = [[_plain(value) for value in column.to_pylist()] for column in found.table.columns]
-    durations = tuple(field.name for field in found.table.schema if pa.types.is_interval(field.type))
+    answer = model.ask(query, limit=limit)
+    columns = [[_plain(value) for value in column.to_pylist()] for column in answer.table.columns]
+    durations = tuple(field.name for field in answer.table.schema if pa.types.is_interval(field.type))
     return SqlResult(
-        columns=tuple(found.table.column_names), rows=tuple(zip(*columns, strict=True)), cut=found.cut,
+        columns=tuple(answer.table.column_names), rows=tuple(zip(*columns, strict=True)), cut=answer.cut,
         durations=durations,
     )  # fmt: skip
 

@@ -101,7 +101,7 @@ def what_if(  # noqa: PLR0913  what may change
         _plan(name, group, owners, members, known).model_copy(update={"warnings": warnings})
         for _, owners in sorted(topics.items()) for name, known in strategies.items()
     ]  # fmt: skip
-    names_assumed = any(one.isdecimal() for one in join)
+    names_assumed = any(name.isdecimal() for name in join)
     caveats = [*([gettext(_ASSUMED)] if names_assumed else []), *warnings]
     ways = departures(model, group_at, policy, orderly=now.orderly, until=present(model, at)) if left else ()
     return Prediction(own, joined, caveats, [_with_cost(plan, cost) for plan in plans], left, cost, ways)
@@ -162,11 +162,11 @@ def coming(members: Sequence[str], join: Sequence[str]) -> list[str]:
     Raises:
         UserError: they are more than `limits.WHAT_IF_CLIENTS`.
     """
-    _refuse_crowd(sum(_number(one) for one in join))
-    found: list[str] = []
-    for one in join:
-        found += newcomers([*members, *found], int(one)) if one.isdecimal() else [one]
-    return found
+    _refuse_crowd(sum(_number(named) for named in join))
+    clients: list[str] = []
+    for named in join:
+        clients += newcomers([*members, *clients], int(named)) if named.isdecimal() else [named]
+    return clients
 
 
 def _number(join: str) -> int:
@@ -194,14 +194,14 @@ def newcomers(members: Sequence[str], number: int) -> list[str]:
 
 def _member(group: str, client: str, members: Sequence[str]) -> str:
     """Return the id of a member by its whole id or a unique end of it."""
-    found = full_name(client, members, "member")
-    if found is None:
+    member = full_name(client, members, "member")
+    if member is None:
         command = command_line("rebalance-watch", "group", "show", *group_argument(group))
         advice = did_you_mean(client, members) or gettext("{command} lists its members.", command=f"`{command}`")
         raise UserError(
             gettext("{client} is not a member of {group}: {advice}", client=client, group=group, advice=advice)
         )
-    return found
+    return member
 
 
 def _members(group: str, members: Sequence[str], leave: Sequence[str], join: Sequence[str]) -> Sequence[str]:
@@ -221,13 +221,13 @@ def _members(group: str, members: Sequence[str], leave: Sequence[str], join: Seq
     return after
 
 
-def _plan(name: str, group: str, owners: Owners, members: Sequence[str], known: Known | None = None) -> Plan:
+def _plan(name: str, group: str, owners: Owners, members: Sequence[str], strategy: Known | None = None) -> Plan:
     queues = sorted(owners, key=queue_order)
     then: Owners = {}
-    refused = known if isinstance(known, str) else None
-    if not isinstance(known, str):
+    refused = strategy if isinstance(strategy, str) else None
+    if not isinstance(strategy, str):
         try:
-            then = owners_by(known or strategy_named(name), group, queues, members)
+            then = owners_by(strategy or strategy_named(name), group, queues, members)
         except AllocationError as error:
             refused = str(error)
     before, after = Counter(owners.values()), Counter(then.values())
@@ -270,10 +270,10 @@ def _shares(members: Sequence[str], owners: Owners, then: Owners) -> tuple[Share
 
 
 def _by_owner(owners: Owners) -> defaultdict[str | None, set[MessageQueue]]:
-    found: defaultdict[str | None, set[MessageQueue]] = defaultdict(set)
+    queues: defaultdict[str | None, set[MessageQueue]] = defaultdict(set)
     for mq, owner in owners.items():
-        found[owner].add(mq)
-    return found
+        queues[owner].add(mq)
+    return queues
 
 
 def _share(client: str, has: Set[MessageQueue], gets: Set[MessageQueue], *, is_member: bool) -> Share:

@@ -31,7 +31,7 @@ class Step(NamedTuple):
 
     name: str
     state: State
-    found: Later
+    finding: Later
     """What was found, in one sentence."""
     advice: tuple[Later | str, ...] = ()
     """What to change."""
@@ -57,9 +57,9 @@ class FirstRun:
         return tuple(self._steps.values())
 
     def _update(self, name: str) -> None:
-        found = self._looks[name]()
-        is_done = found.state == "done"
-        self._steps[name] = found if is_done else found._replace(command=found.command or _COMMANDS[name])
+        step = self._looks[name]()
+        is_done = step.state == "done"
+        self._steps[name] = step if is_done else step._replace(command=step.command or _COMMANDS[name])
         self._due[name] = math.inf if is_done and name == "doctor" else time.monotonic() + _AGAIN[name]
 
     def _doctor(self) -> Step:
@@ -70,10 +70,10 @@ class FirstRun:
             checks = json.loads(ended.stdout)
         except (OSError, ValueError, subprocess.TimeoutExpired):
             return Step("doctor", "wrong", Later("`rebalance-watch doctor` could not be run here."))
-        wrong = [one for one in checks if one["state"] != "ok" and one["needed"]]
+        wrong = [check for check in checks if check["state"] != "ok" and check["needed"]]
         if not wrong:
             return Step("doctor", "done", Later("{n} checks on this machine: the job can start.", n=len(checks)))
-        advice = tuple(f"{one['part']}: {one['found']}. {one['mend']}".strip() for one in wrong)
+        advice = tuple(f"{check['part']}: {check['found']}. {check['mend']}".strip() for check in wrong)
         return Step("doctor", "wrong", Later("The job can't start on this machine."), advice)
 
     def _telemetry(self) -> Step:
@@ -99,8 +99,8 @@ class FirstRun:
     def _job(self) -> Step:
         tables = tables_of(self._settings)
         if is_claimed(self._settings.runtime.checkpoints):
-            found = Later(
+            sentence = Later(
                 "The job is running; its first groups appear within seconds (tables: {tables}).", tables=tables
             )
-            return Step("job", "done", found)
+            return Step("job", "done", sentence)
         return Step("job", "todo", Later("No job runs on this machine (tables: {tables}).", tables=tables))

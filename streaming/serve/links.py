@@ -27,9 +27,9 @@ def prefix() -> str:
     return _prefix.get()
 
 
-def home_link(at: int | None = None, **wanted: str) -> str:
+def home_link(at: int | None = None, **filters: str) -> str:
     """Return the address of the page of all groups with its filters, now or at an instant (epoch milliseconds)."""
-    given = {name: value or None for name, value in wanted.items()}
+    given = {name: value or None for name, value in filters.items()}
     return _link("/", **given, at=_instant(at))
 
 
@@ -100,13 +100,13 @@ def clients_link(
         find: the text that is looked for.
         sort: the order.
     """
-    wanted = {"group": group, "cluster": cluster, "find": find, "sort": sort}
-    return _link("/clients", **{name: value or None for name, value in wanted.items()}, at=_instant(at))
+    filters = {"group": group, "cluster": cluster, "find": find, "sort": sort}
+    return _link("/clients", **{name: value or None for name, value in filters.items()}, at=_instant(at))
 
 
-def incidents_link(at: int | None = None, **wanted: str) -> str:
+def incidents_link(at: int | None = None, **filters: str) -> str:
     """Return the address of the incidents that match the filters of their page, now or at an instant."""
-    return _link("/incidents", **wanted, at=_instant(at))
+    return _link("/incidents", **filters, at=_instant(at))
 
 
 def actions_link(find: str = "") -> str:

@@ -58,7 +58,7 @@ def recorded(tables: Place, actor: Actor, action: Action, target: str, detail: s
     """
     time, recording = now_ms(), Recording(target)
     try:
-        there = delta_at(tables / TABLE)
+        table = delta_at(tables / TABLE)
     except TableNotFoundError:
         raise UserError(
             f"The table {TABLE} is missing in {tables}, so nothing was done: restart `rebalance-watch run`, which "
@@ -71,7 +71,7 @@ def recorded(tables: Place, actor: Actor, action: Action, target: str, detail: s
             target=_kept(recording.target), detail=_kept(detail), result=result,
             message=None if message is None else _kept(message),
         )  # fmt: skip
-        append(there, table_of(TABLE, [msgspec.structs.asdict(row)]))
+        append(table, table_of(TABLE, [msgspec.structs.asdict(row)]))
 
     try:
         yield recording

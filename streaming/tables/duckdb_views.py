@@ -35,8 +35,8 @@ def register(connection: duckdb.DuckDBPyConnection, tables: Place) -> None:
 def define_times(connection: duckdb.DuckDBPyConnection) -> None:
     """Define what converts times in epoch milliseconds: `from_ms` to a timestamp, and two for queries of our own.
 
-    ``day_of(ms)`` is the day by which tables are partitioned; ``age_ms(time, ms)`` the age of a timestamp at an instant,
-    0 if it is later (clock skew).
+    ``day_of(ms)`` is the day by which tables are partitioned; ``age_ms(seen_at, ms)`` the age of a timestamp at an
+    instant, 0 if it is later (clock skew).
     """
     from_ms = f"make_timestamptz(least(ms, {TIME_MAX}) * 1000)"
     connection.execute(f"CREATE OR REPLACE MACRO from_ms(ms) AS {from_ms}")

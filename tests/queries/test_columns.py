@@ -39,7 +39,7 @@ def test_each_column_names_fields_of_its_result(table):
 
     assert shown
     for column in shown:
-        assert set(column.fields) <= set(column.of.model_fields), column.name
+        assert set(column.fields) <= set(column.row_type.model_fields), column.name
         assert column.title
     for place in (table.grid, table.page):
         assert len({column.title for column in place}) == len(place)

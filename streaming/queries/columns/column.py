@@ -54,7 +54,7 @@ class Value(NamedTuple):
 class Column(Generic[R]):
     """A column of the rows of a result type."""
 
-    of: type[R]
+    row_type: type[R]
     name: str
     kind: Kind = "text"
     show: Callable[[R, Context], Value | str] | None = None
@@ -78,14 +78,14 @@ class Column(Generic[R]):
     @property
     def title(self) -> str:
         """The title, which a page prints as it is and the command line in lower case."""
-        titled = self.of.model_fields[self.fields[0]].title
+        titled = self.row_type.model_fields[self.fields[0]].title
         title = self.heading or titled or self.name.replace("_", " ").capitalize()
         return gettext(title)
 
     @property
     def description(self) -> str:
         """What it shows; empty if neither it nor its field has a description."""
-        description = self.meaning or self.of.model_fields[self.fields[0]].description
+        description = self.meaning or self.row_type.model_fields[self.fields[0]].description
         return gettext(description) if description else ""
 
     @property
@@ -141,13 +141,13 @@ def observed(text: str, age_ms: int | None, *, is_stale: bool, bound: Literal["â
     return Value(f"{bound}{text}", "stale" if is_stale else "", note, gettext("observed {age} ago", age=age))
 
 
-def queue_column(of: type[R]) -> Column[R]:
+def queue_column(row_type: type[R]) -> Column[R]:
     """Return the column with the name of a queue, for a type that has topic, broker and queue_id."""
 
     def show(row: Any, _: Context) -> str:
         return labels.queue_name(row.topic, row.broker, row.queue_id)
 
-    return Column(of, "queue", "name", show, "Queue", ("topic", "broker", "queue_id"))
+    return Column(row_type, "queue", "name", show, "Queue", ("topic", "broker", "queue_id"))
 
 
 def client_or_none(client: str | None) -> Value:

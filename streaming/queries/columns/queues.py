@@ -28,15 +28,15 @@ def _expected(queue: Queue, _: Context) -> Value:
 
 def _lag(queue: Queue, _: Context) -> Value:
     bound: Literal["≥", ""] = "≥" if queue.lag_is_at_least else ""
-    shown = observed(labels.number(queue.lag), queue.lag_age_ms, is_stale=queue.lag_is_stale, bound=bound)
+    lag = observed(labels.number(queue.lag), queue.lag_age_ms, is_stale=queue.lag_is_stale, bound=bound)
     if queue.in_flight_age_ms is None:
-        return shown
-    held = gettext(
+        return lag
+    in_flight = gettext(
         "{count} in flight, the oldest for {duration} or longer",
         count=labels.number(queue.in_flight),
         duration=labels.duration(queue.in_flight_age_ms),
     )
-    return shown._replace(note="; ".join(filter(None, (held, shown.note))))
+    return lag._replace(note="; ".join(filter(None, (in_flight, lag.note))))
 
 
 def _waiting(queue: Queue, _: Context) -> Value:
@@ -95,17 +95,17 @@ QUEUE = Table(
 )
 
 
-def _observed_lag(one: QueueObservation, _: Context) -> str:
-    bound = "≥" if one.lag_is_at_least and one.lag is not None else ""
-    return f"{bound}{labels.number(one.lag)}"
+def _observed_lag(row: QueueObservation, _: Context) -> str:
+    bound = "≥" if row.lag_is_at_least and row.lag is not None else ""
+    return f"{bound}{labels.number(row.lag)}"
 
 
-def _observed_waiting(one: QueueObservation, _: Context) -> str:
-    return f"{'≤' if one.waiting_is_at_most else ''}{labels.duration(one.waiting_ms)}"
+def _observed_waiting(row: QueueObservation, _: Context) -> str:
+    return f"{'≤' if row.waiting_is_at_most else ''}{labels.duration(row.waiting_ms)}"
 
 
-def _observed_by(one: QueueObservation, _: Context) -> str:
-    return "hook" if one.source == "HOOK" else f"answer of {one.client_id or 'the broker'}"
+def _observed_by(row: QueueObservation, _: Context) -> str:
+    return "hook" if row.source == "HOOK" else f"answer of {row.client_id or 'the broker'}"
 
 
 OBSERVATION = Table(

@@ -1,4 +1,7 @@
-"""The types of the queries' results, a module a subject. Times are in epoch milliseconds; None means unknown, never 0."""
+"""The types of the queries' results, a module a subject.
+
+Times are in epoch milliseconds; None means unknown, never 0.
+"""
 
 from streaming.queries.results.alerts import (
     Acknowledgement,

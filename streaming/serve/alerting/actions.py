@@ -31,12 +31,12 @@ def acknowledge(tables: Place, incident_id: str, reason: str, author: str, now: 
     Raises:
         UserError: see `open_incident` and `write_control`.
     """
-    found = open_incident(tables, incident_id)
+    incident = open_incident(tables, incident_id)
     write_control(tables, AlertControl(
-        time=now, control="ACK", control_id=found.incident_id, cluster=None, group=None, code=None, until=None,
+        time=now, control="ACK", control_id=incident.incident_id, cluster=None, group=None, code=None, until=None,
         reason=reason, author=author,
     ))  # fmt: skip
-    return found
+    return incident
 
 
 def check_span(span_ms: int) -> None:
@@ -68,10 +68,10 @@ def silence_like(  # noqa: PLR0913, PLR0917  a silence has these
     check_span(span_ms)
     if not reason.strip():
         raise UserError("A silence needs a reason.")
-    found = open_incident(tables, incident_id)
+    incident = open_incident(tables, incident_id)
     silence = AlertControl(
-        time=now, control="SILENCE", control_id=secrets.token_hex(4), cluster=escape(found.cluster),
-        group=escape(found.group), code=found.code, until=now + span_ms, reason=reason, author=author,
+        time=now, control="SILENCE", control_id=secrets.token_hex(4), cluster=escape(incident.cluster),
+        group=escape(incident.group), code=incident.code, until=now + span_ms, reason=reason, author=author,
     )  # fmt: skip
     write_control(tables, silence)
     return silence
@@ -90,15 +90,15 @@ def close(tables: Place, incident_id: str, reason: str, author: str, now: int) -
     Raises:
         UserError: it is unknown, or resolved; there is no reason or no name; or see `write_control`.
     """
-    found = _incident(tables, incident_id)
-    if found.resolved_at is not None:
-        why = f" ({found.resolution})" if found.resolution else ""
+    incident = _incident(tables, incident_id)
+    if incident.resolved_at is not None:
+        why = f" ({incident.resolution})" if incident.resolution else ""
         raise UserError(
-            f"The incident {found.incident_id} was resolved at {written(found.resolved_at)}{why}: there is nothing to "
-            "close."
+            f"The incident {incident.incident_id} was resolved at {written(incident.resolved_at)}{why}: there is "
+            "nothing to close."
         )
-    _write(tables, "CLOSE", found, reason, author, now)
-    return found
+    _write(tables, "CLOSE", incident, reason, author, now)
+    return incident
 
 
 def reopen(tables: Place, incident_id: str, reason: str, author: str, now: int) -> Incident:
@@ -114,15 +114,15 @@ def reopen(tables: Place, incident_id: str, reason: str, author: str, now: int) 
     Raises:
         UserError: it is unknown, or nobody has closed it; there is no name; or see `write_control`.
     """
-    found = _incident(tables, incident_id)
-    row = controls(tables).closings.get(found.incident_id)
+    incident = _incident(tables, incident_id)
+    row = controls(tables).closings.get(incident.incident_id)
     if row is None or row.control != "CLOSE":
         raise UserError(
-            f"Nobody has closed the incident {found.incident_id}: see who closed what with `rebalance-watch incident "
-            "show ID`."
+            f"Nobody has closed the incident {incident.incident_id}: see who closed what with `rebalance-watch "
+            "incident show ID`."
         )
-    _write(tables, "REOPEN", found, reason or row.reason, author, now)
-    return found
+    _write(tables, "REOPEN", incident, reason or row.reason, author, now)
+    return incident
 
 
 def _incident(tables: Place, beginning: str) -> Incident:
@@ -131,13 +131,13 @@ def _incident(tables: Place, beginning: str) -> Incident:
 
 
 def _write(  # noqa: PLR0913, PLR0917  a row has these
-    tables: Place, control: Literal["CLOSE", "REOPEN"], of: Incident, reason: str, author: str, now: int
+    tables: Place, control: Literal["CLOSE", "REOPEN"], incident: Incident, reason: str, author: str, now: int
 ) -> None:  # fmt: skip
     if not (given := " ".join(reason.split())):
         raise UserError("Closing an incident needs a reason.")
     if not (who := " ".join(author.split())):
         raise UserError("The incident keeps who closed it: give a name.")
     write_control(tables, AlertControl(
-        time=now, control=control, control_id=of.incident_id, cluster=None, group=None, code=None, until=None,
-        reason=given, author=who, severity=of.severity,
+        time=now, control=control, control_id=incident.incident_id, cluster=None, group=None, code=None, until=None,
+        reason=given, author=who, severity=incident.severity,
     ))  # fmt: skip

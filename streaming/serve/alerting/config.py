@@ -111,18 +111,18 @@ class _Secret(_Section):
         if self.value is not None:
             return self.value
         if self.env is not None:
-            found, where = os.environ.get(self.env, ""), f"the environment variable {self.env}"
+            value, where = os.environ.get(self.env, ""), f"the environment variable {self.env}"
         else:
             where = f"the file {self.file}"
             try:
-                found = Path(str(self.file)).read_text("utf-8")
+                value = Path(str(self.file)).read_text("utf-8")
             except OSError:
-                found = ""
-        if not found.strip():
+                value = ""
+        if not value.strip():
             raise UserError(
                 f"An alert channel requires {where}, which is missing or empty: set it or correct the channel."
             )
-        return found.strip()
+        return value.strip()
 
 
 Secret = Annotated[_Secret, BeforeValidator(_secret)]

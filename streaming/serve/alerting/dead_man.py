@@ -21,7 +21,7 @@ from streaming.base.place import Place
 from streaming.serve.alerting import own_incidents
 from streaming.serve.alerting.config import JOB_SILENT, SOURCE_SILENT, DeadMan
 from streaming.serve.alerting.follow import Follower, LostError
-from streaming.serve.alerting.state import Known
+from streaming.serve.alerting.state import TrackedIncident
 from streaming.tables.files import delta_time
 
 _JOB = "job"
@@ -76,21 +76,21 @@ class Watch:
         for batch in self._telemetry.whole(f"ingest_time >= {delta_time(now - _LOOK_BACK_MS)}"):
             self._note(pa.Table.from_batches([batch]))
 
-    def look(self, now: int, known: Mapping[str, Known]) -> list[IncidentTransition]:
+    def look(self, now: int, incidents: Mapping[str, TrackedIncident]) -> list[IncidentTransition]:
         """Return transitions for what has stopped and what has resumed.
 
         Args:
             now: epoch milliseconds.
-            known: the unresolved incidents, including those of earlier calls.
+            incidents: the unresolved incidents, including those of earlier calls.
         """
         self._read_new()
-        self._recall(known)
+        self._recall(incidents)
         silent = dict(self._silent(now))
         over = [
-            _over(one.last, now)
-            for one in known.values()
-            if one.last.code in _ADVICE
-            and silent.pop((one.last.code, one.last.cluster, one.last.subject), None) is None
+            _over(incident.last, now)
+            for incident in incidents.values()
+            if incident.last.code in _ADVICE
+            and silent.pop((incident.last.code, incident.last.cluster, incident.last.subject), None) is None
         ]
         return over + [_opened(*name, since, now) for name, since in silent.items()]
 
@@ -117,9 +117,9 @@ class Watch:
             self._sources[name] = max(self._sources.get(name, 0), row["ingest_time_max"])
             self._newest = max(self._newest, row["ingest_time_max"])
 
-    def _recall(self, known: Mapping[str, Known]) -> None:
+    def _recall(self, incidents: Mapping[str, TrackedIncident]) -> None:
         """Restore from the open incidents what a restart cannot read: sources silent for longer than the look-back."""
-        for last in (one.last for one in known.values()):
+        for last in (incident.last for incident in incidents.values()):
             name = last.cluster, last.subject
             if last.code == JOB_SILENT:
                 self._job = max(self._job, last.opened_at)

@@ -24,7 +24,7 @@ from streaming.serve.alerting.alert import Alert, Delivery, Kind, key_of
 from streaming.serve.alerting.config import OWN_CODES, AlertsConfig
 from streaming.serve.alerting.controls import Controls, resolved_by
 from streaming.serve.alerting.route import Target, groups_by_itself, remind_after, target, targets
-from streaming.serve.alerting.state import AlertState, Known
+from streaming.serve.alerting.state import AlertState, TrackedIncident
 
 _MINUTE_MS = 60_000
 _ENCODER = msgspec.json.Encoder()
@@ -56,12 +56,12 @@ class Dispatcher:
 
     def take(self, transition: IncidentTransition, now: int) -> None:
         """Decide on a transition; one that is not newer than the last has no effect."""
-        known = self.state.known.get(transition.incident_id)
-        if known is not None and transition.seq <= known.last.seq:
+        incident = self.state.incidents.get(transition.incident_id)
+        if incident is not None and transition.seq <= incident.last.seq:
             return
         transition = self.counted(transition)
         if transition.transition == "RESOLVED":
-            self._resolved(transition, known, now)
+            self._resolved(transition, incident, now)
         elif transition.transition in {"DEESCALATED", "RECLASSIFIED"}:
             self._hold(transition, transition.transition, now)
         else:
@@ -73,11 +73,11 @@ class Dispatcher:
         New open incidents are sent, and those that have been sent and are over are resolved.
         """
         for transition in map(self.counted, last):
-            known = self.state.known.get(transition.incident_id)
+            incident = self.state.incidents.get(transition.incident_id)
             if transition.transition == "RESOLVED":
-                if known is not None:
-                    self._resolved(transition, known, now)
-            elif known is None:
+                if incident is not None:
+                    self._resolved(transition, incident, now)
+            elif incident is None:
                 self._notify(transition, now)
             else:
                 self.take(transition, now)
@@ -88,21 +88,25 @@ class Dispatcher:
         Incidents that are still open under the same code and subject are not sent again, even with another id. Those
         that are no longer open are resolved for the notified channels, and new ones are sent.
         """
-        transitions = {one.incident_id: self.counted(one) for one in last}
-        open_now = {_subject(one): one for one in transitions.values() if one.transition != "RESOLVED"}
-        for incident_id, known in list(self.state.known.items()):
-            if known.last.code in OWN_CODES:
+        transitions = {transition.incident_id: self.counted(transition) for transition in last}
+        open_now = {
+            _subject(transition): transition
+            for transition in transitions.values()
+            if transition.transition != "RESOLVED"
+        }
+        for incident_id, incident in list(self.state.incidents.items()):
+            if incident.last.code in OWN_CODES:
                 continue
-            now_open = open_now.get(_subject(known.last))
+            now_open = open_now.get(_subject(incident.last))
             if now_open is not None:
                 self._hold(now_open, "REBUILT", now, related_id=incident_id)
             else:
-                never_was = msgspec.structs.replace(known.last, time=now, seq=known.last.seq + 1)
+                never_was = msgspec.structs.replace(incident.last, time=now, seq=incident.last.seq + 1)
                 end = transitions.get(incident_id, never_was)
-                self._resolved(msgspec.structs.replace(end, transition="RESOLVED"), known, now)
+                self._resolved(msgspec.structs.replace(end, transition="RESOLVED"), incident, now)
         for transition in open_now.values():
-            known_now = self.state.known.get(transition.incident_id)
-            if known_now is None:
+            unchanged = self.state.incidents.get(transition.incident_id)
+            if unchanged is None:
                 self._notify(transition, now)
 
     def counted(self, transition: IncidentTransition) -> IncidentTransition:
@@ -112,7 +116,7 @@ class Dispatcher:
         """
         row = self.controls.closed(transition.incident_id, transition)
         if row is None and transition.parent is not None and transition.is_absorbed:
-            parent = self.state.known.get(transition.parent)
+            parent = self.state.incidents.get(transition.parent)
             row = self.controls.closed(transition.parent, parent.last if parent is not None else None)
         return transition if row is None or transition.transition == "RESOLVED" else resolved_by(row, transition)
 
@@ -122,17 +126,17 @@ class Dispatcher:
         Incidents that a person has closed meanwhile are resolved.
         """
         minute, self._minute = self._minute, now // _MINUTE_MS
-        for known in list(self.state.known.values()):
-            counted = self.counted(known.last)
+        for incident in list(self.state.incidents.values()):
+            counted = self.counted(incident.last)
             if counted.transition == "RESOLVED":
-                self._resolved(counted, known, now)
-            elif known.silenced:
-                if not _must_wait(known.last, now) and self.controls.silenced(known.last, now) is None:
-                    self._notify(known.last, now)
+                self._resolved(counted, incident, now)
+            elif incident.silenced:
+                if not _must_wait(incident.last, now) and self.controls.silenced(incident.last, now) is None:
+                    self._notify(incident.last, now)
             else:
                 if minute != self._minute:  # hours begin with a minute
-                    self._begin_hours(known, now)
-                self._remind(known, now)
+                    self._begin_hours(incident, now)
+                self._remind(incident, now)
 
     def pack(self, channel: str, keys: list[str], delivery: str, *, summary: bool, now: int) -> None:
         """Combine alerts into one message."""
@@ -154,8 +158,8 @@ class Dispatcher:
         pause = min(retry.longest, retry.first * 2 ** min(delivery.attempt - 1, 30))
         self._all("FAILED", delivery, now, detail=reason, reason="REJECTED" if rejected else None, due=now + pause)
 
-    def _resolved(self, transition: IncidentTransition, known: Known | None, now: int) -> None:
-        notified = dict(known.last_alert) if known is not None else {}
+    def _resolved(self, transition: IncidentTransition, incident: TrackedIncident | None, now: int) -> None:
+        notified = dict(incident.last_alert) if incident is not None else {}
         if not notified:
             self._hold(transition, "NOT_NOTIFIED", now)
         for channel, last in notified.items():
@@ -176,41 +180,39 @@ class Dispatcher:
         if silence is not None:
             self._hold(transition, "SILENCED", now, related_id=silence)
             return
-        found = targets(self._config, transition, now)
-        if not found:
+        channels = targets(self._config, transition, now)
+        if not channels:
             self._hold(transition, "NO_ROUTE", now)
             return
-        for to in found:
+        for to in channels:
             self._notify_channel(transition, to, now)
 
     def _notify_channel(self, transition: IncidentTransition, to: Target, now: int) -> None:
         if now < to.begins:
             self._hold(transition, "OFF_HOURS", now, channel=to.channel, due=to.begins)
             return
-        known = self.state.known.get(transition.incident_id)
-        before = known.last_alert.get(to.channel) if known is not None else None
+        incident = self.state.incidents.get(transition.incident_id)
+        before = incident.last_alert.get(to.channel) if incident is not None else None
         if before is None:
             self._queue(transition, to.channel, "OPENED", now, to.wait_ms, None)
         else:
             self._queue(transition, to.channel, "ESCALATED", now, to.wait_ms, before.severity)
 
-    def _begin_hours(self, known: Known, now: int) -> None:
+    def _begin_hours(self, incident: TrackedIncident, now: int) -> None:
         """Notify channels that an incident has waited for, of its last transition, unless something else holds it."""
-        last = known.last
-        if not known.off_hours or last.is_absorbed or _must_wait(last, now):
+        last = incident.last
+        if not incident.off_hours or last.is_absorbed or _must_wait(last, now):
             return
-        begun = [
-            one for one in targets(self._config, last, now) if one.channel in known.off_hours and one.begins <= now
-        ]
+        begun = [to for to in targets(self._config, last, now) if to.channel in incident.off_hours and to.begins <= now]
         if begun and self.controls.silenced(last, now) is None:
-            for one in begun:
-                self._notify_channel(last, one, now)
+            for to in begun:
+                self._notify_channel(last, to, now)
 
-    def _remind(self, known: Known, now: int) -> None:
-        transition = known.last
-        if not self.controls.acknowledged.isdisjoint((transition.incident_id, *known.former_ids)):
+    def _remind(self, incident: TrackedIncident, now: int) -> None:
+        transition = incident.last
+        if not self.controls.acknowledged.isdisjoint((transition.incident_id, *incident.former_ids)):
             return
-        for channel, last in list(known.last_alert.items()):
+        for channel, last in list(incident.last_alert.items()):
             after = remind_after(self._config, transition, channel)
             if not after or now < last.time + after or any(self.state.queues[channel].unsent(transition.incident_id)):
                 continue
@@ -283,20 +285,20 @@ class Dispatcher:
         due: int | None = None,
     ) -> None:
         self._number += 1
-        of = alert.transition
+        transition = alert.transition
         row = AlertDelivery(
             number=self._number, time=now, step=step, reason=reason, related_id=related_id, detail=detail,
             channel=channel, message=None if step == "HELD" else alert.kind, key=alert.key, delivery=delivery,
-            attempt=attempt, due_at=due, cluster=of.cluster, group=of.group, incident_id=of.incident_id, seq=of.seq,
-            code=of.code, severity=of.severity,
+            attempt=attempt, due_at=due, cluster=transition.cluster, group=transition.group,
+            incident_id=transition.incident_id, seq=transition.seq, code=transition.code, severity=transition.severity,
             alert=_ENCODER.encode(alert).decode() if step in {"HELD", "QUEUED"} else None,
         )  # fmt: skip
         self.state.apply(row)
         self._rows.append(row)
 
 
-def _subject(of: IncidentTransition) -> tuple[str, str, str, str]:
-    return of.cluster, of.group, of.code, of.subject
+def _subject(transition: IncidentTransition) -> tuple[str, str, str, str]:
+    return transition.cluster, transition.group, transition.code, transition.subject
 
 
 def _must_wait(transition: IncidentTransition, now: int) -> bool:

@@ -17,7 +17,7 @@ from streaming.serve.alerting import own_incidents
 from streaming.serve.alerting.config import QUALITY_CHECK_FAILED
 from streaming.serve.alerting.follow import Follower, LostError
 from streaming.serve.alerting.ledger import converted
-from streaming.serve.alerting.state import Known
+from streaming.serve.alerting.state import TrackedIncident
 from streaming.tables.delta import delta_at
 
 _RESULTS = "quality_results"
@@ -40,25 +40,25 @@ class FailedChecks:
         """The last result of each check, by its subject and expectation."""
         self._read_all()
 
-    def look(self, now: int, known: Mapping[str, Known]) -> list[IncidentTransition]:
+    def look(self, now: int, incidents: Mapping[str, TrackedIncident]) -> list[IncidentTransition]:
         """Return transitions for the checks that fail and those that succeed again.
 
         Args:
             now: epoch milliseconds.
-            known: the unresolved incidents, including those of earlier calls.
+            incidents: the unresolved incidents, including those of earlier calls.
         """
         try:
             for commit in self._follower.new():
                 self._note(commit.rows)
         except LostError:
             self._read_all()
-        failing = {subject: one for (subject, _), one in self._last.items() if not one.success}
+        failing = {subject: result for (subject, _), result in self._last.items() if not result.success}
         over = [
-            own_incidents.resolved(one.last, now, {})
-            for one in known.values()
-            if one.last.code == QUALITY_CHECK_FAILED and failing.pop(one.last.subject, None) is None
+            own_incidents.resolved(incident.last, now, {})
+            for incident in incidents.values()
+            if incident.last.code == QUALITY_CHECK_FAILED and failing.pop(incident.last.subject, None) is None
         ]
-        return over + [_opened(subject, one, now) for subject, one in failing.items()]
+        return over + [_opened(subject, result, now) for subject, result in failing.items()]
 
     def _read_all(self) -> None:
         self._last.clear()
@@ -66,39 +66,39 @@ class FailedChecks:
             self._note(pa.Table.from_batches([batch]))
 
     def _note(self, rows: pa.Table) -> None:
-        results = [one for one in converted(rows, QualityResult) if one.suite != OF_BATCHES]
-        for one in sorted(results, key=_order):
-            check = _subject(one), one.expectation
-            if check not in self._last or _order(one) >= _order(self._last[check]):
-                self._last[check] = one
+        results = [result for result in converted(rows, QualityResult) if result.suite != OF_BATCHES]
+        for result in sorted(results, key=_order):
+            check = _subject(result), result.expectation
+            if check not in self._last or _order(result) >= _order(self._last[check]):
+                self._last[check] = result
         self._forget_removed()
 
     def _forget_removed(self) -> None:
         """Forget the checks that a suite no longer has."""
         newest: dict[str, int] = {}
-        for one in self._last.values():
-            newest[one.suite] = max(newest.get(one.suite, 0), _checked_at(one))
-        for check, one in list(self._last.items()):
-            if _checked_at(one) < newest[one.suite]:
+        for result in self._last.values():
+            newest[result.suite] = max(newest.get(result.suite, 0), _checked_at(result))
+        for check, result in list(self._last.items()):
+            if _checked_at(result) < newest[result.suite]:
                 del self._last[check]
 
 
-def _checked_at(one: QualityResult) -> int:
-    return one.checked_at or one.time
+def _checked_at(result: QualityResult) -> int:
+    return result.checked_at or result.time
 
 
-def _order(one: QualityResult) -> tuple[int, bool]:
+def _order(result: QualityResult) -> tuple[int, bool]:
     """Return the order of results: a suite may have an expectation twice, and then the one that failed counts."""
-    return _checked_at(one), not one.success
+    return _checked_at(result), not result.success
 
 
-def _subject(one: QualityResult) -> str:
-    return f"{one.suite} {one.column or one.expectation}"
+def _subject(result: QualityResult) -> str:
+    return f"{result.suite} {result.column or result.expectation}"
 
 
-def _opened(subject: str, one: QualityResult, now: int) -> IncidentTransition:
-    evidence = {"failed": one.unexpected_count, "checked": one.row_count, "observed": one.observed}
+def _opened(subject: str, result: QualityResult, now: int) -> IncidentTransition:
+    evidence = {"failed": result.unexpected_count, "checked": result.row_count, "observed": result.observed}
     return own_incidents.opened(
-        QUALITY_CHECK_FAILED, "", subject, since=_checked_at(one), now=now,
-        severity="critical" if one.stops_job else "warning", evidence=evidence, advice=(one.why, _FIRST_STEP),
+        QUALITY_CHECK_FAILED, "", subject, since=_checked_at(result), now=now,
+        severity="critical" if result.stops_job else "warning", evidence=evidence, advice=(result.why, _FIRST_STEP),
     )  # fmt: skip

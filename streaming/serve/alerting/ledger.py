@@ -65,13 +65,13 @@ def write_control(tables: Place, control: AlertControl) -> None:
         rows = _arrow([control], CONTROLS)
     except UnicodeEncodeError as error:
         raise UserError(f"{error.object!a} is not UTF-8: write it without these bytes.") from None
-    there = delta_at(tables / CONTROLS)
-    if lacking := set(rows.schema.names) - {field.name for field in there.schema().fields}:
+    table = delta_at(tables / CONTROLS)
+    if lacking := set(rows.schema.names) - {field.name for field in table.schema().fields}:
         raise UserError(
             f"The table {CONTROLS} lacks {', '.join(sorted(lacking))}: restart `rebalance-watch run`, which adds what "
             "a new release needs."
         )
-    append(there, rows)
+    append(table, rows)
 
 
 def columns_of(table: str) -> list[str]:

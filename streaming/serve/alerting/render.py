@@ -108,14 +108,16 @@ class Texts:
 
     def _message(self, environment: ImmutableSandboxedEnvironment, delivery: Delivery) -> Message:
         variables = [self._variables(alert) for alert in delivery.alerts]
-        shown = [neutral(one) for one in variables]
+        texts = [neutral(alert) for alert in variables]
         if delivery.summary:
-            parts = [_parts(environment, "summary", _summary(shown) | {"address": self._address})]
+            parts = [_parts(environment, "summary", _summary(texts) | {"address": self._address})]
         else:
-            parts = [_parts(environment, one["kind"].lower(), one) for one in shown]
+            parts = [_parts(environment, alert["kind"].lower(), alert) for alert in texts]
         title, body = parts[0]
         if len(parts) > 1:
-            worst = "critical" if any(one["severity"] == "critical" for one in variables) else variables[0]["severity"]
+            worst = (
+                "critical" if any(alert["severity"] == "critical" for alert in variables) else variables[0]["severity"]
+            )
             about = neutral(_about(delivery.alerts[0].transition)) or "rebalance-watch"
             title = gettext("{n} alerts for {about}, {severity}", n=len(parts), about=about, severity=gettext(worst))
             body = "\n\n".join(f"{head}\n{text}".rstrip() for head, text in parts)
@@ -125,22 +127,22 @@ class Texts:
         )
 
     def _variables(self, alert: Alert) -> dict[str, Any]:
-        of = alert.transition
-        reach = self._reach(of)
-        row = with_main_cause(msgspec.structs.asdict(of)) | {"evidence": json.loads(of.evidence)}
+        transition = alert.transition
+        reach = self._reach(transition)
+        row = with_main_cause(msgspec.structs.asdict(transition)) | {"evidence": json.loads(transition.evidence)}
         return row | {
-            "resolution": reason(of.resolution) if of.resolution else "",
-            "explanation": explained(row["explanation"], of.code, of.sub_cause),
-            "main_explanation": explained(row["main_explanation"], of.code, row["main_cause"]),
-            "first_step": advised(row["first_step"], of.code, row["main_cause"]),
-            "facts": evidence_items(of.code, row["evidence"], of.time),
+            "resolution": reason(transition.resolution) if transition.resolution else "",
+            "explanation": explained(row["explanation"], transition.code, transition.sub_cause),
+            "main_explanation": explained(row["main_explanation"], transition.code, row["main_cause"]),
+            "first_step": advised(row["first_step"], transition.code, row["main_cause"]),
+            "facts": evidence_items(transition.code, row["evidence"], transition.time),
             "commands": [command.text for command in commands_from(row)],
             "touches": {"groups": reach.groups, "queues": reach.queues} if reach is not None else None,
             "key": alert.key,
             "kind": alert.kind,
             "notified_severity": alert.notified_severity,
-            "where": " ".join(part for part in (_about(of), of.subject) if part),
-            "link": self._address + incident_link(of.incident_id),
+            "where": " ".join(part for part in (_about(transition), transition.subject) if part),
+            "link": self._address + incident_link(transition.incident_id),
         }
 
     def _try(self, path: Path) -> None:
@@ -166,12 +168,14 @@ def _parts(environment: ImmutableSandboxedEnvironment, name: str, variables: Map
 
 def _summary(variables: list[dict[str, Any]]) -> dict[str, Any]:
     alike: dict[tuple[str, str, str], Counter[str]] = {}
-    for one in variables:
-        alike.setdefault((one["kind"], one["severity"], one["code"]), Counter())[one["group"] or one["subject"]] += 1
+    for alert in variables:
+        alike.setdefault((alert["kind"], alert["severity"], alert["code"]), Counter())[
+            alert["group"] or alert["subject"]
+        ] += 1
     return {
         "alerts": variables,
-        "groups": len({(one["cluster"], one["group"]) for one in variables}),
-        "critical": sum(one["severity"] == "critical" for one in variables),
+        "groups": len({(alert["cluster"], alert["group"]) for alert in variables}),
+        "critical": sum(alert["severity"] == "critical" for alert in variables),
         "lines": [
             {"count": groups.total(), "kind": kind, "severity": severity, "code": code, "where": _some(groups)}
             for (kind, severity, code), groups in alike.items()

@@ -26,13 +26,13 @@ def targets(config: AlertsConfig, transition: IncidentTransition, now: int) -> l
 
     A route outside its hours matches as any other, and is the last one unless it has ``further``.
     """
-    found: dict[str, Target] = {}
+    channels: dict[str, Target] = {}
     for number, route in matching(config, transition):
         begins = config.schedule(route).begins(now)
         for channel in route.channels:
-            if channel not in found or begins < found[channel].begins:
-                found[channel] = Target(channel, _wait(config, route, transition), begins, number)
-    return list(found.values())
+            if channel not in channels or begins < channels[channel].begins:
+                channels[channel] = Target(channel, _wait(config, route, transition), begins, number)
+    return list(channels.values())
 
 
 def target(config: AlertsConfig, transition: IncidentTransition, channel: str, now: int) -> Target:

@@ -141,7 +141,7 @@ class Alerting:
         self._open_again(now)
         self._take_incidents(now)
         if self._is_due("silence", _SILENCE_LOOK_MS, now):
-            known = self._dispatcher.state.known
+            known = self._dispatcher.state.incidents
             for transition in [*self._watch.look(now, known), *self._checks.look(now, known)]:
                 self._dispatcher.take(transition, now)
         if self._is_due("same table", _SAME_TABLE_LOOK_MS, now):
@@ -155,7 +155,7 @@ class Alerting:
 
     def _open_again(self, now: int) -> None:
         """Decide again on the incidents that a person has opened again: what is closed is not in the state."""
-        lacking = self._reopened - self._dispatcher.state.known.keys()
+        lacking = self._reopened - self._dispatcher.state.incidents.keys()
         self._reopened.clear()
         if lacking:
             last = _last_transitions(Follower(self._tables / _ANOMALIES, columns_of(_ANOMALIES)))
@@ -259,13 +259,13 @@ def _described(delivery: Delivery) -> str:
 
 def _fields(delivery: Delivery) -> dict[str, object]:
     """Return what a log collector searches for; only a summary is about several groups."""
-    of = [alert.transition for alert in delivery.alerts]
+    transitions = [alert.transition for alert in delivery.alerts]
     buckets = {alert.bucket for alert in delivery.alerts}
     place = dict(zip(("cluster", "group"), buckets.pop(), strict=True)) if len(buckets) == 1 else {}
     return {
         "channel": delivery.channel,
         "attempt": delivery.attempt,
         **place,
-        "codes": sorted({one.code for one in of}),
-        "incidents": [one.incident_id for one in of],
+        "codes": sorted({transition.code for transition in transitions}),
+        "incidents": [transition.incident_id for transition in transitions],
     }

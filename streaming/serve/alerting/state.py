@@ -30,8 +30,8 @@ class LastAlert:
 
 
 @dataclass
-class Known:
-    """An incident that is not resolved."""
+class TrackedIncident:
+    """An incident that is not resolved, with its alerts."""
 
     last: IncidentTransition
     last_alert: dict[str, LastAlert] = field(default_factory=dict)
@@ -95,7 +95,7 @@ class AlertState:
     """Open incidents by id and queues of alerts by channel."""
 
     def __init__(self) -> None:
-        self.known: dict[str, Known] = {}
+        self.incidents: dict[str, TrackedIncident] = {}
         self.queues: dict[str, ChannelQueue] = {}
         self._renamed: dict[str, str] = {}
         """Current incident ids by the id before a rebuild, which unsent alerts still have."""
@@ -131,14 +131,14 @@ class AlertState:
     def standing(self, channel: str) -> Iterator[Alert]:
         """Yield the unresolved alerts delivered to a channel, as its current state."""
         queue = self.queues.setdefault(channel, ChannelQueue())
-        for incident_id, known in self.known.items():
-            last = known.last_alert.get(channel)
+        for incident_id, incident in self.incidents.items():
+            last = incident.last_alert.get(channel)
             if last is not None and incident_id in queue.notified:
                 yield Alert(
-                    key=key_of(known.last, channel),
+                    key=key_of(incident.last, channel),
                     kind="OPENED",
                     notified_severity=last.severity,
-                    transition=msgspec.structs.replace(known.last, severity=last.severity),
+                    transition=msgspec.structs.replace(incident.last, severity=last.severity),
                 )
 
     def _held(self, row: AlertDelivery) -> None:
@@ -147,31 +147,31 @@ class AlertState:
             self._rename(row.related_id, alert)
             return
         if alert.transition.transition == "RESOLVED":
-            self.known.pop(row.incident_id, None)
+            self.incidents.pop(row.incident_id, None)
             return
-        known = self._know(alert)
+        incident = self._track(alert)
         if row.channel is not None:
-            known.silenced = False
-            known.off_hours.add(row.channel)
+            incident.silenced = False
+            incident.off_hours.add(row.channel)
         elif row.reason not in _NOT_SENT:  # the reason that holds for all channels from now on
-            known.silenced = row.reason in _PASSING
-            known.off_hours.clear()
+            incident.silenced = row.reason in _PASSING
+            incident.off_hours.clear()
         else:  # a channel that was notified of as much, or worse, has nothing to wait for
-            known.off_hours -= {
+            incident.off_hours -= {
                 channel
-                for channel, last in known.last_alert.items()
-                if SEVERITY[last.severity].rank <= SEVERITY[known.last.severity].rank
+                for channel, last in incident.last_alert.items()
+                if SEVERITY[last.severity].rank <= SEVERITY[incident.last.severity].rank
             }
 
     def _rename(self, former: str, alert: Alert) -> None:
         """Move the state of an incident to its new id."""
         incident_id = alert.transition.incident_id
-        known = self.known.pop(former, Known(alert.transition))
-        known.last = alert.transition
-        self.known[incident_id] = known
+        incident = self.incidents.pop(former, TrackedIncident(alert.transition))
+        incident.last = alert.transition
+        self.incidents[incident_id] = incident
         if former == incident_id:
             return
-        known.former_ids = (*known.former_ids, former)
+        incident.former_ids = (*incident.former_ids, former)
         self._renamed = {old: incident_id if new == former else new for old, new in self._renamed.items()}
         self._renamed[former] = incident_id
         self._renamed.pop(incident_id, None)
@@ -184,19 +184,19 @@ class AlertState:
         alert = _alert(row)
         queue.waiting[row.key] = Waiting(alert, row.due_at or row.time)
         if alert.kind == "RESOLVED":
-            self.known.pop(row.incident_id, None)  # the rows of the other channels follow
+            self.incidents.pop(row.incident_id, None)  # the rows of the other channels follow
             return
-        known = self._know(alert)
-        known.silenced = False
-        known.off_hours.discard(channel)
-        before = known.last_alert.get(channel)
+        incident = self._track(alert)
+        incident.silenced = False
+        incident.off_hours.discard(channel)
+        before = incident.last_alert.get(channel)
         reminders = before.reminders + 1 if before is not None and alert.kind == "REMINDER" else 0
-        known.last_alert[channel] = LastAlert(alert.transition.severity, row.time, reminders)
+        incident.last_alert[channel] = LastAlert(alert.transition.severity, row.time, reminders)
 
-    def _know(self, alert: Alert) -> Known:
-        known = self.known.setdefault(alert.transition.incident_id, Known(alert.transition))
-        known.last = alert.transition
-        return known
+    def _track(self, alert: Alert) -> TrackedIncident:
+        incident = self.incidents.setdefault(alert.transition.incident_id, TrackedIncident(alert.transition))
+        incident.last = alert.transition
+        return incident
 
     def _ended(self, row: AlertDelivery, channel: str, queue: ChannelQueue) -> None:
         queue.waiting.pop(row.key, None)
@@ -205,8 +205,8 @@ class AlertState:
             queue.notified.discard(incident_id)
         elif row.step == "SENT":
             queue.notified.add(incident_id)
-        elif not queue.will_be_notified(row.incident_id) and incident_id in self.known:
-            self.known[incident_id].last_alert.pop(channel, None)  # without OPENED, no RESOLVED
+        elif not queue.will_be_notified(row.incident_id) and incident_id in self.incidents:
+            self.incidents[incident_id].last_alert.pop(channel, None)  # without OPENED, no RESOLVED
         packed = next((one for one in queue.packed if row.key in one.keys), None)
         if packed is None:
             return

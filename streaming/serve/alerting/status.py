@@ -78,11 +78,11 @@ def status(root: Path, tables: Place, config: AlertsConfig, now: int) -> Status:
     state = dispatcher.state
     channels = []
     for name in dict.fromkeys((*config.channels, *state.queues)):
-        queue, known = state.queues.get(name), config.channels.get(name)
+        queue, settings = state.queues.get(name), config.channels.get(name)
         channels.append(
             ChannelStatus(
                 channel=name,
-                kind=known.kind if known is not None else None,
+                kind=settings.kind if settings is not None else None,
                 waiting=len(queue.waiting) if queue is not None else 0,
                 last_sent=queue.sent[-1] if queue is not None and queue.sent else None,
                 failing_since=queue.failed_since if queue is not None else None,
@@ -91,15 +91,17 @@ def status(root: Path, tables: Place, config: AlertsConfig, now: int) -> Status:
                 error=queue.error if queue is not None else "",
             )
         )
+    last_opened_first = sorted(state.incidents.values(), key=lambda i: (-i.last.opened_at, i.last.incident_id))
+    acknowledged = dispatcher.controls.acknowledged
     incidents = [
         OpenIncident(
-            incident_id=one.last.incident_id, cluster=one.last.cluster, group=one.last.group, code=one.last.code,
-            severity=one.last.severity, subject=one.last.subject, opened_at=one.last.opened_at,
-            notified=tuple(one.last_alert), acknowledged=one.last.incident_id in dispatcher.controls.acknowledged,
-            silenced=one.silenced, off_hours=tuple(sorted(one.off_hours)),
+            incident_id=last.incident_id, cluster=last.cluster, group=last.group, code=last.code,
+            severity=last.severity, subject=last.subject, opened_at=last.opened_at,
+            notified=tuple(incident.last_alert), acknowledged=last.incident_id in acknowledged,
+            silenced=incident.silenced, off_hours=tuple(sorted(incident.off_hours)),
         )
-        for one in sorted(state.known.values(), key=lambda one: (-one.last.opened_at, one.last.incident_id))
-        if dispatcher.counted(one.last).transition != "RESOLVED"
+        for incident in last_opened_first
+        if dispatcher.counted(last := incident.last).transition != "RESOLVED"
     ]  # fmt: skip
     return Status(
         running=is_claimed(root),
@@ -119,14 +121,14 @@ def open_incident(tables: Place, beginning: str) -> IncidentTransition:
     state = AlertState()
     for row in Ledger(tables).rows():
         state.apply(row)
-    known = [one.last for name, one in state.known.items() if name.startswith(beginning)]
-    if len(known) == 1 and not known[0].group:
-        return known[0]  # an incident of the dead-man check, which is not in the table
+    own = [tracked.last for name, tracked in state.incidents.items() if name.startswith(beginning)]
+    if len(own) == 1 and not own[0].group:
+        return own[0]  # an incident of the dead-man check, which is not in the table
     with ReadModel(tables) as model:
-        found = find_incident(model, beginning)
-        if found.resolved_at is not None:
-            raise UserError(f"The incident {found.incident_id} was resolved at {written(found.resolved_at)}.")
-        return msgspec.convert(transitions_of(model, found.incident_id)[-1], IncidentTransition)
+        incident = find_incident(model, beginning)
+        if incident.resolved_at is not None:
+            raise UserError(f"The incident {incident.incident_id} was resolved at {written(incident.resolved_at)}.")
+        return msgspec.convert(transitions_of(model, incident.incident_id)[-1], IncidentTransition)
 
 
 def _opened(tables: Place, config: AlertsConfig) -> tuple[Dispatcher, int | None]:

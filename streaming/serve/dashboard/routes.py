@@ -17,7 +17,7 @@ from streaming.serve.dashboard.pages.clients import ClientFilters, ClientsPage
 from streaming.serve.dashboard.pages.clients import checked as checked_clients
 from streaming.serve.dashboard.pages.first_run import FirstRunPage
 from streaming.serve.dashboard.pages.group import GroupPage
-from streaming.serve.dashboard.pages.home import Home
+from streaming.serve.dashboard.pages.home import HomePage
 from streaming.serve.dashboard.pages.home_groups import GroupFilters
 from streaming.serve.dashboard.pages.home_groups import checked as checked_groups
 from streaming.serve.dashboard.pages.incident import IncidentPage
@@ -26,7 +26,7 @@ from streaming.serve.dashboard.pages.queue import QueueName, QueuePage
 from streaming.serve.dashboard.pages.rebalance import RebalancePage
 from streaming.serve.dashboard.pages.rule import RulePage
 from streaming.serve.dashboard.pages.runbook import RunbookPage
-from streaming.serve.dashboard.pages.what_if import Change, WhatIfPage
+from streaming.serve.dashboard.pages.what_if import MembershipChange, WhatIfPage
 from streaming.serve.dashboard.parts.frame import dress, element, error_page
 from streaming.serve.dashboard.parts.moment import parse_at, parse_span, parse_zoom
 from streaming.serve.dashboard.timeline.lane_folds import LaneFilter
@@ -67,8 +67,10 @@ def register(store: Store, first_run: FirstRun) -> None:
     async def home(
         find: str = "", health: str = "", cluster: str = "", sort: str = "", at: str | None = None
     ) -> None:  # fmt: skip
-        wanted = GroupFilters(find, health, cluster, sort)
-        await _built(gettext("Consumer groups"), lambda: Home(store, parse_at(at), checked_groups(wanted)), first_run)
+        filters = GroupFilters(find, health, cluster, sort)
+        await _built(
+            gettext("Consumer groups"), lambda: HomePage(store, parse_at(at), checked_groups(filters)), first_run
+        )
 
     @_route("/group/{group}")
     async def group(  # noqa: PLR0913, PLR0917  what its address has
@@ -92,7 +94,7 @@ def register(store: Store, first_run: FirstRun) -> None:
         group: str, leave: Annotated[list[str] | None, Query()] = None, join: str = "", strategy: str = "",
         cluster: str | None = None, at: str | None = None, restart: bool = False,  # noqa: FBT001, FBT002  by name
     ) -> None:  # fmt: skip
-        change = Change(tuple(leave or ()), join.strip(), strategy, restart)
+        change = MembershipChange(tuple(leave or ()), join.strip(), strategy, restart)
         title = gettext("What if: {group}", group=group)
         await _built(title, lambda: WhatIfPage(store, group, cluster, change, parse_at(at)))
 
@@ -115,8 +117,8 @@ def _register_others(store: Store) -> None:
     async def clients(
         group: str = "", find: str = "", at: str | None = None, cluster: str = "", sort: str = ""
     ) -> None:  # fmt: skip
-        wanted = ClientFilters(group, find, cluster, sort)
-        await _built(gettext("Clients"), lambda: ClientsPage(store, checked_clients(wanted), parse_at(at)))
+        filters = ClientFilters(group, find, cluster, sort)
+        await _built(gettext("Clients"), lambda: ClientsPage(store, checked_clients(filters), parse_at(at)))
 
     @_route("/client/{client_id}")
     async def client(client_id: str, span: str | None = None, at: str | None = None) -> None:
@@ -127,8 +129,8 @@ def _register_others(store: Store) -> None:
         group: str = "", code: str = "", severity: str = "", state: str = "", since: str = "", find: str = "",
         explained: bool = False, at: str | None = None, cluster: str = "",  # noqa: FBT001, FBT002  by name
     ) -> None:  # fmt: skip
-        wanted = IncidentFilters(group, code, severity, state, since, find, explained, cluster)
-        await _built(gettext("Incidents"), lambda: IncidentsPage(store, checked(wanted), parse_at(at)))
+        filters = IncidentFilters(group, code, severity, state, since, find, explained, cluster)
+        await _built(gettext("Incidents"), lambda: IncidentsPage(store, checked(filters), parse_at(at)))
 
     @_route("/incident/{incident_id}")
     async def incident(incident_id: str) -> None:

@@ -59,12 +59,12 @@ class IncidentTools:
         Each has code, main cause, severity, subject, explanation, evidence, and the first step to do.
         """
         model, instant, begin = self._store.model(), time_of(at), time_of(since)
-        found = incidents(
+        listed = incidents(
             model, cluster=cluster, group=group, code=code, severity=severity,
             only_open=begin is None and state == "open", only_resolved=state == "resolved",
             since=begin or 0, at=instant, unfold=unfold,
         )  # fmt: skip
-        return dated_list(model, found, limit, instant, cluster)
+        return dated_list(model, listed, limit, instant, cluster)
 
     def show_incident(
         self,
@@ -77,8 +77,8 @@ class IncidentTools:
         what the listener was doing if it hung.
         """
         model = self._store.model()
-        found = incident(model, incident_id)
-        return dated(model, found, None, found.incident.cluster)
+        detail = incident(model, incident_id)
+        return dated(model, detail, None, detail.incident.cluster)
 
     def explain_rule(
         self, code: Annotated[str, Field(description="Code of an incident, such as ORDERED_QUEUE_STUCK.")]

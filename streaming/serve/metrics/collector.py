@@ -49,12 +49,12 @@ class TablesCollector(Collector):
 
     def _table_families(self) -> Iterator[Metric]:
         limit = self._settings.metrics.queue_series
-        found = self._snapshot(limit)
-        yield from group_families(found)
-        yield from queue_families(found, limit)
-        yield from telemetry_families(found)
+        snapshot = self._snapshot(limit)
+        yield from group_families(snapshot)
+        yield from queue_families(snapshot, limit)
+        yield from telemetry_families(snapshot)
         yield from self._sizes.families()
-        yield self._readable(found.unread | self._sizes.unread)
+        yield self._readable(snapshot.unread | self._sizes.unread)
 
     def _snapshot(self, limit: int) -> Snapshot:
         """Read the tables again only if there are new rows or the values may have become stale."""

@@ -64,11 +64,11 @@ def _in_order(judged: Iterable[QualityCheck]) -> list[QualityCheck]:
 
 def _success(judged: Iterable[QualityCheck]) -> dict[tuple[str, str, str], bool]:
     """Return whether each check passed; of an expectation that a suite has twice, whether both did."""
-    found: dict[tuple[str, str, str], bool] = {}
-    for one in _in_order(judged):
-        check = (one.suite, one.expectation, one.column or "")
-        found[check] = one.success and found.get(check, True)
-    return found
+    passed: dict[tuple[str, str, str], bool] = {}
+    for result in _in_order(judged):
+        check = (result.suite, result.expectation, result.column or "")
+        passed[check] = result.success and passed.get(check, True)
+    return passed
 
 
 def _checked(judged: Iterable[QualityCheck]) -> dict[str, int]:
@@ -90,7 +90,7 @@ class Sizes:
     def __init__(self, tables: Place) -> None:
         self._place = tables
         self._tables: dict[str, DeltaTable] = {}
-        self._known: dict[str, Size] = {}
+        self._sizes: dict[str, Size] = {}
         self.unread: set[str] = set()
         """Why tables could not be read the last time."""
 
@@ -121,35 +121,35 @@ class Sizes:
             self._tables[name] = any_delta_at(self._place / name)
         table = self._tables[name]
         table.update_incremental()
-        known = self._known.get(name)
-        if known is None or known.version != table.version():
+        size = self._sizes.get(name)
+        if size is None or size.version != table.version():
             check_readable(table)
             files = files_of(name, table)
-            rows, size = sum(file.rows for file in files), sum(file.size for file in files)
-            known = self._known[name] = Size(table.version(), rows, size, len(files))
-        return known
+            rows, data = sum(file.rows for file in files), sum(file.size for file in files)
+            size = self._sizes[name] = Size(table.version(), rows, data, len(files))
+        return size
 
 
 def job_families(checkpoints: Path) -> Iterator[Metric]:
     """Yield the last micro-batch of each query and the state size; no series if the job runs on another machine."""
-    batches = {(query,): found for query in (OPERATOR, ARCHIVE) if (found := _last_batch(checkpoints / query))}
+    batches = {(query,): batch for query in (OPERATOR, ARCHIVE) if (batch := _last_batch(checkpoints / query))}
     yield family(
         "rebalance_watch_batch_number",
         "Number of the last finished micro-batch of a query of the job.",
         ("query",),
-        ((labels, found.number) for labels, found in batches.items()),
+        ((labels, batch.number) for labels, batch in batches.items()),
     )
     yield family(
         "rebalance_watch_batch_timestamp_seconds",
         "Time at which a query of the job finished its last micro-batch.",
         ("query",),
-        ((labels, found.ended) for labels, found in batches.items()),
+        ((labels, batch.ended) for labels, batch in batches.items()),
     )
     yield family(
         "rebalance_watch_batch_seconds",
         "Duration of the last micro-batch, from its plan to its commit.",
         ("query",),
-        ((labels, found.ended - found.began) for labels, found in batches.items()),
+        ((labels, batch.ended - batch.began) for labels, batch in batches.items()),
     )
     state = checkpoints / OPERATOR / "state"
     yield family(

@@ -59,20 +59,23 @@ def queue_families(snapshot: Snapshot, limit: int) -> Iterator[Metric]:
 
 def _stuck(snapshot: Snapshot, limit: int) -> dict[Labels, float]:
     seconds = {
-        (one.cluster, one.group, one.topic or "", one.broker or "", str(one.queue_id)): _stuck_ms(
-            one, snapshot.last_time
-        )
-        / 1000
-        for one in snapshot.incidents or ()
-        if one.code in _STUCK
+        (
+            incident.cluster,
+            incident.group,
+            incident.topic or "",
+            incident.broker or "",
+            str(incident.queue_id),
+        ): _stuck_ms(incident, snapshot.last_time) / 1000
+        for incident in snapshot.incidents or ()
+        if incident.code in _STUCK
     }
-    shown = dict(heapq.nlargest(limit, seconds.items(), key=lambda item: (item[1], item[0])))
+    longest = dict(heapq.nlargest(limit, seconds.items(), key=lambda item: (item[1], item[0])))
     others: dict[Labels, float] = defaultdict(float)
     for labels, value in seconds.items():
-        if labels not in shown:
+        if labels not in longest:
             rest = (*labels[:2], "", "", OTHERS)
             others[rest] = max(others[rest], value)
-    return shown | others
+    return longest | others
 
 
 def _stuck_ms(incident: Incident, last_time: int) -> float:

@@ -100,14 +100,14 @@ def read_snapshot(model: ReadModel, sources: Sources, queue_series: int) -> Snap
         NotReadyError: there are no rows yet.
     """
     now, reader = now_ms(), _Reader()
-    known = reader.read(lambda: _groups(model, now))
+    groups = reader.read(lambda: _groups(model, now))
     last = reader.read(lambda: sources.look(model))
     seen = (last or {}).values()
-    last_time = max((*(one.time for one in seen), *(group.time for group in known or ())), default=0)
-    ingested = max((one.ingest_time for one in seen), default=0)
+    last_time = max((*(event.time for event in seen), *(group.time for group in groups or ())), default=0)
+    ingested = max((event.ingest_time for event in seen), default=0)
     topics, unwell = reader.read(lambda: _queues(model, now, queue_series)) or (None, None)
-    found = Snapshot(
-        groups=known,
+    snapshot = Snapshot(
+        groups=groups,
         topics=topics,
         unwell=unwell,
         dead_letters=reader.read(lambda: model.rows(_SQL["dead_letters"], {"now": now})),
@@ -119,7 +119,7 @@ def read_snapshot(model: ReadModel, sources: Sources, queue_series: int) -> Snap
         last_time=last_time,
         unread=frozenset(reader.failures),
     )
-    return _limited(found, known) if known is not None and len(known) > METRIC_GROUPS else found
+    return _limited(snapshot, groups) if groups is not None and len(groups) > METRIC_GROUPS else snapshot
 
 
 def _queues(model: ReadModel, now: int, queue_series: int) -> tuple[list[Row], list[Row]]:
@@ -132,25 +132,29 @@ def _queues(model: ReadModel, now: int, queue_series: int) -> tuple[list[Row], l
         ).to_arrow_table().to_pylist()
 
 
-def _limited(found: Snapshot, known: list[GroupState]) -> Snapshot:
+def _limited(snapshot: Snapshot, groups: list[GroupState]) -> Snapshot:
     """Return the values without the groups beyond the limit; anybody who may connect may invent groups."""
-    by_need = sorted(known, key=lambda one: (one.health == "OK", one.cluster, one.group))
-    names = {(one.cluster, one.group) for one in by_need[:METRIC_GROUPS]}
-    kept = [one for one in known if (one.cluster, one.group) in names]
+    by_need = sorted(groups, key=lambda group: (group.health == "OK", group.cluster, group.group))
+    names = {(group.cluster, group.group) for group in by_need[:METRIC_GROUPS]}
+    most_needed = [group for group in groups if (group.cluster, group.group) in names]
 
     def of_kept(rows: list[Row] | None) -> list[Row] | None:
         return None if rows is None else [row for row in rows if (row["cluster"], row["group"]) in names]
 
-    return found._replace(
-        groups=kept,
-        topics=of_kept(found.topics),
-        unwell=of_kept(found.unwell),
-        dead_letters=of_kept(found.dead_letters),
-        rebalances=of_kept(found.rebalances),
-        incidents=found.incidents
-        and [one for one in found.incidents if not one.group or (one.cluster, one.group) in names],
-        groups_left_out=len(known) - len(kept),
+    return snapshot._replace(
+        groups=most_needed,
+        topics=of_kept(snapshot.topics),
+        unwell=of_kept(snapshot.unwell),
+        dead_letters=of_kept(snapshot.dead_letters),
+        rebalances=of_kept(snapshot.rebalances),
+        incidents=snapshot.incidents
+        and [incident for incident in snapshot.incidents if not incident.group or _group_of(incident) in names],
+        groups_left_out=len(groups) - len(most_needed),
     )
+
+
+def _group_of(incident: Incident) -> tuple[str, str]:
+    return incident.cluster, incident.group
 
 
 def _groups(model: ReadModel, now: int) -> list[GroupState]:

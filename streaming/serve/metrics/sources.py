@@ -3,6 +3,7 @@
 import threading
 from typing import NamedTuple
 
+from streaming.base.statements import statements_of
 from streaming.tables import ReadModel
 
 LOOK_BACK_MS = 6 * 3_600_000
@@ -10,16 +11,7 @@ LOOK_BACK_MS = 6 * 3_600_000
 FORGET_MS = 24 * 3_600_000
 """A source silent for longer is considered removed."""
 
-_ARCHIVED = "SELECT max(q.time) AS time FROM quality_results q"
-"""Each batch of the archive writes its latest ingest time there: a small table."""
-_LAST_EVENTS = """
-SELECT
-    e.cluster, e.source, regexp_replace(e.source_id, '@[0-9]+$', '') AS instance,
-    max(e.time) AS time, max(e.ingest_time) AS ingest_time
-FROM telemetry e
-WHERE e.ingest_time >= from_ms($since)
-GROUP BY ALL
-"""
+_SQL = statements_of(__name__)
 
 
 class Source(NamedTuple):
@@ -49,7 +41,7 @@ class Sources:
     def look(self, model: ReadModel) -> dict[Source, LastEvent]:
         """Return the last event of each source."""
         with self._lock:
-            for row in model.rows(_LAST_EVENTS, {"since": self._since(model)}):
+            for row in model.rows(_SQL["last_events"], {"since": self._since(model)}):
                 source = Source(row["cluster"], row["source"], row["instance"])
                 before = self._last_events.get(source, LastEvent(0, 0))
                 self._last_events[source] = LastEvent(
@@ -65,7 +57,7 @@ class Sources:
         """Return the time of the newest row read, inclusive: others may have the same timestamp."""
         if self._last_events:
             return self._newest()
-        return (model.rows(_ARCHIVED)[0]["time"] or 0) - LOOK_BACK_MS
+        return (model.rows(_SQL["archived"])[0]["time"] or 0) - LOOK_BACK_MS
 
     def _newest(self) -> int:
         return max((last.ingest_time for last in self._last_events.values()), default=0)

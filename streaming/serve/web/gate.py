@@ -88,14 +88,14 @@ class Gate:
             await send(message)
 
         connection = HTTPConnection(scope)
-        found = self._refused(connection) or await self._admitted(connection)
-        if isinstance(found, User):
-            with asked_by(found):
+        admitted = self._refused(connection) or await self._admitted(connection)
+        if isinstance(admitted, User):
+            with asked_by(admitted):
                 await self._pass_on(scope, receive, send_with_headers)
         elif scope["type"] == "websocket":
             await WebSocketClose()(scope, receive, send)
         else:
-            await found(scope, receive, send_with_headers)
+            await admitted(scope, receive, send_with_headers)
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
         session = HTTPConnection(scope).cookies.get(SESSION_COOKIE, "")

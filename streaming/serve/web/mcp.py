@@ -28,8 +28,8 @@ def add_mcp(app: FastAPI, settings: Settings, store: Store) -> None:
     outer = app.router.lifespan_context
 
     @asynccontextmanager
-    async def lifespan(of: FastAPI) -> AsyncIterator[Any]:
-        async with outer(of) as state, http_lifespan(server):
+    async def lifespan(application: FastAPI) -> AsyncIterator[Any]:
+        async with outer(application) as state, http_lifespan(server):
             yield state
 
     app.router.lifespan_context = lifespan

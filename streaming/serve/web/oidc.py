@@ -128,13 +128,13 @@ class _Routes:
     async def log_out(self, request: Request) -> Response:
         """End the session here and, where the provider has an address for that, there."""
         id_token = self._access.sessions.end(request.cookies.get(SESSION_COOKIE, ""))
-        there = f"{prefix()}{LOGGED_OUT_PATH}"
+        address = f"{prefix()}{LOGGED_OUT_PATH}"
         try:
-            there = await self._provider.logout_address(self._address(request, LOGGED_OUT_PATH), id_token) or there
+            address = await self._provider.logout_address(self._address(request, LOGGED_OUT_PATH), id_token) or address
         except _UNUSABLE as error:
             _LOG.warning("a session has ended here, but not at the identity provider: %s", self._said(error))
         # Not a redirect: the Content-Security-Policy lets a form lead to this server only.
-        answer = HTMLResponse(_LEAVE.format(json.dumps(there).replace("<", "\\u003c")), headers=NOT_STORED)
+        answer = HTMLResponse(_LEAVE.format(json.dumps(address).replace("<", "\\u003c")), headers=NOT_STORED)
         remove_session(answer, "lax")
         return answer
 

@@ -82,19 +82,19 @@ class Provider(StarletteOAuth2App):  # type: ignore[misc]  # Authlib has no type
             self.server_metadata = {}
         if _LOADED_AT in self.server_metadata:
             return self.server_metadata
-        found: dict[str, object] = await super().load_server_metadata()
+        metadata: dict[str, object] = await super().load_server_metadata()
         try:
-            self._check(found)
+            self._check(metadata)
         except WrongProviderError:
             self.server_metadata = {}
             raise
-        return found
+        return metadata
 
     async def fetch_access_token(self, **kwargs: str) -> dict[str, object]:
         """Exchange the code of a sign-in; the provider's keys are read again for what it says."""
         self.server_metadata.pop("jwks", None)
-        found: dict[str, object] = await super().fetch_access_token(**kwargs)
-        return found
+        answer: dict[str, object] = await super().fetch_access_token(**kwargs)
+        return answer
 
     async def logout_address(self, back: str, id_token: str) -> str | None:
         """Return the address at which a person signs out at the provider; None: it has none.
@@ -103,24 +103,28 @@ class Provider(StarletteOAuth2App):  # type: ignore[misc]  # Authlib has no type
             back: to which it sends the person back.
             id_token: what it has said of the person.
         """
-        found = await self.load_server_metadata()
-        if "end_session_endpoint" not in found:
+        metadata = await self.load_server_metadata()
+        if "end_session_endpoint" not in metadata:
             return None
         made = await self.create_logout_url(
             post_logout_redirect_uri=back, id_token_hint=id_token or None, state="", client_id=self.client_id
         )
         return str(made["url"])
 
-    def _check(self, found: dict[str, object]) -> None:
+    def _check(self, metadata: dict[str, object]) -> None:
         """Check and complete what a provider says of itself."""
-        if found.get("issuer") != self.issuer:
-            raise WrongProviderError(f"it calls itself {found.get('issuer')!r}, and web.sign_in.issuer {self.issuer!r}")
+        if metadata.get("issuer") != self.issuer:
+            raise WrongProviderError(
+                f"it calls itself {metadata.get('issuer')!r}, and web.sign_in.issuer {self.issuer!r}"
+            )
         for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
-            if not str(found.get(name, "")).startswith(("https://", "http://")):
+            if not str(metadata.get(name, "")).startswith(("https://", "http://")):
                 raise WrongProviderError(f"its configuration has no {name}")
-        algorithms = found.get("id_token_signing_alg_values_supported")
-        accepted = [one for one in algorithms if one in _ALGORITHMS] if isinstance(algorithms, list) else []
-        found["id_token_signing_alg_values_supported"] = accepted or ["RS256"]
-        methods = found.get("token_endpoint_auth_methods_supported")
+        algorithms = metadata.get("id_token_signing_alg_values_supported")
+        accepted = (
+            [algorithm for algorithm in algorithms if algorithm in _ALGORITHMS] if isinstance(algorithms, list) else []
+        )
+        metadata["id_token_signing_alg_values_supported"] = accepted or ["RS256"]
+        methods = metadata.get("token_endpoint_auth_methods_supported")
         if self.client_secret and isinstance(methods, list) and "client_secret_basic" not in methods:
             self.client_kwargs["token_endpoint_auth_method"] = "client_secret_post"  # noqa: S105  a method

@@ -93,24 +93,24 @@ class Failures:
     """
 
     def __init__(self) -> None:
-        self._found: OrderedDict[str, _Count] = OrderedDict()
+        self._counts: OrderedDict[str, _Count] = OrderedDict()
         """By network, oldest first."""
 
     def add(self, address: str, now: float | None = None) -> None:
         """Count one."""
         now = time.monotonic() if now is None else now
         network = _network(address)
-        count = self._found.get(network)
+        count = self._counts.get(network)
         if count is None or now - count.began >= _WINDOW_SECONDS:
-            self._found.pop(network, None)
-            count = self._found[network] = _Count(now)
+            self._counts.pop(network, None)
+            count = self._counts[network] = _Count(now)
         count.wrong += 1
-        if len(self._found) > _ADDRESSES_MAX:
-            self._found.popitem(last=False)
+        if len(self._counts) > _ADDRESSES_MAX:
+            self._counts.popitem(last=False)
 
     def wait_seconds(self, address: str, now: float | None = None) -> float:
         """Return for how long tokens of an address are compared one a second; 0: they are compared at once."""
-        count = self._found.get(_network(address))
+        count = self._counts.get(_network(address))
         if count is None or count.wrong < LOGIN_FAILURES:
             return 0.0
         return max(0.0, count.began + _WINDOW_SECONDS - (time.monotonic() if now is None else now))
@@ -120,7 +120,7 @@ class Failures:
         now = time.monotonic() if now is None else now
         if not self.wait_seconds(address, now):
             return 0.0
-        count = self._found[_network(address)]
+        count = self._counts[_network(address)]
         turn = max(now, count.turn_at)
         if turn - now > LOGIN_TURNS:
             return None
@@ -131,12 +131,12 @@ class Failures:
 def _network(address: str) -> str:
     """Return what one sender has of addresses: an address of IPv4, and 64 bits of IPv6, where any has 2^64."""
     try:
-        found = ipaddress.ip_address(address.partition("%")[0])
+        parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return address[:_ADDRESS_LENGTH]
-    if found.version == 4:
-        return str(found)
-    return str(found.ipv4_mapped or ipaddress.ip_network((int(found) >> 64 << 64, 64)))
+    if parsed.version == 4:
+        return str(parsed)
+    return str(parsed.ipv4_mapped or ipaddress.ip_network((int(parsed) >> 64 << 64, 64)))
 
 
 def _hash(session: str) -> bytes:

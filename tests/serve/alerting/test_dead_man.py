@@ -57,7 +57,7 @@ class Checks:
 
     def at(self, now):
         """Run the check; return (transition, code, subject) of each alert."""
-        found = self.watch.look(now, self.dispatcher.state.known)
+        found = self.watch.look(now, self.dispatcher.state.incidents)
         for one in found:
             self.dispatcher.take(one, now)
         return [(one.transition, one.code, one.subject) for one in found]
@@ -72,7 +72,7 @@ def test_a_job_that_stops_writing_is_reported_once_and_resolved(tables):
     assert checks.at(written + 4 * MINUTE) == []
     append_transitions(tables, transition(seq=2, what="RESOLVED"))
     assert checks.at(committed(tables) + MINUTE) == [("RESOLVED", "JOB_SILENT", "job")]
-    assert checks.dispatcher.state.known == {}
+    assert checks.dispatcher.state.incidents == {}
 
 
 def test_a_job_silent_since_before_the_start_is_reported_at_once(tables):

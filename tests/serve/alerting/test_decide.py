@@ -76,7 +76,7 @@ def test_opening_escalation_and_resolution_are_sent():
     dispatcher.take(transition(what="DEESCALATED", seq=4, severity="warning"), NOW)
     dispatcher.take(transition(what="RESOLVED", seq=5, severity="warning"), NOW)
     assert queued(dispatcher) == [("OPENED", "i1", "ops"), ("ESCALATED", "i1", "ops"), ("RESOLVED", "i1", "ops")]
-    assert dispatcher.state.known == {}
+    assert dispatcher.state.incidents == {}
 
 
 def test_a_stuck_ordered_queue_is_sent_though_it_is_shown_under_its_cause():
@@ -302,7 +302,7 @@ def test_the_ledger_restores_the_state_and_each_channel_stays_in_order(story):
     again = AlertState()
     for row in rows:
         again.apply(row)
-    assert again.known == dispatcher.state.known
+    assert again.incidents == dispatcher.state.incidents
     assert again.queues == dispatcher.state.queues
     assert [row.number for row in rows] == list(range(1, len(rows) + 1))
     keys = [(row.key, row.channel) for row in rows if row.step == "QUEUED"]
@@ -327,7 +327,7 @@ def perform(dispatcher, what, one, channel, now):
         dispatcher.controls.take([control_of("END", "s1")])
     elif what == "check":
         dispatcher.check_pending(now)
-    elif (one.incident_id in dispatcher.state.known) != (what == "OPENED"):  # as the observer reports it
+    elif (one.incident_id in dispatcher.state.incidents) != (what == "OPENED"):  # as the observer reports it
         dispatcher.take(one, now)
 
 

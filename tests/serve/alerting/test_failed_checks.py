@@ -43,7 +43,7 @@ class Checks:
         append_rows(self.tables, "quality_results", map(msgspec.structs.asdict, rows))
 
     def found(self):
-        found = self.followed.look(NOW + MINUTE, self.dispatcher.state.known)
+        found = self.followed.look(NOW + MINUTE, self.dispatcher.state.incidents)
         for one in found:
             self.dispatcher.take(one, NOW + MINUTE)
         return [(one.transition, one.code, one.subject) for one in found]

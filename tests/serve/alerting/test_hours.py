@@ -60,7 +60,7 @@ def test_an_escalation_outside_the_hours_waits_for_them_unless_it_passed():
         dispatcher.take(transition(name, "ESCALATED", 2), NOW)
     dispatcher.take(transition("passed", "DEESCALATED", 3, severity="warning"), NOW + HOUR)
     dispatcher.take_rows()
-    assert dispatcher.state.known["passed"].off_hours == set()
+    assert dispatcher.state.incidents["passed"].off_hours == set()
     dispatcher.check_pending(BEGIN)
     assert queued(dispatcher) == [("ESCALATED", "worse", "chat")]
 

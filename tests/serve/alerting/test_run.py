@@ -281,7 +281,7 @@ def test_the_ledger_contains_the_whole_state(tables, clock, ops):
     state = AlertState()
     for row in Ledger(tables).rows():
         state.apply(row)
-    assert (state.known, state.queues) == (alerting._dispatcher.state.known, alerting._dispatcher.state.queues)
+    assert (state.incidents, state.queues) == (alerting._dispatcher.state.incidents, alerting._dispatcher.state.queues)
 
 
 def test_recreated_tables_end_the_process_with_a_user_error(tables, clock, ops, tmp_path):

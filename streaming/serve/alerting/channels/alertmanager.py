@@ -59,27 +59,27 @@ class Alertmanager:
             yield self._alert(last, message, before, now, now)
         yield self._alert(last, message, severity, now, now if over else now + self._end_ms)
 
-    def _alert(self, one: dict[str, Any], message: Message, severity: str, now: int, end: int) -> dict[str, Any]:
+    def _alert(self, alert: dict[str, Any], message: Message, severity: str, now: int, end: int) -> dict[str, Any]:
         labels = {
-            "alertname": one["code"],
+            "alertname": alert["code"],
             "severity": severity,
-            "cluster": one["cluster"],
-            "consumer_group": one["group"],
-            "topic": one["topic"],
-            "broker": one["broker"],
-            "queue_id": one["queue_id"],
-            "subject": one["subject"],
-            "incident_id": one["incident_id"],
+            "cluster": alert["cluster"],
+            "consumer_group": alert["group"],
+            "topic": alert["topic"],
+            "broker": alert["broker"],
+            "queue_id": alert["queue_id"],
+            "subject": alert["subject"],
+            "incident_id": alert["incident_id"],
         }
         annotations = {
-            "summary": f"{one['code']}: {one['where']}",
-            "description": one["main_explanation"],
-            "first_step": one["first_step"],
-            "sub_cause": one["sub_cause"],
-            "main_cause": one["main_cause"],
-            "client_id": one["main_client_id"],
-            "evidence": msgspec.json.encode(one["evidence"]).decode(),
-            "idempotency_key": one["key"],
+            "summary": f"{alert['code']}: {alert['where']}",
+            "description": alert["main_explanation"],
+            "first_step": alert["first_step"],
+            "sub_cause": alert["sub_cause"],
+            "main_cause": alert["main_cause"],
+            "client_id": alert["main_client_id"],
+            "evidence": msgspec.json.encode(alert["evidence"]).decode(),
+            "idempotency_key": alert["key"],
             "message_key": message.key,
         }
         return {
@@ -87,7 +87,7 @@ class Alertmanager:
             "annotations": neutral(
                 {name: str(value) for name, value in annotations.items() if value not in {None, ""}}
             ),
-            "startsAt": written(min(one["opened_at"], now)),  # a source's clock may be ahead of ours
+            "startsAt": written(min(alert["opened_at"], now)),  # a source's clock may be ahead of ours
             "endsAt": written(end),
-            "generatorURL": one["link"],
+            "generatorURL": alert["link"],
         }

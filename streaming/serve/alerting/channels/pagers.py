@@ -49,20 +49,21 @@ class PagerDuty(_Pager):
 
     def send(self, message: Message, now: int) -> None:  # noqa: ARG002  of every channel
         """Post an event for each incident of the message; a repeated one changes nothing there."""
-        for one in _last_of_each(message):
-            self._http.post(msgspec.json.encode(self._event(one)), one["key"])
+        for alert in _last_of_each(message):
+            self._http.post(msgspec.json.encode(self._event(alert)), alert["key"])
 
-    def _event(self, one: dict[str, Any]) -> dict[str, object]:
-        event: dict[str, object] = {"routing_key": self._routing_key, "dedup_key": _incident_key(one)}
-        if one["kind"] == "RESOLVED":
+    def _event(self, alert: dict[str, Any]) -> dict[str, object]:
+        event: dict[str, object] = {"routing_key": self._routing_key, "dedup_key": _incident_key(alert)}
+        if alert["kind"] == "RESOLVED":
             return event | {"event_action": "resolve"}
         payload = {
-            "severity": one["severity"], "source": one["cluster"] or _SOURCE,
-            "component": one["subject"], "group": one["group"], "class": one["code"], "custom_details": _details(one),
+            "severity": alert["severity"], "source": alert["cluster"] or _SOURCE,
+            "component": alert["subject"], "group": alert["group"], "class": alert["code"],
+            "custom_details": _details(alert),
         }  # fmt: skip
-        link = {"href": one["link"], "text": "Incident"}
+        link = {"href": alert["link"], "text": "Incident"}
         return event | {"event_action": "trigger", "client": _SOURCE, "links": [link],
-                        "payload": neutral(payload) | {"summary": _title(one, "pagerduty")}}  # fmt: skip
+                        "payload": neutral(payload) | {"summary": _title(alert, "pagerduty")}}  # fmt: skip
 
 
 class Opsgenie(_Pager):
@@ -80,45 +81,45 @@ class Opsgenie(_Pager):
 
     def send(self, message: Message, now: int) -> None:  # noqa: ARG002  of every channel
         """Create or close an alert for each incident of the message; a repeated request changes nothing there."""
-        for one in _last_of_each(message):
-            if one["kind"] == "RESOLVED":
-                closed = msgspec.json.encode({"source": _SOURCE, "note": one["resolution"]})
-                self._http.post(closed, one["key"], {"identifierType": "alias"}, f"/{_incident_key(one)}/close")
+        for alert in _last_of_each(message):
+            if alert["kind"] == "RESOLVED":
+                closed = msgspec.json.encode({"source": _SOURCE, "note": alert["resolution"]})
+                self._http.post(closed, alert["key"], {"identifierType": "alias"}, f"/{_incident_key(alert)}/close")
             else:
-                self._http.post(msgspec.json.encode(self._alert(one)), one["key"])
+                self._http.post(msgspec.json.encode(self._alert(alert)), alert["key"])
 
     @staticmethod
-    def _alert(one: dict[str, Any]) -> dict[str, object]:
+    def _alert(incident: dict[str, Any]) -> dict[str, object]:
         texts = {
-            "description": f"{one['main_explanation']}\n{one['first_step']}\n{one['link']}",
-            "entity": one["group"] or one["cluster"], "details": _details(one),
+            "description": f"{incident['main_explanation']}\n{incident['first_step']}\n{incident['link']}",
+            "entity": incident["group"] or incident["cluster"], "details": _details(incident),
         }  # fmt: skip
         alert: dict[str, object] = neutral(texts)
         return alert | {
-            "alias": _incident_key(one), "message": _title(one, "opsgenie"), "priority": _PRIORITY[one["severity"]],
-            "source": _SOURCE, "tags": [one["code"]],
+            "alias": _incident_key(incident), "message": _title(incident, "opsgenie"),
+            "priority": _PRIORITY[incident["severity"]], "source": _SOURCE, "tags": [incident["code"]],
         }  # fmt: skip
 
 
 def _last_of_each(message: Message) -> list[dict[str, Any]]:
     """Return the alerts of a message; of several about one incident the last."""
-    return list({_incident_key(one): one for one in message.alerts}.values())
+    return list({_incident_key(alert): alert for alert in message.alerts}.values())
 
 
-def _incident_key(one: dict[str, Any]) -> str:
+def _incident_key(alert: dict[str, Any]) -> str:
     """Return what identifies an incident there: its code and subject, of which one is open at a time."""
-    names = [one["cluster"], one["group"], one["code"], one["subject"]]
+    names = [alert["cluster"], alert["group"], alert["code"], alert["subject"]]
     return hashlib.sha256(msgspec.json.encode(names)).hexdigest()
 
 
-def _title(one: dict[str, Any], service: str) -> str:
-    return str(neutral(f"{one['code']}: {one['where']}"))[: _TITLE_CHARACTERS[service]]
+def _title(alert: dict[str, Any], service: str) -> str:
+    return str(neutral(f"{alert['code']}: {alert['where']}"))[: _TITLE_CHARACTERS[service]]
 
 
-def _details(one: dict[str, Any]) -> dict[str, str]:
+def _details(alert: dict[str, Any]) -> dict[str, str]:
     said = {
-        "sub_cause": one["main_cause"], "explanation": one["main_explanation"], "first_step": one["first_step"],
-        "topic": one["topic"], "broker": one["broker"], "queue_id": one["queue_id"], "client": one["main_client_id"],
-        "page": one["link"], "incident_id": one["incident_id"],
+        "sub_cause": alert["main_cause"], "explanation": alert["main_explanation"], "first_step": alert["first_step"],
+        "topic": alert["topic"], "broker": alert["broker"], "queue_id": alert["queue_id"],
+        "client": alert["main_client_id"], "page": alert["link"], "incident_id": alert["incident_id"],
     }  # fmt: skip
     return {name: str(value)[:_DETAIL_CHARACTERS] for name, value in said.items() if value not in {None, ""}}

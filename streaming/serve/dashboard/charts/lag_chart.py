@@ -58,9 +58,9 @@ def lines_of(
     lines: Lines = {}
     bounds: dict[str, list[bool]] = {}
     for point in points:
-        shown = value(point)
-        lines.setdefault(point.topic, []).append([point.time, shown])
-        if shown is not None:
+        quantity = value(point)
+        lines.setdefault(point.topic, []).append([point.time, quantity])
+        if quantity is not None:
             bounds.setdefault(point.topic, []).append(is_bound(point))
     return {_named(topic, bounds.get(topic, [])): line for topic, line in lines.items()}
 

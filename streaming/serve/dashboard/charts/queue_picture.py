@@ -22,7 +22,7 @@ _APART = 1.5
 """The minimum distance of flags, in percent."""
 
 
-class Span(NamedTuple):
+class LaneSpan(NamedTuple):
     """A part of the queue's lane; left and width in percent."""
 
     left: float
@@ -56,7 +56,7 @@ class Mark(NamedTuple):
     """That of its flag: marks that are too near for flags of their own share one."""
 
 
-class Row(NamedTuple):
+class InstantRow(NamedTuple):
     """The quantities of the queue at one instant, as last observed by then; None is unknown."""
 
     time: int
@@ -87,9 +87,9 @@ class Picture(NamedTuple):
 
     history: QueueHistory
     ticks: Sequence[tuple[float, int]]
-    spans: Sequence[Span]
+    spans: Sequence[LaneSpan]
     charts: Sequence[Chart]
-    rows: Sequence[Row]
+    rows: Sequence[InstantRow]
     marks: Sequence[Mark]
     flags: Sequence[Mark]
     """Of the marks that share a number the worst one."""
@@ -105,22 +105,22 @@ class Picture(NamedTuple):
 
 
 def picture(
-    history: QueueHistory, known_until: int, of: Incident | None = None, life: Sequence[Transition] = ()
+    history: QueueHistory, known_until: int, incident: Incident | None = None, life: Sequence[Transition] = ()
 ) -> Picture:
     """Prepare the picture of a queue.
 
     Args:
         history: the queue over the period.
         known_until: the end of what is known, epoch milliseconds.
-        of: the incident that the picture is about.
+        incident: the incident that the picture is about.
         life: its transitions.
     """
-    clients = [one.client_id for one in history.intervals]
+    clients = [interval.client_id for interval in history.intervals]
     short = dict(short_names(clients))
     until = min(history.until, known_until)
-    happened = sorted(_marks(history, short, of, life), key=lambda mark: mark.time)
-    found = [mark for mark in happened if history.since <= mark.time <= history.until]
-    marks = _numbered(_nearest(found, history, of), history)
+    happened = sorted(_marks(history, short, incident, life), key=lambda mark: mark.time)
+    in_period = [mark for mark in happened if history.since <= mark.time <= history.until]
+    marks = _numbered(_nearest(in_period, history, incident), history)
     seen = history.observations
     lines = _lines(history, until)
     spans = list(_spans(history, until))
@@ -134,8 +134,8 @@ def picture(
         rows=_rows(history, lines, spans, until),
         marks=marks,
         flags=_flags(marks),
-        more=len(found) - len(marks),
-        open=_open(history, of, until),
+        more=len(in_period) - len(marks),
+        open=_open(history, incident, until),
         colours=colours(clients),
         short=short,
         sources=_sources(history),
@@ -148,28 +148,28 @@ def _percent(history: QueueHistory, time: int) -> float:
     return round(100 * min(1.0, max(0.0, share)), 3)
 
 
-def _open(history: QueueHistory, of: Incident | None, until: int) -> tuple[float, float] | None:
-    if of is None:
+def _open(history: QueueHistory, incident: Incident | None, until: int) -> tuple[float, float] | None:
+    if incident is None:
         return None
-    left = _percent(history, of.opened_at)
-    return left, _percent(history, of.resolved_at if of.resolved_at is not None else until) - left
+    left = _percent(history, incident.opened_at)
+    return left, _percent(history, incident.resolved_at if incident.resolved_at is not None else until) - left
 
 
-def _spans(history: QueueHistory, until: int) -> Iterator[Span]:
+def _spans(history: QueueHistory, until: int) -> Iterator[LaneSpan]:
     """Yield the owners, and the times without one; nothing before the first owner that is known."""
 
-    def span(begin: int, end: int, client: str | None) -> Span:
+    def span(begin: int, end: int, client: str | None) -> LaneSpan:
         left = _percent(history, begin)
-        return Span(left, round(_percent(history, end) - left, 3), client, max(begin, history.since), end)
+        return LaneSpan(left, round(_percent(history, end) - left, 3), client, max(begin, history.since), end)
 
     free = history.unassigned_since
-    for one in history.intervals:
-        if free is not None and one.from_time > max(free, history.since):
-            yield span(free, one.from_time, None)
-        free = one.to_time
-        end = min(until, one.to_time if one.to_time is not None else until)
-        if end > max(one.from_time, history.since):
-            yield span(one.from_time, end, one.client_id)
+    for interval in history.intervals:
+        if free is not None and interval.from_time > max(free, history.since):
+            yield span(free, interval.from_time, None)
+        free = interval.to_time
+        end = min(until, interval.to_time if interval.to_time is not None else until)
+        if end > max(interval.from_time, history.since):
+            yield span(interval.from_time, end, interval.client_id)
     if free is not None and free < until:
         yield span(free, until, None)
 
@@ -179,22 +179,24 @@ def _lines(history: QueueHistory, until: int) -> Lines:
     broker, commit = (steps(seen, value, until) for value in (lambda o: o.broker_offset, lambda o: o.commit_offset))
     lag = with_bounds(seen, lambda o: o.lag, lambda o: o.lag_is_at_least, until)
     waiting = with_bounds(seen, lambda o: o.waiting_ms, lambda o: o.waiting_is_at_most, until)
-    found = (broker, commit, *lag, *waiting, lock_ages(seen, until))
-    return Lines(*(clipped(lines, history.since) for lines in found))
+    quantities = (broker, commit, *lag, *waiting, lock_ages(seen, until))
+    return Lines(*(clipped(lines, history.since) for lines in quantities))
 
 
-def _rows(history: QueueHistory, lines: Lines, spans: Sequence[Span], until: int) -> list[Row]:
+def _rows(history: QueueHistory, lines: Lines, spans: Sequence[LaneSpan], until: int) -> list[InstantRow]:
     times = (history.since + (history.until - history.since) * n // _ROWS for n in range(_ROWS + 1))
     rows = []
     for time in times:
         if time > until:
             break
-        known = [value_at(line, time) for line in lines]
-        broker, commit, exact, bound, waiting, at_most, lock = (None if one is None else round(one) for one in known)
-        holder = next((one for one in spans if one.begin <= time <= one.end), None)
+        values = [value_at(line, time) for line in lines]
+        broker, commit, exact, bound, waiting, at_most, lock = (
+            None if value is None else round(value) for value in values
+        )
+        holder = next((span for span in spans if span.begin <= time <= span.end), None)
         owner = labels.NOT_KNOWN if holder is None else holder.client or gettext("unassigned")
         rows.append(
-            Row(
+            InstantRow(
                 time,
                 owner,
                 broker,
@@ -235,13 +237,13 @@ def _chart(
     *,
     from_zero: bool = True,
 ) -> Chart:
-    values = [value for of in lines.values() for line in of for _, value in line]
+    values = [value for parts in lines.values() for line in parts for _, value in line]
     low = 0.0 if from_zero or not values else min(values)
     high = max([*values, low + 1])
 
-    def path(of: list[Line]) -> str:
+    def path(segments: list[Line]) -> str:
         parts = []
-        for line in of:
+        for line in segments:
             points = (
                 f"{WIDTH * _percent(history, time) / 100:.1f} {HEIGHT * (high - value) / (high - low):.1f}"
                 for time, value in line
@@ -249,25 +251,25 @@ def _chart(
             parts.append("M" + "L".join(points))
         return "".join(parts)
 
-    drawn = [(f"line-{n}", name, path(of)) for n, (name, of) in enumerate(lines.items()) if of]
+    drawn = [(f"line-{n}", name, path(parts)) for n, (name, parts) in enumerate(lines.items()) if parts]
     known = bool(values)
     return Chart(title, text(round(high)) if known else "", text(round(low)) if known else "", drawn)
 
 
 def _marks(
-    history: QueueHistory, short: dict[str, str], of: Incident | None, life: Iterable[Transition]
+    history: QueueHistory, short: dict[str, str], incident: Incident | None, life: Iterable[Transition]
 ) -> Iterator[Mark]:
     for step in life:
         what = f"{gettext(step.transition.lower())} {step.sub_cause}".rstrip()
         yield Mark(step.time, gettext("this incident {what}", what=what), None, step.severity)
-    for one in history.incidents:
-        if of is not None and one.incident_id == of.incident_id:
+    for other in history.incidents:
+        if incident is not None and other.incident_id == incident.incident_id:
             continue
-        about = "" if one.queue_id is not None or not one.subject else f" {one.subject}"
-        of_it, link = f"{one.title}{about}", incident_link(one.incident_id)
-        yield Mark(one.opened_at, gettext("{incident} opened", incident=of_it), link, one.severity)
-        if one.resolved_at is not None:
-            yield Mark(one.resolved_at, gettext("{incident} resolved", incident=of_it), link, one.severity)
+        about = "" if other.queue_id is not None or not other.subject else f" {other.subject}"
+        title, link = f"{other.title}{about}", incident_link(other.incident_id)
+        yield Mark(other.opened_at, gettext("{incident} opened", incident=title), link, other.severity)
+        if other.resolved_at is not None:
+            yield Mark(other.resolved_at, gettext("{incident} resolved", incident=title), link, other.severity)
     for rebalance in history.rebalances:
         client = rebalance.trigger_client
         text = labels.trigger(rebalance.trigger, client and short.get(client, client), 0)
@@ -279,35 +281,41 @@ def _marks(
 def _owner_marks(history: QueueHistory, short: dict[str, str]) -> Iterator[Mark]:
     """Yield a mark for each change of the owner, with its evidence."""
     handed_over_at = None
-    for one, following in zip(history.intervals, [*history.intervals[1:], None], strict=False):
-        name = short[one.client_id]
-        gained = labels.gained(one.evidence)
-        if one.from_time != handed_over_at:
+    for interval, following in zip(history.intervals, [*history.intervals[1:], None], strict=False):
+        name = short[interval.client_id]
+        gained = labels.gained(interval.evidence)
+        if interval.from_time != handed_over_at:
             yield Mark(
-                one.from_time, gettext("{client} has the queue: {evidence}", client=name, evidence=gained), None, None
+                interval.from_time,
+                gettext("{client} has the queue: {evidence}", client=name, evidence=gained),
+                None,
+                None,
             )
         handed_over_at = None
-        if following is not None and following.from_time == one.to_time:
-            handed_over_at = one.to_time
+        if following is not None and following.from_time == interval.to_time:
+            handed_over_at = interval.to_time
             why = labels.gained(following.evidence)
-            yield Mark(one.to_time, f"{name} → {short[following.client_id]}: {why}", None, None)
-        elif one.to_time is not None:
-            why = labels.lost(one.end_evidence) if one.end_evidence else gettext("reason unknown")
+            yield Mark(interval.to_time, f"{name} → {short[following.client_id]}: {why}", None, None)
+        elif interval.to_time is not None:
+            why = labels.lost(interval.end_evidence) if interval.end_evidence else gettext("reason unknown")
             yield Mark(
-                one.to_time, gettext("{client} has lost the queue: {evidence}", client=name, evidence=why), None, None
+                interval.to_time,
+                gettext("{client} has lost the queue: {evidence}", client=name, evidence=why),
+                None,
+                None,
             )
 
 
-def _nearest(found: list[Mark], history: QueueHistory, of: Incident | None) -> list[Mark]:
-    focus = of.opened_at if of is not None else history.until
-    chosen = sorted(found, key=lambda mark: abs(mark.time - focus))[:_MARKS]
+def _nearest(marks: list[Mark], history: QueueHistory, incident: Incident | None) -> list[Mark]:
+    focus = incident.opened_at if incident is not None else history.until
+    chosen = sorted(marks, key=lambda mark: abs(mark.time - focus))[:_MARKS]
     return sorted(chosen, key=lambda mark: mark.time)
 
 
-def _numbered(found: list[Mark], history: QueueHistory) -> list[Mark]:
+def _numbered(unnumbered: list[Mark], history: QueueHistory) -> list[Mark]:
     marks: list[Mark] = []
     flag, number = -_APART, 0
-    for mark in found:
+    for mark in unnumbered:
         left = _percent(history, mark.time)
         if left - flag >= _APART:
             flag, number = left, number + 1
@@ -318,9 +326,9 @@ def _numbered(found: list[Mark], history: QueueHistory) -> list[Mark]:
 def _flags(marks: Iterable[Mark]) -> list[Mark]:
     worst: dict[int, Mark] = {}
     for mark in marks:
-        known = worst.setdefault(mark.number, mark)
-        if mark.severity and (not known.severity or SEVERITY[mark.severity].rank < SEVERITY[known.severity].rank):
-            worst[mark.number] = known._replace(severity=mark.severity)
+        flag = worst.setdefault(mark.number, mark)
+        if mark.severity and (not flag.severity or SEVERITY[mark.severity].rank < SEVERITY[flag.severity].rank):
+            worst[mark.number] = flag._replace(severity=mark.severity)
     return list(worst.values())
 
 

@@ -17,7 +17,7 @@ def steps(observations: Iterable[QueueObservation], value: Value, until: int) ->
     """Return what was observed as steps: a value holds until the next one, or until it is stale."""
     return _joined(
         _until_next(
-            ((one.time, one.stale_at, float(found)) for one in observations if (found := value(one)) is not None), until
+            ((o.time, o.stale_at, float(quantity)) for o in observations if (quantity := value(o)) is not None), until
         )
     )
 
@@ -28,30 +28,30 @@ def with_bounds(
     """Return the exact values, and bounds where no exact value is known that is not stale."""
     seen: list[tuple[bool, _Step]] = []
     exact_until = -1
-    for one in observations:
-        found, bound = value(one), is_bound(one)
-        if found is None or (bound and one.time <= exact_until):
+    for observation in observations:
+        quantity, bound = value(observation), is_bound(observation)
+        if quantity is None or (bound and observation.time <= exact_until):
             continue
         if not bound:
-            exact_until = one.stale_at
-        seen.append((bound, (one.time, one.stale_at, float(found))))
-    shown = list(zip((bound for bound, _ in seen), _until_next((step for _, step in seen), until), strict=True))
-    exact, bounds = ([step for bound, step in shown if bound is wanted] for wanted in (False, True))
+            exact_until = observation.stale_at
+        seen.append((bound, (observation.time, observation.stale_at, float(quantity))))
+    parts = list(zip((bound for bound, _ in seen), _until_next((step for _, step in seen), until), strict=True))
+    exact, bounds = ([step for bound, step in parts if bound is as_bound] for as_bound in (False, True))
     return _joined(exact), _joined(bounds)
 
 
-def _until_next(found: Iterable[_Step], until: int) -> list[_Step]:
+def _until_next(steps: Iterable[_Step], until: int) -> list[_Step]:
     """Return the steps with their ends: the begin of the next one, or when they are stale."""
-    known = list(found)
-    begins = [*(begin for begin, _, _ in known[1:]), until]
+    in_order = list(steps)
+    begins = [*(begin for begin, _, _ in in_order[1:]), until]
     return [
         (begin, max(begin, min(following, stale_at, until)), value)
-        for (begin, stale_at, value), following in zip(known, begins, strict=False)
+        for (begin, stale_at, value), following in zip(in_order, begins, strict=False)
     ]
 
 
-def _joined(found: Iterable[_Step]) -> list[Line]:
-    return _connected([(begin, value), (end, value)] for begin, end, value in found)
+def _joined(steps: Iterable[_Step]) -> list[Line]:
+    return _connected([(begin, value), (end, value)] for begin, end, value in steps)
 
 
 def _connected(parts: Iterable[Line]) -> list[Line]:
@@ -67,7 +67,7 @@ def _connected(parts: Iterable[Line]) -> list[Line]:
 
 def clipped(lines: Iterable[Line], since: int) -> list[Line]:
     """Return the parts of lines from a time on (epoch milliseconds)."""
-    found: list[Line] = []
+    parts: list[Line] = []
     for line in lines:
         if line[-1][0] < since:
             continue
@@ -76,8 +76,8 @@ def clipped(lines: Iterable[Line], since: int) -> list[Line]:
         if before:
             (begin, first), (end, last) = before[-1], after[0]
             after.insert(0, (since, first + (last - first) * (since - begin) / (end - begin)))
-        found.append(after)
-    return found
+        parts.append(after)
+    return parts
 
 
 def lock_ages(observations: Iterable[QueueObservation], until: int) -> list[Line]:
@@ -86,23 +86,27 @@ def lock_ages(observations: Iterable[QueueObservation], until: int) -> list[Line
     By the hook if that reports it; otherwise by the owner, whose times of renewal are the latest possible ones.
     """
     seen = list(observations)
-    by_hook = [one for one in seen if one.source == "HOOK"]
-    of = by_hook if any(one.lock_at is not None for one in by_hook) else [one for one in seen if one.client_id]
-    pairs = pairwise([*of, None])
+    by_hook = [observation for observation in seen if observation.source == "HOOK"]
+    reports = (
+        by_hook
+        if any(observation.lock_at is not None for observation in by_hook)
+        else [observation for observation in seen if observation.client_id]
+    )
+    pairs = pairwise([*reports, None])
     return _connected(
-        _lock_age(one, one.lock_at, following, until)
-        for one, following in pairs
-        if one is not None and one.lock_at is not None
+        _lock_age(observation, observation.lock_at, following, until)
+        for observation, following in pairs
+        if observation is not None and observation.lock_at is not None
     )
 
 
-def _lock_age(one: QueueObservation, locked: int, following: QueueObservation | None, until: int) -> Line:
+def _lock_age(observation: QueueObservation, locked: int, following: QueueObservation | None, until: int) -> Line:
     """Return the age of the lock from one observation to the next one; nothing tells how it went on after the last."""
-    goes_on = following is not None and following.time <= min(one.stale_at, until)
-    end = following.time if following is not None and goes_on else one.time
+    goes_on = following is not None and following.time <= min(observation.stale_at, until)
+    end = following.time if following is not None and goes_on else observation.time
     renewed = following.lock_at if following is not None else None
-    line: Line = [(one.time, one.time - locked)]
-    if renewed is not None and one.time < renewed <= end:
+    line: Line = [(observation.time, observation.time - locked)]
+    if renewed is not None and observation.time < renewed <= end:
         line += [(renewed, renewed - locked), (renewed, 0)]
         locked = renewed
     return [*line, (end, end - locked)]

@@ -17,21 +17,21 @@ from streaming.tables import ReadModel
 _ROWS = 100
 
 
-class Data(NamedTuple):
+class ActionsData(NamedTuple):
     """What the page shows."""
 
     ends: Ends
-    found: list[RecordedAction]
+    actions: list[RecordedAction]
     cut: bool
     """Whether there are more actions than were read."""
 
 
-def _asked(model: ReadModel) -> Data:
-    found = operator_actions(model, last=LAST + 1)
-    return Data(history_ends(model), found[:LAST], len(found) > LAST)
+def _asked(model: ReadModel) -> ActionsData:
+    actions = operator_actions(model, last=LAST + 1)
+    return ActionsData(history_ends(model), actions[:LAST], len(actions) > LAST)
 
 
-class ActionsPage(LivePage[Data]):
+class ActionsPage(LivePage[ActionsData]):
     """The last actions, the newest first."""
 
     def __init__(self, store: Store, find: str) -> None:
@@ -56,8 +56,8 @@ class ActionsPage(LivePage[Data]):
         self._begin()
 
     def _show(self) -> None:
-        ends, found, cut = self._data
-        matching = [one for one in found if self._find.lower() in _text(one)]
+        ends, actions, cut = self._data
+        matching = [action for action in actions if self._find.lower() in _text(action)]
         self._head.show(total=len(matching), find=self._find)
         listed = page_of(matching, self._pages["actions"], _ROWS)
         self._table.show(
@@ -66,5 +66,6 @@ class ActionsPage(LivePage[Data]):
         )  # fmt: skip
 
 
-def _text(one: RecordedAction) -> str:
-    return f"{one.name} {one.subject} {one.source} {one.action} {one.target} {one.result} {one.detail}".lower()
+def _text(action: RecordedAction) -> str:
+    fields = action.name, action.subject, action.source, action.action, action.target, action.result, action.detail
+    return " ".join(fields).lower()

@@ -24,11 +24,11 @@ _LANES = 60
 """The maximum number of lanes; the table has all of them."""
 
 
-class Data(NamedTuple):
+class ClientData(NamedTuple):
     """What the page shows."""
 
     ends: Ends
-    found: ClientDetail
+    client: ClientDetail
 
 
 class Lane(NamedTuple):
@@ -39,19 +39,19 @@ class Lane(NamedTuple):
     spans: list[tuple[float, float]]
 
 
-def _asked(model: ReadModel, client_id: str, span: str, at: int | None) -> Data:
+def _asked(model: ReadModel, client_id: str, span: str, at: int | None) -> ClientData:
     ends = history_ends(model, at)
     now = ends.instant(at)
     since = max(now - duration_ms(span), ends.first)
-    return Data(ends, client(model, client_id, since=since, at=at))
+    return ClientData(ends, client(model, client_id, since=since, at=at))
 
 
-class ClientPage(LivePage[Data]):
+class ClientPage(LivePage[ClientData]):
     """A client in all of its groups, now or at an instant, and over the period before it."""
 
     def __init__(self, store: Store, client_id: str, span: str, at: int | None) -> None:
         super().__init__(store, at)
-        self._wanted = client_id, span, at
+        self._request = client_id, span, at
 
     async def ask(self) -> None:
         """Read the data of the page.
@@ -59,11 +59,11 @@ class ClientPage(LivePage[Data]):
         Raises:
             UserError: the client is unknown in this period, or there are no rows yet.
         """
-        self._data = await self._store.ask(_asked, *self._wanted)
+        self._data = await self._store.ask(_asked, *self._request)
 
     def lay_out(self) -> None:
         """Create the page and show it."""
-        client_id = self._wanted[0]
+        client_id = self._request[0]
         frame(client_id, [(gettext("Clients"), clients_link()), (client_id, None)])
         with element("section", aria_label=gettext("Summary")):
             self._head = LiveMarkup("client_head")
@@ -80,40 +80,44 @@ class ClientPage(LivePage[Data]):
         self._begin()
 
     def _show(self) -> None:
-        ends, found = self._data
-        common: dict[str, Any] = {"at": self._at, "now": found.until, "colours": {}, "short": {}}
+        ends, client = self._data
+        common: dict[str, Any] = {"at": self._at, "now": client.until, "colours": {}, "short": {}}
         stale(ends)
-        self._head.show(ends=ends, found=found, **common)
+        self._head.show(ends=ends, client=client, **common)
         self._pick_time.show(at=self._at, ends=ends)
-        columns = [column for column in shown_columns(CLIENT.page, found.groups) if column.name != "client_id"]
+        columns = [column for column in shown_columns(CLIENT.page, client.groups) if column.name != "client_id"]
         self._groups.show(
-            clients=found.groups, page=0, pages=1, total=len(found.groups),
+            clients=client.groups, page=0, pages=1, total=len(client.groups),
             columns=[*columns, CLIENT["started_at"]], orders={}, **common,
         )  # fmt: skip
-        lanes = lanes_of(found)
-        self._period.show(span=self._wanted[1], spans=SPANS)
-        self._lanes.show(lanes=lanes[:_LANES], more=len(lanes) - _LANES, found=found)
-        shown = page_of(tuple(reversed(found.intervals)), self._pages["intervals"], _ROWS["intervals"])
-        self._intervals.show(intervals=shown.rows, columns=INTERVAL.page, **shown.pager, **common)
-        listed = page_of(found.incidents, self._pages["incidents"], _ROWS["incidents"])
-        show_incidents_of_period(self._incidents, listed, **common)
+        lanes = lanes_of(client)
+        self._period.show(span=self._request[1], spans=SPANS)
+        self._lanes.show(lanes=lanes[:_LANES], more=len(lanes) - _LANES, client=client)
+        intervals = page_of(tuple(reversed(client.intervals)), self._pages["intervals"], _ROWS["intervals"])
+        self._intervals.show(intervals=intervals.rows, columns=INTERVAL.page, **intervals.pager, **common)
+        incidents = page_of(client.incidents, self._pages["incidents"], _ROWS["incidents"])
+        show_incidents_of_period(self._incidents, incidents, **common)
 
 
-def lanes_of(found: ClientDetail) -> list[Lane]:
+def lanes_of(client: ClientDetail) -> list[Lane]:
     """Return a lane for each queue that the client had in the period, in the order of groups and queues."""
     lanes: dict[tuple[str, str, str, str, int], list[Interval]] = {}
-    for one in found.intervals:
-        lanes.setdefault((one.cluster, one.group, one.topic, one.broker, one.queue_id), []).append(one)
-    length = max(1, found.until - found.since)
+    for interval in client.intervals:
+        lanes.setdefault(
+            (interval.cluster, interval.group, interval.topic, interval.broker, interval.queue_id), []
+        ).append(interval)
+    length = max(1, client.until - client.since)
 
     def percent(time: int) -> float:
-        return round(100 * min(1.0, max(0.0, (time - found.since) / length)), 3)
+        return round(100 * min(1.0, max(0.0, (time - client.since) / length)), 3)
 
-    def span(one: Interval) -> tuple[float, float]:
-        left = percent(one.from_time)
-        return left, max(0.2, round(percent(one.to_time if one.to_time is not None else found.until) - left, 3))
+    def span(interval: Interval) -> tuple[float, float]:
+        left = percent(interval.from_time)
+        return left, max(
+            0.2, round(percent(interval.to_time if interval.to_time is not None else client.until) - left, 3)
+        )
 
     return [
-        Lane(group, labels.queue_name(topic, broker, queue_id), [span(one) for one in of])
-        for (_, group, topic, broker, queue_id), of in lanes.items()
+        Lane(group, labels.queue_name(topic, broker, queue_id), [span(interval) for interval in intervals])
+        for (_, group, topic, broker, queue_id), intervals in lanes.items()
     ]

@@ -63,15 +63,15 @@ class ClientFilters(NamedTuple):
         return self._replace(sort=sorted_by(self.sort, DEFAULT, column))
 
 
-def checked(wanted: ClientFilters) -> ClientFilters:
+def checked(filters: ClientFilters) -> ClientFilters:
     """Return the filters if the order is a known one.
 
     Raises:
         UserError: it is not.
     """
-    if wanted.column not in ORDERS:
-        raise UserError(one_of("sort", wanted.column, ORDERS))
-    return wanted
+    if filters.column not in ORDERS:
+        raise UserError(one_of("sort", filters.column, ORDERS))
+    return filters
 
 
 def _release(version: str | None) -> Rank | None:
@@ -80,26 +80,26 @@ def _release(version: str | None) -> Rank | None:
     return numbers or None
 
 
-class Data(NamedTuple):
+class ClientsData(NamedTuple):
     """What the page shows."""
 
     ends: Ends
-    found: list[Client]
+    clients: list[Client]
     groups: list[str]
     """The groups to choose from."""
 
 
-def _asked(model: ReadModel, group: str, cluster: str, at: int | None) -> Data:
+def _asked(model: ReadModel, group: str, cluster: str, at: int | None) -> ClientsData:
     listed = clients(model, group or None, cluster=cluster or None, at=at)
-    return Data(history_ends(model, at), listed, group_names(model))
+    return ClientsData(history_ends(model, at), listed, group_names(model))
 
 
-class ClientsPage(LivePage[Data]):
+class ClientsPage(LivePage[ClientsData]):
     """The clients of all groups or of one, now or at an instant."""
 
-    def __init__(self, store: Store, wanted: ClientFilters, at: int | None) -> None:
+    def __init__(self, store: Store, filters: ClientFilters, at: int | None) -> None:
         super().__init__(store, at)
-        self._wanted = wanted
+        self._filters = filters
 
     async def ask(self) -> None:
         """Read the data of the page.
@@ -107,7 +107,7 @@ class ClientsPage(LivePage[Data]):
         Raises:
             UserError: the group is unknown, or there are no rows yet, or none by that instant.
         """
-        self._data = await self._store.ask(_asked, self._wanted.group, self._wanted.cluster, self._at)
+        self._data = await self._store.ask(_asked, self._filters.group, self._filters.cluster, self._at)
 
     def lay_out(self) -> None:
         """Create the page and show it."""
@@ -116,25 +116,27 @@ class ClientsPage(LivePage[Data]):
             self._head = LiveMarkup("clients_head")
             self._pick_time = LiveMarkup("pick_time")
         with element("section", "panel", aria_labelledby="list"):
-            self._filters = LiveMarkup("clients_filters")
+            self._filter_form = LiveMarkup("clients_filters")
             self._table = LiveMarkup("clients_table", on_do=self._turner("clients"))
         self._begin()
 
     def _show(self) -> None:
-        shown, wanted = self._data, self._wanted
-        now = shown.ends.instant(self._at)
-        stale(shown.ends)
-        matching = (one for one in shown.found if wanted.find.strip().lower() in _text(one))
-        found = in_order(matching, ORDERS[wanted.column], descending=wanted.descending)
-        self._head.show(at=self._at, ends=shown.ends, total=len(found), mixed=mixed_versions(found))
-        self._pick_time.show(at=self._at, ends=shown.ends)
-        self._filters.show(groups=shown.groups, wanted=wanted, orders=ORDERS)
-        listed = page_of(found, self._pages["clients"], _ROWS)
+        data, filters = self._data, self._filters
+        now = data.ends.instant(self._at)
+        stale(data.ends)
+        text = filters.find.strip().lower()
+        matching = [client for client in data.clients if text in _text(client)]
+        matching = in_order(matching, ORDERS[filters.column], descending=filters.descending)
+        self._head.show(at=self._at, ends=data.ends, total=len(matching), mixed=mixed_versions(matching))
+        self._pick_time.show(at=self._at, ends=data.ends)
+        self._filter_form.show(groups=data.groups, filters=filters, orders=ORDERS)
+        listed = page_of(matching, self._pages["clients"], _ROWS)
         self._table.show(
             clients=listed.rows, **listed.pager, columns=shown_columns(CLIENT.page, listed.rows),
-            at=self._at, now=now, colours={}, short={}, wanted=wanted, orders=ORDERS,
+            at=self._at, now=now, colours={}, short={}, filters=filters, orders=ORDERS,
         )  # fmt: skip
 
 
-def _text(one: Client) -> str:
-    return f"{one.client_id} {one.group} {one.version} {one.language} {one.address} {one.subscriptions}".lower()
+def _text(client: Client) -> str:
+    names = client.client_id, client.group, client.version, client.language, client.address, client.subscriptions
+    return " ".join(map(str, names)).lower()

@@ -36,7 +36,7 @@ from streaming.serve.dashboard.parts.palette import CLIENTS_WITH_COLOURS, colour
 from streaming.serve.dashboard.timeline.group_history import History, history
 from streaming.serve.dashboard.timeline.lane_folds import ALL_LANES, FEW_LANES, FOLDS, REASONS, LaneFilter, reasons
 from streaming.serve.dashboard.timeline.owner_spans import OwnerSpan, Place, has_moved, owner_spans
-from streaming.serve.dashboard.timeline.ownership_timeline import OwnershipTimeline, Shown, timeline_data
+from streaming.serve.dashboard.timeline.ownership_timeline import LaneChoice, OwnershipTimeline, timeline_data
 from streaming.serve.links import clients_link, group_link, home_link, what_if_link
 from streaming.serve.store import Store
 
@@ -303,66 +303,68 @@ class GroupPage:
 
     def _time_has_passed(self) -> bool:
         """Return whether the timeline would visibly move, or telemetry has stopped or resumed."""
-        known = self._state.ends
-        passed = known.by().live - self._window.until
+        ends = self._state.ends
+        passed = ends.by().live - self._window.until
         moved_on = self._at is None and self._zoom is None and passed > max(self._length() // 240, 5_000)
-        return moved_on or known.has_turned()
+        return moved_on or ends.has_turned()
 
     def _now(self) -> int:
         return self._state.ends.instant(self._at)
 
     def _show(self) -> None:
-        shown, past, now = self._state, self._history, self._now()
-        clients = {*shown.group.members, *(i.client_id for i in past.intervals)}
-        clients |= {c for q in shown.queues for c in (q.owner, q.expected_owner) if c is not None}
+        state, past, now = self._state, self._history, self._now()
+        clients = {*state.group.members, *(i.client_id for i in past.intervals)}
+        clients |= {c for q in state.queues for c in (q.owner, q.expected_owner) if c is not None}
         palette = colours(clients) if len(clients) <= CLIENTS_WITH_COLOURS else None
         names = {"colours": palette or {}, "short": short_names(clients), "now": now, "at": self._at}
         text = self._lanes.text
-        owners, spans = group_state.owners_in(past), owner_spans(past, shown.ends.live)
-        wanted = {
-            place: q for q in shown.queues for place in [(q.topic, q.broker, q.queue_id)]
+        owners, spans = group_state.owners_in(past), owner_spans(past, state.ends.live)
+        matching = {
+            place: q for q in state.queues for place in [(q.topic, q.broker, q.queue_id)]
             if group_state.matches(q, self._lanes, owners[place], moved=has_moved(spans.get(place, ())))
         }  # fmt: skip
         self._show_head(now)
-        self._show_lanes(spans, None if self._lanes.shows_all else wanted, palette, clients)
+        self._show_lanes(spans, None if self._lanes.shows_all else matching, palette, clients)
         self._lag.show(past.lag, past.window, self._at)
         self._waiting.show(past.lag, past.window, self._at)
-        self._fill(self._failed, "failed", shown.failed, **names)
-        nothing = gettext("No matching queues.") if shown.queues else gettext("No queues.")
-        self._fill(self._queues, "queues", group_state.in_order(wanted.values(), self._order),
-                   without_owner=shown.group.without_owner, text=text, owners=owners,
+        self._fill(self._failed, "failed", state.failed, **names)
+        nothing = gettext("No matching queues.") if state.queues else gettext("No queues.")
+        self._fill(self._queues, "queues", group_state.in_order(matching.values(), self._order),
+                   without_owner=state.group.without_owner, text=text, owners=owners,
                    folded=self._folds_well and self._order == "status",
-                   well=sum(not q.is_problem for q in wanted.values()), page_size=_ROWS["queues"],
-                   columns=[c for c in QUEUE.page if shown.group.orderly or c.name != "lock_age_ms"],
+                   well=sum(not q.is_problem for q in matching.values()), page_size=_ROWS["queues"],
+                   columns=[c for c in QUEUE.page if state.group.orderly or c.name != "lock_age_ms"],
                    nothing=nothing, **names)  # fmt: skip
-        self._fill(self._members, "members", group_state.members(shown.group, shown.queues),
-                   proxied=shown.proxied, proxied_columns=PROXIED_COLUMNS, columns=group_state.MEMBER_COLUMNS,
+        self._fill(self._members, "members", group_state.members(state.group, state.queues),
+                   proxied=state.proxied, proxied_columns=PROXIED_COLUMNS, columns=group_state.MEMBER_COLUMNS,
                    **names | {"short": {}})  # fmt: skip
         rebalances = in_order(past.rebalances, REBALANCE_ORDERS[self._rebalance_order])
         self._fill(self._rebalances, "rebalances", rebalances, **names)
         self._totals.show(totals=past.totals)
         # They are those at the period's end, which is later than the instant that is shown.
         self._fill(self._past, "incidents", past.incidents,
-                   **names | {"now": min(past.window.until, shown.ends.live)})  # fmt: skip
+                   **names | {"now": min(past.window.until, state.ends.live)})  # fmt: skip
 
     def _show_lanes(
-        self, spans: Mapping[Place, Sequence[OwnerSpan]], wanted: Container[Place] | None,
+        self, spans: Mapping[Place, Sequence[OwnerSpan]], places: Container[Place] | None,
         palette: Mapping[str, int] | None, clients: Collection[str],
     ) -> None:  # fmt: skip
         """Show the lanes of these queues, or of all, and what is wrong with the group's queues."""
         state, text, without_owner = self._state, self._lanes.text, self._state.group.without_owner
         marked = {client for client in clients if text in client.lower()} if text else ()
-        lanes = Shown(
-            lambda place: wanted is None or place in wanted, self._lanes.fold, palette, marked, without_owner
+        lanes = LaneChoice(
+            lambda place: places is None or place in places, self._lanes.fold, palette, marked, without_owner
         )  # fmt: skip
         drawn = timeline_data(self._history, spans, state.queues, state.ends, lanes)
         self._timeline.show(drawn, self._at)
         self._legend.show(by_meaning=palette is None, folded=bool(drawn["folds"]))
         many = len(state.queues) > FEW_LANES
-        found = reasons(state.queues, short_names(clients), without_owner) if many else []
-        moved = sum(map(has_moved, spans.values()))
-        self._reasons.show(many=many, reasons=found[:REASONS], more=len(found[REASONS:]), queues=len(state.queues),
-                           well=len(state.queues) - sum(reason.queues for reason in found), moved=moved)  # fmt: skip
+        problems = reasons(state.queues, short_names(clients), without_owner) if many else []
+        queues, moved = len(state.queues), sum(map(has_moved, spans.values()))
+        well = queues - sum(reason.queues for reason in problems)
+        self._reasons.show(
+            many=many, reasons=problems[:REASONS], more=len(problems[REASONS:]), queues=queues, well=well, moved=moved
+        )  # fmt: skip
 
     def _show_head(self, now: int) -> None:
         state = self._state

@@ -114,7 +114,7 @@ def members(group: Group, of_group: Iterable[Queue]) -> list[MemberLoad]:
         if queue.expected_owner is not None:
             predicted = True
             expected[queue.expected_owner] += 1
-    found = [
+    loads = [
         MemberLoad(
             client_id=client, is_member=client in group.members, queues=len(own[client]),
             expected=expected[client] if predicted else None,
@@ -124,7 +124,7 @@ def members(group: Group, of_group: Iterable[Queue]) -> list[MemberLoad]:
         )
         for client in sorted({*group.members, *own})
     ]  # fmt: skip
-    return sorted(found, key=lambda m: (m.is_member, -m.troubled, -m.queues, m.client_id))
+    return sorted(loads, key=lambda m: (m.is_member, -m.troubled, -m.queues, m.client_id))
 
 
 def in_order(queues: Iterable[Queue], order: str) -> list[Queue]:
@@ -140,27 +140,27 @@ def in_order(queues: Iterable[Queue], order: str) -> list[Queue]:
 def owners_in(history: History) -> defaultdict[Place, list[str]]:
     """Return the clients that owned each queue in a period, in order of time."""
     owners: defaultdict[Place, list[str]] = defaultdict(list)
-    for one in history.intervals:
-        known = owners[one.topic, one.broker, one.queue_id]
-        if one.client_id not in known:
-            known.append(one.client_id)
+    for interval in history.intervals:
+        of_queue = owners[interval.topic, interval.broker, interval.queue_id]
+        if interval.client_id not in of_queue:
+            of_queue.append(interval.client_id)
     return owners
 
 
-def matches(queue: Queue, wanted: LaneFilter, owners: Sequence[str] = (), *, moved: bool = False) -> bool:
+def matches(queue: Queue, lane_filter: LaneFilter, owners: Sequence[str] = (), *, moved: bool = False) -> bool:
     """Return whether a queue, or one of the clients that owned it in the period, matches the user's filters.
 
     Args:
         queue: the queue.
-        wanted: the filters.
+        lane_filter: the filters.
         owners: the clients that owned it in the period.
         moved: whether its owner changed in the period.
     """
-    if (wanted.only_problems and not queue.is_problem) or (wanted.only_moved and not moved):
+    if (lane_filter.only_problems and not queue.is_problem) or (lane_filter.only_moved and not moved):
         return False
     name = queue_name(queue.topic, queue.broker, queue.queue_id)
     owner = queue.owner or f"unassigned {gettext('unassigned')}"
-    return wanted.text in " ".join((name, owner, queue.expected_owner or "", *owners)).lower()
+    return lane_filter.text in " ".join((name, owner, queue.expected_owner or "", *owners)).lower()
 
 
 def changes(history: History) -> list[int]:
@@ -168,15 +168,15 @@ def changes(history: History) -> list[int]:
     since, until = history.window
     times = {time for i in history.intervals for time in (i.from_time, i.to_time)}
     times |= {time for i in history.incidents for time in (i.opened_at, i.resolved_at)}
-    rebalances = sorted((one.start_time, one.end_time) for one in history.rebalances)
+    rebalances = sorted((rebalance.start_time, rebalance.end_time) for rebalance in history.rebalances)
     starts, ends = [start for start, _ in rebalances], list(accumulate((end for _, end in rebalances), max))
 
     def within(time: int) -> bool:
         before = bisect_left(starts, time)
         return before > 0 and time < ends[before - 1]
 
-    found = {time for time in times if time is not None and not within(time)}.union(*rebalances)
-    return sorted(time for time in found if since <= time <= until)
+    instants = {time for time in times if time is not None and not within(time)}.union(*rebalances)
+    return sorted(time for time in instants if since <= time <= until)
 
 
 def before(times: Sequence[int], at: int) -> int | None:
@@ -200,5 +200,5 @@ def owner_counts(state: State) -> dict[str, int]:
 
 
 def _sum(lags: Iterable[int | None]) -> int | None:
-    known = [lag for lag in lags if lag is not None]
-    return sum(known) if known else None
+    values = [lag for lag in lags if lag is not None]
+    return sum(values) if values else None

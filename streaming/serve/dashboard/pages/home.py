@@ -15,7 +15,7 @@ from streaming.queries.health import Health
 from streaming.queries.results import Group, Interval
 from streaming.serve.dashboard.charts.health_strip import strip_of
 from streaming.serve.dashboard.pages.home_groups import HEALTHS, ORDERS, GroupFilters, listed
-from streaming.serve.dashboard.pages.home_overview import Overview, overview
+from streaming.serve.dashboard.pages.home_overview import HomeOverview, overview
 from streaming.serve.dashboard.parts.coverage import coverage_of
 from streaming.serve.dashboard.parts.frame import element, frame, panel, search, stale
 from streaming.serve.dashboard.parts.live_page import LivePage
@@ -38,7 +38,7 @@ COLUMNS = (*GROUP.page[:2], _STRIP, *GROUP.page[2:], GROUP["time"])
 _OWNED_COLUMNS = tuple(INTERVAL[name] for name in ("client_id", "queue", "group", "from_time", "to_time"))
 
 
-class Shown(NamedTuple):
+class GroupSelection(NamedTuple):
     """The groups that match the filters, and the page of them that is shown."""
 
     page: Page[Group]
@@ -48,33 +48,33 @@ class Shown(NamedTuple):
     """Queues that the text finds, and who owned them in the last hour."""
 
 
-def _select(model: ReadModel, groups: Sequence[Group], wanted: GroupFilters, page: int, until: int) -> Shown:
+def _select(model: ReadModel, groups: Sequence[Group], filters: GroupFilters, page: int, until: int) -> GroupSelection:
     since = until - _HOUR_MS
-    seek = len(wanted.text) >= _LEAST_TEXT
-    owned = find_owned(model, wanted.text, since, until, _MOST_OWNED + 1) if seek else []
-    found = listed(groups, wanted, {(one.cluster, one.group) for one in owned})
-    shown = page_of(found, page, _GROUPS)
-    names = [(group.cluster, group.group) for group in shown.rows]
-    wanted_owned = [one for one in owned if wanted.cluster in {"", one.cluster}]
-    return Shown(shown, health_over(model, names, since, until), wanted_owned)
+    seek = len(filters.text) >= _LEAST_TEXT
+    owned = find_owned(model, filters.text, since, until, _MOST_OWNED + 1) if seek else []
+    matching = listed(groups, filters, {(interval.cluster, interval.group) for interval in owned})
+    page_of_groups = page_of(matching, page, _GROUPS)
+    names = [(group.cluster, group.group) for group in page_of_groups.rows]
+    of_cluster = [interval for interval in owned if filters.cluster in {"", interval.cluster}]
+    return GroupSelection(page_of_groups, health_over(model, names, since, until), of_cluster)
 
 
 def _stale(groups: Sequence[Group]) -> dict[Health, tuple[int, int]]:
     """Return of each health how many groups are stale, and the age of their oldest telemetry, milliseconds."""
-    found: dict[Health, tuple[int, int]] = {}
+    by_health: dict[Health, tuple[int, int]] = {}
     for group in groups:
         if group.is_stale and group.health != "UNKNOWN":
-            number, age = found.get(group.health, (0, 0))
-            found[group.health] = number + 1, max(age, group.telemetry_age_ms)
-    return found
+            number, age = by_health.get(group.health, (0, 0))
+            by_health[group.health] = number + 1, max(age, group.telemetry_age_ms)
+    return by_health
 
 
-class Home(LivePage[Overview]):
+class HomePage(LivePage[HomeOverview]):
     """Groups by health and open incidents, now or at an instant."""
 
-    def __init__(self, store: Store, at: int | None, wanted: GroupFilters) -> None:
+    def __init__(self, store: Store, at: int | None, filters: GroupFilters) -> None:
         super().__init__(store, at)
-        self._wanted = wanted
+        self._filters = filters
         self._version = -1
 
     async def ask(self) -> None:
@@ -88,7 +88,7 @@ class Home(LivePage[Overview]):
             self._data = await self._store.ask(overview, self._at)
             self._version = version
         page = self._pages["groups"]
-        self._selected = await self._store.ask(_select, self._data.groups, self._wanted, page, self._now())
+        self._selected = await self._store.ask(_select, self._data.groups, self._filters, page, self._now())
 
     def lay_out(self) -> None:
         """Create the page and show it."""
@@ -102,8 +102,8 @@ class Home(LivePage[Overview]):
             self._incidents = LiveMarkup("incident_list", on_do=self._turner("incidents"))
         with panel(gettext("Groups by health"), "groups") as line:
             with line:
-                search(gettext("Find a group, client or queue"), self._search, self._wanted.find)
-                self._filters = LiveMarkup("home_filters")
+                search(gettext("Find a group, client or queue"), self._search, self._filters.find)
+                self._filter_form = LiveMarkup("home_filters")
             self._groups = LiveMarkup("home_groups", on_do=self._turn)
         self._owned = LiveMarkup("home_owned", on_do=self._turner("owned"))
         self._begin()
@@ -113,9 +113,9 @@ class Home(LivePage[Overview]):
         await self._live.refresh()
 
     async def _search(self, text: str) -> None:
-        self._wanted = self._wanted._replace(find=text.strip())
+        self._filters = self._filters._replace(find=text.strip())
         self._pages["groups"] = self._pages["owned"] = 0
-        ui.navigate.history.replace(home_link(self._at, **self._wanted._asdict()))
+        ui.navigate.history.replace(home_link(self._at, **self._filters._asdict()))
         await self._live.refresh()
 
     def _now(self) -> int:
@@ -125,7 +125,7 @@ class Home(LivePage[Overview]):
         data, now = self._data, self._now()
         stale(data.ends)
         self._head.show(
-            at=self._at, ends=data.ends, incidents=data.incidents, wanted=self._wanted,
+            at=self._at, ends=data.ends, incidents=data.incidents, filters=self._filters,
             counts=Counter(group.health for group in data.groups), stale=_stale(data.groups),
         )  # fmt: skip
         self._pick_time.show(at=self._at, ends=data.ends)
@@ -134,21 +134,21 @@ class Home(LivePage[Overview]):
             cards=open_ones.rows, **open_ones.pager, with_group=True, consequences=0, at=self._at, now=now,
             nothing=gettext("No open incidents."),
         )  # fmt: skip
-        self._filters.show(
-            wanted=self._wanted, healths=HEALTHS, orders=ORDERS, clusters=sorted({g.cluster for g in data.groups})
+        self._filter_form.show(
+            filters=self._filters, healths=HEALTHS, orders=ORDERS, clusters=sorted({g.cluster for g in data.groups})
         )
         self._show_selected(now)
 
     def _show_selected(self, now: int) -> None:
-        shown, names = self._selected, {"at": self._at, "now": now}
+        selection, names = self._selected, {"at": self._at, "now": now}
         self._groups.show(
-            groups=shown.page.rows, **shown.page.pager, columns=COLUMNS, wanted=self._wanted, orders=ORDERS,
+            groups=selection.page.rows, **selection.page.pager, columns=COLUMNS, filters=self._filters, orders=ORDERS,
             coverage_of=coverage_of,
-            strips={key: strip_of(worst, _HOUR_MS) for key, worst in shown.health.items()}, **names,
+            strips={key: strip_of(worst, _HOUR_MS) for key, worst in selection.health.items()}, **names,
         )  # fmt: skip
-        owned = page_of(shown.owned[:_MOST_OWNED], self._pages["owned"], _OWNED)
+        owned = page_of(selection.owned[:_MOST_OWNED], self._pages["owned"], _OWNED)
         self._owned.show(
-            intervals=owned.rows, **owned.pager, cut=_MOST_OWNED if len(shown.owned) > _MOST_OWNED else None,
-            text=self._wanted.find if len(self._wanted.text) >= _LEAST_TEXT else "", columns=_OWNED_COLUMNS,
+            intervals=owned.rows, **owned.pager, cut=_MOST_OWNED if len(selection.owned) > _MOST_OWNED else None,
+            text=self._filters.find if len(self._filters.text) >= _LEAST_TEXT else "", columns=_OWNED_COLUMNS,
             colours={}, short={}, **names,
         )  # fmt: skip

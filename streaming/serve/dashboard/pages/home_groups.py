@@ -69,35 +69,35 @@ class GroupFilters(NamedTuple):
         return self._replace(sort=sorted_by(self.sort, DEFAULT, column))
 
 
-def checked(wanted: GroupFilters) -> GroupFilters:
+def checked(filters: GroupFilters) -> GroupFilters:
     """Return the filters if each has a known value.
 
     Raises:
         UserError: one has not.
     """
-    for name, value, known in (("health", wanted.health, HEALTHS), ("sort", wanted.column, ORDERS)):
-        if value not in known:
-            raise UserError(one_of(name, value, known))
-    return wanted
+    for name, value, choices in (("health", filters.health, HEALTHS), ("sort", filters.column, ORDERS)):
+        if value not in choices:
+            raise UserError(one_of(name, value, choices))
+    return filters
 
 
-def listed(groups: Iterable[Group], wanted: GroupFilters, owned: Collection[GroupKey] = ()) -> list[Group]:
+def listed(groups: Iterable[Group], filters: GroupFilters, owned: Collection[GroupKey] = ()) -> list[Group]:
     """Return the groups that match the filters, in order.
 
     Args:
         groups: all groups.
-        wanted: the filters and the order.
+        filters: the filters and the order.
         owned: groups with a queue that was found by the text.
     """
-    order = ORDERS[wanted.column]
-    by_name = sorted((g for g in groups if _matches(g, wanted, owned)), key=lambda g: (g.cluster, g.group))
-    return in_order(by_name, order, descending=wanted.descending)
+    order = ORDERS[filters.column]
+    by_name = sorted((g for g in groups if _matches(g, filters, owned)), key=lambda g: (g.cluster, g.group))
+    return in_order(by_name, order, descending=filters.descending)
 
 
-def _matches(group: Group, wanted: GroupFilters, owned: Collection[GroupKey]) -> bool:
-    if wanted.cluster and group.cluster != wanted.cluster:
+def _matches(group: Group, filters: GroupFilters, owned: Collection[GroupKey]) -> bool:
+    if filters.cluster and group.cluster != filters.cluster:
         return False
-    if wanted.health and (group.health == "OK" if wanted.health == NOT_OK else group.health != wanted.health):
+    if filters.health and (group.health == "OK" if filters.health == NOT_OK else group.health != filters.health):
         return False
     names = " ".join((group.group, group.cluster, *group.members)).lower()
-    return wanted.text in names or (group.cluster, group.group) in owned
+    return filters.text in names or (group.cluster, group.group) in owned

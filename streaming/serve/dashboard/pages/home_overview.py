@@ -11,7 +11,7 @@ from streaming.tables import ReadModel
 
 
 @dataclass(frozen=True)
-class Overview:
+class HomeOverview:
     """All groups and open incidents at an instant."""
 
     ends: Ends
@@ -22,12 +22,14 @@ class Overview:
     """All open incidents, the worst first."""
 
 
-def overview(model: ReadModel, at: int | None = None) -> Overview:
+def overview(model: ReadModel, at: int | None = None) -> HomeOverview:
     """Read all groups and open incidents.
 
     Raises:
         UserError: see `history_ends`.
     """
     ends = history_ends(model, at)
-    found = incidents(model, only_open=True, at=at)
-    return Overview(ends, groups(model, at), [one for one in found if not one.absorbed], cards(found))
+    open_now = incidents(model, only_open=True, at=at)
+    return HomeOverview(
+        ends, groups(model, at), [incident for incident in open_now if not incident.absorbed], cards(open_now)
+    )

@@ -40,7 +40,7 @@ EvidenceRow = tuple[str, str | Markup, str | Markup]
 """The label of a field, and its values at the first and the latest transition."""
 
 
-class Data(NamedTuple):
+class IncidentData(NamedTuple):
     """What the page shows."""
 
     detail: IncidentDetail
@@ -51,23 +51,26 @@ class Data(NamedTuple):
     """Its queue around the opening; None if it is not about a queue."""
 
 
-def _asked(model: ReadModel, incident_id: str) -> Data:
+def _asked(model: ReadModel, incident_id: str) -> IncidentData:
     detail = incident(model, incident_id)
     parent, ends = detail.incident.parent, history_ends(model)
-    return Data(detail, find_incident(model, parent) if parent else None, ends, _picture(model, detail, ends))
+    return IncidentData(detail, find_incident(model, parent) if parent else None, ends, _picture(model, detail, ends))
 
 
 def _picture(model: ReadModel, detail: IncidentDetail, ends: Ends) -> Picture | None:
     """Return the picture of the incident's queue, with the opening in the middle unless that is too recent."""
-    shown = detail.incident
-    if shown.topic is None or shown.broker is None or shown.queue_id is None:
+    incident = detail.incident
+    if incident.topic is None or incident.broker is None or incident.queue_id is None:
         return None
-    until = min(shown.opened_at + _AROUND_MS // 2, max(ends.live, shown.opened_at))
-    of, queue = GroupAt(shown.cluster, shown.group, INT64_MAX), MessageQueue(shown.topic, shown.broker, shown.queue_id)
-    return picture(queue_history(model, of, queue, until - _AROUND_MS, until), ends.live, shown, detail.life)
+    until = min(incident.opened_at + _AROUND_MS // 2, max(ends.live, incident.opened_at))
+    group_at, queue = (
+        GroupAt(incident.cluster, incident.group, INT64_MAX),
+        MessageQueue(incident.topic, incident.broker, incident.queue_id),
+    )
+    return picture(queue_history(model, group_at, queue, until - _AROUND_MS, until), ends.live, incident, detail.life)
 
 
-class IncidentPage(LivePage[Data]):
+class IncidentPage(LivePage[IncidentData]):
     """The current state of one incident."""
 
     def __init__(self, store: Store, incident_id: str) -> None:
@@ -85,54 +88,54 @@ class IncidentPage(LivePage[Data]):
 
     def lay_out(self) -> None:
         """Create the page and show it."""
-        shown = self._data.detail.incident
-        group = (shown.group, group_link(shown.cluster, shown.group, shown.opened_at))
-        about = [(gettext("Groups"), home_link()), *([group] if shown.group else []), (shown.code, None)]
-        frame(headline(shown), about)
+        incident = self._data.detail.incident
+        group = (incident.group, group_link(incident.cluster, incident.group, incident.opened_at))
+        about = [(gettext("Groups"), home_link()), *([group] if incident.group else []), (incident.code, None)]
+        frame(headline(incident), about)
         self._markup = LiveMarkup("incident")
         self._begin()
 
     def _show(self) -> None:
         detail, parent, ends, around = self._data
-        shown, life = detail.incident, detail.life
+        incident, life = detail.incident, detail.life
         event = detail.cause_event
-        if shown.resolved_at is None:
+        if incident.resolved_at is None:
             stale(ends)
         self._markup.show(
-            i=shown, ends=ends, q=detail.queue, reach=detail.reach, parent=parent, life=life, at=shown.opened_at,
-            children=cards(detail.absorbed), with_group=not shown.group, names_groups=True,
+            i=incident, ends=ends, q=detail.queue, reach=detail.reach, parent=parent, life=life, at=incident.opened_at,
+            children=cards(detail.absorbed), with_group=not incident.group, names_groups=True,
             impact=detail.impact, waiting_text=waiting_text, unknown_text=unknown_text,
             notifications=detail.notifications, acknowledged=detail.acknowledged, silences=detail.silences,
             MESSAGES=MESSAGES, step_text=step_text, rebalance=detail.last_rebalance,
             commands=detail.commands, picture=around, now=ends.live, stacks=detail.stacks,
-            evidence=evidence_rows(shown, life[0], life[-1], ends.live),
+            evidence=evidence_rows(incident, life[0], life[-1], ends.live),
             changed=life[0].evidence != life[-1].evidence,
-            here=group_link(shown.cluster, shown.group, shown.opened_at),
-            before=group_link(shown.cluster, shown.group, shown.opened_at - _MINUTE_MS),
+            here=group_link(incident.cluster, incident.group, incident.opened_at),
+            before=group_link(incident.cluster, incident.group, incident.opened_at - _MINUTE_MS),
             user=self._user, event=event, raw=json.dumps(event, indent=2, ensure_ascii=False), cause=life[0].cause,
         )  # fmt: skip
 
 
-def _linked(shown: Incident, name: str, said: str) -> str | Markup:
+def _linked(incident: Incident, name: str, said: str) -> str | Markup:
     """Return a value of evidence as a link to the page of the client or the rebalance that it names."""
     if name == "rebalance_id":
-        address = rebalance_link(shown.cluster, shown.group, said)
+        address = rebalance_link(incident.cluster, incident.group, said)
     elif name in _CLIENTS and "@" in said and ", " not in said:
-        address = client_link(said, shown.opened_at)
+        address = client_link(said, incident.opened_at)
     else:
         return said
     return Markup('<a class="mono" href="{}">{}</a>').format(address, said)
 
 
-def evidence_rows(shown: Incident, first: Transition, last: Transition, now: int) -> list[EvidenceRow]:
+def evidence_rows(incident: Incident, first: Transition, last: Transition, now: int) -> list[EvidenceRow]:
     """Return each field of the evidence: its label and its values at the first and the latest transition."""
 
     def text(step: Transition, name: str) -> str | Markup:
         if name not in step.evidence:
             # Evidence has what matters at a transition; other transitions may lack it.
             return Markup('<span class="quiet">{}</span>').format(gettext("not reported"))
-        said = formatted(shown.code, name, step.evidence[name], now, number=count, time=clock)
-        return unknown() if said == NOT_KNOWN else _linked(shown, name, said)
+        said = formatted(incident.code, name, step.evidence[name], now, number=count, time=clock)
+        return unknown() if said == NOT_KNOWN else _linked(incident, name, said)
 
     names = {**first.evidence, **last.evidence}
-    return [(label(shown.code, name), text(first, name), text(last, name)) for name in names]
+    return [(label(incident.code, name), text(first, name), text(last, name)) for name in names]

@@ -49,50 +49,50 @@ class IncidentFilters(NamedTuple):
     """A cluster; empty: any. In addresses only, beside its group."""
 
 
-def checked(wanted: IncidentFilters) -> IncidentFilters:
+def checked(filters: IncidentFilters) -> IncidentFilters:
     """Return the filters if each has a known value.
 
     Raises:
         UserError: one has not.
     """
-    known = {"severity": get_args(Severity), "state": STATES, "since": PERIODS}
-    for name, values in known.items():
-        value = getattr(wanted, name)
+    choices = {"severity": get_args(Severity), "state": STATES, "since": PERIODS}
+    for name, values in choices.items():
+        value = getattr(filters, name)
         if value and value not in values:
             raise UserError(one_of(name, value, values))
-    return wanted
+    return filters
 
 
-class Data(NamedTuple):
+class IncidentsData(NamedTuple):
     """What the page shows."""
 
     ends: Ends
-    found: list[Incident]
+    incidents: list[Incident]
     cut: bool
     """Whether there are more incidents than were read."""
     kinds: list[tuple[str, str]]
     """The groups and codes to choose from."""
 
 
-def _asked(model: ReadModel, wanted: IncidentFilters, at: int | None) -> Data:
+def _asked(model: ReadModel, filters: IncidentFilters, at: int | None) -> IncidentsData:
     ends = history_ends(model, at)
     now = ends.instant(at)
-    found = incidents(
-        model, cluster=wanted.cluster or None, group=wanted.group or None, code=wanted.code or None,
-        severity=wanted.severity or None, at=at,
-        only_open=wanted.state == "open", only_resolved=wanted.state == "resolved",
-        since=now - duration_ms(wanted.since) if wanted.since else 0,
-        unfold=wanted.explained, last=_MOST + 1,
+    listed = incidents(
+        model, cluster=filters.cluster or None, group=filters.group or None, code=filters.code or None,
+        severity=filters.severity or None, at=at,
+        only_open=filters.state == "open", only_resolved=filters.state == "resolved",
+        since=now - duration_ms(filters.since) if filters.since else 0,
+        unfold=filters.explained, last=_MOST + 1,
     )  # fmt: skip
-    return Data(ends, found[:_MOST], len(found) > _MOST, kinds_of_incidents(model))
+    return IncidentsData(ends, listed[:_MOST], len(listed) > _MOST, kinds_of_incidents(model))
 
 
-class IncidentsPage(LivePage[Data]):
+class IncidentsPage(LivePage[IncidentsData]):
     """The incidents that match the filters, now or at an instant: open ones first, then the newest."""
 
-    def __init__(self, store: Store, wanted: IncidentFilters, at: int | None) -> None:
+    def __init__(self, store: Store, filters: IncidentFilters, at: int | None) -> None:
         super().__init__(store, at)
-        self._wanted = wanted
+        self._filters = filters
 
     async def ask(self) -> None:
         """Read the data of the page.
@@ -100,7 +100,7 @@ class IncidentsPage(LivePage[Data]):
         Raises:
             UserError: the group is unknown, or there are no rows yet, or none by that instant.
         """
-        self._data = await self._store.ask(_asked, self._wanted, self._at)
+        self._data = await self._store.ask(_asked, self._filters, self._at)
 
     def lay_out(self) -> None:
         """Create the page and show it."""
@@ -109,30 +109,31 @@ class IncidentsPage(LivePage[Data]):
             self._head = LiveMarkup("incidents_head")
             self._pick_time = LiveMarkup("pick_time")
         with element("section", "panel", aria_labelledby="list"):
-            self._filters = LiveMarkup("incidents_filters")
+            self._filter_form = LiveMarkup("incidents_filters")
             self._table = LiveMarkup("incidents_table", on_do=self._turner("incidents"))
         self._begin()
 
     def _show(self) -> None:
-        shown, wanted = self._data, self._wanted
-        now = shown.ends.instant(self._at)
-        stale(shown.ends)
-        text = wanted.find.strip().lower()
-        found = [one for one in shown.found if text in _text(one)]
-        self._head.show(at=self._at, ends=shown.ends, open=sum(one.resolved_at is None for one in found))
-        self._pick_time.show(at=self._at, ends=shown.ends)
-        self._filters.show(
-            wanted=wanted, states=STATES, periods=PERIODS, severities=list(SEVERITY),
-            groups=sorted({group for group, _ in shown.kinds if group} | {wanted.group} - {""}),
-            codes=sorted({code for _, code in shown.kinds} | {wanted.code} - {""}),
+        data, filters = self._data, self._filters
+        now = data.ends.instant(self._at)
+        stale(data.ends)
+        text = filters.find.strip().lower()
+        matching = [incident for incident in data.incidents if text in _text(incident)]
+        self._head.show(at=self._at, ends=data.ends, open=sum(incident.resolved_at is None for incident in matching))
+        self._pick_time.show(at=self._at, ends=data.ends)
+        self._filter_form.show(
+            filters=filters, states=STATES, periods=PERIODS, severities=list(SEVERITY),
+            groups=sorted({group for group, _ in data.kinds if group} | {filters.group} - {""}),
+            codes=sorted({code for _, code in data.kinds} | {filters.code} - {""}),
         )  # fmt: skip
-        listed = page_of(found, self._pages["incidents"], _ROWS)
+        listed = page_of(matching, self._pages["incidents"], _ROWS)
         self._table.show(
             incidents=listed.rows, **listed.pager,
-            columns=(*COLUMNS, INCIDENT["consequences"]), cut=_MOST if shown.cut else None,
+            columns=(*COLUMNS, INCIDENT["consequences"]), cut=_MOST if data.cut else None,
             nothing=gettext("No incidents match these filters."), at=self._at, now=now,
         )  # fmt: skip
 
 
-def _text(one: Incident) -> str:
-    return f"{one.cluster} {one.group} {one.title} {one.subject} {one.main_client_id} {one.incident_id}".lower()
+def _text(incident: Incident) -> str:
+    names = incident.cluster, incident.group, incident.title, incident.subject, incident.main_client_id
+    return " ".join(map(str, (*names, incident.incident_id))).lower()

@@ -42,23 +42,23 @@ class QueueName(NamedTuple):
     cluster: str | None
 
 
-class Data(NamedTuple):
+class QueueData(NamedTuple):
     """What the page shows."""
 
     ends: Ends
-    found: QueueDetail
+    detail: QueueDetail
 
 
-def _asked(model: ReadModel, name: QueueName, span: str, at: int | None) -> Data:
+def _asked(model: ReadModel, name: QueueName, span: str, at: int | None) -> QueueData:
     ends = history_ends(model, at)
     now = ends.instant(at)
     since = min(max(now - duration_ms(span), ends.first), now - 1)
     group, topic, broker, queue_id, cluster = name
     group_at = find_group(model, group, cluster, at)
-    return Data(ends, queue_detail(model, group_at, MessageQueue(topic, broker, queue_id), since))
+    return QueueData(ends, queue_detail(model, group_at, MessageQueue(topic, broker, queue_id), since))
 
 
-class QueuePage(LivePage[Data]):
+class QueuePage(LivePage[QueueData]):
     """A queue of a group, now or at an instant, and over the period before it."""
 
     def __init__(self, store: Store, name: QueueName, span: str, at: int | None) -> None:
@@ -76,11 +76,11 @@ class QueuePage(LivePage[Data]):
 
     def lay_out(self) -> None:
         """Create the page and show it."""
-        shown = self._data.found.history
-        name = queue_name(shown.topic, shown.broker, shown.queue_id)
-        frame(gettext("{queue} of {group}", queue=name, group=shown.group), [
+        history = self._data.detail.history
+        name = queue_name(history.topic, history.broker, history.queue_id)
+        frame(gettext("{queue} of {group}", queue=name, group=history.group), [
             (gettext("Groups"), home_link()),
-            (shown.group, group_link(shown.cluster, shown.group, self._at)), (name, None),
+            (history.group, group_link(history.cluster, history.group, self._at)), (name, None),
         ])  # fmt: skip
         with element("section", aria_label=gettext("Summary")):
             self._head = LiveMarkup("queue_head")
@@ -96,8 +96,8 @@ class QueuePage(LivePage[Data]):
         self._begin()
 
     def _show(self) -> None:
-        ends, (queue, history) = self._data.ends, (self._data.found.queue, self._data.found.history)
-        clients = {one.client_id for one in history.intervals}
+        ends, (queue, history) = self._data.ends, (self._data.detail.queue, self._data.detail.history)
+        clients = {interval.client_id for interval in history.intervals}
         names: dict[str, Any] = {"colours": colours(clients), "short": short_names(clients)}
         common = {"at": self._at, "now": history.until, **names}
         stale(ends)

@@ -37,28 +37,28 @@ class RebalancePage:
 
     def lay_out(self) -> None:
         """Create the page and show it."""
-        shown = self._rebalance
-        frame(gettext("Rebalance of {group}", group=shown.group), [
+        rebalance = self._rebalance
+        frame(gettext("Rebalance of {group}", group=rebalance.group), [
             (gettext("Groups"), home_link()),
-            (shown.group, group_link(shown.cluster, shown.group, shown.start_time)),
+            (rebalance.group, group_link(rebalance.cluster, rebalance.group, rebalance.start_time)),
             (gettext("Rebalance"), None),
         ])  # fmt: skip
         self._markup = LiveMarkup("rebalance", on_do=lambda word: self._show(turned(word)))
         self._show(0)
 
     def _show(self, page: int) -> None:
-        shown = self._rebalance
-        clients = {*shown.members_before, *shown.members_after, shown.trigger_client} | {
-            client for move in shown.moves for client in (move.from_client, move.to_client)
+        rebalance = self._rebalance
+        clients = {*rebalance.members_before, *rebalance.members_after, rebalance.trigger_client} | {
+            client for move in rebalance.moves for client in (move.from_client, move.to_client)
         }
-        known = [client for client in clients if client is not None]
-        moves = page_of(shown.moves, page, _MOVES)
+        named = [client for client in clients if client is not None]
+        moves = page_of(rebalance.moves, page, _MOVES)
         self._markup.show(
-            r=shown, colours=colours(known), short=short_names(known),
-            joined=set(shown.members_after) - set(shown.members_before),
-            left=[member for member in shown.members_before if member not in shown.members_after],
+            r=rebalance, colours=colours(named), short=short_names(named),
+            joined=set(rebalance.members_after) - set(rebalance.members_before),
+            left=[member for member in rebalance.members_before if member not in rebalance.members_after],
             moves=moves.rows, **moves.pager,
-            here=group_link(shown.cluster, shown.group, shown.start_time),
-            before=group_link(shown.cluster, shown.group, shown.start_time - 1, "15m"),
-            after=group_link(shown.cluster, shown.group, shown.end_time, "15m"),
+            here=group_link(rebalance.cluster, rebalance.group, rebalance.start_time),
+            before=group_link(rebalance.cluster, rebalance.group, rebalance.start_time - 1, "15m"),
+            after=group_link(rebalance.cluster, rebalance.group, rebalance.end_time, "15m"),
         )  # fmt: skip

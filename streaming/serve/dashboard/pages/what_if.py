@@ -31,7 +31,7 @@ _MOVES = 200
 """The maximum number of moved queues of a topic that are listed."""
 
 
-class Change(NamedTuple):
+class MembershipChange(NamedTuple):
     """What the user asks for, as it is in the address."""
 
     leave: tuple[str, ...]
@@ -43,7 +43,7 @@ class Change(NamedTuple):
     """Whether a rolling restart of the members is planned, too."""
 
 
-class Data(NamedTuple):
+class WhatIfData(NamedTuple):
     """What the page shows."""
 
     ends: Ends
@@ -53,12 +53,12 @@ class Data(NamedTuple):
     """The plan, or the sentence why there is none; None: it was not asked for."""
 
 
-def _asked(model: ReadModel, name: str, cluster: str | None, change: Change, at: int | None) -> Data:
+def _asked(model: ReadModel, name: str, cluster: str | None, change: MembershipChange, at: int | None) -> WhatIfData:
     group_at = find_group(model, name, cluster, at)
     join = [] if change.join in {"", "0"} else [change.join]
     prediction = what_if(model, group_at, leave=change.leave, join=join, strategy=change.strategy or None)
     restart = _restart(model, group_at) if change.restart else None
-    return Data(history_ends(model, at), read_group(model, group_at), prediction, restart)
+    return WhatIfData(history_ends(model, at), read_group(model, group_at), prediction, restart)
 
 
 def _restart(model: ReadModel, group_at: GroupAt) -> RollingRestart | str:
@@ -68,10 +68,10 @@ def _restart(model: ReadModel, group_at: GroupAt) -> RollingRestart | str:
         return str(error)
 
 
-class WhatIfPage(LivePage[Data]):
+class WhatIfPage(LivePage[WhatIfData]):
     """The plan of each strategy for a changed membership, from the group's queues now or at an instant."""
 
-    def __init__(self, store: Store, group: str, cluster: str | None, change: Change, at: int | None) -> None:
+    def __init__(self, store: Store, group: str, cluster: str | None, change: MembershipChange, at: int | None) -> None:
         super().__init__(store, at)
         self._group, self._cluster, self._change = group, cluster, change
 
@@ -142,11 +142,10 @@ class _Topic(NamedTuple):
     """Those that are listed."""
 
 
-def _topic(plans: list[Plan], change: Change) -> _Topic:
+def _topic(plans: list[Plan], change: MembershipChange) -> _Topic:
     chosen = next((plan for plan in plans if plan.strategy == change.strategy), plans[0])
-    shown = chosen.listed(_CLIENTS)
     shares = [
-        (one.client_id, one.now, one.then, labels.queue_ranges(one.gains), labels.queue_ranges(one.loses))
-        for one in shown
+        (share.client_id, share.now, share.then, labels.queue_ranges(share.gains), labels.queue_ranges(share.loses))
+        for share in chosen.listed(_CLIENTS)
     ]
-    return _Topic(plans, chosen, shares, len(chosen.shares) - len(shown), chosen.moves[:_MOVES])
+    return _Topic(plans, chosen, shares, len(chosen.shares) - len(shares), chosen.moves[:_MOVES])

@@ -31,20 +31,28 @@ class Card:
 def cards(incidents: Iterable[Incident]) -> list[Card]:
     """Return the cards of incidents, the worst first, then the newest; those explained by an absent one come last."""
     by_parent: dict[str | None, list[Incident]] = {}
-    listed = {one.incident_id: one for one in incidents}
-    for one in listed.values():
-        by_parent.setdefault(one.parent if one.parent in listed else None, []).append(one)
+    listed = {incident.incident_id: incident for incident in incidents}
+    for incident in listed.values():
+        by_parent.setdefault(incident.parent if incident.parent in listed else None, []).append(incident)
     return _cards(by_parent.get(None, ()), by_parent)
 
 
 def _cards(incidents: Sequence[Incident], by_parent: dict[str | None, list[Incident]]) -> list[Card]:
     kinds: dict[tuple[object, ...], list[Incident]] = {}
-    for one in sorted(incidents, key=lambda i: (i.opened_at, i.code, i.subject)):
-        kind = (one.cluster, one.group, one.code, one.main_cause, one.severity, one.main_client_id, one.parent)
-        kinds.setdefault(kind if one.queue_id is not None else (one.incident_id,), []).append(one)
-    found = [Card(equal, _under(equal, by_parent)) for equal in kinds.values()]
-    return sorted(found, key=lambda c: (c.first.absorbed, c.rank, -c.first.opened_at, c.first.code, c.first.subject))
+    for incident in sorted(incidents, key=lambda i: (i.opened_at, i.code, i.subject)):
+        kind = (
+            incident.cluster,
+            incident.group,
+            incident.code,
+            incident.main_cause,
+            incident.severity,
+            incident.main_client_id,
+            incident.parent,
+        )
+        kinds.setdefault(kind if incident.queue_id is not None else (incident.incident_id,), []).append(incident)
+    made = [Card(equal, _under(equal, by_parent)) for equal in kinds.values()]
+    return sorted(made, key=lambda c: (c.first.absorbed, c.rank, -c.first.opened_at, c.first.code, c.first.subject))
 
 
 def _under(incidents: Sequence[Incident], by_parent: dict[str | None, list[Incident]]) -> list[Card]:
-    return _cards([child for one in incidents for child in by_parent.pop(one.incident_id, ())], by_parent)
+    return _cards([child for incident in incidents for child in by_parent.pop(incident.incident_id, ())], by_parent)

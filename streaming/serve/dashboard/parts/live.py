@@ -32,7 +32,7 @@ class Live:
         self._store = store
         self._update = update
         self._tick = tick
-        self._shown = store.version
+        self._shown_version = store.version
         self._running = self._again = False
         self._rest_until = 0.0
 
@@ -49,10 +49,10 @@ class Live:
         try:
             while self._again:
                 self._again = False
-                self._shown = self._store.version
+                self._shown_version = self._store.version
                 await self._update()
         except Exception:
-            self._shown = -1  # no valid version: the update is repeated even without new rows
+            self._shown_version = -1  # no valid version: the update is repeated even without new rows
             self._rest_until = time.monotonic() + _REST_FAILED
             raise
         finally:
@@ -61,6 +61,6 @@ class Live:
     async def _look(self) -> None:
         due = self._tick() if self._tick is not None else False
         begun = time.monotonic()
-        if (due or self._store.version != self._shown) and begun >= self._rest_until:
+        if (due or self._store.version != self._shown_version) and begun >= self._rest_until:
             await self.refresh()
             self._rest_until = time.monotonic() + _REST * (time.monotonic() - begun)

@@ -94,9 +94,9 @@ def _text(text: str, /, **values: object) -> Markup:
     return _filled(raw(text), values)
 
 
-def _ntext(one: str, many: str, n: int, /, **values: object) -> Markup:
+def _ntext(single: str, many: str, n: int, /, **values: object) -> Markup:
     """Return the form of a text for a number, which is ``{n}``; see `_text`."""
-    return _filled(raw(one, many, n), {"n": count(n)} | values)
+    return _filled(raw(single, many, n), {"n": count(n)} | values)
 
 
 def _filled(text: str, values: Mapping[str, object]) -> Markup:

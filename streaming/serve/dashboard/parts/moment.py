@@ -91,7 +91,7 @@ def parse_span(text: str | None) -> str:
     return text or DEFAULT_SPAN
 
 
-def one_of(name: str, value: str, known: Iterable[str]) -> str:
+def one_of(name: str, value: str, values: Iterable[str]) -> str:
     """Return the sentence about a value of an address that is none of the known ones."""
-    choices = ", ".join(filter(None, known))
+    choices = ", ".join(filter(None, values))
     return gettext("Invalid {name} {value}. Use one of {choices}.", name=name, value=repr(value), choices=choices)

@@ -34,9 +34,9 @@ def in_order(rows: Iterable[T], order: Order[T], *, descending: bool | None = No
         descending: whether the largest value comes first; None: as the order has it.
     """
     listed = list(rows)
-    known = [(rank, row) for row in listed if (rank := order.key(row)) is not None]
-    known.sort(key=lambda pair: pair[0], reverse=order.descending if descending is None else descending)
-    return [row for _, row in known] + [row for row in listed if order.key(row) is None]
+    ranked = [(rank, row) for row in listed if (rank := order.key(row)) is not None]
+    ranked.sort(key=lambda pair: pair[0], reverse=order.descending if descending is None else descending)
+    return [row for _, row in ranked] + [row for row in listed if order.key(row) is None]
 
 
 def column_of(sort: str, default: str) -> str:

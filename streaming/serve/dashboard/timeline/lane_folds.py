@@ -152,12 +152,12 @@ def lanes_of(
     by = fold or _as_needed(places)
     lanes, queues = range(len(places)), [states.get(place) for place in places]
 
-    def folded(name_of: Callable[[int], str], of: Iterable[int], *, problems: bool = False) -> list[Fold]:
-        found: dict[str, list[int]] = defaultdict(list)
-        for lane in of:
-            found[name_of(lane)].append(lane)
-        made = [_fold(name, found[name], queues, moved, problems=problems) for name in sorted(found)]
-        return made if without_owner is WithoutOwner.UNASSIGNED else [one._replace(unassigned=0) for one in made]
+    def folded(name_of: Callable[[int], str], members: Iterable[int], *, problems: bool = False) -> list[Fold]:
+        by_name: dict[str, list[int]] = defaultdict(list)
+        for lane in members:
+            by_name[name_of(lane)].append(lane)
+        folds = [_fold(name, by_name[name], queues, moved, problems=problems) for name in sorted(by_name)]
+        return folds if without_owner is WithoutOwner.UNASSIGNED else [fold._replace(unassigned=0) for fold in folds]
 
     def owner(lane: int) -> str:
         queue = queues[lane]
@@ -198,16 +198,16 @@ def _reason(queue: Queue | None) -> str:
 def _fold(
     name: str, lanes: Sequence[int], queues: Sequence[Queue | None], moved: Collection[int], *, problems: bool
 ) -> Fold:  # fmt: skip
-    found = [queue for lane in lanes if (queue := queues[lane]) is not None]
-    lags = [q.lag for q in found if q.lag is not None and not q.lag_is_stale]
-    at_least = len(lags) < len(found) or any(q.lag_is_at_least for q in found)
-    statuses: set[Health] = {q.status for q in found}
-    if len(found) < len(lanes):
+    existing = [queue for lane in lanes if (queue := queues[lane]) is not None]
+    lags = [q.lag for q in existing if q.lag is not None and not q.lag_is_stale]
+    at_least = len(lags) < len(existing) or any(q.lag_is_at_least for q in existing)
+    statuses: set[Health] = {q.status for q in existing}
+    if len(existing) < len(lanes):
         statuses.add("UNKNOWN")
     return Fold(
         name, lanes, status=min(statuses, key=lambda status: HEALTH[status].rank),
-        problems=sum(q.is_problem for q in found), moved=sum(lane in moved for lane in lanes),
-        unassigned=sum(q.owner is None and not q.shared_by for q in found),
+        problems=sum(q.is_problem for q in existing), moved=sum(lane in moved for lane in lanes),
+        unassigned=sum(q.owner is None and not q.shared_by for q in existing),
         lag=labels.total(sum(lags) if lags else None, 0, at_least=at_least), is_of_problems=problems,
     )  # fmt: skip
 
@@ -220,17 +220,19 @@ def reasons(queues: Iterable[Queue], short: Mapping[str, str], without_owner: Wi
         short: the short names of clients.
         without_owner: what a queue without an owner is.
     """
-    found: dict[tuple[Health, str], list[Queue]] = defaultdict(list)
+    by_reason: dict[tuple[Health, str], list[Queue]] = defaultdict(list)
     for queue in queues:
         if queue.is_problem:
-            found[queue.status, why(queue)].append(queue)
+            by_reason[queue.status, why(queue)].append(queue)
 
     def owner(queue: Queue) -> str:
         return short.get(queue.owner, queue.owner) if queue.owner else queue.holder(without_owner)
 
     return [
-        Reason(status, text, len(of), _named(Counter(map(owner, of))), _named(Counter(q.broker for q in of)))
-        for (status, text), of in sorted(found.items(), key=lambda one: (HEALTH[one[0][0]].rank, -len(one[1]), one[0]))
+        Reason(status, text, len(alike), _named(Counter(map(owner, alike))), _named(Counter(q.broker for q in alike)))
+        for (status, text), alike in sorted(
+            by_reason.items(), key=lambda item: (HEALTH[item[0][0]].rank, -len(item[1]), item[0])
+        )
     ]
 
 

@@ -28,13 +28,13 @@ def owner_spans(history: History, until: int) -> Mapping[Place, Sequence[OwnerSp
         history: the history of the period.
         until: the end of what is known of it, epoch milliseconds.
     """
-    of: dict[Place, list[Interval]] = defaultdict(list)
+    intervals: dict[Place, list[Interval]] = defaultdict(list)
     for interval in history.intervals:
-        of[interval.topic, interval.broker, interval.queue_id].append(interval)
+        intervals[interval.topic, interval.broker, interval.queue_id].append(interval)
     window = history.window.since, min(history.window.until, until)
     return {
-        place: _spans(of.get(place, []), window, unowned=place in history.unowned)
-        for place in {*of, *history.unowned}
+        place: _spans(intervals.get(place, []), window, unowned=place in history.unowned)
+        for place in {*intervals, *history.unowned}
     }  # fmt: skip
 
 

@@ -23,10 +23,10 @@ _MEANING = {"info": 0, "warning": 5, "DOUBLE": 6, "critical": 7}
 """The classes of `static/lanes/heat.js` for an incident: a double owner has its own."""
 
 
-class Shown(NamedTuple):
+class LaneChoice(NamedTuple):
     """What of the lanes the user wants to see."""
 
-    wanted: Callable[[Place], bool]
+    has_lane: Callable[[Place], bool]
     """Returns whether a queue gets a lane."""
     fold: str = "none"
     """See `lane_folds.FOLDS`."""
@@ -78,7 +78,11 @@ class OwnershipTimeline(
 
 
 def timeline_data(
-    history: History, spans: Mapping[Place, Sequence[OwnerSpan]], queues: Iterable[Queue], ends: Ends, shown: Shown
+    history: History,
+    spans: Mapping[Place, Sequence[OwnerSpan]],
+    queues: Iterable[Queue],
+    ends: Ends,
+    lane_choice: LaneChoice,
 ) -> dict[str, object]:
     """Return the data of the component, with offsets within the period instead of times to keep it small.
 
@@ -87,16 +91,16 @@ def timeline_data(
         spans: its `owner_spans`.
         queues: the queues at the instant, for their status.
         ends: the ends of history.
-        shown: what the user wants to see.
+        lane_choice: what the user wants to see.
     """
     states = {(q.topic, q.broker, q.queue_id): q for q in queues}
-    places = sorted(place for place in {*spans, *states} if shown.wanted(place))
+    places = sorted(place for place in {*spans, *states} if lane_choice.has_lane(place))
     of_lane = [spans.get(place, ()) for place in places]
     clients = sorted({i.client_id for i in history.intervals})
     number, short = {client: n for n, client in enumerate(clients)}, short_names(clients)
     since, until = history.window
-    moved = {lane for lane, found in enumerate(of_lane) if has_moved(found)}
-    lanes = lanes_of(places, states, moved, shown.fold, shown.without_owner)
+    moved = {lane for lane, spans_of_lane in enumerate(of_lane) if has_moved(spans_of_lane)}
+    lanes = lanes_of(places, states, moved, lane_choice.fold, lane_choice.without_owner)
     names = _names(places)
     return {
         "from": since,
@@ -106,18 +110,18 @@ def timeline_data(
         "widest": max(map(len, names), default=0),
         "status": [states[place].status if place in states else "UNKNOWN" for place in places],
         "why": [why(states[place]) if place in states else "" for place in places],
-        "clients": [{"id": c, "short": short[c], "colour": (shown.colours or {}).get(c, 0)} for c in clients],
-        "marked": [number[client] for client in sorted(shown.marked) if client in number],
+        "clients": [{"id": c, "short": short[c], "colour": (lane_choice.colours or {}).get(c, 0)} for c in clients],
+        "marked": [number[client] for client in sorted(lane_choice.marked) if client in number],
         "spans": [
-            value for lane, found in enumerate(of_lane) for one in found
-            for value in (lane, one.begin, one.end, -1 if one.client_id is None else number[one.client_id])
+            value for lane, spans_of_lane in enumerate(of_lane) for span in spans_of_lane
+            for value in (lane, span.begin, span.end, -1 if span.client_id is None else number[span.client_id])
         ],
         "rebalances": [
             [r.start_time, r.end_time, r.trigger, rebalance_link(r.cluster, r.group, r.rebalance_id)]
             for r in history.rebalances
         ],
         **_incidents(history, places, of_lane, min(until, ends.live)),
-        **_folding(lanes, len(places), by_meaning=shown.colours is None),
+        **_folding(lanes, len(places), by_meaning=lane_choice.colours is None),
         "label": ngettext(
             "Ownership of {n} queue, in a lane; the table of queues has the same information",
             "Ownership of {n} queues, one lane each; the table of queues has the same information", len(places),
@@ -128,16 +132,16 @@ def timeline_data(
 
 
 def _folding(lanes: Lanes, count: int, *, by_meaning: bool) -> dict[str, object]:
-    def folds(of: Sequence[Fold]) -> list[dict[str, object]]:
+    def folds(groups: Sequence[Fold]) -> list[dict[str, object]]:
         return [
             {
-                "name": one.name,
-                "facts": one.facts,
-                "status": one.status,
-                "says": gettext(one.status),
-                "lanes": one.lanes,
+                "name": fold.name,
+                "facts": fold.facts,
+                "status": fold.status,
+                "says": gettext(fold.status),
+                "lanes": fold.lanes,
             }
-            for one in of
+            for fold in groups
         ]
 
     return {
@@ -158,16 +162,16 @@ def _incidents(
     """Return the incidents of the queues and of the whole group, and which part of which lane is affected by one."""
     lane_of = {place: lane for lane, place in enumerate(places)}
     since = history.window.since
-    found = sorted(history.incidents, key=lambda i: i.opened_at)
+    incidents = sorted(history.incidents, key=lambda i: i.opened_at)
     affected: list[int] = []
-    for incident in found:
+    for incident in incidents:
         meaning = _MEANING["DOUBLE" if incident.code == "QUEUE_DOUBLE_OWNED" else incident.severity]
         end = until if incident.resolved_at is None else min(until, incident.resolved_at)
         during = max(0, incident.opened_at - since), end - since
         if meaning:
             affected += [n for part in _parts(incident, lane_of, spans, during) for n in (*part, meaning)]
     return {
-        "incidents": [_incident(i, lane_of, until) for i in found if _place(i) is None or _place(i) in lane_of],
+        "incidents": [_incident(i, lane_of, until) for i in incidents if _place(i) is None or _place(i) in lane_of],
         "affected": affected,
     }
 

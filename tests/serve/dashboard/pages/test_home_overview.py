@@ -19,7 +19,7 @@ def test_the_home_page_says_the_age_of_telemetry_as_soon_as_it_is_stale():
         ends = Ends(0, Heard(NOW, NOW + age), None if at is None else Heard(NOW, at))
         stale = {"OK": (2, age)} if ends.shown.is_stale else {}
         return rendered(
-            "home_head", at=at, ends=ends, incidents=[], counts=Counter(OK=2), stale=stale, wanted=GroupFilters()
+            "home_head", at=at, ends=ends, incidents=[], counts=Counter(OK=2), stale=stale, filters=GroupFilters()
         )  # fmt: skip
 
     assert "No telemetry since" not in head(STALE_AFTER - 1)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from streaming.serve.dashboard.pages.group import GroupPage
-from streaming.serve.dashboard.pages.home import Home
+from streaming.serve.dashboard.pages.home import HomePage
 from streaming.serve.dashboard.pages.home_groups import GroupFilters
 from streaming.serve.dashboard.pages.incident import IncidentPage
 from streaming.serve.dashboard.parts import live
@@ -20,7 +20,7 @@ NOW = 1_795_300_000_000
 HOUR = 60 * MINUTE
 
 PAGES = {
-    "home": lambda store: Home(store, None, GroupFilters()),
+    "home": lambda store: HomePage(store, None, GroupFilters()),
     "group": lambda store: GroupPage(store, "orders-group", None, None, "1h"),
     "incident": lambda store: IncidentPage(store, "stuck0001"),
 }

@@ -4,7 +4,7 @@ from streaming.queries.present import Ends, Heard
 from streaming.serve.dashboard.parts.moment import window
 from streaming.serve.dashboard.timeline.group_history import history
 from streaming.serve.dashboard.timeline.owner_spans import owner_spans
-from streaming.serve.dashboard.timeline.ownership_timeline import Shown, timeline_data
+from streaming.serve.dashboard.timeline.ownership_timeline import LaneChoice, timeline_data
 from tests.serve.dashboard.tables import HOUR, MINUTE, NOW
 
 
@@ -12,7 +12,7 @@ def test_the_timeline_has_a_span_for_each_owner_and_for_none(model):
     available = Ends(NOW - 2 * HOUR, Heard(NOW, NOW))
     past = history(model, "gaps-group", None, window(available, "1h", None))
     spans = owner_spans(past, available.live)
-    data = timeline_data(past, spans, [], available, Shown(lambda place: place[2] == 0, colours={"a@2": 0}))
+    data = timeline_data(past, spans, [], available, LaneChoice(lambda place: place[2] == 0, colours={"a@2": 0}))
 
     assert data["lanes"] == ["Gaps:0"]
     spans = data["spans"]
