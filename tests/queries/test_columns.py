@@ -62,7 +62,7 @@ def grid(described, rows) -> str:
 
 
 OF_QUEUES = {"columns": QUEUE.page, "nothing": "", "text": "", "owners": defaultdict(list)}
-OF_GROUPS = {"columns": GROUP.page, "wanted": GroupFilters(), "orders": ORDERS}
+OF_GROUPS = {"columns": GROUP.page, "filters": GroupFilters(), "orders": ORDERS}
 ASKED = {
     "queues": (QUEUE, lambda m: queues(m, find_group(m, "g", at=END)), "group_queues", OF_QUEUES, set()),
     "rebalances": (REBALANCE, lambda m: rebalances(m, find_group(m, "g")), "group_rebalances", {}, set()),
