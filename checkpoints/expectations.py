@@ -129,33 +129,35 @@ class Suite:
 
         built: list[Expectation] = []
         faults: list[Verdict] = []
-        for one, written in zip(self._expectations, self._written, strict=True):
+        for expectation, written in zip(self._expectations, self._written, strict=True):
             try:
                 built.append(ExpectationConfiguration(**written).to_domain_obj())
             except Exception as error:  # noqa: BLE001  of a library, about what a user has written: any kind
-                faults.append(self._fault(one, _refusal(one.type, error)))
+                faults.append(self._fault(expectation, _refusal(expectation.type, error)))
         return built, faults
 
-    def _verdict(self, found: "_Found", frame: pd.DataFrame) -> Verdict:
-        one = found.expectation
-        if (error := _raised(found.exceptions)) is not None:
-            lacking = [name for name in one.columns if name not in frame.columns]
-            return self._fault(one, _lack(lacking, frame) if lacking else error)
-        count = found.result.get("unexpected_count")
+    def _verdict(self, outcome: "_Found", frame: pd.DataFrame) -> Verdict:
+        expectation = outcome.expectation
+        if (error := _raised(outcome.exceptions)) is not None:
+            lacking = [name for name in expectation.columns if name not in frame.columns]
+            return self._fault(expectation, _lack(lacking, frame) if lacking else error)
+        count = outcome.result.get("unexpected_count")
         return Verdict(
-            expectation=one.type,
-            column=_joined(one),
-            success=found.success,
-            observed=_observed(found.result),
+            expectation=expectation.type,
+            column=_joined(expectation),
+            success=outcome.success,
+            observed=_observed(outcome.result),
             unexpected_count=None if count is None else int(count),
-            why=one.meta.why,
+            why=expectation.meta.why,
         )
 
-    def _fault(self, one: _Expectation, why: str) -> Verdict:
+    def _fault(self, expectation: _Expectation, why: str) -> Verdict:
         """Return the verdict of an expectation that can't be judged."""
-        about = f" of the column {_joined(one)}" if one.columns else ""
-        sentence = f"The suite {self.name} can't judge {one.type}{about}: {why}."
-        return Verdict(one.type, _joined(one), success=False, observed=None, unexpected_count=None, why=sentence)
+        about = f" of the column {_joined(expectation)}" if expectation.columns else ""
+        sentence = f"The suite {self.name} can't judge {expectation.type}{about}: {why}."
+        return Verdict(
+            expectation.type, _joined(expectation), success=False, observed=None, unexpected_count=None, why=sentence
+        )
 
 
 class _Found(NamedTuple):
@@ -180,7 +182,7 @@ def _judged(
     # new name; no code reads it.
     try:
         suite = gx.ExpectationSuite(name="suite", expectations=list(expectations))
-        found = batch.validate(suite, result_format="SUMMARY", expectation_parameters=dict(parameters))
+        results = batch.validate(suite, result_format="SUMMARY", expectation_parameters=dict(parameters))
     except Exception as error:  # noqa: BLE001  of a library, about what a user has written: any kind
         if len(expectations) > 1:
             for each in expectations:
@@ -189,7 +191,7 @@ def _judged(
             raised = {"raised_exception": True, "exception_message": str(error) or type(error).__name__}
             yield _Found(_written(expectations[0].configuration), success=False, result={}, exceptions=raised)
     else:
-        for one in found.results:
+        for one in results.results:
             info = one.exception_info or {}
             yield _Found(_written(one.expectation_config), bool(one.success), one.result or {}, exceptions=info)
 
@@ -214,8 +216,8 @@ def _frames() -> "BatchDefinition[Any]":
     return frames.add_batch_definition_whole_dataframe("whole")
 
 
-def _joined(one: _Expectation) -> str | None:
-    return ",".join(one.columns) or None
+def _joined(expectation: _Expectation) -> str | None:
+    return ",".join(expectation.columns) or None
 
 
 def _raised(info: Mapping[str, Any]) -> str | None:

@@ -84,28 +84,28 @@ def claimed(  # noqa: PLR0913  what belongs together
         queries = queries or checkpoints
         if queries == checkpoints:
             _mend(checkpoints, tables)
-        found = verify(checkpoints, tables, queries)
-        if found is not None:
-            _check_basis(found.basis, queries, basis)
-            basis = msgspec.structs.replace(basis, log=basis.log.completed_by(found.basis.log))
+        former = verify(checkpoints, tables, queries)
+        if former is not None:
+            _check_basis(former.basis, queries, basis)
+            basis = msgspec.structs.replace(basis, log=basis.log.completed_by(former.basis.log))
             if queries == checkpoints:
                 mend_state(checkpoints / OPERATOR)  # only now: a start that is refused removes nothing of the state
         check_commits(tables)
-        found = found or Manifest(secrets.token_hex(8), basis)
-        there = _tables_in(tables)
+        former = former or Manifest(secrets.token_hex(8), basis)
+        existing = _tables_in(tables)
         for table in TABLES:
-            if table in there:
-                bring_up_to_date(there[table], table)
+            if table in existing:
+                bring_up_to_date(existing[table], table)
                 if versions_days is not None:
                     with answered(tables / table):
-                        keep_versions(there[table], versions_days)
+                        keep_versions(existing[table], versions_days)
             else:
-                _create(tables / table, table, found.generation, versions_days)
-        manifest = msgspec.structs.replace(found, basis=basis, tables=tuple(TABLES))
+                _create(tables / table, table, former.generation, versions_days)
+        manifest = msgspec.structs.replace(former, basis=basis, tables=tuple(TABLES))
         if isinstance(queries, ObjectPlace):
             folder_at(queries).write(MANIFEST, msgspec.json.encode(manifest))
         write_manifest(checkpoints, manifest)
-        yield found.generation
+        yield former.generation
 
 
 def verify(checkpoints: Path, tables: Place, queries: Place | None = None) -> Manifest | None:
@@ -117,15 +117,15 @@ def verify(checkpoints: Path, tables: Place, queries: Place | None = None) -> Ma
         UserError: checkpoints and tables do not belong together.
     """
     queries = queries or checkpoints
-    there = _tables_in(tables)
-    found = _manifest_at(queries) if isinstance(queries, ObjectPlace) else read_manifest(checkpoints)
-    if found is not None and found.swap is not None:
-        return found  # the next start completes it, and checks then
-    if found is None:
-        _check_nothing_is_there(queries, there)
+    existing = _tables_in(tables)
+    manifest = _manifest_at(queries) if isinstance(queries, ObjectPlace) else read_manifest(checkpoints)
+    if manifest is not None and manifest.swap is not None:
+        return manifest  # the next start completes it, and checks then
+    if manifest is None:
+        _check_nothing_is_there(queries, existing)
     else:
-        _check_tables(found, queries, there)
-    return found
+        _check_tables(manifest, queries, existing)
+    return manifest
 
 
 def check_state_version(kept: Basis, checkpoints: Place, version: int) -> None:
@@ -189,44 +189,46 @@ def is_claimed(checkpoints: Path) -> bool:
 
 def decide_swap(checkpoints: Path, swap: Swap) -> None:
     """Record that rows of tables will be replaced; `complete_swap` must run before any batch."""
-    found = read_manifest(checkpoints)
-    if found is None:
+    manifest = read_manifest(checkpoints)
+    if manifest is None:
         raise UserError(f"There is no {checkpoints / MANIFEST}: start `rebalance-watch run` first.")
-    write_manifest(checkpoints, msgspec.structs.replace(found, swap=swap))
+    write_manifest(checkpoints, msgspec.structs.replace(manifest, swap=swap))
 
 
 def complete_swap(checkpoints: Path, tables: Place) -> None:
     """Complete a swap that was decided but not finished, for example after a crash."""
-    found = read_manifest(checkpoints)
-    if found is None or found.swap is None:
+    manifest = read_manifest(checkpoints)
+    if manifest is None or manifest.swap is None:
         return
     from checkpoints.swap import apply  # noqa: PLC0415  brings DuckDB into the job's process
 
-    swap = found.swap
+    swap = manifest.swap
     apply(swap, checkpoints, tables)
-    swapped = found.swapped | dict.fromkeys(swap.tables, swap.swap_id)
-    basis = swap.basis or found.basis
-    write_manifest(checkpoints, msgspec.structs.replace(found, basis=basis, seed=swap.seed, swapped=swapped, swap=None))
+    swapped = manifest.swapped | dict.fromkeys(swap.tables, swap.swap_id)
+    basis = swap.basis or manifest.basis
+    write_manifest(
+        checkpoints, msgspec.structs.replace(manifest, basis=basis, seed=swap.seed, swapped=swapped, swap=None)
+    )
 
 
 def _mend(checkpoints: Path, tables: Place) -> None:
-    found = read_manifest(checkpoints)
-    if found is None:
+    manifest = read_manifest(checkpoints)
+    if manifest is None:
         return
     for query in QUERY_TABLES:
-        mend(checkpoints / query, partial(_written, found, tables, query))
+        mend(checkpoints / query, partial(_written, manifest, tables, query))
 
 
-def _written(found: Manifest, tables: Place, query: str) -> int:
+def _written(manifest: Manifest, tables: Place, query: str) -> int:
     """Return the last batch of a query of which a table has rows; -1 if none has."""
     there = {name: delta_at(tables / name) for name in QUERY_TABLES[query] if is_delta_at(tables / name)}
-    batches = (_batch_in(table, found, query, name) for name, table in there.items())
+    batches = (_batch_in(table, manifest, query, name) for name, table in there.items())
     return max((batch for batch in batches if batch is not None), default=-1)
 
 
-def _batch_in(table: DeltaTable, found: Manifest, query: str, name: str) -> int | None:
+def _batch_in(table: DeltaTable, manifest: Manifest, query: str, name: str) -> int | None:
     """Return the last batch of a query that a table has; None before the first."""
-    return table.transaction_version(app_id(query, name, found.generation, found.swapped.get(name, "")))
+    return table.transaction_version(app_id(query, name, manifest.generation, manifest.swapped.get(name, "")))
 
 
 def _manifest_at(queries: ObjectPlace) -> Manifest | None:
@@ -256,20 +258,20 @@ def _tables_in(tables: Place) -> dict[str, DeltaTable]:
     return {table: delta_at(tables / table) for table in TABLES if is_delta_at(tables / table)}
 
 
-def _check_nothing_is_there(checkpoints: Place, there: Mapping[str, DeltaTable]) -> None:
+def _check_nothing_is_there(checkpoints: Place, existing: Mapping[str, DeltaTable]) -> None:
     begun = next((query for query in QUERY_TABLES if last_batch(checkpoints / query) is not None), None)
-    if there or begun is not None:
-        what = f"the table {next(iter(there))}" if there else f"the checkpoint of the {begun} query"
+    if existing or begun is not None:
+        what = f"the table {next(iter(existing))}" if existing else f"the checkpoint of the {begun} query"
         raise UserError(
             f"There is {what} but no {checkpoints / MANIFEST}, so the position is unknown: start under a new "
             f"runtime.root, which reads the log from its beginning, or remove both {checkpoints} and the tables."
         )
 
 
-def _check_tables(found: Manifest, checkpoints: Place, there: Mapping[str, DeltaTable]) -> None:
+def _check_tables(manifest: Manifest, checkpoints: Place, existing: Mapping[str, DeltaTable]) -> None:
     """Check that the tables were written by these checkpoints, and contain no batch after the checkpoints' last one."""
     remedy = "restore checkpoints and tables from one backup, or start under a new runtime.root"
-    for name, table in there.items():
+    for name, table in existing.items():
         check_writable(table)
         folder = folder_of(table)
         if folder is not None and (torn := torn_file(folder)) is not None:
@@ -280,29 +282,29 @@ def _check_tables(found: Manifest, checkpoints: Place, there: Mapping[str, Delta
     for query, tables in QUERY_TABLES.items():
         begun = last_batch(checkpoints / query)
         for name in tables:
-            if name not in there:
-                if begun is not None and name in found.tables:
+            if name not in existing:
+                if begun is not None and name in manifest.tables:
                     raise UserError(f"The table {name} is missing, but the checkpoint is past its rows: {remedy}.")
                 continue
-            if there[name].metadata().configuration.get(PROPERTY) != found.generation:
+            if existing[name].metadata().configuration.get(PROPERTY) != manifest.generation:
                 raise UserError(f"The table {name} belongs to other checkpoints than {checkpoints}: {remedy}.")
-            written = _batch_in(there[name], found, query, name)
+            written = _batch_in(existing[name], manifest, query, name)
             if written is not None and (begun is None or written > begun):
                 raise UserError(
                     f"The table {name} has batch {written} of the {query} query, but its checkpoint was reset to an "
                     f"earlier one, so new rows would silently be skipped: {remedy}."
                 )
-        _check_commits_are_there(checkpoints / query, there)
+        _check_commits_are_there(checkpoints / query, existing)
 
 
-def _check_commits_are_there(checkpoint: Place, there: Mapping[str, DeltaTable]) -> None:
+def _check_commits_are_there(checkpoint: Place, existing: Mapping[str, DeltaTable]) -> None:
     noted = last_commits(checkpoint) if isinstance(checkpoint, Path) else {}
     for name, commit in noted.items():
-        if name in there and there[name].version() < commit:
+        if name in existing and existing[name].version() < commit:
             raise UserError(
-                f"The table {name} ends with commit {there[name].version()}, but the {checkpoint.name} query has made "
-                f"commit {commit}, so rows are gone: restore tables and checkpoints from one backup, or start under a "
-                "new runtime.root."
+                f"The table {name} ends with commit {existing[name].version()}, but the {checkpoint.name} query has "
+                f"made commit {commit}, so rows are gone: restore tables and checkpoints from one backup, or start "
+                "under a new runtime.root."
             )
 
 
@@ -316,31 +318,31 @@ def _check_not_newer(kept: Basis, checkpoints: Place, version: int) -> None:
         )
 
 
-def _check_basis(kept: Basis, checkpoints: Place, wanted: Basis) -> None:
-    check_state_version(kept, checkpoints, wanted.state_version)
+def _check_basis(kept: Basis, checkpoints: Place, basis: Basis) -> None:
+    check_state_version(kept, checkpoints, basis.state_version)
     for name, setting in (
         ("source", "source"),
         ("partitions", "source.partitions"),
         ("state_partitions", "job.state_partitions"),
     ):
-        before, now = getattr(kept, name), getattr(wanted, name)
+        before, now = getattr(kept, name), getattr(basis, name)
         if before != now:
             raise UserError(
                 f"The checkpoints in {checkpoints} were made with {setting} = {before}, not {now}: restore it, or "
                 "start under a new runtime.root, which reads the log from its beginning."
             )
-    check_log(kept.source, kept.log, wanted.log)
+    check_log(kept.source, kept.log, basis.log)
     batch = unfinished_batch(checkpoints / OPERATOR)
     if batch is None:
         return
-    if kept.policy != wanted.policy:
+    if kept.policy != basis.policy:
         raise UserError(
             f"Batch {batch} was started under another policy: finish it with `rebalance-watch run --available-now "
             f"--policy {checkpoints / POLICY}`, then start with the new one."
         )
-    if kept.code_version != wanted.code_version:
+    if kept.code_version != basis.code_version:
         raise UserError(
-            f"Batch {batch} was started by version {kept.code_version}, this is {wanted.code_version}: finish it with "
+            f"Batch {batch} was started by version {kept.code_version}, this is {basis.code_version}: finish it with "
             "`rebalance-watch run --available-now` of that version, then start this one."
         )
 

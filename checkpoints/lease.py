@@ -206,21 +206,21 @@ def _take(checkpoints: Path, folder: Path, on_wait: Callable[[str], None] | None
     since, said = time.monotonic(), False
     while True:
         newest = max(_epochs(folder), default=0)
-        found = _read(folder, newest) if newest else None
-        if (newest, found) != seen:
-            seen, since = (newest, found), time.monotonic()
+        holder = _read(folder, newest) if newest else None
+        if (newest, holder) != seen:
+            seen, since = (newest, holder), time.monotonic()
             first = first or seen
-        if found is None or _is_free(found, own.place) or time.monotonic() - since > EXPIRY_SECONDS:
+        if holder is None or _is_free(holder, own.place) or time.monotonic() - since > EXPIRY_SECONDS:
             if _create(folder, newest + 1, own):
                 return newest + 1, own
             continue
         if on_wait is not None:
-            on_wait(found.holder)
+            on_wait(holder.holder)
         elif seen != first:
-            raise LeaseHeldError(checkpoints, found.holder)
+            raise LeaseHeldError(checkpoints, holder.holder)
         elif not said:
             said = True
-            _LOG.info(f"waiting {EXPIRY_SECONDS:.0f} s: the last run ({found.holder}) has not released its lease")
+            _LOG.info(f"waiting {EXPIRY_SECONDS:.0f} s: the last run ({holder.holder}) has not released its lease")
         time.sleep(_LOOK_SECONDS)
 
 

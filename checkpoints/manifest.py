@@ -115,13 +115,13 @@ def decode_manifest(content: bytes, place: object) -> Manifest:
         UserError: it can't be read.
     """
     try:
-        found = msgspec.json.decode(content, type=dict[str, Any])
-        if isinstance(basis := found.get("basis"), dict) and isinstance(policy := basis.get("policy"), dict):
+        fields = msgspec.json.decode(content, type=dict[str, Any])
+        if isinstance(basis := fields.get("basis"), dict) and isinstance(policy := basis.get("policy"), dict):
             kept = {name: policy[name] for name in policy if name in Policy.__struct_fields__}
             if isinstance(groups := kept.get("group"), list):
                 kept["group"] = [_with_minimum(group) for group in groups]
             basis["policy"] = _with_minimum(kept)
-        return msgspec.convert(found, Manifest)
+        return msgspec.convert(fields, Manifest)
     except msgspec.DecodeError as error:
         raise UserError(f"{place} can't be read ({error}): restore it, or start under a new runtime.root.") from None
 

@@ -59,10 +59,10 @@ def is_as_written(file: Path) -> bool:
     if not content:
         return False
     checksums = checksum_of(file)
-    there = checksums.read_bytes() if checksums.is_file() else b""
+    recorded = checksums.read_bytes() if checksums.is_file() else b""
     chunks = (content[at : at + _CHUNK_BYTES] for at in range(0, len(content), _CHUNK_BYTES))
     expected = _CHECKSUM_HEAD + b"".join(struct.pack(">I", zlib.crc32(one)) for one in chunks)
-    return not there.startswith(_CHECKSUM_HEAD) or expected.startswith(there)
+    return not recorded.startswith(_CHECKSUM_HEAD) or expected.startswith(recorded)
 
 
 def checksum_of(file: Path) -> Path:

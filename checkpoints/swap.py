@@ -76,24 +76,24 @@ def copy_rows(tables: Place, target: Path, names: Iterable[str]) -> None:
 
 def _replace_rows(place: Place, table: str, rows: Path, swap_id: str) -> None:
     for _ in range(_TRIES):
-        there = delta_at(place)
-        check_writable(there)
+        target = delta_at(place)
+        check_writable(target)
         with answered(place):
-            if there.transaction_version(swap_id) is not None:
+            if target.transaction_version(swap_id) is not None:
                 return
-            former = files_of(table, there)
+            former = files_of(table, target)
         added = list(_added(folder_at(place), table, rows, swap_id))
         names = PARTITIONED_BY.get(table, ())
         removed = [
             RemoveAction(file.path, True, now_ms(), file.size, dict(zip(names, file.partition, strict=True)))  # noqa: FBT003
             for file in former
         ]
-        before, local = there.version(), folder_of(there)
+        before, local = target.version(), folder_of(target)
         if local is not None:
             files = [local / unquote(action.path) for action in added]
             sync(*files, *(file.parent for file in files), local)
         with answered(place):
-            if not _commit(there, [*added, *removed], names, swap_id):
+            if not _commit(target, [*added, *removed], names, swap_id):
                 continue
         if local is not None:
             sync_commits(local, before)
@@ -110,15 +110,15 @@ def _note_swap(place: Place, swap_id: str) -> None:
         set_properties(there, {SWAP_MARK: swap_id}, raise_if_not_exists=False)
 
 
-def _commit(there: DeltaTable, actions: list[AddAction | RemoveAction], names: Sequence[str], swap_id: str) -> bool:
+def _commit(target: DeltaTable, actions: list[AddAction | RemoveAction], names: Sequence[str], swap_id: str) -> bool:
     """Commit a swap to a table with these columns of partitions; return False if another process was faster."""
     marks = CommitProperties(
         custom_metadata={MARK: "true", SWAP_MARK: swap_id, USER_METADATA: _WHAT},
         app_transactions=[Transaction(swap_id, 1)],
     )
     try:
-        there.create_write_transaction(
-            actions, mode="append", schema=there.schema(), partition_by=list(names), commit_properties=marks
+        target.create_write_transaction(
+            actions, mode="append", schema=target.schema(), partition_by=list(names), commit_properties=marks
         )
     except CommitFailedError:  # as by `maintain`
         return False

@@ -130,8 +130,8 @@ class TableGate:
                 "checked_at": now,
             }
             results: list[QualityResult] = []
-            for name, one in to_run.items():
-                wanted = one.parameters if isinstance(one, TableSuite) else frozenset()
+            for name, suite in to_run.items():
+                wanted = suite.parameters if isinstance(suite, TableSuite) else frozenset()
                 if _OF_THE_LOG in wanted and log is None:
                     continue
                 passed = last.get(name, {}).get("passed") or 0
@@ -142,13 +142,13 @@ class TableGate:
                     "file_rows": FILE_BYTES_MAX, _OF_THE_LOG: log,
                 }  # fmt: skip
                 try:
-                    results += _judge(model, one, given, of_check)
+                    results += _judge(model, suite, given, of_check)
                 except Exception as error:  # noqa: BLE001  of what a user has written, in four languages: any kind
                     if isinstance(error, UserError) and not isinstance(error, SuiteError | QueryError):
                         left_out.append(UserError(f"The tables were not checked by the suite {name}: {error}"))
                     else:
                         stopped = last.get(name, {}).get("stops_job", False)
-                        results.append(_not_judged(name, one, error, of_check, stopped=stopped))
+                        results.append(_not_judged(name, suite, error, of_check, stopped=stopped))
         _append(results, tables)
         return Checked(results, left_out)
 
@@ -198,16 +198,16 @@ def _shipped() -> Suites:
 
 def _suites_in(folder: Traversable) -> Suites:
     """Return the suites of a folder; one that can't be read by the name of its file."""
-    found: dict[str, TableSuite | SuiteError] = {}
+    by_name: dict[str, TableSuite | SuiteError] = {}
     for stem in sorted({Path(file.name).stem for file in folder.iterdir() if file.name.endswith((".json", ".sql"))}):
         try:
             one = _suite_at(folder, stem)
-            found[one.suite.name] = one
+            by_name[one.suite.name] = one
         except SuiteError as error:
-            found[stem] = error
+            by_name[stem] = error
         except (OSError, UnicodeDecodeError) as error:
-            found[stem] = SuiteError(f"The suite {folder / stem} can't be read ({first_line(error)}): correct it.")
-    return found
+            by_name[stem] = SuiteError(f"The suite {folder / stem} can't be read ({first_line(error)}): correct it.")
+    return by_name
 
 
 def _suite_at(folder: Traversable, stem: str) -> TableSuite:
@@ -238,18 +238,20 @@ def _first_day(tables: Place, since: int) -> str:
 
 
 def _judge(
-    model: ReadModel, one: TableSuite | SuiteError, given: Mapping[str, object], of_check: Mapping[str, int]
+    model: ReadModel, table_suite: TableSuite | SuiteError, given: Mapping[str, object], of_check: Mapping[str, int]
 ) -> list[QualityResult]:
-    if isinstance(one, SuiteError):
-        raise one
-    found = model.ask(one.sql, {name: given[name] for name in one.parameters & given.keys()}, limit=SUITE_ROWS)
-    if found.cut:
+    if isinstance(table_suite, SuiteError):
+        raise table_suite
+    answer = model.ask(
+        table_suite.sql, {name: given[name] for name in table_suite.parameters & given.keys()}, limit=SUITE_ROWS
+    )
+    if answer.cut:
         raise QueryError(f"its query returns more than {SUITE_ROWS:,} rows")
-    frame = _with_floats(found.table).to_pandas()
-    of_suite = {"suite": one.suite.name, "stops_job": one.suite.stops_job, "row_count": len(frame)}
+    frame = _with_floats(answer.table).to_pandas()
+    of_suite = {"suite": table_suite.suite.name, "stops_job": table_suite.suite.stops_job, "row_count": len(frame)}
     return [
         msgspec.convert({**of_check, **of_suite, **verdict._asdict()}, QualityResult)
-        for verdict in one.suite.judge(frame, {})
+        for verdict in table_suite.suite.judge(frame, {})
     ]
 
 
@@ -260,13 +262,13 @@ def _with_floats(rows: pa.Table) -> pa.Table:
 
 
 def _not_judged(
-    name: str, one: TableSuite | SuiteError, error: Exception, of_check: Mapping[str, int], *, stopped: bool
+    name: str, table_suite: TableSuite | SuiteError, error: Exception, of_check: Mapping[str, int], *, stopped: bool
 ) -> QualityResult:
     """Return the result of a suite that can't be read or run: it has failed, and says why.
 
     Whether it stops the job is in its file: if that can't be read, it does what it did at its last check (``stopped``).
     """
-    stops_job = one.suite.stops_job if isinstance(one, TableSuite) else stopped
+    stops_job = table_suite.suite.stops_job if isinstance(table_suite, TableSuite) else stopped
     why = str(error) if isinstance(error, SuiteError) else f"The suite {name} can't be run: {first_line(error)}."
     return QualityResult(
         **of_check, suite=name, expectation=WHOLE_SUITE, column=None, success=False, observed=None,
@@ -277,8 +279,8 @@ def _not_judged(
 def _append(results: Sequence[QualityResult], tables: Place) -> None:
     """Append the results; a table that no job of this release has opened yet lacks the newer columns."""
     place = tables / "quality_results"
-    there = delta_at(place)
-    known = {field.name for field in there.schema().fields}
+    results_table = delta_at(place)
+    columns = {field.name for field in results_table.schema().fields}
     rows = table_of("quality_results", [msgspec.structs.asdict(one) for one in results])
     with answered(place):
-        append(there, rows.select([name for name in rows.schema.names if name in known]))
+        append(results_table, rows.select([name for name in rows.schema.names if name in columns]))

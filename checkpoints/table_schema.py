@@ -26,7 +26,7 @@ def commented_schema(table: str) -> pa.Schema:
     return pa.schema([field.with_metadata({_COMMENT: comments[field.name]}) for field in arrow_schema(table)])
 
 
-def bring_up_to_date(there: DeltaTable, table: str) -> None:
+def bring_up_to_date(delta: DeltaTable, table: str) -> None:
     """Add the columns and comments that a table of an older release lacks; existing rows have null in new columns.
 
     No data is written: all of it is one commit, two with another description, and one more for each comment that was
@@ -35,10 +35,10 @@ def bring_up_to_date(there: DeltaTable, table: str) -> None:
     Raises:
         UserError: a column has another type than in this release.
     """
-    known = {field.name: field for field in there.schema().fields}
+    existing = {field.name: field for field in delta.schema().fields}
     lacking, changed = [], []
     for field in DeltaSchema.from_arrow(commented_schema(table)).fields:
-        old = known.get(field.name)
+        old = existing.get(field.name)
         if old is None:
             lacking.append(Field(field.name, field.type, nullable=True, metadata=field.metadata))
         elif old.type != field.type:
@@ -52,8 +52,8 @@ def bring_up_to_date(there: DeltaTable, table: str) -> None:
         elif old.metadata[_COMMENT] != field.metadata[_COMMENT]:
             changed.append(field)
     if lacking:
-        there.alter.add_columns(lacking)
+        delta.alter.add_columns(lacking)
     for field in changed:
-        there.alter.set_column_metadata(field.name, {**known[field.name].metadata, **field.metadata})
-    if there.metadata().description != meaning_of(table):
-        there.alter.set_table_description(meaning_of(table))
+        delta.alter.set_column_metadata(field.name, {**existing[field.name].metadata, **field.metadata})
+    if delta.metadata().description != meaning_of(table):
+        delta.alter.set_table_description(meaning_of(table))

@@ -60,14 +60,16 @@ def table_of_json(table: str, rows: Sequence[str]) -> pa.Table:
     """
     schema = arrow_schema(table)
     sent = pa.schema([field for field in schema if field.name != _DAY])
-    found = json.read_json(
+    rows_read = json.read_json(
         pa.BufferReader("\n".join(rows).encode()),
         json.ReadOptions(use_threads=False, block_size=max(_BLOCK_BYTES, 4 * max(map(len, rows)))),
         json.ParseOptions(explicit_schema=_schema_with_times(sent, pa.int64()), unexpected_field_behavior="error"),
     ).cast(_schema_with_times(sent, _IN_MS))
     if _DAY in schema.names:
-        found = found.add_column(schema.get_field_index(_DAY), schema.field(_DAY), found["time"].cast(pa.date32()))
-    return found.cast(schema)
+        rows_read = rows_read.add_column(
+            schema.get_field_index(_DAY), schema.field(_DAY), rows_read["time"].cast(pa.date32())
+        )
+    return rows_read.cast(schema)
 
 
 def column_of(values: pa.Array | Sequence[object], type_: pa.DataType) -> pa.Array:

@@ -17,11 +17,11 @@ _NONE = re.compile(r"\bNone\b")
 
 def field_docs(row: type) -> dict[str, str]:
     """Return the docstrings below the fields of a class, inherited ones included, each on one line, by field."""
-    found: dict[str, str] = {}
+    docs: dict[str, str] = {}
     for base in reversed(row.__mro__):
         if base.__module__ in sys.modules and base.__module__.startswith(("rebalance_model", "schemas", "streaming")):
-            found |= _docs_by_class(base.__module__).get(base.__name__, {})
-    return found
+            docs |= _docs_by_class(base.__module__).get(base.__name__, {})
+    return docs
 
 
 def docs_below(body: Sequence[ast.stmt]) -> dict[str, str]:

@@ -217,15 +217,15 @@ class Image:
     def _from(self, _: str) -> None:
         self._at = self._folder
 
-    def _run(self, of: str) -> None:
-        if any(word in of for word in ("apt-get", "useradd")):
-            self.skipped.append(of.split(maxsplit=1)[0])
+    def _run(self, arguments: str) -> None:
+        if any(word in arguments for word in ("apt-get", "useradd")):
+            self.skipped.append(arguments.split(maxsplit=1)[0])
         else:
-            self.run("sh", "-ec", self._inside(of))
+            self.run("sh", "-ec", self._inside(arguments))
 
-    def _copy(self, of: str) -> None:
-        if not of.startswith("--from="):  # of another stage: here it is there already
-            source, target = of.split()
+    def _copy(self, arguments: str) -> None:
+        if not arguments.startswith("--from="):  # of another stage: here it is there already
+            source, target = arguments.split()
             kept = {line[1:] for line in IGNORED.read_text().splitlines() if line[:1] == "!"}
             for name in kept if source == "." else ():
                 into = self._path(target) / name
@@ -233,19 +233,19 @@ class Image:
                 copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
                 copy(ROOT / name, into)
 
-    def _workdir(self, of: str) -> None:
-        self._at = self._path(of)
+    def _workdir(self, arguments: str) -> None:
+        self._at = self._path(arguments)
         self._at.mkdir(parents=True, exist_ok=True)
 
-    def _env(self, of: str) -> None:
-        for name, _, value in (one.partition("=") for one in of.split()):
+    def _env(self, arguments: str) -> None:
+        for name, _, value in (one.partition("=") for one in arguments.split()):
             self.environment[name] = self._inside(value.replace("$PATH", self.environment["PATH"]))
 
-    def _entrypoint(self, of: str) -> None:
-        self.command = json.loads(of)
+    def _entrypoint(self, arguments: str) -> None:
+        self.command = json.loads(arguments)
 
-    def _cmd(self, of: str) -> None:
-        self.command += json.loads(of)
+    def _cmd(self, arguments: str) -> None:
+        self.command += json.loads(arguments)
 
     def _user(self, _: str) -> None: ...
 

@@ -120,12 +120,12 @@ def test_what_needs_no_spark_works(ended, name):
 
 @pytest.mark.parametrize("name", WITH_SPARK)
 def test_what_needs_spark_says_what_to_install(ended, name):
-    one = ended[name]
-    assert one.returncode == 2
+    process = ended[name]
+    assert process.returncode == 2
     assert re.fullmatch(
         r"error: This command needs (py4j|pyspark|pandas|protobuf|jpype), which is not installed: "
         r"install rebalance-watch\[job\] instead of rebalance-watch\.\n",
-        one.stderr,
+        process.stderr,
     )
 
 

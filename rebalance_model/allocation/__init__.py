@@ -97,10 +97,10 @@ def strategy(name: str, **params: Unpack[Parameters]) -> AllocateStrategy:
     if kind is None:
         msg = f"no allocation strategy is called {name!r}: {', '.join(_STRATEGIES)}"
         raise AllocationError(msg)
-    known = _parameters(kind)
+    accepted = _parameters(kind)
     for param, value in params.items():
-        if param not in known:
-            msg = f"{name} has no parameter {param!r}: {', '.join(known) or 'it takes none'}"
+        if param not in accepted:
+            msg = f"{name} has no parameter {param!r}: {', '.join(accepted) or 'it takes none'}"
             raise AllocationError(msg)
         if not _FITS[param](value):
             msg = f"{param} can't be {value!r}"

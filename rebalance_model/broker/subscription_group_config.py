@@ -59,10 +59,10 @@ class SubscriptionGroupManager(msgspec.Struct):
         Returns:
             None if it may not be created: then the consumer's heartbeat is ignored without an error.
         """
-        found = self.subscription_group_table.get(group)
-        if found is None and self._may_create(group):
-            found = self.subscription_group_table[group] = SubscriptionGroupConfig(group)
-        return found
+        config = self.subscription_group_table.get(group)
+        if config is None and self._may_create(group):
+            config = self.subscription_group_table[group] = SubscriptionGroupConfig(group)
+        return config
 
     def contains_subscription_group(self, group: str) -> bool:
         """Return whether the group has a configuration; none is created."""

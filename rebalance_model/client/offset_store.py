@@ -86,10 +86,12 @@ class _Memory:
 
     def _in_memory(self, queue: MessageQueue, kind: ReadOffsetType) -> int | None:
         """Return the offset in memory, or None if the store must be read."""
-        known = self._offset_table.get(queue)
-        if kind is ReadOffsetType.READ_FROM_STORE or (known is None and kind is ReadOffsetType.MEMORY_FIRST_THEN_STORE):
+        offset = self._offset_table.get(queue)
+        if kind is ReadOffsetType.READ_FROM_STORE or (
+            offset is None and kind is ReadOffsetType.MEMORY_FIRST_THEN_STORE
+        ):
             return None
-        return NO_OFFSET if known is None else known.value
+        return NO_OFFSET if offset is None else offset.value
 
 
 class RemoteBrokerOffsetStore(_Memory):

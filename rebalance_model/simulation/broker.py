@@ -173,11 +173,11 @@ class Broker:
 
     def consumer_ids(self, channel: Channel, group: str) -> tuple[str, ...]:
         """Answer GET_CONSUMER_LIST_BY_GROUP."""
-        known = self._members.get(group)
-        if known is None:
+        answer = self._members.get(group)
+        if answer is None:
             response = self._consumers.get_consumer_list_by_group(group)
-            known = self._members[group] = response, in_java_order(response.consumer_ids)
-        response, ids = known
+            answer = self._members[group] = response, in_java_order(response.consumer_ids)
+        response, ids = answer
         self.hook.get_consumer_list_by_group(channel, group, response)
         if response.code != SUCCESS:
             raise RefusedError(response.remark)
@@ -187,11 +187,11 @@ class Broker:
         self, _: Channel, group: str, client_id: str, topic: str, strategy_name: str
     ) -> tuple[MessageQueueAssignment, ...] | None:
         """Answer QUERY_ASSIGNMENT of a member that lets the broker compute its share; no hook reports it."""
-        known = self.manager.consumer_table.get(group)
+        consumers = self.manager.consumer_table.get(group)
         answer = self.assignments.query_assignment(
             QueryAssignment(topic, group, client_id, strategy_name),
             None if (route := self.world.name_server.route(topic)) is None else set(route),
-            None if known is None else known.client_ids(),
+            None if consumers is None else consumers.client_ids(),
         )
         if answer is None:
             return None

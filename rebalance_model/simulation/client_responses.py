@@ -32,7 +32,7 @@ class RunningInfo(msgspec.Struct, frozen=True):
 ClientAnswer = RunningInfo | RpcError
 
 
-def subscriptions(known: dict[str, SubscriptionData]) -> tuple[Subscription, ...]:
+def subscriptions(by_topic: dict[str, SubscriptionData]) -> tuple[Subscription, ...]:
     """Return subscriptions as in events, sorted by topic."""
     return tuple(
         Subscription(
@@ -41,7 +41,7 @@ def subscriptions(known: dict[str, SubscriptionData]) -> tuple[Subscription, ...
             expression_type=one.expression_type,
             sub_version=one.sub_version,
         )
-        for one in sorted(known.values(), key=lambda one: one.topic)
+        for one in sorted(by_topic.values(), key=lambda one: one.topic)
     )
 
 

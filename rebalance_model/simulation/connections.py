@@ -99,14 +99,14 @@ class Connections:
         channel = self._channels.get(broker)
         if channel is not None and channel.open_at_client:
             return channel
-        known = self._brokers[broker]
-        if not known.up or self._world.network.is_cut(self._client.name, broker):
+        server = self._brokers[broker]
+        if not server.up or self._world.network.is_cut(self._client.name, broker):
             return None
         if broker in self._torn:
             self._torn.discard(broker)
-            ghost = self._world.network.connect(self._client, known)
-            self._world.network.up(ghost, partial(self._client.announce, known, ghost))
-        self._channels[broker] = channel = self._world.network.connect(self._client, known)
+            ghost = self._world.network.connect(self._client, server)
+            self._world.network.up(ghost, partial(self._client.announce, server, ghost))
+        self._channels[broker] = channel = self._world.network.connect(self._client, server)
         self._client.connected(broker)
         return channel
 

@@ -204,13 +204,13 @@ class HookCollector(BrokerHook):
         """Add a pull to the sum of its second."""
         now = self._clock.now()
         sums = self._sums.setdefault(queue, {})
-        known = sums.get((group, channel.name, code))
-        if known is None:
-            known = sums[group, channel.name, code] = _Sum(now, now, pull.offset, pull.offset, -1, 0, -1)
-        known.last_time, known.last_offset = now, pull.offset
-        known.commit_offset = -1 if pull.commit_offset is None else pull.commit_offset
-        known.count += 1
-        known.broker_offset = self._newest(queue, pull.offset)
+        total = sums.get((group, channel.name, code))
+        if total is None:
+            total = sums[group, channel.name, code] = _Sum(now, now, pull.offset, pull.offset, -1, 0, -1)
+        total.last_time, total.last_offset = now, pull.offset
+        total.commit_offset = -1 if pull.commit_offset is None else pull.commit_offset
+        total.count += 1
+        total.broker_offset = self._newest(queue, pull.offset)
 
     def pop_message(self, channel: Channel, pop: Pop, code: int | None) -> None:
         """Add a POP to the sum of its second."""

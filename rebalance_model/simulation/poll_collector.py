@@ -190,12 +190,12 @@ class PollCollector:
 
     async def _routes(self, current: "_Round", group: str, topics: Sequence[str]) -> None:
         """Request the routes of these topics once per round and group; wait for those that the group never had."""
-        wanted = [(group, topic) for topic in topics if not topic.startswith(RETRY_TOPIC_PREFIX)]
-        new = [key for key in wanted if key not in current.routes]
+        keys = [(group, topic) for topic in topics if not topic.startswith(RETRY_TOPIC_PREFIX)]
+        new = [key for key in keys if key not in current.routes]
         current.routes.update(new)
         if new:
             self._process.spawn(self._ask_routes(group, [topic for _, topic in new]))
-        if not self._routed.issuperset(wanted):
+        if not self._routed.issuperset(keys):
             await self._process.sleep_until(self._world.scheduler.now + 2 * LATENCY)
 
     async def _ask_routes(self, group: str, topics: Sequence[str]) -> None:

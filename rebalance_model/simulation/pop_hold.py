@@ -198,11 +198,11 @@ class PopHold:
         places = topic
         if not pop.order and retry in self._broker.logs:
             places = [retry, *topic] if self._world.random.between(1, RETRY_FIRST) == 1 else [*topic, retry]
-        found: list[PoppedMessage] = []
+        popped: list[PoppedMessage] = []
         for mq in places:
-            if len(found) < pop.max_messages:
-                found += self._take_from(channel, pop, mq, pop.max_messages - len(found))
-        return found
+            if len(popped) < pop.max_messages:
+                popped += self._take_from(channel, pop, mq, pop.max_messages - len(popped))
+        return popped
 
     def _take_from(self, channel: Channel, pop: Pop, mq: MessageQueue, limit: int) -> list[PoppedMessage]:
         first, now = self._next_offset(pop.group, mq), self._broker.clock.now()
@@ -217,21 +217,23 @@ class PopHold:
         else:
             self._commit(pop.group, mq, end)
         deliveries, true_ms = self._world.deliveries, self._world.true_ms
-        for one in messages:
-            deliveries.end(true_ms, pop.group, mq, one.handle.offset, "RETURNED")  # in order, it is handed out again
+        for message in messages:
+            deliveries.end(
+                true_ms, pop.group, mq, message.handle.offset, "RETURNED"
+            )  # in order, it is handed out again
             deliveries.begin(
                 Delivered(
                     begin=true_ms,
                     group=pop.group,
                     channel=channel.name,
                     queue=mq,
-                    offset=one.handle.offset,
-                    reconsume_times=one.reconsume_times,
+                    offset=message.handle.offset,
+                    reconsume_times=message.reconsume_times,
                 )
             )
             if not pop.order:
-                check_point = CheckPoint(one, pop.group, channel.name)
-                self._store.check_points[pop.group, mq, one.handle.offset] = check_point
+                check_point = CheckPoint(message, pop.group, channel.name)
+                self._store.check_points[pop.group, mq, message.handle.offset] = check_point
                 self._revive_later(check_point)
         return messages
 

@@ -87,10 +87,10 @@ class PopSums:
     def ack(self, now: int, channel: str, group: str, handle: Handle) -> None:
         """Add an ack; `now` is by the hook's clock, epoch milliseconds."""
         sums = self._acks.setdefault((group, handle.queue.topic, handle.queue.queue_id), {})
-        one = sums.setdefault((channel, handle.order), AckSum(channel, handle.order, now))
-        one.last_time, one.invisible_ms = now, handle.invisible_ms
-        one.offsets.add(handle.offset)
-        one.pop_times.append(handle.pop_time)
+        total = sums.setdefault((channel, handle.order), AckSum(channel, handle.order, now))
+        total.last_time, total.invisible_ms = now, handle.invisible_ms
+        total.offsets.add(handle.offset)
+        total.pop_times.append(handle.pop_time)
 
     def places(self) -> list[Place]:
         """Return what there are open sums of."""

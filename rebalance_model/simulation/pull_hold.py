@@ -55,7 +55,7 @@ class RestingQueue(Protocol):
 
     queue: MessageQueue
 
-    def rest(self, pulls: "PullHold", held: Held) -> bool:
+    def rest(self, pulls: "PullHold", pull: Held) -> bool:
         """Begin to rest with a pull that waits; return False if the pull must be simulated."""
 
     def catch_up(self) -> None:
@@ -117,9 +117,9 @@ class PullHold:
         messages = [Message(each, BODY_SIZE, max_offset=newest) for each in range(offset, end)]
         return PullResult("FOUND", end, messages)
 
-    def time_up(self, held: Held) -> int:
+    def time_up(self, pull: Held) -> int:
         """Return when a pull that waits is answered without a message; microseconds."""
-        checks = -(-(held.since + held.suspend - self._booted) // HOLD_CHECK)
+        checks = -(-(pull.since + pull.suspend - self._booted) // HOLD_CHECK)
         return self._booted + checks * HOLD_CHECK
 
     def arrived(self, queue: MessageQueue) -> None:
@@ -128,16 +128,16 @@ class PullHold:
         for held in self._unforeseen.pop(queue, ()):
             self._end(held)
 
-    def simulate(self, held: Held) -> None:
+    def simulate(self, pull: Held) -> None:
         """Hold a pull until a message arrives or the wait times out."""
-        due = self.time_up(held)
-        arrival = self.log(held.queue).arrival(held.offset)
+        due = self.time_up(pull)
+        arrival = self.log(pull.queue).arrival(pull.offset)
         if arrival is not None:
             due = min(due, arrival)
         else:
-            waiting = self._unforeseen.get(held.queue, ())
-            self._unforeseen[held.queue] = [*(one for one in waiting if not one.ended), held]
-        self._scheduler.put(max(due, self.now), held.since, partial(self._end, held))
+            waiting = self._unforeseen.get(pull.queue, ())
+            self._unforeseen[pull.queue] = [*(one for one in waiting if not one.ended), pull]
+        self._scheduler.put(max(due, self.now), pull.since, partial(self._end, pull))
 
     # Methods for queues at rest
 
@@ -150,34 +150,34 @@ class PullHold:
         """Return a queue's messages."""
         return self._broker.logs.get(queue, _EMPTY)
 
-    def may_rest(self, held: Held, queue: MessageQueue) -> bool:
+    def may_rest(self, pull: Held, queue: MessageQueue) -> bool:
         """Return whether no hook reports each pull, and no other member pulls the same queue at rest."""
-        other = self.resting.get((held.group, queue))
+        other = self.resting.get((pull.group, queue))
         if other is not None:
             other.wake()
-        return other is None and not self._broker.hook.wants_pulls and held.channel.open_at_broker
+        return other is None and not self._broker.hook.wants_pulls and pull.channel.open_at_broker
 
-    def play(self, held: Held, since: int) -> None:
+    def play(self, pull: Held, since: int) -> None:
         """Simulate, in the past, a round that has begun."""
-        self._scheduler.alone(since, held.since, partial(self._end, held))
+        self._scheduler.alone(since, pull.since, partial(self._end, pull))
 
-    def note(self, held: Held) -> None:
+    def note(self, pull: Held) -> None:
         """Record an answered pull: the next one begins at its offset."""
-        queue = held.queue
-        self._broker.offsets.commit_pull_offset(held.group, queue.topic, queue.queue_id, held.offset)
+        queue = pull.queue
+        self._broker.offsets.commit_pull_offset(pull.group, queue.topic, queue.queue_id, pull.offset)
 
-    def commit(self, held: Held, offset: int) -> None:
+    def commit(self, pull: Held, offset: int) -> None:
         """Store a commit that has arrived."""
-        self._broker.offsets.commit_offset(held.group, held.queue.topic, held.queue.queue_id, offset)
+        self._broker.offsets.commit_offset(pull.group, pull.queue.topic, pull.queue.queue_id, offset)
 
-    def commit_later(self, sent: int, held: Held, offset: int) -> None:
+    def commit_later(self, sent: int, pull: Held, offset: int) -> None:
         """Store a commit when it arrives, if its connection is still open then."""
 
         def arrive() -> None:
-            if held.channel.open_at_broker:
-                self.commit(held, offset)
+            if pull.channel.open_at_broker:
+                self.commit(pull, offset)
 
-        self._scheduler.put(sent + held.channel.latency, sent, arrive)
+        self._scheduler.put(sent + pull.channel.latency, sent, arrive)
 
     def catch_up(self, group: str) -> None:
         """Bring a group's queues at rest to the present, before their offsets are read."""
@@ -200,17 +200,17 @@ class PullHold:
         for quiet in [quiet for (of_group, _), quiet in self.resting.items() if of_group == group]:
             quiet.wake()
 
-    def _end(self, held: Held) -> None:
-        if held.ended or self._broker.pulls is not self:  # the broker has restarted since
+    def _end(self, pull: Held) -> None:
+        if pull.ended or self._broker.pulls is not self:  # the broker has restarted since
             return
-        if held.offset >= self.log(held.queue).max_offset(self.now) and self.now < self.time_up(held):
-            self.simulate(held)  # the expected message will not come: the queue is no longer written to, or a new one
+        if pull.offset >= self.log(pull.queue).max_offset(self.now) and self.now < self.time_up(pull):
+            self.simulate(pull)  # the expected message will not come: the queue is no longer written to, or a new one
             return
-        held.ended = True
-        if held.queue.topic not in self._broker.topics:
-            held.reply(RefusedError(f"topic {held.queue.topic} not exist"))
+        pull.ended = True
+        if pull.queue.topic not in self._broker.topics:
+            pull.reply(RefusedError(f"topic {pull.queue.topic} not exist"))
             return
-        held.reply(self.answer(held.group, held.queue, held.offset, held.max_messages))
+        pull.reply(self.answer(pull.group, pull.queue, pull.offset, pull.max_messages))
 
     def _refusal(self, group: str, queue: MessageQueue, pull: Pull) -> tuple[int, str] | None:
         """Return code and remark if the group may not consume, or the broker's subscription is missing or too old."""
@@ -221,9 +221,9 @@ class PullHold:
             return NO_PERMISSION, f"subscription group no permission, {group}"
         if queue.topic not in self._broker.topics:
             return TOPIC_NOT_EXIST, f"topic[{queue.topic}] not exist, apply first please!"
-        known = self._broker.manager.find_subscription_data(group, queue.topic)
-        if known is None:
+        subscription = self._broker.manager.find_subscription_data(group, queue.topic)
+        if subscription is None:
             return SUBSCRIPTION_NOT_EXIST, "the consumer's subscription not exist"
-        if known.sub_version < pull.sub_version:
+        if subscription.sub_version < pull.sub_version:
             return SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest"
         return None

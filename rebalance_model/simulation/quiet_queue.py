@@ -61,20 +61,20 @@ class QuietQueue:
         self.queue = request.message_queue
         self._resting = False
 
-    def rest(self, pulls: PullHold, held: Held) -> bool:
+    def rest(self, pulls: PullHold, pull: Held) -> bool:
         """Begin to rest with a pull that waits; return False if this queue must be simulated."""
-        self._pulls, self._pull = pulls, held
+        self._pulls, self._pull = pulls, pull
         self._client.waiting[self.queue] = self
         self._log = pulls.log(self.queue)
-        self._latency = held.channel.latency
+        self._latency = pull.channel.latency
         self._consumed_in = self._latency + self._client.behaviour.work
         self._round = max(2 * self._latency, self._consumed_in)
         self._often = isinstance(self._log, SteadyLog) and self._log.period is not None and self._log.period <= OFTEN
         self._resting = self._may_rest()
-        self._persisted, self._done, self._counted = self._scheduler.now, 0, held.offset
+        self._persisted, self._done, self._counted = self._scheduler.now, 0, pull.offset
         if self._resting:
-            pulls.resting[held.group, self.queue] = self._client.resting[self.queue] = self
-            self._wait(held.since)
+            pulls.resting[pull.group, self.queue] = self._client.resting[self.queue] = self
+            self._wait(pull.since)
         return self._resting
 
     def settle(self) -> None:
@@ -139,13 +139,13 @@ class QuietQueue:
             return period is None or self._round + 2 * self._latency <= period
         return self._log.arrival(self._pull.offset) is None
 
-    def _stop(self, found: int) -> None:
+    def _stop(self, arrival: int) -> None:
         """End the rest; schedule commits under way. The message found at `found` may have been consumed already."""
         self._resting = False
         del self._pulls.resting[self._pull.group, self.queue], self._client.resting[self.queue]
         for sent in self._client.left_out:
             if sent > self._persisted:
-                counted = self._counted_at(sent) + (sent > found + self._consumed_in)
+                counted = self._counted_at(sent) + (sent > arrival + self._consumed_in)
                 self._pulls.commit_later(sent, self._pull, counted)
 
     def _store_commits(self, *, moved: bool) -> None:
@@ -189,12 +189,12 @@ class QuietQueue:
         """Apply all rounds with a message that have ended; with rare messages, pulls without one come between."""
         client, process_queue = self._client, self._request.process_queue
         first = last = self._pull.offset
-        found = self._arrives
+        arrival = self._arrives
         if self._often:
             newest = self._log.max_offset(now - self._round - 1) - 1
             if newest > first:
-                last, found = newest, self._log.arrival(newest) or 0
-        self._done = done = found + self._consumed_in
+                last, arrival = newest, self._log.arrival(newest) or 0
+        self._done = done = arrival + self._consumed_in
         process_queue.queue_offset_max = last
         process_queue.msg_acc_cnt = 1
         process_queue.consuming = not client.consumer.config.orderly
@@ -202,7 +202,7 @@ class QuietQueue:
         times = (self._arrives + self._consumed_in) // MS, done // MS
         client.behaviour.consumed(self.queue, range(first, last + 1), times)
         client.consumer.offset_store.update_offset(self.queue, last + 1, increase_only=False)
-        self._next_pull(found, last + 1, last)  # it goes up while the message is consumed, and so does not count it
+        self._next_pull(arrival, last + 1, last)  # it goes up while the message is consumed, and so does not count it
 
     def _pull_again(self) -> None:
         """Apply a round in which a pull was answered without a message."""

@@ -25,9 +25,9 @@ class _Pulled:
     def __init__(self, queue: MessageQueue) -> None:
         self.queue = queue
 
-    def rest(self, pulls: PullHold, held: Held) -> bool:
+    def rest(self, pulls: PullHold, pull: Held) -> bool:
         """Let the pull be simulated."""
-        del pulls, held
+        del pulls, pull
         return False
 
     def catch_up(self) -> None:

@@ -30,9 +30,9 @@ class SharedStrategy(AllocateStrategy):
     def division(self, group: str, mq_all: Sequence[MessageQueue] | None, cid_all: Sequence[str] | None) -> Division:
         """Return the division; the cache keeps its key objects alive, so no other object can take their identity."""
         key = group, id(mq_all), id(cid_all)
-        known = self._divisions.get(key)
-        if known is None:
+        cached = self._divisions.get(key)
+        if cached is None:
             if len(self._divisions) >= _KEPT:
                 self._divisions.clear()
-            known = self._divisions[key] = self._strategy.division(group, mq_all, cid_all), mq_all, cid_all
-        return known[0]
+            cached = self._divisions[key] = self._strategy.division(group, mq_all, cid_all), mq_all, cid_all
+        return cached[0]

@@ -49,19 +49,21 @@ def check(scenario: Scenario) -> None:
     Raises:
         ScenarioError: it names a group, topic or broker that the scenario has not.
     """
-    known = {
+    names_by_kind = {
         "group": {group.name for group in scenario.groups},
         "topic": {topic.name for topic in scenario.topics},
         "broker": {broker.name for broker in scenario.brokers} | {""},
     }
-    named = [("topic", topic, known["topic"]) for group in scenario.groups for topic in group.topics]
+    named = [("topic", topic, names_by_kind["topic"]) for group in scenario.groups for topic in group.topics]
     for step in scenario.story:
         also = {NAME_SERVER} if isinstance(step, Partition) else set()
-        named += [(kind, getattr(step, kind), names | also) for kind, names in known.items() if hasattr(step, kind)]
+        named += [
+            (kind, getattr(step, kind), names | also) for kind, names in names_by_kind.items() if hasattr(step, kind)
+        ]
         if isinstance(step, Join):
-            named += [("topic", topic, known["topic"]) for topic in step.topics or ()]
+            named += [("topic", topic, names_by_kind["topic"]) for topic in step.topics or ()]
         if isinstance(step, SetClock):
-            named.append(("broker", step.of, known["broker"] | {COLLECTOR}))
+            named.append(("broker", step.of, names_by_kind["broker"] | {COLLECTOR}))
     for kind, name, names in named:
         if name not in names:
             raise ScenarioError(f"there is no {kind} {name!r}: {', '.join(sorted(names - {''}))}")

@@ -82,11 +82,11 @@ class Truth:
 
     def locks(self, now: int, group: str, client_id: str, queue: MessageQueue) -> None:
         """Record that a broker has granted or renewed a lock."""
-        known = self._locked.get((group, queue))
-        if known is None or known.client_id != client_id:
+        lock = self._locked.get((group, queue))
+        if lock is None or lock.client_id != client_id:
             self.unlocks(now, group, queue)
-            self._locked[group, queue] = known = Locked(begin=now, group=group, client_id=client_id, queue=queue)
-            self.records.append(known)
+            self._locked[group, queue] = lock = Locked(begin=now, group=group, client_id=client_id, queue=queue)
+            self.records.append(lock)
 
     def unlocks(self, now: int, group: str, queue: MessageQueue) -> None:
         """Record that a broker has removed a lock."""
@@ -102,15 +102,15 @@ class Truth:
     def consumes(self, who: tuple[str, str], queue: MessageQueue, offsets: range, times: tuple[int, int]) -> None:
         """Record messages that a client of a group has accepted, with the times of the first and the last."""
         begin, end = times
-        known = self._consumed.get((*who, queue))
-        if known is None or known.last_offset + 1 != offsets.start:
+        stretch = self._consumed.get((*who, queue))
+        if stretch is None or stretch.last_offset + 1 != offsets.start:
             group, client_id = who
-            known = Consumed(
+            stretch = Consumed(
                 begin=begin, group=group, client_id=client_id, queue=queue, first_offset=offsets.start, last_offset=0
             )
-            self._consumed[*who, queue] = known
-            self.records.append(known)
-        known.last_offset, known.end = offsets.stop - 1, end
+            self._consumed[*who, queue] = stretch
+            self.records.append(stretch)
+        stretch.last_offset, stretch.end = offsets.stop - 1, end
 
     def fault(self, now: int, kind: str, subject: str) -> Fault:
         """Record a step of the scenario; the function that undoes it sets the end."""

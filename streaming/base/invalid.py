@@ -49,29 +49,29 @@ def ended(said: str) -> str:
     return said if said.endswith("?") else f"{said}."
 
 
-def unknown(path: str, name: str, known: Sequence[str], everywhere: Iterable[str] = ()) -> str:
+def unknown(path: str, name: str, names: Sequence[str], everywhere: Iterable[str] = ()) -> str:
     """Return the sentence for an unknown setting, with the one that was meant or those that there are.
 
     Args:
         path: the full name of the unknown setting.
         name: its last part.
-        known: the names that its place has.
+        names: the names that its place has.
         everywhere: the full names of all settings, one of which may have been meant.
     """
-    near = did_you_mean(name, known) or _elsewhere(name, everywhere)
-    if near is None and len(known) <= _NAMED_MAX:
-        near = f"use {', '.join(known)}"
+    near = did_you_mean(name, names) or _elsewhere(name, everywhere)
+    if near is None and len(names) <= _NAMED_MAX:
+        near = f"use {', '.join(names)}"
     return f"unknown setting {path}" + (f": {near}" if near else "")
 
 
-def of_msgspec(message: str, known: Sequence[str]) -> str:
+def of_msgspec(message: str, names: Sequence[str]) -> str:
     """Return what msgspec found in a flat file of settings, with the setting that was meant."""
-    if found := _UNKNOWN.fullmatch(message):
-        where = f"{found['where']}: " if found["where"] else ""
-        return where + unknown(found["name"], found["name"], known)
-    if found := _AT.fullmatch(message):
-        said = _TYPE.sub(lambda kind: _TYPES.get(kind[1], kind[1]), found["said"])
-        return f"{found['where'] or ''}{found['name']}: {said[0].lower()}{said[1:]}"
+    if match := _UNKNOWN.fullmatch(message):
+        where = f"{match['where']}: " if match["where"] else ""
+        return where + unknown(match["name"], match["name"], names)
+    if match := _AT.fullmatch(message):
+        said = _TYPE.sub(lambda kind: _TYPES.get(kind[1], kind[1]), match["said"])
+        return f"{match['where'] or ''}{match['name']}: {said[0].lower()}{said[1:]}"
     return message
 
 

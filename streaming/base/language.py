@@ -60,17 +60,17 @@ def gettext(text: str, /, **values: object) -> str:
     return filled(raw(text), values)
 
 
-def raw(one: str, many: str | None = None, n: int = 1) -> str:
+def raw(singular: str, many: str | None = None, n: int = 1) -> str:
     """Return a text, or its form for a number, in the current language with its ``{name}``."""
     texts = _catalogue(_current.get())
     if many is not None:
-        return texts.ngettext(one, many, n)
-    return texts.gettext(one) if one else ""  # gettext's text of "" is the head of the catalogue
+        return texts.ngettext(singular, many, n)
+    return texts.gettext(singular) if singular else ""  # gettext's text of "" is the head of the catalogue
 
 
-def ngettext(one: str, many: str, n: int, /, **values: object) -> str:
+def ngettext(singular: str, many: str, n: int, /, **values: object) -> str:
     """Return a text in the form for a number, with the values in the place of ``{name}``; ``{n}`` is the number."""
-    return filled(raw(one, many, n), {"n": n} | values)
+    return filled(raw(singular, many, n), {"n": n} | values)
 
 
 def filled(text: str, values: Mapping[str, object]) -> str:

@@ -112,7 +112,7 @@ def _elsewhere(settings: "Settings", url: str) -> ObjectPlace:
 def _options(storage: "Storage", url: str) -> dict[str, str]:
     """Return the options of delta-rs's client; without keys, it finds them as AWS's own tools do."""
     access_key, secret_key, token = keys_of(storage)
-    known = {
+    settings = {
         "aws_endpoint": storage.endpoint,
         "aws_region": region_of(storage),
         "aws_access_key_id": access_key,
@@ -121,8 +121,8 @@ def _options(storage: "Storage", url: str) -> dict[str, str]:
         "aws_allow_http": "true" if storage.endpoint.startswith("http://") else "",
     }
     if not storage.path_style:
-        known |= {"aws_virtual_hosted_style_request": "true", "aws_endpoint": _of_bucket(storage.endpoint, url)}
-    return {name: value for name, value in known.items() if value} | dict(storage.options)
+        settings |= {"aws_virtual_hosted_style_request": "true", "aws_endpoint": _of_bucket(storage.endpoint, url)}
+    return {name: value for name, value in settings.items() if value} | dict(storage.options)
 
 
 def _of_bucket(endpoint: str, url: str) -> str:

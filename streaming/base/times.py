@@ -116,8 +116,8 @@ def _last_shown(clock: re.Match[str], now: int, zone: tzinfo | None) -> int | No
     if clock["day"]:
         return on(today - timedelta(days=clock["day"].lower() == "yesterday"))
     if clock["month"] is None:
-        shown = on(today)
-        return shown if shown <= now else on(today - timedelta(days=1))
+        moment = on(today)
+        return moment if moment <= now else on(today - timedelta(days=1))
     month, day = int(clock["month"]), int(clock["date"])
     years = (year for year in range(today.year, today.year - 9, -1) if _exists(year, month, day))
     return next((shown for year in years if (shown := on(date(year, month, day))) <= now), None)

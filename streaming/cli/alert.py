@@ -141,12 +141,12 @@ def status(*, output: TableOrJsonOption = "table") -> None:
 
     settings = load_settings()
     now = now_ms()
-    found = ask(settings.runtime.root, tables_of(settings), load_alerts(settings.alerts.file), now)
+    delivery = ask(settings.runtime.root, tables_of(settings), load_alerts(settings.alerts.file), now)
     if output == "json":
-        typer.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
+        typer.echo(msgspec.json.format(msgspec.json.encode(delivery)).decode())
     else:
-        print_table(_drawn(found, now), screen())
-    if not found.healthy:
+        print_table(_drawn(delivery, now), screen())
+    if not delivery.healthy:
         raise typer.Exit(3)
 
 
@@ -223,41 +223,43 @@ def end(name: Annotated[str, typer.Argument(metavar="ID", help="Id of the silenc
 
     tables, now = tables_of(load_settings()), now_ms()
     with recorded(tables, actor(), "UNSILENCE", name):
-        found = next((silence for silence in controls(tables).active(now) if silence.control_id == name), None)
-        if found is None:
+        active = next((silence for silence in controls(tables).active(now) if silence.control_id == name), None)
+        if active is None:
             raise UserError(
                 f"Unknown or expired silence {name}: list the active ones with `rebalance-watch alert silence list`."
             )
-        write_control(tables, msgspec.structs.replace(found, time=now, control="END", author=author()))
+        write_control(tables, msgspec.structs.replace(active, time=now, control="END", author=author()))
     typer.echo(f"ended: silence {name}")
 
 
-def _drawn(found: "Status", now: int) -> RenderableType:
-    state = ("running", "") if found.running else ("not running", "red")
-    behind = "unknown (never started)" if found.behind is None else found.behind
+def _drawn(delivery: "Status", now: int) -> RenderableType:
+    state = ("running", "") if delivery.running else ("not running", "red")
+    behind = "unknown (never started)" if delivery.behind is None else delivery.behind
     head = Text.assemble("alert process: ", state, f"; unprocessed incident commits: {behind}\n")
-    channels, incidents = _channels(found.channels, now), _incidents(found.incidents, now)
-    return Lines(head, channels, Text(""), incidents, Text(""), _silences(found.silences, now))
+    channels, incidents = _channels(delivery.channels, now), _incidents(delivery.incidents, now)
+    return Lines(head, channels, Text(""), incidents, Text(""), _silences(delivery.silences, now))
 
 
 def _channels(channels: Sequence["ChannelStatus"], now: int) -> RenderableType:
     table = _grid("channel", "kind", "pending", "last sent", "failing since", "attempts", "error")
-    for one in channels:
-        last_sent, failing_since = (labels.moment(time, now) for time in (one.last_sent, one.failing_since))
-        kind = one.kind or "not configured"
-        table.add(one.channel, kind, str(one.waiting), last_sent, failing_since, str(one.attempts), one.error)
+    for channel in channels:
+        last_sent, failing_since = (labels.moment(time, now) for time in (channel.last_sent, channel.failing_since))
+        kind = channel.kind or "not configured"
+        table.add(
+            channel.channel, kind, str(channel.waiting), last_sent, failing_since, str(channel.attempts), channel.error
+        )
     return table if channels else Text("no channel")
 
 
 def _incidents(incidents: Sequence["OpenIncident"], now: int) -> RenderableType:
     table = _grid("open incident", "opened", "severity", "code", "subject", "notified", "")
-    for one in incidents:
-        states = (("acknowledged", one.acknowledged), ("silenced", one.silenced))
-        waits = f"{', '.join(one.off_hours)}: outside its hours" if one.off_hours else ""
+    for incident in incidents:
+        states = (("acknowledged", incident.acknowledged), ("silenced", incident.silenced))
+        waits = f"{', '.join(incident.off_hours)}: outside its hours" if incident.off_hours else ""
         note = next((state for state, holds in states if holds), waits)
-        subject, notified = f"{one.group} {one.subject}".strip(), ", ".join(one.notified) or "none"
-        opened = labels.moment(one.opened_at, now)
-        table.add(one.incident_id, opened, severity(one.severity), one.code, subject, notified, note)
+        subject, notified = f"{incident.group} {incident.subject}".strip(), ", ".join(incident.notified) or "none"
+        opened = labels.moment(incident.opened_at, now)
+        table.add(incident.incident_id, opened, severity(incident.severity), incident.code, subject, notified, note)
     return table if incidents else Text("no open incident")
 
 

@@ -70,23 +70,23 @@ def _supposed(group: str | None, code: str | None, severity: Severity, cluster: 
     return msgspec.structs.replace(SAMPLE.transition, code=code, group=group or "", severity=severity, cluster=cluster)
 
 
-def _print(found: Sequence[Any], drawn: RenderableType, output: str) -> None:
+def _print(rows: Sequence[Any], drawn: RenderableType, output: str) -> None:
     if output == "json":
-        typer.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
+        typer.echo(msgspec.json.format(msgspec.json.encode(rows)).decode())
     else:
         print_table(drawn, screen())
 
 
-def _routes(found: Sequence["RouteAt"], time: int) -> RenderableType:
-    if not found:
+def _routes(listed: Sequence["RouteAt"], time: int) -> RenderableType:
+    if not listed:
         return Text("No routes are configured: nobody is notified.")
     table = Grid([Column(title) for title in ("route", "channels", "severity", "codes", "groups", "clusters", "hours",
                                               labels.moment_in_zone(time, now_ms()))])  # fmt: skip
-    for one in found:
-        lists = (", ".join(names) for names in (one.codes, one.groups, one.clusters))
-        state = "active" if one.begins is None else f"begins {labels.moment(one.begins, time)}"
-        number = f"{one.route}, further" if one.further else str(one.route)
-        table.add(number, ", ".join(one.channels), f"≥ {one.severity}", *lists, one.hours or "any time", state)
+    for route in listed:
+        lists = (", ".join(names) for names in (route.codes, route.groups, route.clusters))
+        state = "active" if route.begins is None else f"begins {labels.moment(route.begins, time)}"
+        number = f"{route.route}, further" if route.further else str(route.route)
+        table.add(number, ", ".join(route.channels), f"≥ {route.severity}", *lists, route.hours or "any time", state)
     return table
 
 
@@ -94,10 +94,10 @@ def _recipients(who: Sequence["Recipient"], transition: "IncidentTransition", ti
     if not who:
         return Text(f"No route matches {transition.code} {transition.severity}: nobody is notified.")
     table = Grid([Column(title) for title in ("channel", "kind", "route", "notified")])
-    for one in who:
-        soon = "at once" if one.wait_ms == 0 else f"within {labels.duration(one.wait_ms)}"
-        when = soon if one.begins is None else (
-            f"{labels.moment_in_zone(one.begins, time)}, when its hours begin, if it is still open"
+    for recipient in who:
+        soon = "at once" if recipient.wait_ms == 0 else f"within {labels.duration(recipient.wait_ms)}"
+        when = soon if recipient.begins is None else (
+            f"{labels.moment_in_zone(recipient.begins, time)}, when its hours begin, if it is still open"
         )  # fmt: skip
-        table.add(one.channel, one.kind, str(one.route), when)
+        table.add(recipient.channel, recipient.kind, str(recipient.route), when)
     return table

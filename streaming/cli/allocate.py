@@ -168,17 +168,17 @@ def _present_restart(name: str, cluster: str | None, at: int | None, output: For
 
 
 def _clients(plan: Plan) -> RenderableType:
-    shown = plan.listed(_CLIENTS)
+    shares = plan.listed(_CLIENTS)
     table = Grid(
         [Column("client"), Column("before", right=True), Column("after", right=True), Column("gains"), Column("loses")]
     )
-    for share in shown:
+    for share in shares:
         table.add(
             share.client_id,
             labels.number(share.now),
             labels.number(share.then),
             *map(labels.queue_ranges, (share.gains, share.loses)),
         )
-    if len(shown) < len(plan.shares):
-        return Lines(table, Text(f"{len(plan.shares) - len(shown):,} clients keep their queues", style="dim"))
+    if len(shares) < len(plan.shares):
+        return Lines(table, Text(f"{len(plan.shares) - len(shares):,} clients keep their queues", style="dim"))
     return table

@@ -100,15 +100,25 @@ def _print_table(result: "Result", now: int) -> None:
 def _differences(differences: "Iterable[Difference]", now: int) -> Grid:
     titles = ("difference", "severity", "opened", "duration", "group", "incident", "subject", "with this policy")
     grid = Grid([Column(title) for title in titles])
-    for one in differences:
-        shown = one.was or one.would_be
-        assert shown is not None  # noqa: S101  a difference has one of them
-        lasted = labels.duration(shown.resolved_at - shown.opened_at) if shown.resolved_at is not None else "still open"
-        changed = "; ".join(_changes(one.was, one.would_be)) if one.was and one.would_be else ""
+    for difference in differences:
+        period = difference.was or difference.would_be
+        assert period is not None  # noqa: S101  a difference has one of them
+        lasted = (
+            labels.duration(period.resolved_at - period.opened_at) if period.resolved_at is not None else "still open"
+        )
+        changed = (
+            "; ".join(_changes(difference.was, difference.would_be)) if difference.was and difference.would_be else ""
+        )
         grid.add(
-            _SAYS[one.change], severity(cast("Severity", shown.severity)), labels.moment(shown.opened_at, now), lasted,
-            one.group or "(cluster)", f"{one.code} {shown.sub_cause}".rstrip(), one.subject or "the group", changed,
-        )  # fmt: skip
+            _SAYS[difference.change],
+            severity(cast("Severity", period.severity)),
+            labels.moment(period.opened_at, now),
+            lasted,
+            difference.group or "(cluster)",
+            f"{difference.code} {period.sub_cause}".rstrip(),
+            difference.subject or "the group",
+            changed,
+        )
     return grid
 
 
@@ -133,8 +143,15 @@ def _shift(verb: str, before: int, after: int) -> Iterator[str]:
 def _codes(codes: "Iterable[CodeCount]") -> Grid:
     titles = ("recorded", "with this policy", "same", "additional", "missing", "changed")
     grid = Grid([Column("incident"), *(Column(title, right=True) for title in titles)])
-    for one in codes:
-        both = one.same + one.changed
-        counts = (both + one.missing, both + one.additional, one.same, one.additional, one.missing, one.changed)
-        grid.add(one.code, *map(labels.number, counts))
+    for count in codes:
+        both = count.same + count.changed
+        counts = (
+            both + count.missing,
+            both + count.additional,
+            count.same,
+            count.additional,
+            count.missing,
+            count.changed,
+        )
+        grid.add(count.code, *map(labels.number, counts))
     return grid

@@ -55,12 +55,12 @@ def show(*, output: TableOrJsonOption = "table") -> None:
     from streaming.cli.grid import Column, Grid
     from streaming.cli.output import print_table, screen
 
-    found = _checkpoints()
+    checkpoints = _checkpoints()
     if output == "json":
-        typer.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
+        typer.echo(msgspec.json.format(msgspec.json.encode(checkpoints)).decode())
         return
     table = Grid([Column("checkpoints"), Column("")])
-    for name, value in _lines(found):
+    for name, value in _lines(checkpoints):
         table.add(name, value)
     print_table(table, screen())
 
@@ -102,15 +102,19 @@ def _checkpoints() -> Checkpoints:
     )
 
 
-def _lines(found: Checkpoints) -> Iterator[tuple[str, str]]:
-    yield "generation", found.generation
-    yield "log", f"{found.source}, {found.partitions} partitions"
-    yield "state", f"version {found.state_version}, of release {found.release}, in {found.state_partitions} partitions"
-    yield "rebuild", f"{found.swap}, which the next start swaps in" if found.swap else found.seed or "-"
-    yield "run", "a run on this machine works on them" if found.is_running else "no run on this machine"
-    for one in found.queries:
-        ends = "" if one.is_finished else ", which the next start repeats"
-        yield f"{one.query} batch", "-" if one.batch is None else f"{one.batch}{ends}"
-        if one.position:
-            offsets = ", ".join(f"{partition}: {offset:,}" for partition, offset in sorted(one.position.items()))
-            yield f"{one.query} has read", f"until {offsets}"
+def _lines(checkpoints: Checkpoints) -> Iterator[tuple[str, str]]:
+    yield "generation", checkpoints.generation
+    yield "log", f"{checkpoints.source}, {checkpoints.partitions} partitions"
+    state = f"version {checkpoints.state_version}, of release {checkpoints.release}"
+    yield "state", f"{state}, in {checkpoints.state_partitions} partitions"
+    yield (
+        "rebuild",
+        f"{checkpoints.swap}, which the next start swaps in" if checkpoints.swap else checkpoints.seed or "-",
+    )
+    yield "run", "a run on this machine works on them" if checkpoints.is_running else "no run on this machine"
+    for progress in checkpoints.queries:
+        ends = "" if progress.is_finished else ", which the next start repeats"
+        yield f"{progress.query} batch", "-" if progress.batch is None else f"{progress.batch}{ends}"
+        if progress.position:
+            offsets = ", ".join(f"{partition}: {offset:,}" for partition, offset in sorted(progress.position.items()))
+            yield f"{progress.query} has read", f"until {offsets}"

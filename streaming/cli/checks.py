@@ -78,13 +78,13 @@ def healthy(checks: list[Check]) -> bool:
 
 def _python() -> Check:
     version = ".".join(map(str, sys.version_info[:3]))
-    wanted = metadata.metadata(DISTRIBUTION)["Requires-Python"]
-    fits = SpecifierSet(wanted).contains(version)
+    required = metadata.metadata(DISTRIBUTION)["Requires-Python"]
+    fits = SpecifierSet(required).contains(version)
     return Check(
         part="python",
         state="ok" if fits else "wrong",
         found=f"{version} ({sys.executable})",
-        mend="" if fits else f"install a Python {wanted}, then `make clean venv`",
+        mend="" if fits else f"install a Python {required}, then `make clean venv`",
     )
 
 
@@ -100,21 +100,21 @@ def _java() -> Check:
 def _packages() -> Iterator[Check]:
     """Check the direct dependencies of the distribution and of its job; `pip check` covers the rest."""
     for text in metadata.requires(DISTRIBUTION) or []:
-        wanted, mend = Requirement(text), "`make venv`"
-        if wanted.marker is not None and not wanted.marker.evaluate({"extra": ""}):
-            if not wanted.marker.evaluate({"extra": "job"}):
+        requirement, mend = Requirement(text), "`make venv`"
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
+            if not requirement.marker.evaluate({"extra": "job"}):
                 continue
             mend = "`make venv`, or install rebalance-watch[job] instead of rebalance-watch"
         try:
-            found = metadata.version(wanted.name)
+            installed = metadata.version(requirement.name)
         except metadata.PackageNotFoundError:
-            yield Check(part=wanted.name, state="missing", found="not installed", mend=mend)
+            yield Check(part=requirement.name, state="missing", found="not installed", mend=mend)
             continue
-        fits = wanted.specifier.contains(found, prereleases=True)
+        fits = requirement.specifier.contains(installed, prereleases=True)
         yield Check(
-            part=wanted.name,
+            part=requirement.name,
             state="ok" if fits else "wrong",
-            found=found if fits else f"{found}, not {wanted.specifier}",
+            found=installed if fits else f"{installed}, not {requirement.specifier}",
             mend="" if fits else "`make clean venv`",
         )
 
@@ -181,7 +181,7 @@ def _not_writable(folder: Path) -> str:
 
 
 def _memory(driver_memory: str) -> Check:
-    wanted = _bytes(driver_memory) + _MEMORY_BYTES_BESIDE
+    required = _bytes(driver_memory) + _MEMORY_BYTES_BESIDE
     try:
         kibibytes = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
     except OSError:
@@ -189,12 +189,12 @@ def _memory(driver_memory: str) -> Check:
     if kibibytes is None:
         return Check(part="memory", state="ok", found="unknown on this system", needed=False)
     free = int(kibibytes[1]) << 10
-    enough = free >= wanted
+    enough = free >= required
     return Check(
         part="memory",
         state="ok" if enough else "wrong",
         found=f"{_gigabytes(free)} free; job.driver_memory is {driver_memory}",
-        mend="" if enough else f"free {_gigabytes(wanted)}, or lower job.driver_memory",
+        mend="" if enough else f"free {_gigabytes(required)}, or lower job.driver_memory",
     )
 
 
@@ -221,7 +221,7 @@ def _tables(settings: Settings) -> Iterator[Check]:
     try:
         with ReadModel(tables_of(settings)) as model:
             ends = known_ends(model)
-            shown = groups(model) if ends is not None else []
+            in_tables = groups(model) if ends is not None else []
     except NotReadyError:
         yield Check(part="tables", state="ok", found="none yet: `run` creates them")
         return
@@ -232,8 +232,10 @@ def _tables(settings: Settings) -> Iterator[Check]:
         yield Check(part="tables", state="ok", found="no groups yet")
         return
     age = f"{duration(ends.heard.age_ms)} ago"
-    yield Check(part="tables", state="ok", found=f"{len(shown)} groups, last telemetry {written(ends.last)} ({age})")
-    yield from proxy_checks.needed(shown, [one for polled in settings.collector.polled for one in polled.proxies])
+    yield Check(
+        part="tables", state="ok", found=f"{len(in_tables)} groups, last telemetry {written(ends.last)} ({age})"
+    )
+    yield from proxy_checks.needed(in_tables, [one for polled in settings.collector.polled for one in polled.proxies])
 
 
 def _kafka(settings: Settings) -> Check:
@@ -292,13 +294,13 @@ def _name_server(address: str, security: Security) -> Check:
             return len((await Rpc(client, (address,)).brokers(_ANSWER_SECONDS_MAX)).brokers)
 
     try:
-        found = f"{asyncio.run(brokers())} brokers"
+        brokers_text = f"{asyncio.run(brokers())} brokers"
     except RefusedError as error:
         return Check(part=part, state="wrong", found="refused", mend=error.remark, needed=False)
     except RpcFailedError as error:
         mend = "start it, or correct collector.name_servers"
         return Check(part=part, state="missing", found=error.remark, mend=mend, needed=False)
-    return Check(part=part, state="ok", found=found, needed=False)
+    return Check(part=part, state="ok", found=brokers_text, needed=False)
 
 
 def _brokers(settings: Settings) -> Iterator[Check]:
@@ -312,14 +314,14 @@ def _brokers(settings: Settings) -> Iterator[Check]:
     if not rounds:
         raise KeyboardInterrupt  # the collector has handled Ctrl-C by a clean end
     [round_] = rounds
-    found = f"{round_.groups} groups, {round_.answered} requests answered, {round_.errors} failed"
+    summary = f"{round_.groups} groups, {round_.answered} requests answered, {round_.errors} failed"
     if round_.unreadable:
-        found += f", {round_.unreadable} not readable in part ({'; '.join(round_.unreadable_texts)})"
+        summary += f", {round_.unreadable} not readable in part ({'; '.join(round_.unreadable_texts)})"
     if refusals := sorted(round_.refusals):
         more = f" ({len(refusals) - 1} more requests are refused.)" if refusals[1:] else ""
-        yield Check(part="brokers", state="wrong", found=found, mend=refusals[0] + more, needed=False)
+        yield Check(part="brokers", state="wrong", found=summary, mend=refusals[0] + more, needed=False)
     else:
-        yield Check(part="brokers", state="ok", found=found, needed=False)
+        yield Check(part="brokers", state="ok", found=summary, needed=False)
     yield from proxy_checks.answers(events)
     yield from _clocks(events)
 
@@ -350,10 +352,10 @@ def _bytes(size: str) -> int:
     Raises:
         UserError: the text is not a size.
     """
-    found = re.fullmatch(r"(\d+)([kmgt]?)b?", size.lower())
-    if found is None:
+    match = re.fullmatch(r"(\d+)([kmgt]?)b?", size.lower())
+    if match is None:
         raise UserError(f"Invalid job.driver_memory {size!r}. Use a size such as 2g or 512m.")
-    return int(found[1]) << 10 * " kmgt".index(found[2] or " ")
+    return int(match[1]) << 10 * " kmgt".index(match[2] or " ")
 
 
 def _gigabytes(count: int) -> str:

@@ -59,15 +59,15 @@ def _ending(model: "ReadModel", settings: Settings) -> Iterator[str]:
     from streaming.queries.incidents import incidents
 
     ours = partial(command_line, _program(), "--root", _short(settings.runtime.root))
-    found, moved = incidents(model), model.rows("SELECT count(*) AS rebalances FROM rebalances")
+    opened, moved = incidents(model), model.rows("SELECT count(*) AS rebalances FROM rebalances")
     stuck = max(
-        (one for one in found if one.code == "ORDERED_QUEUE_STUCK"),
+        (one for one in opened if one.code == "ORDERED_QUEUE_STUCK"),
         key=lambda one: (one.main_cause == "SUSPEND_LOOP", one.opened_at),
     )
     address = f"http://{settings.web.host}:{settings.web.port}"
     queue = (str(stuck.topic), f"{stuck.broker}:{stuck.queue_id}")
     owned = ours("who-owned", stuck.group, *queue, "--at", written(stuck.opened_at))
-    yield _line("Found", f"{len(groups(model))} groups, {moved[0]['rebalances']} rebalances, {len(found)} incidents")
+    yield _line("Found", f"{len(groups(model))} groups, {moved[0]['rebalances']} rebalances, {len(opened)} incidents")
     yield _line("Open", f"[bold]{escape(ours('dashboard'))}[/], then {address}{incident_link(stuck.incident_id)}")
     yield _line("Why it was stuck", f"[bold]{escape(ours('incident', 'show', stuck.incident_id[:SHORT_ID]))}[/]")
     yield _line("Who owned it", f"[bold]{escape(owned)}[/]")

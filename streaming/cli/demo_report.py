@@ -68,38 +68,41 @@ def _title(group: Group) -> str:
 def _history(owned: Sequence[Interval], now: int) -> Iterator[RenderableType]:
     """Yield the owners of the queue with the most owners."""
     by_queue: dict[tuple[object, ...], list[Interval]] = defaultdict(list)
-    for one in owned:
-        by_queue[one.cluster, one.group, one.topic, one.broker, one.queue_id].append(one)
+    for interval in owned:
+        by_queue[interval.cluster, interval.group, interval.topic, interval.broker, interval.queue_id].append(interval)
     busiest = max(by_queue.values(), key=len, default=[])
     table = Grid(
         [Column("from"), Column("to"), Column("owner"), Column("for", right=True), Column("taken away because")]
     )
-    for one in busiest:
+    for interval in busiest:
         table.add(
-            labels.moment(one.from_time, now),
-            "now" if one.to_time is None else labels.moment(one.to_time, now),
-            one.client_id,
-            labels.duration(one.duration_ms),
-            labels.LOST.get(one.end_evidence or "", ""),
+            labels.moment(interval.from_time, now),
+            "now" if interval.to_time is None else labels.moment(interval.to_time, now),
+            interval.client_id,
+            labels.duration(interval.duration_ms),
+            labels.LOST.get(interval.end_evidence or "", ""),
         )
-    for one in busiest[:1]:
-        yield from section(f"Who owned {labels.queue_name(one.topic, one.broker, one.queue_id)} of {one.group}", table)
+    for interval in busiest[:1]:
+        yield from section(
+            f"Who owned {labels.queue_name(interval.topic, interval.broker, interval.queue_id)} of {interval.group}",
+            table,
+        )
 
 
-def _incidents(model: ReadModel, found: Sequence[Incident], now: int) -> Iterator[RenderableType]:
+def _incidents(model: ReadModel, listed: Sequence[Incident], now: int) -> Iterator[RenderableType]:
     """Yield all incidents, and the first one of each kind in detail."""
-    yield from section("Incidents", incident_grid(found, now))
+    yield from section("Incidents", incident_grid(listed, now))
     first: dict[str, Incident] = {}
-    for one in sorted(found, key=lambda one: (one.title, one.opened_at, one.subject)):
-        first.setdefault(one.title, one)
-    for one in first.values():
-        yield from _diagnosis(incident(model, one.incident_id), now)
+    for example in sorted(listed, key=lambda one: (one.title, one.opened_at, one.subject)):
+        first.setdefault(example.title, example)
+    for example in first.values():
+        yield from _diagnosis(incident(model, example.incident_id), now)
 
 
 def _diagnosis(detail: IncidentDetail, now: int) -> Iterator[RenderableType]:
-    shown = detail.incident
-    evidence = ", ".join(map(" ".join, evidence_items(shown.code, detail.judged.evidence, now)))
-    yield Text(f"\n{shown.title}", style=severity(shown.severity).style)
-    yield Text(f"  {shown.main_explanation}")
-    yield Text(f"  For instance {shown.subject or 'the group'}: {evidence}")
-    yield Text(f"  First: {shown.first_step}")
+    incident = detail.incident
+    evidence = ", ".join(map(" ".join, evidence_items(incident.code, detail.judged.evidence, now)))
+    yield Text(f"\n{incident.title}", style=severity(incident.severity).style)
+    yield Text(f"  {incident.main_explanation}")
+    yield Text(f"  For instance {incident.subject or 'the group'}: {evidence}")
+    yield Text(f"  First: {incident.first_step}")

@@ -91,10 +91,10 @@ class Grid:
         without: Container[str] = (),
     ) -> "Grid":
         """Return a table of rows in described columns, except those named in ``without``."""
-        shown = [column for column in described if column.name not in without]
-        grid = cls([Column(_title(column, context), column.is_number, column.spare) for column in shown])
+        columns = [column for column in described if column.name not in without]
+        grid = cls([Column(_title(column, context), column.is_number, column.spare) for column in columns])
         for row in rows:
-            values = [column.value(row, context) for column in shown]
+            values = [column.value(row, context) for column in columns]
             grid.add(*(Cell(str(value), _STYLES[value.tone]) for value in values))
         return grid
 
@@ -158,10 +158,10 @@ class Grid:
     def _lines(self, row: Sequence[Cell], widths: dict[int, int]) -> Iterator[list[tuple[str, str]]]:
         texts = {place: _fold(row[place].text, width) for place, width in widths.items()}
         for number in range(max(map(len, texts.values()), default=0)):
-            shown = {place: folded[number] if number < len(folded) else "" for place, folded in texts.items()}
-            last = max((place for place, text in shown.items() if text), default=None)
+            pieces = {place: folded[number] if number < len(folded) else "" for place, folded in texts.items()}
+            last = max((place for place, text in pieces.items() if text), default=None)
             line: list[tuple[str, str]] = []
-            for place, text in shown.items():
+            for place, text in pieces.items():
                 padding = " " * max(0, widths[place] - cell_len(text))
                 cells = [(text, row[place].style), (padding, "")]
                 if last is None or place > last:

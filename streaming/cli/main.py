@@ -115,8 +115,8 @@ _OF_DELTA = re.compile(r"\(os error (\d+)\)")
 """What delta-rs says in place of an errno."""
 
 
-def _print_version(wanted: bool) -> None:  # noqa: FBT001  typer gives it so
-    if wanted:
+def _print_version(requested: bool) -> None:  # noqa: FBT001  typer gives it so
+    if requested:
         release = metadata.version("rebalance-watch")
         typer.echo(f"rebalance-watch {release} (state version {STATE_VERSION}, Python {sys.version.split()[0]})")
         raise typer.Exit

@@ -59,7 +59,7 @@ def maintain(
     from streaming.tables.maintenance import PRUNED, Limits
 
     settings = load_settings()
-    tables, wanted = tables_of(settings), table or list(TABLES)
+    tables, names = tables_of(settings), table or list(TABLES)
 
     def _limits(since: int | None, replaced: int, name: str) -> Limits:
         """Return the retention of a table; that of the series is set in [tables]."""
@@ -68,16 +68,16 @@ def maintain(
         begin = max((one for one in (since, kept) if one is not None), default=None)
         return Limits(begin, replaced, settings.tables.versions_days)
 
-    _check_names(wanted, PRUNED if table and older_than is not None else TABLES)
+    _check_names(names, PRUNED if table and older_than is not None else TABLES)
     replaced = _replaced_ms(keep, settings.tables.versions_days)
     age = duration_ms(older_than) if older_than is not None else None
 
     def exist() -> bool:
-        return any(is_delta_at(tables / name) for name in wanted)
+        return any(is_delta_at(tables / name) for name in names)
 
     def once() -> None:
         since = now_ms() - age if age is not None else None
-        done, failed = _round(tables, wanted, partial(_limits, since, replaced), dry_run=dry_run)
+        done, failed = _round(tables, names, partial(_limits, since, replaced), dry_run=dry_run)
         if every is None:
             _print(done, dry_run=dry_run)
         else:
@@ -108,8 +108,8 @@ def _replaced_ms(keep: str | None, versions_days: int) -> int:
     return replaced
 
 
-def _check_names(wanted: Sequence[str], droppable: Container[str]) -> None:
-    for name in wanted:
+def _check_names(names: Sequence[str], droppable: Container[str]) -> None:
+    for name in names:
         if name not in TABLES:
             raise UserError(f"Unknown table {name}. Use one of {', '.join(TABLES)}.")
         if name not in droppable:
@@ -178,11 +178,11 @@ class _Checks:
             return
         for why in checked.left_out:
             _not_checked(why, str(why))
-        for one in checked.results:
-            if not one.success:
-                subject = f"{one.suite} {checked_by(one.column, one.expectation)}"
+        for result in checked.results:
+            if not result.success:
+                subject = f"{result.suite} {checked_by(result.column, result.expectation)}"
                 print_error(
-                    visible(f"A check of the tables failed: {subject}: {one.why} {one.observed or ''}".rstrip())
+                    visible(f"A check of the tables failed: {subject}: {result.why} {result.observed or ''}".rstrip())
                 )
 
 
@@ -193,7 +193,7 @@ def _not_checked(why: UserError, sentence: str) -> None:
 
 
 def _round(
-    tables: Place, wanted: Sequence[str], limits: Callable[[str], "Limits"], *, dry_run: bool
+    tables: Place, names: Sequence[str], limits: Callable[[str], "Limits"], *, dry_run: bool
 ) -> tuple[list["Done"], list[str]]:
     """Maintain each table, whether or not another one fails.
 
@@ -210,17 +210,17 @@ def _round(
     done: list[Done] = []
     failed: list[str] = []
 
-    def one(name: str) -> None:
+    def run_table(name: str) -> None:
         done.append(run(tables, name, limits(name), dry_run=dry_run))
 
     with maintained(tables), Console(stderr=True).status("") as status:
-        rolls_up = not dry_run and not set(SERIES).isdisjoint(wanted)
+        rolls_up = not dry_run and not set(SERIES).isdisjoint(names)
         if rolls_up and (failure := _failure("the series", partial(_roll_up, tables))):
             failed.append(failure)
-            wanted = [name for name in wanted if name not in SERIES]  # no day is dropped before it is aggregated
-        for name in wanted:
+            names = [name for name in names if name not in SERIES]  # no day is dropped before it is aggregated
+        for name in names:
             status.update(f"table {name}")
-            if failure := _failure(name, partial(one, name)):
+            if failure := _failure(name, partial(run_table, name)):
                 failed.append(failure)
     return done, failed
 
@@ -254,14 +254,14 @@ def _print_round(done: Sequence["Done"]) -> None:
 
 def _print(done: Sequence["Done"], *, dry_run: bool) -> None:
     console = Console(highlight=False)
-    shown = Table(box=None, pad_edge=False)
-    shown.add_column("table", no_wrap=True)
+    grid = Table(box=None, pad_edge=False)
+    grid.add_column("table", no_wrap=True)
     for name in ("files before", "files after", "merged", "rows dropped", "files removed", "seconds"):
-        shown.add_column(name, justify="right")
-    for one in done:
-        numbers = (one.files_before, one.files_after, one.merged, one.rows_dropped, one.removed)
+        grid.add_column(name, justify="right")
+    for table in done:
+        numbers = (table.files_before, table.files_after, table.merged, table.rows_dropped, table.removed)
         cells = ("-" if number is None else f"{number:,}" for number in numbers)
-        shown.add_row(one.table, *cells, f"{one.seconds:.1f}")
-    console.print(shown)
+        grid.add_row(table.table, *cells, f"{table.seconds:.1f}")
+    console.print(grid)
     if dry_run:
         console.print("Dry run: nothing was changed.")

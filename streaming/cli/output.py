@@ -115,19 +115,19 @@ def present(
         return answer
 
 
-def _say_instant(model: "ReadModel", as_of: AsOf | None, wanted: Format) -> None:
+def _say_instant(model: "ReadModel", as_of: AsOf | None, output_format: Format) -> None:
     """Say on stderr which instant is shown, unless that is now, and that too little was heard before it."""
     from streaming.queries.present import known_ends
 
-    if as_of is None or (found := known_ends(model, as_of.at)) is None:
+    if as_of is None or (ends := known_ends(model, as_of.at)) is None:
         return
     at = as_of.at
-    heard = found.shown
+    heard = ends.shown
     age, last = duration(heard.age_ms), written(heard.last)
     said = ""
     if at is not None and heard.is_stale:
         said = f"As of {written(at)}, {age} after the last telemetry ({last}). Showing the last known state."
-    elif at is not None and wanted == "table":
+    elif at is not None and output_format == "table":
         said = f"As of {written(at)}."
     elif at is None and heard.is_silent:
         said = f"No telemetry since {last}, for {age}. Showing the last known state."
@@ -162,10 +162,10 @@ def section(title: str, body: RenderableType) -> list[RenderableType]:
     return [Text(f"\n{title}", style="bold underline"), body]
 
 
-def _print(answer: T, draw: Callable[[T, int], RenderableType], rows: type[QueryResult], wanted: Format) -> None:
-    if wanted == "json":
+def _print(answer: T, draw: Callable[[T, int], RenderableType], rows: type[QueryResult], output_format: Format) -> None:
+    if output_format == "json":
         print_json(answer)
-    elif wanted == "csv":
+    elif output_format == "csv":
         names, times = list(rows.model_fields), times_of(rows)
         write_csv(names, [[_value(row, name, times) for name in names] for row in _rows(answer)])
     else:

@@ -22,14 +22,14 @@ def answers(events: Iterable[Event]) -> Iterator[Check]:
         yield _of_proxy(proxy, found)
 
 
-def _of_proxy(proxy: str, found: Sequence[ProxyConnection]) -> Check:
-    part, errors = f"proxy {proxy}", [one.error for one in found if one.error is not None]
+def _of_proxy(proxy: str, connections: Sequence[ProxyConnection]) -> Check:
+    part, errors = f"proxy {proxy}", [one.error for one in connections if one.error is not None]
     if not errors:
-        clients = {one.client_id for event in found for one in event.connections or ()}
-        return Check(part=part, state="ok", found=f"{len(clients)} clients of {len(found)} groups", needed=False)
+        clients = {one.client_id for event in connections for one in event.connections or ()}
+        return Check(part=part, state="ok", found=f"{len(clients)} clients of {len(connections)} groups", needed=False)
     first = errors[0]
     said = first.remark.strip() or f"code {first.code}"
-    less = "" if len(errors) == len(found) else f" (for {len(errors)} of {len(found)} groups)"
+    less = "" if len(errors) == len(connections) else f" (for {len(errors)} of {len(connections)} groups)"
     if first.is_silence:
         mend = f"start it, or correct collector.proxies: the port is {_PORT}"
         return Check(part=part, state="missing", found=said + less, mend=mend, needed=False)

@@ -51,10 +51,10 @@ def _check(since: int | None) -> None:
         print_error(str(why))
 
 
-def _draw(found: Sequence[QualityCheck], now: int) -> RenderableType:
-    if not found:
+def _draw(checks: Sequence[QualityCheck], now: int) -> RenderableType:
+    if not checks:
         return Text("No checks yet: `rebalance-watch quality --now` checks the tables.")
     reasons = [
-        Text(f"{one.suite} {checked(one.column, one.expectation)}: {one.why}") for one in found if not one.success
+        Text(f"{one.suite} {checked(one.column, one.expectation)}: {one.why}") for one in checks if not one.success
     ]
-    return Group(Grid.of(QUALITY.grid, found, Context(now)), *reasons)
+    return Group(Grid.of(QUALITY.grid, checks, Context(now)), *reasons)

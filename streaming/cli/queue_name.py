@@ -44,10 +44,10 @@ def parse_queue(names: Sequence[str] | None, group: str | None, topic: str | Non
     Raises:
         BadParameter: group or queue is missing.
     """
-    found = parse_any_queue(names, group, topic, example)
-    if not isinstance(found, NamedQueue):
+    queue = parse_any_queue(names, group, topic, example)
+    if not isinstance(queue, NamedQueue):
         raise typer.BadParameter(f"Specify group, topic and queue: {example}")
-    return found
+    return queue
 
 
 def parse_any_queue(

@@ -56,12 +56,12 @@ def who_owned(  # noqa: PLR0913  a command line
     from streaming.queries.ownership import last_owner
     from streaming.queries.ownership import who_owned as owner_in
 
-    wanted = parse_any_queue(names, group, topic, "rebalance-watch who-owned orders Orders broker-a:0")
+    queue = parse_any_queue(names, group, topic, "rebalance-watch who-owned orders Orders broker-a:0")
     time = instant(at)
-    if isinstance(wanted, QueueOfAnyGroup):
-        _in_every_group(wanted, cluster, time, output)
+    if isinstance(queue, QueueOfAnyGroup):
+        _in_every_group(queue, cluster, time, output)
         return
-    wanted_group, wanted_topic, name, queue_id = wanted
+    wanted_group, wanted_topic, name, queue_id = queue
     mq = MessageQueue(wanted_topic or name, name, queue_id)
 
     before: Interval | None = None
@@ -71,47 +71,47 @@ def who_owned(  # noqa: PLR0913  a command line
         nonlocal before, without_owner, when, mq
         group_at = find_group(model, wanted_group, cluster, time)
         mq = named_queue(model, group_at, wanted_topic, name, queue_id)
-        found = owner_in(model, group_at, mq)
+        interval = owner_in(model, group_at, mq)
         last = last_group_state(model, group_at)
         if time is None and last.freshness.is_stale:
             when = f"as last known, {labels.duration(last.freshness.age_ms)} ago"
-        if found is None:
+        if interval is None:
             without_owner = _label(model, group_at, mq, last.without_owner)
             before = last_owner(model, group_at, mq)
-        return found
+        return interval
 
-    def draw(found: Interval | None, now: int) -> RenderableType:
+    def draw(interval: Interval | None, now: int) -> RenderableType:
         head = f"{mq} of {wanted_group}, {when if time is None else labels.moment_in_zone(time, now)}: "
-        owner = without_owner if found is None else (visible(found.client_id), "bold")
+        owner = without_owner if interval is None else (visible(interval.client_id), "bold")
         last = f"\nprevious owner: {visible(before.client_id)}" if before is not None else ""
-        return Text.assemble(head, owner, last, *_ownership(found or before, now))
+        return Text.assemble(head, owner, last, *_ownership(interval or before, now))
 
     present(ask, draw, Interval, Output(output), as_of=AsOf(time))
 
 
-def _in_every_group(wanted: QueueOfAnyGroup, cluster: str | None, time: int | None, output: Format) -> None:
+def _in_every_group(queue: QueueOfAnyGroup, cluster: str | None, time: int | None, output: Format) -> None:
     from streaming.queries.queue_owners import QueueOwner, queue_owners
 
     def ask(model: "ReadModel") -> list[QueueOwner]:
-        return queue_owners(model, *wanted, cluster=cluster, at=time)
+        return queue_owners(model, *queue, cluster=cluster, at=time)
 
-    def draw(found: Sequence[QueueOwner], now: int) -> RenderableType:
+    def draw(owners: Sequence[QueueOwner], now: int) -> RenderableType:
         when = "" if time is None else f", {labels.moment_in_zone(time, now)}"
         grid = Grid([Column(title) for title in ("cluster", "group", "owner", "since", "until", "rebalance")])
-        for one in found:
+        for one in owners:
             grid.add(one.cluster, one.group, *_owner_cells(one, now))
-        notes = [f"{one.group}: {one.unknown}" for one in found if one.unknown is not None]
-        return Lines(Text(f"{found[0].queue}{when}"), grid, *map(Text, notes))
+        notes = [f"{one.group}: {one.unknown}" for one in owners if one.unknown is not None]
+        return Lines(Text(f"{owners[0].queue}{when}"), grid, *map(Text, notes))
 
     present(ask, draw, QueueOwner, Output(output), as_of=AsOf(time))
 
 
-def _owner_cells(one: "QueueOwner", now: int) -> Iterator[str | Cell]:
+def _owner_cells(row: "QueueOwner", now: int) -> Iterator[str | Cell]:
     """Yield owner, since, until and rebalance."""
-    owned = one.owner
+    owned = row.owner
     if owned is None:
-        yield labels.NOT_KNOWN if one.unknown is not None else Cell("unassigned", "yellow")
-        before = one.previous
+        yield labels.NOT_KNOWN if row.unknown is not None else Cell("unassigned", "yellow")
+        before = row.previous
         left = "" if before is None or before.to_time is None else labels.moment(before.to_time, now)
         yield f"{left} ({before.client_id} before)" if before is not None else ""
         yield from ("", "")

@@ -17,9 +17,9 @@ def signed(fields: Mapping[str, str], credentials: Credentials | None) -> dict[s
     """
     if credentials is None:
         return dict(fields)
-    known = {**fields, "AccessKey": credentials.access_key}
+    header = {**fields, "AccessKey": credentials.access_key}
     if credentials.security_token:
-        known["SecurityToken"] = credentials.security_token
-    content = "".join(value for _, value in sorted(known.items()))
+        header["SecurityToken"] = credentials.security_token
+    content = "".join(value for _, value in sorted(header.items()))
     digest = hmac.new(credentials.secret_key.encode(), content.encode(), hashlib.sha1).digest()
-    return {**known, "Signature": base64.b64encode(digest).decode()}
+    return {**header, "Signature": base64.b64encode(digest).decode()}

@@ -223,11 +223,11 @@ class _Reader:
 
     def _end_of(self, separator: re.Pattern[str], at: int, sign: str) -> int:
         """Return the position after a separator: of the next key or value, or of the closing bracket."""
-        found = separator.match(self._text, at)
-        if found is None:
+        match = separator.match(self._text, at)
+        if match is None:
             msg = f"expected {sign} at {self._skip(at)}"
             raise FastjsonError(msg)
-        return found.end()
+        return match.end()
 
     def _skip(self, at: int, what: re.Pattern[str] = _SPACE) -> int:
         if self._text[at : at + 1] not in _SKIPPED:

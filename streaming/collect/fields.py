@@ -35,10 +35,10 @@ class Names:
             names: by a field of ours, RocketMQ's name.
             others: by a field of ours, how some client spells it.
         """
-        self.of = dict(names)
+        self.by_field = dict(names)
         self._pairs = tuple(names.items())
         self._others = tuple((others or {}).items())
-        self.of_others = Names(self.of | dict(others)) if others else None
+        self.of_others = Names(self.by_field | dict(others)) if others else None
         """The names of the client that spells some otherwise."""
 
     def values(self, sent: dict[str, Json]) -> dict[str, Any]:
@@ -50,15 +50,15 @@ class Names:
         return values
 
     def __add__(self, more: "Names") -> "Names":
-        return Names(self.of | more.of, dict(self._others + more._others))
+        return Names(self.by_field | more.by_field, dict(self._others + more._others))
 
 
 @lru_cache(maxsize=64)
 def as_sent(kind: type[msgspec.Struct], names: Names) -> Any:
     """Return the type of rows as they are sent: their fields by RocketMQ's names, none of which may be absent."""
     types = {field.name: field.type for field in msgspec.structs.fields(kind)}
-    fields = [(ours, types[ours]) for ours in names.of]
-    return list[msgspec.defstruct(kind.__name__, fields, rename=names.of, gc=False)]  # type: ignore[misc]  # made at run time
+    fields = [(ours, types[ours]) for ours in names.by_field]
+    return list[msgspec.defstruct(kind.__name__, fields, rename=names.by_field, gc=False)]  # type: ignore[misc]  # made at run time
 
 
 class _Fault:
@@ -146,7 +146,7 @@ class _Fields(NamedTuple):
 
 
 def row(  # noqa: PLR0913, PLR0917  a row, what it is, and where it is
-    kind: type[T], sent: Json, names: Names, table: str, place: str, unreadable: Unreadable, **known: Any
+    kind: type[T], sent: Json, names: Names, table: str, place: str, unreadable: Unreadable, **further: Any
 ) -> T | None:
     """Return a row as its type; None if it is left out.
 
@@ -157,18 +157,18 @@ def row(  # noqa: PLR0913, PLR0917  a row, what it is, and where it is
         table: RocketMQ's name of the table.
         place: which row.
         unreadable: takes what can't be read.
-        known: further fields, which are known already.
+        further: further fields, which are known already.
     """
     if not isinstance(sent, dict):
         unreadable.note_row(table, "", _kind_of(sent), place)
         return None
     values = names.values(sent)
-    if len(values) == len(names.of) or not _fields(kind).may_be_unknown:
+    if len(values) == len(names.by_field) or not _fields(kind).may_be_unknown:
         try:
-            return msgspec.convert(values | known, kind, strict=False)
+            return msgspec.convert(values | further, kind, strict=False)
         except msgspec.ValidationError:
             pass  # a field of it can't be read
-    return _field_by_field(kind, values | known, names, table, place, unreadable)
+    return _field_by_field(kind, values | further, names, table, place, unreadable)
 
 
 def value(kind: Any, sent: Json, otherwise: Any, field: str, unreadable: Unreadable) -> Any:
@@ -197,19 +197,19 @@ def _field_by_field(  # noqa: PLR0913, PLR0917  as `row`
     read: dict[str, Any] = {}
     for field in _fields(kind).all:
         if field.name in values:
-            found, reason = _converted(field, values[field.name])
+            content, reason = _converted(field, values[field.name])
         elif field.otherwise is None or field.otherwise is msgspec.NODEFAULT:
-            found, reason = msgspec.NODEFAULT, _MISSING
+            content, reason = msgspec.NODEFAULT, _MISSING
         else:
             continue  # an older version does not send it
-        if found is msgspec.NODEFAULT:
-            name = names.of.get(field.name, field.name)
+        if content is msgspec.NODEFAULT:
+            name = names.by_field.get(field.name, field.name)
             if field.otherwise is msgspec.NODEFAULT:
                 unreadable.note_row(table, name, reason, place)
                 return None
             unreadable.note(table, name, reason, place)
-            found = field.otherwise
-        read[field.name] = found
+            content = field.otherwise
+        read[field.name] = content
     return kind(**read)
 
 
@@ -224,11 +224,11 @@ def _converted(field: _Field, sent: Json) -> tuple[Any, str]:
 
 @lru_cache(maxsize=64)
 def _fields(kind: type[msgspec.Struct]) -> _Fields:
-    found = tuple(
+    described = tuple(
         _Field(field.name, field.type, None if type(None) in get_args(field.type) else field.default)
         for field in msgspec.structs.fields(kind)
     )
-    return _Fields(found, any(field.otherwise is None for field in found))
+    return _Fields(described, any(field.otherwise is None for field in described))
 
 
 _KINDS = {

@@ -37,10 +37,10 @@ class Lookups:
         future = self._running[host] = loop.create_future()
         future.add_done_callback(asyncio.Future.exception)  # retrieved, even if no caller waits any more
 
-        def settle(found: list[str], error: OSError | None) -> None:
+        def settle(addresses: list[str], error: OSError | None) -> None:
             del self._running[host]
             if error is None:
-                future.set_result(found)
+                future.set_result(addresses)
             else:
                 future.set_exception(error)
 
@@ -54,9 +54,9 @@ class Lookups:
 
 def _looked_up(host: str) -> tuple[list[str], OSError | None]:
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        records = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError as error:
         return [], error
     except UnicodeError as error:  # of the resolver's own encoding
         return [], ConnectionError(str(error))
-    return list(dict.fromkeys(str(where[0]) for *_, where in found)), None
+    return list(dict.fromkeys(str(where[0]) for *_, where in records)), None

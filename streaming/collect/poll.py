@@ -137,13 +137,13 @@ class Poller:
         Raises:
             RpcFailedError: no name server answers.
         """
-        found = await self._rpc.brokers(self._settings.deadline_ms / 1000)
-        clusters = {broker.cluster for broker in found.brokers}
+        answer = await self._rpc.brokers(self._settings.deadline_ms / 1000)
+        clusters = {broker.cluster for broker in answer.brokers}
         self.doubles |= {name for name in clusters if self._claims.setdefault(name, self) is not self}
-        here = [broker for broker in found.brokers if broker.cluster not in self.doubles]
+        here = [broker for broker in answer.brokers if broker.cluster not in self.doubles]
         self._brokers.update(here, self._emitter.clock.steady())
         self._groups.keep(self._brokers.masters)
-        for text in found.unreadable:
+        for text in answer.unreadable:
             self._told.warn("the name server lists a broker that can't be read", reason=text)
         if self._brokers.left_out:
             self._told.warn("the name server lists too many brokers: some are not polled", limit=BROKERS)

@@ -36,11 +36,11 @@ class Reach:
         self._configured = self._name_servers.union(proxies)
         self._networks: list[IPv4Network | IPv6Network] = []
         self._hosts: list[str] = []
-        for one in networks:
+        for network in networks:
             try:
-                self._networks.append(ip_network(one, strict=False))
+                self._networks.append(ip_network(network, strict=False))
             except ValueError:
-                self._hosts.append(one.lower())
+                self._hosts.append(network.lower())
 
     def is_configured(self, address: str) -> bool:
         """Return whether it is a configured name server or proxy: of such a one any error may be reported."""
@@ -57,19 +57,19 @@ class Reach:
             host, port = address_of(address)
         except ValueError as error:
             raise ConnectionError(str(error)) from None
-        found = await self._resolved(host)
+        addresses = await self._resolved(host)
         if address not in self._configured:
-            found = [ip for ip in found if await self._allows(host, ip)]
-        if not found:
+            addresses = [ip for ip in addresses if await self._allows(host, ip)]
+        if not addresses:
             msg = f"{address} is not allowed by collector.broker_networks, or is on this machine"
             raise NotReachedError(msg)
-        return host, [(ip, port) for ip in found]
+        return host, [(ip, port) for ip in addresses]
 
     async def _allows(self, host: str, ip: str) -> bool:
-        one = ip_of(ip)
+        address = ip_of(ip)
         if self._networks or self._hosts:
-            return any(one in network for network in self._networks) or self._allows_host(host)
-        return not is_local(one) or await self._is_beside_a_name_server()
+            return any(address in network for network in self._networks) or self._allows_host(host)
+        return not is_local(address) or await self._is_beside_a_name_server()
 
     def _allows_host(self, host: str) -> bool:
         return any(fnmatchcase(host.lower(), pattern) for pattern in self._hosts)
@@ -86,9 +86,9 @@ class Reach:
         for name_server in self._name_servers:
             try:
                 host, _ = address_of(name_server)
-                found = await self._resolved(host)
+                addresses = await self._resolved(host)
             except (ValueError, OSError):
                 continue
-            if any(is_local(ip_of(ip)) for ip in found):
+            if any(is_local(ip_of(ip)) for ip in addresses):
                 return True
         return False

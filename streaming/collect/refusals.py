@@ -41,9 +41,9 @@ def _reason(remark: str, key: str, request: Request) -> str:
         )
     if _DISABLED.search(remark):
         return f"has disabled the user {key}: enable it with `mqadmin updateUser -u {key} -s enable`."
-    if found := _NO_RIGHT.search(remark):
+    if denied := _NO_RIGHT.search(remark):
         return (
-            f"does not allow the user {key} {asked} on {found[1]}: grant it with "
-            f"`mqadmin createAcl -s User:{key} -r {found[1]} -a Get -d Allow`."
+            f"does not allow the user {key} {asked} on {denied[1]}: grant it with "
+            f"`mqadmin createAcl -s User:{key} -r {denied[1]} -a Get -d Allow`."
         )
     return f"refuses {asked} ({remark}): give {key or 'this client'} the right to send it."

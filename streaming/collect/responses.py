@@ -276,15 +276,15 @@ def consume_time_span(body: bytes) -> Payload:
     a wait is greater than the timestamp of the newest message.
     """
     answer, unreadable, table = _object(parse(body)), Unreadable(), "consumeTimeSpanSet"
-    found: dict[MessageQueue, TimeSpanInfo] = {}
-    for one in rows(_required(answer, table), table, unreadable):
-        mq = _mq(one.get("messageQueue") if isinstance(one, dict) else one, table, unreadable)
-        read = mq and row(TimeSpanInfo, one, _DELAY, table, str(mq), unreadable, mq=mq)
+    spans: dict[MessageQueue, TimeSpanInfo] = {}
+    for sent in rows(_required(answer, table), table, unreadable):
+        mq = _mq(sent.get("messageQueue") if isinstance(sent, dict) else sent, table, unreadable)
+        read = mq and row(TimeSpanInfo, sent, _DELAY, table, str(mq), unreadable, mq=mq)
         if mq and read:
-            newest = value(int, one.get("maxTimeStamp"), 0, f"{table}.maxTimeStamp", unreadable)
+            newest = value(int, sent.get("maxTimeStamp"), 0, f"{table}.maxTimeStamp", unreadable)
             if read.delay_time <= 0 or read.delay_time < newest:
-                found[mq] = read
-    return {"queues": [found[mq] for mq in sorted(found, key=_MQ_ORDER)]} | unreadable.fields()
+                spans[mq] = read
+    return {"queues": [spans[mq] for mq in sorted(spans, key=_MQ_ORDER)]} | unreadable.fields()
 
 
 def topic_stats(body: bytes) -> Payload:
@@ -371,15 +371,15 @@ def _strategy(properties: Mapping[str, Json], unreadable: Unreadable) -> str | N
 def _of_queues(kind: type[T], sent: Json, names: Names, table: str, unreadable: Unreadable) -> list[T]:
     """Return the rows of a table that is keyed by message queue, in the order of the queues; the last of equal keys."""
     pairs = [(_queue_of(key) if isinstance(key, str) else key, one) for key, one in items(sent)]
-    found = _all_at_once(kind, pairs, names)
-    if found is None:
-        found = {}
+    by_queue = _all_at_once(kind, pairs, names)
+    if by_queue is None:
+        by_queue = {}
         for key, one in pairs:
             mq = _mq(key, table, unreadable)
             read = row(kind, one, names, table, str(mq), unreadable, mq=mq) if mq is not None else None
             if mq is not None and read is not None:
-                found[mq] = read
-    return [found[mq] for mq in sorted(found, key=_MQ_ORDER)]
+                by_queue[mq] = read
+    return [by_queue[mq] for mq in sorted(by_queue, key=_MQ_ORDER)]
 
 
 def _all_at_once(kind: type[T], pairs: list[tuple[Json, Json]], names: Names) -> dict[MessageQueue, T] | None:
@@ -389,27 +389,27 @@ def _all_at_once(kind: type[T], pairs: list[tuple[Json, Json]], names: Names) ->
         sent = msgspec.convert([one for _, one in pairs], as_sent(kind, names), strict=False)
     except msgspec.ValidationError:
         return _all_at_once(kind, pairs, names.of_others) if names.of_others else None
-    found: dict[MessageQueue, T] = {}
+    by_queue: dict[MessageQueue, T] = {}
     for key, one in zip(keys, sent, strict=True):
         values = asdict(one)
         if None in values.values():
             return None
         mq = MessageQueue(*astuple(key))
-        found[mq] = kind(mq=mq, **values)
-    return found
+        by_queue[mq] = kind(mq=mq, **values)
+    return by_queue
 
 
 def _pop_queues(sent: Json, unreadable: Unreadable) -> list[PopProcessQueueInfo]:
-    found: dict[tuple[str, str, int], PopProcessQueueInfo] = {}
-    for key, one in items(sent) if sent is None or isinstance(sent, dict | list) else ():
+    by_place: dict[tuple[str, str, int], PopProcessQueueInfo] = {}
+    for key, entry in items(sent) if sent is None or isinstance(sent, dict | list) else ():
         queue = _queue_of(key) if isinstance(key, str) else key
-        if not isinstance(queue, dict) or not isinstance(one, dict):
+        if not isinstance(queue, dict) or not isinstance(entry, dict):
             unreadable.note("mqPopTable", "", "Expected `object`")
             continue
-        read = row(PopProcessQueueInfo, {**one, **queue}, _POP_QUEUE, "mqPopTable", "", unreadable)
+        read = row(PopProcessQueueInfo, {**entry, **queue}, _POP_QUEUE, "mqPopTable", "", unreadable)
         if read is not None:
-            found[read.topic, read.broker, read.queue_id] = read
-    return [found[place] for place in sorted(found)]
+            by_place[read.topic, read.broker, read.queue_id] = read
+    return [by_place[place] for place in sorted(by_place)]
 
 
 def _subscriptions(sent: Iterable[Json], table: str, unreadable: Unreadable) -> list[Subscription]:

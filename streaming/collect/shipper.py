@@ -256,12 +256,12 @@ class Shipper:
 
     def _new_folders(self) -> list[Path]:
         """Return the folders that are not open yet, the oldest incarnations first, as many as may be open."""
-        found = [path for parent in self._folders for path in self._folders_in(parent) if path not in self._spools]
-        found.sort(key=lambda path: (incarnation(path)[1], path))
+        folders = [path for parent in self._folders for path in self._folders_in(parent) if path not in self._spools]
+        folders.sort(key=lambda path: (incarnation(path)[1], path))
         free = SPOOL_FOLDERS - len(self._spools)
-        for path in found[free:]:
+        for path in folders[free:]:
             self._warnings.tell(path.parent, f"there are more than {SPOOL_FOLDERS:,} spools; the newest wait", "")
-        return found[:free]
+        return folders[:free]
 
     def _folders_in(self, parent: Path) -> list[Path]:
         """Return the folders of a folder; what is none, or a link, is named once."""

@@ -83,14 +83,14 @@ class Listeners:
 def listener_stacks(dump: str) -> list[ThreadStack]:
     """Return the threads that consume, in time that is linear in the text: it may come from anybody."""
     lines = dump[:STACK_CHARACTERS].splitlines()
-    found: list[ThreadStack] = []
+    stacks: list[ThreadStack] = []
     for begin, end in _blocks(lines):
         stack = _stack(lines[begin], lines[begin + 1 : end])
         if stack is not None:
-            found.append(stack)
-        if len(found) == STACK_THREADS:
+            stacks.append(stack)
+        if len(stacks) == STACK_THREADS:
             break
-    return found
+    return stacks
 
 
 def _blocks(lines: list[str]) -> Iterator[tuple[int, int]]:

@@ -32,9 +32,9 @@ class Behaviour:
             sent: when it was sent, epoch milliseconds; a message that comes back from the retry topic keeps it.
         """
         with self._changed:
-            if self._is_meant(queue, wanted=self._orders.hang):
+            if self._is_meant(queue, ordered=self._orders.hang):
                 report(Report("hangs", queues=[queue], remark=f"offset {offset}"))
-                self._changed.wait_for(lambda: not self._is_meant(queue, wanted=self._orders.hang))
+                self._changed.wait_for(lambda: not self._is_meant(queue, ordered=self._orders.hang))
             is_chosen = self._choose(queue, offset, sent)
             if is_chosen and self._orders.slow:
                 self._changed.wait_for(lambda: not self._orders.slow, _SLOW_SECONDS)
@@ -49,11 +49,11 @@ class Behaviour:
             return False
         if orders.sent_until and not orders.sent_from <= sent < orders.sent_until:
             return False
-        if self._chosen is None and self._is_meant(queue, wanted=True):
+        if self._chosen is None and self._is_meant(queue, ordered=True):
             self._chosen = (queue, offset)
             event = "poisoned" if orders.poison else "slowed"
             report(Report(event, queues=[queue], remark=f"offset {offset}"))
         return bool(orders.sent_until) or self._chosen == (queue, offset)
 
-    def _is_meant(self, queue: Queue, *, wanted: bool) -> bool:
-        return wanted and self._orders.queue_id in (None, queue.queue_id) and self._orders.broker in ("", queue.broker)
+    def _is_meant(self, queue: Queue, *, ordered: bool) -> bool:
+        return ordered and self._orders.queue_id in (None, queue.queue_id) and self._orders.broker in ("", queue.broker)

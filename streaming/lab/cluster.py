@@ -218,7 +218,7 @@ class Cluster:
         self.home.save(self.state)
 
     def await_report(
-        self, name: str, wanted: Callable[[Report], bool | None], seconds: float = _START_SECONDS_MAX
+        self, name: str, matches: Callable[[Report], bool | None], seconds: float = _START_SECONDS_MAX
     ) -> Report:
         """Wait until a client reports a wanted event after its start or its last orders.
 
@@ -227,11 +227,13 @@ class Cluster:
         """
 
         def wanted_report() -> Report | None:
-            return next((one for one in reports(self.home.log(name), self._log_begins[name]) if wanted(one)), None)
+            return next((one for one in reports(self.home.log(name), self._log_begins[name]) if matches(one)), None)
 
         return self._wait(name, wanted_report, seconds)
 
-    def await_any_report(self, names: Sequence[str], wanted: Callable[[Report], bool | None], seconds: float) -> Report:
+    def await_any_report(
+        self, names: Sequence[str], matches: Callable[[Report], bool | None], seconds: float
+    ) -> Report:
         """Wait until one of several clients reports a wanted event after its last orders.
 
         Raises:
@@ -240,7 +242,7 @@ class Cluster:
 
         def wanted_report() -> Report | None:
             found = (one for name in names for one in reports(self.home.log(name), self._log_begins[name]))
-            return next((one for one in found if wanted(one)), None)
+            return next((one for one in found if matches(one)), None)
 
         return self._wait(names[0], wanted_report, seconds)
 

@@ -27,10 +27,12 @@ def _queue(message_queue: JavaObject) -> Queue:
 
 def _accepts(behaviour: Behaviour, messages: Sequence[JavaObject], message_queue: JavaObject) -> bool:
     """Return whether all messages are consumed; those that were popped come from any queue of their broker (-1)."""
-    of = _queue(message_queue)
+    source = _queue(message_queue)
     return all(
         behaviour.accepts(
-            Queue(of.topic, of.broker, int(one.getQueueId())), int(one.getQueueOffset()), int(one.getBornTimestamp())
+            Queue(source.topic, source.broker, int(one.getQueueId())),
+            int(one.getQueueOffset()),
+            int(one.getBornTimestamp()),
         )
         for one in messages
     )
@@ -134,13 +136,13 @@ def main(path: Path) -> None:
         _obey(relay, first)
         consumer = start_consumer(first, behaviour, relay)
         report(Report("started"))
-        known: list[Queue] = []
+        reported: list[Queue] = []
         while not asked_to_end.wait(LOOK_SECONDS):
             if (orders := orders_file.changed()) is not None:
                 _obey(relay, orders)
                 behaviour.change(orders)
-            if (now := owned(consumer)) != known:
-                known = now
+            if (now := owned(consumer)) != reported:
+                reported = now
                 report(Report("owns", queues=now))
         consumer.shutdown()
     report(Report("ended"))

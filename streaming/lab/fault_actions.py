@@ -223,13 +223,13 @@ def slow_group(cluster: Cluster, aim: FaultTarget) -> FaultEffect:
     return _of_one_message(cluster, aim, "slowed", slow=True)
 
 
-def _of_one_message(cluster: Cluster, aim: FaultTarget, event: str, **wanted: bool) -> FaultEffect:
+def _of_one_message(cluster: Cluster, aim: FaultTarget, event: str, **behaviour: bool) -> FaultEffect:
     """Give all consumers the same orders for the next message that the producer sends."""
     names = [name for name in cluster.consumers(aim.client) if cluster.runs(name)]
     begin = now_ms() + _ORDERS_AHEAD_MS
     sent = {"sent_from": begin, "sent_until": begin + cluster.send_interval_ms()}
     for name in names:
-        cluster.send_orders(replace(cluster.consumer(name), **wanted, **sent))
+        cluster.send_orders(replace(cluster.consumer(name), **behaviour, **sent))
     try:
         report = cluster.await_any_report(names, lambda one: one.event == event or None, _MESSAGE_SECONDS_MAX)
     except UserError:

@@ -134,16 +134,16 @@ class Lab:
 
     def environment(self) -> dict[str, str]:
         """Return the environment variables that connect our commands to the lab; none has a secret."""
-        found = {"collector.name_servers": msgspec.json.encode([self.name_server]).decode()}
+        settings = {"collector.name_servers": msgspec.json.encode([self.name_server]).decode()}
         if self.proxy:
-            found["collector.proxies"] = msgspec.json.encode([self.proxy]).decode()
+            settings["collector.proxies"] = msgspec.json.encode([self.proxy]).decode()
         if self.kafka_bootstrap:
-            found["source.bootstrap_servers"] = self.kafka_bootstrap
+            settings["source.bootstrap_servers"] = self.kafka_bootstrap
         else:
-            found["source.kind"] = "files"
+            settings["source.kind"] = "files"
         if self._cluster.security:
-            found |= self._cluster.security.settings()
-        return {f"REBALANCE_WATCH_{name.replace('.', '__').upper()}": value for name, value in found.items()}
+            settings |= self._cluster.security.settings()
+        return {f"REBALANCE_WATCH_{name.replace('.', '__').upper()}": value for name, value in settings.items()}
 
     @property
     def fault_log(self) -> Path:
@@ -272,13 +272,13 @@ class Lab:
             cluster.start_proxy()
         if missing or new:
             say(f"starting {len(missing) + len(new)} consumers")
-        wanted = [
+        clients = [
             *(cluster.consumer(name) for name in missing),
             *(cluster.new_consumer(name, group) for name, group in new.items()),
         ]
-        for orders in wanted:
+        for orders in clients:
             cluster.launch_consumer(orders)
-        for orders in wanted:
+        for orders in clients:
             cluster.await_start(orders.name)
 
     def _status_of(self, member: Member) -> MemberStatus:
@@ -303,14 +303,16 @@ class Lab:
         return None if speaks_grpc else self._cluster.owned(member.name)
 
     def _active(self, kind: str, client: str | None) -> ActiveFault:
-        found = [
+        matches = [
             one for one in self._cluster.state.faults if one.kind == kind and (client is None or one.client == client)
         ]
-        if not found:
+        if not matches:
             raise UserError(f"There is no {kind} to cure{f' on {client}' if client else ''}: see `lab status`.")
-        if len(found) > 1:
-            raise UserError(f"{kind} is active on {', '.join(one.client for one in found)}: select one with --client.")
-        return found[0]
+        if len(matches) > 1:
+            raise UserError(
+                f"{kind} is active on {', '.join(one.client for one in matches)}: select one with --client."
+            )
+        return matches[0]
 
     def _record(self, active: ActiveFault, group: LabGroup, fault: Fault, begun: int, *, cure: bool) -> FaultRecord:
         queue = active.queue

@@ -27,10 +27,10 @@ def set_up_groups(admin: JavaObject, broker: str, pops: Iterable[PopSubscription
     """
     group_config = jpype.JClass("org.apache.rocketmq.remoting.protocol.subscription.SubscriptionGroupConfig")
     mode = jpype.JClass("org.apache.rocketmq.common.message.MessageRequestMode")
-    for one in pops:
+    for pop in pops:
         config = group_config()
-        config.setGroupName(one.group)
-        config.setConsumeMessageOrderly(one.ordered)
+        config.setGroupName(pop.group)
+        config.setConsumeMessageOrderly(pop.ordered)
         admin.createAndUpdateSubscriptionGroupConfig(broker, config)
-        if one.sets_mode:
-            admin.setMessageRequestMode(broker, one.topic, one.group, mode.POP, _ALL_SHARE, _ANSWER_MS)
+        if pop.sets_mode:
+            admin.setMessageRequestMode(broker, pop.topic, pop.group, mode.POP, _ALL_SHARE, _ANSWER_MS)

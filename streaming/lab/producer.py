@@ -51,11 +51,11 @@ class Topics:
         config = jpype.JClass("org.apache.rocketmq.common.TopicConfig")
         in_order = ordered_topics(orders.pops)
         for topic, queues in orders.topics.items():
-            wanted = config(topic, queues, queues)
+            topic_config = config(topic, queues, queues)
             if topic in in_order:
-                wanted.getAttributes().put("+message.type", "FIFO")
+                topic_config.getAttributes().put("+message.type", "FIFO")
             for address in orders.brokers.values():
-                self._admin.createAndUpdateTopicConfig(address, wanted)
+                self._admin.createAndUpdateTopicConfig(address, topic_config)
         for address in orders.brokers.values():
             set_up_groups(self._admin, address, orders.pops)
 

@@ -158,10 +158,10 @@ class FilePublisher:
 
     def _shape(self, partitions: int) -> None:
         """Create the partitions' folders, which record the number of partitions."""
-        there = len(list(self._root.glob("partition=*")))
-        if there not in (0, partitions):
+        folders = len(list(self._root.glob("partition=*")))
+        if folders not in (0, partitions):
             raise UserError(
-                f"The log {self._root} has {there} partitions, not {partitions}: set source.partitions to {there}, "
+                f"The log {self._root} has {folders} partitions, not {partitions}: set source.partitions to {folders}, "
                 "or source.path to a new folder."
             )
         for partition in range(partitions):

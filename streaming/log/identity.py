@@ -66,5 +66,5 @@ def _read(root: Path) -> str:
         return ""
 
 
-def _differ(one: str, other: str) -> bool:
-    return bool(one and other) and one != other
+def _differ(first: str, other: str) -> bool:
+    return bool(first and other) and first != other

@@ -116,11 +116,11 @@ class KafkaPublisher:
 
     def _check_topic(self) -> None:
         servers, topic = self._connection.servers, self._topic
-        there = partition_count(self._connection, topic, ACLOperation.WRITE)
-        if there is None:
+        count = partition_count(self._connection, topic, ACLOperation.WRITE)
+        if count is None:
             raise UserError(f"Kafka at {servers} has no topic {topic}: create it with `rebalance-watch topic create`.")
-        if there != self.partitions:
-            raise UserError(_other_count(topic, there, self.partitions))
+        if count != self.partitions:
+            raise UserError(_other_count(topic, count, self.partitions))
 
     def _disconnect(self) -> None:
         try:
@@ -232,10 +232,10 @@ def create_topic(connection: Connection, topic: str, partitions: int, *, replica
     Raises:
         UserError: Kafka can't be reached or refuses, or the topic has another count (keys would move).
     """
-    there = partition_count(connection, topic)
-    if there is not None:
-        if there != partitions:
-            raise UserError(_other_count(topic, there, partitions))
+    count = partition_count(connection, topic)
+    if count is not None:
+        if count != partitions:
+            raise UserError(_other_count(topic, count, partitions))
         return False
     configs = {
         _TIMESTAMP_TYPE: _LOG_APPEND_TIME,
@@ -297,8 +297,8 @@ def _forbidden(connection: Connection, resource: str, operation: ACLOperation, k
     )
 
 
-def _other_count(topic: str, there: int, wanted: int) -> str:
+def _other_count(topic: str, count: int, configured: int) -> str:
     return (
-        f"The topic {topic} has {there} partitions, not {wanted}: set source.partitions to {there}, "
+        f"The topic {topic} has {count} partitions, not {configured}: set source.partitions to {count}, "
         "or source.topic to a new one (a group's key would move to another partition)."
     )

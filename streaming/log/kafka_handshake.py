@@ -200,11 +200,11 @@ def _tls_context(properties: Mapping[str, Any]) -> ssl.SSLContext | None:
     """Return the context that the client will make of the same properties; None without TLS."""
     if not str(properties.get("security_protocol", "")).endswith("SSL"):
         return None
-    known = KafkaSSLTransport.DEFAULT_CONFIG
+    defaults = KafkaSSLTransport.DEFAULT_CONFIG
     files = (properties.get(name) for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile"))
     try:
         context: ssl.SSLContext = KafkaSSLTransport._build_ssl_context(  # noqa: SLF001  the client's own
-            known | {name: value for name, value in properties.items() if name in known}
+            defaults | {name: value for name, value in properties.items() if name in defaults}
         )
     except (ssl.SSLError, OSError) as error:
         raise UserError(

@@ -62,10 +62,10 @@ def python_properties(kafka: Kafka) -> dict[str, Any]:
     Raises:
         UserError: the settings do not fit together, or a file can't be read.
     """
-    found: dict[str, Any] = {"security_protocol": kafka.security_protocol}
+    properties: dict[str, Any] = {"security_protocol": kafka.security_protocol}
     if kafka.uses_tls:
         certificate = certificate_of("kafka", kafka)
-        found |= {
+        properties |= {
             "ssl_check_hostname": kafka.check_hostname,
             "ssl_cafile": _path("ca_file", kafka.ca_file),
             "ssl_certfile": _path("certificate_file", kafka.certificate_file),
@@ -73,9 +73,9 @@ def python_properties(kafka: Kafka) -> dict[str, Any]:
             "ssl_password": certificate.key_password if certificate else None,
         }
     if kafka.uses_sasl:
-        found |= {"sasl_mechanism": kafka.sasl_mechanism} | _python_sasl(kafka)
+        properties |= {"sasl_mechanism": kafka.sasl_mechanism} | _python_sasl(kafka)
     _check_names(kafka.python)
-    return found | kafka.python
+    return properties | kafka.python
 
 
 def java_properties(kafka: Kafka) -> JavaProperties:

@@ -54,15 +54,15 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # kafka-p
         try:
             with ThreadPoolExecutor(1) as thread:  # this one may run an event loop
                 answer = thread.submit(self._post).result()
-            found = msgspec.json.decode(answer.body, type=_Token) if answer.is_success else _Token()
+            token = msgspec.json.decode(answer.body, type=_Token) if answer.is_success else _Token()
         except (TimeoutError, OSError, httpx.HTTPError, httpx.InvalidURL, ValueError, RecursionError) as error:
             raise UserError(
                 f"The token server {self._url} can't be asked ({type(error).__name__}): start it, or correct "
                 "kafka.token_url."
             ) from KafkaConnectionError(type(error).__name__)
-        if not found.access_token:
+        if not token.access_token:
             raise UserError(
                 f"The token server {self._url} gave no token (HTTP {answer.status}): correct kafka.username, its "
                 "password or kafka.token_scope."
             )
-        return found
+        return token

@@ -101,10 +101,10 @@ def _start(key: tuple[str, str]) -> int:
 def ended(log: Iterable[T]) -> Iterator[T]:
     """Yield a finite log (events, or lines), then a last tick for each source that lacks one."""
     ends, are_lines = Ends(), False
-    for one in log:
-        are_lines = isinstance(one, bytes)
-        ends.see(one if isinstance(one, bytes) else encode(one))
-        yield one
+    for item in log:
+        are_lines = isinstance(item, bytes)
+        ends.see(item if isinstance(item, bytes) else encode(item))
+        yield item
     for tick in ends.missing():
         yield cast("T", encode(tick) if are_lines else tick)
 

@@ -105,7 +105,7 @@ class IncidentPeriods:
     """Incidents assembled from their transitions, which come in the order of each group's rows."""
 
     span: Span
-    of: dict[IncidentKey, dict[str, IncidentPeriod]] = field(default_factory=dict)
+    by_subject: dict[IncidentKey, dict[str, IncidentPeriod]] = field(default_factory=dict)
 
     def take_all(self, effects: Iterable[AnyRow]) -> None:
         """Record the transitions among these rows."""
@@ -117,7 +117,9 @@ class IncidentPeriods:
         """Record one transition."""
         if transition.time > self.span.until or not fnmatchcase(transition.group, self.span.groups):
             return
-        periods = self.of.setdefault((transition.cluster, transition.group, transition.code, transition.subject), {})
+        periods = self.by_subject.setdefault(
+            (transition.cluster, transition.group, transition.code, transition.subject), {}
+        )
         known = periods.get(transition.incident_id)
         worst = max(known.severity if known else transition.severity, transition.severity, key=_RANK.__getitem__)
         ended = transition.time if transition.transition == "RESOLVED" else None
@@ -139,8 +141,10 @@ def backtest(model: ReadModel, policy: Policy, span: Span) -> Result:
     would_be, rows = _folded(model, policy, span, ranges)
     was = _reported(model, span)
     same, differences = Counter[str](), []
-    for subject in sorted(was.of.keys() | would_be.of.keys()):
-        pairs = _pairs(list(was.of.get(subject, {}).values()), list(would_be.of.get(subject, {}).values()))
+    for subject in sorted(was.by_subject.keys() | would_be.by_subject.keys()):
+        pairs = _pairs(
+            list(was.by_subject.get(subject, {}).values()), list(would_be.by_subject.get(subject, {}).values())
+        )
         same[subject[2]] += sum(before == after for before, after in pairs)
         differences += [Difference(_change(*pair), *subject, *pair) for pair in pairs if pair[0] != pair[1]]
     differences.sort(key=lambda d: min(period.opened_at for period in (d.was, d.would_be) if period is not None))
@@ -202,10 +206,10 @@ def _ranges(model: ReadModel, span: Span) -> list[Row]:
 
 def _folded(model: ReadModel, policy: Policy, span: Span, ranges: Iterable[Row]) -> tuple[IncidentPeriods, int]:
     periods, rows = IncidentPeriods(span), 0
-    for one in ranges:
+    for partition_range in ranges:
         store = GroupsInMemory()
-        shard = Shard(None, store, policy, one["partition"])
-        wanted = {name: one[name] for name in ("partition", "first", "last")} | {"groups": span.groups}
+        shard = Shard(None, store, policy, partition_range["partition"])
+        wanted = {name: partition_range[name] for name in ("partition", "first", "last")} | {"groups": span.groups}
         for batch in batches(model, _ROWS, wanted):
             for value, stamp in batch:
                 rows += 1
@@ -230,20 +234,20 @@ def _pairs(
     """Match incidents whose times overlap; each is used once, the earliest first."""
     left = sorted(would_be, key=lambda period: period.opened_at)
     pairs: list[tuple[IncidentPeriod | None, IncidentPeriod | None]] = []
-    for one in sorted(was, key=lambda period: period.opened_at):
-        other = next((period for period in left if _overlap(one, period)), None)
+    for reported in sorted(was, key=lambda period: period.opened_at):
+        other = next((period for period in left if _overlap(reported, period)), None)
         if other is not None:
             left.remove(other)
-        pairs.append((one, other))
+        pairs.append((reported, other))
     return pairs + [(None, period) for period in left]
 
 
-def _overlap(one: IncidentPeriod, other: IncidentPeriod) -> bool:
-    return _begins_within(one, other) or _begins_within(other, one)
+def _overlap(first: IncidentPeriod, other: IncidentPeriod) -> bool:
+    return _begins_within(first, other) or _begins_within(other, first)
 
 
-def _begins_within(one: IncidentPeriod, other: IncidentPeriod) -> bool:
-    return other.opened_at <= one.opened_at and (other.resolved_at is None or one.opened_at <= other.resolved_at)
+def _begins_within(first: IncidentPeriod, other: IncidentPeriod) -> bool:
+    return other.opened_at <= first.opened_at and (other.resolved_at is None or first.opened_at <= other.resolved_at)
 
 
 def _change(was: IncidentPeriod | None, would_be: IncidentPeriod | None) -> Change:

@@ -117,9 +117,9 @@ def _distributions() -> Iterator[metadata.Distribution]:
 
 def _required(distribution: metadata.Distribution, extras: frozenset[str]) -> list[tuple[str, frozenset[str]]]:
     """Return name and extras of each requirement that holds on this machine."""
-    wanted = map(Requirement, distribution.requires or ())
+    requirements = map(Requirement, distribution.requires or ())
     return [
         (re.sub(r"[-_.]+", "-", one.name).lower(), frozenset(one.extras))
-        for one in wanted
+        for one in requirements
         if one.marker is None or any(one.marker.evaluate({"extra": extra}) for extra in extras)
     ]

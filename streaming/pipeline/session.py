@@ -54,7 +54,7 @@ def spark_session(settings: Settings, app_name: str) -> SparkSession:
     master = f"local[{settings.job.cores}]" if settings.job.is_local else settings.job.master
     check_master(master)
     properties = spark_properties(settings, logs)
-    shown = {"spark.master": master, "spark.app.name": app_name, **properties.shown}
+    visible = {"spark.master": master, "spark.app.name": app_name, **properties.visible}
     try:
         with (
             alive(logs),
@@ -62,7 +62,7 @@ def spark_session(settings: Settings, app_name: str) -> SparkSession:
             _stderr_to(logs / "jvm.log"),
             _ignored(signal.SIGTERM),
         ):
-            session = _started(shown, plugin_jar(settings))
+            session = _started(visible, plugin_jar(settings))
     except PySparkRuntimeError as error:
         raise UserError(f"Spark did not start: see {logs}, then run `rebalance-watch doctor`.") from error
     except Py4JJavaError as error:

@@ -83,13 +83,13 @@ class TableSink:
 
     def append_arrow(self, rows: pa.Table, table: str, *, batch_id: int) -> None:
         """Append a batch's rows of one table from this process, unless the table has them."""
-        there = delta_at(self.tables / table)
+        target = delta_at(self.tables / table)
         application = self._application(table)
-        written = there.transaction_version(application)
+        written = target.transaction_version(application)
         if written is None or written < batch_id:
             transaction = CommitProperties(app_transactions=[Transaction(application, batch_id)])
             with answered(self.tables):
-                committed = append(there, rows, transaction)
+                committed = append(target, rows, transaction)
             if committed is not None:
                 self.commits[table] = committed
 

@@ -61,10 +61,10 @@ def check_source(settings: Settings) -> None:
             )
         return
     kafka = connection_of(settings)
-    there = partition_count(kafka, source.topic, *READER_OPERATIONS)
-    if there != source.partitions:
+    count = partition_count(kafka, source.topic, *READER_OPERATIONS)
+    if count != source.partitions:
         raise UserError(
-            f"Kafka at {source.bootstrap_servers} has {there or 'no'} partitions of the topic {source.topic}, not "
+            f"Kafka at {source.bootstrap_servers} has {count or 'no'} partitions of the topic {source.topic}, not "
             f"{source.partitions}: create it with `rebalance-watch topic create`, or set source.partitions."
         )
     if not appends_with_its_own_time(kafka, source.topic):

@@ -43,7 +43,7 @@ _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.
 class SparkProperties(NamedTuple):
     """The properties of a session."""
 
-    shown: dict[str, str]
+    visible: dict[str, str]
     """Those that hold no secret, without those that [spark] gives."""
     hidden: dict[str, str]
     """Those that may hold a secret: those of [spark], and the executors' environment variables."""

@@ -38,15 +38,15 @@ def append(table: Place | DeltaTable, rows: pa.Table, commit_properties: CommitP
         UserError: the disk is full, or can't be written; or the table has features that are not handled. Nothing was
             appended.
     """
-    there = table if isinstance(table, DeltaTable) else delta_at(table)
-    check_writable(there)
-    has_more = not {field.name for field in there.schema().fields} <= set(rows.schema.names)
-    before = there.version()
+    target = table if isinstance(table, DeltaTable) else delta_at(table)
+    check_writable(target)
+    has_more = not {field.name for field in target.schema().fields} <= set(rows.schema.names)
+    before = target.version()
 
     def commit() -> None:
         write_deltalake(
-            there, rows, mode="append", schema_mode="merge" if has_more else None, commit_properties=commit_properties,
-            post_commithook_properties=after_commit(there),
+            target, rows, mode="append", schema_mode="merge" if has_more else None, commit_properties=commit_properties,
+            post_commithook_properties=after_commit(target),
         )  # fmt: skip
 
     try:
@@ -57,13 +57,13 @@ def append(table: Place | DeltaTable, rows: pa.Table, commit_properties: CommitP
             except CommitFailedError as error:
                 if not left or not any(said in str(error) for said in _MEANWHILE):
                     raise
-                there.update_incremental()
+                target.update_incremental()
     except (DeltaError, OSError) as error:
         if (refused := _OF_THE_DISK.search(str(error))) is None:
             raise
         raise UserError(
-            f"The table {there.table_uri} can't be written ({os.strerror(int(refused[1]))}): free space, or make it "
+            f"The table {target.table_uri} can't be written ({os.strerror(int(refused[1]))}): free space, or make it "
             "writable."
         ) from None
-    folder = folder_of(there)
+    folder = folder_of(target)
     return sync_commits(folder, before) if folder is not None else None

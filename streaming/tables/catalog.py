@@ -74,11 +74,11 @@ def names_in(query: str) -> frozenset[str]:
 @cache
 def _needed_by_name() -> dict[str, frozenset[str]]:
     """Return for each table, view and function its name and the names of what it uses."""
-    found = {table: frozenset({table}) for table in TABLES}
+    needed = {table: frozenset({table}) for table in TABLES}
     for name, _, sql in definitions(observations.IN_DUCKDB):
         words = _WORD.findall(sql.lower())
-        found[name] = frozenset({name}).union(*(found.get(word, frozenset()) for word in words))
-    return found
+        needed[name] = frozenset({name}).union(*(needed.get(word, frozenset()) for word in words))
+    return needed
 
 
 def definitions(words: observations.Words) -> Iterator[Definition]:

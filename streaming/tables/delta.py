@@ -159,12 +159,12 @@ def check_commits(tables: Place) -> None:
 
 def _commit(table: ObjectPlace, together: threading.Barrier, writer: int) -> None:
     try:
-        there = delta_at(table)
+        delta = delta_at(table)
         for number in range(_COMMITS):
             together.wait()
             turn = CommitProperties(app_transactions=[Transaction(f"{writer}-{number}", 1)])
-            there.create_write_transaction(
-                [], mode="append", schema=there.schema(), partition_by=[], commit_properties=turn
+            delta.create_write_transaction(
+                [], mode="append", schema=delta.schema(), partition_by=[], commit_properties=turn
             )
     except threading.BrokenBarrierError:  # the other one has failed, and says why
         return

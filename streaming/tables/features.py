@@ -35,35 +35,35 @@ _IMPLIED = "columnMapping"
 """What reader version 2 implies, and writer version 5 (6 adds identityColumns)."""
 
 
-def check_readable(there: DeltaTable) -> None:
+def check_readable(delta: DeltaTable) -> None:
     """Check that the rows of a table are read as they are.
 
     Raises:
         UserError: it has a reader feature that is not handled.
     """
-    protocol = there.protocol()
+    protocol = delta.protocol()
     if protocol.min_reader_version < _TABLE_FEATURES[0]:
         named = [_IMPLIED] if protocol.min_reader_version > _READER_VERSION else []
     else:
         named = [name for name in sorted(protocol.reader_features or ()) if name not in READ]
     for feature in named:
-        raise _refusal(there, f"the Delta feature {feature}", "read")
+        raise _refusal(delta, f"the Delta feature {feature}", "read")
 
 
-def check_writable(there: DeltaTable) -> None:
+def check_writable(delta: DeltaTable) -> None:
     """Check that rows of a table may be appended, merged, dropped and replaced.
 
     Raises:
         UserError: it has a feature that is not handled, or a property that forbids some of this.
     """
-    check_readable(there)
-    for what in _unwritten(there):
-        raise _refusal(there, what, "write")
+    check_readable(delta)
+    for what in _unwritten(delta):
+        raise _refusal(delta, what, "write")
 
 
-def _unwritten(there: DeltaTable) -> Iterator[str]:
+def _unwritten(delta: DeltaTable) -> Iterator[str]:
     """Yield what a writer must know, or keep to, and this program does not."""
-    protocol, properties = there.protocol(), there.metadata().configuration
+    protocol, properties = delta.protocol(), delta.metadata().configuration
     if protocol.min_writer_version < _TABLE_FEATURES[1]:
         named = [_IMPLIED] if protocol.min_writer_version > _WRITER_VERSION else []
     else:
@@ -75,8 +75,8 @@ def _unwritten(there: DeltaTable) -> Iterator[str]:
     yield from (f"the constraint {name.removeprefix('delta.constraints.')}" for name in constraints)
 
 
-def _refusal(there: DeltaTable, what: str, verb: str) -> UserError:
-    place = unquote(there.table_uri.removeprefix("file://").rstrip("/"))
+def _refusal(delta: DeltaTable, what: str, verb: str) -> UserError:
+    place = unquote(delta.table_uri.removeprefix("file://").rstrip("/"))
     return UserError(
         f"The table {place.rpartition('/')[2]} has {what}, with which this program does not {verb} it: "
         f"restore the version before it with Spark (RESTORE TABLE delta.`{place}`, see schemas/BUILDING.md), or tables "

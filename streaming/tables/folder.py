@@ -216,8 +216,8 @@ def _files_in(folder: Path) -> Iterator[tuple[float, int, Path]]:
     """Yield the last use, the bytes and the path of each copy."""
     for path in folder.rglob("*"):
         try:
-            found = path.stat()
+            status = path.stat()
         except FileNotFoundError:
             continue
         if path.is_file():
-            yield found.st_mtime, found.st_size, path
+            yield status.st_mtime, status.st_size, path

@@ -46,11 +46,11 @@ class Guard:
             QueryError: the query is not allowed; the message names the reason.
         """
         nodes = list(_nodes(self._parsed(query)))
-        known = _RELATIONS | self._defined(nodes)
+        relations = _RELATIONS | self._defined(nodes)
         for node in nodes:
             match node.get("type"):
                 case "BASE_TABLE":
-                    _check_name(node["qualified_name"]["path"], known, "Unknown table or view {}: use {}.")
+                    _check_name(node["qualified_name"]["path"], relations, "Unknown table or view {}: use {}.")
                 case "TABLE_FUNCTION":
                     path = node["function"]["qualified_name"]["path"]
                     _check_name(path, _TABLE_FUNCTIONS, "The table function {} can't be used here: ask {}.")
@@ -96,24 +96,24 @@ class Guard:
 
     def _keywords(self) -> Set[str]:
         with self._database.cursor() as cursor:
-            found = cursor.execute(
+            rows = cursor.execute(
                 "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category = 'reserved'"
             ).fetchall()
-        return {name for (name,) in found}
+        return {name for (name,) in rows}
 
     def _functions(self) -> Set[str]:
         if self._refused is None:
             with self._database.cursor() as cursor:
-                found = cursor.execute(
+                rows = cursor.execute(
                     "SELECT DISTINCT function_name FROM duckdb_functions() "
                     "WHERE stability = 'VOLATILE' OR (internal AND macro_definition ILIKE '%SELECT%')"
                 ).fetchall()
-            self._refused = _OF_THE_PROCESS | {name for (name,) in found} - _HARMLESS
+            self._refused = _OF_THE_PROCESS | {name for (name,) in rows} - _HARMLESS
         return self._refused
 
 
-def _check_name(path: list[str], known: Set[str], says: str) -> None:
-    if len(path) != 1 or path[0].lower() not in known:
+def _check_name(path: list[str], names: Set[str], says: str) -> None:
+    if len(path) != 1 or path[0].lower() not in names:
         raise QueryError(says.format(".".join(path), f"one of {', '.join([*TABLES, *VIEWS])}"))
 
 

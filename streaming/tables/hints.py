@@ -61,11 +61,11 @@ def meant(error: str, query: str, columns_of: Callable[[str], Iterable[str]]) ->
     if unknown is None:
         return ""
     words = set(re.findall(r"\w+", query.lower()))
-    known = [name for of in sorted(words & {*TABLES, *VIEWS, *FUNCTIONS}) for name in columns_of(of)]
-    near = closest(unknown["name"].lower(), dict.fromkeys(known), n=_NEAR, cutoff=0.5)
+    names = [name for of in sorted(words & {*TABLES, *VIEWS, *FUNCTIONS}) for name in columns_of(of)]
+    near = closest(unknown["name"].lower(), dict.fromkeys(names), n=_NEAR, cutoff=0.5)
     if near:
         return f" (candidate bindings: {', '.join(near)})"
-    listed = list(dict.fromkeys(known))
+    listed = list(dict.fromkeys(names))
     more = ", …" if len(listed) > _LISTED else ""
     return f" (its columns: {', '.join(listed[:_LISTED])}{more})" if listed else ""
 

@@ -160,35 +160,35 @@ def maintain(tables: Place, table: str, limits: Limits, *, dry_run: bool = False
 
 def _maintain(tables: Place, table: str, limits: Limits, *, dry_run: bool) -> Done:
     began = time.monotonic()
-    there = delta_at(tables / table)
-    check_writable(there)
+    delta = delta_at(tables / table)
+    check_writable(delta)
     if limits.versions_days is not None and not dry_run:
-        keep_versions(there, limits.versions_days)
-    before = len(files_of(table, there))
-    with _Rewriter(there, folder_at(tables / table), table, dry_run=dry_run) as rewriter:
+        keep_versions(delta, limits.versions_days)
+    before = len(files_of(table, delta))
+    with _Rewriter(delta, folder_at(tables / table), table, dry_run=dry_run) as rewriter:
         rewriter.add_statistics()
         dropped = rewriter.drop(limits.rows_since) if limits.rows_since is not None else 0
         merged = rewriter.merge()
     if not dry_run:
-        if there.version() % _checkpoint_interval(there):
-            there.create_checkpoint()
-        if (folder := folder_of(there)) is not None:  # before the commits that it replaces are removed
+        if delta.version() % _checkpoint_interval(delta):
+            delta.create_checkpoint()
+        if (folder := folder_of(delta)) is not None:  # before the commits that it replaces are removed
             sync(*(folder / "_delta_log").glob("*checkpoint*"), folder / "_delta_log")
-        there.cleanup_metadata()
-    removed = there.vacuum(
+        delta.cleanup_metadata()
+    removed = delta.vacuum(
         limits.replaced_ms // 3_600_000, dry_run=dry_run, enforce_retention_duration=False, full=True
     )
     if not dry_run:  # last, because what was opened above reads one of them
         thin_checkpoints(folder_at(tables / table))
-    after = len(files_of(table, there)) if not dry_run else None
+    after = len(files_of(table, delta)) if not dry_run else None
     return Done(table, before, after, merged, dropped, len(removed), time.monotonic() - began)
 
 
 class _Rewriter:
     """Replaces files of one table by others."""
 
-    def __init__(self, there: DeltaTable, folder: TableFolder, table: str, *, dry_run: bool) -> None:
-        self._there, self._table, self._dry_run = there, table, dry_run
+    def __init__(self, delta: DeltaTable, folder: TableFolder, table: str, *, dry_run: bool) -> None:
+        self._there, self._table, self._dry_run = delta, table, dry_run
         self._folder = folder
 
     def __enter__(self) -> Self:
@@ -210,11 +210,11 @@ class _Rewriter:
         if self._dry_run or not bare:
             return
         self._folder.fetch(bare)
-        found = [stats_of(self._database, self._table, self._folder.path / unquote(file.path)) for file in bare]
+        statistics = [stats_of(self._database, self._table, self._folder.path / unquote(file.path)) for file in bare]
         # A file that has no rows is not added in every round.
         added = [
             self._add(file, stats, data_change=False)
-            for file, stats in zip(bare, found, strict=True)
+            for file, stats in zip(bare, statistics, strict=True)
             if stats["numRecords"]
         ]
         if added:
@@ -349,24 +349,24 @@ class _Rewriter:
         self._there.update_incremental()
 
 
-def _checkpoint_interval(there: DeltaTable) -> int:
+def _checkpoint_interval(delta: DeltaTable) -> int:
     """Return every how many commits the one that commits also writes a checkpoint of the log, by the table's property.
 
     Nobody else may write that checkpoint. Spark does it some seconds after its commit. If it finds one of delta-rs
     there, it leaves the file, whose columns are others, and describes its own in ``_last_checkpoint``: delta-rs then
     finds no statistics in it.
     """
-    return int(there.metadata().configuration.get("delta.checkpointInterval") or _SPARKS_CHECKPOINT_INTERVAL)
+    return int(delta.metadata().configuration.get("delta.checkpointInterval") or _SPARKS_CHECKPOINT_INTERVAL)
 
 
 def stats_of(database: duckdb.DuckDBPyConnection, table: str, path: Path) -> dict[str, Any]:
     """Return the statistics of a Parquet file for Delta's log, by which readers skip it."""
-    known = [column.name for column in columns(table) if _has_stats(column)]
-    bounds = ", ".join(f'min("{name}"), max("{name}"), count("{name}")' for name in known)
+    names = [column.name for column in columns(table) if _has_stats(column)]
+    bounds = ", ".join(f'min("{name}"), max("{name}"), count("{name}")' for name in names)
     query = f"SELECT count(*), {bounds} FROM read_parquet(?)"  # noqa: S608  the contract's names
     [(count, *found)] = database.execute(query, [str(path)]).fetchall()
     found = [iso(value.astimezone(UTC)) if isinstance(value, datetime) else value for value in found]
-    bounds_of = {name: found[n * 3 : n * 3 + 3] for n, name in enumerate(known)}
+    bounds_of = {name: found[n * 3 : n * 3 + 3] for n, name in enumerate(names)}
     return {
         "numRecords": count,
         "minValues": {name: low for name, (low, _, there) in bounds_of.items() if there},
@@ -395,10 +395,10 @@ def _bins(files: Sequence[File], bytes_max: int) -> Iterator[list[File]]:
     )
     newest = max((file.partition for file in files), default=())
     for partition, of_partition in groupby(small, key=lambda file: file.partition):
-        wanted = list(of_partition)
+        candidates = list(of_partition)
         together: list[File] = []
         rows = size = 0
-        for file in _that_pay(wanted) if partition == newest else wanted:
+        for file in _that_pay(candidates) if partition == newest else candidates:
             together.append(file)
             rows, size = rows + file.rows, size + file.size
             if rows >= FILE_ROWS or size >= bytes_max:

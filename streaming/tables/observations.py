@@ -133,16 +133,16 @@ def day(time_ms: str) -> str:
     return f"CAST('1970-01-01' AS DATE) + CAST(floor(least({time_ms}, {TIME_MAX}) / 86400000) AS INTEGER)"
 
 
-def in_duckdb(table: str, rows: str, wanted: Collection[str], topics: str = "") -> str:
+def in_duckdb(table: str, rows: str, names: Collection[str], topics: str = "") -> str:
     """Return the SELECT that unnests a table's rows with only these columns of its arrays, topic and queue id.
 
     Args:
         table: one of `LEVELS`.
         rows: the source of its rows: its name, or a relation of the same columns.
-        wanted: columns.
+        names: columns.
         topics: only the elements of these topics, in SQL: ``$one, $another``; empty: of all.
     """
-    columns = [*_PLACE, *wanted]
+    columns = [*_PLACE, *names]
     if not topics:
         return _of(rows, LEVELS[table], IN_DUCKDB, columns)
     places = f"list_filter(range(1, len(r.topic) + 1), lambda place: r.topic[place] IN ({topics}))"

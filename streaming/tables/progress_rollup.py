@@ -61,10 +61,10 @@ def roll_up(tables: Place, now: int) -> list[RolledUp]:
     last = str(datetime.fromtimestamp((now - _LATE_MS) / 1000, UTC).date())
     done: list[RolledUp] = []
     for finer, coarser in pairwise(SERIES):
-        there = {file.partition[0] for file in files_of(coarser, delta_at(tables / coarser))}
+        rolled_up = {file.partition[0] for file in files_of(coarser, delta_at(tables / coarser))}
         source = delta_at(tables / finer)
         days = {file.partition[0] for file in files_of(finer, source)}
-        done += [_day(tables, source, finer, coarser, day) for day in sorted(days - there) if day < last]
+        done += [_day(tables, source, finer, coarser, day) for day in sorted(days - rolled_up) if day < last]
     return done
 
 
@@ -75,10 +75,10 @@ def _day(tables: Place, source: DeltaTable, finer: str, coarser: str, day: str) 
     folder.fetch(files)
     rows = select(finer, folder.path, files)
     with duckdb.connect(":memory:") as database:
-        found = database.sql(_query(rows, finer, _SPANS_MS[coarser])).to_arrow_table()
+        summary = database.sql(_query(rows, finer, _SPANS_MS[coarser])).to_arrow_table()
     schema = arrow_schema(coarser)
-    append(tables / coarser, found.select(schema.names).cast(schema))
-    return RolledUp(coarser, date.fromisoformat(day), found.num_rows)
+    append(tables / coarser, summary.select(schema.names).cast(schema))
+    return RolledUp(coarser, date.fromisoformat(day), summary.num_rows)
 
 
 def _query(rows: str, table: str, span_ms: int) -> str:

@@ -218,7 +218,7 @@ class ReadModel:
         [view] = [view for view in self._views if view.name == table]
         if view.refused is not None:
             raise view.refused
-        files = view.shown
+        files = view.shown_files
         if not all(file.begins and file.ends for file in files):
             [row] = self.rows(f"SELECT min(t.time) AS first, max(t.time) AS last FROM {table} t")  # noqa: S608  ours
             return None if row["first"] is None else (row["first"], row["last"])

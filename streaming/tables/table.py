@@ -51,7 +51,7 @@ class TableView:
         self.refused: UserError | None = None
         """Why its rows can't be shown, because it has features of Delta that are not handled; None: they can."""
         self._take()
-        self.shown: Sequence[File] = ()
+        self.shown_files: Sequence[File] = ()
         """The files of the snapshot that the view shows."""
         self._kept: dict[str, int] = {}
         """The number of rows in memory by file."""
@@ -126,7 +126,7 @@ class TableView:
             keep: whether to keep the rows of small files in memory from now on.
         """
         if self.refused is not None:
-            self._kept, self.shown = {}, ()
+            self._kept, self.shown_files = {}, ()
             cursor.execute(f"CREATE OR REPLACE VIEW {self.name} AS\n{refuse(self.name, str(self.refused))}")
             return
         if keep and self._is_wanted and self.name in DERIVED:
@@ -137,7 +137,7 @@ class TableView:
             names = ", ".join(f'"{column.name}"' for column in columns(self.name))
             rows += f"\nUNION ALL\nSELECT {names} FROM {SCHEMA}.{self.name}"
         cursor.execute(f"CREATE OR REPLACE VIEW {self.name} AS\n{rows}")
-        self.shown = self._files
+        self.shown_files = self._files
 
     def fault(self) -> UserError | None:
         """Return why it can't be read: it is refused, or one of its files is damaged; None: it can, or has copies."""

@@ -38,30 +38,30 @@ def version_properties(days: int) -> dict[str, str]:
     }
 
 
-def keep_versions(there: DeltaTable, days: int) -> None:
+def keep_versions(delta: DeltaTable, days: int) -> None:
     """Keep the versions of an existing table for so many days from now on."""
-    set_properties(there, version_properties(days))
+    set_properties(delta, version_properties(days))
 
 
-def set_properties(there: DeltaTable, wanted: Mapping[str, str], *, raise_if_not_exists: bool = True) -> None:
+def set_properties(delta: DeltaTable, properties: Mapping[str, str], *, raise_if_not_exists: bool = True) -> None:
     """Give an existing table these properties, in one commit that is on the disk when this returns, if it lacks any.
 
     Args:
-        there: the table.
-        wanted: the values by name.
+        delta: the table.
+        properties: the values by name.
         raise_if_not_exists: whether each must be one that Delta knows.
     """
-    if wanted.items() <= there.metadata().configuration.items():
+    if properties.items() <= delta.metadata().configuration.items():
         return
-    before = there.version()
-    there.alter.set_table_properties(dict(wanted), raise_if_not_exists=raise_if_not_exists)
-    if (folder := folder_of(there)) is not None:
+    before = delta.version()
+    delta.alter.set_table_properties(dict(properties), raise_if_not_exists=raise_if_not_exists)
+    if (folder := folder_of(delta)) is not None:
         sync_commits(folder, before)
 
 
-def after_commit(there: DeltaTable) -> PostCommitHookProperties:
+def after_commit(delta: DeltaTable) -> PostCommitHookProperties:
     """Return what delta-rs does after the next commit: see `CLEANUP_COMMITS`."""
-    is_due = (there.version() + 1) % CLEANUP_COMMITS == 0
+    is_due = (delta.version() + 1) % CLEANUP_COMMITS == 0
     return PostCommitHookProperties(cleanup_expired_logs=None if is_due else False)
 
 

@@ -41,10 +41,10 @@ def report(result: Result, begun: int, examples: int) -> Iterator[str]:
         yield from (f"    {_line(one, begun)}" for one in found[:examples])
 
 
-def _line(one: Difference, begun: int) -> str:
-    at, where = (one.time - begun) / 1000, " ".join(part for part in one.place if part)
-    proof = f" [{one.proof}]" if one.proof else ""
-    return f"{at:8.3f} s {where} {one.subject}: answered {one.answered}, raw {one.raw}{proof}"
+def _line(difference: Difference, begun: int) -> str:
+    at, where = (difference.time - begun) / 1000, " ".join(part for part in difference.place if part)
+    proof = f" [{difference.proof}]" if difference.proof else ""
+    return f"{at:8.3f} s {where} {difference.subject}: answered {difference.answered}, raw {difference.raw}{proof}"
 
 
 if __name__ == "__main__":

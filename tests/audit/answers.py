@@ -106,31 +106,31 @@ class Api:
             raise AssertionError(f"{path}: {body.decode()}") from error
 
 
-def _shown(one: dict[str, Any]) -> Shown:
-    waits = one["waiting_ms"]
+def _shown(queue: dict[str, Any]) -> Shown:
+    waits = queue["waiting_ms"]
     return Shown(
-        owner=one["owner"],
-        lag=one["lag"],
-        lag_at_least=one["lag_is_at_least"],
-        lag_time=one["lag_time"],
-        lag_stale=one["lag_is_stale"],
-        wait=None if waits is None else (waits, one["waiting_is_at_most"]),
-        wait_stale=one["waiting_is_stale"],
-        lock_age_ms=one["lock_age_ms"],
-        in_flight=one["in_flight"],
-        in_flight_since=one["in_flight_since"],
+        owner=queue["owner"],
+        lag=queue["lag"],
+        lag_at_least=queue["lag_is_at_least"],
+        lag_time=queue["lag_time"],
+        lag_stale=queue["lag_is_stale"],
+        wait=None if waits is None else (waits, queue["waiting_is_at_most"]),
+        wait_stale=queue["waiting_is_stale"],
+        lock_age_ms=queue["lock_age_ms"],
+        in_flight=queue["in_flight"],
+        in_flight_since=queue["in_flight_since"],
     )
 
 
-def _rebalance(one: dict[str, Any], settled: int) -> ShownRebalance:
+def _rebalance(answer: dict[str, Any], settled: int) -> ShownRebalance:
     return ShownRebalance(
-        one["rebalance_id"],
-        one["start_time"],
-        one["end_time"],
+        answer["rebalance_id"],
+        answer["start_time"],
+        answer["end_time"],
         settled,
-        one["queues_moved"],
-        one["converged"],
-        tuple(_move(move) for move in one["moves"]),
+        answer["queues_moved"],
+        answer["converged"],
+        tuple(_move(move) for move in answer["moves"]),
     )
 
 
@@ -149,13 +149,13 @@ def rows(root: Path) -> list[Row]:
     """Return every row of the derived tables."""
     from deltalake import DeltaTable  # noqa: PLC0415  a library that reads files, not the program
 
-    found = []
+    derived = []
     for table in DERIVED:
         for row in DeltaTable(str(root / "tables" / table)).to_pyarrow_table().to_pylist():
             what = " ".join(str(row[name]) for name in _SAYS if row.get(name) not in (None, ""))
             time = round(row["time"].timestamp() * 1000)
-            found.append(Row(table, time, row["seq"], row["cause"], what, row.get("rebalance_id", "")))
-    return found
+            derived.append(Row(table, time, row["seq"], row["cause"], what, row.get("rebalance_id", "")))
+    return derived
 
 
 class ShownPopped(NamedTuple):

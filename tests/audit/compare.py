@@ -107,12 +107,12 @@ class Reading:
 
 def first_seen(events: Iterable[Event]) -> dict[Place, dict[Queue, int]]:
     """Return the time of the first event about each queue of each group."""
-    found: dict[Place, dict[Queue, int]] = defaultdict(dict)
+    by_place: dict[Place, dict[Queue, int]] = defaultdict(dict)
     for event in events:
         parts = [part.get("mq", part) for name in _PARTS for part in event.get(name) or ()]
         for part in (*parts, event.fields) if "queue_id" in event.fields else parts:
-            found[event.place].setdefault(queue_of(part), event.time)
-    return found
+            by_place[event.place].setdefault(queue_of(part), event.time)
+    return by_place
 
 
 _PARTS = ("queues", "granted")
@@ -199,55 +199,59 @@ def samples(reading: Reading, chance: random.Random) -> Iterator[tuple[int, Plac
 
 
 def _compare_queue(
-    result: Result, reading: Reading, place: Place, queue: Queue, instant: int, shown: Shown | None
+    result: Result, reading: Reading, place: Place, queue: Queue, instant: int, answer: Shown | None
 ) -> None:
-    there = shown is not None or instant - reading.first_seen[place][queue] <= SHOWN_WITHIN_MS
-    result.check(there, Difference("queue shown", instant, place, named(queue), None, "seen before"))
-    if shown is None:
+    is_due = answer is not None or instant - reading.first_seen[place][queue] <= SHOWN_WITHIN_MS
+    result.check(is_due, Difference("queue shown", instant, place, named(queue), None, "seen before"))
+    if answer is None:
         return
-    if _compare_popped(result, reading, place, queue, instant, shown):
+    if _compare_popped(result, reading, place, queue, instant, answer):
         return
     if reading.polls:
-        _compare_quantities(result, reading, place, queue, instant, shown)
+        _compare_quantities(result, reading, place, queue, instant, answer)
     if reading.hooks:
-        _compare_owner(result, reading, place, queue, instant, shown)
+        _compare_owner(result, reading, place, queue, instant, answer)
     else:
-        _compare_claim(result, reading, place, queue, instant, shown)
+        _compare_claim(result, reading, place, queue, instant, answer)
 
 
-def _compare_owner(result: Result, reading: Reading, place: Place, queue: Queue, instant: int, shown: Shown) -> None:
+def _compare_owner(result: Result, reading: Reading, place: Place, queue: Queue, instant: int, answer: Shown) -> None:
     group = reading.owners[place]
     owner, changes = _owner(group, queue, instant), group.queues[queue].changes
     proof = next((change.shown_by for change in reversed(changes) if change.time <= instant), "")
-    differs = Difference("owner", instant, place, named(queue), shown.owner, owner, proof)
-    result.check(shown.owner == owner, differs)
-    if group.ordered and owner is not None and shown.owner == owner:
-        _compare_lock(result, reading, place, queue, instant, owner, shown)
+    differs = Difference("owner", instant, place, named(queue), answer.owner, owner, proof)
+    result.check(answer.owner == owner, differs)
+    if group.ordered and owner is not None and answer.owner == owner:
+        _compare_lock(result, reading, place, queue, instant, owner, answer)
 
 
-def _compare_popped(result: Result, reading: Reading, place: Place, queue: Queue, instant: int, shown: Shown) -> bool:
+def _compare_popped(result: Result, reading: Reading, place: Place, queue: Queue, instant: int, answer: Shown) -> bool:
     """Compare lag and what is in flight of a queue that is popped; return whether it is."""
     if queue not in reading.popped.queues().get(place, ()):
         return False
     last = _last(reading.quantities.lags, reading, place, queue, instant)
-    at = shown.lag_time or (last.time if last is not None else instant)
-    [known] = reading.popped.at(place, queue, at)
-    if not known:
+    at = answer.lag_time or (last.time if last is not None else instant)
+    [candidates] = reading.popped.at(place, queue, at)
+    if not candidates:
         return False
     subject, proof = named(queue), f"{instant - at} ms before"
     answered = [] if last is None else reading.popped.at(place, queue, last.time)[0]
     exact = [one for one in answered if not one.at_least]
     if last is not None and exact and _is_stale(instant - last.time, reading) is False:
         newest = Difference("popped lag of the last answer", instant, place, subject, at, last.time)
-        result.check(shown.lag_at_least or at == last.time, newest)
-    if shown.lag_time is None:
-        known += [Lag(None, one.at_least, None, None) for one in known if one.lag is None]
-        known += [one._replace(at_least=False) for one in known]  # nothing is shown of what is unknown
-    values = [(shown.lag, shown.lag_at_least), shown.in_flight, shown.in_flight_since]
-    fits = known
-    for kind, value, of in zip(("popped lag", "popped in flight", "popped in flight since"), values, _OF, strict=True):
-        fits = [one for one in fits if of(one) == value]
-        result.check(bool(fits), Difference(kind, instant, place, subject, value, [of(one) for one in known], proof))
+        result.check(answer.lag_at_least or at == last.time, newest)
+    if answer.lag_time is None:
+        candidates += [Lag(None, one.at_least, None, None) for one in candidates if one.lag is None]
+        candidates += [one._replace(at_least=False) for one in candidates]  # nothing is shown of what is unknown
+    values = [(answer.lag, answer.lag_at_least), answer.in_flight, answer.in_flight_since]
+    fits = candidates
+    for kind, value, field_of in zip(
+        ("popped lag", "popped in flight", "popped in flight since"), values, _OF, strict=True
+    ):
+        fits = [one for one in fits if field_of(one) == value]
+        result.check(
+            bool(fits), Difference(kind, instant, place, subject, value, [field_of(one) for one in candidates], proof)
+        )
     return True
 
 
@@ -255,27 +259,27 @@ _OF = (lambda one: (one.lag, one.at_least), lambda one: one.in_flight, lambda on
 
 
 def _compare_quantities(
-    result: Result, reading: Reading, place: Place, queue: Queue, instant: int, shown: Shown
+    result: Result, reading: Reading, place: Place, queue: Queue, instant: int, answer: Shown
 ) -> None:
     subject = named(queue)
     last = _last(reading.quantities.lags, reading, place, queue, instant)
     old = None if last is None else instant - last.time
     proof = "no answer" if old is None else f"answered {old} ms before"
-    if shown.lag_at_least:
-        bound = Difference("lower bound in place of a lag", instant, place, subject, shown.lag, last, proof)
+    if answer.lag_at_least:
+        bound = Difference("lower bound in place of a lag", instant, place, subject, answer.lag, last, proof)
         result.check(last is None or last.value is None or _is_stale(old, reading) is not False, bound)
         return
     lag = last.value if last else None
-    result.check(shown.lag == lag, Difference("lag", instant, place, subject, shown.lag, lag, proof))
-    if shown.lag is not None and (stale := _is_stale(old, reading)) is not None:
-        result.check(shown.lag_stale is stale, Difference("stale lag", instant, place, subject, shown, stale, proof))
+    result.check(answer.lag == lag, Difference("lag", instant, place, subject, answer.lag, lag, proof))
+    if answer.lag is not None and (stale := _is_stale(old, reading)) is not None:
+        result.check(answer.lag_stale is stale, Difference("stale lag", instant, place, subject, answer, stale, proof))
     waits = _waits(reading, place, queue, instant)
     raws = [None if wait is None or wait.value is None else tuple(wait.value) for wait in waits]
-    result.check(shown.wait in raws, Difference("waiting time", instant, place, subject, shown.wait, raws, proof))
-    ages = [instant - wait.time for wait, raw in zip(waits, raws, strict=True) if wait and raw == shown.wait]
-    if shown.wait is not None and None not in (stale := {_is_stale(age, reading) for age in ages}) and stale:
-        mark = Difference("stale waiting time", instant, place, subject, shown.wait_stale, stale, proof)
-        result.check(shown.wait_stale in stale, mark)
+    result.check(answer.wait in raws, Difference("waiting time", instant, place, subject, answer.wait, raws, proof))
+    ages = [instant - wait.time for wait, raw in zip(waits, raws, strict=True) if wait and raw == answer.wait]
+    if answer.wait is not None and None not in (stale := {_is_stale(age, reading) for age in ages}) and stale:
+        mark = Difference("stale waiting time", instant, place, subject, answer.wait_stale, stale, proof)
+        result.check(answer.wait_stale in stale, mark)
 
 
 def _waits(reading: Reading, place: Place, queue: Queue, instant: int) -> list[Observed[Wait | None] | None]:
@@ -303,7 +307,7 @@ def _is_stale(old: int | None, reading: Reading) -> bool | None:
 
 
 def _compare_lock(
-    result: Result, reading: Reading, place: Place, queue: Queue, instant: int, owner: str, shown: Shown
+    result: Result, reading: Reading, place: Place, queue: Queue, instant: int, owner: str, answer: Shown
 ) -> None:
     """Compare the lock's age with the age of the last grant, or of earlier ones until a row of the hook must have it.
 
@@ -315,31 +319,31 @@ def _compare_lock(
         return
     ages = sorted(instant - stamp for stamp in _grants(group, queue, owner, instant))
     less = reading.slack if reading.polls else 0
-    age = shown.lock_age_ms
+    age = answer.lock_age_ms
     fits = not ages if age is None else any(one - less <= age <= one for one in ages)
     result.check(fits, Difference("lock age", instant, place, named(queue), age, ages))
 
 
 def _grants(group: GroupOwners, queue: Queue, owner: str, instant: int) -> set[int]:
     """Return the times of the owner's grants, back to the last one that a row of the hook must have."""
-    found, at = set[int](), instant
+    times, at = set[int](), instant
     while (stamp := group.queues[queue].by_client[owner].last_grant(at)) is not None:
-        found.add(stamp)
+        times.add(stamp)
         if stamp <= instant - HOOK_ROW_MS:
             break
         at = stamp - 1
-    return found
+    return times
 
 
-def _compare_claim(result: Result, reading: Reading, place: Place, queue: Queue, instant: int, shown: Shown) -> None:
+def _compare_claim(result: Result, reading: Reading, place: Place, queue: Queue, instant: int, answer: Shown) -> None:
     series = reading.claims[place].queues.get(queue)
     slack = reading.slack
     sets = series.within(instant - slack, instant + slack) if series is not None else []
     if series is None or series.at(instant - slack) is None:
         sets = [frozenset(), *sets]  # no answer had contained it yet
-    fits = any(shown.owner in one if shown.owner is not None else not one for one in sets)
+    fits = any(answer.owner in one if answer.owner is not None else not one for one in sets)
     subject, raw = named(queue), [sorted(one) for one in sets]
-    result.check(fits, Difference("owner by polls", instant, place, subject, shown.owner, raw))
+    result.check(fits, Difference("owner by polls", instant, place, subject, answer.owner, raw))
 
 
 # Rebalances
@@ -360,10 +364,10 @@ def _compare_rebalances(result: Result, reading: Reading, place: Place, rebalanc
             if move.former is not None and move.new_owner is not None and not is_retry(move.queue):
                 chain = [one for one in within if one.queue == move.queue]
                 _compare_move(result, place, rebalance, move, chain)
-    for one in raw:
-        answered, hand_over = None, f"{one.former} to {one.new_owner}, {one.pause_ms} ms"
-        missed = Difference("hand-over in a rebalance", one.taken, place, named(one.queue), answered, hand_over)
-        result.check(one in covered, missed)
+    for hand_over in raw:
+        answered, said = None, f"{hand_over.former} to {hand_over.new_owner}, {hand_over.pause_ms} ms"
+        missed = Difference("hand-over in a rebalance", hand_over.taken, place, named(hand_over.queue), answered, said)
+        result.check(hand_over in covered, missed)
 
 
 def _compare_rebalance(
@@ -414,9 +418,9 @@ def _compare_move(
         result.check(_within(shown, again), Difference("read again", taken, place, subject, shown, again))
 
 
-def _within(shown: tuple[int | None, int | None], raw: tuple[int, int] | None) -> bool:
+def _within(bounds: tuple[int | None, int | None], raw: tuple[int, int] | None) -> bool:
     """Return whether bounds fit: the lower one exactly, the upper one up to the batch of the last pull."""
-    least, most = shown
+    least, most = bounds
     if raw is None:
         return most is None
     return least == raw[0] and most is not None and raw[0] <= most <= raw[1] + PULL_BATCH_MAX
@@ -446,29 +450,35 @@ def _compare_polled_move(
     result.check(fits, Difference("move by polls", start, place, subject, (move.former, move.new_owner), raw))
     if raw != [(move.former, move.new_owner)]:
         return
-    [one] = near
-    close = move.pause_ms is not None and one.pause_ms is not None and abs(move.pause_ms - one.pause_ms) <= slack
-    result.check(close, Difference("pause by polls", one.taken, place, subject, move.pause_ms, one.pause_ms))
-    again, shown = one.read_again(rebalance.settled), (move.read_again_min, move.read_again_max)
-    if again is not None and shown[0] is not None and shown[1] is not None:
-        bounded = shown[0] <= again[1] + PULL_BATCH_MAX and again[0] <= shown[1]
-        result.check(bounded, Difference("read again by polls", one.taken, place, subject, shown, again))
+    [hand_over] = near
+    close = (
+        move.pause_ms is not None
+        and hand_over.pause_ms is not None
+        and abs(move.pause_ms - hand_over.pause_ms) <= slack
+    )
+    result.check(
+        close, Difference("pause by polls", hand_over.taken, place, subject, move.pause_ms, hand_over.pause_ms)
+    )
+    again, bounds = hand_over.read_again(rebalance.settled), (move.read_again_min, move.read_again_max)
+    if again is not None and bounds[0] is not None and bounds[1] is not None:
+        bounded = bounds[0] <= again[1] + PULL_BATCH_MAX and again[0] <= bounds[1]
+        result.check(bounded, Difference("read again by polls", hand_over.taken, place, subject, bounds, again))
 
 
 # Rows
 
 
-def _compare_progress(result: Result, reading: Reading, shown: Iterable[ShownPopped]) -> None:
+def _compare_progress(result: Result, reading: Reading, progress: Iterable[ShownPopped]) -> None:
     """Compare lag and what is in flight in every row about a popped queue."""
     of_queue: dict[tuple[Place, Queue], list[ShownPopped]] = defaultdict(list)
-    for row in shown:
+    for row in progress:
         if row.queue in reading.popped.queues().get(row.place, ()):
             of_queue[row.place, row.queue].append(row)
-    for (place, queue), found in of_queue.items():
-        found.sort(key=lambda row: row.time)
-        times = list(dict.fromkeys(row.time for row in found))
+    for (place, queue), of_one in of_queue.items():
+        of_one.sort(key=lambda row: row.time)
+        times = list(dict.fromkeys(row.time for row in of_one))
         known = dict(zip(times, reading.popped.at(place, queue, *times), strict=True))
-        for row in found:
+        for row in of_one:
             if raw := known[row.time]:
                 value = Lag(row.lag, row.at_least, row.in_flight, row.in_flight_since)
                 result.check(value in raw, Difference("popped row", row.time, place, named(queue), value, raw))

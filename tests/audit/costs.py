@@ -55,12 +55,12 @@ class HandOver:
 
 def hand_overs(group: GroupOwners) -> list[HandOver]:
     """Return all hand-overs of one group, in order of time."""
-    found = [
+    costed = [
         _hand_over(group, queue, history, *pair)
         for queue, history in group.queues.items()
         for pair in pairwise(_tenures(group, queue, history))
     ]
-    return sorted(found, key=lambda one: (one.taken, one.queue))
+    return sorted(costed, key=lambda one: (one.taken, one.queue))
 
 
 def _tenures(group: GroupOwners, queue: Queue, history: QueueHistory) -> list[Change]:

@@ -101,7 +101,7 @@ class QueueHistory:
 @dataclass
 class _Answer:
     asked: int
-    held: dict[Queue, Claim]
+    claims: dict[Queue, Claim]
 
 
 class GroupOwners:
@@ -302,13 +302,13 @@ class GroupOwners:
         return "HAS" if living or not self.ordered else "WITHOUT_LOCK"
 
     def _reconsider(self, queue: Queue, client: str, event: Event) -> None:
-        owner, claim = self.queues[queue].owner, self._answers[client].held.get(queue, "DROPPED")
+        owner, claim = self.queues[queue].owner, self._answers[client].claims.get(queue, "DROPPED")
         if owner == client and claim == "DROPPED":
             word = self._hook_word.get(queue, 0)
             others = [
                 (answer.asked, c)
                 for c, answer in self._answers.items()
-                if c in self._members and answer.held.get(queue) == "HAS" and answer.asked >= word
+                if c in self._members and answer.claims.get(queue) == "HAS" and answer.asked >= word
             ]
             self._set(queue, max(others, default=(0, None))[1], event.time, event.name)
         elif owner is None and claim == "HAS" and client in self._members:

@@ -37,7 +37,7 @@ class _Queue:
         self.invisible_ms, self.in_order, self.filtered = 0, False, False
         self.popped_by: dict[int, tuple[int, int]] = {}
         """By offset, when a message in flight was popped at the latest, and when it has come back."""
-        self.held: dict[int, tuple[int, int, int]] = {}
+        self.kept: dict[int, tuple[int, int, int]] = {}
         """By offset, when a message that is kept for longer was first and last popped, and until when it is kept."""
         self.next: int | None = None
         """The offset after the highest one that was popped."""
@@ -69,13 +69,13 @@ class _Queue:
             self.next = max(self.next or 0, last + 1)
             for offset in range(first, last + 1):
                 self.popped_by.pop(offset, None)
-                held = self.held.get(offset)
+                held = self.kept.get(offset)
                 if held is not None and (held[1] <= event["pop_time_max"] or not self.in_order):
-                    del self.held[offset]
-        for offset, (known, over) in self.popped_by.items():
+                    del self.kept[offset]
+        for offset, (since, over) in self.popped_by.items():
             at = first_pop if offset < lowest else last_pop
-            if offset < last and known > at:
-                self.popped_by[offset] = at, at + (over - known)
+            if offset < last and since > at:
+                self.popped_by[offset] = at, at + (over - since)
 
     def change(self, event: Event) -> None:
         at, offset, now = min(event["pop_time"], event.time), event["offset"], event.time
@@ -84,16 +84,16 @@ class _Queue:
         self.popped(offset, at, event["invisible_ms"])
         self.next = max(self.next or 0, offset + 1)
         self.popped_by.pop(offset, None)
-        held = self.held.pop(offset, None)
+        hold = self.kept.pop(offset, None)
         is_late = at + event["invisible_ms"] - now <= RENEWED_BEFORE_END_MS
         if self.in_order or (event["changed_ms"] in RENEWALS_MS and is_late):
             newest = at if self.in_order else now
-            self.held[offset] = held[0] if held else at, newest, now + event["changed_ms"]
+            self.kept[offset] = hold[0] if hold else at, newest, now + event["changed_ms"]
 
     def answer(self, now: int, commit: int, pull: int) -> None:
         if self.in_order:
             self.popped_by = {offset: one for offset, one in self.popped_by.items() if offset >= commit}
-            self.held = {offset: one for offset, one in self.held.items() if offset >= commit}
+            self.kept = {offset: one for offset, one in self.kept.items() if offset >= commit}
             self.next = max(self.next or 0, commit, pull)
         else:
             self.popped(max(commit, pull), now, self.invisible_ms)
@@ -103,7 +103,7 @@ class _Queue:
         if self.filtered:
             return None, None, True
         waiting = [at for at, over in self.popped_by.values() if over >= now]
-        waiting += [first for first, _, until in self.held.values() if self.in_order or until + COMES_BACK_MS >= now]
+        waiting += [first for first, _, until in self.kept.values() if self.in_order or until + COMES_BACK_MS >= now]
         return len(waiting), min(waiting, default=None), self.in_order or now < (self.known_from or 0)
 
 
@@ -197,18 +197,18 @@ class Popped:
         ready is known only at the instant of an answer. Nothing: nobody pops the queue, as far as is known.
         """
         evaluated, events = _Evaluation(place, queue), self._events[place]
-        found, index = [], 0
+        answers, index = [], 0
         for instant in instants:
             while index < len(events) and events[index].time < instant:
                 evaluated.take(events[index])
                 index += 1
-            known = [evaluated.without_answer().lag(instant)]
+            candidates = [evaluated.without_answer().lag(instant)]
             while index < len(events) and events[index].time == instant:
                 evaluated.take(events[index])
-                known.append(evaluated.lag(instant))
+                candidates.append(evaluated.lag(instant))
                 index += 1
-            found.append([one for one in known if one is not None])
-        return found
+            answers.append([one for one in candidates if one is not None])
+        return answers
 
     def queues(self) -> dict[Place, set[Queue]]:
         """Return the popped queues of each group."""
@@ -217,16 +217,16 @@ class Popped:
     @staticmethod
     def _named(events: list[Event]) -> dict[Place, set[Queue]]:
         """Return the queues of each group that are acked, refused or renewed, or whose topic a client says it pops."""
-        found: defaultdict[Place, set[Queue]] = defaultdict(set)
+        by_place: defaultdict[Place, set[Queue]] = defaultdict(set)
         topics: defaultdict[Place, set[str]] = defaultdict(set)
         for event in events:
             if event.type in {"ACK_MESSAGE", "CHANGE_MESSAGE_INVISIBLETIME"}:
-                found[event.place].add(queue_of(event.fields))
+                by_place[event.place].add(queue_of(event.fields))
             topics[event.place].update(one["topic"] for one in event.get("pop_queues", ()))
         for event in events:
             named = {queue_of(one["mq"]) for one in event.get("queues", ()) if event.type == "CONSUME_STATS"}
-            found[event.place].update(one for one in named if one[0] in topics[event.place])
-        return {place: queues for place, queues in found.items() if queues}
+            by_place[event.place].update(one for one in named if one[0] in topics[event.place])
+        return {place: queues for place, queues in by_place.items() if queues}
 
 
 _READ = {

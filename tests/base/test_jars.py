@@ -100,18 +100,18 @@ def test_a_deleted_jar_is_fetched_again(tmp_path, repository):
 def test_two_at_once_fetch_once(tmp_path, repository):
     repository.seconds = 0.2
     together = threading.Barrier(2)
-    found: list[list[Path]] = []
+    fetched: list[list[Path]] = []
 
     def ask() -> None:
         together.wait()
-        found.append(jars.ensure("spark", tmp_path))
+        fetched.append(jars.ensure("spark", tmp_path))
 
     threads = [threading.Thread(target=ask) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found[0] == found[1]
+    assert fetched[0] == fetched[1]
     assert repository.asked == 1
 
 

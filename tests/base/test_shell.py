@@ -33,14 +33,14 @@ def test_a_group_that_looks_like_an_option_is_given_to_one():
 
 
 def test_no_name_is_put_into_a_command_by_hand():
-    found = [
+    offenders = [
         f"{path.relative_to(SOURCE)}:{node.lineno}"
         for path in sorted(SOURCE.rglob("*.py"))
         if path.relative_to(SOURCE).parts[0] not in OTHERS
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.JoinedStr) and _fills_a_command(node)
     ]
-    assert found == []
+    assert offenders == []
 
 
 def _fills_a_command(text):

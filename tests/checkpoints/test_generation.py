@@ -45,10 +45,10 @@ def ran(root: Path, query: str, *, begun: int, finished: int | None) -> None:
 
 
 def wrote(root: Path, query: str, table: str, batch: int) -> None:
-    there = DeltaTable(root / "tables" / table)
-    generation = there.metadata().configuration[PROPERTY]
+    delta = DeltaTable(root / "tables" / table)
+    generation = delta.metadata().configuration[PROPERTY]
     write_deltalake(
-        there,
+        delta,
         arrow_schema(table).empty_table(),
         mode="append",
         commit_properties=CommitProperties(app_transactions=[Transaction(app_id(query, table, generation), batch)]),

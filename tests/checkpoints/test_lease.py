@@ -25,39 +25,39 @@ def machine(monkeypatch):
     return machine
 
 
-def silence(held, monkeypatch):
+def silence(run_lease, monkeypatch):
     """Stop the beats of a run, as if its machine had stopped; returns what lets them go on."""
-    wait, stands, goes_on = held._closing.wait, threading.Event(), threading.Event()
+    wait, stands, goes_on = run_lease._closing.wait, threading.Event(), threading.Event()
 
     def stopped(seconds):
         stands.set()
         goes_on.wait(120)
         return wait(seconds)
 
-    monkeypatch.setattr(held._closing, "wait", stopped)
+    monkeypatch.setattr(run_lease._closing, "wait", stopped)
     assert stands.wait(120)
     return goes_on.set
 
 
-def hang(held, monkeypatch):
+def hang(run_lease, monkeypatch):
     """Let the storage of a run answer no beat; returns when one waits, with what lets it go on."""
-    write, hangs, goes_on = held._write, threading.Event(), threading.Event()
+    write, hangs, goes_on = run_lease._write, threading.Event(), threading.Event()
 
     def hanging(**_):
         hangs.set()
         goes_on.wait(120)
         write()
 
-    monkeypatch.setattr(held, "_write", hanging)
+    monkeypatch.setattr(run_lease, "_write", hanging)
     assert hangs.wait(120)
     return goes_on.set
 
 
-def check_for(seconds, held):
+def check_for(seconds, run_lease):
     """Check a lease until it is lost, as the job does all the time."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        held.check()
+        run_lease.check()
         time.sleep(0.02)
 
 
@@ -78,11 +78,11 @@ def test_a_run_on_the_same_machine_is_refused_by_the_lock(tmp_path):
 
 def test_a_run_on_another_machine_is_refused_while_the_first_beats(machine, tmp_path):
     machine("a")
-    with Lease.acquire(tmp_path) as held:
+    with Lease.acquire(tmp_path) as run_lease:
         machine("b")
         with pytest.raises(LeaseHeldError, match="Another run works on"):
             Lease.acquire(tmp_path)
-        assert not held.is_lost
+        assert not run_lease.is_lost
 
 
 def test_a_standby_waits_while_the_first_beats_and_takes_over_after_it(machine, tmp_path):
@@ -135,59 +135,59 @@ def test_a_holder_can_look_at_once_whether_it_was_replaced(machine, tmp_path, mo
 
 def test_a_run_that_cant_write_its_beat_ends_before_another_takes_over(machine, tmp_path, monkeypatch):
     machine("a")
-    held = Lease.acquire(tmp_path)
+    run_lease = Lease.acquire(tmp_path)
 
     def full(**_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(held, "_write", full)
-    held._beats.join(120)
+    monkeypatch.setattr(run_lease, "_write", full)
+    run_lease._beats.join(120)
     with pytest.raises(LeaseLostError, match=r"can't be renewed \(No space left on device\)"):
-        held.check()
-    held.close()
+        run_lease.check()
+    run_lease.close()
 
 
 def test_a_run_whose_storage_hangs_ends_before_another_takes_over(machine, tmp_path, monkeypatch):
     """And its end does not wait for the storage."""
     machine("a")
-    held = Lease.acquire(tmp_path)
-    go_on = hang(held, monkeypatch)
+    run_lease = Lease.acquire(tmp_path)
+    go_on = hang(run_lease, monkeypatch)
     with pytest.raises(LeaseLostError, match=r"can't be renewed \(the storage does not answer\)"):
-        check_for(lease.EXPIRY_SECONDS, held)
-    held.close()
-    assert held._beats.is_alive()
+        check_for(lease.EXPIRY_SECONDS, run_lease)
+    run_lease.close()
+    assert run_lease._beats.is_alive()
     go_on()
-    held._beats.join(120)
+    run_lease._beats.join(120)
 
 
 def test_a_run_that_ends_while_its_storage_hangs_leaves_its_lease(machine, tmp_path, monkeypatch):
     machine("a")
-    held = Lease.acquire(tmp_path)
-    go_on = hang(held, monkeypatch)
-    held.close()
+    run_lease = Lease.acquire(tmp_path)
+    go_on = hang(run_lease, monkeypatch)
+    run_lease.close()
     assert not lease._read(tmp_path / "lease", 1).is_released
     go_on()
-    held._beats.join(120)
-    assert not held.is_lost
+    run_lease._beats.join(120)
+    assert not run_lease.is_lost
 
 
 def test_a_run_that_was_stopped_within_a_beat_goes_on(machine, tmp_path, monkeypatch):
     """The beat is long overdue when it continues, but the storage answers."""
     machine("a")
-    with Lease.acquire(tmp_path) as held:
-        go_on = hang(held, monkeypatch)
+    with Lease.acquire(tmp_path) as run_lease:
+        go_on = hang(run_lease, monkeypatch)
         monkeypatch.setattr(lease, "_RENEWAL_SECONDS_MAX", 0.0)
         monkeypatch.setattr(lease, "BEAT_SECONDS", 120.0)
         threading.Timer(0.1, go_on).start()
-        held.check()
-        assert not held.is_lost
+        run_lease.check()
+        assert not run_lease.is_lost
 
 
 def test_a_storage_that_cant_be_read_confirms_nothing(tmp_path):
-    with Lease.acquire(tmp_path) as held:
+    with Lease.acquire(tmp_path) as run_lease:
         shutil.rmtree(tmp_path / "lease")
         (tmp_path / "lease").symlink_to(tmp_path / "lease")
-        assert not held.confirm()
+        assert not run_lease.confirm()
 
 
 def test_only_one_of_many_creates_an_epoch(machine, tmp_path):

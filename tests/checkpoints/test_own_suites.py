@@ -32,12 +32,12 @@ def results_of(root, folder):
     """Check; return the results of own suites by their name, and see that each shipped suite passed."""
     with_suites(root, folder)
     checked = root.check()
-    found = {}
-    for one in checked.results:
-        found.setdefault(one.suite, []).append(one)
+    by_suite = {}
+    for result in checked.results:
+        by_suite.setdefault(result.suite, []).append(result)
     assert checked.left_out == []
-    assert all(one.success for name in suites() for one in found.pop(name))
-    return found
+    assert all(one.success for name in suites() for one in by_suite.pop(name))
+    return by_suite
 
 
 DAYS = [f"2026-11-{day:02}T00:00:00" for day in range(1, 21)]
@@ -66,10 +66,10 @@ def test_a_result_of_any_type_is_stored_as_json(root, tmp_path):
     for name, (query, expectation, _, _) in OF_ANY_TYPE.items():
         own_suite(tmp_path / "suites", name, query, expectation)
 
-    found = results_of(root, tmp_path / "suites")
+    by_suite = results_of(root, tmp_path / "suites")
 
     assert {
-        name: (one.success, one.observed and json.loads(one.observed), one.why) for name, [one] in found.items()
+        name: (one.success, one.observed and json.loads(one.observed), one.why) for name, [one] in by_suite.items()
     } == {name: (success, observed, "Why.") for name, (_, _, success, observed) in OF_ANY_TYPE.items()}
 
 
@@ -93,10 +93,10 @@ def test_what_can_not_be_judged_has_failed_and_the_others_are_judged(root, tmp_p
     for name, (expectation, _) in NOT_JUDGED.items():
         own_suite(tmp_path / "suites", name, NUMBERS, expectation, expect("max_to_be_between", "n", max_value=3))
 
-    found = results_of(root, tmp_path / "suites")
+    by_suite = results_of(root, tmp_path / "suites")
 
-    assert found.keys() == NOT_JUDGED.keys()
-    for name, results in found.items():
+    assert by_suite.keys() == NOT_JUDGED.keys()
+    for name, results in by_suite.items():
         [passed, failed] = sorted(results, key=lambda one: not one.success)
         assert (passed.success, failed.success, failed.observed) == (True, False, None)
         assert failed.why.startswith(f"The suite {name} can't judge ")
@@ -139,13 +139,13 @@ def test_a_suite_that_can_not_be_read_or_run_has_failed(root, tmp_path):
         else:
             file.write_bytes(content)
 
-    found = results_of(root, folder)
+    by_suite = results_of(root, folder)
 
-    assert found.keys() == NOT_RUN.keys()
-    for name, [one] in found.items():
-        assert (one.expectation, one.column, one.success, one.row_count) == ("suite", None, False, 0)
-        assert re.search(NOT_RUN[name][2], one.why), one.why
-        assert "\n" not in one.why
+    assert by_suite.keys() == NOT_RUN.keys()
+    for name, [result] in by_suite.items():
+        assert (result.expectation, result.column, result.success, result.row_count) == ("suite", None, False, 0)
+        assert re.search(NOT_RUN[name][2], result.why), result.why
+        assert "\n" not in result.why
 
 
 def test_a_suite_that_is_mended_is_checked_without_a_restart(root, tmp_path):
@@ -205,7 +205,7 @@ def test_a_folder_that_can_not_be_listed_is_one_sentence(root, tmp_path):
 def test_the_example_of_the_readme_is_added_and_run(root, tmp_path):
     text = (ROOT / "checkpoints/README.md").read_text("utf-8")
     [suite] = re.findall(r"^```json\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    [shown] = re.findall(r"^```\n\$ export REBALANCE_WATCH_QUALITY__SUITES=suites\n(.*?)^```$", text, re.M | re.S)
+    [example] = re.findall(r"^```\n\$ export REBALANCE_WATCH_QUALITY__SUITES=suites\n(.*?)^```$", text, re.M | re.S)
     (tmp_path / "suites").mkdir()
     (tmp_path / "suites/pauses.json").write_text(suite)
     root.rebalance("r1", START, pause_ms_max=12_000)
@@ -217,7 +217,7 @@ def test_the_example_of_the_readme_is_added_and_run(root, tmp_path):
     )
 
     assert ended.exit_code == 3, ended.output
-    asked, *lines = shown.splitlines()
+    asked, *lines = example.splitlines()
     assert asked == "$ rebalance-watch quality --now"
     assert _without_times(lines) == [line for line in _without_times(ended.stdout.splitlines()) if line[0] in _SHOWN]
     assert "pauses pause_seconds: A rebalance kept a queue" in ended.stdout

@@ -377,12 +377,12 @@ def test_results_are_numbered_and_the_last_ones_are_shown(root):
     root.check(now=START + 2 * HOUR)
 
     with ReadModel(root.tables) as model:
-        shown = quality(model)
+        checks = quality(model)
 
     assert {row["batch_id"] for row in read_rows(root.tables, "quality_results")} == {0, 1}
-    assert {one.checked_at for one in shown} == {START + 2 * HOUR}
-    assert [(one.suite, one.column) for one in shown if not one.success] == [("ownership", "owned_twice")]
-    assert not shown[0].success
+    assert {one.checked_at for one in checks} == {START + 2 * HOUR}
+    assert [(one.suite, one.column) for one in checks if not one.success] == [("ownership", "owned_twice")]
+    assert not checks[0].success
 
 
 def test_a_suite_of_ones_own_is_added_or_replaces_one(root, tmp_path):

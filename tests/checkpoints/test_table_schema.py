@@ -41,12 +41,12 @@ def test_a_table_that_was_there_gets_it_without_a_change_of_its_data(tmp_path):
     for _ in range(2):  # the second start has nothing to do
         start(tmp_path)
 
-        there = DeltaTable(table)
+        delta = DeltaTable(table)
         assert comments(table) == meanings_of("alert_controls")
-        assert there.metadata().description == meaning_of("alert_controls")
-        assert [field.nullable for field in there.schema().fields] == [field.nullable for field in schema]
-        assert there.file_uris() == files
-        assert there.version() == before + 2, "one commit for all comments, one for the description"
+        assert delta.metadata().description == meaning_of("alert_controls")
+        assert [field.nullable for field in delta.schema().fields] == [field.nullable for field in schema]
+        assert delta.file_uris() == files
+        assert delta.version() == before + 2, "one commit for all comments, one for the description"
         assert read_rows(tmp_path / "tables", "alert_controls") == [CONTROL]
 
 

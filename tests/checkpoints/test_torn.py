@@ -208,10 +208,10 @@ def test_the_id_of_a_query_is_made_again(operator, damage):
 @damaged
 @pytest.mark.parametrize("file", ["0/3.changelog", "1/2.changelog", "_metadata/v2/0", "_stateSchema/default/0_*"])
 def test_a_state_that_can_not_be_read_needs_a_rebuild(operator, damage, file):
-    [found] = (operator / STATE).glob(file)
-    sum_up(found)
+    [state_file] = (operator / STATE).glob(file)
+    sum_up(state_file)
     check_state(operator)
-    damage(found)
+    damage(state_file)
     with pytest.raises(UserError, match=r"state is missing or not whole \(.*: make the state again .*watch rebuild`"):
         check_state(operator)
 

@@ -54,23 +54,23 @@ def open_ids(ask):
     return {one["incident_id"] for one in json.loads(ask("incident", "list", "--format", "json", "--unfold"))}
 
 
-def shown(ask, name="ordered"):
+def details(ask, name="ordered"):
     return json.loads(ask("incident", "show", name, "--format", "json"))
 
 
 def test_a_closed_incident_is_resolved_with_who_and_why(ask):
-    before = shown(ask)["incident"]
+    before = details(ask)["incident"]
     said = ask("incident", "close", "ordered", "--reason", "queue removed", "--by", "ann")
     assert said.startswith(
         "closed: ORDERED_QUEUE_STUCK orders Orders@b:0; open it again with `rebalance-watch incident"
     )
 
-    detail = shown(ask)
-    found, closing = detail["incident"], detail["life"][-1]
-    assert (found["resolution"], found["cleared_at"]) == ("closed by ann: queue removed", None)
-    assert found["resolved_at"] == closing["time"]
+    detail = details(ask)
+    closed, closing = detail["incident"], detail["life"][-1]
+    assert (closed["resolution"], closed["cleared_at"]) == ("closed by ann: queue removed", None)
+    assert closed["resolved_at"] == closing["time"]
     assert (closing["transition"], closing["explanation"]) == ("CLOSED", "ann: queue removed")
-    assert found["transitions"] == before["transitions"]
+    assert closed["transitions"] == before["transitions"]
     text = ask("incident", "show", "ordered")
     assert "ended: closed by ann: queue removed" in text
     assert "CLOSED" in text
@@ -95,7 +95,7 @@ def test_it_is_opened_again(ask):
         "opened again: ORDERED_QUEUE_STUCK orders Orders@b:0\n"
     )
     assert STUCK in open_ids(ask)
-    detail = shown(ask)
+    detail = details(ask)
     assert detail["incident"]["resolution"] is None
     assert [(step["transition"], step["explanation"]) for step in detail["life"][1:]] == [
         ("CLOSED", "ann: known"), ("REOPENED", "bob: was wrong"),
@@ -166,10 +166,10 @@ def test_rest_and_the_pages_say_it_too(ask, settings):
     with Store(settings.runtime.tables) as store:
         api = api_application(settings, store, access("127.0.0.1", settings.web))
         with answering(api) as address:
-            found = httpx.get(f"{address}/api/v1/incidents/{STUCK}", timeout=120).json()
+            answer = httpx.get(f"{address}/api/v1/incidents/{STUCK}", timeout=120).json()
             still_open = httpx.get(f"{address}/api/v1/incidents", timeout=120).json()
-    assert found["incident"]["resolution"] == "closed by ann: <b>known</b>"
-    assert found["life"][-1]["transition"] == "CLOSED"
+    assert answer["incident"]["resolution"] == "closed by ann: <b>known</b>"
+    assert answer["life"][-1]["transition"] == "CLOSED"
     assert STUCK not in {one["incident_id"] for one in still_open}
 
     with ReadModel(settings.runtime.tables) as model:

@@ -29,11 +29,11 @@ def test_each_setting_is_shown_with_its_source(check, tmp_path, monkeypatch):
     assert ended.exit_code == 0, ended.output
     checked = json.loads(ended.stdout)
     assert (checked["ok"], checked["errors"]) == (True, [])
-    found = {one["name"]: (one["value"], one["source"]) for one in checked["settings"]}
-    assert found["job.cores"] == (3, "environment")
-    assert found["source.topic"] == ("mine", str(tmp_path / "mine.toml"))
-    assert found["source.partitions"] == (8, "default")
-    assert found["lab.groups.orders.queues"] == (8, "default")
+    by_name = {one["name"]: (one["value"], one["source"]) for one in checked["settings"]}
+    assert by_name["job.cores"] == (3, "environment")
+    assert by_name["source.topic"] == ("mine", str(tmp_path / "mine.toml"))
+    assert by_name["source.partitions"] == (8, "default")
+    assert by_name["lab.groups.orders.queues"] == (8, "default")
 
 
 def test_secrets_are_masked(check, monkeypatch):

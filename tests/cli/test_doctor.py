@@ -101,23 +101,23 @@ def test_the_root_that_is_given_is_judged(tmp_path, monkeypatch):
         return shown.exit_code, {check["part"]: check for check in json.loads(shown.output)}
 
     new = tmp_path / "x" / "new"
-    code, found = checks(new)
-    assert (code, found["root"]["state"]) == (3, "ok")
-    assert found["root"]["found"] == f"{new}: does not exist yet, the first command creates it"
-    assert found["tables"]["found"] == "none yet: `run` creates them"
-    assert f"`rebalance-watch --root {new} doctor --fetch`" in found["spark jars"]["mend"]
+    code, by_part = checks(new)
+    assert (code, by_part["root"]["state"]) == (3, "ok")
+    assert by_part["root"]["found"] == f"{new}: does not exist yet, the first command creates it"
+    assert by_part["tables"]["found"] == "none yet: `run` creates them"
+    assert f"`rebalance-watch --root {new} doctor --fetch`" in by_part["spark jars"]["mend"]
 
     demo = tmp_path / "demo"
     example().write(demo / "tables")
-    _, found = checks(demo)
-    assert found["spark jars"]["mend"] == f"set runtime.jars to {tmp_path / 'jars'}, which has them"
-    assert found["tables"]["found"].startswith("3 groups, last telemetry 2026-11-21T12:00:30.000Z (")
+    _, by_part = checks(demo)
+    assert by_part["spark jars"]["mend"] == f"set runtime.jars to {tmp_path / 'jars'}, which has them"
+    assert by_part["tables"]["found"].startswith("3 groups, last telemetry 2026-11-21T12:00:30.000Z (")
 
     file = tmp_path / "file"
     file.touch()
-    code, found = checks(file)
-    assert (code, found["root"]["found"]) == (3, f"{file} is no folder")
-    assert "disk" not in found
+    code, by_part = checks(file)
+    assert (code, by_part["root"]["found"]) == (3, f"{file} is no folder")
+    assert "disk" not in by_part
 
 
 def test_tables_that_can_not_be_read_are_wrong(root):

@@ -14,16 +14,16 @@ def status(ahead_ms, broker="broker-a"):
 
 
 @pytest.mark.parametrize(
-    ("ahead_ms", "found"),
+    ("ahead_ms", "text"),
     [
         (3_600_000, "broker-a's is 3,600 s ahead of this machine's"),
         (-600_000, "broker-a's is 599 s behind this machine's"),
         (0, "within 5 s of the brokers'"),
     ],
 )
-def test_a_broker_whose_clock_differs_is_named(ahead_ms, found):
+def test_a_broker_whose_clock_differs_is_named(ahead_ms, text):
     [check] = _clocks([status(ahead_ms), status(0, "broker-b")])
-    assert (check.state, check.found) == ("wrong" if ahead_ms else "ok", found)
+    assert (check.state, check.found) == ("wrong" if ahead_ms else "ok", text)
     assert not check.needed
 
 

@@ -29,7 +29,7 @@ def test_a_proxy_that_answers_says_how_many_clients_it_has():
 
 
 @pytest.mark.parametrize(
-    ("error", "state", "found", "mend"),
+    ("error", "state", "text", "mend"),
     [
         (RpcError(code=DEADLINE, remark="no answer within 9 s"), "missing", "no answer within 9 s", "8080 by default"),
         (RpcError(code=3, remark=" request type 203 not supported"), "wrong", "it lists no clients", "remoting port"),
@@ -37,10 +37,10 @@ def test_a_proxy_that_answers_says_how_many_clients_it_has():
         (RpcError(code=UNREADABLE, remark="no JSON"), "wrong", "no JSON", "list the clients"),
     ],
 )
-def test_one_that_does_not_is_named_with_what_to_do(error, state, found, mend):
+def test_one_that_does_not_is_named_with_what_to_do(error, state, text, mend):
     [check, beside] = answers([answer("g", error=error), answer("h", error=error), answer("g", "x", proxy="p:2")])
     assert (check.part, check.state, beside.state) == (f"proxy {PROXY}", state, "ok")
-    assert found in check.found
+    assert text in check.found
     assert mend in check.mend
     [check] = answers([answer("g", error=error), answer("h")])
     assert "for 1 of 2 groups" in check.found

@@ -94,7 +94,7 @@ def test_a_rebalance_keeps_its_id_at_any_width(width):
         Move(**queue, from_client="a", to_client="b", pause_ms=pause, reconsumed=1, reconsumed_min=1, reconsumed_max=1)
         for pause in (2_000, 3_000, None)
     ]
-    one = Rebalance(
+    rebalance = Rebalance(
         cluster="c", group="g", rebalance_id="0123456789abcdef", start_time=0, end_time=9_000, trigger="CLIENT_JOINED",
         trigger_client="10.0.0.5@orders-1", causes=("CLIENT_JOINED x",), members_before=(), members_after=("b",),
         queues_moved=3, queues_interrupted=0, queues_unassigned=0, queues_moved_min=3, pause_ms_max=3_000,
@@ -102,7 +102,7 @@ def test_a_rebalance_keeps_its_id_at_any_width(width):
         moves=tuple(moves),
     )  # fmt: skip
 
-    lines = drawn(Grid.of(REBALANCE.grid, [one], Context(0)), width)
+    lines = drawn(Grid.of(REBALANCE.grid, [rebalance], Context(0)), width)
     assert any("01234567" in line for line in lines)
     if width == 200:
         assert "5 s (unknown of 1)" in lines[1]

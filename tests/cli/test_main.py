@@ -102,10 +102,10 @@ def _letters(text):
 def test_help_is_printed_as_it_is_written(path, command, monkeypatch):
     """Brackets that are taken for markup would vanish."""
     monkeypatch.setenv("COLUMNS", "2000")
-    shown = _letters(CliRunner().invoke(app, [*path, "--help"]).output)
+    help_text = _letters(CliRunner().invoke(app, [*path, "--help"]).output)
     params = [getattr(one, "help", None) for one in command.params if not getattr(one, "hidden", False)]
     for text in [command.help, *params]:
-        assert _letters((text or "").replace("\\[", "[")) in shown
+        assert _letters((text or "").replace("\\[", "[")) in help_text
 
 
 @pytest.mark.parametrize(

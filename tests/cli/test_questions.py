@@ -209,10 +209,10 @@ def test_csv_has_a_header_and_the_answers_rows(ask, model, command, question, ki
 @QUESTIONS
 @pytest.mark.parametrize("columns", [80, 120])
 def test_a_table_fits_the_terminal_and_has_no_colour_elsewhere(ask, columns, command, question, kind):
-    shown = ask(*command, columns=columns).out
-    assert shown
-    assert max(map(len, shown.splitlines())) <= columns
-    assert "\x1b" not in shown
+    printed = ask(*command, columns=columns).out
+    assert printed
+    assert max(map(len, printed.splitlines())) <= columns
+    assert "\x1b" not in printed
 
 
 def test_what_goes_into_a_pipe_is_not_folded(ask):
@@ -249,23 +249,23 @@ def test_what_a_person_sees(ask, command, shows):
 
 def test_times_are_read_and_printed_in_the_chosen_zone(ask):
     asked = ("who-owned", "g", "Orders", "broker-a:0", "--at")
-    utc, there = (f"{datetime.fromtimestamp(AMID / 1000, zone):%H:%M:%S}" for zone in (UTC, ZoneInfo("Asia/Shanghai")))
+    utc, local = (f"{datetime.fromtimestamp(AMID / 1000, zone):%H:%M:%S}" for zone in (UTC, ZoneInfo("Asia/Shanghai")))
     assert f", {utc} UTC: " in ask("--tz", "UTC", *asked, utc).out
-    shown = ask("--tz", "Asia/Shanghai", *asked, there).out
-    assert f", {there} UTC+8: " in shown
+    shown = ask("--tz", "Asia/Shanghai", *asked, local).out
+    assert f", {local} UTC+8: " in shown
     assert "opened (UTC+8)" in ask("--tz", "+8", "incident", "list", columns=200).out
     assert ask("--tz", "+8", "group", "list", "--format", "json") == ask("group", "list", "--format", "json")
 
 
 def test_who_owned_a_queue_is_answered_for_each_group_that_has_it(ask, model):
-    shown = ask("who-owned", "Orders@broker-a:0", *AT).out
+    printed = ask("who-owned", "Orders@broker-a:0", *AT).out
 
-    lines = {tuple(line.split()[:2]): line for line in shown.splitlines()[2:]}
+    lines = {tuple(line.split()[:2]): line for line in printed.splitlines()[2:]}
     assert {("c", "g"), ("c", "twin"), ("d", "twin"), ("c", "everyone")} < lines.keys()
     for one in queue_owners(model, "Orders", "broker-a", 0, at=AMID):
         owner = one.owner.client_id if one.owner else "-" if one.unknown else "unassigned"
         assert lines[one.cluster, one.group].split()[2] == owner
-    assert "everyone: everyone is broadcasting: every client reads every queue" in shown
+    assert "everyone: everyone is broadcasting: every client reads every queue" in printed
 
 
 @pytest.mark.parametrize("command", ["assignments", "show", "rebalances"])
@@ -278,14 +278,14 @@ def test_a_command_about_one_group_lists_the_groups_if_none_is_named(ask, model,
 
 
 def test_one_rebalance_is_shown_with_every_move(ask, model):
-    one = next(one for one in rebalances(model, find_group(model, "g")) if len(one.moves) > 2)
+    newest = next(one for one in rebalances(model, find_group(model, "g")) if len(one.moves) > 2)
 
-    assert ask("group", "rebalances", "g", "--id", one.rebalance_id[:10], "--format", "json").out == (
-        as_json(rebalance(model, find_group(model, "g"), one.rebalance_id)).decode() + "\n"
+    assert ask("group", "rebalances", "g", "--id", newest.rebalance_id[:10], "--format", "json").out == (
+        as_json(rebalance(model, find_group(model, "g"), newest.rebalance_id)).decode() + "\n"
     )
-    shown = ask("group", "rebalances", "g", "--id", one.rebalance_id[:10]).out
-    assert shown.count("Orders@broker-") == len(one.moves)
-    assert all(labels.cause(cause) in " ".join(shown.split()) for cause in one.causes)
+    shown = ask("group", "rebalances", "g", "--id", newest.rebalance_id[:10]).out
+    assert shown.count("Orders@broker-") == len(newest.moves)
+    assert all(labels.cause(cause) in " ".join(shown.split()) for cause in newest.causes)
 
 
 def test_problems_are_queues_not_ok_or_not_where_they_should_be(ask, model):
@@ -301,11 +301,11 @@ def test_problems_are_queues_not_ok_or_not_where_they_should_be(ask, model):
 
 
 def test_what_if_says_which_names_it_made_up_and_what_each_client_gets(ask, model):
-    shown = ask("allocate", "g", "--leave", "a", "--join", "2", "--strategy", "avg_by_circle", *AT).out
-    assert "g without a, with b1, b2" in shown
-    assert "those of the new clients are assumed" in shown
-    assert "AVG (current)" in shown or "own strategy is not simulated" in shown
-    assert "Orders with AVG_BY_CIRCLE, by client" in shown
+    printed = ask("allocate", "g", "--leave", "a", "--join", "2", "--strategy", "avg_by_circle", *AT).out
+    assert "g without a, with b1, b2" in printed
+    assert "those of the new clients are assumed" in printed
+    assert "AVG (current)" in printed or "own strategy is not simulated" in printed
+    assert "Orders with AVG_BY_CIRCLE, by client" in printed
     own = what_if(model, find_group(model, "g", at=INSTANTS[1]), join=["z"]).plans[0]
     named = ask("allocate", "g", "--join", "z", "--at", str(INSTANTS[1])).out
     assert "made up" not in named
@@ -315,21 +315,21 @@ def test_what_if_says_which_names_it_made_up_and_what_each_client_gets(ask, mode
 
 def test_a_rolling_restart_lists_the_members_in_order(ask, model):
     plan = rolling_restart(model, find_group(model, "g", at=INSTANTS[1]))
-    shown = ask("allocate", "g", "--rolling-restart", "--at", str(INSTANTS[1])).out
+    printed = ask("allocate", "g", "--rolling-restart", "--at", str(INSTANTS[1])).out
 
-    assert f"g: restart of {len(plan.steps)} members under {plan.strategy}" in shown
-    lines = [line.split() for line in shown.splitlines()]
+    assert f"g: restart of {len(plan.steps)} members under {plan.strategy}" in printed
+    lines = [line.split() for line in printed.splitlines()]
     for step in plan.steps:
         assert [step.client_id, *map(str, (step.queues, step.moved, step.moved_overlapped))] in lines
 
 
 def test_each_queue_that_moves_is_listed_on_request(ask, model):
     moves = what_if(model, find_group(model, "g", at=INSTANTS[1]), leave=["a"]).plans[0].moves
-    shown = ask("allocate", "g", "--leave", "a", "--queues", "--at", str(INSTANTS[1])).out.splitlines()
+    printed = ask("allocate", "g", "--leave", "a", "--queues", "--at", str(INSTANTS[1])).out.splitlines()
 
     assert moves
     for move in moves:
-        assert [move.queue, move.from_client or "unassigned", move.to_client] in [line.split() for line in shown]
+        assert [move.queue, move.from_client or "unassigned", move.to_client] in [line.split() for line in printed]
 
 
 def test_a_health_check_ends_with_3_unless_all_is_well(ask):
@@ -507,10 +507,10 @@ def test_a_name_has_no_power_over_the_terminal(tmp_path, monkeypatch):
         ("incident", "list", "--all"),
         ("sql", "SELECT a.client_id FROM anomalies a"),
     ):
-        shown = run(tmp_path, monkeypatch, *command).stdout
-        assert "evil" in shown or command[1] == "show"
-        assert not {"\x1b", "\x9b"} & {*shown}
-        assert all("evil" not in line[:4] for line in shown.splitlines())
+        printed = run(tmp_path, monkeypatch, *command).stdout
+        assert "evil" in printed or command[1] == "show"
+        assert not {"\x1b", "\x9b"} & {*printed}
+        assert all("evil" not in line[:4] for line in printed.splitlines())
 
 
 def test_a_ctrl_c_that_a_library_loses_ends_the_watching_too():

@@ -19,20 +19,20 @@ def test_every_command_has_one_task():
 
 
 def test_the_help_has_the_tasks_in_order_and_examples():
-    shown = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "120"}).output
+    help_text = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "120"}).output
 
-    places = [shown.index(f" {task} ") for task in TASKS]
+    places = [help_text.index(f" {task} ") for task in TASKS]
     assert places == sorted(places)
-    assert shown.index(" group ") < shown.index(" incident ") < shown.index(" who-owned ")
-    assert "rebalance-watch who-owned Orders@broker-a:3 --at 2h  # who owned a queue two hours ago" in shown
+    assert help_text.index(" group ") < help_text.index(" incident ") < help_text.index(" who-owned ")
+    assert "rebalance-watch who-owned Orders@broker-a:3 --at 2h  # who owned a queue two hours ago" in help_text
 
 
 @pytest.mark.parametrize("command", [name for name in EXAMPLES if name])
 def test_a_command_shows_its_examples(command):
-    shown = " ".join(CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "160"}).output.split())
+    help_text = " ".join(CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "160"}).output.split())
 
     for line, what in EXAMPLES[command].items():
-        assert f"{line} # {what}" in shown
+        assert f"{line} # {what}" in help_text
 
 
 @pytest.mark.parametrize("line", [line for line in LINES if "rebalance-watch" not in line])

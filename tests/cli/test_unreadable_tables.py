@@ -48,15 +48,15 @@ def root(tmp_path):
 def said(root, *commands):
     """Return what each command prints, and its exit code."""
     ended = run_unprivileged(["-c", RUN, *commands], {"REBALANCE_WATCH_RUNTIME__ROOT": str(root)})
-    found, lines = {}, []
+    by_command, lines = {}, []
     for line in ended.stdout.splitlines():
         if line.startswith("== "):
             name, _, code = line.removeprefix("== ").rpartition(" ")
-            found[name], lines = (int(code), lines), []
+            by_command[name], lines = (int(code), lines), []
         else:
             lines.append(line)
     assert not lines, ended.stdout
-    return found
+    return by_command
 
 
 @pytest.mark.parametrize("hidden", ["tables", "tables/*/_delta_log"])

@@ -125,7 +125,7 @@ def test_only_brokers_with_read_permission_have_read_queues():
 
 
 @pytest.mark.parametrize(
-    ("addresses", "found"),
+    ("addresses", "broker"),
     [
         ('{0:"h:1",1:"h:2"}', ("h:1", 0, True)),
         ('{"0":"h:1","1":"h:2"}', ("h:1", 0, True)),
@@ -134,11 +134,11 @@ def test_only_brokers_with_read_permission_have_read_queues():
         ('{"1":"h:1"},"enableActingMaster":false', ("h:1", 1, False)),
     ],
 )
-def test_a_broker_is_asked_at_its_master_or_lowest_slave(addresses, found):
+def test_a_broker_is_asked_at_its_master_or_lowest_slave(addresses, broker):
     data = '"b":{"brokerName":"b","cluster":"C","brokerAddrs":' + addresses + "}"
     gone = '"e":{"brokerName":"e","cluster":"C","brokerAddrs":{}}'
     body = ('{"brokerAddrTable":{' + data + "," + gone + '},"clusterAddrTable":{"C":["b","e"]}}').encode()
-    assert responses.brokers(body) == ([responses.Broker("C", "b", *found)], ())
+    assert responses.brokers(body) == ([responses.Broker("C", "b", *broker)], ())
 
 
 @pytest.mark.parametrize("body", [b"{}", b'{"brokerAddrTable":null}', b'{"clusterAddrTable":{"C":["b"]}}'])

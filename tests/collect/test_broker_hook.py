@@ -15,7 +15,7 @@ from streaming.cli.main import app
 from streaming.collect.broker_hook import build as building
 from streaming.collect.broker_hook.build import broker_jars, build
 from tests.support import hooked
-from tests.support.hook_process import after_a_tick, commit, losses, of
+from tests.support.hook_process import after_a_tick, commit, losses, of_kind
 
 pytestmark = pytest.mark.xdist_group("hook jar")  # one JVM for most of them
 
@@ -73,7 +73,7 @@ def test_the_brokers_names_come_from_its_configuration(jvm, tmp_path):
     spool = tmp_path / "spool"
     jvm.start(command=f"org.apache.rocketmq.broker.BrokerStartup -c {conf} -n 127.0.0.1:9876", spool=str(spool))
     found = after_a_tick(spool)
-    (status,) = of(found, events.BrokerStatus)
+    (status,) = of_kind(found, events.BrokerStatus)
     assert (status.cluster, status.broker, status.broker_id) == ("east", "brü/1", 3)
     assert status.source_id == f"hook-brü/1-3@{status.boot_time}"
     assert [folder.name for folder in spool.iterdir()] == [f"hook-br%C3%BC%2F1-3@{status.boot_time}"]
@@ -82,7 +82,7 @@ def test_the_brokers_names_come_from_its_configuration(jvm, tmp_path):
 def test_properties_override_the_configuration_and_errors_are_logged(jvm, tmp_path):
     spool = tmp_path / "spool"
     jvm.start(spool=str(spool), cluster="west", broker="b", queueCapacity="plenty", fileSeconds=0)
-    (status,) = of(after_a_tick(spool), events.BrokerStatus)
+    (status,) = of_kind(after_a_tick(spool), events.BrokerStatus)
     assert (status.cluster, status.broker, status.broker_id) == ("west", "b", 0)
     said = jvm.said()[-3:-1]
     assert "rebalance.watch.queueCapacity must be a whole number" in said[0]
@@ -97,8 +97,8 @@ def test_names_with_special_characters_are_unchanged(jvm, tmp_path):
     jvm.call(code=hooked.HEART_BEAT, body=json.dumps(body), answer=0)
     jvm.call(code=hooked.UPDATE_OFFSET, fields=hooked.commit(odd, 0, 1, topic=odd), answer=0, channel=odd)
     found = after_a_tick(tmp_path)
-    (beat,) = of(found, events.HeartBeat)
-    (committed,) = of(found, events.UpdateConsumerOffset)
+    (beat,) = of_kind(found, events.HeartBeat)
+    (committed,) = of_kind(found, events.UpdateConsumerOffset)
     assert (beat.client_id, beat.group, beat.subscriptions[0].topic) == (odd, f"{odd}-group", odd)
     assert (committed.group, committed.topic, committed.channel) == (odd, odd, odd)
 
@@ -116,14 +116,14 @@ def test_the_heartbeat_of_each_client_is_read_as_the_broker_reads_it(jvm, tmp_pa
     jvm.start(spool=str(tmp_path))
     body = (CLIENTS / client / "34-ordered.body").read_text()
     jvm.call(code=hooked.HEART_BEAT, body=body, answer=0)
-    found = after_a_tick(tmp_path)
-    [beat] = of(found, events.HeartBeat)
+    hook_events = after_a_tick(tmp_path)
+    [beat] = of_kind(hook_events, events.HeartBeat)
     assert (beat.consume_type, beat.message_model) == ("CONSUME_PASSIVELY", "CLUSTERING")
     assert beat.consume_from_where == f"CONSUME_FROM_{where}_OFFSET"
     [orders] = [one for one in beat.subscriptions if one.topic == "Orders"]
     assert (orders.sub_string, orders.expression_type, len(str(orders.sub_version))) == ("*", "TAG", digits)
     assert len(beat.subscriptions) == 2
-    assert not losses(found)
+    assert not losses(hook_events)
 
 
 def test_unreadable_requests_are_counted_and_leave_no_gap_in_seq(jvm, tmp_path):
@@ -137,10 +137,10 @@ def test_unreadable_requests_are_counted_and_leave_no_gap_in_seq(jvm, tmp_path):
     jvm.call(code=hooked.HEART_BEAT, body=json.dumps(large), answer=0)
     commit(jvm, 2)
     after_a_tick(tmp_path)
-    found = after_a_tick(tmp_path)
-    assert losses(found) == {"unreadable request": 6, "unreadable field": 1, "event too large": 1}
-    assert [event.offset for event in of(found, events.UpdateConsumerOffset)] == [1, 2]
-    assert hooked.missing(found) == 1  # the one that was too large; of the others no group is known
+    hook_events = after_a_tick(tmp_path)
+    assert losses(hook_events) == {"unreadable request": 6, "unreadable field": 1, "event too large": 1}
+    assert [event.offset for event in of_kind(hook_events, events.UpdateConsumerOffset)] == [1, 2]
+    assert hooked.missing(hook_events) == 1  # the one that was too large; of the others no group is known
 
 
 def test_a_call_with_a_longer_name_than_an_event_may_have_is_unreadable(jvm, tmp_path):
@@ -157,12 +157,12 @@ def test_a_call_with_a_longer_name_than_an_event_may_have_is_unreadable(jvm, tmp
         jvm.call(code=hooked.PULL, fields=hooked.pull("g", 0, 5, topic=name))
         jvm.call(code=hooked.RUNTIME_INFO, fields=QUESTION | {"rebalanceWatchCollector": name}, answer=0)
     after_a_tick(tmp_path)
-    found = after_a_tick(tmp_path)
-    assert losses(found) == {"unreadable request": 7, "unreadable field": 1}
+    hook_events = after_a_tick(tmp_path)
+    assert losses(hook_events) == {"unreadable request": 7, "unreadable field": 1}
     own = (events.Tick, events.BrokerStatus, events.TelemetryLost)
-    assert len([event for event in found if not isinstance(event, own)]) == 9
-    assert [len(event.subscriptions) for event in of(found, events.HeartBeat)] == [1, 1, 0]
-    assert hooked.is_whole(found)
+    assert len([event for event in hook_events if not isinstance(event, own)]) == 9
+    assert [len(event.subscriptions) for event in of_kind(hook_events, events.HeartBeat)] == [1, 1, 0]
+    assert hooked.is_whole(hook_events)
 
 
 def test_one_heartbeat_is_reported_for_a_limited_number_of_groups(jvm, tmp_path):
@@ -172,7 +172,7 @@ def test_one_heartbeat_is_reported_for_a_limited_number_of_groups(jvm, tmp_path)
     jvm.call(code=hooked.HEART_BEAT, body=json.dumps(hooked.heartbeat("c", *groups)), answer=0)
     after_a_tick(tmp_path)
     found = after_a_tick(tmp_path)
-    assert [event.group for event in of(found, events.HeartBeat)] == groups[:HEARTBEAT_GROUPS]
+    assert [event.group for event in of_kind(found, events.HeartBeat)] == groups[:HEARTBEAT_GROUPS]
     assert losses(found) == {"too many groups in a heartbeat": 3}
 
 
@@ -183,10 +183,13 @@ def test_a_refused_heartbeat_begins_no_sequence(jvm, tmp_path):
     jvm.call(code=hooked.HEART_BEAT, body=json.dumps(hooked.heartbeat("c", "invented", "known")), answer=1)
     jvm.call(code=hooked.HEART_BEAT, body=json.dumps(hooked.heartbeat("c", "accepted")), answer=0)
     after_a_tick(tmp_path)
-    found = after_a_tick(tmp_path)
-    assert [(event.group, event.code) for event in of(found, events.HeartBeat)] == [("known", 1), ("accepted", 0)]
-    assert hooked.is_whole(found)
-    assert losses(found) == {}
+    hook_events = after_a_tick(tmp_path)
+    assert [(event.group, event.code) for event in of_kind(hook_events, events.HeartBeat)] == [
+        ("known", 1),
+        ("accepted", 0),
+    ]
+    assert hooked.is_whole(hook_events)
+    assert losses(hook_events) == {}
 
 
 def test_a_call_with_null_arguments_disturbs_no_other(jvm, tmp_path):
@@ -195,8 +198,8 @@ def test_a_call_with_null_arguments_disturbs_no_other(jvm, tmp_path):
     commit(jvm, 1)
     after_a_tick(tmp_path)
     found = after_a_tick(tmp_path)
-    assert [event.count for event in of(found, events.TelemetryLost)] == [1]
-    assert [event.offset for event in of(found, events.UpdateConsumerOffset)] == [1]
+    assert [event.count for event in of_kind(found, events.TelemetryLost)] == [1]
+    assert [event.offset for event in of_kind(found, events.UpdateConsumerOffset)] == [1]
 
 
 def test_a_sum_of_pulls_ends_after_a_second_or_at_its_queues_next_event(jvm, tmp_path):
@@ -206,18 +209,18 @@ def test_a_sum_of_pulls_ends_after_a_second_or_at_its_queues_next_event(jvm, tmp
     jvm.call(code=hooked.PULL, fields=hooked.pull("other", 0, 7))
     locks = json.dumps(hooked.locks("c", "g", 0))
     jvm.call(code=hooked.LOCK, body=locks, answer=0, answer_body='{"lockOKMQSet":[]}')
-    found = after_a_tick(tmp_path)
-    assert hooked.is_whole(found)
-    mine = [(type(one).__name__, getattr(one, "code", "")) for one in found if getattr(one, "group", "") == "g"]
+    hook_events = after_a_tick(tmp_path)
+    assert hooked.is_whole(hook_events)
+    mine = [(type(one).__name__, getattr(one, "code", "")) for one in hook_events if getattr(one, "group", "") == "g"]
     assert mine == [("PullMessage", None), ("PullMessage", 24), ("LockBatchMq", 0)]
     began = time.monotonic()
     for step in range(60):
         jvm.call(code=hooked.PULL, fields=hooked.pull("long", 0, step))
         time.sleep(0.05)
     seconds = time.monotonic() - began
-    found = after_a_tick(tmp_path)
-    sums = [event for event in of(found, events.PullMessage) if event.group == "long"]
-    assert hooked.is_whole(found)  # it looks at the span of each
+    hook_events = after_a_tick(tmp_path)
+    sums = [event for event in of_kind(hook_events, events.PullMessage) if event.group == "long"]
+    assert hooked.is_whole(hook_events)  # it looks at the span of each
     assert sum(event.count for event in sums) == 60
     assert 3 <= len(sums) <= 2 * seconds + 2  # a slow machine takes longer for them
 
@@ -230,10 +233,10 @@ def test_an_unlock_that_a_replica_forwards_is_no_event(jvm, tmp_path):
     for one in (body, forwarded):
         jvm.call(code=hooked.UNLOCK, body=one)
         jvm.call(code=hooked.LOCK, body=one, answer=0, answer_body='{"lockOKMQSet":[]}')
-    found = after_a_tick(tmp_path)
-    assert [event.only_this_broker for event in of(found, events.LockBatchMq)] == [False, True]
-    assert len(of(found, events.UnlockBatchMq)) == 1
-    assert hooked.is_whole(found)
+    hook_events = after_a_tick(tmp_path)
+    assert [event.only_this_broker for event in of_kind(hook_events, events.LockBatchMq)] == [False, True]
+    assert len(of_kind(hook_events, events.UnlockBatchMq)) == 1
+    assert hooked.is_whole(hook_events)
 
 
 def test_a_sum_of_pulls_is_ordered_by_their_start(jvm, tmp_path):
@@ -242,7 +245,9 @@ def test_a_sum_of_pulls_is_ordered_by_their_start(jvm, tmp_path):
         first, then = (hooked.pull("g", queue_id, offset, commits=offset) for offset in (5, 6))
         jvm.overtake(code=hooked.PULL, first=first, then=then)
     found = after_a_tick(tmp_path)
-    sums = [pulls for pulls in of(found, events.PullMessage) if pulls.count == 2]  # a tick between two ends their sum
+    sums = [
+        pulls for pulls in of_kind(found, events.PullMessage) if pulls.count == 2
+    ]  # a tick between two ends their sum
     assert sums
     assert {(one.first_offset, one.last_offset, one.commit_offset) for one in sums} == {(5, 6, 6)}
 
@@ -256,12 +261,14 @@ def test_events_dropped_by_a_full_queue_are_a_gap_in_every_group(jvm, tmp_path):
     after_a_tick(tmp_path)  # the queue has room again
     commit(jvm, 2)
     commit(jvm, 2, group="bystander")
-    found = after_a_tick(tmp_path)
-    lost = of(found, events.TelemetryLost)
+    hook_events = after_a_tick(tmp_path)
+    lost = of_kind(hook_events, events.TelemetryLost)
     assert {event.reason for event in lost} == {"queue full"}
-    kept = [event for event in of(found, events.UpdateConsumerOffset) if event.group == "g" and event.offset == 0]
+    kept = [
+        event for event in of_kind(hook_events, events.UpdateConsumerOffset) if event.group == "g" and event.offset == 0
+    ]
     assert len(kept) + sum(event.count for event in lost) == 2_000
-    bystander = [event.seq for event in found if getattr(event, "group", "") == "bystander"]
+    bystander = [event.seq for event in hook_events if getattr(event, "group", "") == "bystander"]
     assert bystander[0] == 1
     assert bystander[1] > 2
 
@@ -274,7 +281,7 @@ def test_a_killed_writer_is_replaced(jvm, tmp_path, how):
     jvm.kill(how=how)
     commit(jvm, 2)
     found = after_a_tick(tmp_path)
-    assert [event.offset for event in of(found, events.UpdateConsumerOffset)] == [1, 2]
+    assert [event.offset for event in of_kind(found, events.UpdateConsumerOffset)] == [1, 2]
     assert hooked.missing(found) == 0
 
 
@@ -286,13 +293,13 @@ def test_a_partly_written_line_is_cut_off_and_a_new_file_begins(new_jvm, tmp_pat
     for offset in range(200):
         commit(jvm, offset)
         time.sleep(0.02)
-    found = after_a_tick(spool)
+    hook_events = after_a_tick(spool)
     files = sorted(spool.glob("*/*.jsonl"))
     assert len(files) > 1
     assert all(file.read_bytes().endswith(b"\n") for file in files if file.stat().st_size)
-    lost = of(found, events.TelemetryLost)
+    lost = of_kind(hook_events, events.TelemetryLost)
     assert {event.reason for event in lost} == {"spool can't be written"}
-    assert 0 < hooked.missing(found) <= sum(event.count for event in lost)
+    assert 0 < hooked.missing(hook_events) <= sum(event.count for event in lost)
 
 
 def test_the_last_events_are_on_disk_when_the_jvm_ends(new_jvm, tmp_path):
@@ -301,16 +308,19 @@ def test_the_last_events_are_on_disk_when_the_jvm_ends(new_jvm, tmp_path):
     jvm.start(spool=str(spool))
     commit(jvm, 7)
     jvm.leave()
-    found = hooked.spooled(spool)
-    assert [event.offset for event in of(found, events.UpdateConsumerOffset)] == [7]
-    assert len(of(found, events.BrokerStatus)) == 1
-    assert isinstance(found[-1], events.Tick)
-    assert [tick.end for tick in of(found, events.Tick)][-2:] in ([True], [False, True])  # a slow start has ticks, too
+    hook_events = hooked.spooled(spool)
+    assert [event.offset for event in of_kind(hook_events, events.UpdateConsumerOffset)] == [7]
+    assert len(of_kind(hook_events, events.BrokerStatus)) == 1
+    assert isinstance(hook_events[-1], events.Tick)
+    assert [tick.end for tick in of_kind(hook_events, events.Tick)][-2:] in (
+        [True],
+        [False, True],
+    )  # a slow start has ticks, too
 
 
 def test_the_ticks_of_a_running_hook_do_not_mark_its_end(jvm, tmp_path):
     jvm.start(spool=str(tmp_path))
-    assert {tick.end for tick in of(after_a_tick(tmp_path), events.Tick)} == {False}
+    assert {tick.end for tick in of_kind(after_a_tick(tmp_path), events.Tick)} == {False}
 
 
 QUESTION = {"rebalanceWatchCollector": "poll-1@5", "rebalanceWatchAsked": 1_234}
@@ -321,18 +331,18 @@ def test_a_collectors_request_is_an_event_with_the_hooks_time(jvm, tmp_path):
     before = time.time_ns() // 1_000_000
     jvm.call(code=hooked.RUNTIME_INFO, fields=QUESTION, answer=0)
     jvm.call(code=hooked.RUNTIME_INFO, answer=0)  # an administrator's
-    found = after_a_tick(tmp_path)
-    (seen,) = of(found, events.ClockSeen)
+    hook_events = after_a_tick(tmp_path)
+    (seen,) = of_kind(hook_events, events.ClockSeen)
     assert (seen.collector, seen.asked) == ("poll-1@5", 1_234)
     assert before <= seen.seen <= seen.time
-    assert hooked.is_whole(found)
-    assert not of(found, events.TelemetryLost)
+    assert hooked.is_whole(hook_events)
+    assert not of_kind(hook_events, events.TelemetryLost)
 
 
 def newest(jvm, spool, offset=0, topic="Orders"):
     """Commit, and return the newest offset of queue 0 in that event."""
     jvm.call(code=hooked.UPDATE_OFFSET, fields=hooked.commit("g", 0, offset, topic=topic), answer=0)
-    return of(after_a_tick(spool), events.UpdateConsumerOffset)[-1].broker_offset
+    return of_kind(after_a_tick(spool), events.UpdateConsumerOffset)[-1].broker_offset
 
 
 def test_a_queues_newest_offset_is_that_of_the_last_answered_send(jvm, tmp_path):
@@ -350,7 +360,7 @@ def test_a_queues_newest_offset_is_that_of_the_last_answered_send(jvm, tmp_path)
     body = hooked.batch(b"one", b"two", b"three").hex()
     jvm.send(code=hooked.SEND_BATCH, fields=hooked.short(hooked.send(0)), offset=10, body=body)
     jvm.call(code=hooked.PULL, fields=hooked.pull("g", 0, 12))
-    (pull,) = of(after_a_tick(tmp_path), events.PullMessage)
+    (pull,) = of_kind(after_a_tick(tmp_path), events.PullMessage)
     assert (pull.last_offset, pull.broker_offset) == (12, 13)
 
 

@@ -74,12 +74,12 @@ def _failure(respond, seconds=60.0):
 
 
 def test_concurrent_requests_share_a_connection_and_get_their_answers():
-    held = []
+    questions = []
 
     async def respond(question, writer):
-        held.append(question)
-        if len(held) == 20:
-            for one in reversed(held):
+        questions.append(question)
+        if len(questions) == 20:
+            for one in reversed(questions):
                 writer.write(_answer(one, one.fields["consumerGroup"].encode()))
 
     async def talk(server, client):

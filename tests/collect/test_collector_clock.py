@@ -37,19 +37,19 @@ def test_a_clock_that_is_set_is_followed_and_reported(tmp_path, ahead):
         collector.send_signal(signal.SIGTERM)
         assert collector.wait(SECONDS_MAX) == 0
     lines = b"".join(gzip.decompress(file.read_bytes()) for file in files_of(tmp_path / "log", 0)).splitlines()
-    found = [decode(line, key=None, stamp=INT64_MAX, keyed=False) for line in lines]
-    [at] = [place for place, event in enumerate(found) if isinstance(event, ClockStep)]
-    before, after, now = found[:at], found[at:], time.time_ns() // 1_000_000
-    assert abs(found[at].step + 1_000 * ahead) < 1_000
+    logged = [decode(line, key=None, stamp=INT64_MAX, keyed=False) for line in lines]
+    [at] = [place for place, event in enumerate(logged) if isinstance(event, ClockStep)]
+    before, after, now = logged[:at], logged[at:], time.time_ns() // 1_000_000
+    assert abs(logged[at].step + 1_000 * ahead) < 1_000
     assert all(abs(event.time - 1_000 * ahead - now) < 1_000 * SECONDS_MAX for event in before)
     assert all(abs(event.time - now) < 1_000 * SECONDS_MAX for event in after)
     assert all([event.time for event in part] == sorted(event.time for event in part) for part in (before, after))
-    assert [event.seq for event in found if event.BROADCAST] == list(range(1, 1 + sum(e.BROADCAST for e in found)))
-    answers = [event for event in found if isinstance(event, Answer)]
+    assert [event.seq for event in logged if event.BROADCAST] == list(range(1, 1 + sum(e.BROADCAST for e in logged)))
+    answers = [event for event in logged if isinstance(event, Answer)]
     assert all(0 <= event.answered - event.asked <= 1_000 * SECONDS_MAX for event in answers)
     assert all(event.answered <= event.time for event in answers)
     assert any(isinstance(event, Tick) for event in before)
-    assert found[-1].end
+    assert logged[-1].end
 
 
 def settings_of(cluster, root):

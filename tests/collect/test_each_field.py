@@ -282,16 +282,16 @@ def test_each_field_in_each_way_changes_nothing_but_itself(path):
     check(path, every=1)
 
 
-def differences(base, found, mine, place, how):
+def differences(base, altered, mine, place, how):
     """Return what differs, except for what the field itself says."""
     if (place[-1], how) in READABLE:
         return []
-    others = [f"members {found[0]}"] if base[0] != found[0] else []
+    others = [f"members {altered[0]}"] if base[0] != altered[0] else []
     for mq, state in base[1].items():
-        seen = found[1].get(mq)
+        seen = altered[1].get(mq)
         if mq != mine and (seen[0] != state[0] or (mine is not None and seen != state)):
             others.append(f"{mq}: {state} is {seen}")
-    for incident in found[2] - base[2]:
+    for incident in altered[2] - base[2]:
         _, client_id, topic, queue_id = incident
         is_mine = mine is not None and (mine.topic, mine.queue_id) == (topic, queue_id)
         if (topic is not None and not is_mine) or (topic is None and client_id == BESIDE):

@@ -15,7 +15,7 @@ from rebalance_model.observe.step import Moment
 from streaming.base import limits
 from streaming.collect import broker_hook
 from tests.support import hooked
-from tests.support.hook_process import after_a_tick, commit, found_after, losses, of
+from tests.support.hook_process import after_a_tick, commit, found_after, losses, of_kind
 
 pytestmark = pytest.mark.xdist_group("hook jar")  # one JVM for most of them
 
@@ -72,7 +72,7 @@ def test_a_jvm_that_knows_only_ascii_writes_its_spool(new_jvm, tmp_path):
     jvm.start(spool=str(tmp_path))
     commit(jvm, 1, group="gruppe-ü")
     found = after_a_tick(tmp_path)
-    assert [event.group for event in of(found, events.UpdateConsumerOffset)] == ["gruppe-ü"]
+    assert [event.group for event in of_kind(found, events.UpdateConsumerOffset)] == ["gruppe-ü"]
     assert losses(found) == {}
 
 
@@ -93,12 +93,12 @@ def test_a_number_of_four_million_digits_costs_no_time(jvm, tmp_path, body):
     jvm.start(spool=str(tmp_path))
     before = jvm.writer_seconds()
     beat(jvm, body)
-    found = found_after(jvm, tmp_path)
+    hook_events = found_after(jvm, tmp_path)
     assert jvm.writer_seconds() - before < WRITER_SECONDS_MAX
-    (event,) = of(found, events.HeartBeat)
+    (event,) = of_kind(hook_events, events.HeartBeat)
     assert (event.client_id, event.heartbeat_fingerprint) == ("c", 0)
-    assert losses(found).keys() <= {"unreadable field"}
-    assert hooked.is_whole(found)
+    assert losses(hook_events).keys() <= {"unreadable field"}
+    assert hooked.is_whole(hook_events)
 
 
 def test_a_busy_writer_marks_its_end_and_reports_what_it_lost(new_jvm, tmp_path):
@@ -108,11 +108,11 @@ def test_a_busy_writer_marks_its_end_and_reports_what_it_lost(new_jvm, tmp_path)
     body = client(consumer("g", subscription()), producerDataSet=[{"groupName": "p" * 90}] * 35_000)
     beat(jvm, body, times=600)
     jvm.leave()
-    found = hooked.spooled(tmp_path)
-    assert isinstance(found[-1], events.Tick)
-    assert found[-1].end
-    lost = losses(found)
-    assert len(of(found, events.HeartBeat)) + lost["broker ended"] == 600
+    hook_events = hooked.spooled(tmp_path)
+    assert isinstance(hook_events[-1], events.Tick)
+    assert hook_events[-1].end
+    lost = losses(hook_events)
+    assert len(of_kind(hook_events, events.HeartBeat)) + lost["broker ended"] == 600
     assert lost.keys() <= {"broker ended"}
 
 
@@ -122,7 +122,7 @@ def test_a_reference_is_not_replaced_by_what_it_refers_to(jvm, tmp_path):
     large = consumer("g", subscription(subString="a || " * 150_000))
     beat(jvm, client(large, *[{"$ref": "$.consumerDataSet[0]"}] * 50))
     found = found_after(jvm, tmp_path)
-    assert len(of(found, events.HeartBeat)) == 1
+    assert len(of_kind(found, events.HeartBeat)) == 1
     assert losses(found) == {"unreadable request": 50}
 
 
@@ -134,10 +134,10 @@ def test_a_line_is_not_built_beyond_its_limit(jvm, tmp_path):
     for _ in range(5):
         beat(jvm, one)
     commit(jvm, 2)
-    found = found_after(jvm, tmp_path)
-    assert losses(found) == {"event too large": 5}
-    assert [event.offset for event in of(found, events.UpdateConsumerOffset)] == [1, 2, 77]
-    assert hooked.missing(found) == 5
+    hook_events = found_after(jvm, tmp_path)
+    assert losses(hook_events) == {"event too large": 5}
+    assert [event.offset for event in of_kind(hook_events, events.UpdateConsumerOffset)] == [1, 2, 77]
+    assert hooked.missing(hook_events) == 5
 
 
 def test_a_body_beyond_the_limit_leaves_no_gap_for_others(jvm, tmp_path):
@@ -159,7 +159,7 @@ def test_a_body_nested_too_deep_is_unreadable(jvm, tmp_path):
             jvm, json.dumps(client(consumer("g"))).replace('"clientID"', f'"x": {"[" * depth}{"]" * depth}, "clientID"')
         )
     found = found_after(jvm, tmp_path)
-    assert len(of(found, events.HeartBeat)) == 1
+    assert len(of_kind(found, events.HeartBeat)) == 1
     assert losses(found) == {"unreadable request": 2}
 
 
@@ -168,7 +168,7 @@ def test_a_body_of_too_many_parts_is_unreadable(jvm, tmp_path):
     for parts in (limits.HOOK_BODY_PARTS, limits.HOOK_BODY_PARTS + 1):
         beat(jvm, client(consumer("g", *[{}] * (parts - 1), subscription())))
     found = found_after(jvm, tmp_path)
-    assert [len(event.subscriptions) for event in of(found, events.HeartBeat)] == [1]
+    assert [len(event.subscriptions) for event in of_kind(found, events.HeartBeat)] == [1]
     assert losses(found) == {"unreadable request": 1, "unreadable field": limits.HOOK_BODY_PARTS - 1}
 
 
@@ -188,12 +188,12 @@ def test_a_new_group_is_reported_however_many_there_were(jvm, tmp_path):
     commit(jvm, 1, group="many-0")
     commit(jvm, 1, group="new")
     commit(jvm, 3, group="quiet")
-    found = found_after(jvm, tmp_path)
-    assert losses(found) == {}
-    seen = {name: [event for event in found if getattr(event, "group", "") == name] for name in ("new", "quiet")}
+    hook_events = found_after(jvm, tmp_path)
+    assert losses(hook_events) == {}
+    seen = {name: [event for event in hook_events if getattr(event, "group", "") == name] for name in ("new", "quiet")}
     assert [event.offset for event in seen["new"]] == [1]
     assert [event.offset for event in seen["quiet"]] == [1, 2, 3]
-    assert [event.seq for event in found if getattr(event, "group", "") == "many-0"] == [1, 2], "heard last"
+    assert [event.seq for event in hook_events if getattr(event, "group", "") == "many-0"] == [1, 2], "heard last"
 
 
 def test_a_forgotten_group_comes_back_after_a_gap(jvm, tmp_path):
@@ -224,11 +224,11 @@ def test_invented_groups_push_out_no_group_that_is_there(jvm, tmp_path):
         after_a_tick(tmp_path)
     jvm.ask_lists(groups=1, prefix="new", answer=1)
     commit(jvm, 1, group="also-new")
-    found = found_after(jvm, tmp_path)
-    assert losses(found) == {}
-    named = {event.group for event in found if isinstance(event, events.GroupEvent)}
+    hook_events = found_after(jvm, tmp_path)
+    assert losses(hook_events) == {}
+    named = {event.group for event in hook_events if isinstance(event, events.GroupEvent)}
     assert {"new0", "also-new", "invented-0-0", "invented-5-9999"} <= named
-    assert [event.seq for event in found if getattr(event, "group", "") == "bystander"] == [1, 2]
+    assert [event.seq for event in hook_events if getattr(event, "group", "") == "bystander"] == [1, 2]
 
 
 def test_a_queues_newest_offset_is_known_however_many_topics_there_were(jvm, tmp_path):
@@ -239,7 +239,7 @@ def test_a_queues_newest_offset_is_known_however_many_topics_there_were(jvm, tmp
         jvm.send(code=hooked.SEND, fields=hooked.send(0, topic=topic), offset=9)
         jvm.call(code=hooked.UPDATE_OFFSET, fields=hooked.commit("g", 0, 5, topic=topic), answer=0)
     found = after_a_tick(tmp_path)
-    newest = {event.topic: event.broker_offset for event in of(found, events.UpdateConsumerOffset)}
+    newest = {event.topic: event.broker_offset for event in of_kind(found, events.UpdateConsumerOffset)}
     assert newest == {"Orders": 10, "Delayed": -1}
 
 
@@ -249,11 +249,11 @@ def test_names_that_have_no_utf8_do_not_become_one(jvm, tmp_path):
         beat(jvm, client(consumer(half, subscription())))
         jvm.call(code=hooked.UNLOCK, body=json.dumps(hooked.locks(half, "g", 0)), answer=0)
     beat(jvm, client(consumer("\U0001f600", subscription("\udc00"), subscription(subString="\ud800"))))
-    found = found_after(jvm, tmp_path)
-    assert losses(found) == {"unreadable request": 6, "unreadable field": 1}
-    (event,) = of(found, events.HeartBeat)
+    hook_events = found_after(jvm, tmp_path)
+    assert losses(hook_events) == {"unreadable request": 6, "unreadable field": 1}
+    (event,) = of_kind(hook_events, events.HeartBeat)
     assert (event.group, [one.sub_string for one in event.subscriptions]) == ("\U0001f600", ["\ufffd"])
-    assert hooked.is_whole(found)
+    assert hooked.is_whole(hook_events)
 
 
 def test_the_number_of_a_removed_file_is_not_used_again(jvm, tmp_path):
@@ -274,10 +274,10 @@ def test_a_consumer_that_is_unreadable_costs_no_other_of_its_heartbeat(jvm, tmp_
     odd = [consumer({"name": "g"}), 7, consumer("g" * 256), consumer("")]
     beat(jvm, client(consumer("first"), *odd, consumer("then"), consumer("last")))
     beat(jvm, {"consumerDataSet": [consumer("a"), consumer("b"), consumer("c")]})
-    found = found_after(jvm, tmp_path)
-    assert [event.group for event in of(found, events.HeartBeat)] == ["first", "then", "last"]
-    assert losses(found) == {"unreadable request": 4 + 3}
-    assert hooked.is_whole(found)
+    hook_events = found_after(jvm, tmp_path)
+    assert [event.group for event in of_kind(hook_events, events.HeartBeat)] == ["first", "then", "last"]
+    assert losses(hook_events) == {"unreadable request": 4 + 3}
+    assert hooked.is_whole(hook_events)
 
 
 VERSIONS = {
@@ -298,11 +298,14 @@ def test_a_version_is_any_integer_of_64_bits_and_costs_nothing_else(jvm, tmp_pat
     for text in (*VERSIONS, *ODD_VERSIONS):
         body = json.dumps(client(consumer("g", subscription("First"), subscription(subVersion="V"))))
         beat(jvm, body.replace('"V"', text))
-    found = found_after(jvm, tmp_path)
-    seen = [[(one.topic, one.sub_version) for one in event.subscriptions] for event in of(found, events.HeartBeat)]
+    hook_events = found_after(jvm, tmp_path)
+    seen = [
+        [(one.topic, one.sub_version) for one in event.subscriptions]
+        for event in of_kind(hook_events, events.HeartBeat)
+    ]
     expected = [*VERSIONS.values(), *[0] * len(ODD_VERSIONS)]
     assert seen == [[("First", 7), ("Orders", version)] for version in expected]
-    assert losses(found) == {"unreadable field": len(ODD_VERSIONS)}
+    assert losses(hook_events) == {"unreadable field": len(ODD_VERSIONS)}
 
 
 ODD = (
@@ -334,16 +337,16 @@ def test_a_field_of_a_heartbeat_costs_itself_alone(jvm, tmp_path):
     for name in FIELDS:
         for body in heartbeats_with_odd(name):
             beat(jvm, body)
-    found = found_after(jvm, tmp_path)
-    beats = of(found, events.HeartBeat)
+    hook_events = found_after(jvm, tmp_path)
+    beats = of_kind(hook_events, events.HeartBeat)
     for name, lost in FIELDS.items():
         others = [event for event in beats if event.group == f"other-{name}"]
         if lost != "call":
             assert [[one.topic for one in event.subscriptions] for event in others] == [["Other"]] * (len(ODD) + 2)
         if lost == "field":
             assert len([event for event in beats if event.group == f"odd-{name}"]) == len(ODD) + 2
-    assert losses(found).keys() <= {"unreadable request", "unreadable field"}
-    assert hooked.is_whole(found)
+    assert losses(hook_events).keys() <= {"unreadable request", "unreadable field"}
+    assert hooked.is_whole(hook_events)
 
 
 def heartbeats_with_odd(name):
@@ -365,11 +368,11 @@ def test_an_expression_that_is_unreadable_is_unknown(jvm, tmp_path):
     texts = {"A": {}, "B": ["*"], "C": "x" * (limits.EVENT_BYTES + 1), "D": None, "E": 7}
     beat(jvm, client(consumer("g", *(subscription(topic, subString=text) for topic, text in texts.items()))))
     beat(jvm, client(consumer("g", subscriptionDataSet="none")))
-    found = found_after(jvm, tmp_path)
-    first, second = of(found, events.HeartBeat)
+    hook_events = found_after(jvm, tmp_path)
+    first, second = of_kind(hook_events, events.HeartBeat)
     assert [one.sub_string for one in first.subscriptions] == [None, None, None, "", "7"]
     assert (first.without_sub, second.without_sub, second.subscriptions) == (False, True, ())
-    assert losses(found) == {"unreadable field": 4}
+    assert losses(hook_events) == {"unreadable field": 4}
 
 
 def test_a_queue_that_is_unreadable_costs_no_other_of_its_request(jvm, tmp_path):
@@ -383,12 +386,12 @@ def test_a_queue_that_is_unreadable_costs_no_other_of_its_request(jvm, tmp_path)
     for answer in ('{"lockOKMQSet": 7}', '{"lockOKMQSet": [7]}', "[]", "7"):  # what was granted is unknown
         locks = json.dumps(hooked.locks("c", "g", 0))
         jvm.call(code=hooked.LOCK, body=locks, answer=0, answer_body=answer)
-    found = found_after(jvm, tmp_path)
-    (lock,), (unlock,) = of(found, events.LockBatchMq), of(found, events.UnlockBatchMq)
+    hook_events = found_after(jvm, tmp_path)
+    (lock,), (unlock,) = of_kind(hook_events, events.LockBatchMq), of_kind(hook_events, events.UnlockBatchMq)
     assert [mq.queue_id for mq in lock.requested] == [0, 1]
     assert [mq.queue_id for mq in lock.granted] == [1]
     assert unlock.queues == lock.requested
-    assert losses(found) == {"unreadable field": 12, "unreadable request": 5}
+    assert losses(hook_events) == {"unreadable field": 12, "unreadable request": 5}
 
 
 def test_a_client_id_that_is_unreadable_costs_no_other_of_its_list(jvm, tmp_path):
@@ -397,9 +400,12 @@ def test_a_client_id_that_is_unreadable_costs_no_other_of_its_list(jvm, tmp_path
     for answer in ({"consumerIdList": ids}, {"consumerIdList": None}, {"consumerIdList": {}}):
         asked = {"consumerGroup": "g"}
         jvm.call(code=hooked.GET_CONSUMER_LIST, fields=asked, answer=0, answer_body=json.dumps(answer))
-    found = found_after(jvm, tmp_path)
-    assert [event.consumer_ids for event in of(found, events.GetConsumerListByGroup)] == [("a", "7", "b\u2028"), ()]
-    assert losses(found) == {"unreadable field": 4, "unreadable request": 1}
+    hook_events = found_after(jvm, tmp_path)
+    assert [event.consumer_ids for event in of_kind(hook_events, events.GetConsumerListByGroup)] == [
+        ("a", "7", "b\u2028"),
+        (),
+    ]
+    assert losses(hook_events) == {"unreadable field": 4, "unreadable request": 1}
 
 
 def test_bodies_are_read_as_other_languages_write_them(jvm, tmp_path):
@@ -412,10 +418,10 @@ def test_bodies_are_read_as_other_languages_write_them(jvm, tmp_path):
           "codeSet":[97,98],"subVersion":"12","expressionType":null}] } ],
       "withoutSub":"true", "heartbeatFingerprint":"-5" } """
     beat(jvm, text)
-    found = found_after(jvm, tmp_path)
-    (event,) = of(found, events.HeartBeat)
+    hook_events = found_after(jvm, tmp_path)
+    (event,) = of_kind(hook_events, events.HeartBeat)
     assert (event.client_id, event.group) == ("10.0.0.1@a/\U0001f600\b\f", "g\ttab")
     assert (event.consume_type, event.message_model, event.without_sub) == ("CONSUME_PASSIVELY", "", True)
     assert event.heartbeat_fingerprint == -5
     assert event.subscriptions == (events.Subscription(topic="Té", sub_string="a || \n b", sub_version=12),)
-    assert losses(found) == {}
+    assert losses(hook_events) == {}

@@ -8,7 +8,7 @@ import pytest
 from rebalance_model.observe import events
 from streaming.base import limits
 from tests.support import hooked
-from tests.support.hook_process import after_a_tick, commit, found_after, losses, of
+from tests.support.hook_process import after_a_tick, commit, found_after, losses, of_kind
 
 pytestmark = pytest.mark.xdist_group("hook jar")  # one JVM for most of them
 
@@ -39,12 +39,12 @@ def beat(jvm, body, *, topic=SYNCER, answer=None, code=hooked.SEND_V2):
     jvm.call(code=code, fields=fields if code == hooked.SEND else hooked.short(fields), body=text, answer=answer)
 
 
-def offsets(found):
-    return sorted(one for event in of(found, events.AckMessage) for one in event.ranges)
+def offsets(hook_events):
+    return sorted(one for event in of_kind(hook_events, events.AckMessage) for one in event.ranges)
 
 
-def acked(found):
-    return sorted(offset for first, last in offsets(found) for offset in range(first, last + 1))
+def acked(hook_events):
+    return sorted(offset for first, last in offsets(hook_events) for offset in range(first, last + 1))
 
 
 # What is reported
@@ -58,8 +58,8 @@ def test_pops_are_summed_by_channel_queue_and_code(jvm, tmp_path):
     call(jvm, hooked.POP, hooked.pop("g", 2, order="true"), answer=None)
     call(jvm, hooked.POP, hooked.pop("none"), answer=26)
     call(jvm, hooked.POP, hooked.pop("g"), answer=None, channel="192.0.2.2:8")
-    found = found_after(jvm, tmp_path)
-    pops = of(found, events.PopMessage)
+    hook_events = found_after(jvm, tmp_path)
+    pops = of_kind(hook_events, events.PopMessage)
     mine = [pop for pop in pops if (pop.group, pop.channel, pop.queue_id) == ("g", "192.0.2.1:7", -1)]
     of_queue = [pop for pop in pops if pop.queue_id == 2]
     refused = [pop for pop in pops if pop.group == "none"]
@@ -70,8 +70,8 @@ def test_pops_are_summed_by_channel_queue_and_code(jvm, tmp_path):
     assert [(pop.count, pop.order, pop.filtered, pop.poll_ms) for pop in of_queue] == [(1, True, False, 0)]
     assert [(pop.code, pop.invisible_ms) for pop in refused] == [(26, 20_000)]
     assert [pop.count for pop in others] == [1]
-    assert hooked.is_whole(found)
-    assert losses(found) == {}
+    assert hooked.is_whole(hook_events)
+    assert losses(hook_events) == {}
 
 
 def test_acks_are_ranges_of_offsets_with_the_times_of_their_pops(jvm, tmp_path):
@@ -81,16 +81,22 @@ def test_acks_are_ranges_of_offsets_with_the_times_of_their_pops(jvm, tmp_path):
         ack(jvm, offset, handle=hooked.extra_info(0, offset, popped=popped + offset, invisible=60_000 + offset))
     ack(jvm, 20, handle=hooked.extra_info(0, 20, revive=999))
     call(jvm, hooked.ACK, hooked.ack("g", 0, 30), answer=208)
-    found = found_after(jvm, tmp_path)
-    sums = {(one.order, one.code): one for one in of(found, events.AckMessage)}
-    assert acked([one for one in of(found, events.AckMessage) if one.code == 0 and not one.order]) == [4, 5, 6, 7, 9]
+    hook_events = found_after(jvm, tmp_path)
+    sums = {(one.order, one.code): one for one in of_kind(hook_events, events.AckMessage)}
+    assert acked([one for one in of_kind(hook_events, events.AckMessage) if one.code == 0 and not one.order]) == [
+        4,
+        5,
+        6,
+        7,
+        9,
+    ]
     assert sums[True, 0].ranges == ((20, 20),)
     assert sums[False, 208].ranges == ((30, 30),)
-    mine = [one for one in of(found, events.AckMessage) if one.code == 0 and not one.order]
+    mine = [one for one in of_kind(hook_events, events.AckMessage) if one.code == 0 and not one.order]
     assert min(one.pop_time_min for one in mine) == popped + 4
     assert max(one.pop_time_max for one in mine) == popped + 9
     assert mine[-1].invisible_ms == 60_009
-    assert hooked.is_whole(found)
+    assert hooked.is_whole(hook_events)
 
 
 def test_acks_that_come_in_any_order_are_the_same_ranges(jvm, tmp_path):
@@ -99,10 +105,10 @@ def test_acks_that_come_in_any_order_are_the_same_ranges(jvm, tmp_path):
     expected = [offset for offset in range(400) if offset % 50 < 47]
     for offset in expected[::2] + expected[1::2][::-1] + expected[:7]:
         ack(jvm, offset)
-    found = found_after(jvm, tmp_path)
-    assert sorted(set(acked(found))) == expected
-    assert all(len(one.ranges) <= events.ACK_RANGES_MAX for one in of(found, events.AckMessage))
-    assert losses(found) == {}
+    hook_events = found_after(jvm, tmp_path)
+    assert sorted(set(acked(hook_events))) == expected
+    assert all(len(one.ranges) <= events.ACK_RANGES_MAX for one in of_kind(hook_events, events.AckMessage))
+    assert losses(hook_events) == {}
 
 
 def test_more_ranges_than_an_event_has_are_two_events(jvm, tmp_path):
@@ -122,10 +128,10 @@ def test_a_sum_of_acks_ends_before_a_change_of_its_queue(jvm, tmp_path):
     ack(jvm, 3)
     change(jvm, 4)
     ack(jvm, 4)
-    found = found_after(jvm, tmp_path)
-    kinds = [type(one).__name__ for one in found if getattr(one, "group", "") == "g"]
+    hook_events = found_after(jvm, tmp_path)
+    kinds = [type(one).__name__ for one in hook_events if getattr(one, "group", "") == "g"]
     assert kinds == ["AckMessage", "ChangeMessageInvisibletime", "AckMessage"]
-    assert hooked.is_whole(found)
+    assert hooked.is_whole(hook_events)
 
 
 def test_a_change_is_an_event_with_what_its_handle_says(jvm, tmp_path):
@@ -134,7 +140,7 @@ def test_a_change_is_an_event_with_what_its_handle_says(jvm, tmp_path):
     change(jvm, 8, to=180_000, handle=f"{handle} 4711")
     call(jvm, hooked.CHANGE_INVISIBLE, hooked.ack("g", 0, 9, invisibleTime=1_000), answer=None)
     found = found_after(jvm, tmp_path)
-    renewed, nacked = of(found, events.ChangeMessageInvisibletime)
+    renewed, nacked = of_kind(found, events.ChangeMessageInvisibletime)
     assert (renewed.topic, renewed.queue_id, renewed.offset, renewed.code) == ("Orders", 0, 8, 0)
     assert (renewed.pop_time, renewed.invisible_ms, renewed.changed_ms) == (hooked.POPPED + 5, 60_000, 180_000)
     assert (renewed.order, nacked.order, nacked.code) == (True, False, None)
@@ -150,15 +156,17 @@ def test_a_batch_of_acks_is_of_each_receipts_group_and_topic(jvm, tmp_path):
         hooked.receipt("g", 5, 1, r="2", rq=999),
         hooked.receipt("other", 2**40, 0b11),
     )
-    found = found_after(jvm, tmp_path)
-    seen = {(one.group, one.topic): (one.queue_id, one.ranges, one.order) for one in of(found, events.AckMessage)}
+    hook_events = found_after(jvm, tmp_path)
+    seen = {
+        (one.group, one.topic): (one.queue_id, one.ranges, one.order) for one in of_kind(hook_events, events.AckMessage)
+    }
     assert seen == {
         ("g", "Orders"): (3, ((100, 101), (103, 103)), False),
         ("g", "%RETRY%g_Orders"): (0, ((4, 4),), False),
         ("g", "%RETRY%g+Orders"): (0, ((5, 5),), True),
         ("other", "Orders"): (0, ((2**40, 2**40 + 1),), False),
     }
-    assert losses(found) == {}
+    assert losses(hook_events) == {}
 
 
 def test_a_proxys_copy_of_a_heartbeat_is_an_event_and_no_other_send_is(jvm, tmp_path):
@@ -169,20 +177,20 @@ def test_a_proxys_copy_of_a_heartbeat_is_an_event_and_no_other_send_is(jvm, tmp_
     beat(jvm, whole, topic="Orders")
     beat(jvm, whole, code=hooked.SEND)
     beat(jvm, hooked.proxy_heartbeat("c@1", "refused"), answer=16)
-    found = found_after(jvm, tmp_path)
-    first, second = of(found, events.ProxyHeartBeat)
+    hook_events = found_after(jvm, tmp_path)
+    first, second = of_kind(hook_events, events.ProxyHeartBeat)
     assert (first.client_id, first.proxy, first.registers) == ("c@1", "192.0.2.9%8080%8081", True)
     assert (first.language, first.version, first.consume_type) == ("JAVA", 493, "CONSUME_PASSIVELY")
     assert first.subscriptions == (events.Subscription(topic="Orders", sub_string="*", sub_version=7),)
     assert (second.registers, second.consume_type, second.subscriptions) == (False, "", ())
-    assert losses(found) == {}
+    assert losses(hook_events) == {}
 
 
 def test_the_topic_of_proxies_heartbeats_is_a_property(jvm, tmp_path):
     jvm.start(spool=str(tmp_path), heartbeatSyncerTopic="Elsewhere")
     beat(jvm, hooked.proxy_heartbeat("c@1", "g"))
     beat(jvm, hooked.proxy_heartbeat("c@2", "g"), topic="Elsewhere")
-    assert [one.client_id for one in of(found_after(jvm, tmp_path), events.ProxyHeartBeat)] == ["c@2"]
+    assert [one.client_id for one in of_kind(found_after(jvm, tmp_path), events.ProxyHeartBeat)] == ["c@2"]
 
 
 # What such calls may not cost
@@ -211,11 +219,11 @@ def test_a_handle_that_no_broker_made_makes_no_event(jvm, tmp_path):
         for code in (hooked.ACK, hooked.CHANGE_INVISIBLE):
             call(jvm, code, {name: value for name, value in fields.items() if value is not None})
     ack(jvm, 4)
-    found = found_after(jvm, tmp_path)
-    assert acked(found) == [4]
-    assert of(found, events.ChangeMessageInvisibletime) == []
-    assert losses(found) == {"unreadable request": 2 * (len(NEVER_POPPED) + 1)}
-    assert hooked.is_whole(found)
+    hook_events = found_after(jvm, tmp_path)
+    assert acked(hook_events) == [4]
+    assert of_kind(hook_events, events.ChangeMessageInvisibletime) == []
+    assert losses(hook_events) == {"unreadable request": 2 * (len(NEVER_POPPED) + 1)}
+    assert hooked.is_whole(hook_events)
 
 
 def test_a_number_beyond_its_range_makes_no_event(jvm, tmp_path):
@@ -239,10 +247,10 @@ def test_a_call_about_a_lite_topic_counts_for_no_queue(jvm, tmp_path):
     ack(jvm, 3, liteTopic="part")
     change(jvm, 3, liteTopic="part")
     ack(jvm, 4, liteTopic="")
-    found = found_after(jvm, tmp_path)
-    assert acked(found) == [4]
-    assert of(found, events.ChangeMessageInvisibletime) == []
-    assert losses(found) == {"lite topic": 2}
+    hook_events = found_after(jvm, tmp_path)
+    assert acked(hook_events) == [4]
+    assert of_kind(hook_events, events.ChangeMessageInvisibletime) == []
+    assert losses(hook_events) == {"lite topic": 2}
 
 
 ODD_RECEIPTS = (
@@ -284,10 +292,10 @@ def test_a_batch_of_two_to_the_31_bits_or_a_million_receipts_costs_itself(jvm, t
     for body in ("[]", '{"acks":7}', "no JSON"):
         jvm.call(code=hooked.BATCH_ACK, body=body, answer=0)
     batch(jvm)
-    found = found_after(jvm, tmp_path)
-    assert of(found, events.AckMessage) == []
-    assert losses(found) == {"unreadable field": 1, "unreadable request": 5}
-    assert hooked.is_whole(found)
+    hook_events = found_after(jvm, tmp_path)
+    assert of_kind(hook_events, events.AckMessage) == []
+    assert losses(hook_events) == {"unreadable field": 1, "unreadable request": 5}
+    assert hooked.is_whole(hook_events)
 
 
 def test_a_batch_of_as_many_receipts_as_fit_needs_little_memory(jvm, tmp_path):
@@ -321,10 +329,10 @@ def test_a_batch_of_as_many_receipts_as_fit_needs_little_memory(jvm, tmp_path):
 def test_a_message_that_is_no_heartbeat_makes_no_event(jvm, tmp_path, body):
     jvm.start(spool=str(tmp_path))
     beat(jvm, body)
-    found = found_after(jvm, tmp_path)
-    assert of(found, events.ProxyHeartBeat) == []
-    assert losses(found) == {"unreadable request": 1}
-    assert hooked.is_whole(found)
+    hook_events = found_after(jvm, tmp_path)
+    assert of_kind(hook_events, events.ProxyHeartBeat) == []
+    assert losses(hook_events) == {"unreadable request": 1}
+    assert hooked.is_whole(hook_events)
 
 
 def test_a_body_of_ten_megabytes_is_not_kept(jvm, tmp_path):
@@ -344,10 +352,10 @@ def test_forged_heartbeats_push_out_no_group_and_leave_room_for_others(jvm, tmp_
     body = json.dumps(hooked.proxy_heartbeat("c", "invented"))
     jvm.call(code=hooked.SEND_V2, fields=hooked.short(hooked.send(0, topic=SYNCER)), body=body, times=100_000)
     commit(jvm, 2, group="quiet")
-    found = found_after(jvm, tmp_path)
-    beats = of(found, events.ProxyHeartBeat)
-    assert len(beats) + losses(found)["queue full"] == 100_000
-    assert [one.offset for one in of(found, events.UpdateConsumerOffset) if one.group == "quiet"] == [1, 2]
+    hook_events = found_after(jvm, tmp_path)
+    beats = of_kind(hook_events, events.ProxyHeartBeat)
+    assert len(beats) + losses(hook_events)["queue full"] == 100_000
+    assert [one.offset for one in of_kind(hook_events, events.UpdateConsumerOffset) if one.group == "quiet"] == [1, 2]
 
 
 def test_acks_of_invented_groups_begin_no_lasting_sequence(jvm, tmp_path):
@@ -358,7 +366,7 @@ def test_acks_of_invented_groups_begin_no_lasting_sequence(jvm, tmp_path):
         batch(jvm, *(hooked.receipt(f"invented-{first + one}", 0, 1) for one in range(4_000)))
         after_a_tick(tmp_path)
     commit(jvm, 2, group="quiet")
-    found = found_after(jvm, tmp_path)
-    assert losses(found) == {}
-    assert [event.seq for event in found if getattr(event, "group", "") == "quiet"] == [1, 2]
-    assert len(of(found, events.AckMessage)) == len(range(0, limits.HOOK_GROUPS + 10_000, 4_000)) * 4_000
+    hook_events = found_after(jvm, tmp_path)
+    assert losses(hook_events) == {}
+    assert [event.seq for event in hook_events if getattr(event, "group", "") == "quiet"] == [1, 2]
+    assert len(of_kind(hook_events, events.AckMessage)) == len(range(0, limits.HOOK_GROUPS + 10_000, 4_000)) * 4_000

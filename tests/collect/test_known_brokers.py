@@ -10,58 +10,58 @@ from tests.support.scripted_cluster import A, B, ScriptedCluster
 HOUR = 3_600_000
 
 
-def names(known: KnownBrokers) -> list[str]:
-    return [broker.name for broker in known.in_use()]
+def names(brokers: KnownBrokers) -> list[str]:
+    return [broker.name for broker in brokers.in_use()]
 
 
 def both_at(now: int) -> KnownBrokers:
-    known = KnownBrokers()
-    known.update([A, B], now)
-    known.note(A, answers=True)
-    known.note(B, answers=True)
-    return known
+    brokers = KnownBrokers()
+    brokers.update([A, B], now)
+    brokers.note(A, answers=True)
+    brokers.note(B, answers=True)
+    return brokers
 
 
 def test_a_broker_neither_listed_nor_answering_is_forgotten_after_long():
-    known = both_at(0)
-    known.note(B, answers=False)
-    known.update([A], BROKER_FORGOTTEN_MS - 1)
-    assert names(known) == [A.name, B.name]
-    known.update([A], BROKER_FORGOTTEN_MS)
-    assert (names(known), known.silent) == ([A.name], set())
+    brokers = both_at(0)
+    brokers.note(B, answers=False)
+    brokers.update([A], BROKER_FORGOTTEN_MS - 1)
+    assert names(brokers) == [A.name, B.name]
+    brokers.update([A], BROKER_FORGOTTEN_MS)
+    assert (names(brokers), brokers.silent) == ([A.name], set())
 
 
 def test_a_broker_that_answers_unlisted_is_kept():
     """The near miss: it can't reach the name server."""
-    known = both_at(0)
+    brokers = both_at(0)
     for hour in range(100):
-        known.update([A], hour * HOUR)
-    assert names(known) == [A.name, B.name]
+        brokers.update([A], hour * HOUR)
+    assert names(brokers) == [A.name, B.name]
 
 
 def test_a_broker_that_is_listed_and_does_not_answer_is_kept():
-    known = both_at(0)
-    known.note(B, answers=False)
+    brokers = both_at(0)
+    brokers.note(B, answers=False)
     for hour in range(100):
-        known.update([A, B], hour * HOUR)
-    assert names(known) == [A.name, B.name]
+        brokers.update([A, B], hour * HOUR)
+    assert names(brokers) == [A.name, B.name]
 
 
 def test_while_no_name_server_answers_no_broker_is_forgotten():
-    known = both_at(0)
-    known.note(B, answers=False)
-    known.note_unlisted()
-    assert known.is_listed(B.place) is None
-    assert names(known) == [A.name, B.name]
+    brokers = both_at(0)
+    brokers.note(B, answers=False)
+    brokers.note_unlisted()
+    assert brokers.is_listed(B.place) is None
+    assert names(brokers) == [A.name, B.name]
 
 
 def test_a_forgotten_broker_that_is_listed_again_is_polled():
-    known = both_at(0)
-    known.note(B, answers=False)
-    known.update([A], BROKER_FORGOTTEN_MS)
-    known.update([A, B], BROKER_FORGOTTEN_MS + 1)
-    assert names(known) == [A.name, B.name]
-    assert known.is_listed(B.place) is True
+    brokers = both_at(0)
+    brokers.note(B, answers=False)
+    brokers.update([A], BROKER_FORGOTTEN_MS)
+    brokers.update([A, B], BROKER_FORGOTTEN_MS + 1)
+    assert names(brokers) == [A.name, B.name]
+    assert brokers.is_listed(B.place) is True
 
 
 def test_a_status_says_whether_a_broker_that_does_not_answer_is_listed():
@@ -71,7 +71,7 @@ def test_a_status_says_whether_a_broker_that_does_not_answer_is_listed():
         await poller.round()
         cluster.failures = {("broker_status", B.name): RpcFailedError(UNREACHABLE, "away")}
         await poller.round()
-        cluster.known = [A]
+        cluster.listed = [A]
         await poller.round()  # learns of it
         await poller.round()
         cluster.failures["brokers", ""] = RpcFailedError(UNREACHABLE, "no name server")

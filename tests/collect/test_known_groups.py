@@ -10,59 +10,59 @@ PLACE = A.place
 
 
 def test_a_group_that_is_left_out_is_asked_about_for_a_minute():
-    known = KnownGroups()
-    known.update(PLACE, {"g": False, "h": False}, 0)
-    assert known.update(PLACE, {"h": False}, 1_000) == {"g", "h"}
-    assert known.update(PLACE, {"h": False}, 1_000 + GROUP_FORGOTTEN_MS) == {"g", "h"}
-    assert known.update(PLACE, {"h": False}, 1_001 + GROUP_FORGOTTEN_MS) == known.of(PLACE) == {"h"}
+    groups = KnownGroups()
+    groups.update(PLACE, {"g": False, "h": False}, 0)
+    assert groups.update(PLACE, {"h": False}, 1_000) == {"g", "h"}
+    assert groups.update(PLACE, {"h": False}, 1_000 + GROUP_FORGOTTEN_MS) == {"g", "h"}
+    assert groups.update(PLACE, {"h": False}, 1_001 + GROUP_FORGOTTEN_MS) == groups.of(PLACE) == {"h"}
 
 
 def test_it_knows_which_groups_a_broker_gives_messages_in_order():
-    known = KnownGroups()
-    known.update(PLACE, {"g": True, "h": False}, 0)
-    assert [known.is_fifo(PLACE, name) for name in ("g", "h", "unknown")] == [True, False, False]
-    known.update(PLACE, {"g": False}, 1_000)
-    assert not known.is_fifo(PLACE, "g")
+    groups = KnownGroups()
+    groups.update(PLACE, {"g": True, "h": False}, 0)
+    assert [groups.is_fifo(PLACE, name) for name in ("g", "h", "unknown")] == [True, False, False]
+    groups.update(PLACE, {"g": False}, 1_000)
+    assert not groups.is_fifo(PLACE, "g")
 
 
 def test_a_group_that_has_members_is_asked_about():
-    known = KnownGroups()
-    known.update(PLACE, {"g": False}, 0)
+    groups = KnownGroups()
+    groups.update(PLACE, {"g": False}, 0)
     for now in range(1_000, 10 * GROUP_FORGOTTEN_MS, 10_000):
-        assert known.update(PLACE, {}, now) == {"g"}
-        known.note_members(PLACE, "g", now)
+        assert groups.update(PLACE, {}, now) == {"g"}
+        groups.note_members(PLACE, "g", now)
 
 
 def test_a_group_that_was_left_out_once_begins_anew():
-    known = KnownGroups()
-    known.update(PLACE, {"g": False}, 0)
-    known.update(PLACE, {}, 1_000)
-    known.update(PLACE, {"g": False}, GROUP_FORGOTTEN_MS)
-    assert known.update(PLACE, {}, 2 * GROUP_FORGOTTEN_MS) == {"g"}
+    groups = KnownGroups()
+    groups.update(PLACE, {"g": False}, 0)
+    groups.update(PLACE, {}, 1_000)
+    groups.update(PLACE, {"g": False}, GROUP_FORGOTTEN_MS)
+    assert groups.update(PLACE, {}, 2 * GROUP_FORGOTTEN_MS) == {"g"}
 
 
 def test_a_broker_that_lists_ever_other_groups_keeps_some():
-    known = KnownGroups()
+    groups = KnownGroups()
     for number in range(5):
-        known.update(PLACE, {f"{number}-{name}": False for name in range(2 * SILENT_BROKER_GROUPS)}, number)
-    assert len(known.of(PLACE)) == 3 * SILENT_BROKER_GROUPS
+        groups.update(PLACE, {f"{number}-{name}": False for name in range(2 * SILENT_BROKER_GROUPS)}, number)
+    assert len(groups.of(PLACE)) == 3 * SILENT_BROKER_GROUPS
 
 
 def test_the_groups_of_a_broker_that_is_gone_are_forgotten():
-    known = KnownGroups()
-    known.update(PLACE, {"g": False}, 0)
-    known.keep([])
-    assert known.of(PLACE) == set()
+    groups = KnownGroups()
+    groups.update(PLACE, {"g": False}, 0)
+    groups.keep([])
+    assert groups.of(PLACE) == set()
 
 
 def test_a_broker_with_queues_of_a_listed_group_is_asked_about_it():
-    known = KnownGroups()
-    known.update(PLACE, {"g": False}, 0)
-    known.note_route("C", "g", {"broker-a", "broker-b"}, 0)
-    known.note_route("C", "of-nobody", {"broker-b"}, 0)
-    assert known.update(B.place, {}, 1_000) == {"g"}
-    assert (known.lists(PLACE, "g"), known.lists(B.place, "g")) == (True, False)
-    assert known.update(B.place, {}, 1 + GROUP_FORGOTTEN_MS) == set()  # its topics left that broker
+    groups = KnownGroups()
+    groups.update(PLACE, {"g": False}, 0)
+    groups.note_route("C", "g", {"broker-a", "broker-b"}, 0)
+    groups.note_route("C", "of-nobody", {"broker-b"}, 0)
+    assert groups.update(B.place, {}, 1_000) == {"g"}
+    assert (groups.lists(PLACE, "g"), groups.lists(B.place, "g")) == (True, False)
+    assert groups.update(B.place, {}, 1 + GROUP_FORGOTTEN_MS) == set()  # its topics left that broker
 
 
 def without_the_group_on_b():

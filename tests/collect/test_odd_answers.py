@@ -147,9 +147,9 @@ UNREADABLE_WHOLE = {
 def test_a_field_that_cant_be_read_costs_that_field(body, control):
     events = collected(OddCluster(of_client(body)))
     assert of_group(events, HEALTHY) == of_group(control, HEALTHY)
-    for answer in of(events, CLIENT):
+    for answer in answers_of(events, CLIENT):
         assert answer.error is None
-        assert answer.queues[-1] == of(control, CLIENT)[0].queues[-1]
+        assert answer.queues[-1] == answers_of(control, CLIENT)[0].queues[-1]
         assert [str(queue.mq) for queue in answer.queues][-1] == f"{TOPIC}@broker-a:1"
 
 
@@ -157,7 +157,7 @@ def test_a_field_that_cant_be_read_costs_that_field(body, control):
 def test_a_row_whose_queue_cant_be_told_makes_the_answer_incomplete(body, control):
     events = collected(OddCluster(of_client(body)))
     assert of_group(events, HEALTHY) == of_group(control, HEALTHY)
-    for answer in of(events, CLIENT):
+    for answer in answers_of(events, CLIENT):
         assert (answer.error, answer.incomplete) == (None, True)
         assert [str(queue.mq) for queue in answer.queues] == [f"{TOPIC}@broker-a:1"]
         assert "mqTable" in answer.unreadable[0]
@@ -167,21 +167,21 @@ def test_a_row_whose_queue_cant_be_told_makes_the_answer_incomplete(body, contro
 def test_an_answer_that_cant_be_read_is_an_error_of_its_client_alone(body, control):
     events = collected(OddCluster(of_client(body)))
     assert of_group(events, HEALTHY) == of_group(control, HEALTHY)
-    assert {answer.error.code for answer in of(events, CLIENT)} == {UNREADABLE}
-    assert of(events, "java-client")[0].queues == of(control, "java-client")[0].queues
+    assert {answer.error.code for answer in answers_of(events, CLIENT)} == {UNREADABLE}
+    assert answers_of(events, "java-client")[0].queues == answers_of(control, "java-client")[0].queues
 
 
 def test_a_client_without_queues_has_none_in_the_form_of_the_cpp_client(control):
     events = collected(OddCluster(of_client(running_info("}"))))
     assert of_group(events, HEALTHY) == of_group(control, HEALTHY)
-    assert [(answer.error, answer.queues) for answer in of(events, CLIENT)] == [(None, ())] * ROUNDS
+    assert [(answer.error, answer.queues) for answer in answers_of(events, CLIENT)] == [(None, ())] * ROUNDS
 
 
 @pytest.mark.parametrize("code", [1, 3, 207, -7, 2**31 - 1])
 def test_an_error_code_of_a_client_is_its_own(code, control):
     events = collected(OddCluster(of_client(code=code, remark="not supported")))
     assert of_group(events, HEALTHY) == of_group(control, HEALTHY)
-    assert {answer.error.code for answer in of(events, CLIENT)} == {code}
+    assert {answer.error.code for answer in answers_of(events, CLIENT)} == {code}
 
 
 @pytest.mark.parametrize("remark", [rb"\ud800", b"\xff\xff\xff\xff\xff\xff", b'","a":'[:6]])
@@ -193,10 +193,10 @@ def test_a_header_that_a_broker_forwards_costs_its_answer_alone(remark, control)
         return frame and frame.replace(b"REMARK", remark)
 
     events = collected(OddCluster(odd))
-    assert {answer.error.code for answer in of(events, CLIENT)} <= {1, UNREACHABLE}
+    assert {answer.error.code for answer in answers_of(events, CLIENT)} <= {1, UNREACHABLE}
     if remark[:1] != b'"':
         assert of_group(events, HEALTHY) == of_group(control, HEALTHY)
-        assert [answer.error.code for answer in of(events, CLIENT)] == [1] * ROUNDS
+        assert [answer.error.code for answer in answers_of(events, CLIENT)] == [1] * ROUNDS
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_the_member_list_depends_on_no_detail_of_it(change, control):
         if isinstance(event, ConsumerConnection) and event.group == ODD:
             assert event.error is None
             assert {one.client_id for one in event.connections} == {CLIENT, "java-client"}
-    assert len(of(events, CLIENT)) == ROUNDS
+    assert len(answers_of(events, CLIENT)) == ROUNDS
 
 
 @pytest.mark.parametrize(
@@ -352,10 +352,10 @@ def test_200_kb_of_blanks_in_a_thread_dump_take_no_time(control):
     body = running_info(table([(key(0), process_queue()), (key(1), process_queue())]), jstack=" " * 200_000)
     events = collected(OddCluster(of_client(body)), stacks_after_ms=1)
     assert time.process_time() - began < 10
-    assert of(events, CLIENT)[0].queues == of(control, CLIENT)[0].queues
+    assert answers_of(events, CLIENT)[0].queues == answers_of(control, CLIENT)[0].queues
 
 
-def of(events, client):
+def answers_of(events, client):
     """Return a client's answers in the odd group."""
     return [event for event in events if isinstance(event, ConsumerRunningInfo) and event.client_id == client]
 

@@ -230,11 +230,11 @@ def test_a_frozen_client_delays_no_other_and_has_one_open_request():
     cluster.failures = {("running_info", "c1"): RpcFailedError(207, "timed out")}
 
     async def talk(poller):
-        cluster.held["running_info", "c1"] = asyncio.Event()
+        cluster.gates["running_info", "c1"] = asyncio.Event()
         summaries = [await poller.round(), await poller.round()]
         assert [(summary.pending, summary.errors) for summary in summaries] == [(1, 0), (1, 0)]
         assert [about for question, about in cluster.asked if question == "running_info"].count("c1") == 1
-        cluster.held["running_info", "c1"].set()
+        cluster.gates["running_info", "c1"].set()
         await poller.drain()
         cluster.failures.clear()
         assert (await poller.round()).errors == 1  # a late answer counts in the round that receives it
@@ -439,11 +439,11 @@ def test_a_slave_is_asked_for_what_needs_no_master_until_that_is_back():
 
     async def talk(poller):
         await poller.round()
-        cluster.known = [A._replace(address="h:9", broker_id=1, is_master=False)]
+        cluster.listed = [A._replace(address="h:9", broker_id=1, is_master=False)]
         cluster.failures = {("broker_status", "broker-a"): RpcFailedError(UNREACHABLE, "away")}
         await poller.round()  # learns of it
         await poller.round()
-        cluster.known, cluster.failures = [A], {}
+        cluster.listed, cluster.failures = [A], {}
         await poller.round()
         await poller.round()
 
@@ -496,12 +496,12 @@ def test_a_client_is_not_asked_when_its_group_was_left_within_the_round():
     cluster, ours = ScriptedCluster(members=("c1", "c2", "c3")), [True]
 
     async def talk(poller):
-        cluster.held["running_info", "c1"] = asyncio.Event()
+        cluster.gates["running_info", "c1"] = asyncio.Event()
         asking = asyncio.create_task(poller.round(lambda *_: ours[0]))
         while ("running_info", "c1") not in cluster.asked:
             await asyncio.sleep(0)
         ours[0] = False
-        cluster.held["running_info", "c1"].set()
+        cluster.gates["running_info", "c1"].set()
         await asking
 
     events = _run(cluster, talk, parallelism=1)
@@ -540,7 +540,7 @@ def test_clients_of_one_group_leave_room_for_those_of_others():
 
     async def talk(poller):
         for number in range(20):
-            cluster.held["running_info", f"odd-{number}"] = asyncio.Event()
+            cluster.gates["running_info", f"odd-{number}"] = asyncio.Event()
         while (await poller.round()).members < 22:
             pass
         asked = [about for question, about in cluster.asked if question == "running_info"]

@@ -100,12 +100,12 @@ def control():
 def test_a_proxy_is_asked_about_each_group_and_nothing_else(control):
     with Proxy() as proxy:
         events = collected(proxy.address)
-    found = of_proxies(events)
-    assert [one.group for one in found].count(HEALTHY) == [one.group for one in found].count(ODD) == 1
-    assert {(one.proxy, one.broker, one.error) for one in found} == {(proxy.address, "", None)}
-    clients = {(one.group, c.client_id, c.channel, c.language, c.version) for one in found for c in one.connections}
+    answers = of_proxies(events)
+    assert [one.group for one in answers].count(HEALTHY) == [one.group for one in answers].count(ODD) == 1
+    assert {(one.proxy, one.broker, one.error) for one in answers} == {(proxy.address, "", None)}
+    clients = {(one.group, c.client_id, c.channel, c.language, c.version) for one in answers for c in one.connections}
     assert clients == {(HEALTHY, "vm@1@0@x", "127.0.0.1:43254", "JAVA", 493)}
-    assert {s.topic for one in found for s in one.subscriptions} == {"T"}
+    assert {s.topic for one in answers for s in one.subscriptions} == {"T"}
     assert {question.code for question in proxy.questions} == {ReadCode.GET_CONSUMER_CONNECTION_LIST}
     assert of_brokers(events) == control
 
@@ -134,14 +134,14 @@ def test_a_hostile_proxy_costs_only_itself(answer, codes, control):
     with Proxy(answer) as hostile, Proxy() as other:
         events = collected(hostile.address, other.address, rounds=1, deadline_ms=4_000)
     assert of_brokers(events) == control
-    found = [one for one in of_proxies(events) if one.proxy == hostile.address]
-    assert len(found) == 2
-    assert {one.error.code for one in found} <= codes
-    assert all(one.error.remark for one in found)
+    answers = [one for one in of_proxies(events) if one.proxy == hostile.address]
+    assert len(answers) == 2
+    assert {one.error.code for one in answers} <= codes
+    assert all(one.error.remark for one in answers)
     beside = [one for one in of_proxies(events) if one.proxy == other.address and one.group == HEALTHY]
     assert [[c.client_id for c in one.connections] for one in beside] == [["vm@1@0@x"]]
-    if found[0].error.code == DEADLINE:  # no broker's answer waits for it
-        assert max(map(events.index, events_of(events, ConsumerConnection))) < min(map(events.index, found))
+    if answers[0].error.code == DEADLINE:  # no broker's answer waits for it
+        assert max(map(events.index, events_of(events, ConsumerConnection))) < min(map(events.index, answers))
 
 
 def test_what_of_a_list_cant_be_read_is_said():

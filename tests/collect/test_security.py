@@ -24,19 +24,19 @@ def authority(tmp_path_factory):
     return Authority(tmp_path_factory.mktemp("certificates"))
 
 
-def of(**rocketmq):
+def security_with(**rocketmq):
     return security_of(load_settings(rocketmq=rocketmq).rocketmq)
 
 
 def test_without_settings_there_is_no_tls_and_no_signature():
-    security = of()
+    security = security_with()
     assert (security.tls, security.credentials) == (None, None)
 
 
 def test_a_secret_key_comes_from_a_file_and_is_in_no_repr(tmp_path):
     file = tmp_path / "secret"
     file.write_text("hunter2\n")
-    security = of(access_key="monitor", secret_key_file=str(file), security_token="token-7")
+    security = security_with(access_key="monitor", secret_key_file=str(file), security_token="token-7")
     assert security.credentials == Credentials("monitor", "hunter2", "token-7")
     assert "hunter2" not in repr(security)
     assert "token-7" not in repr(security)
@@ -56,7 +56,7 @@ def test_a_secret_key_comes_from_a_file_and_is_in_no_repr(tmp_path):
 )
 def test_settings_that_do_not_fit_together_are_one_sentence(wrong, sentence):
     with pytest.raises(SettingsError) as refused:
-        of(**wrong)
+        security_with(**wrong)
     assert sentence in str(refused.value)
     assert "hunter2" not in str(refused.value)
 
@@ -64,7 +64,7 @@ def test_settings_that_do_not_fit_together_are_one_sentence(wrong, sentence):
 def test_a_key_of_another_certificate_is_named(authority):
     one, other = authority.issue("one"), authority.issue("other")
     with pytest.raises(SettingsError, match=r"other\.key is not that of the certificate .*one\.pem: correct"):
-        of(tls=True, certificate_file=str(one.certificate_file), key_file=str(other.key_file))
+        security_with(tls=True, certificate_file=str(one.certificate_file), key_file=str(other.key_file))
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def refused(server_tls, **rocketmq):
     async def talk():
         server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=server_tls)
         address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        async with server, RemotingClient(of(**rocketmq)) as client:
+        async with server, RemotingClient(security_with(**rocketmq)) as client:
             await client.ask(address, QUESTION, body_of, seconds=60)
             return address
 

@@ -171,11 +171,11 @@ def test_a_file_that_becomes_a_fifo_between_two_looks_is_not_opened(tmp_path, mo
     numbers = SpoolFolder.numbers
 
     def listed_too_early(spool):
-        found = numbers(spool)
+        listing = numbers(spool)
         if spool._path == writer.folder and writer.file.is_file():
             writer.file.unlink()
             os.mkfifo(writer.file)
-        return found
+        return listing
 
     monkeypatch.setattr(SpoolFolder, "numbers", listed_too_early)
     check_delivery([other], steps(tmp_path))
@@ -202,13 +202,13 @@ def test_a_folder_that_somebody_locks_stops_no_other(tmp_path, said):
     locked, other = SpoolWriter(tmp_path, "hook-a"), SpoolWriter(tmp_path, "hook-b")
     locked.write(3)
     other.write(3)
-    held = SpoolFolder(locked.folder, lambda *_: None)
+    lock_holder = SpoolFolder(locked.folder, lambda *_: None)
     memory = MemoryLog()
     with Shipper([tmp_path]) as shipper:
         shipper.send_to(LogOutlet(memory))
         shipper.step()
         check_delivery([other], memory.safe)
-        held.close()
+        lock_holder.close()
         shipper.step()
     check_delivery([locked, other], memory.safe)
     assert warnings(said) == [("another process ships a spool; it is skipped", locked.folder.name)]

@@ -51,16 +51,16 @@ def test_a_stated_strategy_answers_as_the_real_java_class(name, least):
         if policy is None or case["queues"] is None:
             continue
         places = {}
-        for place, one in enumerate(universe(case)):
-            places.setdefault(MessageQueue(*one), place)
+        for place, queue in enumerate(universe(case)):
+            places.setdefault(MessageQueue(*queue), place)
         chosen = configured_strategy(policy)
         for cid, answer in zip(case["asking"], java["answers"], strict=True):
             try:
                 share = chosen.allocate("G", cid, [MessageQueue(*one) for one in case["queues"]], case["clients"])
-                found = None if share is None else [places[one] for one in share]
+                result = None if share is None else [places[one] for one in share]
             except AllocationError as error:
-                found = ["IllegalArgumentException", str(error)]
-            assert found == answer, case
+                result = ["IllegalArgumentException", str(error)]
+            assert result == answer, case
         assert chosen.name == java["name"]
         compared += 1
     assert compared >= least

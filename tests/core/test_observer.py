@@ -59,15 +59,15 @@ def test_a_stuck_queue_is_explained_with_its_evidence_and_its_steps(log):
         for row in observer.feed(event):
             if isinstance(row, IncidentTransition) and row.code == "ORDERED_QUEUE_STUCK" and row.transition == "OPENED":
                 queue = MessageQueue(row.topic, row.broker, row.queue_id)
-                found = observer.explain("sim", "g", queue)
-                [incident] = [one for one in found.incidents if one.code == row.code]
+                explanation = observer.explain("sim", "g", queue)
+                [incident] = [one for one in explanation.incidents if one.code == row.code]
                 opened = msgspec.json.decode(row.evidence)
                 assert incident.evidence.keys() == opened.keys()
-                assert incident.evidence["owner"] == opened["owner"] == found.owner
+                assert incident.evidence["owner"] == opened["owner"] == explanation.owner
                 assert incident.evidence["consume_age_ms"] >= opened["consume_age_ms"]  # as of now
-                assert (incident.sub_cause, found.owner) == (row.sub_cause, row.client_id)
-                assert [type(step).__name__ for step in found.steps] == ["AssignmentChange", "IncidentTransition"]
-                assert found.lag > 0
+                assert (incident.sub_cause, explanation.owner) == (row.sub_cause, row.client_id)
+                assert [type(step).__name__ for step in explanation.steps] == ["AssignmentChange", "IncidentTransition"]
+                assert explanation.lag > 0
                 return
     pytest.fail("no queue was stuck")
 

@@ -26,16 +26,16 @@ def declarations(snapshot: Snapshot, _: History) -> Conditions:
     reachable = [one for c, one in declared if snapshot.is_reachable(c)]
     codes = {"STRATEGY_MISMATCH": POLL, "MIXED_CONSUME_MODE": POLL, "SUBSCRIPTION_INCONSISTENT": EITHER}
     reporting = {"poll": snapshot.is_polled, "hook": any(snapshot.is_hooked(broker.name) for broker in snapshot.up)}
-    known = frozenset(name for name, reports in reporting.items() if reports)
+    reporters = frozenset(name for name, reports in reporting.items() if reports)
     for place, (code, telemetry) in enumerate(codes.items()):
         if len({one[place] for _, one in declared}) > 1:
             certain = len({one[place] for one in reachable}) > 1 and snapshot.is_consistent
-            yield Condition(code, "", telemetry & known if certain else NONE)
+            yield Condition(code, "", telemetry & reporters if certain else NONE)
     if len({one[2] for _, one in declared}) == 1 and _is_outdated(snapshot, dict(declared[0][1][2])):
         yield Condition("SUBSCRIPTION_INCONSISTENT", "", NONE)
     if 0 < len(members) < len(listed):
         certain = snapshot.is_consistent and all(snapshot.is_reachable(c) for c in listed)
-        yield Condition("MIXED_MEMBERS", "", EITHER & known if certain else NONE)
+        yield Condition("MIXED_MEMBERS", "", EITHER & reporters if certain else NONE)
 
 
 def _is_outdated(snapshot: Snapshot, declared: dict[str, str]) -> bool:

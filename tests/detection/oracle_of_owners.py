@@ -112,10 +112,10 @@ def _is_split_visible(snapshot: Snapshot, topic: str, route: tuple[MessageQueue,
 
 def dropped(snapshot: Snapshot, history: History) -> Conditions:
     """Yield ZOMBIE_QUEUE and UNLOCK_PENDING: a client has dropped a queue, and not removed it yet."""
-    held = {(c.name, mq): (c, q) for mq, holders in snapshot.holders.items() for c, q in holders if q.dropped}
-    history.dropped = {key: history.dropped.get(key) or DroppedQueue(snapshot.now) for key in held}
-    counts = Counter(mq for _, mq in held)
-    for (name, mq), (client, queue) in held.items():
+    holds = {(c.name, mq): (c, q) for mq, holders in snapshot.holders.items() for c, q in holders if q.dropped}
+    history.dropped = {key: history.dropped.get(key) or DroppedQueue(snapshot.now) for key in holds}
+    counts = Counter(mq for _, mq in holds)
+    for (name, mq), (client, queue) in holds.items():
         entry = history.dropped[name, mq]
         certain = counts[mq] == 1 and snapshot.is_reachable(client)
         is_expected = snapshot.expected.get(mq) == client.consumer.config.client_id

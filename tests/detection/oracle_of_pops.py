@@ -64,41 +64,41 @@ def _stopped(snapshot: Snapshot, client: Client, calls: Calls) -> Conditions:
 
 def returned(snapshot: Snapshot, _: History) -> Conditions:
     """Yield POP_RETURNED: messages came back unacknowledged within the last minute, or were refused for long."""
-    found = snapshot.pops.returned.get(snapshot.group, [])
+    messages = snapshot.pops.returned.get(snapshot.group, [])
     rejected_at = snapshot.pops.rejected_at.get(snapshot.group)
     is_rejected = rejected_at is not None and snapshot.now - rejected_at <= MINUTE
-    if not is_rejected and not any(_may_be_reported(snapshot, one) for one in found):
+    if not is_rejected and not any(_may_be_reported(snapshot, one) for one in messages):
         since, last = snapshot.pops.comes_back.get(snapshot.group, (0, 0))
         if last - since >= MINUTE and snapshot.now - last <= MINUTE + 30 * SECOND:  # polls do not show that some refuse
             yield Condition("POP_RETURNED", "")
         return
     certain = is_rejected and rejected_at is not None and snapshot.now - rejected_at <= MINUTE - 2 * SECOND
     certain = certain and all(snapshot.is_hooked(broker) for broker in snapshot.cluster.brokers)
-    certain = certain or any(_is_reported(snapshot, one) for one in found)
+    certain = certain or any(_is_reported(snapshot, one) for one in messages)
     yield Condition("POP_RETURNED", "", HOOK if certain else NONE)
 
 
-def _may_be_reported(snapshot: Snapshot, one: Returned) -> bool:
-    latest = max(one.at + 20 * SECOND, one.known_at or 0) + MINUTE + 2 * SECOND
-    return one.at - 2 * SECOND <= snapshot.now <= latest
+def _may_be_reported(snapshot: Snapshot, message: Returned) -> bool:
+    latest = max(message.at + 20 * SECOND, message.known_at or 0) + MINUTE + 2 * SECOND
+    return message.at - 2 * SECOND <= snapshot.now <= latest
 
 
-def _is_reported(snapshot: Snapshot, one: Returned) -> bool:
-    known_at = one.known_at
+def _is_reported(snapshot: Snapshot, message: Returned) -> bool:
+    known_at = message.known_at
     if known_at is None or not known_at + 2 * SECOND <= snapshot.now <= known_at + MINUTE - 2 * SECOND:
         return False
-    hooked = snapshot.hook_since(one.delivered.queue.broker)
-    finished = snapshot.pops.finished[snapshot.group, one.delivered.queue]
-    below = any(f.offset < one.delivered.offset and hooked < f.at < one.at for f in finished)
-    late = any(f.offset == one.delivered.offset and f.at <= known_at for f in finished)  # an ack without effect
-    pulled_at = snapshot.pops.pulled_at.get((snapshot.group, one.delivered.queue.topic), 0)
+    hooked = snapshot.hook_since(message.delivered.queue.broker)
+    finished = snapshot.pops.finished[snapshot.group, message.delivered.queue]
+    below = any(f.offset < message.delivered.offset and hooked < f.at < message.at for f in finished)
+    late = any(f.offset == message.delivered.offset and f.at <= known_at for f in finished)  # an ack without effect
+    pulled_at = snapshot.pops.pulled_at.get((snapshot.group, message.delivered.queue.topic), 0)
     is_moved = known_at - pulled_at < 5 * MINUTE  # a member that pulls commits what others have popped
     return (
         below
         and not late
         and not is_moved
-        and one.delivered.begin > hooked
-        and snapshot.is_hooked(one.delivered.queue.broker)
+        and message.delivered.begin > hooked
+        and snapshot.is_hooked(message.delivered.queue.broker)
     )
 
 
@@ -107,12 +107,12 @@ def held_long(snapshot: Snapshot, _: History) -> Conditions:
     for (group, mq), live in snapshot.cluster.world.deliveries.live.items():
         if group != snapshot.group or snapshot.spec.pops not in {"PUSH"}:
             continue
-        held = [
+        times = [
             one.begin
             for offset, one in live.items()
             if (group, mq, offset) in snapshot.pops.renewed and (group, mq, offset) not in snapshot.pops.refused
         ]
-        age = snapshot.now - min(held, default=snapshot.now)
+        age = snapshot.now - min(times, default=snapshot.now)
         if age > 58 * SECOND:
             covered = snapshot.is_hooked(mq.broker) and snapshot.now - age > snapshot.hook_since(mq.broker)
             yield Condition("POP_HELD_LONG", str(mq), HOOK if age > 61 * SECOND and covered else NONE)

@@ -136,11 +136,11 @@ def pull_refused(snapshot: Snapshot, _: History) -> Conditions:
 def _lacks_subscription(snapshot: Snapshot, mq: MessageQueue) -> bool:
     """Return whether the broker lacks the topic, or the subscription to it that the queue's holders send."""
     broker = snapshot.cluster.brokers[mq.broker]
-    known = broker.manager.find_subscription_data(snapshot.group, mq.topic)
-    if known is None or mq.topic not in broker.topics:
+    stored = broker.manager.find_subscription_data(snapshot.group, mq.topic)
+    if stored is None or mq.topic not in broker.topics:
         return True
     sent = [client.consumer.subscription_inner.get(mq.topic) for client, _ in snapshot.holders.get(mq, ())]
-    return any(known.sub_version < one.sub_version for one in sent if one is not None)
+    return any(stored.sub_version < one.sub_version for one in sent if one is not None)
 
 
 def _newest_stamp(client: Client) -> int:
@@ -270,12 +270,12 @@ def duplicates(snapshot: Snapshot, _: History) -> Conditions:
         recorder.mixed_groups.add(snapshot.group)
     if any(snapshot.newest(mq) < former for mq, former in recorder.former_ends.items()):
         yield Condition("DUPLICATE_CONSUMPTION", "")  # a hook alone may not see why the commits fell
-    for (group, mq), one in recorder.duplicates.items():
-        age = snapshot.now - one.time
+    for (group, mq), duplicate in recorder.duplicates.items():
+        age = snapshot.now - duplicate.time
         if group == snapshot.group and age < 30 * SECOND:
-            if one.recommitted_at is None and age < SECOND and snapshot.committed(mq) >= one.high_commit:
-                one.recommitted_at = snapshot.now
+            if duplicate.recommitted_at is None and age < SECOND and snapshot.committed(mq) >= duplicate.high_commit:
+                duplicate.recommitted_at = snapshot.now
             # Hooks report the pulls of one second as a sum, without their order.
-            brief = one.recommitted_at is not None and one.recommitted_at - one.time < SECOND
-            certain = one.by_new_owner and not brief and snapshot.group not in recorder.mixed_groups
+            brief = duplicate.recommitted_at is not None and duplicate.recommitted_at - duplicate.time < SECOND
+            certain = duplicate.by_new_owner and not brief and snapshot.group not in recorder.mixed_groups
             yield Condition("DUPLICATE_CONSUMPTION", "", required(snapshot, mq, HOOK, certain))

@@ -118,11 +118,11 @@ class PopRecorder:
                 if one.known_at is None or one.known_at > self._now:
                     self._find_known(group, one)
 
-    def _find_known(self, group: str, one: Returned) -> None:
-        above = [f for f in self.finished[group, one.delivered.queue] if f.offset > one.delivered.offset]
+    def _find_known(self, group: str, message: Returned) -> None:
+        above = [f for f in self.finished[group, message.delivered.queue] if f.offset > message.delivered.offset]
         if above:
             popped_by = min(f.pop_time for f in above)
-            one.known_at = max(min(f.at for f in above), popped_by + one.invisible_ms + 5_000)
+            message.known_at = max(min(f.at for f in above), popped_by + message.invisible_ms + 5_000)
 
     def _invisible(self, group: str) -> int:
         spec = self.cluster.groups[group]

@@ -107,14 +107,14 @@ def table(proof: Proof) -> Table:
         made.add_column(name, justify="left" if name in ("rule", "telemetry") else "right")
     for code, bounds in BOUNDS.items():
         for telemetry in TELEMETRY:
-            one = proof.scores.get((code, telemetry))
-            if one is None or not (one.correct or one.false or one.required):
+            result = proof.scores.get((code, telemetry))
+            if result is None or not (result.correct or result.false or result.required):
                 if bounds.detects_by(telemetry):
                     made.add_row(code, telemetry, "0", "", "0", "")
                 continue
             delay = ("", "", "")
-            if one.delays:
-                delay = f"{one.median_delay:.1f}", f"{max(one.delays):.1f}", f"{bounds.max_delay(telemetry):.0f}"
-            opened, required = str(one.correct + len(one.false)), str(one.required)
-            made.add_row(code, telemetry, opened, f"{one.precision:.4f}", required, f"{one.recall:.4f}", *delay)
+            if result.delays:
+                delay = f"{result.median_delay:.1f}", f"{max(result.delays):.1f}", f"{bounds.max_delay(telemetry):.0f}"
+            opened, required = str(result.correct + len(result.false)), str(result.required)
+            made.add_row(code, telemetry, opened, f"{result.precision:.4f}", required, f"{result.recall:.4f}", *delay)
     return made

@@ -200,10 +200,10 @@ class Recorder:
             channel: Channel, group: str, client_id: str, queues: Iterable[MessageQueue]
         ) -> frozenset[MessageQueue]:
             queues = list(queues)
-            held = dict(broker.locks.mq_lock_table.get(group, {}))
+            locks = dict(broker.locks.mq_lock_table.get(group, {}))
             granted = lock(channel, group, client_id, queues)
             for mq in queues:
-                holder = held[mq].client_id if mq in held else None
+                holder = locks[mq].client_id if mq in locks else None
                 self._on_lock_request(group, mq, client_id, holder, granted=mq in granted)
             return granted
 

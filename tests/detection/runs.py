@@ -88,24 +88,26 @@ def incidents(
     events: Iterable[SentEvent], telemetry: str, groups: Sequence[str], brokers: Container[str]
 ) -> list[Incident]:
     """Return the incidents by one kind of telemetry; an incident of the cluster counts once for each group."""
-    found: dict[tuple[str, str], Incident] = {}
-    for now, one in _transitions(events, telemetry):
-        for group in (one.group,) if one.group else groups:
-            key = one.incident_id, group
-            if one.transition == "OPENED":
-                subject = _subject(one, brokers)
-                found[key] = Incident(group, one.code, subject, now, one.sub_cause, one.severity, one.evidence)
-            elif one.transition == "RESOLVED":
-                found[key].resolved = now
-            elif one.transition == "ESCALATED":
-                found[key].severity = one.severity
-    return list(found.values())
+    by_id: dict[tuple[str, str], Incident] = {}
+    for now, transition in _transitions(events, telemetry):
+        for group in (transition.group,) if transition.group else groups:
+            key = transition.incident_id, group
+            if transition.transition == "OPENED":
+                subject = _subject(transition, brokers)
+                by_id[key] = Incident(
+                    group, transition.code, subject, now, transition.sub_cause, transition.severity, transition.evidence
+                )
+            elif transition.transition == "RESOLVED":
+                by_id[key].resolved = now
+            elif transition.transition == "ESCALATED":
+                by_id[key].severity = transition.severity
+    return list(by_id.values())
 
 
-def _subject(one: IncidentTransition, brokers: Container[str]) -> str:
+def _subject(transition: IncidentTransition, brokers: Container[str]) -> str:
     """Return the subject as the oracle names it: empty for a collector, and for the rebalance that made duplicates."""
-    unnamed = one.code == "DUPLICATE_CONSUMPTION" or (not one.group and one.subject not in brokers)
-    return "" if unnamed else one.subject
+    unnamed = transition.code == "DUPLICATE_CONSUMPTION" or (not transition.group and transition.subject not in brokers)
+    return "" if unnamed else transition.subject
 
 
 def _transitions(events: Iterable[SentEvent], telemetry: str) -> Iterator[tuple[int, IncidentTransition]]:

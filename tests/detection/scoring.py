@@ -154,13 +154,13 @@ def score(run: Run) -> Scores:
 
 def add(total: Scores, more: Scores) -> None:
     """Add scores to a total."""
-    for key, one in more.items():
+    for key, more_score in more.items():
         into = total.setdefault(key, Score())
-        into.correct += one.correct
-        into.required += one.required
-        into.false += one.false
-        into.missed += one.missed
-        into.delays += one.delays
+        into.correct += more_score.correct
+        into.required += more_score.required
+        into.false += more_score.false
+        into.missed += more_score.missed
+        into.delays += more_score.delays
 
 
 def _score_incident(run: Run, telemetry: str, incident: Incident, into: Score) -> None:
@@ -204,11 +204,11 @@ def _score_span(run: Run, telemetry: str, key: tuple[str, str, str], span: Span,
 def _opened(run: Run, telemetry: str, key: tuple[str, str, str], span: Span) -> int | None:
     """Return when the first incident that overlaps the span was opened; None if there is none."""
     times = [
-        one.opened
-        for one in run.incidents[telemetry]
-        if (one.group, one.code, one.subject) == key
-        and one.opened <= span.end + SECOND
-        and (one.resolved is None or one.resolved >= span.begin - BEFORE_SPAN_MS)
+        incident.opened
+        for incident in run.incidents[telemetry]
+        if (incident.group, incident.code, incident.subject) == key
+        and incident.opened <= span.end + SECOND
+        and (incident.resolved is None or incident.resolved >= span.begin - BEFORE_SPAN_MS)
     ]
     return min(times, default=None)
 

@@ -25,13 +25,13 @@ class Spans:
 
     def add(self, now: int, previous: int, conditions: Iterable[Condition]) -> None:
         """Add a sample: extend the spans that reached the previous sample, and begin the others."""
-        for one in conditions:
-            for level in (ALLOWED, *one.required):
-                spans = self.by_level.setdefault(level, {}).setdefault((one.code, one.subject), [])
+        for condition in conditions:
+            for level in (ALLOWED, *condition.required):
+                spans = self.by_level.setdefault(level, {}).setdefault((condition.code, condition.subject), [])
                 if spans and spans[-1].end == previous:
                     spans[-1].end = now
                 elif not spans or spans[-1].end < now:
-                    spans.append(Span(now if level != ALLOWED else one.since or now, now))
+                    spans.append(Span(now if level != ALLOWED else condition.since or now, now))
 
     def of(self, level: str, code: str, subject: str) -> list[Span]:
         """Return the spans of one rule and subject."""

@@ -71,14 +71,14 @@ class JavaStrategies:
         except jpype.JException as error:
             return _refusal(error, building=True)
         clients = None if case["clients"] is None else self.list(case["clients"])
-        queues, known = self.queues(case["queues"]), self.queues(universe(case))
+        queues, every_queue = self.queues(case["queues"]), self.queues(universe(case))
 
         def answer(cid: str | None) -> Json:
             try:
                 share = made.allocate("G", cid, queues, clients)
             except jpype.JException as error:
                 return _refusal(error, building=False)
-            return None if share is None else [int(known.indexOf(mq)) for mq in share]
+            return None if share is None else [int(every_queue.indexOf(mq)) for mq in share]
 
         return {"name": made.getName(), "answers": [answer(cid) for cid in case["asking"]]}
 

@@ -240,12 +240,12 @@ class JavaBroker:
         if name in ("assign_reset_offset", "has_offset_reset", "query_then_erase_reset_offset"):
             group, topic, queue, *offset = args
             args = (topic, group, jpype.JInt(queue), *offset)
-        found = method(*args)
-        if isinstance(found, jpype.JClass("java.util.Set")):
-            return sorted(map(str, found))
-        if found is None or isinstance(found, bool):
-            return found
-        return int(found)
+        returned = method(*args)
+        if isinstance(returned, jpype.JClass("java.util.Set")):
+            return sorted(map(str, returned))
+        if returned is None or isinstance(returned, bool):
+            return returned
+        return int(returned)
 
     def lock(self, group: str, mq: Json, cid: str) -> Json:
         return bool(self.locks.tryLock(group, _queue(mq), cid))
@@ -358,17 +358,17 @@ def _enum(name: str, value: str) -> Any:
 
 
 def _set(values: Any) -> Any:
-    found = java("java.util.LinkedHashSet")
+    java_set = java("java.util.LinkedHashSet")
     for value in values:
-        found.add(value)
-    return found
+        java_set.add(value)
+    return java_set
 
 
 def _map(**entries: Any) -> Any:
-    found = java("java.util.concurrent.ConcurrentHashMap")
+    java_map = java("java.util.concurrent.ConcurrentHashMap")
     for key, value in entries.items():
-        found.put(key, value)
-    return found
+        java_map.put(key, value)
+    return java_map
 
 
 def _queue(mq: Json) -> Any:

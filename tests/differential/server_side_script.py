@@ -48,10 +48,10 @@ def model_answers(case: Json) -> Json:
 
     def answer(cid: str | None) -> Json:
         query = QueryAssignment(topic, "G", cid, case["strategy"], case["model"])
-        found = broker.query_assignment(query, route, case["clients"])
-        if found is None:
+        assignments = broker.query_assignment(query, route, case["clients"])
+        if assignments is None:
             return None
-        queues = [(given.message_queue, given.mode) for given in found]
+        queues = [(given.message_queue, given.mode) for given in assignments]
         return sorted([mq.topic, mq.broker, mq.queue_id, mode] for mq, mode in queues)
 
     return [answer(cid) for cid in case["asking"]]

@@ -225,10 +225,10 @@ def test_a_majority_grants_the_same_queues(jvm, seed):
         assert sorted(mq.queue_id for mq in granted) == expected
         for broker, table in enumerate(real.tables):
             entries = get(table, "mqLockTable").get("G") or {}
-            held = (
+            by_queue = (
                 {int(e.getKey().getQueueId()): str(get(e.getValue(), "clientId")) for e in entries.entrySet()}
                 if entries
                 else {}
             )
             locks = model[broker].mq_lock_table.get("G", {})
-            assert held == {mq.queue_id: entry.client_id for mq, entry in locks.items()}
+            assert by_queue == {mq.queue_id: entry.client_id for mq, entry in locks.items()}

@@ -48,20 +48,20 @@ def rules():
     by_code = {}
     for rule in RULES:
         by_code.setdefault(rule.code, []).append(rule)
-    for code, of in sorted(by_code.items()):
+    for code, of_code in sorted(by_code.items()):
         module = importlib.import_module(f"{rule_module.__package__}.{code.lower()}")
-        lines += [f"### {code}", "", prose(rule_summary(code)), "", *_facts(of, Path(module.__file__).name), ""]
+        lines += [f"### {code}", "", prose(rule_summary(code)), "", *_facts(of_code, Path(module.__file__).name), ""]
         advice = {}
-        for rule in of:
+        for rule in of_code:
             advice |= {sub: rule.advise(sub) for sub in rule.sub_causes}
         rows = [[f"`{sub}`" if sub else "none", prose(one.what), prose(one.first_step)] for sub, one in advice.items()]
         lines += [*table(["sub-cause", "what it means", "first step"], rows), ""]
     return lines[:-1]
 
 
-def _facts(of, file):
-    first = of[0]
-    about = ", ".join(dict.fromkeys(rule.about for rule in of))
+def _facts(rules_of_code, file):
+    first = rules_of_code[0]
+    about = ", ".join(dict.fromkeys(rule.about for rule in rules_of_code))
     facts = [f"About a {about}; decided in [{file}]({file})."]
     if first.needs:
         facts.append(f"Needs {', '.join(first.needs)}.")
@@ -98,12 +98,12 @@ def routes():
     """Return the routes of the REST API."""
     application = FastAPI()
     application.include_router(api.router)
-    found = application.openapi()["paths"].items()
+    paths = application.openapi()["paths"].items()
     return table(
         ["route", "parameters", "answer"],
         [
             [f"`{method.upper()} {path}`", _parameters(route), prose(route.get("description", ""))]
-            for path, methods in sorted(found)
+            for path, methods in sorted(paths)
             for method, route in methods.items()
         ],
     )
@@ -244,8 +244,8 @@ def _of_row(row):
     return prose(row_meaning(row))
 
 
-def _columns(found, docs):
-    for column in found:
+def _columns(described, docs):
+    for column in described:
         null = ", may be null" if column.nullable else ""
         yield [f"`{column.name}`", f"{type_name(column.type)}{null}", prose(docs[column.name])]
 

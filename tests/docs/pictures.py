@@ -25,12 +25,12 @@ def take(address):
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         page = browser.new_page(viewport=SIZE, color_scheme="light")
-        for name, (path, shown) in PICTURES.items():
+        for name, (path, landmark) in PICTURES.items():
             if path:
                 page.goto(address + path)
             else:
                 page.get_by_role("link", name="ORDERED_QUEUE_STUCK").first.click()
-            page.get_by_text(shown).first.wait_for(timeout=60_000)
+            page.get_by_text(landmark).first.wait_for(timeout=60_000)
             page.wait_for_timeout(2_000)  # the timeline is drawn after the text
             page.screenshot(path=ROOT / ".readme" / name)
             assert (ROOT / ".readme" / name).stat().st_size <= BYTES_MAX

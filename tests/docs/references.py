@@ -31,10 +31,10 @@ _OF_USERS = {
 @cache
 def files():
     """Return every file of the repository, as a path from its top; nothing that is made at run time."""
-    found = [path for path in ROOT.iterdir() if path.is_file()]
+    paths = [path for path in ROOT.iterdir() if path.is_file()]
     for folder in (*FOLDERS, ".ci", ".readme"):
-        found += [path for path in (ROOT / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts]
-    return frozenset(path.relative_to(ROOT).as_posix() for path in found)
+        paths += [path for path in (ROOT / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    return frozenset(path.relative_to(ROOT).as_posix() for path in paths)
 
 
 @cache
@@ -48,14 +48,14 @@ def _endings():
 @cache
 def _modules():
     """Return the file of each module by its dotted name, and by each shorter end of it that has a dot."""
-    found = {}
+    by_name = {}
     for file in files():
         if file.endswith(".py"):
             parts = PurePosixPath(file).with_suffix("").parts
             parts = parts[:-1] if parts[-1] == "__init__" else parts
             for at in range(len(parts)):
-                found.setdefault(".".join(parts[at:]), []).append(file)
-    return found
+                by_name.setdefault(".".join(parts[at:]), []).append(file)
+    return by_name
 
 
 @cache
@@ -110,15 +110,15 @@ def _statements(node):
 
 def unresolved(file):
     """Return what a file names of the repository and is not there, as ``file:line: reference``."""
-    found = []
+    missing = []
     for number, line in texts(file):
         bad = [one for one in _LINK.findall(line) if file.endswith(".md") and not _is_link(file, one)]
         words = _LINK.sub("]", line)
         bad += [one for one in _PATH.findall(words) if not _is_file(one)]
         bad += [one for one in _FOLDER.findall(words) if not (ROOT / one).exists()]
         bad += [one for one in _DOTTED.findall(words) if not _is_name(one)]
-        found += [f"{file}:{number}: {one}" for one in dict.fromkeys(bad)]
-    return found
+        missing += [f"{file}:{number}: {one}" for one in dict.fromkeys(bad)]
+    return missing
 
 
 def _is_file(path):

@@ -26,7 +26,7 @@ def outputs(path):
 
 
 @pytest.fixture(scope="module")
-def shown(demo_run, tmp_path_factory):
+def run_outputs(demo_run, tmp_path_factory):
     """What the cells show, by form, after a run over the demo's tables."""
     to = tmp_path_factory.mktemp("notebook") / "executed.ipynb"
     command = [sys.executable, "-m", "tests.docs.notebook", str(demo_run.root), str(to)]
@@ -37,13 +37,13 @@ def shown(demo_run, tmp_path_factory):
 
 @pytest.mark.spark
 @pytest.mark.timeout(900)
-def test_the_stored_outputs_are_those_of_a_run(shown):
-    assert outputs(STORED) == shown
+def test_the_stored_outputs_are_those_of_a_run(run_outputs):
+    assert outputs(STORED) == run_outputs
 
 
 @pytest.mark.spark
-def test_its_answers_are_those_of_the_questions(shown, demo_run):
-    _, stuck, owners, _, costliest, *_ = (one["text/plain"] for one in shown)
+def test_its_answers_are_those_of_the_questions(run_outputs, demo_run):
+    _, stuck, owners, _, costliest, *_ = (one["text/plain"] for one in run_outputs)
     with ReadModel(demo_run.root / "tables") as model:
         assert [group.group for group in groups(model)] == ["orders-group", "audit-group"]
         of = find_group(model, "orders-group", at=FIFTY)

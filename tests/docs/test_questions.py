@@ -30,13 +30,13 @@ def answered(asked, period):
     """Return a function that answers a question by its number, as dicts; its own instant may replace the end."""
     connection, queries = opened(asked), dict(questions())
 
-    def of(number, **others):
+    def ask(number, **others):
         [query] = [query for name, query in queries.items() if name.startswith(number)]
         since, until = period
         values = {"group": GROUP, "since": since, "until": until, "last_run": EPOCH, **others}
         return pa.table(answer(connection, query, **values)).to_pylist()
 
-    return of
+    return ask
 
 
 def ms(instant):
@@ -50,15 +50,15 @@ def rows(asked, table):
 def test_ownership_hours_are_those_of_the_intervals(answered, asked_model, period):
     since, until = map(ms, period)
     hours = Counter()
-    for one in asked_model.rows("SELECT * FROM ownership_intervals"):
-        if one["group"] == GROUP:
-            hours[one["client_id"]] += (
-                max(0, min(one["to_time"] or until, until) - max(one["from_time"], since)) / 3.6e6
+    for interval in asked_model.rows("SELECT * FROM ownership_intervals"):
+        if interval["group"] == GROUP:
+            hours[interval["client_id"]] += (
+                max(0, min(interval["to_time"] or until, until) - max(interval["from_time"], since)) / 3.6e6
             )
-    found = Counter()
+    totals = Counter()
     for row in answered("01"):
-        found[row["client_id"]] += row["queue_hours"]
-    assert found == pytest.approx({client: value for client, value in hours.items() if value})
+        totals[row["client_id"]] += row["queue_hours"]
+    assert totals == pytest.approx({client: value for client, value in hours.items() if value})
 
 
 def test_a_queue_s_hours_on_a_day_are_at_most_24(tmp_path):
@@ -99,10 +99,12 @@ def test_the_costliest_rebalances_are_those_of_the_pauses(answered, asked_model)
     pauses = Counter()
     for row in asked_model.rows("SELECT rebalance_id, pause_ms FROM queue_pauses WHERE pause_ms IS NOT NULL"):
         pauses[row["rebalance_id"]] += row["pause_ms"] / 1e3
-    found = answered("04", since=EPOCH, until=datetime.max.replace(tzinfo=UTC))
-    assert {row["rebalance_id"]: row["pause_seconds"] for row in found if row["pause_seconds"]} == pytest.approx(pauses)
-    assert [row["pause_seconds"] or 0 for row in found] == sorted(
-        (row["pause_seconds"] or 0 for row in found), reverse=True
+    rows_answered = answered("04", since=EPOCH, until=datetime.max.replace(tzinfo=UTC))
+    assert {
+        row["rebalance_id"]: row["pause_seconds"] for row in rows_answered if row["pause_seconds"]
+    } == pytest.approx(pauses)
+    assert [row["pause_seconds"] or 0 for row in rows_answered] == sorted(
+        (row["pause_seconds"] or 0 for row in rows_answered), reverse=True
     )
 
 
@@ -115,12 +117,12 @@ def test_lag_percentiles_are_those_of_the_exact_lags(answered, asked, period):
             for topic, lag, is_at_least in zip(row["topic"], row["lag"], bounds, strict=True):
                 if lag is not None and not is_at_least:
                     lags[topic].append(lag)
-    found = answered("05")
-    assert found
-    assert {row["topic"]: (row["observations"], row["worst"]) for row in found} == {
+    rows_answered = answered("05")
+    assert rows_answered
+    assert {row["topic"]: (row["observations"], row["worst"]) for row in rows_answered} == {
         topic: (len(values), max(values)) for topic, values in lags.items()
     }
-    for row in found:
+    for row in rows_answered:
         below = [sum(value <= row[name] for value in lags[row["topic"]]) for name in ("p50", "p95", "p99")]
         assert all(n >= share * row["observations"] for n, share in zip(below, (0.5, 0.95, 0.99), strict=True))
 
@@ -145,11 +147,11 @@ def test_the_longest_wait_of_a_queue_has_its_time(tmp_path):
 def test_incidents_a_week_and_their_times_are_those_of_the_view(answered, asked_model):
     view = asked_model.rows("SELECT * FROM incidents")
     opened_then = Counter((row["code"], row["sub_cause"]) for row in view if not row["absorbed"])
-    found = Counter()
+    totals = Counter()
     for row in answered("07"):
         assert row["week"].weekday() == 0
-        found[row["code"], row["sub_cause"]] += row["incidents"]
-    assert found == opened_then
+        totals[row["code"], row["sub_cause"]] += row["incidents"]
+    assert totals == opened_then
     times = {row["code"]: (row["incidents"], row["open_now"], row["longest_seconds"]) for row in answered("08")}
     for code in {row["code"] for row in view}:
         of_code = [row for row in view if row["code"] == code]
@@ -171,11 +173,11 @@ def test_duplicates_are_those_of_the_cost_of_rebalances(answered, asked_model):
 def test_minutes_without_owner_and_with_one_are_the_whole_time(answered, asked_model, period):
     since, until = map(ms, period)
     first, owned = {}, Counter()
-    for one in asked_model.rows("SELECT * FROM ownership_intervals"):
-        if one["group"] == GROUP and one["from_time"] < until:
-            queue = one["topic"], one["broker"], one["queue_id"]
-            first[queue] = min(first.get(queue, until), one["from_time"])
-            owned[queue] += max(0, min(one["to_time"] or until, until) - max(one["from_time"], since)) / 60e3
+    for interval in asked_model.rows("SELECT * FROM ownership_intervals"):
+        if interval["group"] == GROUP and interval["from_time"] < until:
+            queue = interval["topic"], interval["broker"], interval["queue_id"]
+            first[queue] = min(first.get(queue, until), interval["from_time"])
+            owned[queue] += max(0, min(interval["to_time"] or until, until) - max(interval["from_time"], since)) / 60e3
     rest = {queue: (until - max(first[queue], since)) / 60e3 - owned[queue] for queue in first}
     found = {(row["topic"], row["broker"], row["queue_id"]): row["minutes"] for row in answered("10")}
     assert found == pytest.approx({queue: minutes for queue, minutes in rest.items() if minutes > 1e-9})
@@ -197,11 +199,11 @@ def test_hours_of_health_add_up_to_the_time_since_the_first_row(answered, asked,
 
 def test_two_runs_of_the_last_question_have_each_row_once(answered, asked):
     tables = ("assignment_history", "rebalances", "anomalies")
-    known = sorted(row["known_at"] for table in tables for row in rows(asked, table))
-    between = known[len(known) // 2]
+    known_times = sorted(row["known_at"] for table in tables for row in rows(asked, table))
+    between = known_times[len(known_times) // 2]
     later = answered("12", last_run=between)
-    assert len(later) == sum(at > between for at in known)
-    assert len(answered("12")) == len(known)
+    assert len(later) == sum(at > between for at in known_times)
+    assert len(answered("12")) == len(known_times)
 
 
 def test_the_command_answers_all_twelve(asked):

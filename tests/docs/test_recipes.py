@@ -221,12 +221,12 @@ def test_the_ids_join_as_their_queries_say(asked):
     with ReadModel(asked) as model:
         moved = {row["rebalance_id"] for row in model.rows("SELECT rebalance_id FROM rebalances")}
         history = model.rows("SELECT rebalance_id, cause FROM assignment_history")
-        known = {row["incident_id"]: row for row in model.rows("SELECT incident_id, code, parent FROM incidents")}
+        by_id = {row["incident_id"]: row for row in model.rows("SELECT incident_id, code, parent FROM incidents")}
 
         assert len(model.rows(changes)) == sum(row["rebalance_id"] in moved for row in history) > 0
         explained = {row["incident_id"]: row["explained_by"] for row in model.rows(incidents)}
         assert explained == {
-            name: known[one["parent"]]["code"] if one["parent"] in known else None for name, one in known.items()
+            name: by_id[one["parent"]]["code"] if one["parent"] in by_id else None for name, one in by_id.items()
         }
         assert any(explained.values())
         archived = {

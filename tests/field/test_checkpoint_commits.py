@@ -90,14 +90,14 @@ def pushing(event: AnyEvent, at: float) -> AnyEvent:
     return event
 
 
-def mine(found: Concluded) -> list[tuple[str, str]]:
+def mine(conclusions: Concluded) -> list[tuple[str, str]]:
     """Return transition and sub-cause of the incidents about progress, in the order of time, each once."""
-    return list(dict.fromkeys((t.transition, f"{t.code} {t.sub_cause}") for t in found.transitions(*MINE)))
+    return list(dict.fromkeys((t.transition, f"{t.code} {t.sub_cause}") for t in conclusions.transitions(*MINE)))
 
 
-def opened_at(found: Concluded) -> float:
+def opened_at(conclusions: Concluded) -> float:
     """Return the seconds from the start until the first of these incidents opened."""
-    return found.seconds(found.transitions(*MINE)[0])
+    return conclusions.seconds(conclusions.transitions(*MINE)[0])
 
 
 @pytest.mark.parametrize("case", [LITE, PULL])
@@ -129,13 +129,13 @@ def test_a_lite_pull_reader_at_a_4_9_broker_is_quiet(source):
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_reader_that_hangs_is_found_and_resolved(case, source):
     """It hangs 30 s after a checkpoint, with a full cache, and goes on 150 s later."""
-    found = concluded_of(told(case, source, stops(330, 480)))
-    assert mine(found) == [
+    conclusions = concluded_of(told(case, source, stops(330, 480)))
+    assert mine(conclusions) == [
         ("OPENED", "QUEUE_STALLED READER_STOPPED"),
         ("RESOLVED", "QUEUE_STALLED READER_STOPPED"),
     ]
-    assert 90 <= opened_at(found) - 330 <= 135
-    assert found.group().health == "OK"
+    assert 90 <= opened_at(conclusions) - 330 <= 135
+    assert conclusions.group().health == "OK"
 
 
 def test_a_lite_pull_reader_that_hangs_at_a_4_9_broker_is_found():
@@ -169,12 +169,12 @@ def test_a_push_consumer_whose_commit_stands_is_found_as_before(source):
 @pytest.mark.parametrize("case", [LITE, PULL])
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_reader_that_never_commits_is_a_warning_after_long(case, source):
-    found = concluded_of(told(case, source, committing_every(10_000)), Policy(uncommitted_after=700_000))
+    conclusions = concluded_of(told(case, source, committing_every(10_000)), Policy(uncommitted_after=700_000))
     if source == "hook":  # the broker's hook has seen no commit: it does not know that messages wait
-        assert mine(found) == []
+        assert mine(conclusions) == []
         return
-    assert mine(found) == [("OPENED", "QUEUE_STALLED NOT_COMMITTED")]
-    assert 700 <= opened_at(found) <= 720
+    assert mine(conclusions) == [("OPENED", "QUEUE_STALLED NOT_COMMITTED")]
+    assert 700 <= opened_at(conclusions) <= 720
 
 
 def test_where_nothing_shows_whether_a_reader_reads_it_is_unknown_for_long():

@@ -69,21 +69,21 @@ def behind() -> Change:
     return change
 
 
-def resolutions(found: Concluded) -> dict[str, str | None]:
+def resolutions(conclusions: Concluded) -> dict[str, str | None]:
     """Return why the last incident of each code was resolved; those that are open are left out."""
-    return {t.code: t.resolution for t in found.transitions() if t.transition == "RESOLVED"}
+    return {t.code: t.resolution for t in conclusions.transitions() if t.transition == "RESOLVED"}
 
 
-def is_open(found: Concluded, code: str) -> bool:
-    return code in {t.code for t in found.open_at_end()}
+def is_open(conclusions: Concluded, code: str) -> bool:
+    return code in {t.code for t in conclusions.open_at_end()}
 
 
 def test_a_group_that_nobody_reports_any_more_ends_with_its_incidents():
-    found = concluded_of(told(CASE, "poll", behind(), stopped(STOP), unreported(DELETED)), SOON)
-    assert found.transitions(LAG)[0].transition == "OPENED"
-    assert found.open_at_end() == []
-    assert resolutions(found)[LAG] == GROUP_ENDED
-    assert 110 <= found.seconds(found.transitions(LAG)[-1]) - DELETED <= 135
+    conclusions = concluded_of(told(CASE, "poll", behind(), stopped(STOP), unreported(DELETED)), SOON)
+    assert conclusions.transitions(LAG)[0].transition == "OPENED"
+    assert conclusions.open_at_end() == []
+    assert resolutions(conclusions)[LAG] == GROUP_ENDED
+    assert 110 <= conclusions.seconds(conclusions.transitions(LAG)[-1]) - DELETED <= 135
 
 
 def test_the_state_of_such_a_group_is_forgotten():
@@ -134,11 +134,11 @@ def test_a_group_that_one_of_two_brokers_still_reports_is_kept():
 
 @pytest.mark.parametrize("case", [CASE, TWO_BROKERS])
 def test_a_group_that_no_broker_has_ends_within_a_minute(case):
-    found = concluded_of(told(case, "poll", behind(), stopped(STOP), refused(DELETED)))
-    assert found.transitions(LAG)[0].transition == "OPENED"
-    assert (found.open_at_end(), resolutions(found)[LAG]) == ([], GROUP_DELETED)
-    assert 60 <= found.seconds(found.transitions(LAG)[-1]) - DELETED <= 75
-    assert (found.group().health, found.group().health_reason) == ("UNKNOWN", GROUP_DELETED)
+    conclusions = concluded_of(told(case, "poll", behind(), stopped(STOP), refused(DELETED)))
+    assert conclusions.transitions(LAG)[0].transition == "OPENED"
+    assert (conclusions.open_at_end(), resolutions(conclusions)[LAG]) == ([], GROUP_DELETED)
+    assert 60 <= conclusions.seconds(conclusions.transitions(LAG)[-1]) - DELETED <= 75
+    assert (conclusions.group().health, conclusions.group().health_reason) == ("UNKNOWN", GROUP_DELETED)
 
 
 def test_a_group_that_one_of_two_brokers_does_not_have_is_kept():
@@ -160,7 +160,7 @@ def test_a_group_with_members_is_not_deleted():
 def test_a_group_that_is_created_again_is_watched_again():
     """The recovery: deleted at 320 s, back with members at 500 s."""
     changes = behind(), stopped(STOP, 500), refused(DELETED, 500)
-    found = concluded_of(told(CASE, "poll", *changes))
-    assert resolutions(found)[LAG] == GROUP_DELETED
-    assert found.group().members
-    assert found.group().health_reason != GROUP_DELETED
+    conclusions = concluded_of(told(CASE, "poll", *changes))
+    assert resolutions(conclusions)[LAG] == GROUP_DELETED
+    assert conclusions.group().members
+    assert conclusions.group().health_reason != GROUP_DELETED

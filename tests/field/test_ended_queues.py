@@ -31,15 +31,15 @@ def told(name: str, source: str, *changes: Change) -> Concluded:
 
 def route(begin: float, end: float, error: RpcError | None = None, queues: int | None = None) -> Change:
     """Let the name server answer otherwise from `begin` until `end`: by an error, or with this many queues."""
-    known: dict[str, tuple] = {}
+    answers: dict[str, tuple] = {}
 
     def change(event: AnyEvent, at: float) -> AnyEvent:
         if not isinstance(event, TopicRoute) or event.topic != TOPIC:
             return event
-        known.setdefault("queues", event.queues or ())
+        answers.setdefault("queues", event.queues or ())
         if not begin <= at < end:
             return event
-        shown = None if error is not None else known["queues"][:queues]
+        shown = None if error is not None else answers["queues"][:queues]
         return changed(event, queues=shown, error=error)
 
     return change
@@ -67,34 +67,36 @@ def unreadable_rows(begin: float, end: float) -> Change:
     return change
 
 
-def resolutions(found: Concluded) -> dict[str, str | None]:
+def resolutions(conclusions: Concluded) -> dict[str, str | None]:
     """Return why each incident of a queue was resolved, by its subject."""
-    return {t.subject: t.resolution for t in found.transitions() if t.transition == "RESOLVED" and t.topic == TOPIC}
+    return {
+        t.subject: t.resolution for t in conclusions.transitions() if t.transition == "RESOLVED" and t.topic == TOPIC
+    }
 
 
-def stranded(found: Concluded) -> list[tuple[str, str, int]]:
+def stranded(conclusions: Concluded) -> list[tuple[str, str, int]]:
     """Return transition, sub-cause and number of messages of MESSAGES_STRANDED."""
     return [
         (t.transition, t.sub_cause, msgspec.json.decode(t.evidence)["messages"])
-        for t in found.transitions("MESSAGES_STRANDED")
+        for t in conclusions.transitions("MESSAGES_STRANDED")
     ]
 
 
-def open_codes(found: Concluded) -> list[str]:
+def open_codes(conclusions: Concluded) -> list[str]:
     """Return the codes of open incidents that no other one explains."""
-    return [t.code for t in found.open_at_end() if t.parent is None]
+    return [t.code for t in conclusions.open_at_end() if t.parent is None]
 
 
 @pytest.mark.parametrize("source", ["poll", "both"])
 def test_stalls_of_removed_queues_end_and_messages_are_named_once(source):
     """#316, #204, #1465: 8 queues become 4; the listener of the others hung before."""
-    found = concluded("01-queues-removed", source)
-    assert set(resolutions(found).values()) == {WHY["QUEUE_REMOVED"]}
-    [(transition, cause, messages)] = stranded(found)
+    conclusions = concluded("01-queues-removed", source)
+    assert set(resolutions(conclusions).values()) == {WHY["QUEUE_REMOVED"]}
+    [(transition, cause, messages)] = stranded(conclusions)
     assert (transition, cause) == ("OPENED", "QUEUE_REMOVED")
     assert messages >= 4 * 130
-    assert open_codes(found) == ["MESSAGES_STRANDED"]
-    assert found.queues()["Orders@broker-a:4"].status_reason == WHY["QUEUE_REMOVED"]
+    assert open_codes(conclusions) == ["MESSAGES_STRANDED"]
+    assert conclusions.queues()["Orders@broker-a:4"].status_reason == WHY["QUEUE_REMOVED"]
 
 
 @pytest.mark.parametrize("source", ["poll", "both"])
@@ -119,13 +121,13 @@ def test_removed_queues_without_a_backlog_are_no_incident():
 
 
 def test_restored_queues_are_no_longer_stranded():
-    known: list[ConsumeStats] = []
+    answers: list[ConsumeStats] = []
 
     def restored(event: AnyEvent, at: float) -> AnyEvent:
         """From 400 s on the broker lists the queues again, as before they were removed."""
         if isinstance(event, ConsumeStats) and at < 200:
-            known[:] = [event]
-        return changed(event, queues=known[0].queues) if isinstance(event, ConsumeStats) and at >= 400 else event
+            answers[:] = [event]
+        return changed(event, queues=answers[0].queues) if isinstance(event, ConsumeStats) and at >= 400 else event
 
     found = told("01b-queues-removed-lag", "poll", route(400, 1000, queues=8), restored)
     assert [t for t, *_ in stranded(found)] == ["OPENED", "RESOLVED"]
@@ -143,10 +145,10 @@ def test_restored_queues_are_no_longer_stranded():
     ],
 )
 def test_what_one_source_omits_or_for_a_short_time_has_not_ended(changes):
-    found = told("01-queues-removed", "poll", *changes)
-    assert set(resolutions(found).values()) <= {None}
-    assert stranded(found) == []
-    assert found.queues()["Orders@broker-a:4"].status_reason not in WHY.values()
+    conclusions = told("01-queues-removed", "poll", *changes)
+    assert set(resolutions(conclusions).values()) <= {None}
+    assert stranded(conclusions) == []
+    assert conclusions.queues()["Orders@broker-a:4"].status_reason not in WHY.values()
 
 
 @pytest.mark.parametrize("queues", [0, 2])
@@ -167,12 +169,12 @@ def test_name_servers_that_are_down_end_nothing(source):
 @pytest.mark.parametrize("name", ["01-queues-removed", "01b-queues-removed-lag"])
 def test_incidents_of_a_deleted_topic_are_resolved_with_that_reason(name):
     """The topic's messages are gone with it: none is stranded."""
-    found = told(name, "poll", route(200, 1000, NO_TOPIC), stats_without(200, 1000))
-    assert set(resolutions(found).values()) <= {WHY["TOPIC_DELETED"]}
-    assert len(resolutions(found)) == (4 if name == "01-queues-removed" else 0)
-    assert stranded(found) == []
-    assert open_codes(found) == []
-    assert found.queues()["Orders@broker-a:0"].status_reason == WHY["TOPIC_DELETED"]
+    conclusions = told(name, "poll", route(200, 1000, NO_TOPIC), stats_without(200, 1000))
+    assert set(resolutions(conclusions).values()) <= {WHY["TOPIC_DELETED"]}
+    assert len(resolutions(conclusions)) == (4 if name == "01-queues-removed" else 0)
+    assert stranded(conclusions) == []
+    assert open_codes(conclusions) == []
+    assert conclusions.queues()["Orders@broker-a:0"].status_reason == WHY["TOPIC_DELETED"]
 
 
 def test_a_topic_that_exists_again_is_watched_again():
@@ -184,16 +186,16 @@ def test_a_topic_that_exists_again_is_watched_again():
 @pytest.mark.parametrize("source", ["poll", "hook", "both"])
 def test_a_topic_that_all_members_left_is_one_warning(source):
     """#2737: "Orders" became "Order" in a release."""
-    found = concluded("25-topic-no-longer-subscribed", source)
-    [(transition, cause, messages)] = stranded(found)
+    conclusions = concluded("25-topic-no-longer-subscribed", source)
+    [(transition, cause, messages)] = stranded(conclusions)
     assert (transition, cause) == ("OPENED", "NOT_SUBSCRIBED")
     assert messages >= 12
-    assert open_codes(found) == ["MESSAGES_STRANDED"]
-    [one] = found.transitions("MESSAGES_STRANDED")
+    assert open_codes(conclusions) == ["MESSAGES_STRANDED"]
+    [one] = conclusions.transitions("MESSAGES_STRANDED")
     evidence = msgspec.json.decode(one.evidence)
     assert evidence["queue_names"] == "Orders@broker-a:0,1,2,3"
-    assert (evidence["last_owned_at"] - found.start) / 1000 == pytest.approx(200, abs=3)
-    assert found.queues()["Orders@broker-a:0"].status == "UNKNOWN"
+    assert (evidence["last_owned_at"] - conclusions.start) / 1000 == pytest.approx(200, abs=3)
+    assert conclusions.queues()["Orders@broker-a:0"].status == "UNKNOWN"
 
 
 def test_a_topic_that_is_subscribed_again_at_once_was_not_left():
@@ -237,10 +239,10 @@ def test_a_deployment_is_no_alarm_about_a_topic_that_was_left_before(begin):
             return changed(event, queues=tuple(grown))
         return event
 
-    found = told("25-topic-no-longer-subscribed", "poll", deployed)
+    conclusions = told("25-topic-no-longer-subscribed", "poll", deployed)
     told_before = [("OPENED", "NOT_SUBSCRIBED", 12)] if begin == 0 else []
-    assert stranded(found) == told_before
-    others = [t for t in found.transitions() if t.code != "TOPIC_NOT_FOUND"]  # of "Order"
+    assert stranded(conclusions) == told_before
+    others = [t for t in conclusions.transitions() if t.code != "TOPIC_NOT_FOUND"]  # of "Order"
     assert len(others) == len(told_before)
 
 
@@ -254,9 +256,9 @@ def test_a_deleted_groups_incidents_end_when_it_is_forgotten(minutes):
     for second in range(1, minutes * 60):
         effects += fold.push(changed(last, time=last.time + 1000 * second, seq=last.seq + second))
     fold.cut()
-    found = Concluded(effects, events[0].time)
+    conclusions = Concluded(effects, events[0].time)
     if minutes == 5:
-        assert set(open_codes(found)) == {"QUEUE_STALLED"}
+        assert set(open_codes(conclusions)) == {"QUEUE_STALLED"}
     else:
-        assert (set(resolutions(found).values()), open_codes(found)) == ({GROUP_ENDED}, [])
+        assert (set(resolutions(conclusions).values()), open_codes(conclusions)) == ({GROUP_ENDED}, [])
         assert [key for key in fold.groups if "orders-group" in key and "progress" not in key] == []

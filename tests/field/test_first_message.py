@@ -36,15 +36,15 @@ def with_queues(
     **fields: object,
 ) -> list[AnyEvent]:
     """Return the events with other queues in the answers of clients, and of brokers."""
-    found = []
+    altered = []
     for event in events:
         if isinstance(event, ConsumerRunningInfo):
-            found.append(changed(event, queues=tuple(of_client(event, info) for info in event.queues), **fields))
+            altered.append(changed(event, queues=tuple(of_client(event, info) for info in event.queues), **fields))
         elif isinstance(event, ConsumeStats):
-            found.append(changed(event, queues=tuple(of_broker(event, info) for info in event.queues)))
+            altered.append(changed(event, queues=tuple(of_broker(event, info) for info in event.queues)))
         else:
-            found.append(event)
-    return found
+            altered.append(event)
+    return altered
 
 
 def without_message(_, info):
@@ -53,12 +53,12 @@ def without_message(_, info):
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_concurrent_queue_stuck_at_its_first_message_is_reported(source):
-    found = concluded(CASE, source)
-    stalled = found.transitions("QUEUE_STALLED")[0]
+    conclusions = concluded(CASE, source)
+    stalled = conclusions.transitions("QUEUE_STALLED")[0]
     assert (stalled.transition, stalled.queue_id, stalled.client_id) == ("OPENED", 3, "10.0.0.2@c2")
     assert stalled.sub_cause == ("LISTENER_BLOCKED" if source == "hook" else "LISTENER_HUNG")
-    assert found.queues()[STUCK].status == "WARN"
-    assert found.group().health == "WARN"
+    assert conclusions.queues()[STUCK].status == "WARN"
+    assert conclusions.group().health == "WARN"
 
 
 def test_an_ordered_queue_stuck_at_its_first_message_is_reported():
@@ -68,13 +68,13 @@ def test_an_ordered_queue_stuck_at_its_first_message_is_reported():
         info = changed(info, locked=True, lock_time=event.asked - 500)
         return changed(info, cached_count=max(0, info.cached_count - 1), cached_min=1) if is_stuck(info.mq) else info
 
-    found = concluded_of(with_queues(events_of(CASE, "poll"), taken, orderly=True))
-    stuck = found.transitions("ORDERED_QUEUE_STUCK")[0]
+    conclusions = concluded_of(with_queues(events_of(CASE, "poll"), taken, orderly=True))
+    stuck = conclusions.transitions("ORDERED_QUEUE_STUCK")[0]
     assert (stuck.transition, stuck.severity, stuck.queue_id) == ("OPENED", "critical", 3)
     assert stuck.sub_cause == "LISTENER_HUNG"
     assert '"commit_offset":0' in stuck.evidence
-    assert found.seconds(stuck) < 62 + 60 + 20
-    assert found.group().health == "BAD"
+    assert conclusions.seconds(stuck) < 62 + 60 + 20
+    assert conclusions.group().health == "BAD"
 
 
 def test_the_first_message_may_have_any_offset():
@@ -124,26 +124,26 @@ def test_a_queue_that_consumes_its_first_message_at_last_has_recovered():
         consumed = event.time > done and is_stuck(info.mq)
         return changed(info, consumer_offset=info.broker_offset - 1) if consumed else info
 
-    found = concluded_of(with_queues(events_of(CASE, "poll"), of_client, of_broker))
-    assert [one.transition for one in found.transitions("QUEUE_STALLED")][-1] == "RESOLVED"
-    assert found.open_at_end() == []
-    assert found.group().health == "OK"
+    conclusions = concluded_of(with_queues(events_of(CASE, "poll"), of_client, of_broker))
+    assert [one.transition for one in conclusions.transitions("QUEUE_STALLED")][-1] == "RESOLVED"
+    assert conclusions.open_at_end() == []
+    assert conclusions.group().health == "OK"
 
 
 def died(events, at, *, never_answered=False):
     """Return the events of a group whose processes end at their first message; it has committed nothing."""
-    found = []
+    altered = []
     for event in events:
         if isinstance(event, ConsumerRunningInfo) and (event.time > at or never_answered):
-            found.append(changed(event, queues=None, error=NOT_ONLINE))
+            altered.append(changed(event, queues=None, error=NOT_ONLINE))
         elif isinstance(event, ConsumeStats):
             rows = (changed(i, consumer_offset=0) for i in event.queues if is_stuck(i.mq) or i.mq.topic != "Orders")
-            found.append(changed(event, queues=tuple(rows)))
+            altered.append(changed(event, queues=tuple(rows)))
         elif isinstance(event, ConsumerConnection) and event.time > at:
-            found.append(changed(event, connections=()))
+            altered.append(changed(event, connections=()))
         else:
-            found.append(event)
-    return found
+            altered.append(event)
+    return altered
 
 
 def test_a_group_that_died_at_its_first_message_is_critical():

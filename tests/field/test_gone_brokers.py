@@ -70,9 +70,9 @@ def _left(row: ProcessQueueInfo) -> list[ProcessQueueInfo]:
     return [msgspec.structs.replace(row, mq=MessageQueue(mq.topic, "broker-a", mq.queue_id))]
 
 
-def of_broker(found: Concluded) -> list[tuple[str, str | None]]:
+def of_broker(conclusions: Concluded) -> list[tuple[str, str | None]]:
     """Return transition and resolution of BROKER_UNREACHABLE."""
-    return [(t.transition, t.resolution) for t in found.transitions("BROKER_UNREACHABLE")]
+    return [(t.transition, t.resolution) for t in conclusions.transitions("BROKER_UNREACHABLE")]
 
 
 def folded(events: Iterable[AnyEvent], policy: Policy) -> tuple[Fold, list[IncidentTransition]]:
@@ -82,13 +82,13 @@ def folded(events: Iterable[AnyEvent], policy: Policy) -> tuple[Fold, list[Incid
 
 @pytest.mark.parametrize("source", ["poll", "both"])
 def test_a_broker_that_is_neither_listed_nor_reached_for_long_is_gone(source):
-    found = concluded_of(told(CASE, source, away(listed=False)), SOON)
-    assert of_broker(found) == [("OPENED", None), ("RESOLVED", GONE)]
-    [_, resolved] = found.transitions("BROKER_UNREACHABLE")
-    assert 120 <= found.seconds(resolved) - BEGIN <= 145
-    assert msgspec.json.decode(resolved.evidence)["unlisted_since"] >= found.start + BEGIN * 1000
+    conclusions = concluded_of(told(CASE, source, away(listed=False)), SOON)
+    assert of_broker(conclusions) == [("OPENED", None), ("RESOLVED", GONE)]
+    [_, resolved] = conclusions.transitions("BROKER_UNREACHABLE")
+    assert 120 <= conclusions.seconds(resolved) - BEGIN <= 145
+    assert msgspec.json.decode(resolved.evidence)["unlisted_since"] >= conclusions.start + BEGIN * 1000
     if source == "poll":  # what the hook of the other broker reports was not changed
-        assert {t.code for t in found.open_at_end()} <= {"MESSAGES_STRANDED"}
+        assert {t.code for t in conclusions.open_at_end()} <= {"MESSAGES_STRANDED"}
 
 
 @pytest.mark.parametrize("source", ["poll", "both"])

@@ -13,8 +13,8 @@ def with_retry_offsets(waiting: int, *, consumed_from: float = 600) -> list[AnyE
     events = events_of("09-retry-stuck", "poll")
     begin = events[0].time
 
-    def limited(one: ConsumeStats) -> ConsumeStats:
-        is_consumed = one.time - begin >= consumed_from * 1000
+    def limited(event: ConsumeStats) -> ConsumeStats:
+        is_consumed = event.time - begin >= consumed_from * 1000
         queues = tuple(
             changed(
                 row,
@@ -23,9 +23,9 @@ def with_retry_offsets(waiting: int, *, consumed_from: float = 600) -> list[AnyE
             )
             if row.mq.is_retry
             else row
-            for row in one.queues or ()
+            for row in event.queues or ()
         )
-        return changed(one, queues=queues)
+        return changed(event, queues=queues)
 
     return [limited(one) if isinstance(one, ConsumeStats) and one.queues is not None else one for one in events]
 
@@ -33,11 +33,11 @@ def with_retry_offsets(waiting: int, *, consumed_from: float = 600) -> list[AnyE
 @pytest.mark.parametrize("source", ["poll", "both"])
 @pytest.mark.parametrize("case", ["09-retry-stuck", "09b-retry-nobody"])
 def test_messages_to_be_tried_again_that_nobody_consumes_are_a_warning(case, source):
-    found = concluded(case, source)
-    assert [(one.code, one.sub_cause, one.severity, one.subject) for one in found.open_at_end()] == [
+    conclusions = concluded(case, source)
+    assert [(one.code, one.sub_cause, one.severity, one.subject) for one in conclusions.open_at_end()] == [
         ("QUEUE_STALLED", "RETRY_NOT_CONSUMED", "warning", RETRY)
     ]
-    assert found.group().health == "WARN"
+    assert conclusions.group().health == "WARN"
 
 
 @pytest.mark.parametrize(("waiting", "opens"), [(400, True), (33, True), (32, False), (0, False)])
@@ -52,10 +52,10 @@ def test_a_retry_queue_that_is_consumed_again_is_resolved():
 
 
 def test_by_hook_a_broker_without_pull_or_commit_is_unknown():
-    found = concluded("14-no-pull-after-restart", "hook")
+    conclusions = concluded("14-no-pull-after-restart", "hook")
     reason = "no pull or commit is seen at broker-b"
-    assert (found.group().health, found.group().health_reason) == ("UNKNOWN", reason)
-    status = {name: queue.status for name, queue in found.queues().items() if name.startswith("Orders")}
+    assert (conclusions.group().health, conclusions.group().health_reason) == ("UNKNOWN", reason)
+    status = {name: queue.status for name, queue in conclusions.queues().items() if name.startswith("Orders")}
     assert status == {
         "Orders@broker-a:0": "OK",
         "Orders@broker-a:1": "OK",

@@ -23,16 +23,16 @@ def with_table(events, change):
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_pull_client_that_subscribes_nothing_is_the_one_cause(source):
-    found = concluded(PULLER, source)
-    named = found.transitions("MIXED_MEMBERS")
+    conclusions = concluded(PULLER, source)
+    named = conclusions.transitions("MIXED_MEMBERS")
     assert (named[-1].sub_cause, named[-1].severity, named[-1].client_id) == (
         "SUBSCRIBES_NOTHING",
         "critical",
         STRANGER,
     )
-    assert found.seconds(named[0]) < 220
-    assert {one.code for one in found.open_at_end() if one.parent is None} == {"MIXED_MEMBERS"}
-    assert found.group().health == "BAD"
+    assert conclusions.seconds(named[0]) < 220
+    assert {one.code for one in conclusions.open_at_end() if one.parent is None} == {"MIXED_MEMBERS"}
+    assert conclusions.group().health == "BAD"
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -40,10 +40,10 @@ def test_a_pull_client_that_leaves_is_forgotten(source):
     events = events_of(PULLER, source)
     left = events[0].time + 400_000
 
-    def without(one):
-        if isinstance(one, ConsumerConnection) and one.time > left:
-            return changed(one, connections=tuple(c for c in one.connections if c.client_id != STRANGER))
-        return one
+    def without(event):
+        if isinstance(event, ConsumerConnection) and event.time > left:
+            return changed(event, connections=tuple(c for c in event.connections if c.client_id != STRANGER))
+        return event
 
     kept = [without(one) for one in events if one.time < left or getattr(one, "client_id", "") != STRANGER]
     found = concluded_of(kept)
@@ -55,14 +55,14 @@ def test_a_pull_client_that_leaves_is_forgotten(source):
 def test_a_push_consumer_whose_heartbeat_has_no_subscriptions_is_named(source):
     """It differs by nothing else: a consumer that was started before its subscriptions were made."""
 
-    def pushes(one):
-        if getattr(one, "client_id", "") != STRANGER:
-            return one
-        if isinstance(one, HeartBeat):
-            return changed(one, consume_type="CONSUME_PASSIVELY")
-        if isinstance(one, ConsumerRunningInfo):
-            return changed(one, properties=one.properties | {"PROP_CONSUME_TYPE": "CONSUME_PASSIVELY"})
-        return one
+    def pushes(event):
+        if getattr(event, "client_id", "") != STRANGER:
+            return event
+        if isinstance(event, HeartBeat):
+            return changed(event, consume_type="CONSUME_PASSIVELY")
+        if isinstance(event, ConsumerRunningInfo):
+            return changed(event, properties=event.properties | {"PROP_CONSUME_TYPE": "CONSUME_PASSIVELY"})
+        return event
 
     found = concluded_of(map(pushes, events_of(PULLER, source)))
     assert {(one.sub_cause, one.client_id) for one in found.transitions("MIXED_MEMBERS")} == {

@@ -58,26 +58,26 @@ def with_route(*spans: tuple[float, str]):
     return change
 
 
-def evidence(found, transition=0):
-    return msgspec.json.decode(found.transitions(CODE)[transition].evidence)
+def evidence(conclusions, transition=0):
+    return msgspec.json.decode(conclusions.transitions(CODE)[transition].evidence)
 
 
-def roots(found):
+def roots(conclusions):
     """Return the codes of the incidents open at the end that no other one explains; duplicates are an info."""
-    return {one.code for one in found.open_at_end() if one.parent is None} - {"DUPLICATE_CONSUMPTION"}
+    return {one.code for one in conclusions.open_at_end() if one.parent is None} - {"DUPLICATE_CONSUMPTION"}
 
 
 @pytest.mark.parametrize(
     ("case", "source"), [(SPLIT, "poll"), (SPLIT, "hook"), (SPLIT, "both"), (FROM_START, "poll"), (FROM_START, "both")]
 )
 def test_a_client_whose_name_server_lost_a_broker_is_one_incident(case, source):
-    found = concluded(case, source)
-    assert roots(found) == {CODE}
-    first, *more = found.transitions(CODE)
+    conclusions = concluded(case, source)
+    assert roots(conclusions) == {CODE}
+    first, *more = conclusions.transitions(CODE)
     assert (first.sub_cause, first.severity, first.client_id, more) == ("NAME_SERVERS", "critical", TWO, [])
-    assert evidence(found)["who"] == TWO
-    assert evidence(found)["route_lacks"] == "broker-b"
-    assert found.group().health == "BAD"
+    assert evidence(conclusions)["who"] == TWO
+    assert evidence(conclusions)["route_lacks"] == "broker-b"
+    assert conclusions.group().health == "BAD"
 
 
 def test_by_the_hook_a_broker_whose_queues_nobody_ever_read_is_unknown():
@@ -96,17 +96,17 @@ def test_what_the_split_leads_to_is_shown_under_it(source):
 @pytest.mark.parametrize("source", ["poll", "both"])
 def test_a_collector_whose_name_server_lost_a_broker_blames_no_client(source):
     """Until 200 s both clients are right, then the second one uses that name server, too."""
-    found = concluded(PARTIAL, source)
-    assert found.transitions("ASSIGNMENT_MISMATCH") == []
-    first = found.transitions(CODE)[0]
+    conclusions = concluded(PARTIAL, source)
+    assert conclusions.transitions("ASSIGNMENT_MISMATCH") == []
+    first = conclusions.transitions(CODE)[0]
     assert (first.sub_cause, first.severity, first.client_id) == ("COLLECTOR_ROUTE", "warning", None)
-    assert evidence(found)["collector_lacks"] == "broker-b"
-    last = found.transitions(CODE)[-1]
+    assert evidence(conclusions)["collector_lacks"] == "broker-b"
+    last = conclusions.transitions(CODE)[-1]
     assert (last.sub_cause, last.severity, last.client_id) == ("NAME_SERVERS", "critical", TWO)
-    assert evidence(found, -1)["collector_lacks"] == "broker-b"
-    assert roots(found) == {CODE}
-    assert {one.expected_owner for name, one in found.queues().items() if name.startswith("Orders")} == {None}
-    coverage = Coverage.model_validate_json(found.group().coverage)
+    assert evidence(conclusions, -1)["collector_lacks"] == "broker-b"
+    assert roots(conclusions) == {CODE}
+    assert {one.expected_owner for name, one in conclusions.queues().items() if name.startswith("Orders")} == {None}
+    coverage = Coverage.model_validate_json(conclusions.group().coverage)
     assert coverage.routes_incomplete == ("Orders: broker-b",)
     assert "the collector's route lacks a broker (Orders: broker-b)" in coverage_of(coverage)
 
@@ -117,10 +117,10 @@ def test_a_collector_that_does_not_know_the_broker_blames_no_client():
     def unknown(event, _):
         return None if getattr(event, "broker", "") == "broker-b" else event
 
-    found = concluded_of(told(PARTIAL, "poll", unknown))
-    assert found.transitions("ASSIGNMENT_MISMATCH") == []
-    assert [one.sub_cause for one in found.transitions(CODE)] == ["COLLECTOR_ROUTE", "NAME_SERVERS"]
-    assert roots(found) == {CODE}
+    conclusions = concluded_of(told(PARTIAL, "poll", unknown))
+    assert conclusions.transitions("ASSIGNMENT_MISMATCH") == []
+    assert [one.sub_cause for one in conclusions.transitions(CODE)] == ["COLLECTOR_ROUTE", "NAME_SERVERS"]
+    assert roots(conclusions) == {CODE}
 
 
 def test_a_collector_that_loses_a_broker_later_blames_no_client():
@@ -132,10 +132,10 @@ def test_a_collector_that_loses_a_broker_later_blames_no_client():
 
 def test_a_route_that_is_complete_again_names_the_expected_owners():
     route = with_route((0, "a0 a1 a2 a3"), (300, "a0 a1 a2 a3 b0 b1 b2 b3"))
-    found = concluded_of(told(PARTIAL, "poll", route, having((0, WHOLE))))
-    assert [one.transition for one in found.transitions(CODE)] == ["OPENED", "RESOLVED"]
-    assert found.queues()["Orders@broker-b:3"].expected_owner == TWO
-    assert msgspec.json.decode(found.group().coverage)["routes_incomplete"] == []
+    conclusions = concluded_of(told(PARTIAL, "poll", route, having((0, WHOLE))))
+    assert [one.transition for one in conclusions.transitions(CODE)] == ["OPENED", "RESOLVED"]
+    assert conclusions.queues()["Orders@broker-b:3"].expected_owner == TWO
+    assert msgspec.json.decode(conclusions.group().coverage)["routes_incomplete"] == []
 
 
 def test_a_topic_that_left_a_broker_is_no_incomplete_route():
@@ -156,17 +156,17 @@ def test_a_client_that_kept_the_queues_of_a_removed_broker_is_behind():
 
 
 def test_a_collector_and_a_client_that_lack_a_broker_from_the_start():
-    found = concluded_of(told(PARTIAL, "poll", having((0, WITHOUT_B))))
-    assert evidence(found)["who"] == TWO
-    assert evidence(found)["collector_lacks"] == "broker-b"
-    assert roots(found) == {CODE}
+    conclusions = concluded_of(told(PARTIAL, "poll", having((0, WITHOUT_B))))
+    assert evidence(conclusions)["who"] == TWO
+    assert evidence(conclusions)["collector_lacks"] == "broker-b"
+    assert roots(conclusions) == {CODE}
 
 
 def test_all_members_may_use_the_name_server_that_lacks_the_broker():
-    found = concluded_of(told(SPLIT, "poll", having((0, WHOLE), (200, {ONE: "a0 a1", TWO: "a2 a3"}))))
-    assert evidence(found)["who"] == f"{ONE}, {TWO}"
-    assert found.transitions(CODE)[0].client_id is None
-    assert roots(found) == {CODE}
+    conclusions = concluded_of(told(SPLIT, "poll", having((0, WHOLE), (200, {ONE: "a0 a1", TWO: "a2 a3"}))))
+    assert evidence(conclusions)["who"] == f"{ONE}, {TWO}"
+    assert conclusions.transitions(CODE)[0].client_id is None
+    assert roots(conclusions) == {CODE}
 
 
 def test_the_split_of_another_strategy_is_found():
@@ -231,11 +231,11 @@ def test_a_new_broker_that_all_clients_see_late_is_no_incident(source):
 )
 def test_what_a_new_broker_that_clients_lack_leads_to_waits_for_its_cause(late):
     route = with_route((0, "a0 a1 a2 a3"), (200, "a0 a1 a2 a3 b0 b1 b2 b3"))
-    found = concluded_of(told(SPLIT, "poll", route, having((0, {ONE: "a0 a1", TWO: "a2 a3"}), (210, late))))
-    waits = found.transitions("QUEUE_UNASSIGNED", "ASSIGNMENT_MISMATCH", "REBALANCE_STALLED")
+    conclusions = concluded_of(told(SPLIT, "poll", route, having((0, {ONE: "a0 a1", TWO: "a2 a3"}), (210, late))))
+    waits = conclusions.transitions("QUEUE_UNASSIGNED", "ASSIGNMENT_MISMATCH", "REBALANCE_STALLED")
     assert {one.absorbed for one in waits} == {True}
-    assert all(320 <= found.seconds(one) <= 345 for one in found.transitions(CODE))
-    assert roots(found) == {CODE}
+    assert all(320 <= conclusions.seconds(one) <= 345 for one in conclusions.transitions(CODE))
+    assert roots(conclusions) == {CODE}
 
 
 @pytest.mark.parametrize("share", ["a3", "a2 a3 b0"])
@@ -272,10 +272,10 @@ def test_the_broker_that_a_client_lacks_does_not_list_it():
 
     alone = WITHOUT_B | {ONE: "a0 a1 a2 a3 b0 b1 b2 b3"}
     turns = [(float(at), alone if at % 40 else WITHOUT_B) for at in range(340, 600, 20)]
-    found = concluded_of(told(SPLIT, "poll", listed, having((0, WHOLE), (200, WITHOUT_B), *turns)))
-    assert [one.transition for one in found.transitions(CODE)] == ["OPENED"]
-    assert "CID_VIEW_SPLIT" in {one.code for one in found.open_at_end()}
-    assert roots(found) == {CODE}
+    conclusions = concluded_of(told(SPLIT, "poll", listed, having((0, WHOLE), (200, WITHOUT_B), *turns)))
+    assert [one.transition for one in conclusions.transitions(CODE)] == ["OPENED"]
+    assert "CID_VIEW_SPLIT" in {one.code for one in conclusions.open_at_end()}
+    assert roots(conclusions) == {CODE}
 
 
 def test_a_member_that_does_not_rebalance_is_no_split():

@@ -86,10 +86,10 @@ def test_a_member_that_never_answered_and_does_nothing_is_unresponsive():
 
 
 def test_a_member_that_answers_again_is_known_again():
-    found = concluded_of(with_errors(3, "?", 3, 6))
-    assert found.transitions("CLIENT_UNRESPONSIVE") == []
-    assert '"unreadable"' not in found.group().coverage or '"unreadable":[]' in found.group().coverage
-    assert found.group().health == concluded("16-assign-all", "poll").group().health
+    conclusions = concluded_of(with_errors(3, "?", 3, 6))
+    assert conclusions.transitions("CLIENT_UNRESPONSIVE") == []
+    assert '"unreadable"' not in conclusions.group().coverage or '"unreadable":[]' in conclusions.group().coverage
+    assert conclusions.group().health == concluded("16-assign-all", "poll").group().health
 
 
 def test_coverage_counts_the_members_that_do_not_report():

@@ -24,13 +24,13 @@ def with_offsets(events, change):
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_reader_that_asks_for_an_illegal_offset_is_named(source):
-    found = concluded(CASE, source)
-    last = {one.queue_id: one for one in found.open_at_end()}
+    conclusions = concluded(CASE, source)
+    last = {one.queue_id: one for one in conclusions.open_at_end()}
     assert {one.code for one in last.values()} == {"OFFSET_REGRESSION"}
     assert {one.sub_cause for one in last.values()} == {"BEYOND_END" if source == "poll" else "ILLEGAL_OFFSET"}
     assert {one.severity for one in last.values()} == {"critical"}
     assert set(last) == {0, 1, 2, 3}
-    assert found.group().health == "BAD"
+    assert conclusions.group().health == "BAD"
     if source != "poll":
         assert (last[0].client_id, last[3].client_id) == ("10.0.0.1@c1", "10.0.0.2@c2")
 
@@ -66,14 +66,14 @@ def test_a_reader_that_follows_reads_nothing_again():
 def test_an_offset_corrected_after_code_21_claims_no_duplicates():
     """By its hook: the reader goes to the beginning after ten seconds, and goes on there."""
     events = []
-    for one in events_of(CASE, "hook"):
-        if isinstance(one, PullMessage) and one.time > START + 212_000:
-            at = (one.time - START - 200_000) // 1000
+    for event in events_of(CASE, "hook"):
+        if isinstance(event, PullMessage) and event.time > START + 212_000:
+            at = (event.time - START - 200_000) // 1000
             events.append(
-                changed(one, code=None, first_offset=at - 1, last_offset=at, commit_offset=max(0, at - 1), count=2)
+                changed(event, code=None, first_offset=at - 1, last_offset=at, commit_offset=max(0, at - 1), count=2)
             )
         else:
-            events.append(one)
+            events.append(event)
     found = concluded_of(events)
     after = [one for one in found.transitions() if one.time > START + 200_000]
     assert {(one.code, one.sub_cause) for one in after} == {("OFFSET_REGRESSION", "NEWEST_FELL")}
@@ -92,12 +92,12 @@ def test_a_commit_that_overtakes_one_answer_is_no_fault():
 
 def test_a_slave_that_is_behind_its_master_has_lost_nothing():
     events = []
-    for one in events_of(CASE, "poll"):
-        if isinstance(one, ConsumeStats) and START + 90_000 < one.time < START + 100_000:
+    for event in events_of(CASE, "poll"):
+        if isinstance(event, ConsumeStats) and START + 90_000 < event.time < START + 100_000:
             rows = (
-                changed(i, broker_offset=i.broker_offset - 30, consumer_offset=i.consumer_offset) for i in one.queues
+                changed(i, broker_offset=i.broker_offset - 30, consumer_offset=i.consumer_offset) for i in event.queues
             )
-            events.append(changed(one, broker_id=1, queues=tuple(rows)))
-        elif one.time < START + 195_000:
-            events.append(one)
+            events.append(changed(event, broker_id=1, queues=tuple(rows)))
+        elif event.time < START + 195_000:
+            events.append(event)
     assert concluded_of(events).transitions() == []

@@ -40,25 +40,27 @@ def of_steps(
     return Concluded(folded(simulate(made, hook=source != "poll", poll=source != "hook").events), START)
 
 
-def roots(found: Concluded) -> set[tuple[str, str]]:
+def roots(conclusions: Concluded) -> set[tuple[str, str]]:
     """Return code and sub-cause of the open incidents that no other explains."""
-    return {(one.code, one.sub_cause) for one in found.open_at_end() if one.parent is None and one.severity != "info"}
+    return {
+        (one.code, one.sub_cause) for one in conclusions.open_at_end() if one.parent is None and one.severity != "info"
+    }
 
 
-def codes_under(found: Concluded, code: str) -> set[str]:
+def codes_under(conclusions: Concluded, code: str) -> set[str]:
     """Return the codes of what the open incidents of a code explain."""
-    ids = {one.incident_id for one in found.open_at_end() if one.code == code}
-    return {one.code for one in found.open_at_end() if one.parent in ids}
+    ids = {one.incident_id for one in conclusions.open_at_end() if one.code == code}
+    return {one.code for one in conclusions.open_at_end() if one.parent in ids}
 
 
 @pytest.mark.parametrize("source", BOTH)
 @pytest.mark.parametrize("consumers", [1, 2])
 def test_a_group_that_one_broker_never_had_is_one_cause(source, consumers):
-    found = lacking(source, consumers=consumers)
-    assert roots(found) == {(STALE, "GROUP_NOT_CREATED")}
-    assert codes_under(found, STALE) == {REFUSED, SPLIT}
-    assert {one.sub_cause for one in found.transitions(REFUSED)} == {"GROUP_NOT_EXIST"}
-    assert all(one.absorbed for one in found.transitions(REFUSED, SPLIT)), "they send no alert of their own"
+    conclusions = lacking(source, consumers=consumers)
+    assert roots(conclusions) == {(STALE, "GROUP_NOT_CREATED")}
+    assert codes_under(conclusions, STALE) == {REFUSED, SPLIT}
+    assert {one.sub_cause for one in conclusions.transitions(REFUSED)} == {"GROUP_NOT_EXIST"}
+    assert all(one.absorbed for one in conclusions.transitions(REFUSED, SPLIT)), "they send no alert of their own"
 
 
 @pytest.mark.parametrize("source", BOTH)
@@ -72,11 +74,11 @@ def test_it_is_critical_as_soon_as_what_follows_is(source):
 @pytest.mark.parametrize("source", BOTH)
 def test_what_opened_before_its_cause_is_shown_under_it(source):
     """A group that is deleted while it consumes: pulls are refused at once, and members are dropped after 120 s."""
-    found = lacking(source, since=100, ordered=True, consumers=2)
-    assert roots(found) == {(STALE, "GROUP_NOT_CREATED")}
-    assert codes_under(found, STALE) == {REFUSED, SPLIT}
-    assert codes_under(found, REFUSED) >= {STUCK}
-    assert {(one.sub_cause, one.absorbed) for one in found.transitions(STUCK)} == {("PULL_REFUSED", False)}
+    conclusions = lacking(source, since=100, ordered=True, consumers=2)
+    assert roots(conclusions) == {(STALE, "GROUP_NOT_CREATED")}
+    assert codes_under(conclusions, STALE) == {REFUSED, SPLIT}
+    assert codes_under(conclusions, REFUSED) >= {STUCK}
+    assert {(one.sub_cause, one.absorbed) for one in conclusions.transitions(STUCK)} == {("PULL_REFUSED", False)}
 
 
 def test_an_owner_whose_pulls_are_refused_is_not_unresponsive():
@@ -94,20 +96,20 @@ def test_when_the_group_is_created_each_incident_ends_and_no_child_alerts(source
 
 def test_heartbeats_that_are_taken_again_leave_no_alert_of_refused_pulls():
     """The next pull after the heartbeat is served, up to 3 s later."""
-    found = of_steps("hook", {"do": "refuse-heartbeats"}, since=60, until=360, consumers=2)
-    assert {one.sub_cause for one in found.transitions(STALE)} == {"REFUSED"}
-    assert found.transitions(REFUSED) != []
-    assert {one.parent is None for one in found.transitions(REFUSED)} == {False}
-    assert found.open_at_end() == []
+    conclusions = of_steps("hook", {"do": "refuse-heartbeats"}, since=60, until=360, consumers=2)
+    assert {one.sub_cause for one in conclusions.transitions(STALE)} == {"REFUSED"}
+    assert conclusions.transitions(REFUSED) != []
+    assert {one.parent is None for one in conclusions.transitions(REFUSED)} == {False}
+    assert conclusions.open_at_end() == []
 
 
 @pytest.mark.parametrize("source", BOTH)
 def test_pulls_that_another_reason_refuses_are_a_cause_of_their_own(source):
     """A near miss: broker-a has the group, and its consumeEnable is false."""
-    found = of_steps(
+    conclusions = of_steps(
         source, {"do": "delete-group", "broker": B}, {"do": "disable-consume", "at": 60}, since=0, until=None
     )
-    of_a = [one for one in found.open_at_end() if one.code == REFUSED and one.broker == A]
+    of_a = [one for one in conclusions.open_at_end() if one.code == REFUSED and one.broker == A]
     assert {(one.parent, one.sub_cause) for one in of_a if one.severity == "critical"} == {(None, "NO_PERMISSION")}
 
 

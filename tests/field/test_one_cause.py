@@ -8,24 +8,24 @@ from tests.support.field import SOURCES, changed, concluded, concluded_of, event
 TWINS, SPLIT = "21-same-id", "07-ns-split"
 
 
-def roots(found):
+def roots(conclusions):
     """Return the codes of the incidents open at the end that no other one explains; duplicates are an info."""
-    return {one.code for one in found.open_at_end() if one.parent is None} - {"DUPLICATE_CONSUMPTION"}
+    return {one.code for one in conclusions.open_at_end() if one.parent is None} - {"DUPLICATE_CONSUMPTION"}
 
 
-def codes_under(found, code):
+def codes_under(conclusions, code):
     """Return the codes of what the open incidents of a code explain."""
-    ids = {one.incident_id for one in found.open_at_end() if one.code == code}
-    return {one.code for one in found.open_at_end() if one.parent in ids}
+    ids = {one.incident_id for one in conclusions.open_at_end() if one.code == code}
+    return {one.code for one in conclusions.open_at_end() if one.parent in ids}
 
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_two_processes_with_one_client_id_are_the_only_cause(source):
-    found = concluded(TWINS, source)
-    assert roots(found) == {"CLIENT_ID_COLLISION"}
-    assert found.group().health == "BAD"
+    conclusions = concluded(TWINS, source)
+    assert roots(conclusions) == {"CLIENT_ID_COLLISION"}
+    assert conclusions.group().health == "BAD"
     if source != "hook":
-        assert codes_under(found, "CLIENT_ID_COLLISION") == {"QUEUE_UNASSIGNED"}
+        assert codes_under(conclusions, "CLIENT_ID_COLLISION") == {"QUEUE_UNASSIGNED"}
 
 
 def test_what_a_collision_explained_is_resolved_with_it():
@@ -33,11 +33,11 @@ def test_what_a_collision_explained_is_resolved_with_it():
     events = events_of(TWINS, "poll")
     late = events[0].time + 400_000
 
-    def once(one):
-        if not isinstance(one, ConsumerConnection) or one.time < late:
-            return one
-        kept = {connection.client_id: connection for connection in one.connections}
-        return changed(one, connections=tuple(kept.values()))
+    def once(event):
+        if not isinstance(event, ConsumerConnection) or event.time < late:
+            return event
+        kept = {connection.client_id: connection for connection in event.connections}
+        return changed(event, connections=tuple(kept.values()))
 
     found = concluded_of(map(once, events))
     assert [one.transition for one in found.transitions("CLIENT_ID_COLLISION")] == ["OPENED", "RESOLVED"]

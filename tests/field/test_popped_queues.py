@@ -97,14 +97,14 @@ class Folded:
 
 def test_in_the_hang_as_much_is_in_flight_as_the_clients_say(events):
     """The broker's own metrics said 0, as the commit advances when a message is handed out."""
-    fold, waiting, found = Folded(), {}, []
+    fold, waiting, counts = Folded(), {}, []
     for event in events:
         fold.push(event)
         if isinstance(event, ConsumeStats) and event.group == POP_GROUP:
-            found.append((event.time, fold.in_flight(POP_GROUP) + fold.returned[POP_GROUP], waiting := {}))
+            counts.append((event.time, fold.in_flight(POP_GROUP) + fold.returned[POP_GROUP], waiting := {}))
         if isinstance(event, ConsumerRunningInfo) and event.queues is not None:
             waiting[event.client_id] = sum(queue.wait_ack_count for queue in event.pop_queues)
-    of_clients = {at: (mine, sum(theirs.values())) for at, mine, theirs in found if HANG[0] < at < HANG[1]}
+    of_clients = {at: (mine, sum(theirs.values())) for at, mine, theirs in counts if HANG[0] < at < HANG[1]}
     assert [theirs for _, theirs in of_clients.values()] == [22, 41, 76, 118, 165, 195]
     assert all(abs(mine - theirs) <= 1 for mine, theirs in of_clients.values()), of_clients
 
@@ -184,17 +184,19 @@ def test_polls_of_the_proxy_show_who_consumes_and_when_the_last_left(recording):
     Of polls alone: what the broker's answers tell without the proxy is the same.
     """
     polled = sorted(pop_recording.poll_events(recording, proxies=True), key=lambda event: event.time)
-    found = folded(numbered(polled))
-    named = [e for e in found if isinstance(e, IncidentTransition) and not e.absorbed and e.transition != "RESOLVED"]
+    conclusions = folded(numbered(polled))
+    named = [
+        e for e in conclusions if isinstance(e, IncidentTransition) and not e.absorbed and e.transition != "RESOLVED"
+    ]
     assert [(_clock(e.time), e.transition, e.sub_cause, e.group) for e in named if e.code == NOBODY] == [
         ("08:51:28", "OPENED", "NOT_POPPED", "grpc-simple"),
         ("08:52:38", "RECLASSIFIED", "", "grpc-simple"),  # the proxy has dropped the killed client
         ("08:55:08", "OPENED", "", "grpc-fifo"),  # 65 s after its last client left
     ]
     alone = folded(numbered([event for event in polled if not isinstance(event, ProxyConnection)]))
-    assert _opened(found) - _opened(alone) == {(NOBODY, "", "grpc-fifo", "")}
-    assert _opened(alone) - _opened(found) == set()
-    rows = [e for e in found if isinstance(e, GroupSnapshot) and e.proxied_clients]
+    assert _opened(conclusions) - _opened(alone) == {(NOBODY, "", "grpc-fifo", "")}
+    assert _opened(alone) - _opened(conclusions) == set()
+    rows = [e for e in conclusions if isinstance(e, GroupSnapshot) and e.proxied_clients]
     assert {(e.group, e.health) for e in rows if e.time < FIRST_FAULT} == {("grpc-fifo", "OK"), ("grpc-simple", "OK")}
     assert {one for e in rows for one in e.proxied_clients} == {
         "vm@2775@0@1wmp84h52", "vm@2987@0@1wp29uz7r", "vm@2988@0@1woztfvyp",
@@ -208,8 +210,8 @@ def test_with_hook_and_proxy_each_fault_is_what_it_is_without_the_proxy(events, 
     assert _opened(both) == _opened(folded(events))
 
 
-def _opened(found):
-    transitions = [e for e in found if isinstance(e, IncidentTransition) and e.transition == "OPENED"]
+def _opened(conclusions):
+    transitions = [e for e in conclusions if isinstance(e, IncidentTransition) and e.transition == "OPENED"]
     return {(e.code, e.sub_cause, e.group, e.subject) for e in transitions}
 
 
@@ -258,8 +260,8 @@ EXPLAINED = {
 
 @pytest.mark.parametrize(("sources", "due"), [(("hook",), FAULTS), (("hook", "poll"), FAULTS + WITH_POLLS)])
 def test_each_fault_is_reported_in_time_and_nothing_before_it(events, sources, due):
-    found = folded(numbered([event for event in events if event.source in sources]))
-    named = [e for e in found if isinstance(e, IncidentTransition) and e.transition != "RESOLVED"]
+    conclusions = folded(numbered([event for event in events if event.source in sources]))
+    named = [e for e in conclusions if isinstance(e, IncidentTransition) and e.transition != "RESOLVED"]
     for at, within, code, sub_cause, group, subject in due:
         times = [
             e.time / 1_000 - _seconds(at)
@@ -273,7 +275,7 @@ def test_each_fault_is_reported_in_time_and_nothing_before_it(events, sources, d
     assert {(e.code, e.group) for e in opened} <= expected
     [simple] = [
         e.time / 1_000 - _seconds("08:43:47")
-        for e in found
+        for e in conclusions
         if isinstance(e, IncidentTransition) and e.code == "POP_RETURNED" and e.group == "grpc-simple"
         if e.transition == "RESOLVED"
     ][:1]
@@ -282,21 +284,21 @@ def test_each_fault_is_reported_in_time_and_nothing_before_it(events, sources, d
 
 def test_the_lag_of_popped_queues_is_what_clients_have_and_what_is_ready(events):
     """In the hang the broker's own lag is 0: the commit advances when a message is handed out."""
-    states, waiting, found = defaultdict(ProgressState), {}, []
+    states, waiting, lags = defaultdict(ProgressState), {}, []
     for event in events:
         rows = observe(states[event.group], event, Policy()) if isinstance(event, GroupEvent) else ()
         for row in rows:
             if row.kind == "CONSUME_STATS" and row.group == POP_GROUP and HANG[0] < row.time < HANG[1]:
-                found.append((row, sum(waiting.values())))
+                lags.append((row, sum(waiting.values())))
                 waiting.clear()
         if isinstance(event, ConsumerRunningInfo) and event.queues is not None and event.group == POP_GROUP:
             waiting[event.client_id] = sum(queue.wait_ack_count for queue in event.pop_queues)
-    row, _ = found[2]
+    row, _ = lags[2]
     assert sum(row.in_flight) == sum(row.lag) == 76
     assert set(row.ready) == {0}
     assert not any(row.lag_is_at_least)
     assert all(since is not None and row.time - since <= 20_100 for since in row.in_flight_since[1:])
-    late = found[-1][0]
+    late = lags[-1][0]
     assert [lag - ready for lag, ready in zip(late.lag, late.ready, strict=True)] == list(late.in_flight)
     assert sum(late.ready) > 0
 

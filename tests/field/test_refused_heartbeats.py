@@ -10,9 +10,9 @@ from tests.support.field import Concluded, changed, concluded, concluded_of, eve
 CLIENTS = ["10.0.0.1@c1", "10.0.0.2@c2"]
 
 
-def stale(found: Concluded) -> list[tuple[str, str, str]]:
+def stale(conclusions: Concluded) -> list[tuple[str, str, str]]:
     """Return transition, sub-cause and client of each transition of STALE_HEARTBEAT."""
-    return [(one.transition, one.sub_cause, one.subject) for one in found.transitions("STALE_HEARTBEAT")]
+    return [(one.transition, one.sub_cause, one.subject) for one in conclusions.transitions("STALE_HEARTBEAT")]
 
 
 def after(events: list[AnyEvent], seconds: float, kind: type, **fields: object) -> list[AnyEvent]:
@@ -23,15 +23,15 @@ def after(events: list[AnyEvent], seconds: float, kind: type, **fields: object) 
 
 @pytest.mark.parametrize("source", ["hook", "both"])
 def test_refused_heartbeats_are_named_from_the_first_one(source):
-    found = concluded("02-acl-heartbeat", source)
-    opened = [one for one in found.transitions("STALE_HEARTBEAT") if one.transition == "OPENED"]
+    conclusions = concluded("02-acl-heartbeat", source)
+    opened = [one for one in conclusions.transitions("STALE_HEARTBEAT") if one.transition == "OPENED"]
     assert [(one.subject, one.sub_cause, one.severity) for one in opened] == [
         (client, "REFUSED", "warning") for client in CLIENTS
     ]
-    assert all(found.seconds(one) < 124 for one in opened)
+    assert all(conclusions.seconds(one) < 124 for one in opened)
     evidence = json.loads(opened[0].evidence)
     assert (evidence["broker"], evidence["code"], evidence["refused"]) == ("broker-a", 1, 1)
-    assert {one.severity for one in found.open_at_end() if one.code == "STALE_HEARTBEAT"} == {"critical"}
+    assert {one.severity for one in conclusions.open_at_end() if one.code == "STALE_HEARTBEAT"} == {"critical"}
 
 
 def test_a_group_whose_heartbeats_are_refused_says_why_it_has_no_clients():
@@ -63,12 +63,12 @@ def test_refused_heartbeats_that_end_are_no_incident_of_a_client_that_left():
 
 @pytest.mark.parametrize("source", ["hook", "both"])
 def test_a_group_that_was_not_created_is_no_storm(source):
-    found = concluded("22-group-not-created", source)
-    assert found.transitions("REBALANCE_STORM") == []
-    assert {(one.code, one.sub_cause, one.severity, one.subject) for one in found.open_at_end()} == {
+    conclusions = concluded("22-group-not-created", source)
+    assert conclusions.transitions("REBALANCE_STORM") == []
+    assert {(one.code, one.sub_cause, one.severity, one.subject) for one in conclusions.open_at_end()} == {
         ("STALE_HEARTBEAT", "GROUP_NOT_CREATED", "critical", client) for client in CLIENTS
     }
-    assert found.group().health == "BAD"
+    assert conclusions.group().health == "BAD"
 
 
 def test_a_group_that_is_created_later_is_registered():

@@ -37,25 +37,27 @@ def answered(code: int | None, *, until: float = 600, source: str = "hook") -> C
     )
 
 
-def roots(found: Concluded) -> set[tuple[str, str]]:
+def roots(conclusions: Concluded) -> set[tuple[str, str]]:
     """Return code and sub-cause of the incidents that are open at the end and have no parent."""
-    return {(one.code, one.sub_cause) for one in found.open_at_end() if one.parent is None and one.severity != "info"}
+    return {
+        (one.code, one.sub_cause) for one in conclusions.open_at_end() if one.parent is None and one.severity != "info"
+    }
 
 
 @pytest.mark.parametrize("source", ["hook", "both"])
 def test_refused_pulls_are_named_with_their_code_within_a_minute(source):
-    found = concluded("03-pull-refused", source)
-    opened = [one for one in found.transitions("PULL_REFUSED") if one.transition == "OPENED"]
+    conclusions = concluded("03-pull-refused", source)
+    opened = [one for one in conclusions.transitions("PULL_REFUSED") if one.transition == "OPENED"]
     assert [one.subject for one in opened if one.severity == "critical"] == ORDERS
     assert {one.sub_cause for one in opened} == {"NO_PERMISSION"}
-    assert all(found.seconds(one) < 160 for one in opened)
+    assert all(conclusions.seconds(one) < 160 for one in opened)
     evidence = json.loads(opened[0].evidence)
     assert evidence["code"] == "16 NO_PERMISSION"
     assert evidence["broker"] == "broker-a"
     assert evidence["refused"] >= 40
-    assert evidence["refused_since"] - found.start in range(98_000, 101_000)
-    assert {code for code, _ in roots(found)} == {"PULL_REFUSED"}
-    assert found.group().health == "BAD"
+    assert evidence["refused_since"] - conclusions.start in range(98_000, 101_000)
+    assert {code for code, _ in roots(conclusions)} == {"PULL_REFUSED"}
+    assert conclusions.group().health == "BAD"
 
 
 def test_by_polls_a_client_that_pulls_and_receives_nothing_is_named():
@@ -72,10 +74,10 @@ def test_an_ordered_queue_is_stuck_because_its_pulls_are_refused(source, why):
 @pytest.mark.parametrize("case", ["18-topic-write-only", "18b-topic-write-only-ordered"])
 def test_a_topic_without_a_readable_queue_is_no_storm_and_no_lost_broker(case):
     for source, why in (("poll", "TOPIC_NOT_READABLE"), ("both", "PULL_REFUSED")):
-        found = concluded(case, source)
-        stalled = found.transitions("QUEUE_STALLED", "ORDERED_QUEUE_STUCK")
+        conclusions = concluded(case, source)
+        stalled = conclusions.transitions("QUEUE_STALLED", "ORDERED_QUEUE_STUCK")
         assert {one.sub_cause for one in stalled} == {why}
-        assert [one for one in found.effects if getattr(one, "trigger", "") == "BROKER_LOST"] == []
+        assert [one for one in conclusions.effects if getattr(one, "trigger", "") == "BROKER_LOST"] == []
     refused = [one for one in concluded(case, "both").transitions("PULL_REFUSED") if one.topic == "Orders"]
     assert {one.sub_cause for one in refused} == {"TOPIC_NOT_READABLE"}
     assert {one.code for one in concluded(case, "hook").open_at_end()} == {"PULL_REFUSED"}
@@ -87,12 +89,12 @@ def test_a_topic_without_a_readable_queue_is_no_storm_and_no_lost_broker(case):
 )
 def test_a_real_brokers_refusals_tell_the_group_from_the_topic(name, topic, why, source):
     """The write-only topic's retry topic is served, and its clients rebalance every second: no storm."""
-    found = recorded(name, source)
-    refused = [one for one in found.open_at_end() if one.code == "PULL_REFUSED"]
+    conclusions = recorded(name, source)
+    refused = [one for one in conclusions.open_at_end() if one.code == "PULL_REFUSED"]
     assert {(one.topic, one.sub_cause) for one in refused if one.topic == topic} == {(topic, why)}
     assert any(one.topic != topic for one in refused) is (name == "ce-group")
-    assert {code for code, _ in roots(found)} == {"PULL_REFUSED"}
-    assert found.transitions("REBALANCE_STORM") == []
+    assert {code for code, _ in roots(conclusions)} == {"PULL_REFUSED"}
+    assert conclusions.transitions("REBALANCE_STORM") == []
 
 
 @pytest.mark.parametrize(("name", "why"), [("ce-group", "NOTHING_RECEIVED"), ("perm-group", "TOPIC_NOT_READABLE")])
@@ -129,11 +131,11 @@ def test_a_refusal_until_the_next_heartbeat_is_quiet():
 
 
 def test_pulls_that_are_served_again_resolve_the_refusal():
-    found = answered(16, until=300)
-    resolved = [one for one in found.transitions("PULL_REFUSED") if one.transition == "RESOLVED"]
+    conclusions = answered(16, until=300)
+    resolved = [one for one in conclusions.transitions("PULL_REFUSED") if one.transition == "RESOLVED"]
     assert [one.subject for one in resolved if one.severity == "critical"] == ORDERS
-    assert all(300 < found.seconds(one) < 305 for one in resolved)
-    assert found.open_at_end() == []
+    assert all(300 < conclusions.seconds(one) < 305 for one in resolved)
+    assert conclusions.open_at_end() == []
 
 
 def test_a_refusal_ends_with_the_pulls():
@@ -149,13 +151,13 @@ def test_a_refusal_ends_with_the_pulls():
     ("case", "code"), [("04-paused", "QUEUE_STALLED"), ("04b-paused-ordered", "ORDERED_QUEUE_STUCK")]
 )
 def test_a_suspended_consumer_is_named_when_its_queues_are_pull_expired(case, code):
-    found = concluded(case, "both")
-    opened = [one for one in found.transitions("PULL_EXPIRED") if one.transition == "OPENED"]
+    conclusions = concluded(case, "both")
+    opened = [one for one in conclusions.transitions("PULL_EXPIRED") if one.transition == "OPENED"]
     assert [(one.subject, one.sub_cause, one.severity) for one in opened] == [
         (queue, "SUSPENDED", "warning") for queue in ORDERS
     ]
-    assert all(found.seconds(one) < 240 for one in opened)
-    assert {one.sub_cause for one in found.transitions(code)} == {"SUSPENDED"}
+    assert all(conclusions.seconds(one) < 240 for one in opened)
+    assert {one.sub_cause for one in conclusions.transitions(code)} == {"SUSPENDED"}
     assert {one.sub_cause for one in concluded(case, "poll").transitions(code)} == {"NOTHING_RECEIVED"}
     assert {one.code for one in concluded(case, "hook").open_at_end()} == {"PULL_EXPIRED"}
 
@@ -164,11 +166,11 @@ def test_a_consumer_that_is_resumed_is_not_suspended():
     """Its pulls reach the broker again, and it has messages."""
     events, healthy = events_of("04-paused", "both"), events_of("09-retry-stuck", "both")
     cut = 250_000
-    found = concluded_of(
+    conclusions = concluded_of(
         [one for one in events if one.time - events[0].time < cut]
         + [one for one in healthy if one.time - healthy[0].time >= cut]
     )
-    suspended = [one for one in found.open_at_end() if one.sub_cause == "SUSPENDED"]
+    suspended = [one for one in conclusions.open_at_end() if one.sub_cause == "SUSPENDED"]
     assert suspended == []
 
 
@@ -177,9 +179,9 @@ def test_a_client_whose_stamps_are_old_is_not_suspended():
     events = events_of("04-paused", "both")
     frozen = events[0].time + 100_000
 
-    def aged(one: ConsumerRunningInfo) -> ConsumerRunningInfo:
-        queues = tuple(changed(queue, pull_time=min(queue.pull_time, frozen)) for queue in one.queues or ())
-        return changed(one, queues=queues)
+    def aged(event: ConsumerRunningInfo) -> ConsumerRunningInfo:
+        queues = tuple(changed(queue, pull_time=min(queue.pull_time, frozen)) for queue in event.queues or ())
+        return changed(event, queues=queues)
 
     found = concluded_of([aged(one) if isinstance(one, ConsumerRunningInfo) else one for one in events])
     opened = [one for one in found.transitions("PULL_EXPIRED") if one.transition == "OPENED"]

@@ -13,17 +13,17 @@ from tests.support.field import Change, Concluded, changed, concluded, concluded
 HUNG, MOVING = "01-queues-removed", "01b-queues-removed-lag"
 
 
-def stranded(found: Concluded) -> list[tuple[str, str, int]]:
+def stranded(conclusions: Concluded) -> list[tuple[str, str, int]]:
     """Return transition, sub-cause and number of messages of MESSAGES_STRANDED."""
     return [
         (t.transition, t.sub_cause, msgspec.json.decode(t.evidence)["messages"])
-        for t in found.transitions("MESSAGES_STRANDED")
+        for t in conclusions.transitions("MESSAGES_STRANDED")
     ]
 
 
-def stalls(found: Concluded) -> list[tuple[str, str, str | None]]:
+def stalls(conclusions: Concluded) -> list[tuple[str, str, str | None]]:
     """Return transition, sub-cause and resolution of QUEUE_STALLED, each once."""
-    rows = [(t.transition, t.sub_cause, t.resolution) for t in found.transitions("QUEUE_STALLED")]
+    rows = [(t.transition, t.sub_cause, t.resolution) for t in conclusions.transitions("QUEUE_STALLED")]
     return list(dict.fromkeys(rows))
 
 
@@ -51,14 +51,14 @@ def read_from(name: str, begin: float, *queue_ids: int) -> list[AnyEvent]:
 
 @pytest.mark.parametrize(("name", "at_least"), [(HUNG, 4 * 130), (MOVING, 4 * 32)])
 def test_queues_that_nobody_reads_are_named_once_with_their_messages(name, at_least):
-    found = concluded(name, "hook")
-    [(transition, cause, messages)] = stranded(found)
+    conclusions = concluded(name, "hook")
+    [(transition, cause, messages)] = stranded(conclusions)
     assert (transition, cause) == ("OPENED", "NOT_READ")
     assert messages >= at_least
-    assert [t.code for t in found.open_at_end()] == ["MESSAGES_STRANDED"]
-    row = found.queues()["Orders@broker-a:5"]
+    assert [t.code for t in conclusions.open_at_end()] == ["MESSAGES_STRANDED"]
+    row = conclusions.queues()["Orders@broker-a:5"]
     assert (row.status, row.status_reason) == ("UNKNOWN", WHY["NOT_READ"])
-    assert found.group().health == "WARN"
+    assert conclusions.group().health == "WARN"
 
 
 def test_a_stall_of_such_a_queue_blames_no_listener_and_ends():
@@ -69,18 +69,18 @@ def test_a_stall_of_such_a_queue_blames_no_listener_and_ends():
 
 
 def test_two_of_eight_queues_are_removed():
-    found = concluded_of(read_from(HUNG, 200, 4, 5))
-    [(_, cause, messages)] = stranded(found)
+    conclusions = concluded_of(read_from(HUNG, 200, 4, 5))
+    [(_, cause, messages)] = stranded(conclusions)
     assert (cause, messages) == ("NOT_READ", 2 * 139)
-    assert {t.subject for t in found.open_at_end()} == {""}
+    assert {t.subject for t in conclusions.open_at_end()} == {""}
 
 
 def test_queues_that_are_read_again_are_no_longer_stranded():
     """The recovery: the read queues are restored at 450 s."""
-    found = concluded_of(read_from(HUNG, 450, 4, 5, 6, 7))
-    assert [transition for transition, *_ in stranded(found)] == ["OPENED", "RESOLVED"]
-    assert found.queues()["Orders@broker-a:5"].status == "OK"
-    assert found.group().health == "OK"
+    conclusions = concluded_of(read_from(HUNG, 450, 4, 5, 6, 7))
+    assert [transition for transition, *_ in stranded(conclusions)] == ["OPENED", "RESOLVED"]
+    assert conclusions.queues()["Orders@broker-a:5"].status == "OK"
+    assert conclusions.group().health == "OK"
 
 
 def test_queues_below_those_that_are_read_were_not_removed():

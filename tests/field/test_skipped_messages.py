@@ -34,9 +34,9 @@ def is_new(topic: str, broker: str) -> bool:
     return topic == "Orders" and broker == NEW
 
 
-def stranded(found: Concluded) -> list[tuple[str, str]]:
+def stranded(conclusions: Concluded) -> list[tuple[str, str]]:
     """Return transition and sub-cause of MESSAGES_STRANDED."""
-    return [(one.transition, one.sub_cause) for one in found.transitions(CODE)]
+    return [(one.transition, one.sub_cause) for one in conclusions.transitions(CODE)]
 
 
 def moved(by: int) -> Change:
@@ -92,14 +92,14 @@ def filtered(event: AnyEvent, _: float) -> AnyEvent:
 @pytest.mark.parametrize(("source", "start"), [("hook", 1209), ("both", 1209), ("poll", 1219)])
 def test_messages_before_the_first_pull_are_one_warning_with_their_number(source, start):
     """apache/rocketmq#9307: 1,210 messages a queue of the new broker are never read."""
-    found = concluded(CASE, source)
-    [one] = found.transitions(CODE)
-    assert (one.transition, one.sub_cause, one.severity) == ("OPENED", "SKIPPED", "warning")
-    assert (one.opened_at - found.start) / 1000 == pytest.approx(236, abs=2)
-    evidence = msgspec.json.decode(one.evidence)
+    conclusions = concluded(CASE, source)
+    [incident] = conclusions.transitions(CODE)
+    assert (incident.transition, incident.sub_cause, incident.severity) == ("OPENED", "SKIPPED", "warning")
+    assert (incident.opened_at - conclusions.start) / 1000 == pytest.approx(236, abs=2)
+    evidence = msgspec.json.decode(incident.evidence)
     assert evidence["queue_names"] == "Orders@broker-b:0,1,2,3"
     assert (evidence["messages"], evidence["begun_at_offset"]) == (4 * start, start)
-    assert found.group().health == "WARN"
+    assert conclusions.group().health == "WARN"
 
 
 @pytest.mark.parametrize(("by", "messages"), [(-1000, 4 * 209), (5000, 4 * 6209), (-1210, None)])

@@ -58,11 +58,11 @@ def committed(event: AnyEvent, at: float) -> AnyEvent:
     return changed(event, queues=tuple(rows))
 
 
-def stranded(found: Concluded) -> list[tuple[str, int]]:
+def stranded(conclusions: Concluded) -> list[tuple[str, int]]:
     """Return transition and number of messages of MESSAGES_STRANDED."""
     return [
         (one.transition, msgspec.json.decode(one.evidence)["messages"])
-        for one in found.transitions("MESSAGES_STRANDED")
+        for one in conclusions.transitions("MESSAGES_STRANDED")
     ]
 
 

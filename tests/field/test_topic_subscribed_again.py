@@ -66,10 +66,10 @@ def test_nothing_opens_while_its_pulls_are_refused_until_a_heartbeat(source, cod
     """The broker learns the subscription by the client's next heartbeat, up to 30 s later."""
     back = START + (LEFT + away) * 1000
 
-    def refused(one: AnyEvent) -> AnyEvent | None:
-        if not isinstance(one, PullMessage | UpdateConsumerOffset) or not back <= one.time < back + 31_000:
-            return one
-        return changed(one, code=code, commit_offset=-1) if isinstance(one, PullMessage) else None
+    def refused(event: AnyEvent) -> AnyEvent | None:
+        if not isinstance(event, PullMessage | UpdateConsumerOffset) or not back <= event.time < back + 31_000:
+            return event
+        return changed(event, code=code, commit_offset=-1) if isinstance(event, PullMessage) else None
 
     events = [now for one in subscribed_again(source, away) if (now := refused(one)) is not None]
     assert opened(numbered(events), *STALLS) == []
@@ -81,12 +81,12 @@ def test_a_queue_that_stays_unassigned_is_found_after_its_usual_time(source, cod
     away = 80
     back = START + (LEFT + away) * 1000
 
-    def untaken(one: AnyEvent) -> AnyEvent | None:
-        if one.time < back:
-            return one
-        if isinstance(one, ConsumerRunningInfo):
-            return changed(one, queues=tuple(queue for queue in one.queues or () if queue.mq.topic != "Orders"))
-        return None if isinstance(one, _TAKES) and getattr(one, "topic", "") == "Orders" else one
+    def untaken(event: AnyEvent) -> AnyEvent | None:
+        if event.time < back:
+            return event
+        if isinstance(event, ConsumerRunningInfo):
+            return changed(event, queues=tuple(queue for queue in event.queues or () if queue.mq.topic != "Orders"))
+        return None if isinstance(event, _TAKES) and getattr(event, "topic", "") == "Orders" else event
 
     events = [now for one in subscribed_again(source, away) if (now := untaken(one)) is not None]
     found = opened(numbered(events), code)
@@ -118,13 +118,15 @@ def test_a_topic_that_was_left_before_the_first_look_is_consumed_again():
 def test_a_topic_that_tables_lack_in_turn_is_not_left():
     """Members with different topics overwrite the broker's table: the stall of a queue goes on meanwhile."""
 
-    def in_turn(one: AnyEvent, second: float) -> AnyEvent:
-        if isinstance(one, ConsumerRunningInfo):
-            return changed(one, subscriptions=())
-        if isinstance(one, ConsumerConnection) and second // 30 % 2:
-            others = (changed(sub, topic="Other" if sub.topic == "Orders" else sub.topic) for sub in one.subscriptions)
-            return changed(one, subscriptions=tuple(others))
-        return one
+    def in_turn(event: AnyEvent, second: float) -> AnyEvent:
+        if isinstance(event, ConsumerRunningInfo):
+            return changed(event, subscriptions=())
+        if isinstance(event, ConsumerConnection) and second // 30 % 2:
+            others = (
+                changed(sub, topic="Other" if sub.topic == "Orders" else sub.topic) for sub in event.subscriptions
+            )
+            return changed(event, subscriptions=tuple(others))
+        return event
 
     found = concluded_of(told("03b-pull-refused-ordered", "poll", in_turn))
     assert len([one for one in found.open_at_end() if one.code == "ORDERED_QUEUE_STUCK"]) == 4

@@ -57,21 +57,21 @@ def of_retry_topic(event: AnyEvent, _: float) -> AnyEvent:
     return changed(event, topic="%RETRY%orders-group") if is_missing else event
 
 
-def not_found(found: Concluded) -> list[str]:
+def not_found(conclusions: Concluded) -> list[str]:
     """Return the transitions of TOPIC_NOT_FOUND."""
-    return [one.transition for one in found.transitions(CODE)]
+    return [one.transition for one in conclusions.transitions(CODE)]
 
 
 @pytest.mark.parametrize("source", ["poll", "both"])
 def test_a_topic_of_another_cluster_is_one_warning_that_names_it(source):
     """rocketmq-spring#268: the members were told other name servers than they were meant to use."""
-    found = concluded(CASE, source)
-    [one] = [one for one in found.open_at_end() if one.severity != "info"]
-    assert (one.code, one.severity, one.parent) == (CODE, "warning", None)
-    assert (one.opened_at - found.start) / 1000 == pytest.approx(160, abs=2)
-    evidence = msgspec.json.decode(one.evidence)
+    conclusions = concluded(CASE, source)
+    [incident] = [one for one in conclusions.open_at_end() if one.severity != "info"]
+    assert (incident.code, incident.severity, incident.parent) == (CODE, "warning", None)
+    assert (incident.opened_at - conclusions.start) / 1000 == pytest.approx(160, abs=2)
+    evidence = msgspec.json.decode(incident.evidence)
     assert (evidence["topics"], evidence["subscribers"]) == (TOPIC, "10.0.0.1@c1, 10.0.0.2@c2")
-    assert found.group().health == "WARN"
+    assert conclusions.group().health == "WARN"
 
 
 def test_members_that_do_not_report_are_judged_by_the_brokers_table():

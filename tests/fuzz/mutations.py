@@ -59,9 +59,9 @@ _OPERATIONS = (
 
 
 def _apply(  # noqa: PLR0911  one for each kind
-    sample: bytes, operation: str, one: int, other: int, samples: Sequence[bytes]
+    sample: bytes, operation: str, first: int, other: int, samples: Sequence[bytes]
 ) -> bytes:
-    at, until = sorted((one * len(sample) >> 16, other * len(sample) >> 16))
+    at, until = sorted((first * len(sample) >> 16, other * len(sample) >> 16))
     before, within, after = sample[:at], sample[at:until], sample[until:]
     match operation:
         case "flip":
@@ -77,20 +77,20 @@ def _apply(  # noqa: PLR0911  one for each kind
         case "insert":
             return before + HOSTILE[other % len(HOSTILE)] + within + after
         case _:
-            return _with_token(sample, operation, one, other, samples)
+            return _with_token(sample, operation, first, other, samples)
 
 
-def _with_token(sample: bytes, operation: str, one: int, other: int, samples: Sequence[bytes]) -> bytes:
+def _with_token(sample: bytes, operation: str, first: int, other: int, samples: Sequence[bytes]) -> bytes:
     """Replace one value or name: by a hostile one, by one of any sample, or by a number near it."""
     tokens = [match.span() for match in _TOKEN.finditer(sample)]
     if not tokens:
         return sample
-    begin, end = tokens[one % len(tokens)]
+    begin, end = tokens[first % len(tokens)]
     if operation == "hostile":
         new = HOSTILE[other % len(HOSTILE)]
     elif operation == "borrow":
         theirs = _TOKEN.findall(samples[other % len(samples)])
-        new = theirs[one * other % len(theirs)] if theirs else b""
+        new = theirs[first * other % len(theirs)] if theirs else b""
     else:
         old = sample[begin:end]
         new = str(int(old) + (other - 0x8000)).encode() if re.fullmatch(rb"-?\d{1,4000}", old) else old[::-1]

@@ -37,7 +37,7 @@ _VALUES = st.one_of(
 WHOLE = get_command(app)
 
 
-def known(path):
+def command_at(path):
     """Return the command of this path, or None."""
     command = WHOLE
     for name in path:
@@ -45,7 +45,7 @@ def known(path):
     return command
 
 
-FOUND = {path: command for path in COMMANDS if (command := known(path)) is not None}
+FOUND = {path: command for path in COMMANDS if (command := command_at(path)) is not None}
 
 
 @st.composite

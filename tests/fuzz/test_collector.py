@@ -104,7 +104,7 @@ def run(seed, rounds, clients):
 def slowest(monkeypatch):
     """Begin each round at once, and note the longest time that an answer took."""
     monkeypatch.setattr(Pace, "wait", lambda *_: 0.0)
-    found = [0.0]
+    longest = [0.0]
     timed = Reading._timed
 
     def noted(self, group, what, body):
@@ -112,10 +112,10 @@ def slowest(monkeypatch):
         try:
             return timed(self, group, what, body)
         finally:
-            found[0] = max(found[0], self._spent[group] - before)
+            longest[0] = max(longest[0], self._spent[group] - before)
 
     monkeypatch.setattr(Reading, "_timed", noted)
-    return found
+    return longest
 
 
 def check(seeds, rounds, slowest, tally, clients=CLIENTS):

@@ -58,7 +58,7 @@ def points() -> list[Point]:
 
 
 @pytest.fixture(scope="module")
-def known():
+def known_points():
     return points()
 
 
@@ -78,13 +78,13 @@ def test_each_mutated_line_is_accepted_or_rejected(lines, tally, form):
     columns = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), TYPES, strict=True)]
     with tally.in_time():
         (batch,) = archived([pa.record_batch(columns, names=LogRow._fields)], Transport(None))
-        found = [read(line, stamp) for line in lines]
+        decoded_lines = [read(line, stamp) for line in lines]
         assert all(rows_of_line(line, 3) for line in lines)
     accepted, rejected = (batch.column(name).to_pylist() for name in ("accepted", "rejected"))
-    assert [row is not None for row in accepted] == [event is not None for event in found]
-    assert [row is None for row in rejected] == [event is not None for event in found]
+    assert [row is not None for row in accepted] == [event is not None for event in decoded_lines]
+    assert [row is None for row in rejected] == [event is not None for event in decoded_lines]
     assert all(row["reason"] and row["detail"] for row in rejected if row)
-    refused = [line for line, event in zip(lines, found, strict=True) if event is None]
+    refused = [line for line, event in zip(lines, decoded_lines, strict=True) if event is None]
     assert [row["value"] for row in rejected if row] == refused
     tally.add("accepted", sum(row is not None for row in accepted))
     tally.add("rejected", sum(row is not None for row in rejected))
@@ -95,9 +95,9 @@ TYPES = (pa.int32(), pa.int64(), pa.binary(), pa.binary(), pa.int64())
 
 @given(data=st.data(), begin=st.integers(0, 11), places=st.lists(st.integers(0, STEP - 1), min_size=1, max_size=6))
 @fuzzed(short=60, long=6_000)
-def test_events_that_are_valid_by_their_form_alone_do_not_end_the_job(known, data, begin, places, tally, form):
+def test_events_that_are_valid_by_their_form_alone_do_not_end_the_job(known_points, data, begin, places, tally, form):
     """Mutants among the capture's next events: the groups' states stay sound, and all rows fit into their tables."""
-    point = known[begin]
+    point = known_points[begin]
     lines = list(point.following)
     for place in places:
         lines[place] = data.draw(mutants(point.following, most=2))
@@ -118,24 +118,24 @@ def test_events_that_are_valid_by_their_form_alone_do_not_end_the_job(known, dat
 
 
 @pytest.mark.parametrize("digits", [19, 21, 500])
-def test_the_start_of_an_incarnation_fits_into_the_state(known, digits):
+def test_the_start_of_an_incarnation_fits_into_the_state(known_points, digits):
     """Found by mutation: the job ended when it stored such a number, and at every start again."""
     start = "9" * digits
     tick = (
-        f'{{"type":"TICK","time":{known[0].stamp},"cluster":"lab","source":"hook","source_id":"hook-a@{start}","seq":1}}'
+        f'{{"type":"TICK","time":{known_points[0].stamp},"cluster":"lab","source":"hook","source_id":"hook-a@{start}","seq":1}}'
     ).encode()
-    event = read(tick, known[0].stamp)
+    event = read(tick, known_points[0].stamp)
     assert event is not None
-    shard = known[0].shard()
-    shard.push(event, known[0].stamp, len(tick))
+    shard = known_points[0].shard()
+    shard.push(event, known_points[0].stamp, len(tick))
     shard.finish()
     shard.flush()
     assert instance_of(f"hook-a@{start}") == (f"hook-a@{start}", 0)
 
 
-def test_a_hook_that_does_not_name_its_broker_does_not_end_the_job(known):
+def test_a_hook_that_does_not_name_its_broker_does_not_end_the_job(known_points):
     """Found by mutation: its broker was taken for the group, whose lost answers have another advice."""
-    point = known[0]
+    point = known_points[0]
     *before, pull, tick = point.following[1:]  # without the first answer
     last = decode(pull, key=None, stamp=2**62, keyed=False)
     nameless = msgspec.json.encode(msgspec.structs.replace(last, broker="", seq=last.seq + 3))

@@ -44,13 +44,13 @@ def check(spool, seed, calls, class_path, tally):
     assert (made, thrown) == (calls, 0)
     assert after - before < GROWN_BYTES_MAX
     assert "telemetry is lost" not in log  # by an error that is no part of a call
-    found = hooked.spooled(spool)
-    assert isinstance(found[-1], events.Tick)
-    assert found[-1].end
-    kinds = Counter(type(event).__name__ for event in found)
+    spooled = hooked.spooled(spool)
+    assert isinstance(spooled[-1], events.Tick)
+    assert spooled[-1].end
+    kinds = Counter(type(event).__name__ for event in spooled)
     assert {event.__name__ for event in events.HookEvent.__args__} <= set(kinds)
     assert kinds["ClockSeen"] > 0
-    lost = sum(one.count for one in found if isinstance(one, events.TelemetryLost))
+    lost = sum(one.count for one in spooled if isinstance(one, events.TelemetryLost))
     tally.add("calls read", calls - lost)
     tally.add("calls reported as lost", lost)
 
@@ -89,15 +89,15 @@ def attack(folder, rounds, class_path, java):
 def check_attack(folder, rounds, jars, java, tally):
     class_path = ":".join(map(str, [build(jars, folder / JAR), *jars]))
     spool, (calls, commits, millis, heap) = attack(folder, rounds, class_path, java)
-    found = hooked.spooled(spool)
-    assert isinstance(found[-1], events.Tick)
-    assert found[-1].end
+    spooled = hooked.spooled(spool)
+    assert isinstance(spooled[-1], events.Tick)
+    assert spooled[-1].end
     own = (events.Tick, events.BrokerStatus, events.TelemetryLost)
-    written = [one for one in found if not isinstance(one, own)]
+    written = [one for one in spooled if not isinstance(one, own)]
     lost = Counter()
-    for one in found:
-        if isinstance(one, events.TelemetryLost):
-            lost[one.reason] += one.count
+    for event in spooled:
+        if isinstance(event, events.TelemetryLost):
+            lost[event.reason] += event.count
     del lost["unreadable field"]  # of calls that are reported
     assert len(written) + lost.total() == calls
     assert lost.keys() <= {"unreadable request", "event too large", "queue full", "broker ended"}, "no error of its own"

@@ -51,10 +51,10 @@ _PLACES = st.integers(0, 0xFFFF)
 def mutant(query, steps):
     """Return a query after some steps: a token is replaced, removed, doubled, or comes from another query."""
     tokens = _TOKEN.findall(query)
-    for kind, one, other in steps:
-        at = one % (len(tokens) + 1)
+    for kind, first, other in steps:
+        at = first % (len(tokens) + 1)
         theirs = _TOKEN.findall(QUERIES[other % len(QUERIES)])
-        new = {"part": [PARTS[other % len(PARTS)]], "cut": [], "borrow": [theirs[one % len(theirs)]]}
+        new = {"part": [PARTS[other % len(PARTS)]], "cut": [], "borrow": [theirs[first % len(theirs)]]}
         tokens[at : at + (kind != "insert")] = new.get(kind, [" ", PARTS[other % len(PARTS)], " "])
     return "".join(tokens)
 

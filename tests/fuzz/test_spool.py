@@ -64,7 +64,7 @@ def test_each_line_of_a_mutated_spool_is_shipped(contents, position, tally, form
 
 def lines(contents: list[bytes], first: int, offset: int) -> list[bytes]:
     """Return what a reader must ship: complete lines of the newest file, all of those before."""
-    found: list[bytes] = []
+    complete: list[bytes] = []
     for number, content in enumerate(contents):
         rest = content[offset if offset <= len(content) else 0 :] if number == first else content
         if number < first:
@@ -72,9 +72,9 @@ def lines(contents: list[bytes], first: int, offset: int) -> list[bytes]:
         if number == len(contents) - 1:
             rest = rest[: rest.rfind(b"\n") + 1]
         if rest:
-            found += rest.removesuffix(b"\n").split(b"\n")
+            complete += rest.removesuffix(b"\n").split(b"\n")
     assert max(map(len, contents)) < CHUNK_BYTES
-    return found
+    return complete
 
 
 @given(

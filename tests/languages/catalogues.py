@@ -26,10 +26,10 @@ def read(language: str) -> Catalog:
 
 def brought_up_to_date(language: str) -> Catalog:
     """Return the catalogue with every text of the sources, and none that they lack."""
-    known = read(language)
+    catalogue = read(language)
     made = Catalog(locale=language, fuzzy=False)
     for text in sorted(every_text(), key=_first):
-        found = known.get(_first(text))
+        found = catalogue.get(_first(text))
         said = found.string if found is not None and found.id == text else None
         made.add(text, said)
     return made

@@ -34,10 +34,10 @@ def test_every_text_is_translated(language):
 
 @pytest.mark.parametrize("language", OTHERS)
 def test_a_translation_has_the_values_of_its_text(language):
-    for one in filter(lambda one: one.id, read(language)):
-        many, said = (one.id[1], one.string) if one.pluralizable else (one.id, (one.string,))
+    for message in filter(lambda one: one.id, read(language)):
+        many, said = (message.id[1], message.string) if message.pluralizable else (message.id, (message.string,))
         for form in said:
-            assert names(form) == names(many), one.id
+            assert names(form) == names(many), message.id
 
 
 @pytest.mark.parametrize("language", OTHERS)
@@ -80,20 +80,20 @@ class _Words(HTMLParser):
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[str] = []
+        self.words: list[str] = []
         self._is_style = False
 
     def handle_starttag(self, tag, attributes):
         self._is_style = tag == "style"
         read_out = [value for name, value in attributes if name in {"aria-label", "title", "placeholder"} and value]
-        self.found += filter(_has_word, read_out)
+        self.words += filter(_has_word, read_out)
 
     def handle_endtag(self, tag):
         self._is_style = False
 
     def handle_data(self, data):
         if not self._is_style and _has_word(data):
-            self.found.append(data.strip())
+            self.words.append(data.strip())
 
 
 def _has_word(text: str) -> bool:
@@ -106,7 +106,7 @@ def test_a_template_has_no_words_outside_the_catalogue(path):
     data = "".join(one.data for one in Environment(autoescape=True).parse(source).find_all(nodes.TemplateData))
     words = _Words()
     words.feed(data)
-    assert not words.found, f"put them in _(…), then {MEND}"
+    assert not words.words, f"put them in _(…), then {MEND}"
 
 
 SNAPSHOTS = ROOT.parent / "rebalance_model" / "observe" / "snapshots.py"

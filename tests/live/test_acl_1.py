@@ -40,7 +40,7 @@ def address(tmp_path_factory):
     (home / "conf").mkdir()
     (home / "conf" / "plain_acl.yml").write_text(ACCOUNTS)
     jars_4_9 = jars.ensure("rocketmq4", load_settings().runtime.jars)
-    with hooked.broker(home, spool=None, of=jars_4_9, conf="aclEnable=true") as broker:
+    with hooked.broker(home, spool=None, broker_jars=jars_4_9, conf="aclEnable=true") as broker:
         yield "{}:{}".format(*broker.address)
 
 

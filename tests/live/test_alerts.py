@@ -17,7 +17,7 @@ from streaming.serve.alerting.follow import Follower
 from streaming.serve.alerting.ledger import Ledger
 from tests.live.alert_receivers import PROGRAM, Alertmanager, Webhook
 from tests.live.commands import Command
-from tests.support.alerting import append_transitions, transition, wanted
+from tests.support.alerting import append_transitions, required_messages, transition
 from tests.support.findings import effects
 from tests.support.tables import make_tables
 
@@ -82,8 +82,8 @@ def test_incidents_of_the_capture_fire_and_end_at_webhook_and_alertmanager(
     eventually(lambda: Ledger(tables).position(Follower(tables / "anomalies").table_id) is not None)
     begun = {one.incident_id for one in found if one.transition == "OPENED"}
     append_transitions(tables, *(one for one in found if one.transition != "RESOLVED"))
-    eventually(lambda: webhook.told() >= {one for one in wanted(found) if one[1] != "RESOLVED"})
-    open_there = {incident for incident, kind in wanted(found) if kind == "OPENED"}
+    eventually(lambda: webhook.told() >= {one for one in required_messages(found) if one[1] != "RESOLVED"})
+    open_there = {incident for incident, kind in required_messages(found) if kind == "OPENED"}
     assert open_there <= begun
     eventually(lambda: set(manager.active()) == open_there)
     shown = next(iter(eventually(manager.active).values()))
@@ -92,7 +92,7 @@ def test_incidents_of_the_capture_fire_and_end_at_webhook_and_alertmanager(
     time.sleep(5)  # longer than the end that was told: what is open goes on because it is told again
     eventually(lambda: set(manager.active()) == open_there)  # without that, none would come back
     append_transitions(tables, *(one for one in found if one.transition == "RESOLVED"))
-    eventually(lambda: webhook.told() == wanted(found))
+    eventually(lambda: webhook.told() == required_messages(found))
     eventually(lambda: not manager.active())
     heard = eventually(lambda: all_ended(webhook))
     assert {incident for incident, *_ in heard} == open_there
@@ -165,7 +165,7 @@ class Story:
 def check_told(webhook, story, ledger):
     """Check that every message was sent, in order, and that a repeated message has the same key."""
     alerts = webhook.alerts()
-    assert webhook.told() == wanted(story.transitions)
+    assert webhook.told() == required_messages(story.transitions)
     for (incident, kind), same in groupby(
         sorted(alerts, key=lambda one: (one.incident_id, one.kind)), lambda one: (one.incident_id, one.kind)
     ):
@@ -208,7 +208,7 @@ def kill_at_random(command, tables, webhook, manager, eventually, *, kills, seed
             manager.start()
     webhook.faults, webhook.slow_seconds = 0.0, 0.0
     story.end()
-    eventually(lambda: webhook.told() == wanted(story.transitions))
+    eventually(lambda: webhook.told() == required_messages(story.transitions))
     eventually(lambda: not manager.active())
     time.sleep(2)  # the last answer is kept with the next round
     assert command.interrupt() == 0, command.said()

@@ -289,7 +289,7 @@ def test_a_broker_4_9_tells_the_same_by_the_same_jar(tmp_path, eventually):
     with of_4_9, of_5:
         crcs = [{one.filename: one.CRC for one in jar.infolist() if ".class" in one.filename} for jar in (of_4_9, of_5)]
     assert crcs[0] == crcs[1]
-    with hooked.broker(tmp_path, spool=spool, of=jars_4_9) as broker:
+    with hooked.broker(tmp_path, spool=spool, broker_jars=jars_4_9) as broker:
         with hooked.Client(broker.address) as client:
             client.make("Orders", "g1", "g2", "g3")
         mine, _, begin = ask_everything(broker.address)

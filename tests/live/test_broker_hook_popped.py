@@ -4,7 +4,7 @@ import pytest
 
 from rebalance_model.observe import events
 from tests.support import hooked
-from tests.support.hook_process import after_a_tick, losses, of
+from tests.support.hook_process import after_a_tick, losses, of_kind
 
 pytestmark = pytest.mark.live
 CONF = "timerWheelEnable=true\nautoCreateSubscriptionGroup=false"
@@ -54,7 +54,7 @@ def test_what_a_real_broker_pops_and_acknowledges_is_reported(tmp_path):
 
     assert hooked.is_whole(found)
     assert losses(found) == {}
-    acks = [one for one in of(found, events.AckMessage) if one.code == 0]
+    acks = [one for one in of_kind(found, events.AckMessage) if one.code == 0]
     mine = [one for one in acks if one.group == "pops"]
     acked = {offset for one in mine for first, last in one.ranges for offset in range(first, last + 1)}
     assert acked == set(range(SENT - 1))
@@ -64,12 +64,12 @@ def test_what_a_real_broker_pops_and_acknowledges_is_reported(tmp_path):
     assert [(one.ranges, one.order, one.pop_time_max) for one in acks if one.group == "in-order"] == [
         (((0, SENT - 1),), True, in_order_time)
     ]
-    (change,) = of(found, events.ChangeMessageInvisibletime)
+    (change,) = of_kind(found, events.ChangeMessageInvisibletime)
     assert (change.offset, change.pop_time, change.invisible_ms, change.changed_ms) == (
         SENT - 1, pop_time, 20_000, 30_000,
     )  # fmt: skip
-    pops = {(pop.group, pop.order): pop.code for pop in of(found, events.PopMessage)}
+    pops = {(pop.group, pop.order): pop.code for pop in of_kind(found, events.PopMessage)}
     assert pops.keys() == {("pops", False), ("in-order", True), ("nobody", False)}
     assert pops["nobody", False] == 26
-    assert [one.client_id for one in of(found, events.ProxyHeartBeat)] == ["c@1"]
-    assert {one.code for one in of(found, events.AckMessage) if one.queue_id == 7} == {13}
+    assert [one.client_id for one in of_kind(found, events.ProxyHeartBeat)] == ["c@1"]
+    assert {one.code for one in of_kind(found, events.AckMessage) if one.queue_id == 7} == {13}

@@ -36,15 +36,15 @@ def test_what_is_not_known_now_is_kept():
 def test_a_file_log_keeps_its_id_and_one_that_is_made_again_has_another(tmp_path, settings_in):
     settings = settings_in(tmp_path)
     assert log_id(settings) is None
-    found = []
+    ids = []
     for _ in range(2):
         for _ in range(2):
             FilePublisher(settings.log_path, 1).close()
-            found.append(log_id(settings))
+            ids.append(log_id(settings))
         shutil.rmtree(settings.log_path)
-    assert found[0] == found[1]
-    assert found[2] == found[3]
-    assert found[0].is_other(found[2])
+    assert ids[0] == ids[1]
+    assert ids[2] == ids[3]
+    assert ids[0].is_other(ids[2])
 
 
 def test_a_file_log_of_an_earlier_release_has_none_until_it_is_written(tmp_path, settings_in):

@@ -22,7 +22,7 @@ def frozen() -> socket.socket:
     return server
 
 
-def held() -> tuple[int, int]:
+def open_resources() -> tuple[int, int]:
     gc.collect()  # an unclosed socket that it finds is a warning, and so an error
     return threading.active_count(), len(list(Path("/proc/self/fd").iterdir()))
 
@@ -31,21 +31,21 @@ def held() -> tuple[int, int]:
 def test_a_client_of_a_frozen_kafka_leaves_nothing(kind):
     with closing(frozen()) as server:
         connection = Connection(address(server))
-        before = held()
+        before = open_resources()
         for _ in range(3):
             with pytest.raises(KafkaError):
                 client_of(kind, connection, bootstrap_timeout_ms=100)
-        assert held() == before
+        assert open_resources() == before
 
 
 def test_a_connection_that_is_under_way_is_closed():
     with closing(frozen()) as server:
-        before = held()
+        before = open_resources()
         network = Network(bootstrap_servers=address(server))
         network.maybe_connect("bootstrap-0")
         network.poll(timeout_ms=0)  # the socket is connected, and its task has not heard of it
         network.close()
-        assert held() == before
+        assert open_resources() == before
 
 
 def address(server):

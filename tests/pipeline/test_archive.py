@@ -30,15 +30,15 @@ GOOD = (FOLDER / "examples" / "accepted" / "real.jsonl").read_bytes().splitlines
 
 def bad_lines() -> list[tuple[bytes, str]]:
     """Every input of the examples that can be a line of a file, and one over the limit, with the reason."""
-    found = [(b"{" + b" " * 1_000_001, "too_large")]
+    lines = [(b"{" + b" " * 1_000_001, "too_large")]
     for file in sorted((FOLDER / "examples" / "rejected").glob("*")):
         for example in map(json.loads, file.read_bytes().splitlines()):
             if example.get("keyed") or "stamp" in example:
                 continue
             value = base64.b64decode(example["base64"]) if "base64" in example else example["value"].encode()
             if b"\n" not in value:
-                found.append((value, example["reason"]))
-    return found
+                lines.append((value, example["reason"]))
+    return lines
 
 
 def write_log(folder: Path) -> tuple[list[bytes], list[tuple[bytes, str]]]:

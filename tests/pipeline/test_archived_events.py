@@ -35,14 +35,14 @@ def model(tmp_path):
 @pytest.fixture
 def pushed(monkeypatch):
     """The events that an ordering gets, with their sizes."""
-    found, push = [], Ordering.push
+    events, push = [], Ordering.push
 
     def noted(self, event, stamp, size, **named):
-        found.append((event, size))
+        events.append((event, size))
         return push(self, event, stamp, size, **named)
 
     monkeypatch.setattr(Ordering, "push", noted)
-    return found
+    return events
 
 
 def check_sizes(pushed):

@@ -23,7 +23,7 @@ from streaming.base.settings import load_settings
 from streaming.tables.delta import delta_at
 from tests.live.alert_receivers import Webhook
 from tests.live.commands import Command
-from tests.support.alerting import wanted
+from tests.support.alerting import required_messages
 from tests.support.capture import check_archived, job_settings, write_capture
 from tests.support.chromium import chromium
 from tests.support.object_store import SECRET_KEY, ObjectStore
@@ -103,7 +103,7 @@ def place_of(store: ObjectStore, **storage: object) -> Place:
 
 def alerts_of(rows: dict[str, list[str]]) -> set[tuple[str, str]]:
     """Return incident and kind of every required alert."""
-    return wanted(SimpleNamespace(**json.loads(row)) for row in rows["anomalies"])
+    return required_messages(SimpleNamespace(**json.loads(row)) for row in rows["anomalies"])
 
 
 def ran(settings: dict[str, object], *arguments: str) -> subprocess.CompletedProcess[str]:

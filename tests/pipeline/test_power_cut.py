@@ -115,16 +115,16 @@ def refusal(error: UserError, root: Path) -> str:
 
 
 def outcomes(pristine: Path, folder: Path, seeds: range, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for seed in seeds:
         try:
             ended = outcome(disk_of(pristine, folder / str(seed), seed, monkeypatch), random.Random(-seed))
             print(seed, ended)
-            found[ended] += 1
+            counts[ended] += 1
         except AssertionError as error:
             raise AssertionError(f"seed {seed}") from error
         shutil.rmtree(folder / str(seed))
-    return found
+    return counts
 
 
 def test_after_power_cuts_every_row_is_there_once_or_a_start_is_refused(pristine, tmp_path, monkeypatch):

@@ -109,10 +109,10 @@ def test_without_all_evidence_there_is_no_anomaly(spark, sink, monkeypatch):
     batch = batch_of(spark, ("assignment_history", change(1)), ("anomalies", row_of("anomalies")))
     whole = sinks.append
 
-    def full(there, *given):
-        if there.table_uri.rstrip("/").endswith("assignment_history"):
+    def full(delta, *given):
+        if delta.table_uri.rstrip("/").endswith("assignment_history"):
             raise OSError("full")
-        return whole(there, *given)
+        return whole(delta, *given)
 
     with monkeypatch.context() as patch:
         patch.setattr(sinks, "append", full)

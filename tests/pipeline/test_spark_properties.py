@@ -38,12 +38,12 @@ def settings_of(master="local", spark=None, environment="", **sections):
     return load_settings(job=job, spark=spark or {}, **sections)
 
 
-def shown(settings, tmp_path):
-    return spark_properties(settings, tmp_path).shown
+def visible(settings, tmp_path):
+    return spark_properties(settings, tmp_path).visible
 
 
 def test_spark_on_this_machine_listens_on_loopback_alone(tmp_path):
-    found = shown(settings_of(), tmp_path)
+    found = visible(settings_of(), tmp_path)
     assert (found["spark.driver.host"], found["spark.driver.bindAddress"]) == ("127.0.0.1", "127.0.0.1")
     assert "spark.cores.max" not in found
     assert spark_properties(settings_of(kafka=PASSWORD), tmp_path).hidden == {}
@@ -52,13 +52,13 @@ def test_spark_on_this_machine_listens_on_loopback_alone(tmp_path):
 def test_local_checkpoints_are_written_without_a_process_for_each_file(tmp_path):
     """Hadoop's FileContext starts `readlink` eight times for each; a store elsewhere keeps Spark's own choice."""
     manager = "spark.sql.streaming.checkpointFileManagerClass"
-    assert shown(settings_of(), tmp_path)[manager].endswith(".FileSystemBasedCheckpointFileManager")
-    assert manager not in shown(settings_of(storage={"checkpoints": "hdfs://127.0.0.1:9000/checkpoints"}), tmp_path)
+    assert visible(settings_of(), tmp_path)[manager].endswith(".FileSystemBasedCheckpointFileManager")
+    assert manager not in visible(settings_of(storage={"checkpoints": "hdfs://127.0.0.1:9000/checkpoints"}), tmp_path)
 
 
 def test_a_job_whose_queries_both_hang_ends_before_it_is_killed(tmp_path):
     """By `up`, by systemd, by Kubernetes, by a container's engine."""
-    timeout = re.fullmatch(r"(\d+)s", shown(settings_of(), tmp_path)["spark.sql.streaming.stopTimeout"])
+    timeout = re.fullmatch(r"(\d+)s", visible(settings_of(), tmp_path)["spark.sql.streaming.stopTimeout"])
     seconds = _STOP_SECONDS_MAX + 2 * int(timeout[1])
     files = "systemd/rebalance-watch-.service.d/common.conf", "kubernetes/watch.yaml", "container/compose.yaml"
     units, pod, container = ((CONF / name).read_text() for name in files)
@@ -73,7 +73,7 @@ def test_a_job_whose_queries_both_hang_ends_before_it_is_killed(tmp_path):
 
 
 def test_executors_elsewhere_reach_the_driver_and_share_the_cores(tmp_path):
-    found = shown(settings_of("spark://a:7077"), tmp_path)
+    found = visible(settings_of("spark://a:7077"), tmp_path)
     assert "spark.driver.host" not in found
     assert found["spark.cores.max"] == "2"
 
@@ -81,12 +81,12 @@ def test_executors_elsewhere_reach_the_driver_and_share_the_cores(tmp_path):
 @pytest.mark.parametrize("master", ["spark://a:7077,b:7077", "yarn"])
 def test_executors_get_the_secrets_of_kafka_in_redacted_variables(tmp_path, master):
     settings = settings_of(master, kafka=PASSWORD | {"token_url": "https://tokens/"})
-    assert "hunter2" not in str(shown(settings, tmp_path))
+    assert "hunter2" not in str(visible(settings, tmp_path))
     hidden = spark_properties(settings, tmp_path).hidden
     assert list(hidden) == [JAAS]
     assert "hunter2" in hidden[JAAS]
     assert "secret" in JAAS.lower()  # spark.redaction.regex
-    assert shown(settings, tmp_path)["spark.executor.extraJavaOptions"].endswith("allowed.urls=https://tokens/")
+    assert visible(settings, tmp_path)["spark.executor.extraJavaOptions"].endswith("allowed.urls=https://tokens/")
 
 
 def test_a_pods_spec_has_no_secret(tmp_path):
@@ -140,7 +140,7 @@ def test_a_file_of_properties_keeps_every_character():
 def test_an_archive_of_another_release_or_none_is_one_sentence(archive, tmp_path, monkeypatch):
     def refusal(file):
         with pytest.raises(SettingsError) as refused:
-            shown(settings_of("yarn", environment=str(file)), tmp_path)
+            visible(settings_of("yarn", environment=str(file)), tmp_path)
         return str(refused.value)
 
     assert "does not exist: make it with `rebalance-watch job pack`." in refusal(tmp_path / "none.tar.gz")
@@ -203,10 +203,10 @@ def test_keys_of_an_object_store_are_redacted_and_in_the_private_file(tmp_path, 
     monkeypatch.setattr("streaming.base.jars.ensure", lambda conf, _: [Path(f"{conf}.jar")])
     storage = {"checkpoints": "s3a://bucket/checkpoints", "endpoint": "https://store:9000", "access_key": "user"}
     settings = settings_of(storage=storage | {"secret_key": "hunter2", "session_token": "hunter3"})
-    found, hidden = spark_properties(settings, tmp_path)
-    assert found["spark.jars"] == f"spark.jar,s3a.jar,{plugin_jar(settings)}"
-    assert found["spark.hadoop.fs.s3a.endpoint"] == "https://store:9000"
-    assert "hunter" not in str(found)
+    public, hidden = spark_properties(settings, tmp_path)
+    assert public["spark.jars"] == f"spark.jar,s3a.jar,{plugin_jar(settings)}"
+    assert public["spark.hadoop.fs.s3a.endpoint"] == "https://store:9000"
+    assert "hunter" not in str(public)
     secrets = {name for name, value in hidden.items() if "hunter" in value}
     assert secrets == {"spark.hadoop.fs.s3a.secret.key", "spark.hadoop.fs.s3a.session.token"}
     with pytest.raises(SettingsError, match=r"Set both storage\.access_key and storage\.secret_key"):

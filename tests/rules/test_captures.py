@@ -53,8 +53,8 @@ def test_after_a_brokers_return_a_client_on_two_channels_is_reported(source):
     effects = fold(CAPTURE, source)
     transitions = [e for e in effects if isinstance(e, IncidentTransition) and e.code == "QUEUE_UNASSIGNED"]
     assert {e.queue_id for e in transitions if e.transition == "OPENED"} == {3, 4, 5}
-    for one in transitions:
-        shown = json.loads(one.evidence)
-        assert one.sub_cause == "GHOST_CONNECTION"
-        assert (shown["dead_channels"], shown["living_channels"]) == ("127.0.0.1:38924", "127.0.0.1:39008")
-        assert shown["unowned_ms"] < (40_000 if one.transition == "OPENED" else 80_000)
+    for transition in transitions:
+        evidence = json.loads(transition.evidence)
+        assert transition.sub_cause == "GHOST_CONNECTION"
+        assert (evidence["dead_channels"], evidence["living_channels"]) == ("127.0.0.1:38924", "127.0.0.1:39008")
+        assert evidence["unowned_ms"] < (40_000 if transition.transition == "OPENED" else 80_000)

@@ -44,7 +44,7 @@ class Shards:
 
     def __init__(self, events: Iterable[AnyEvent], count: int) -> None:
         self.effects: list[AnyEffect] = []
-        self.known: list[set[tuple[str, str, str]]] = [set() for _ in range(count)]
+        self.incidents: list[set[tuple[str, str, str]]] = [set() for _ in range(count)]
         """Return, by shard, the code, subject and id of every incident of the cluster."""
         self._shards = [Shard(None, GroupsInMemory(), Policy(), n) for n in range(count)]
         stamp = 0
@@ -59,7 +59,7 @@ class Shards:
 
     def _note(self, shard: int) -> None:
         for cluster in self._shards[shard].timeline.state.clusters.values():
-            self.known[shard] |= {(one.code, one.subject, one.incident_id) for one in cluster.incidents.values()}
+            self.incidents[shard] |= {(one.code, one.subject, one.incident_id) for one in cluster.incidents.values()}
 
     def transitions(self, *codes: str) -> list[IncidentTransition]:
         found = [effect for effect in self.effects if isinstance(effect, IncidentTransition)]
@@ -82,7 +82,7 @@ def check_one_critical_message(groups: int, shards: int, minutes: float) -> None
     assert others <= {"DUPLICATE_CONSUMPTION", "OFFSET_REGRESSION"}, "what was committed twice is a fact of its own"
     children = {one.group for one in rows if one.parent == critical[0].incident_id}
     assert len(children) >= groups // 2, "every ordered group has lost its locks at the broker"
-    assert all(known == run.known[0] for known in run.known)
+    assert all(incidents == run.incidents[0] for incidents in run.incidents)
 
 
 def test_a_broker_killed_and_restarted_is_one_critical_message():
@@ -127,13 +127,13 @@ def test_a_broker_that_fails_twice_within_a_minute_is_one_incident():
 )
 def test_a_source_that_is_silent_is_one_incident_of_the_cluster(step, sub_cause, subject):
     run = Shards(simulate(brokers_and_groups(4, step, minutes=5), hook=True, poll=True).events, 3)
-    found = [one for one in run.transitions("TELEMETRY_GAP") if not one.group]
-    assert [(one.transition, one.sub_cause, one.severity) for one in found] == [
+    transitions = [one for one in run.transitions("TELEMETRY_GAP") if not one.group]
+    assert [(one.transition, one.sub_cause, one.severity) for one in transitions] == [
         ("OPENED", sub_cause, "warning"),
         ("RESOLVED", sub_cause, "warning"),
     ]
-    assert found[0].subject.startswith(subject)
-    assert all(known == run.known[0] and known for known in run.known)
+    assert transitions[0].subject.startswith(subject)
+    assert all(incidents == run.incidents[0] and incidents for incidents in run.incidents)
 
 
 def test_a_brokers_wrong_clock_is_one_incident_of_the_cluster():
@@ -142,7 +142,7 @@ def test_a_brokers_wrong_clock_is_one_incident_of_the_cluster():
     assert (opened.group, opened.subject, opened.sub_cause) == ("", "broker-c", "BROKER_AHEAD")
     bounds = json.loads(opened.evidence)
     assert bounds["ahead_ms_min"] <= 8_000 <= bounds["ahead_ms_max"]
-    assert all(known == run.known[0] and known for known in run.known)
+    assert all(incidents == run.incidents[0] and incidents for incidents in run.incidents)
 
 
 def test_setting_one_brokers_clock_delays_no_incident_of_another_one():

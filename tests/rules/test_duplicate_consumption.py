@@ -60,17 +60,17 @@ def test_a_queue_returned_before_any_message_is_a_near_miss():
 
 
 @pytest.mark.parametrize(
-    "shown",
+    "commit",
     [
         lambda t: t.pulls(24.9, "b", 0, offset=110),  # the sum of its pulls comes after the commit
         lambda t: t.commits(24.9, "b", 0, 110),
     ],
 )
-def test_duplicates_may_be_reported_after_the_former_owners_commit(shown):
+def test_duplicates_may_be_reported_after_the_former_owners_commit(commit):
     trace = concurrent().commits(15, "a", 0, 100).asks(20, "b", 0).pulls(20.5, "b", 0, offset=100)
     trace.commits(24, "a", 0, 130)
     assert trace.incidents("DUPLICATE_CONSUMPTION") == []
-    shown(trace)
+    commit(trace)
     trace.passes(30)
     assert transitions_of(trace, "DUPLICATE_CONSUMPTION") == [(29.9, "OPENED", "DUPLICATE_CONSUMPTION")]
     assert evidence(trace, "DUPLICATE_CONSUMPTION")[0]["messages"] == 30

@@ -31,11 +31,11 @@ def test_the_ghosts_share_is_reported_as_soon_as_its_lag_grows():
         (40, "OPENED", "QUEUE_UNASSIGNED GHOST_CONNECTION"),
         (80, "ESCALATED", "QUEUE_UNASSIGNED GHOST_CONNECTION"),
     ]
-    shown = evidence(trace, "OPENED")
-    assert (shown["ghost_clients"], shown["dead_channels"], shown["living_channels"]) == ("x", "x:0", "x:1")
-    assert (shown["queues_without_owner"], shown["first_queues"]) == (1, "Orders@broker-a:2")
-    assert shown["latest_drop_at"] == START + 140_000  # first listed twice at 10 s
-    assert shown["earliest_drop_at"] is None  # polls see no heartbeat
+    fields = evidence(trace, "OPENED")
+    assert (fields["ghost_clients"], fields["dead_channels"], fields["living_channels"]) == ("x", "x:0", "x:1")
+    assert (fields["queues_without_owner"], fields["first_queues"]) == (1, "Orders@broker-a:2")
+    assert fields["latest_drop_at"] == START + 140_000  # first listed twice at 10 s
+    assert fields["earliest_drop_at"] is None  # polls see no heartbeat
 
 
 def test_without_lag_the_ghosts_share_is_not_reported():

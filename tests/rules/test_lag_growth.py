@@ -14,10 +14,10 @@ RISING = list(range(5, 200, 5))
 
 def lags(trace: Trace, start: float, lag: list[int], *, pace: int = 100, **members: Member) -> Trace:
     """Rounds with this lag of queue 0; ``lag_trend`` messages are produced between two."""
-    for n, one in enumerate(lag):
+    for n, queue_lag in enumerate(lag):
         at = start + 10 * n
         broker = 10_000 + round(at) * pace // 10
-        trace.poll(at, members or {"a": holding(0)}, {0: (broker, broker - one)}, route=1)
+        trace.poll(at, members or {"a": holding(0)}, {0: (broker, broker - queue_lag)}, route=1)
     return trace
 
 

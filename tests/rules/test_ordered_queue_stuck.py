@@ -11,11 +11,11 @@ MINE = "ORDERED_QUEUE_STUCK"
 STANDS, MOVES = (150, 100), (100, 100)
 
 
-def stuck(held: Member, until: int, queue=STANDS, trace: Trace | None = None, begin: int = 0) -> Trace:
+def stuck(member: Member, until: int, queue=STANDS, trace: Trace | None = None, begin: int = 0) -> Trace:
     """Queue 1 of the only member a has lag, and its commit stands; the others are empty."""
     trace = trace or Trace()
     for at in range(begin, until, 10):
-        trace.poll(at, {"a": held}, {0: MOVES, 1: queue, 2: MOVES, 3: MOVES})
+        trace.poll(at, {"a": member}, {0: MOVES, 1: queue, 2: MOVES, 3: MOVES})
     return trace
 
 

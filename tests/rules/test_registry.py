@@ -49,13 +49,13 @@ def test_inconsistent_rules_are_refused(error):
 
 def test_every_rule_of_the_folder_is_registered():
     modules = (module.name for module in pkgutil.iter_modules(rules.__path__, f"{rules.__name__}."))
-    found = [
+    rules_of_folder = [
         value
         for module in modules
         for value in vars(__import__(module, fromlist=["RULE"])).values()
         if isinstance(value, Rule)
     ]
-    assert {id(rule) for rule in found} == {id(rule) for rule in RULES}
+    assert {id(rule) for rule in rules_of_folder} == {id(rule) for rule in RULES}
     assert len(RULES) == sum(len(kind) for kind in _kinds())
 
 

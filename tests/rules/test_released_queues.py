@@ -135,10 +135,10 @@ def test_by_both_a_pull_expires_as_soon_as_by_the_hook():
     assert since_2 == ([], [(122.001, "OPENED", "PULL_EXPIRED")])
 
 
-@pytest.mark.parametrize("shown", [lambda _: 3, lambda at: at - 2 if at < 100 else 1])
-def test_pulls_that_the_hook_does_not_see_show_in_the_answers(shown):
+@pytest.mark.parametrize("answer", [lambda _: 3, lambda at: at - 2 if at < 100 else 1])
+def test_pulls_that_the_hook_does_not_see_show_in_the_answers(answer):
     """A slave serves the queue, all the time or lately."""
-    assert both(200, shown) == []
+    assert both(200, answer) == []
 
 
 def test_a_late_hook_shows_a_former_lock_of_the_holder():

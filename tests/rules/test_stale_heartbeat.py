@@ -70,23 +70,26 @@ class TwoBrokers:
             trace._fold(ConsumerConnection(connections=listed, **answer))
         return self
 
-    def found(self):
+    def transitions(self):
         rows = [one for one in self.trace.effects if getattr(one, "code", "") in {"STALE_HEARTBEAT", "CID_VIEW_SPLIT"}]
         return [(row.transition, row.code, row.sub_cause, row.subject, row.parent is None) for row in rows]
 
 
 def test_a_broker_that_never_had_the_group_is_named_by_polls():
     brokers = TwoBrokers(Trace()).poll(0, 140, is_created=False)
-    assert brokers.found() == [
+    assert brokers.transitions() == [
         ("OPENED", "STALE_HEARTBEAT", "GROUP_NOT_CREATED", "a", True),
         ("OPENED", "STALE_HEARTBEAT", "GROUP_NOT_CREATED", "b", True),
         ("OPENED", "CID_VIEW_SPLIT", "", "", False),
     ]
     assert evidence(brokers.trace, "STALE_HEARTBEAT")[0] == {"broker": "broker-b", "not_created_since": START}
     brokers.poll(140, 160, is_created=True)
-    assert len(brokers.found()) == 3, "each member's next heartbeat registers it"
+    assert len(brokers.transitions()) == 3, "each member's next heartbeat registers it"
     brokers.poll(160, 170, is_created=True, lists=("a", "b"))
-    assert {row[:2] for row in brokers.found()[3:]} == {("RESOLVED", "STALE_HEARTBEAT"), ("RESOLVED", "CID_VIEW_SPLIT")}
+    assert {row[:2] for row in brokers.transitions()[3:]} == {
+        ("RESOLVED", "STALE_HEARTBEAT"),
+        ("RESOLVED", "CID_VIEW_SPLIT"),
+    }
 
 
 def test_incidents_of_many_members_end_in_the_members_order():
@@ -94,31 +97,31 @@ def test_incidents_of_many_members_end_in_the_members_order():
     ids = "abcdefgh"
     brokers = TwoBrokers(Trace(), others=ids[2:]).poll(0, 160, is_created=False)
     brokers.poll(160, 170, is_created=True, lists=ids)
-    ended = [row[3] for row in brokers.found() if row[:2] == ("RESOLVED", "STALE_HEARTBEAT")]
+    ended = [row[3] for row in brokers.transitions() if row[:2] == ("RESOLVED", "STALE_HEARTBEAT")]
     assert ended == list(ids)
 
 
 def test_a_group_that_the_members_first_heartbeats_create_is_a_near_miss():
     brokers = TwoBrokers(Trace()).poll(0, 50, is_created=False).poll(50, 200, is_created=True, lists=("a", "b"))
-    assert brokers.found() == []
+    assert brokers.transitions() == []
 
 
 def test_a_broker_without_queues_of_the_groups_topics_needs_no_group():
-    assert TwoBrokers(Trace()).poll(0, 200, is_created=False, serves=False).found() == []
+    assert TwoBrokers(Trace()).poll(0, 200, is_created=False, serves=False).transitions() == []
 
 
 def test_members_that_a_broker_with_the_group_does_not_list_are_a_split():
     brokers = TwoBrokers(Trace()).poll(0, 100, is_created=False).poll(100, 200, is_created=True)
-    assert brokers.found()[3:] == [("ESCALATED", "CID_VIEW_SPLIT", "", "", True)]
+    assert brokers.transitions()[3:] == [("ESCALATED", "CID_VIEW_SPLIT", "", "", True)]
 
 
-@pytest.mark.parametrize(("listed_at", "found"), [(115, ["GROUP_NOT_CREATED"]), (125, [])])
-def test_an_empty_list_after_the_heartbeats_time_of_120_s_skips_no_group(listed_at, found):
+@pytest.mark.parametrize(("listed_at", "transition"), [(115, ["GROUP_NOT_CREATED"]), (125, [])])
+def test_an_empty_list_after_the_heartbeats_time_of_120_s_skips_no_group(listed_at, transition):
     """The broker has dropped the member, as it should: the next heartbeat registers it. Before that time it has not."""
     trace = HookTrace().boots(0).heart_beat(1, "a").passes(listed_at).lists(listed_at + 1, code=1, channel="a:0")
     trace.heart_beat(listed_at + 2, "a")
     opened = [one.sub_cause for one in rows(trace, "STALE_HEARTBEAT") if one.sub_cause]
-    assert (opened, trace.state.members) == (found, () if found else ("a",))
+    assert (opened, trace.state.members) == (transition, () if transition else ("a",))
 
 
 def test_a_heartbeat_after_the_request_of_an_empty_list_is_not_skipped():

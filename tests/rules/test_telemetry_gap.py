@@ -16,14 +16,14 @@ def fold(run: SimulatedRun) -> list[AnyEffect]:
     return folded(run.events)
 
 
-def of(effects: list[AnyEffect], *codes: str) -> list[tuple[float, str, str]]:
+def of_codes(effects: list[AnyEffect], *codes: str) -> list[tuple[float, str, str]]:
     return [t for t in transitions(effects) if t[2].split()[0] in codes]
 
 
 def test_a_hook_that_cannot_write_is_silent_and_then_reports_its_loss():
     """The disk is full from 55 to 145: nothing is judged by it since its tick at 54, which is reported 15 s later."""
     effects = fold(simulate("hook-full", hook=True, poll=True))
-    assert [(round(at), *what) for at, *what in of(effects, "TELEMETRY_GAP")] == [
+    assert [(round(at), *what) for at, *what in of_codes(effects, "TELEMETRY_GAP")] == [
         (69, "OPENED", "TELEMETRY_GAP HOOK_SILENT"),
         (145, "OPENED", "TELEMETRY_GAP HOOK_LOST"),
         (205, "RESOLVED", "TELEMETRY_GAP HOOK_SILENT"),
@@ -39,7 +39,7 @@ def test_a_hook_that_cannot_write_is_silent_and_then_reports_its_loss():
 
 def test_a_stopped_collector_is_silent_until_it_reports_again():
     effects = fold(simulate("collector-away", hook=True, poll=True))
-    run = of(effects, "TELEMETRY_GAP")
+    run = of_codes(effects, "TELEMETRY_GAP")
     assert [t[1:] for t in run] == [
         ("OPENED", "TELEMETRY_GAP POLL_SILENT"),
         ("RESOLVED", "TELEMETRY_GAP POLL_SILENT"),
@@ -54,7 +54,7 @@ def test_a_broker_that_is_down_explains_that_its_hook_is_silent():
     """Its hook ends at 61, and one unanswered request is enough then; its silence is reported at 81."""
     down = small({"at": 61, "do": "stop-broker", "broker": "broker-a", "lasts": 30}, minutes=3)
     effects = fold(simulate(down, hook=True, poll=True))
-    assert [(round(at), *what) for at, *what in of(effects, "BROKER_UNREACHABLE", "TELEMETRY_GAP")] == [
+    assert [(round(at), *what) for at, *what in of_codes(effects, "BROKER_UNREACHABLE", "TELEMETRY_GAP")] == [
         (62, "OPENED", "BROKER_UNREACHABLE HOOK_SILENT"),
         (81, "OPENED", "TELEMETRY_GAP HOOK_SILENT"),
         (91, "RECLASSIFIED", "BROKER_UNREACHABLE"),

@@ -9,11 +9,11 @@ SECOND, MINUTE = 1_000, 60_000
 
 def pauses(policy, runs, **why):
     """The pauses after runs of so many milliseconds, each started when the pause before it is over."""
-    restarts, now, found = Restarts(policy), 0, []
+    restarts, now, waits = Restarts(policy), 0, []
     for lasts in runs:
-        found.append(restarts.failed(now, now + lasts, **why))
-        now += lasts + (found[-1] or 0)
-    return found
+        waits.append(restarts.failed(now, now + lasts, **why))
+        now += lasts + (waits[-1] or 0)
+    return waits
 
 
 def test_pauses_double_up_to_the_longest():

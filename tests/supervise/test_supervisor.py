@@ -132,14 +132,14 @@ def test_what_failed_often_and_runs_again_is_no_failure_at_the_end(tmp_path):
         if line.startswith("runs"):
             Timer(0.1, told.stop).start()
 
-    for one, fails in ((settled, True), (policy, False)):
+    for tried, fails in ((settled, True), (policy, False)):
         mark.unlink(missing_ok=True)
         told = Told(on)
         if fails:
             with pytest.raises(UserError, match="ended 5 times"):
-                supervise(told, program("collect", recovering), policy=one)
+                supervise(told, program("collect", recovering), policy=tried)
         else:
-            supervise(told, program("collect", recovering), policy=one)
+            supervise(told, program("collect", recovering), policy=tried)
 
 
 def test_a_wrong_setting_stops_all_at_once():

@@ -53,11 +53,11 @@ def answer(port, path):
 
 
 def wait_for_answer(port, path, holds=lambda got: got.status_code == 200, seconds=400):
-    def held():
+    def is_answered():
         got = answer(port, path)
         return got if got is not None and holds(got) else None
 
-    return until(held, seconds, lambda: (got := answer(port, path)) and got.text)
+    return until(is_answered, seconds, lambda: (got := answer(port, path)) and got.text)
 
 
 def reasons(port):

@@ -52,17 +52,17 @@ def packages() -> list[Package]:
 
 def jars() -> list[Jar]:
     """Return the jars of the job and of the lab, by set."""
-    known = {}
+    by_file = {}
     for one in ET.parse(conf_file("ivy.xml")).iter("dependency"):
         org, name, version = one.attrib["org"], one.attrib["name"], one.attrib["rev"]
-        known[f"{name}-{version}.jar"] = (org, name, version)
-    found = []
+        by_file[f"{name}-{version}.jar"] = (org, name, version)
+    parts = []
     for line in conf_file("jars.sha256").read_text("utf-8").splitlines():
         sha256, path = line.split()
         jar_set, file = path.split("/")
         if jar_set not in _TEST_SETS:
-            found.append(Jar(file, *(known.get(file) or ("", *_named(file))), sha256, jar_set))
-    return found
+            parts.append(Jar(file, *(by_file.get(file) or ("", *_named(file))), sha256, jar_set))
+    return parts
 
 
 def _pins() -> Iterator[tuple[str, tuple[str, tuple[str, ...]]]]:
@@ -74,7 +74,7 @@ def _pins() -> Iterator[tuple[str, tuple[str, tuple[str, ...]]]]:
 
 def _needed(extra: str) -> set[str]:
     """Return the packages that the program with an extra needs here, and those that they need."""
-    found, todo = set(), [(PROGRAM, frozenset({extra}))]
+    needed_names, todo = set(), [(PROGRAM, frozenset({extra}))]
     while todo:
         name, extras = todo.pop()
         for text in distribution(name).requires or ():
@@ -82,10 +82,10 @@ def _needed(extra: str) -> set[str]:
             if need.marker and not any(need.marker.evaluate({"extra": one}) for one in ("", *extras)):
                 continue
             needed = canonicalize_name(need.name)
-            if needed not in found or need.extras:
-                found.add(needed)
+            if needed not in needed_names or need.extras:
+                needed_names.add(needed)
                 todo.append((needed, frozenset(need.extras)))
-    return found - {PROGRAM}
+    return needed_names - {PROGRAM}
 
 
 def _license(package: Distribution) -> str:

@@ -43,15 +43,15 @@ def config(**given: object) -> AlertsConfig:
     return AlertsConfig.model_validate(values)
 
 
-def wanted(transitions):
+def required_messages(transitions):
     """Return incident and kind of every required message, from transitions in the observer's order."""
     told = set()
-    for one in sorted(transitions, key=lambda one: (one.time, one.seq)):
-        if one.transition in {"OPENED", "ESCALATED"} and not one.is_absorbed:
-            opened = (one.incident_id, "OPENED") in told
-            told.add((one.incident_id, "ESCALATED" if opened else "OPENED"))
-        elif one.transition == "RESOLVED" and (one.incident_id, "OPENED") in told:
-            told.add((one.incident_id, "RESOLVED"))
+    for transition in sorted(transitions, key=lambda one: (one.time, one.seq)):
+        if transition.transition in {"OPENED", "ESCALATED"} and not transition.is_absorbed:
+            opened = (transition.incident_id, "OPENED") in told
+            told.add((transition.incident_id, "ESCALATED" if opened else "OPENED"))
+        elif transition.transition == "RESOLVED" and (transition.incident_id, "OPENED") in told:
+            told.add((transition.incident_id, "RESOLVED"))
     return told
 
 
@@ -156,7 +156,7 @@ def queued(dispatcher):
     return [(row.message, row.incident_id, row.channel) for row in dispatcher.take_rows() if row.step == "QUEUED"]
 
 
-def held(dispatcher):
+def reasons_held(dispatcher):
     """Return the reason why each alert is held back."""
     return [row.reason for row in dispatcher.take_rows() if row.step == "HELD"]
 

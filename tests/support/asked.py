@@ -168,14 +168,14 @@ class ReportedGroup:
             for topic, queue_id, lag, bound in zip(row.topic, row.queue_id, row.lag, bounds, strict=False):
                 if lag is not None:
                     seen.setdefault((topic, row.broker, queue_id), []).append((row.time, row.interval_ms, lag, bound))
-        found: dict[Place, tuple[int | None, bool]] = {}
+        by_place: dict[Place, tuple[int | None, bool]] = {}
         for place, lags in seen.items():
             exact, bound = (max((one for one in lags if one[3] is kind), default=None) for kind in (False, True))
             fresh = exact is not None and self.instant - exact[0] <= 2 * exact[1]
             shown = exact if fresh or bound is None or (exact is not None and bound[0] <= exact[0]) else bound
             assert shown is not None
-            found[place] = (shown[2], self.instant - shown[0] > 2 * shown[1])
-        return found
+            by_place[place] = (shown[2], self.instant - shown[0] > 2 * shown[1])
+        return by_place
 
     def state(self) -> GroupSnapshot:
         """Return the last state of the group."""

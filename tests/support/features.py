@@ -17,12 +17,12 @@ READER: dict[str, dict[str, object]] = {
 
 def raise_protocol(table: Path, protocol: dict[str, object], configuration: dict[str, str] | None = None) -> None:
     """Commit a protocol, and properties, as another engine does."""
-    there = DeltaTable(table)
+    delta = DeltaTable(table)
     actions: list[dict[str, object]] = [{"commitInfo": {"timestamp": 1}}, {"protocol": protocol}]
     if configuration:
         lines = (table / "_delta_log" / f"{0:020}.json").read_text().splitlines()
         [metadata] = [found["metaData"] for found in map(json.loads, lines) if "metaData" in found]
         metadata["configuration"] |= configuration
         actions.append({"metaData": metadata})
-    commit = table / "_delta_log" / f"{there.version() + 1:020}.json"
+    commit = table / "_delta_log" / f"{delta.version() + 1:020}.json"
     commit.write_text("\n".join(map(json.dumps, actions)))

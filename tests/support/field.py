@@ -48,9 +48,9 @@ class Concluded(NamedTuple):
         """Return the last state of the group."""
         return [one for one in self.effects if isinstance(one, GroupSnapshot)][-1]
 
-    def seconds(self, one: AnyEffect) -> float:
+    def seconds(self, row: AnyEffect) -> float:
         """Return when a row was written, in seconds after the start of the case."""
-        return (one.time - self.start) / 1000
+        return (row.time - self.start) / 1000
 
 
 def events_of(name: str, source: str) -> list[AnyEvent]:
@@ -80,20 +80,20 @@ def told(name: str, source: str, *changes: Change) -> list[AnyEvent]:
     """Return the events of a case with changes; nothing is missing from them."""
     events = events_of(name, source)
     start = events[0].time
-    found = []
+    altered = []
     for event in events:
         now: AnyEvent | None = event
         for change in changes:
             now = change(now, (event.time - start) / 1000) if now is not None else None
         if now is not None:
-            found.append(now)
-    return numbered(found)
+            altered.append(now)
+    return numbered(altered)
 
 
 def numbered(events: Iterable[AnyEvent]) -> list[AnyEvent]:
     """Return events in the order of their time, with the numbers that their sources give them."""
-    numbers, found = Counter[tuple[str, str]](), []
+    numbers, in_order = Counter[tuple[str, str]](), []
     for event in sorted(events, key=lambda one: one.time):
         numbers[of := (event.source_id, key_of(event))] += 1
-        found.append(changed(event, seq=numbers[of]))
-    return found
+        in_order.append(changed(event, seq=numbers[of]))
+    return in_order

@@ -67,14 +67,14 @@ def after_a_tick(spool):
     return until(ticked)
 
 
-def of(found, kind):
-    return [event for event in found if isinstance(event, kind)]
+def of_kind(hook_events, kind):
+    return [event for event in hook_events if isinstance(event, kind)]
 
 
-def losses(found):
+def losses(hook_events):
     """Return how many events were lost, by the reason; a tick between two of them reports those before it."""
     lost = Counter()
-    for event in of(found, events.TelemetryLost):
+    for event in of_kind(hook_events, events.TelemetryLost):
         lost[event.reason] += event.count
     return lost
 
@@ -87,6 +87,7 @@ def found_after(jvm, spool):
     """Return what is written once a later call of another group is reported, and the losses before it are."""
     commit(jvm, 77, group="bystander")
     after_a_tick(spool)
-    found = after_a_tick(spool)
-    assert [event.offset for event in of(found, events.UpdateConsumerOffset) if event.group == "bystander"][-1] == 77
-    return found
+    hook_events = after_a_tick(spool)
+    commits = of_kind(hook_events, events.UpdateConsumerOffset)
+    assert [event.offset for event in commits if event.group == "bystander"][-1] == 77
+    return hook_events

@@ -51,7 +51,7 @@ def broker(
     name: str = NAME,
     name_server: str = "",
     swift: bool = False,
-    of=None,
+    broker_jars=None,
     conf: str = "",
     **hook,
 ):
@@ -63,16 +63,16 @@ def broker(
         name: the broker's name.
         name_server: the address at which it registers; empty: none.
         swift: with the optimising compiler, as in production; otherwise with the lab's options, which start faster.
-        of: the broker's jars; by default those of the lab.
+        broker_jars: the broker's jars; by default those of the lab.
         conf: further lines of its configuration.
         hook: further properties of the hook.
 
     Yields:
         ``address``, ``log`` and ``process`` of the broker.
     """
-    class_path = of or rocketmq_jars()
+    class_path = broker_jars or rocketmq_jars()
     if spool:
-        class_path = [*class_path, build(of, home / JAR) if of else shared_hook_jar()]
+        class_path = [*class_path, build(broker_jars, home / JAR) if broker_jars else shared_hook_jar()]
     port = servers.free_port(beside=servers.BROKER_PORTS_BESIDE)
     name_server = name_server or f"{servers.LOOPBACK}:{servers.free_port()}"
     java, *command = servers.broker_command(class_path, home / name, port, name_server, spool=spool)
@@ -88,10 +88,10 @@ def broker(
 
 
 @contextlib.contextmanager
-def name_server(home: Path, of: list[Path]):
+def name_server(home: Path, server_jars: list[Path]):
     """Run a name server until the end of the block; yields it with its ``address``."""
     port = servers.free_port()
-    with running(home, "namesrv", servers.name_server_command(of, home / "namesrv", port)) as started:
+    with running(home, "namesrv", servers.name_server_command(server_jars, home / "namesrv", port)) as started:
         started.address = f"{servers.LOOPBACK}:{port}"
         yield started
 
@@ -285,29 +285,29 @@ def await_tick(spool: Path, brokers: int = 1) -> None:
         time.sleep(0.1)
 
 
-def numbers(found):
+def numbers(hook_events):
     """Return the sequence numbers of each key."""
     by_key = {}
-    for event in found:
+    for event in hook_events:
         by_key.setdefault((event.source_id, events.key_of(event)), []).append(event.seq)
     return by_key
 
 
-def missing(found):
+def missing(hook_events):
     """Return how many sequence numbers are skipped; check that they increase."""
     gaps = 0
-    for seqs in numbers(found).values():
+    for seqs in numbers(hook_events).values():
         assert all(one < other for one, other in itertools.pairwise(seqs))
         gaps += seqs[-1] - len(seqs)
     return gaps
 
 
-def is_whole(found):
+def is_whole(hook_events):
     """Check that no sequence has a gap, time never decreases, and no sum of pulls begins before the last tick."""
-    assert missing(found) == 0
-    assert all(one.time <= other.time for one, other in itertools.pairwise(found))
+    assert missing(hook_events) == 0
+    assert all(one.time <= other.time for one, other in itertools.pairwise(hook_events))
     ticked = 0
-    for event in found:
+    for event in hook_events:
         if isinstance(event, events.Tick):
             ticked = event.time
         elif isinstance(event, (events.PullMessage, events.PopMessage, events.AckMessage)):

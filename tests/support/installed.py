@@ -41,17 +41,18 @@ def install(wheel: Path, folder: Path, distributions: Iterable[metadata.Distribu
 def required(*names: str) -> Iterator[metadata.Distribution]:
     """Yield the installed distributions that these need without extras, direct and indirect."""
     waiting, seen = [Requirement(name) for name in names], set[tuple[str, frozenset[str]]]()
-    found: dict[str, metadata.Distribution] = {}
+    by_name: dict[str, metadata.Distribution] = {}
     while waiting:
-        one = waiting.pop()
-        if (key := (one.name, frozenset(one.extras))) not in seen:
+        requirement = waiting.pop()
+        if (key := (requirement.name, frozenset(requirement.extras))) not in seen:
             seen.add(key)
-            distribution = metadata.distribution(one.name)
-            found[distribution.metadata["Name"]] = distribution
+            distribution = metadata.distribution(requirement.name)
+            by_name[distribution.metadata["Name"]] = distribution
             needs = map(Requirement, distribution.requires or ())
             waiting += [
                 need
                 for need in needs
-                if need.marker is None or any(need.marker.evaluate({"extra": extra}) for extra in ("", *one.extras))
+                if need.marker is None
+                or any(need.marker.evaluate({"extra": extra}) for extra in ("", *requirement.extras))
             ]
-    yield from (distribution for name, distribution in found.items() if name not in names)
+    yield from (distribution for name, distribution in by_name.items() if name not in names)

@@ -74,8 +74,8 @@ def workers_of(pid: int) -> list[int]:
 
 
 def _wait_until(job: Command, holds: Callable[[], object]) -> None:
-    def held() -> object:
+    def condition() -> object:
         assert job.is_running, job.said_now()
         return holds()
 
-    until(held, SECONDS_MAX, job.said_now)
+    until(condition, SECONDS_MAX, job.said_now)

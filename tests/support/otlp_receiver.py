@@ -56,7 +56,7 @@ class OtlpReceiver(ThreadingHTTPServer):
 
     def points(self):
         """Return the values of the last push of each series, by its name and labels."""
-        found = {}
+        by_series = {}
         for request in list(self.accepted["/v1/metrics"]):
             for of_one in request.resource_metrics:
                 resource = _values(of_one.resource.attributes)
@@ -64,8 +64,8 @@ class OtlpReceiver(ThreadingHTTPServer):
                     kind = metric.WhichOneof("data")
                     for point in getattr(metric, kind).data_points:
                         series = metric.name, frozenset(_values(point.attributes).items())
-                        found[series] = Point(point.as_double, kind, point.start_time_unix_nano, resource)
-        return found
+                        by_series[series] = Point(point.as_double, kind, point.start_time_unix_nano, resource)
+        return by_series
 
     def spans(self):
         """Return all spans."""

@@ -134,11 +134,11 @@ class _Hook:
         return one
 
     def _11(self, call: dict, ext: dict, common: dict) -> Iterator[events.Event]:
-        one = self._sum(events.PullMessage, call, ext, common)
-        one.setdefault("first_offset", int(ext["queueOffset"]))
+        total = self._sum(events.PullMessage, call, ext, common)
+        total.setdefault("first_offset", int(ext["queueOffset"]))
         commits = int(ext["sysFlag"]) & 1
-        one |= {"last_offset": int(ext["queueOffset"]), "commit_offset": int(ext["commitOffset"]) if commits else -1}
-        one["count"] = one.get("count", 0) + 1
+        total |= {"last_offset": int(ext["queueOffset"]), "commit_offset": int(ext["commitOffset"]) if commits else -1}
+        total["count"] = total.get("count", 0) + 1
         yield from ()
 
     def _14(self, call: dict, ext: dict, common: dict) -> Iterator[events.Event]:
@@ -180,21 +180,21 @@ class _Hook:
         yield self._source.event(events.GetConsumerListByGroup, call["t"], **(common | more))
 
     def _200050(self, call: dict, ext: dict, common: dict) -> Iterator[events.Event]:
-        one = self._sum(events.PopMessage, call, ext, common)
-        one |= {"invisible_ms": int(ext["invisibleTime"]), "poll_ms": int(ext["pollTime"])}
-        one["order"] = ext["order"] == "true"
-        one["filtered"] = one.get("filtered", False) or ext["exp"] != "*"
-        one["count"] = one.get("count", 0) + 1
+        total = self._sum(events.PopMessage, call, ext, common)
+        total |= {"invisible_ms": int(ext["invisibleTime"]), "poll_ms": int(ext["pollTime"])}
+        total["order"] = ext["order"] == "true"
+        total["filtered"] = total.get("filtered", False) or ext["exp"] != "*"
+        total["count"] = total.get("count", 0) + 1
         yield from ()
 
     def _200051(self, call: dict, ext: dict, common: dict) -> Iterator[events.Event]:
         _, popped, invisible, revive, *_ = ext["extraInfo"].split()
-        one = self._sum(events.AckMessage, call, ext, common, revive == _IN_ORDER)
-        offsets = {offset for first, last in one.get("ranges", ()) for offset in range(first, last + 1)}
-        one["ranges"] = ranges_of(offsets | {int(ext["offset"])})
-        one |= {"order": revive == _IN_ORDER, "invisible_ms": int(invisible)}
-        one["pop_time_min"] = min(int(popped), one.get("pop_time_min", int(popped)))
-        one["pop_time_max"] = max(int(popped), one.get("pop_time_max", int(popped)))
+        total = self._sum(events.AckMessage, call, ext, common, revive == _IN_ORDER)
+        offsets = {offset for first, last in total.get("ranges", ()) for offset in range(first, last + 1)}
+        total["ranges"] = ranges_of(offsets | {int(ext["offset"])})
+        total |= {"order": revive == _IN_ORDER, "invisible_ms": int(invisible)}
+        total["pop_time_min"] = min(int(popped), total.get("pop_time_min", int(popped)))
+        total["pop_time_max"] = max(int(popped), total.get("pop_time_max", int(popped)))
         yield from ()
 
     def _200053(self, call: dict, ext: dict, common: dict) -> Iterator[events.Event]:

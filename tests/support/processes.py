@@ -17,10 +17,10 @@ def parents() -> dict[int, int]:
 
 def descendants(pid: int) -> set[int]:
     """The processes that a process has started, and those that these have started."""
-    found, known = {pid}, parents()
-    while more := {child for child, parent in known.items() if parent in found} - found:
-        found |= more
-    return found - {pid}
+    family, known = {pid}, parents()
+    while more := {child for child, parent in known.items() if parent in family} - family:
+        family |= more
+    return family - {pid}
 
 
 def command_of(pid: int) -> list[bytes]:

@@ -39,12 +39,12 @@ class _Proxy:
         body = await request.read()
         async with self._session.request(
             request.method, target, headers=headers, data=body or None, allow_redirects=False
-        ) as found:
-            answer = web.Response(status=found.status, body=await found.read())
-            for name, value in found.headers.items():
+        ) as upstream:
+            answer = web.Response(status=upstream.status, body=await upstream.read())
+            for name, value in upstream.headers.items():
                 if name.lower() not in _HOP - {"content-encoding"} and name.lower() != "content-type":
                     answer.headers.add(name, value)
-            answer.headers["Content-Type"] = found.headers.get("Content-Type", "text/plain")
+            answer.headers["Content-Type"] = upstream.headers.get("Content-Type", "text/plain")
             return answer
 
     async def _websocket(self, request: web.Request, target: str, headers: dict[str, str]) -> web.WebSocketResponse:

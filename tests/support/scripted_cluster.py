@@ -21,11 +21,11 @@ A, B = Broker("C", "broker-a", "h:1"), Broker("C", "broker-b", "h:2")
 
 
 class ScriptedCluster:
-    """Answers as `Rpc` does; ``delays``, events to wait for (``held``) and ``failures`` are by (request, subject)."""
+    """Answers as `Rpc` does; ``delays``, events to wait for (``gates``) and ``failures`` are by (request, subject)."""
 
     def __init__(self, brokers=(A,), members=("c1", "c2"), groups=("g",)):
         self.requests = RoundRequests()
-        self.known = list(brokers)
+        self.listed = list(brokers)
         self.queues = []
         self.members = list(members)
         self.group_names = set(groups)
@@ -37,7 +37,7 @@ class ScriptedCluster:
         self.backlogs = {}
         """By broker, what its revive group has not consumed."""
         self.delays = {}
-        self.held = {}
+        self.gates = {}
         self.failures = {}
         self.asked = []
         self.under_way = defaultdict(int)
@@ -50,8 +50,8 @@ class ScriptedCluster:
         try:
             async with asyncio.timeout(seconds):
                 await asyncio.sleep(self.delays.get((question, about), 0))
-                if (question, about) in self.held:
-                    await self.held[question, about].wait()
+                if (question, about) in self.gates:
+                    await self.gates[question, about].wait()
         except TimeoutError:
             raise RpcFailedError(DEADLINE, "late") from None
         finally:
@@ -61,7 +61,7 @@ class ScriptedCluster:
         return payload
 
     async def brokers(self, seconds):
-        return await self._answer("brokers", "", seconds, Listed(self.known))
+        return await self._answer("brokers", "", seconds, Listed(self.listed))
 
     def begin_round(self):
         pass
@@ -81,7 +81,7 @@ class ScriptedCluster:
         return await self._answer("revive_backlog", broker.name, seconds, self.backlogs.get(broker.name))
 
     async def route(self, topic, seconds):
-        queues = [MessageQueue(topic, broker.name, 0) for broker in self.known]
+        queues = [MessageQueue(topic, broker.name, 0) for broker in self.listed]
         return await self._answer("route", topic, seconds, {"queues": queues})
 
     async def connection(self, broker, group, seconds):

@@ -111,11 +111,11 @@ def check_delivery(writers, logs, rejected_partition=0):
     for writer in writers:
         for source_id, lines in writer.lines.items():
             ticks = [line for line in lines if b'"TICK"' in line]
-            found = [rows[source_id] for rows in folded]
-            for rows in found:
+            by_source = [rows[source_id] for rows in folded]
+            for rows in by_source:
                 assert [line for line in rows if b'"TICK"' in line] == ticks
                 places = [lines.index(row) for row in rows] if len(lines) < 500 else []
                 assert places == sorted(places)
-            commits = [row for rows in found for row in rows if b'"TICK"' not in row]
+            commits = [row for rows in by_source for row in rows if b'"TICK"' not in row]
             assert sorted(commits) == sorted(line for line in lines if b'"TICK"' not in line)
     assert rejected == {half for writer in writers for half in writer.torn}

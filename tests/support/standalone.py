@@ -76,10 +76,10 @@ class Standalone:
     def kill_executor(self, seconds=START_SECONDS_MAX):
         """Kill an executor as soon as there is one."""
         deadline = time.monotonic() + seconds
-        while not (found := self.executors()):
+        while not (executors := self.executors()):
             assert time.monotonic() < deadline, "there is no executor"
             time.sleep(0.1)
-        _kill({found[0], *descendants(found[0])})
+        _kill({executors[0], *descendants(executors[0])})
 
     def __enter__(self):
         try:

@@ -340,21 +340,21 @@ def _properties(member: Member) -> dict[str, str]:
     return {name: value for name, value in declared.items() if value}
 
 
-def _info(held: Held, client_now: int) -> ProcessQueueInfo:
+def _info(queue: Held, client_now: int) -> ProcessQueueInfo:
     def stamp(age_s: float | None) -> int | None:
         return None if age_s is None else client_now - round(age_s * 1000)
 
     return ProcessQueueInfo(
-        mq=mq(held.queue_id, held.topic),
+        mq=mq(queue.queue_id, queue.topic),
         commit_offset=0,
-        cached_count=held.cached,
-        transaction_count=held.in_listener,
-        locked=held.locked,
-        lock_time=stamp(held.lock_age),
-        dropped=held.dropped,
-        pull_time=stamp(held.pull_age),
-        consume_time=stamp(held.consume_age),
-        unlock_attempts=held.unlock_attempts,
+        cached_count=queue.cached,
+        transaction_count=queue.in_listener,
+        locked=queue.locked,
+        lock_time=stamp(queue.lock_age),
+        dropped=queue.dropped,
+        pull_time=stamp(queue.pull_age),
+        consume_time=stamp(queue.consume_age),
+        unlock_attempts=queue.unlock_attempts,
     )
 
 

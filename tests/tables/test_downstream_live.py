@@ -140,10 +140,10 @@ class Polled:
         self.changes: list[dict[str, object]] = []
 
     def read(self) -> None:
-        there = DeltaTable(self._table)
-        if there.version() > self._last:
-            self.changes += in_epoch_ms(pa.table(there.load_cdf(starting_version=max(self._last + 1, 1)))).to_pylist()
-            self._last = there.version()
+        delta = DeltaTable(self._table)
+        if delta.version() > self._last:
+            self.changes += in_epoch_ms(pa.table(delta.load_cdf(starting_version=max(self._last + 1, 1)))).to_pylist()
+            self._last = delta.version()
 
 
 def version_of_last_rows(table: Path) -> int:
@@ -156,15 +156,15 @@ def version_of_last_rows(table: Path) -> int:
 
 def applied(changes: list[dict[str, object]]) -> Counter[str]:
     """What is left of changes that are applied version by version, deletes first."""
-    found: Counter[str] = Counter()
+    rows: Counter[str] = Counter()
     for _, of_version in groupby(sorted(changes, key=_version), _version):
         of_kind: dict[str, list[str]] = {"delete": [], "insert": []}
         for change in of_version:
             of_kind[str(change["_change_type"])].append(as_row(change))
-        found.subtract(of_kind["delete"])
-        assert min(found.values(), default=0) >= 0, "a row is deleted that was not there"
-        found.update(of_kind["insert"])
-    return +found
+        rows.subtract(of_kind["delete"])
+        assert min(rows.values(), default=0) >= 0, "a row is deleted that was not there"
+        rows.update(of_kind["insert"])
+    return +rows
 
 
 def _version(change: dict[str, object]) -> int:

@@ -42,12 +42,12 @@ def test_a_merged_file_has_the_bounds_of_each_time_number_and_id(tables):
     rows = pa.table(DeltaTable(tables / HISTORY).scan()).to_pylist()
     texts = {"action", "evidence"}
     for column in columns(HISTORY):
-        there = [row[column.name] for row in rows if row[column.name] is not None]
-        if column.name in texts or not there:
+        values = [row[column.name] for row in rows if row[column.name] is not None]
+        if column.name in texts or not values:
             assert file.get(f"min.{column.name}") is None, column.name
         else:
             bounds = file[f"min.{column.name}"], file[f"max.{column.name}"]
-            assert bounds == (min(there), max(there)), column.name
+            assert bounds == (min(values), max(values)), column.name
     assert file["null_count.expected_owner"] == len(rows)
 
 

@@ -24,10 +24,10 @@ def job(tmp_path):
 
 def bare_of(table: Path) -> None:
     """Add each file again without statistics, as another writer may."""
-    there = DeltaTable(table)
-    files = files_of(table.name, there)
+    delta = DeltaTable(table)
+    files = files_of(table.name, delta)
     added = [AddAction(file.path, file.size, {}, file.written, False, "") for file in files]
-    there.create_write_transaction(added, mode="append", schema=there.schema(), partition_by=[])
+    delta.create_write_transaction(added, mode="append", schema=delta.schema(), partition_by=[])
 
 
 def test_files_without_statistics_get_them_before_anything_is_merged(job):
@@ -77,11 +77,11 @@ def test_the_checkpoint_of_a_commit_is_left_to_who_commits(job, monkeypatch):
     for at in range(21):
         job.owners(at)
         if DeltaTable(tables / HISTORY).version() in {20, 21}:
-            there = {file.name: file.stat().st_ino for file in log.glob("*.checkpoint.parquet")}
+            checkpoints = {file.name: file.stat().st_ino for file in log.glob("*.checkpoint.parquet")}
             maintain(tables, HISTORY, Limits())
             made = {file.name: file.stat().st_ino for file in log.glob("*.checkpoint.parquet")}
-            assert made.items() >= there.items()
-            assert [int(name.partition(".")[0]) for name in made.keys() - there.keys()] == [21] * (at == 20)
+            assert made.items() >= checkpoints.items()
+            assert [int(name.partition(".")[0]) for name in made.keys() - checkpoints.keys()] == [21] * (at == 20)
     assert at == 20
 
 

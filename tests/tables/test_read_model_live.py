@@ -117,10 +117,10 @@ def test_questions_of_many_threads_go_on_while_it_looks(folder):
     def ask(model: ReadModel, over: threading.Event) -> None:
         last = 0
         while not over.is_set():
-            found = times(model)
-            if found != list(range(2_000, 2_000 + len(found))) or len(found) < last:
-                wrong.append(found)
-            last = len(found)
+            answer = times(model)
+            if answer != list(range(2_000, 2_000 + len(answer))) or len(answer) < last:
+                wrong.append(answer)
+            last = len(answer)
 
     over = threading.Event()
     with ReadModel(folder) as model:

@@ -69,10 +69,10 @@ def test_each_version_within_the_setting_is_read_after_maintenance(tmp_path, mon
     done = maintain(tmp_path / "tables", TABLE, Limits(replaced_ms=48 * HOUR_MS, versions_days=2))
     assert (done.merged, done.removed) == (110, 0)
 
-    found = readable_versions(table)
-    assert {version: min(version, 110) for version in found} == found  # each with the rows that it had
-    assert set(found) >= set(range(110 - 47, DeltaTable(table).version() + 1))
-    assert 1 not in found
+    readable = readable_versions(table)
+    assert {version: min(version, 110) for version in readable} == readable  # each with the rows that it had
+    assert set(readable) >= set(range(110 - 47, DeltaTable(table).version() + 1))
+    assert 1 not in readable
     assert len(list(log.glob("*.checkpoint.parquet"))) < checkpoints
     assert not (log / f"{10:020}.json").exists()
 

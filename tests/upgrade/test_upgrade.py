@@ -115,16 +115,17 @@ def keys(rows) -> set[tuple[object, ...]]:
     return {tuple(row.get(name) for name in KEY) for row in rows}
 
 
-def added(found: dict[str, list[str]], before: dict[str, set[tuple[object, ...]]]) -> dict[str, list[str]]:
+def added(rows_by_table: dict[str, list[str]], before: dict[str, set[tuple[object, ...]]]) -> dict[str, list[str]]:
     """The rows that were not there before: those of the former release have its words."""
     return {
-        table: [row for row in rows if not keys([json.loads(row)]) & before[table]] for table, rows in found.items()
+        table: [row for row in rows if not keys([json.loads(row)]) & before[table]]
+        for table, rows in rows_by_table.items()
     }
 
 
-def unnumbered(found: dict[str, list[str]]) -> dict[str, list[str]]:
+def unnumbered(rows_by_table: dict[str, list[str]]) -> dict[str, list[str]]:
     """The rows without their numbers within the group: one row more shifts those of all that follow."""
-    return {table: [as_json(_less(json.loads(row), ["seq"])) for row in rows] for table, rows in found.items()}
+    return {table: [as_json(_less(json.loads(row), ["seq"])) for row in rows] for table, rows in rows_by_table.items()}
 
 
 @pytest.mark.spark
@@ -141,10 +142,10 @@ def test_the_job_continues_where_a_former_release_stopped(spark, root):
     run_job(root)
     assert len(read_rows(root / "tables", "assignment_history")) > len(before["assignment_history"])
     if manifest_of(root).basis.code_version == version("rebalance-watch"):
-        found = unnumbered(added(table_rows(root, DERIVED, without=["of_a_newer_release"]), before))
+        rows_by_table = unnumbered(added(table_rows(root, DERIVED, without=["of_a_newer_release"]), before))
         expected = unnumbered(added(folded(root, DERIVED), before))
-        more = {table: Counter(found[table]) - Counter(expected[table]) for table in DERIVED}
-        assert not any(Counter(expected[table]) - Counter(found[table]) for table in DERIVED)
+        more = {table: Counter(rows_by_table[table]) - Counter(expected[table]) for table in DERIVED}
+        assert not any(Counter(expected[table]) - Counter(rows_by_table[table]) for table in DERIVED)
         of_groups = [json.loads(row)["group"] for row in more.pop("group_state").elements()]
         assert len(of_groups) == len(set(of_groups))  # the coverage of a rule that the former release did not have
         assert not any(more.values())

@@ -147,12 +147,12 @@ class Proxy:
             self.process.after(LATENCY, partial(client.process.run, partial(promise.resolve, None)))
             return
         if not client.is_connected:  # the stream to it is closed: each is given back
-            for one in messages:
-                self._change(client.group, one.handle, RELEASE)
+            for message in messages:
+                self._change(client.group, message.handle, RELEASE)
             return
         if renewed:
-            for one in messages:
-                self._receipts.add(self._world.true_ms, client.group, client.client_id, one)
+            for message in messages:
+                self._receipts.add(self._world.true_ms, client.group, client.client_id, message)
         self.process.after(LATENCY, partial(client.process.run, partial(promise.resolve, messages)))
 
     def _renew(self) -> None:

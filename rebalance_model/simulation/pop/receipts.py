@@ -59,14 +59,14 @@ class Receipts:
 
     def renew(self, now: int, change: Change) -> None:
         """Renew what would be given to another client soon."""
-        for key, one in list(self._receipts.items()):
-            if now - one.consumed_at > RENEW_MAX:
+        for key, receipt in list(self._receipts.items()):
+            if now - receipt.consumed_at > RENEW_MAX:
                 del self._receipts[key]
-            elif one.visible_at - now <= RENEW_AHEAD:
-                duration = RENEWALS[min(one.renewals, len(RENEWALS) - 1)]
-                one.renewals += 1
-                one.visible_at = now + duration
-                change(one, duration)
+            elif receipt.visible_at - now <= RENEW_AHEAD:
+                duration = RENEWALS[min(receipt.renewals, len(RENEWALS) - 1)]
+                receipt.renewals += 1
+                receipt.visible_at = now + duration
+                change(receipt, duration)
 
     def drop(self, client_id: str, change: Change) -> None:
         """Give back what a client has that is gone."""

@@ -48,17 +48,17 @@ def clients(  # noqa: PLR0913  a command line
     )
 
 
-def _draw(found: Sequence[Client], now: int) -> RenderableType:
-    if not found:
+def _draw(listed: Sequence[Client], now: int) -> RenderableType:
+    if not listed:
         return Text("No clients.")
-    several = len({one.cluster for one in found}) > 1
-    table = Grid.of(CLIENT.grid, found, Context(now), without=() if several else {"cluster"})
-    return Lines(table, *(Text(line, style="yellow") for line in _mixed(found)))
+    several = len({one.cluster for one in listed}) > 1
+    table = Grid.of(CLIENT.grid, listed, Context(now), without=() if several else {"cluster"})
+    return Lines(table, *(Text(line, style="yellow") for line in _mixed(listed)))
 
 
-def _mixed(found: Sequence[Client]) -> Iterator[str]:
+def _mixed(listed: Sequence[Client]) -> Iterator[str]:
     from streaming.queries.clients import mixed_versions
 
-    for (_, group), counts in mixed_versions(found).items():
+    for (_, group), counts in mixed_versions(listed).items():
         versions = ", ".join(f"{count} run {version}" for version, count in counts.items())
         yield f"info: members of {group} run different versions: {versions}"

@@ -49,18 +49,18 @@ def show(  # noqa: PLR0913  a command line
     )
 
 
-def _draw(found: ClientDetail, now: int) -> RenderableType:
-    context = Context(found.until)
-    as_of = f"  as of {labels.moment_in_zone(found.until, now)}"
-    parts: list[RenderableType] = [Text.assemble((found.client_id, "bold"), (as_of, "dim"))]
-    if not found.groups:
+def _draw(client: ClientDetail, now: int) -> RenderableType:
+    context = Context(client.until)
+    as_of = f"  as of {labels.moment_in_zone(client.until, now)}"
+    parts: list[RenderableType] = [Text.assemble((client.client_id, "bold"), (as_of, "dim"))]
+    if not client.groups:
         parts.append(Text("in no group"))
-    for one in found.groups:
-        values = {column.title.lower(): str(column.value(one, context)) for column in CLIENT.page[2:]}
+    for membership in client.groups:
+        values = {column.title.lower(): str(column.value(membership, context)) for column in CLIENT.page[2:]}
         said = ", ".join(f"{title} {text}" for title, text in values.items() if text not in {"", labels.NOT_KNOWN})
-        parts.append(Text(f"{one.group} ({one.cluster}): {said}"))
-    if found.intervals:
-        parts += section("Queues over time", Grid.of(INTERVAL.grid, found.intervals, context))
-    if found.incidents:
-        parts += section("Incidents", incident_grid(found.incidents, found.until))
+        parts.append(Text(f"{membership.group} ({membership.cluster}): {said}"))
+    if client.intervals:
+        parts += section("Queues over time", Grid.of(INTERVAL.grid, client.intervals, context))
+    if client.incidents:
+        parts += section("Incidents", incident_grid(client.incidents, client.until))
     return Lines(*parts)

@@ -35,14 +35,14 @@ def groups(  # noqa: PLR0913  a command line
     """List all groups, unhealthy ones first."""
     from streaming.queries.groups import groups as ask
 
-    found = present(
+    listed = present(
         lambda model: ask(model, instant(at), cluster),
         draw_groups,
         Group,
         Output(output, watch, every),
         as_of=AsOf(instant(at)),
     )
-    if check and any(group.health != "OK" or group.is_stale for group in found):
+    if check and any(group.health != "OK" or group.is_stale for group in listed):
         raise typer.Exit(3)
 
 

@@ -45,7 +45,7 @@ def rebalances(  # noqa: PLR0913  a command line
     last: Annotated[
         int | None, typer.Option("--last", "-n", min=1, help="Only the newest; in a table 20 unless specified.")
     ] = None,
-    one: Annotated[
+    rebalance_id: Annotated[
         str | None, typer.Option("--id", help="One rebalance with all its moves, by id or a prefix of it.")
     ] = None,
     output: FormatOption = "table",
@@ -63,8 +63,10 @@ def rebalances(  # noqa: PLR0913  a command line
 
     name = named_group(group, group_option, "rebalances", cluster, until, output)
     how = Output(output, watch, every)
-    if one is not None:
-        present(lambda model: rebalance(model, find_group(model, name, cluster), one), _draw_one, Rebalance, how)
+    if rebalance_id is not None:
+        present(
+            lambda model: rebalance(model, find_group(model, name, cluster), rebalance_id), _draw_one, Rebalance, how
+        )
         return
 
     begin, end, most = instant(since) or 0, instant(until), last or (_ROWS if output == "table" else None)
@@ -77,22 +79,22 @@ def rebalances(  # noqa: PLR0913  a command line
             totals = rebalance_totals(model, group_at, begin, end)
         return rebalances_in(model, group_at, begin, end, most)
 
-    def draw(found: Sequence[Rebalance], now: int) -> RenderableType:
-        if not found or totals is None:
+    def draw(listed: Sequence[Rebalance], now: int) -> RenderableType:
+        if not listed or totals is None:
             return Text(f"No rebalances of {name} in this period.")
-        return rebalance_table(found, totals, now)
+        return rebalance_table(listed, totals, now)
 
     present(ask, draw, Rebalance, how)
 
 
-def rebalance_table(found: Sequence[Rebalance], totals: RebalanceTotals, now: int) -> RenderableType:
+def rebalance_table(listed: Sequence[Rebalance], totals: RebalanceTotals, now: int) -> RenderableType:
     """Return rebalances as a table, followed by the totals of their period."""
-    return Lines(Grid.of(REBALANCE.grid, found, Context(now)), Text("\n".join(["", *_totals(totals, found, now)])))
+    return Lines(Grid.of(REBALANCE.grid, listed, Context(now)), Text("\n".join(["", *_totals(totals, listed, now)])))
 
 
-def _totals(totals: RebalanceTotals, shown: Sequence[Rebalance], now: int) -> Iterator[str]:
+def _totals(totals: RebalanceTotals, listed: Sequence[Rebalance], now: int) -> Iterator[str]:
     since = labels.moment_in_zone(totals.first or now, now)
-    some = f", the newest {len(shown)} shown (-n for more)" if len(shown) < totals.rebalances else ""
+    some = f", the newest {len(listed)} shown (-n for more)" if len(listed) < totals.rebalances else ""
     yield f"{labels.number(totals.rebalances)} rebalances since {since}{some}"
     unknown = f", unknown for {labels.number(totals.pauses_unknown)} moves" if totals.pauses_unknown else ""
     yield f"pauses of all queues together: {labels.pause(totals.pause_ms, at_most=totals.pause_is_at_most)}{unknown}"
@@ -108,18 +110,18 @@ def _cause(totals: RebalanceTotals, code: str, number: int) -> str:
     return f"{number} {labels.TRIGGERS.get(code, code)}{cost}"
 
 
-def _draw_one(one: Rebalance, now: int) -> RenderableType:
+def _draw_one(detail: Rebalance, now: int) -> RenderableType:
     context = Context(now)
 
     def text(name: str) -> str:
-        return str(REBALANCE[name].value(one, context))
+        return str(REBALANCE[name].value(detail, context))
 
-    before, after = set(one.members_before), set(one.members_after)
+    before, after = set(detail.members_before), set(detail.members_after)
     changed = [*(f", {client} joined" for client in sorted(after - before)),
                *(f", {client} left" for client in sorted(before - after))]  # fmt: skip
     lines = [
-        f"from {text('start_time')} to {labels.moment_in_zone(one.end_time, now)}, {text('duration')}",
-        f"causes: {'; '.join(map(labels.cause, one.causes)) or labels.NOT_KNOWN}",
+        f"from {text('start_time')} to {labels.moment_in_zone(detail.end_time, now)}, {text('duration')}",
+        f"causes: {'; '.join(map(labels.cause, detail.causes)) or labels.NOT_KNOWN}",
         f"members: {text('members')}{''.join(changed)}",
         (
             f"queues: {text('queues_moved')} moved (minimum {text('queues_moved_min')}), {text('queues_interrupted')}"
@@ -129,7 +131,9 @@ def _draw_one(one: Rebalance, now: int) -> RenderableType:
         f"duplicates (estimated): {text('reconsumed')}; converged: {text('converged')}",
     ]
     head = Text.assemble(
-        (f"{one.group} ", "bold"), labels.trigger(one.trigger, one.trigger_client, 0), (f"  {one.rebalance_id}", "dim")
+        (f"{detail.group} ", "bold"),
+        labels.trigger(detail.trigger, detail.trigger_client, 0),
+        (f"  {detail.rebalance_id}", "dim"),
     )
-    moves: list[RenderableType] = [Text(""), Grid.of(MOVE.grid, one.moves, context)] if one.moves else []
+    moves: list[RenderableType] = [Text(""), Grid.of(MOVE.grid, detail.moves, context)] if detail.moves else []
     return Lines(head, Text("\n".join(lines)), *moves)

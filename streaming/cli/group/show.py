@@ -57,14 +57,14 @@ def show(  # noqa: PLR0913  a command line
     from streaming.queries.groups import overview
 
     name = named_group(group, group_option, "show", cluster, at, output)
-    shown = present(
+    answer = present(
         lambda model: overview(model, find_group(model, name, cluster, instant(at))),
         _draw,
         Overview,
         Output(output, watch, every),
         as_of=AsOf(instant(at)),
     )
-    if check and (shown.group.health != "OK" or shown.group.is_stale):
+    if check and (answer.group.health != "OK" or answer.group.is_stale):
         raise typer.Exit(3)
 
 
@@ -108,11 +108,11 @@ def _summary(overview: Overview, now: int) -> Iterator[str]:
 
 def _lag(group: Group) -> str:
     """Format the sum of the known, fresh lags, the age of the oldest one, and the number of queues with unknown lag."""
-    known = labels.total(group.lag, group.lag_unknown, at_least=group.lag_is_at_least)
+    total = labels.total(group.lag, group.lag_unknown, at_least=group.lag_is_at_least)
     age = f", {labels.duration(group.lag_age_ms)} old" if group.lag_age_ms is not None else ""
     stale = f", {group.lag_stale:,} of them stale" if group.lag_stale else ""
     missing = f" (unknown for {group.lag_unknown:,} queues{stale})" if group.lag_unknown else ""
-    return f"{known}{age}{missing}"
+    return f"{total}{age}{missing}"
 
 
 def _sum_of(failed: Sequence[FailedMessages], *, given_up: bool) -> str:
@@ -152,11 +152,11 @@ def _members(group: Group, members: Sequence[Member], now: int) -> RenderableTyp
         return Text("none")
     if group.unowned is None:
         return Text("\n".join(visible(member.client_id) for member in members))
-    shown = members
+    listed = members
     if len(members) > _MEMBERS:
         ranked = sorted(members, key=lambda member: -member.queues)
-        shown = [*ranked[: _MEMBERS // 2], *ranked[-_MEMBERS // 2 :]]
-    table = Grid.of(MEMBER.grid, shown, Context(now))
+        listed = [*ranked[: _MEMBERS // 2], *ranked[-_MEMBERS // 2 :]]
+    table = Grid.of(MEMBER.grid, listed, Context(now))
     if group.unowned:
         table.add(Cell("unassigned", "yellow"), Cell(f"{group.unowned:,}", "yellow"), "")
     if len(members) > _MEMBERS:

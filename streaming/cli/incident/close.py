@@ -37,10 +37,10 @@ def close(
     tables, who = tables_of(load_settings()), actor(by)
     with recorded(tables, who, "CLOSE", incident_id, reason) as action:
         _check(reason, who.name)
-        found = actions.close(tables, incident_id, reason, who.name, now_ms())
-        action.target = found.incident_id
-    again = command_line("rebalance-watch", "incident", "reopen", found.incident_id[:SHORT_ID])
-    typer.echo(visible(f"closed: {_named(found)}; open it again with `{again}`"))
+        closed = actions.close(tables, incident_id, reason, who.name, now_ms())
+        action.target = closed.incident_id
+    again = command_line("rebalance-watch", "incident", "reopen", closed.incident_id[:SHORT_ID])
+    typer.echo(visible(f"closed: {_named(closed)}; open it again with `{again}`"))
 
 
 def reopen(

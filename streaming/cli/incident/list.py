@@ -67,7 +67,7 @@ def incidents(  # noqa: PLR0913  a command line
     )
 
 
-def _draw(found: Sequence[Incident], now: int, *, only_open: bool) -> RenderableType:
-    if found:
-        return incident_grid(found, now)
+def _draw(listed: Sequence[Incident], now: int, *, only_open: bool) -> RenderableType:
+    if listed:
+        return incident_grid(listed, now)
     return Text("No open incidents; --all includes resolved ones." if only_open else "No incidents.")

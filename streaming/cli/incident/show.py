@@ -43,17 +43,17 @@ def _draw(detail: IncidentDetail, now: int) -> RenderableType:
     from streaming.queries.advice import headline
     from streaming.queries.evidence import evidence_items
 
-    shown = detail.incident
+    incident = detail.incident
     parts: list[RenderableType] = [
-        Text.assemble((shown.title, severity(shown.severity).style), f"  {shown.severity}"),
-        Text(headline(shown)),
+        Text.assemble((incident.title, severity(incident.severity).style), f"  {incident.severity}"),
+        Text(headline(incident)),
         *map(Text, _summary(detail, now)),
-        *section("Diagnosis", Text(shown.main_explanation)),
-        *section("First step", Text(shown.first_step)),
+        *section("Diagnosis", Text(incident.main_explanation)),
+        *section("First step", Text(incident.first_step)),
         *_commands(detail.commands),
         *_stacks(detail.stacks, now),
     ]
-    evidence = evidence_items(shown.code, detail.judged.evidence, now)
+    evidence = evidence_items(incident.code, detail.judged.evidence, now)
     if evidence:
         table = Grid([Column("name"), Column("value")])
         for item in evidence:
@@ -61,10 +61,10 @@ def _draw(detail: IncidentDetail, now: int) -> RenderableType:
         parts += section(f"Evidence at {labels.moment(detail.judged.time, now)}", table)
     parts += section("Timeline", Grid.of(TRANSITION.grid, detail.life, Context(now)))
     if detail.absorbed:
-        parts += section("Explains", incident_grid(detail.absorbed, now, with_group=not shown.group))
+        parts += section("Explains", incident_grid(detail.absorbed, now, with_group=not incident.group))
     parts += section("Triggering event", _event(detail))
-    at = ("--cluster", shown.cluster, "--at", written(shown.opened_at))
-    what, words = ("Group", ("show", *group_argument(shown.group))) if shown.group else ("Groups", ("list",))
+    at = ("--cluster", incident.cluster, "--at", written(incident.opened_at))
+    what, words = ("Group", ("show", *group_argument(incident.group))) if incident.group else ("Groups", ("list",))
     parts.append(Text(f"\n{what} at that time: {command_line('rebalance-watch', 'group', *words, *at)}"))
     return Lines(*parts)
 
@@ -90,18 +90,21 @@ def _summary(detail: IncidentDetail, now: int) -> Iterator[str]:
     from streaming.queries.impact import unknown_text, waiting_text
     from streaming.queries.notifications import step_text
 
-    shown = detail.incident
-    client = "" if shown.main_client_id in {None, shown.subject} else f", client {shown.main_client_id}"
-    yield f"{shown.subject or 'the group'} of {shown.group or 'the cluster'} ({shown.cluster}){client}"
+    incident = detail.incident
+    client = "" if incident.main_client_id in {None, incident.subject} else f", client {incident.main_client_id}"
+    yield f"{incident.subject or 'the group'} of {incident.group or 'the cluster'} ({incident.cluster}){client}"
     if detail.reach is not None:
         yield f"affects {detail.reach.groups} groups, {detail.reach.queues} queues"
-    if shown.sub_cause != shown.main_cause:
-        yield f"main cause {shown.main_cause or 'none'}, latest {shown.sub_cause or 'none'}: {shown.explanation}"
-    ended = shown.resolved_at
-    until = "open" if ended is None else f"to {labels.moment(ended, now)}, {labels.duration(ended - shown.opened_at)}"
-    yield f"opened {labels.moment_in_zone(shown.opened_at, now)}, {until}; id {shown.incident_id}"
-    if shown.resolution:
-        yield f"ended: {shown.resolution}"
+    if incident.sub_cause != incident.main_cause:
+        causes = f"main cause {incident.main_cause or 'none'}, latest {incident.sub_cause or 'none'}"
+        yield f"{causes}: {incident.explanation}"
+    ended = incident.resolved_at
+    until = (
+        "open" if ended is None else f"to {labels.moment(ended, now)}, {labels.duration(ended - incident.opened_at)}"
+    )
+    yield f"opened {labels.moment_in_zone(incident.opened_at, now)}, {until}; id {incident.incident_id}"
+    if incident.resolution:
+        yield f"ended: {incident.resolution}"
     if (queue := detail.queue) is not None:
         age = f", {labels.duration(queue.lag_age_ms)} old" if queue.lag is not None and not queue.lag_is_stale else ""
         owner = queue.owner or "owner unknown"
@@ -116,9 +119,9 @@ def _summary(detail: IncidentDetail, now: int) -> Iterator[str]:
         yield f"acknowledged by {ack.author or 'unknown'} at {labels.moment(ack.time, now)}"
     for silence in detail.silences:
         yield f"silenced by {silence.author or 'unknown'} until {labels.moment(silence.until, now)}: {silence.reason}"
-    if shown.parent is not None:
-        command = command_line("rebalance-watch", "incident", "show", shown.parent)
-        yield f"explained by {shown.parent[:SHORT_ID]}: {command}"
+    if incident.parent is not None:
+        command = command_line("rebalance-watch", "incident", "show", incident.parent)
+        yield f"explained by {incident.parent[:SHORT_ID]}: {command}"
 
 
 def _event(detail: IncidentDetail) -> Text:

@@ -62,14 +62,14 @@ def show(  # noqa: PLR0913  a command line
     present(ask, _draw, QueueDetail, Output(output, watch, every), as_of=AsOf(instant(at)))
 
 
-def _draw(found: QueueDetail, now: int) -> RenderableType:
-    history = found.history
+def _draw(detail: QueueDetail, now: int) -> RenderableType:
+    history = detail.history
     context = Context(history.until)
     name = labels.queue_name(history.topic, history.broker, history.queue_id)
     as_of = f"  as of {labels.moment_in_zone(history.until, now)}"
     parts: list[RenderableType] = [Text.assemble((f"{name} of {history.group}", "bold"), (as_of, "dim"))]
-    if found.queue is not None:
-        parts.append(Grid.of(QUEUE.grid[1:], [found.queue], context))
+    if detail.queue is not None:
+        parts.append(Grid.of(QUEUE.grid[1:], [detail.queue], context))
     owners = [INTERVAL["client_id"], *(one for one in INTERVAL.grid if one.name not in {"group", "queue"})]
     parts += section("Owners", Grid.of(owners, history.intervals, context) if history.intervals else Text("unknown"))
     if history.incidents:

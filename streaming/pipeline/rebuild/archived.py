@@ -83,10 +83,10 @@ class Partition:
 
     def fold(self, model: ReadModel, until: int) -> Iterator[list[AnyRow]]:
         """Fold the archive from its beginning up to an offset, in the order of time; yield the rows of each event."""
-        known = _survey(model, self._range(until), self._policy)
+        survey = _survey(model, self._range(until), self._policy)
         stamp, pushed = 0, 0
         for value, ingested, moment in _scan(
-            model, _IN_TIME.format(moment=_moment(known.corrections)), self._range(until)
+            model, _IN_TIME.format(moment=_moment(survey.corrections)), self._range(until)
         ):
             event, size = decoded(value, ingested)
             pushed += 1
@@ -96,7 +96,7 @@ class Partition:
             stamp = max(stamp, min(moment, ingested))
             state = self._shard.timeline.state
             state.known_at = max(state.known_at, ingested)
-            yield self._shard.push(event, stamp, size, at_once=moment >= known.complete_until)
+            yield self._shard.push(event, stamp, size, at_once=moment >= survey.complete_until)
             if pushed % _FLUSH_ROWS == 0:
                 self._shard.flush()  # memory: a group is smaller as a blob
         self.until = until
@@ -116,28 +116,28 @@ class Partition:
         return {"partition": self.number, "until": until}
 
 
-def _survey(model: ReadModel, wanted: dict[str, object], policy: Policy) -> Survey:
+def _survey(model: ReadModel, parameters: dict[str, object], policy: Policy) -> Survey:
     ordering = Ordering(Waiting(), [], policy)
     state = ordering.state
     corrections: dict[str, list[tuple[int, int]]] = {}
-    for offset, value, ingested in _scan(model, _BROADCASTS, wanted):
+    for offset, value, ingested in _scan(model, _BROADCASTS, parameters):
         event, size = decoded(value, ingested)
         if event is None:
             continue
         event = ordering.identified(event)
         if isinstance(event, ClockStep) and not ordering.is_known(event):
             name, step = source_of(event), event.step
-            known = [(since, correction - step) for since, correction in corrections.get(name, [])[1:]]
-            corrections[name] = [(0, 0), *(known or [(0, -step)]), (offset, 0)]  # what is older is by the former clock
+            steps = [(since, correction - step) for since, correction in corrections.get(name, [])[1:]]
+            corrections[name] = [(0, 0), *(steps or [(0, -step)]), (offset, 0)]  # what is older is by the former clock
         ordering.push(event, ingested, size)
         for _ in ordering.released(()):
             pass
         ordering.skipped()
         if not isinstance(event, Tick):
             for name, source in state.sources.items():
-                known = corrections.get(name, [(0, 0)])
-                if source.correction != known[-1][1]:
-                    corrections[name] = [*known, (offset, source.correction)]
+                steps = corrections.get(name, [(0, 0)])
+                if source.correction != steps[-1][1]:
+                    corrections[name] = [*steps, (offset, source.correction)]
     speaking = [
         source.tick
         for source in state.sources.values()
@@ -158,5 +158,5 @@ def _moment(corrections: dict[str, list[tuple[int, int]]]) -> str:
     return f"epoch_ms(t.time) - CASE {' '.join(cases)} ELSE 0 END" if cases else "epoch_ms(t.time)"
 
 
-def _scan(model: ReadModel, query: str, wanted: dict[str, object]) -> Iterator[tuple[Any, ...]]:
-    return chain.from_iterable(batches(model, query, wanted))
+def _scan(model: ReadModel, query: str, parameters: dict[str, object]) -> Iterator[tuple[Any, ...]]:
+    return chain.from_iterable(batches(model, query, parameters))

@@ -321,10 +321,10 @@ class Members(RuleBasedStateMachine):
 
     @rule(group=st.sampled_from("GH"), slot=st.sampled_from("012"))
     def leaves(self, group: str, slot: str) -> None:
-        known = bool(self.members(group))
+        had_members = bool(self.members(group))
         outcome = self.manager.unregister_consumer(group, ClientChannelInfo(slot, slot), notify=True)
         assert outcome.changed is (self.seen.pop((group, slot), None) is not None)
-        self.all_members_are_notified(group, outcome, notified=known)
+        self.all_members_are_notified(group, outcome, notified=had_members)
 
     @rule(slot=st.sampled_from("012"))
     def loses_its_connection(self, slot: str) -> None:

@@ -33,7 +33,7 @@ def memory(made):
     return made.read(Q0, "READ_FROM_MEMORY")
 
 
-def held(made):
+def offsets_held(made):
     return [message.queue_offset for message in queue_of(made).msg_tree_map]
 
 
@@ -61,7 +61,7 @@ def test_the_offset_is_that_of_the_first_message_still_held():
 def test_what_a_dropped_queue_consumed_is_consumed_again_by_the_next_owner():
     made, messages = loaded(2, listener=[{"status": LATER, "drop": True}])
     assert consume(made, messages) == [["consume", "T/a/0", [1, 2]]]
-    assert (memory(made), held(made)) == (-1, [1, 2])
+    assert (memory(made), offsets_held(made)) == (-1, [1, 2])
     assert consume(made, messages) == []
 
 
@@ -69,7 +69,7 @@ def test_what_a_dropped_queue_consumed_is_consumed_again_by_the_next_owner():
 def test_failed_messages_are_sent_back_and_done_with(status):
     made, messages = loaded(2, listener=[status])
     assert consume(made, messages)[1:] == [["send back", "T/a/0", 1, 0], ["send back", "T/a/0", 2, 0]]
-    assert (memory(made), held(made)) == (3, [])
+    assert (memory(made), offsets_held(made)) == (3, [])
 
 
 @pytest.mark.parametrize(("ack_index", "failed"), [(-1, [1, 2, 3]), (0, [2, 3]), (2, []), (9, [])])
@@ -83,7 +83,7 @@ def test_what_can_not_be_sent_back_stays_and_comes_again_after_5_s():
     made, messages = loaded(2, listener=[{"status": "SUCCESS", "ack_index": 0}])
     made.order("send_back", None, REFUSED)
     assert consume(made, messages)[-1] == ["later", "", 5000]
-    assert (memory(made), held(made), messages[1].reconsume_times) == (2, [2], 1)
+    assert (memory(made), offsets_held(made), messages[1].reconsume_times) == (2, [2], 1)
     made.run_task(0)
     made.run_task(0)
     assert journal(made) == [["later", "", 0], ["consume", "T/a/0", [2]]]
@@ -114,7 +114,7 @@ def test_a_message_expires_after_the_timeout_if_its_listener_was_called():
     made.host.time += 1
     made.clean()
     assert journal(made) == [["send back", "T/a/0", 1, 3]]
-    assert held(made) == [2]
+    assert offsets_held(made) == [2]
     assert queue_of(made).last_consume_timestamp == made.host.time
     messages[1].consume_start = 0
     made.clean()
@@ -130,7 +130,7 @@ def test_one_clean_up_sends_16_at_most_failures_included():
         made.order("send_back", None, answer)
         made.clean()
         assert [entry[2] for entry in journal(made)] == sent
-        assert len(held(made)) == left
+        assert len(offsets_held(made)) == left
 
 
 def test_a_message_consumed_while_it_is_sent_back_is_not_removed_twice():
@@ -144,7 +144,7 @@ def test_a_message_consumed_while_it_is_sent_back_is_not_removed_twice():
 
     made.world.sent_back = consumed_meanwhile
     made.clean()
-    assert (held(made), queue_of(made).last_consume_timestamp) == ([2], 7)
+    assert (offsets_held(made), queue_of(made).last_consume_timestamp) == ([2], 7)
 
 
 def test_the_start_of_consuming_is_noted():

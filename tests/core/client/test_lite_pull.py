@@ -26,7 +26,7 @@ def reader(**config):
     return made, lite
 
 
-def found(*offsets):
+def pull_result(*offsets):
     return PullResult("FOUND", offsets[-1] + 1, [Message(each) for each in offsets])
 
 
@@ -61,7 +61,7 @@ def test_a_full_queue_is_stamped_and_pulled_again_50_ms_later(fill):
 def test_no_queue_is_pulled_while_the_cache_of_all_is_full():
     _, lite = reader()
     for at in range(1001):
-        lite.on_pull_result(lite.assigned[ONE], found(at))
+        lite.on_pull_result(lite.assigned[ONE], pull_result(at))
     assert run(lite.next_pull(lite.assigned[ZERO])) == 50
     lite.poll()
     assert isinstance(run(lite.next_pull(lite.assigned[ZERO])), Pull)
@@ -76,8 +76,8 @@ def test_a_queue_whose_offset_is_unknown_is_tried_again_after_3_s():
 
 def test_a_poll_hands_over_one_pull_in_the_order_of_their_arrival():
     made, lite = reader()
-    assert lite.on_pull_result(lite.assigned[ONE], found(42, 43))
-    assert lite.on_pull_result(lite.assigned[ZERO], found(42))
+    assert lite.on_pull_result(lite.assigned[ONE], pull_result(42, 43))
+    assert lite.on_pull_result(lite.assigned[ZERO], pull_result(42))
     made.advance(1)
     polled = lite.poll()
     assert (polled.queue.message_queue, [each.queue_offset for each in polled.messages]) == (ONE, [42, 43])
@@ -89,7 +89,7 @@ def test_a_poll_hands_over_one_pull_in_the_order_of_their_arrival():
 
 def test_the_position_is_committed_by_a_poll_after_the_interval():
     made, lite = reader()
-    lite.on_pull_result(lite.assigned[ZERO], found(42, 43))
+    lite.on_pull_result(lite.assigned[ZERO], pull_result(42, 43))
     lite.poll()
     made.host.time += 4_999
     lite.poll()
@@ -104,11 +104,11 @@ def test_the_position_is_committed_by_a_poll_after_the_interval():
 def test_a_queue_that_is_taken_away_ends_its_task_and_its_messages():
     made, lite = reader()
     gone = lite.assigned[ZERO]
-    lite.on_pull_result(gone, found(42))
+    lite.on_pull_result(gone, pull_result(42))
     assert lite.message_queue_changed("T", {ZERO, ONE}, {ONE}) == []
     assert gone.process_queue.dropped
     assert run(lite.next_pull(gone)) is None
-    assert not lite.on_pull_result(gone, found(43))
+    assert not lite.on_pull_result(gone, pull_result(43))
     assert lite.poll() is None
     made.host.time += 5_000
     lite.poll()

@@ -154,9 +154,9 @@ def test_a_queue_dropped_before_its_lock_request_is_left_alone():
     lock = made.service._message_queue_locks.setdefault(QUEUE, type(queue_of(made).consume_lock)())
     lock.try_write()
 
-    async def dropped_meanwhile(held, _):
+    async def dropped_meanwhile(lock, _):
         queue_of(made).dropped = True
-        held.release_write()
+        lock.release_write()
 
     made.host.released = dropped_meanwhile
     assert consume(made) == []

@@ -162,10 +162,10 @@ OWN_CLOCK = ("cause", "evidence", "health_reason")
 @pytest.mark.parametrize("delay", [10_000, pytest.param(0, marks=pytest.mark.prove)])
 @pytest.mark.parametrize("off", [5_000, -5_000, 3_000_000, -3_000_000])
 def test_a_wrong_clock_of_a_broker_is_corrected_to_the_same_rows(off, delay):
-    found = fold(delayed(recorded(broken(off)), of_hook, delay))
-    skewed = [one for one in found if isinstance(one, IncidentTransition) and one.code == "CLOCK_SKEW"]
+    effects = fold(delayed(recorded(broken(off)), of_hook, delay))
+    skewed = [one for one in effects if isinstance(one, IncidentTransition) and one.code == "CLOCK_SKEW"]
     assert len(skewed) == (abs(off) > 5_000)
-    wrong = comparable((one for one in found if one not in skewed), *OWN_CLOCK)
+    wrong = comparable((one for one in effects if one not in skewed), *OWN_CLOCK)
     differences = (with_right_clock() - wrong) + (wrong - with_right_clock())
     assert all('"row": "GroupSnapshot"' in row for row in differences), "only the group's health shows the clock"
 

@@ -29,12 +29,12 @@ def fold(rows: list[Row]) -> list[AnyEffect]:
     return [effect for event, stamp in rows for effect in log.push(event, stamp)]
 
 
-def owners(found: list[AnyEffect]) -> Counter[str]:
-    return comparable((one for one in found if isinstance(one, AssignmentChange)), "cause")
+def owners(effects: list[AnyEffect]) -> Counter[str]:
+    return comparable((one for one in effects if isinstance(one, AssignmentChange)), "cause")
 
 
-def incidents(found: list[AnyEffect]) -> Counter[tuple[str, str]]:
-    return Counter((one.code, one.transition) for one in found if isinstance(one, IncidentTransition))
+def incidents(effects: list[AnyEffect]) -> Counter[tuple[str, str]]:
+    return Counter((one.code, one.transition) for one in effects if isinstance(one, IncidentTransition))
 
 
 def jumped(event: AnyEvent, ms: int) -> AnyEvent:
@@ -51,14 +51,14 @@ def jumped(event: AnyEvent, ms: int) -> AnyEvent:
 @pytest.mark.parametrize("ms", [HOUR, -HOUR])
 def test_a_clock_that_jumps_by_an_hour_is_reported_and_moves_no_queue(ms, lasts):
     begin = healthy()[0][1] + 3 * MINUTE
-    found = fold([
+    effects = fold([
         (jumped(event, ms) if begin <= stamp < begin + lasts else event, stamp) for event, stamp in healthy()
     ])  # fmt: skip
 
-    assert owners(found) == owners(fold(list(healthy())))
-    assert {code for code, _ in incidents(found)} <= {"CLOCK_SKEW", "TELEMETRY_GAP"}
-    assert incidents(found)["CLOCK_SKEW", "OPENED"] == 1
-    assert incidents(found)["CLOCK_SKEW", "RESOLVED"] == (lasts != ALWAYS)
+    assert owners(effects) == owners(fold(list(healthy())))
+    assert {code for code, _ in incidents(effects)} <= {"CLOCK_SKEW", "TELEMETRY_GAP"}
+    assert incidents(effects)["CLOCK_SKEW", "OPENED"] == 1
+    assert incidents(effects)["CLOCK_SKEW", "RESOLVED"] == (lasts != ALWAYS)
 
 
 @pytest.mark.parametrize("hook", [True, False])
@@ -70,9 +70,9 @@ def test_a_collector_that_is_down_for_ten_minutes_raises_no_false_alarm(hook):
         (event, stamp) for event, stamp in rows if not (of_collector(event) and begin <= stamp < begin + 10 * MINUTE)
     ]
 
-    found = fold(left)
+    effects = fold(left)
 
-    assert owners(found) == owners(fold(rows))
-    gaps = incidents(found)
+    assert owners(effects) == owners(fold(rows))
+    gaps = incidents(effects)
     assert {code for code, _ in gaps} == {"TELEMETRY_GAP"}
     assert gaps["TELEMETRY_GAP", "OPENED"] == gaps["TELEMETRY_GAP", "RESOLVED"]

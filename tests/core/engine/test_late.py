@@ -31,26 +31,26 @@ def in_time() -> list[AnyEffect]:
 
 def changes(rows: Iterable[AnyEffect]) -> dict[Queue, list[tuple[int, str | None]]]:
     """When each queue had another owner, and who."""
-    found: dict[Queue, list[tuple[int, str | None]]] = defaultdict(list)
+    by_queue: dict[Queue, list[tuple[int, str | None]]] = defaultdict(list)
     for row in sorted((row for row in rows if isinstance(row, AssignmentChange)), key=lambda row: (row.time, row.seq)):
         owner = row.client_id if row.action == "ASSIGNED" else None
-        found[row.group, f"{row.topic}@{row.broker}:{row.queue_id}"].append((row.time, owner))
-    return found
+        by_queue[row.group, f"{row.topic}@{row.broker}:{row.queue_id}"].append((row.time, owner))
+    return by_queue
 
 
 def lives(rows: Iterable[AnyEffect]) -> list[tuple[tuple[str, str, str], int, float]]:
     """Group, code and subject of each incident, and from when to when it was open."""
-    found: dict[str, tuple[tuple[str, str, str], int, float]] = {}
+    by_id: dict[str, tuple[tuple[str, str, str], int, float]] = {}
     for row in rows:
         if isinstance(row, IncidentTransition):
             ends = row.time if row.transition == "RESOLVED" else float("inf")
-            found[row.incident_id] = (row.group, row.code, row.subject), row.opened_at, ends
-    return list(found.values())
+            by_id[row.incident_id] = (row.group, row.code, row.subject), row.opened_at, ends
+    return list(by_id.values())
 
 
-def contradictions(rows: list[AnyEffect], known: list[AnyEffect]) -> Iterator[tuple[object, ...]]:
-    owners, incidents, last = changes(known), lives(known), known[-1].time
-    settled = [row for row in known if isinstance(row, RebalanceSettled)]
+def contradictions(rows: list[AnyEffect], reference: list[AnyEffect]) -> Iterator[tuple[object, ...]]:
+    owners, incidents, last = changes(reference), lives(reference), reference[-1].time
+    settled = [row for row in reference if isinstance(row, RebalanceSettled)]
 
     def near_a_change(queue: Queue, time: int) -> bool:
         return any(abs(at - time) <= INTERVAL for at, _ in owners.get(queue, ()))
@@ -72,8 +72,8 @@ def contradictions(rows: list[AnyEffect], known: list[AnyEffect]) -> Iterator[tu
             yield row.group, row.start_time, row.trigger, row.trigger_client, causes
 
 
-def _overlap(one: RebalanceSettled, other: RebalanceSettled) -> bool:
-    return one.start_time - INTERVAL <= other.end_time and other.start_time - INTERVAL <= one.end_time
+def _overlap(first: RebalanceSettled, other: RebalanceSettled) -> bool:
+    return first.start_time - INTERVAL <= other.end_time and other.start_time - INTERVAL <= first.end_time
 
 
 def _fits(trigger: str, client: str | None, cause: str) -> bool:
@@ -102,11 +102,11 @@ def test_a_source_far_behind_is_reported_and_nothing_false_is_written(is_late, m
 
 def test_a_false_owner_incident_or_cause_is_a_contradiction():
     """The comparison itself: two hours later everything that was open or owned is another's."""
-    known = in_time()
-    moved = [row for row in known if isinstance(row, AssignmentChange | RebalanceSettled | IncidentTransition)]
-    assert list(contradictions(moved, known)) == []
+    reference = in_time()
+    moved = [row for row in reference if isinstance(row, AssignmentChange | RebalanceSettled | IncidentTransition)]
+    assert list(contradictions(moved, reference)) == []
     shifted = [_later(row) for row in moved]
-    assert len(list(contradictions(shifted, known))) > 20
+    assert len(list(contradictions(shifted, reference))) > 20
 
 
 def _later(row: AnyEffect) -> AnyEffect:

@@ -23,7 +23,7 @@ KEPT = {"polls": of_collector, "hooks": of_hook, "both": lambda _: True}
 class Case(NamedTuple):
     """By how much the clock of whose host is wrong, from when on, and for how long; milliseconds and seconds."""
 
-    of: tuple[str, ...]
+    sources: tuple[str, ...]
     by_ms: int
     at: int
     lasts: int
@@ -32,7 +32,10 @@ class Case(NamedTuple):
 @cache
 def rows_of(case: Case) -> tuple[Row, ...]:
     hangs = [{"at": at, "do": "hang", "who": "c-1", "queue": 0, "lasts": 90} for at in HANGS]
-    steps = [{"at": case.at, "do": "set-clock", "of": of, "by_ms": case.by_ms, "lasts": case.lasts} for of in case.of]
+    steps = [
+        {"at": case.at, "do": "set-clock", "of": source, "by_ms": case.by_ms, "lasts": case.lasts}
+        for source in case.sources
+    ]
     return tuple(recorded(small(*hangs, *steps, minutes=17)))
 
 
@@ -59,7 +62,7 @@ class Shown(NamedTuple):
         return ([health for at, health in self.health if at <= START + 1_000 * second] or ["UNKNOWN"])[-1]
 
 
-def shown(case: Case, telemetry: str, *, own_stamps: bool) -> Shown:
+def outcome(case: Case, telemetry: str, *, own_stamps: bool) -> Shown:
     """Fold the telemetry; the log is stamped by another host (Kafka), or by the highest of its events' times."""
     log, rows, health = Fold(), list[AnyEffect](), list[tuple[int, str]]()
     for event, stamp in rows_of(case):
@@ -88,13 +91,13 @@ def cases(short: set[tuple[int, int, int, bool]]) -> list[object]:
 @pytest.mark.parametrize("telemetry", list(KEPT))
 @pytest.mark.parametrize(("by_ms", "at", "lasts", "own_stamps"), cases(SHORT))
 def test_a_clock_wrong_for_two_seconds_hides_no_incident(by_ms, at, lasts, own_stamps, telemetry):
-    found = shown(Case(whose(telemetry), by_ms, at, lasts), telemetry, own_stamps=own_stamps)
-    due = found.found_after()
+    result = outcome(Case(whose(telemetry), by_ms, at, lasts), telemetry, own_stamps=own_stamps)
+    due = result.found_after()
     assert all(60 <= seconds < 75 for seconds in due)
-    assert {row.code for row in found.incidents} <= {"ORDERED_QUEUE_STUCK", "CLOCK_SKEW", "TELEMETRY_GAP"}
+    assert {row.code for row in result.incidents} <= {"ORDERED_QUEUE_STUCK", "CLOCK_SKEW", "TELEMETRY_GAP"}
     names = {f"{name}_SET_{way}" for name in ("COLLECTOR", "HOOK") for way in ("BACK", "AHEAD")}
-    assert {row.sub_cause for row in found.opened("CLOCK_SKEW")} <= names
-    ends = Counter(row.transition for row in found.incidents if row.code != "ORDERED_QUEUE_STUCK")
+    assert {row.sub_cause for row in result.opened("CLOCK_SKEW")} <= names
+    ends = Counter(row.transition for row in result.incidents if row.code != "ORDERED_QUEUE_STUCK")
     assert 0 < ends["OPENED"] == ends["RESOLVED"]
 
 
@@ -105,33 +108,33 @@ def test_a_clock_wrong_for_two_seconds_hides_no_incident(by_ms, at, lasts, own_s
 ])  # fmt: skip
 def test_a_group_is_never_ok_while_a_wrong_clock_hides_its_incidents(by_ms, at, own_stamps, telemetry):
     """An hour or ten minutes off for six minutes and more; it is set while no listener hangs."""
-    found = shown(Case(whose(telemetry), by_ms, at, 420 if at else 550), telemetry, own_stamps=own_stamps)
+    found = outcome(Case(whose(telemetry), by_ms, at, 420 if at else 550), telemetry, own_stamps=own_stamps)
     assert [second for second in HANGS if found.health_at(second + 85) == "OK"] == []
     assert found.opened("CLOCK_SKEW") != []
 
 
-@pytest.mark.parametrize(("of", "at", "by_ms", "own_stamps"), [
+@pytest.mark.parametrize(("source", "at", "by_ms", "own_stamps"), [
     pytest.param(
         of, at, by_ms, own_stamps, marks=() if (of, at, own_stamps) == ("collector", 300, True) else pytest.mark.prove
     )
     for of in ("collector", "broker-a") for at, by_ms in ((300, HOUR), (300, -HOUR), (0, HOUR))
     for own_stamps in (True, False)
 ])  # fmt: skip
-def test_a_source_with_a_wrong_clock_costs_its_neighbours_nothing(of, at, by_ms, own_stamps):
+def test_a_source_with_a_wrong_clock_costs_its_neighbours_nothing(source, at, by_ms, own_stamps):
     """Its clock is measured against the other source's, and its times are corrected."""
-    found = shown(Case((of,), by_ms, at, 500), "both", own_stamps=own_stamps)
-    due = found.found_after()
+    result = outcome(Case((source,), by_ms, at, 500), "both", own_stamps=own_stamps)
+    due = result.found_after()
     assert all(60 <= seconds < 63 for seconds in due)
-    others = {row.code for row in found.incidents} - {"ORDERED_QUEUE_STUCK", "CLOCK_SKEW"}
+    others = {row.code for row in result.incidents} - {"ORDERED_QUEUE_STUCK", "CLOCK_SKEW"}
     assert others <= {"TELEMETRY_GAP"}  # a hook whose clock is set back loses what is on its way, and says so
 
 
 @pytest.mark.prove
 @pytest.mark.parametrize("own_stamps", [True, False])
-@pytest.mark.parametrize("of", ["collector", "broker-a"])
-def test_with_a_clock_behind_from_the_start_everything_is_found(of, own_stamps):
+@pytest.mark.parametrize("source", ["collector", "broker-a"])
+def test_with_a_clock_behind_from_the_start_everything_is_found(source, own_stamps):
     """Nothing shows which of them is right: until it is set the times of the rows may be its."""
-    found = shown(Case((of,), -HOUR, 0, 500), "both", own_stamps=own_stamps)
+    found = outcome(Case((source,), -HOUR, 0, 500), "both", own_stamps=own_stamps)
     due = found.found_after()
     assert all(60 <= seconds % 3_600 < 63 for seconds in due[:3])
     assert all(60 <= seconds < 63 for seconds in due[4:])

@@ -67,7 +67,7 @@ class Comparison:
     scenario: Scenario
     seed: int
     poll: bool
-    found: list[Difference] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)
     effects: list[AnyEffect] = field(default_factory=list)
     instants: int = 0
     _done: set[tuple[str, int, str]] = field(default_factory=set)
@@ -124,10 +124,10 @@ class Comparison:
 
     def allowed(self) -> Counter[str]:
         """How often there was each difference that may be there, by its name."""
-        return Counter(why for one in self.found if (why := self._why(one)) is not None)
+        return Counter(why for one in self.differences if (why := self._why(one)) is not None)
 
     def unexplained(self) -> list[Difference]:
-        return [one for one in self.found if self._why(one) is None]
+        return [one for one in self.differences if self._why(one) is None]
 
     def corrections(self) -> list[str]:
         return [one for e in self.effects if isinstance(e, GroupSnapshot) for one in e.corrections]
@@ -164,25 +164,25 @@ class Comparison:
             self._note(name, group, self._offsets(broker, group, state))
             self._note(name, group, self._owners(broker, group, state))
 
-    def _note(self, broker: str, group: str, found: "Found") -> None:
-        for why, what, rebuilt, real in found:
+    def _note(self, broker: str, group: str, differences: "Found") -> None:
+        for why, what, rebuilt, real in differences:
             queue = what if isinstance(what, MessageQueue) else None
             reason = why or ("lost" if self._lost_lately(broker) else None)
             now = self.cluster.world.true_ms
-            self.found.append(Difference(now, broker, group, str(what), rebuilt, real, reason, queue))
+            self.differences.append(Difference(now, broker, group, str(what), rebuilt, real, reason, queue))
 
-    def _why(self, one: Difference) -> str | None:
+    def _why(self, difference: Difference) -> str | None:
         """That a queue goes over just now, or went over lately, is looked up in the whole truth."""
-        if one.why is not None or one.queue is None:
-            return one.why
-        since = min((abs(one.time - at) for at in self._moves[one.queue]), default=one.time)
+        if difference.why is not None or difference.queue is None:
+            return difference.why
+        since = min((abs(difference.time - at) for at in self._moves[difference.queue]), default=difference.time)
         if since <= HAND_OVER:
             return "hand-over"
-        if self.cluster.groups[one.group].ordered:
+        if self.cluster.groups[difference.group].ordered:
             return None
         if since <= (ASKED_AGAIN if self.poll else PULLED_AGAIN):
             return "dropped in silence"
-        return "dropped in silence for nobody" if one.real == [] and not self.poll else None
+        return "dropped in silence for nobody" if difference.real == [] and not self.poll else None
 
     @functools.cached_property
     def _moves(self) -> defaultdict[MessageQueue, list[int]]:

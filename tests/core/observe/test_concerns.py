@@ -23,7 +23,7 @@ SEEDS = range(12)
 @pytest.fixture
 def missed(monkeypatch):
     """Return what a rule that was left out would have found, with how often one was left out."""
-    found, of_queue, of_client = [], concerns.of_queue, concerns.of_client
+    left_out, of_queue, of_client = [], concerns.of_queue, concerns.of_client
     counts = {"left out": 0}
 
     def watch(step: GroupStep, rules, subject, flags: int) -> int:
@@ -32,7 +32,7 @@ def missed(monkeypatch):
             if not rule.concerns & flags:
                 counts["left out"] += 1
                 if isinstance(rule.judge(step, subject), Holds) or step.state.next_check != due:
-                    found.append(f"{rule.code} {subject}")
+                    left_out.append(f"{rule.code} {subject}")
                     step.state.next_check = due
         return flags
 
@@ -44,7 +44,7 @@ def missed(monkeypatch):
 
     monkeypatch.setattr(concerns, "of_queue", queue)
     monkeypatch.setattr(concerns, "of_client", client)
-    yield found
+    yield left_out
     assert counts["left out"] > 0
 
 

@@ -36,7 +36,7 @@ def events() -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def calls(events) -> Calls:
-    found: Calls = defaultdict(list)
+    by_client: Calls = defaultdict(list)
     channels = {e["channel"]: e["client_id"] for e in events if "client_id" in e}
     for e in events:
         if e.get("group") != GROUP:
@@ -45,22 +45,22 @@ def calls(events) -> Calls:
         for name, what in (("granted", "GRANTED"), ("queues", "UNLOCKED")):
             for mq in e.get(name, ()):
                 if mq["topic"] == "Orders":
-                    found[client, mq["queue_id"]].append((e["time"], what, -1))
+                    by_client[client, mq["queue_id"]].append((e["time"], what, -1))
         if e["type"] == "PULL_MESSAGE" and e["topic"] == "Orders" and e.get("code") in (None, 0, 19):
-            found[client, e["queue_id"]].append((e["last_time"], "PULLED", e["last_offset"]))
-            found[client, e["queue_id"]].append((e["first_time"], "FIRST", e["first_offset"]))
+            by_client[client, e["queue_id"]].append((e["last_time"], "PULLED", e["last_offset"]))
+            by_client[client, e["queue_id"]].append((e["first_time"], "FIRST", e["first_offset"]))
             if e["commit_offset"] >= 0:
-                found[client, e["queue_id"]].append((e["last_time"], "COMMITTED", e["commit_offset"]))
+                by_client[client, e["queue_id"]].append((e["last_time"], "COMMITTED", e["commit_offset"]))
         if e["type"] == "UPDATE_CONSUMER_OFFSET" and e["topic"] == "Orders":
-            found[client, e["queue_id"]].append((e["time"], "COMMITTED", e["offset"]))
-    for of_client in found.values():
+            by_client[client, e["queue_id"]].append((e["time"], "COMMITTED", e["offset"]))
+    for of_client in by_client.values():
         of_client.sort()
-    return found
+    return by_client
 
 
 def holders(calls: Calls, queue_id: int, start: int, end: int) -> list[tuple[int, str | None]]:
     """Who gets the lock, or gives it back, within a rebalance; an unlock of another's lock does nothing."""
-    found: list[tuple[int, str | None]] = []
+    lock_times: list[tuple[int, str | None]] = []
     about = sorted(
         (time, what, client)
         for (client, queue), of_client in calls.items()
@@ -68,12 +68,12 @@ def holders(calls: Calls, queue_id: int, start: int, end: int) -> list[tuple[int
         if queue == queue_id and start <= time <= end and what in ("GRANTED", "UNLOCKED")
     )
     for time, what, client in about:
-        holder = found[-1][1] if found else client
-        if what == "GRANTED" and (not found or holder != client):
-            found.append((time, client))
+        holder = lock_times[-1][1] if lock_times else client
+        if what == "GRANTED" and (not lock_times or holder != client):
+            lock_times.append((time, client))
         elif what == "UNLOCKED" and holder == client:
-            found.append((time, None))
-    return found
+            lock_times.append((time, None))
+    return lock_times
 
 
 def pause(calls: Calls, boots: list[int], move: QueueMove, start: int, end: int) -> int:
@@ -89,10 +89,12 @@ def pause(calls: Calls, boots: list[int], move: QueueMove, start: int, end: int)
 
 
 def moves(rebalances: list[RebalanceSettled]) -> Iterator[tuple[RebalanceSettled, QueueMove]]:
-    for one in rebalances:
-        if one.group == GROUP:
+    for rebalance in rebalances:
+        if rebalance.group == GROUP:
             yield from (
-                (one, move) for move in one.moves if move.from_client is not None and move.to_client is not None
+                (rebalance, move)
+                for move in rebalance.moves
+                if move.from_client is not None and move.to_client is not None
             )
 
 
@@ -110,17 +112,17 @@ def test_pauses_are_those_of_the_raw_calls(rebalances, calls, events):
 
 def test_what_is_read_again_is_that_of_the_raw_calls(rebalances, calls):
     compared = 0
-    for one, move in moves(rebalances):
+    for rebalance, move in moves(rebalances):
         queue_id = move.queue.queue_id
-        seen = [holder for _, holder in holders(calls, queue_id, one.start_time, one.end_time) if holder]
+        seen = [holder for _, holder in holders(calls, queue_id, rebalance.start_time, rebalance.end_time) if holder]
         if len(seen) != 1 or move.kind != "MOVED":
             continue  # it went through several hands
-        taken = max(time for time, _ in holders(calls, queue_id, one.start_time, one.end_time))
-        of_former = [call for call in calls[move.from_client or "", queue_id] if call[0] <= one.time]
+        taken = max(time for time, _ in holders(calls, queue_id, rebalance.start_time, rebalance.end_time))
+        of_former = [call for call in calls[move.from_client or "", queue_id] if call[0] <= rebalance.time]
         begun = next(offset for time, what, offset in calls[seen[0], queue_id] if what == "FIRST" and time >= taken)
         committed = max(offset for _, what, offset in of_former if what == "COMMITTED")
         pulled = max(offset for _, what, offset in of_former if what == "PULLED")
-        assert move.reconsumed_min == max(0, committed - begun), (one.start_time, move)
+        assert move.reconsumed_min == max(0, committed - begun), (rebalance.start_time, move)
         assert move.reconsumed_max is not None
         assert move.reconsumed_min <= move.reconsumed_max <= max(0, pulled + 32 - begun)
         compared += 1
@@ -128,13 +130,15 @@ def test_what_is_read_again_is_that_of_the_raw_calls(rebalances, calls):
 
 
 def test_the_numbers_above_a_table_are_its_sums(rebalances):
-    for one in rebalances:
-        kinds = [move.kind for move in one.moves]
-        numbers = [one.queues_moved, one.queues_interrupted, one.queues_unassigned]
+    for rebalance in rebalances:
+        kinds = [move.kind for move in rebalance.moves]
+        numbers = [rebalance.queues_moved, rebalance.queues_interrupted, rebalance.queues_unassigned]
         assert numbers == [kinds.count(kind) for kind in ("MOVED", "INTERRUPTED", "UNASSIGNED")]
-        assert one.reconsumed_min == sum(move.reconsumed_min or 0 for move in one.moves)
-        assert one.reconsumed_max == sum(move.reconsumed_max or 0 for move in one.moves)
-        assert one.pause_ms_max == max((move.pause_ms for move in one.moves if move.pause_ms is not None), default=None)
+        assert rebalance.reconsumed_min == sum(move.reconsumed_min or 0 for move in rebalance.moves)
+        assert rebalance.reconsumed_max == sum(move.reconsumed_max or 0 for move in rebalance.moves)
+        assert rebalance.pause_ms_max == max(
+            (move.pause_ms for move in rebalance.moves if move.pause_ms is not None), default=None
+        )
 
 
 def test_the_thaw_and_the_restart_read_as_what_happened(rebalances):

@@ -116,11 +116,11 @@ def test_an_episode_lists_its_first_causes_only():
 def snapshot_times(group: str) -> list[int]:
     """The times, in two intervals, at which the whole state of a group was written although nothing changed."""
     trace = Trace(policy=Policy(snapshot_interval=60_000), name=group).poll(0, TWO)
-    found = len(trace.effects)
+    before = len(trace.effects)
     for second in range(1, 121):
         trace.tick(second)
-    times = [e.time for e in trace.effects[found:] if isinstance(e, GroupSnapshot)]
-    queues = [(e.time, e.queue_id) for e in trace.effects[found:] if isinstance(e, QueueSnapshot)]
+    times = [e.time for e in trace.effects[before:] if isinstance(e, GroupSnapshot)]
+    queues = [(e.time, e.queue_id) for e in trace.effects[before:] if isinstance(e, QueueSnapshot)]
     assert queues == [(time, queue_id) for time in times for queue_id in range(4)]
     return times
 

@@ -18,7 +18,7 @@ def run(trace: Trace, begin: int, minutes: int, *queue_ids: int) -> int:
     return end
 
 
-def shown(trace: Trace, since: int) -> set[int]:
+def queues_shown(trace: Trace, since: int) -> set[int]:
     return {
         row.queue_id for row in trace.effects if isinstance(row, QueueSnapshot) and row.time >= START + since * 1000
     }
@@ -28,13 +28,13 @@ def test_a_queue_that_its_topic_lost_is_forgotten_and_may_come_back():
     trace = Trace(POLICY)
     shrunk = run(trace, 0, 3, 0, 1, 2, 3)
     end = run(trace, shrunk, 25, 0, 1)
-    assert shown(trace, end - 6 * MINUTE) == {0, 1, 2, 3}
+    assert queues_shown(trace, end - 6 * MINUTE) == {0, 1, 2, 3}
     end = run(trace, end, 15, 0, 1)
-    assert shown(trace, end - 6 * MINUTE) == {0, 1}
+    assert queues_shown(trace, end - 6 * MINUTE) == {0, 1}
     assert len(trace.state.queues) == 2
 
     end = run(trace, end, 6, 0, 1, 2)
-    assert shown(trace, end - 6 * MINUTE) == {0, 1, 2}
+    assert queues_shown(trace, end - 6 * MINUTE) == {0, 1, 2}
     assert trace.owners() == {0: "a", 1: "a", 2: "a"}
     assert not [row for row in trace.incidents() if row[1] == "OPENED"]
 

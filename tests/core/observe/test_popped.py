@@ -446,16 +446,16 @@ STEPS = st.lists(
 def played(steps, *, is_polled):
     truth = Truth()
     for what, number in steps:
-        known = sorted(truth.handles)
+        handles = sorted(truth.handles)
         if what == "pop":
             truth.pops(1 + number % 8, is_polled=is_polled)
         elif what == "wait":
             truth.passes(number)
-        elif known and what == "ack":
-            truth.acks(known[number % len(known) :: 1 + number % 3])
-        elif known:
+        elif handles and what == "ack":
+            truth.acks(handles[number % len(handles) :: 1 + number % 3])
+        elif handles:
             act = truth.refuses if what == "refuse" else truth.renews
-            act(known[number % len(known)])
+            act(handles[number % len(handles)])
         yield truth
 
 
@@ -529,9 +529,9 @@ def test_any_order_of_valid_events_leaves_a_state_within_its_bounds(steps):
     for step in steps:
         applied(queue, step)
         end = -1
-        for one in queue.unacked:
-            assert end < one.first <= one.last < queue.popped_to
-            end = one.last
+        for span in queue.unacked:
+            assert end < span.first <= span.last < queue.popped_to
+            end = span.last
         assert (len(queue.unacked) <= UNACKED_MAX, len(queue.held) <= HELD_MAX) == (True, True)
         assert not any(one.first <= held <= one.last for one in queue.unacked for held in queue.held)
         assert (popped.in_flight(queue) or 0) >= 0

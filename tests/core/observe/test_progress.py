@@ -59,7 +59,7 @@ class Log:
         [row] = self.take(ConsumeStats, at, asked=START + int(1000 * at) - 50, queues=queues)
         return row
 
-    def runs(self, at: float, *held: tuple[MessageQueue, float, int], **fields: object) -> list[QueueProgress]:
+    def runs(self, at: float, *rows: tuple[MessageQueue, float, int], **fields: object) -> list[QueueProgress]:
         """A client's answer: queue, when it pulled last, what it has cached."""
         queues = tuple(
             ProcessQueueInfo(
@@ -67,7 +67,7 @@ class Log:
                 lock_time=START + CLIENT_OFF, consume_time=START + CLIENT_OFF,
                 pull_time=START + CLIENT_OFF + int(1000 * pulled),
             )
-            for queue, pulled, cached in held
+            for queue, pulled, cached in rows
         )  # fmt: skip
         return self.take(ConsumerRunningInfo, at, client_id="a", orderly=True, queues=queues, **fields)
 
@@ -243,21 +243,21 @@ def test_a_granted_lock_is_written_at_once_but_of_many_calls_not_each():
 
 def test_the_rows_do_not_depend_on_where_the_log_is_cut():
     def rows(*, cut: bool) -> bytes:
-        log, store, found = Log(), GroupsInMemory(), []
+        log, store, effects = Log(), GroupsInMemory(), []
         unwritten = {}
         kept = ProgressLog(store, Policy(), unwritten)
         for at in range(0, 200, 5):
             log.stats(at, (0, at, at // 2), last=at - 1)
-            found += kept.observe(log.event, at * 1_000)
+            effects += kept.observe(log.event, at * 1_000)
             log.runs(at + 1, (mq(0), at, 3), (mq(1), 0, 3))
-            found += kept.observe(log.event, at * 1_000)
+            effects += kept.observe(log.event, at * 1_000)
             log.commits(at + 2, at % 3, at)
-            found += kept.observe(log.event, at * 1_000)
-            found += kept.tick(at * 1_000 + 500)
+            effects += kept.observe(log.event, at * 1_000)
+            effects += kept.tick(at * 1_000 + 500)
             if cut:
                 kept.flush()
                 kept = ProgressLog(store, Policy(), unwritten)
-        return msgspec.json.encode(found)
+        return msgspec.json.encode(effects)
 
     assert rows(cut=True) == rows(cut=False)
 

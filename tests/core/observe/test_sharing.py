@@ -151,10 +151,10 @@ def unlisted(trace: Trace, waits: int, until: int) -> Trace:
 def test_messages_wait_behind_a_proxy_and_nobody_pops(fifo, waits, opened):
     """A blocked FIFO queue looks the same, and is reported as such."""
     trace = unlisted(Trace(fifo=fifo), waits, until=300)
-    found = [row for row in rows(trace, "NO_ACTIVE_CLIENTS_WITH_LAG") if row.transition == "OPENED"]
-    assert [(row.sub_cause, row.severity) for row in found] == [("NOT_POPPED", "critical")] * opened
-    assert [(row.time - START) / 1000 for row in found] == [180] * opened
-    for row in found:  # without a topic the command fails: such a group has no retry topic
+    opening = [row for row in rows(trace, "NO_ACTIVE_CLIENTS_WITH_LAG") if row.transition == "OPENED"]
+    assert [(row.sub_cause, row.severity) for row in opening] == [("NOT_POPPED", "critical")] * opened
+    assert [(row.time - START) / 1000 for row in opening] == [180] * opened
+    for row in opening:  # without a topic the command fails: such a group has no retry topic
         of_row = msgspec.structs.asdict(row) | {"evidence": json.loads(row.evidence), "main_cause": row.sub_cause}
         [command] = commands_from(of_row | {"main_client_id": None})
         assert command.text == "mqadmin consumerProgress -g g -t Orders"

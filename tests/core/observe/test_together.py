@@ -56,22 +56,22 @@ def wrong_owners(run: SimulatedRun, effects: Iterable[AnyEffect]) -> int:
 
     Of a client that stands still "nobody is known" is no error: its brokers have dropped it, and it does not know.
     """
-    shown: defaultdict[Queue, list[tuple[int, int, str | None]]] = defaultdict(list)
+    by_queue: defaultdict[Queue, list[tuple[int, int, str | None]]] = defaultdict(list)
     for e in effects:
         if isinstance(e, AssignmentChange):
             owner = e.client_id if e.action == "ASSIGNED" else None
-            shown[e.group, e.topic, e.broker, e.queue_id].append((e.time, e.seq, owner))
+            by_queue[e.group, e.topic, e.broker, e.queue_id].append((e.time, e.seq, owner))
     truth: defaultdict[Queue, list[Owned]] = defaultdict(list)
-    for one in run.cluster.world.truth.records:
-        if isinstance(one, Owned) and not one.queue.is_retry:
-            truth[place(one.group, one.queue)].append(one)
+    for record in run.cluster.world.truth.records:
+        if isinstance(record, Owned) and not record.queue.is_retry:
+            truth[place(record.group, record.queue)].append(record)
     faults = [one for one in run.cluster.world.truth.records if isinstance(one, Fault) and one.kind == "freeze"]
     end, wrong = max(event.time for event in run.events), 0
     for queue, owned in truth.items():
         for at in range(SETTLED, end - A_SECOND, A_SECOND):
             owners = {one.client_id for one in owned if one.begin <= at and (one.end is None or at < one.end)}
-            known = bisect_right(shown[queue], at, key=lambda row: row[0])
-            owner = shown[queue][known - 1][2] if known else None
+            known = bisect_right(by_queue[queue], at, key=lambda row: row[0])
+            owner = by_queue[queue][known - 1][2] if known else None
             stands = any(one.begin <= at <= (one.end or end) and _is_of(one, owners) for one in faults)
             wrong += owner not in (owners or {None}) and not (stands and owner is None)
     return wrong
@@ -97,11 +97,11 @@ def _listed(broker: object, group: str) -> list[str]:
 
 def opened(effects: Iterable[AnyEffect]) -> dict[tuple[str, str, str], int]:
     """When each incident first opened."""
-    found: dict[tuple[str, str, str], int] = {}
+    by_key: dict[tuple[str, str, str], int] = {}
     for e in effects:
         if isinstance(e, IncidentTransition) and e.transition == "OPENED":
-            found.setdefault((e.group, e.code, e.subject), e.time)
-    return found
+            by_key.setdefault((e.group, e.code, e.subject), e.time)
+    return by_key
 
 
 def moves(effects: Iterable[AnyEffect]) -> list[tuple[int, QueueMove]]:
@@ -126,12 +126,12 @@ def same_moves(effects: Iterable[AnyEffect], others: Iterable[AnyEffect]) -> Ite
 @pytest.mark.parametrize("name", STORIES)
 def test_pauses_and_duplicates_are_no_less_exact(name):
     _, by = story(name)
-    known = list(same_moves(by["hook"], by["both"]))
-    assert len(known) >= len(moves(by["hook"])) // 2
-    for alone, both in known:
+    pairs = list(same_moves(by["hook"], by["both"]))
+    assert len(pairs) >= len(moves(by["hook"])) // 2
+    for alone, both in pairs:
         assert (both.pause_ms, both.pause_is_at_most) == (alone.pause_ms, alone.pause_is_at_most), both
         assert narrower(both, alone), (both, alone)
-    by_hook = [both for _, both in known]
+    by_hook = [both for _, both in pairs]
     for alone, both in same_moves(by["poll"], by["both"]):
         if both not in by_hook:
             assert narrower(both, alone), (both, alone)

@@ -47,28 +47,28 @@ def test_the_same_seed_gives_the_same_events(pops):
 @pytest.mark.parametrize("pops", ["REMOTING", "PUSH", "SIMPLE"])
 def test_what_the_observer_knows_to_be_in_flight_is_true_but_for_a_second(pops):
     """The truth: the check points of the broker. A sum tells of its acks at the end of its second."""
-    queues, found = PoppedQueues(), []
+    queues, counts = PoppedQueues(), []
     run = popped(pops, listener_ms=1_500, seconds=120)
     for event in run.events:
         if isinstance(event, PopMessage | AckMessage | ChangeMessageInvisibletime):
             popped_queues.fold(queues, event, by_proxy=pops != "REMOTING")
         elif isinstance(event, ConsumeStats) and second(event.time) > 90:
             for row in event.queues:
-                known = queues.queues.get(row.mq)
-                if known is not None:
+                queue = queues.queues.get(row.mq)
+                if queue is not None:
                     offsets = {"commit_offset": row.consumer_offset, "pull_offset": row.pull_offset}
-                    in_flight.on_offsets(known, event.time, **offsets)
-                    found.append((event.time, row.mq, in_flight.in_flight(known)))
-    assert len(found) >= 6
-    for time, mq, known in found:
+                    in_flight.on_offsets(queue, event.time, **offsets)
+                    counts.append((event.time, row.mq, in_flight.in_flight(queue)))
+    assert len(counts) >= 6
+    for time, mq, queue in counts:
         handed_out = _in_flight(run, mq, time)
         acked = [one for one in run.deliveries(mq) if time - 1_100 <= (one.end or 0) <= time]
-        assert len(handed_out) <= known <= len(handed_out) + len(acked)
+        assert len(handed_out) <= queue <= len(handed_out) + len(acked)
 
 
 @pytest.mark.parametrize("pops", ["REMOTING", "PUSH", "SIMPLE"])
 def test_by_its_hook_alone_no_more_is_known_than_is_in_flight(pops):
-    queues, found = PoppedQueues(), 0
+    queues, highest = PoppedQueues(), 0
     run = popped(pops, {"at": 30, "do": "hang", "who": "c-1", "lasts": 20}, seconds=90, queues=3)
     for event in run.events:
         if isinstance(event, PopMessage | AckMessage | ChangeMessageInvisibletime):
@@ -77,8 +77,8 @@ def test_by_its_hook_alone_no_more_is_known_than_is_in_flight(pops):
             for mq, known in queues.queues.items():
                 count = in_flight.in_flight(known) or 0
                 assert count <= len(_in_flight(run, mq, event.time))
-                found = max(found, count)
-    assert found > 0
+                highest = max(highest, count)
+    assert highest > 0
 
 
 def test_clients_and_the_broker_agree_on_what_is_in_flight():

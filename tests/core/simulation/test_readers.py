@@ -31,12 +31,12 @@ def consumed(run):
 
 def commits(run, queue_id):
     """Return the seconds at which the committed offset of a queue changed."""
-    found, last = [], None
+    seconds, last = [], None
     for event in run.of(UpdateConsumerOffset):
         if event.queue_id == queue_id and event.offset != last:
             last = event.offset
-            found.append((event.time - START) / 1000)
-    return found
+            seconds.append((event.time - START) / 1000)
+    return seconds
 
 
 def test_they_divide_the_queues_and_declare_that_they_pull_by_themselves():

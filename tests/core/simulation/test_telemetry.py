@@ -117,12 +117,12 @@ def test_a_hook_sees_a_request_between_its_sending_and_its_answer():
     statuses = {one.asked: one for one in run.of(BrokerStatus) if one.source_id.startswith("poll")}
     seen = run.of(ClockSeen)
     assert len(seen) == len(statuses) == 6
-    for one in seen:
-        status = statuses[one.asked]
-        assert one.collector == status.source_id
-        assert one.asked <= one.seen - 50_000 <= status.answered == one.asked + 2
-        assert one.seen == one.time
-        assert 0 <= one.seen - status.now < 1_000
+    for event in seen:
+        status = statuses[event.asked]
+        assert event.collector == status.source_id
+        assert event.asked <= event.seen - 50_000 <= status.answered == event.asked + 2
+        assert event.seen == event.time
+        assert 0 <= event.seen - status.now < 1_000
 
 
 def test_only_what_stops_cleanly_ends_with_a_last_tick():
@@ -148,11 +148,11 @@ def test_a_hook_reports_newest_offsets_only_without_async_send(is_async):
     late = [one for one in [*pulls, *commits] if one.time - START > 10_000]
     assert {one.broker_offset for one in late if one.topic != "Orders"} == {-1}, "retries are the broker's own"
     log = run.cluster.brokers["broker-a"].logs
-    for one in late:
-        if one.topic == "Orders":
-            queue = MessageQueue("Orders", "broker-a", one.queue_id)
-            at = one.last_time if isinstance(one, PullMessage) else one.time
-            assert one.broker_offset in {log[queue].max_offset((at + ms) * 1_000) for ms in (0, 1)}
+    for event in late:
+        if event.topic == "Orders":
+            queue = MessageQueue("Orders", "broker-a", event.queue_id)
+            at = event.last_time if isinstance(event, PullMessage) else event.time
+            assert event.broker_offset in {log[queue].max_offset((at + ms) * 1_000) for ms in (0, 1)}
 
 
 def test_a_frozen_client_is_answered_for_by_its_broker_after_10_s(run):
@@ -180,16 +180,16 @@ def test_a_sum_of_pulls_covers_a_second_and_contains_the_offsets(run):
 
 def test_a_sum_is_sent_before_the_next_tick_and_its_queues_next_event(run):
     open_since = {}
-    for one in run.events:
-        if not one.source_id.startswith("hook"):
+    for event in run.events:
+        if not event.source_id.startswith("hook"):
             continue
-        if isinstance(one, PullMessage):
-            open_since[one.queue_id] = one.last_time
-        if isinstance(one, UpdateConsumerOffset) and one.topic == "Orders":
-            assert open_since.get(one.queue_id, 0) <= one.time
+        if isinstance(event, PullMessage):
+            open_since[event.queue_id] = event.last_time
+        if isinstance(event, UpdateConsumerOffset) and event.topic == "Orders":
+            assert open_since.get(event.queue_id, 0) <= event.time
     ticks = [one.time for one in run.of(Tick) if one.source_id.startswith("hook")]
-    for one in run.of(PullMessage):
-        assert not any(one.first_time < tick < one.time for tick in ticks)
+    for event in run.of(PullMessage):
+        assert not any(event.first_time < tick < event.time for tick in ticks)
 
 
 def test_a_leaving_client_unlocks_commits_and_unregisters_in_this_order(run):
@@ -216,12 +216,12 @@ def _hooked(run):
 
 def _gaps(events):
     last, gaps = {}, {}
-    for one in events:
-        key = key_of(one)
+    for event in events:
+        key = key_of(event)
         before = last.get(key, 0)
-        if one.seq != before + 1:
-            gaps[key] = one.seq - before - 1
-        last[key] = one.seq
+        if event.seq != before + 1:
+            gaps[key] = event.seq - before - 1
+        last[key] = event.seq
     return gaps
 
 

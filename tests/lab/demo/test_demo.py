@@ -58,7 +58,7 @@ def test_the_capture_is_what_the_issue_asks_for():
 def test_the_command_shows_it_and_its_tables_are_those_of_the_plain_loop(demo_run):
     ran = demo_run.ran
     assert ran.returncode == 0, ran.stderr
-    for shown in (
+    for text in (
         "ORDERED_QUEUE_STUCK SUSPEND_LOOP",
         "PULL_EXPIRED",
         "127.0.0.1@orders-3",
@@ -67,7 +67,7 @@ def test_the_command_shows_it_and_its_tables_are_those_of_the_plain_loop(demo_ru
         " incident show ",
         " who-owned orders-group Orders broker-a:",
     ):
-        assert shown in ran.stdout
+        assert text in ran.stdout
     ending = ran.stdout.rstrip("\n").rpartition("\n\n")[2].splitlines()
     assert [line.partition(":")[0] for line in ending] == [
         "Found", "Open", "Why it was stuck", "Who owned it", "Your own cluster",

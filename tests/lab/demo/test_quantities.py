@@ -21,7 +21,7 @@ POISONED = "2026-11-21T15:59:25Z"
 @pytest.fixture(scope="module")
 def answers():
     """Every answer of offsets: when it came, and of each queue the newest offset, the commit and the last message."""
-    found = []
+    offsets = []
     with gzip.open(CAPTURE, "rt") as lines:
         for line in lines:
             event = json.loads(line)
@@ -32,8 +32,8 @@ def answers():
                     for row in event["queues"]
                     if row["mq"]["topic"] == "Orders"
                 }
-                found.append((event["time"], queues))
-    return sorted(found, key=lambda answer: answer[0])
+                offsets.append((event["time"], queues))
+    return sorted(offsets, key=lambda answer: answer[0])
 
 
 @pytest.fixture
@@ -50,11 +50,11 @@ def queues_at(model, monkeypatch):
 
 
 def test_a_poisoned_queue_shows_the_lag_of_the_last_answer(queues_at):
-    shown = queues_at(instant_ms(POISONED, 0))
-    assert (shown[3]["lag"], shown[3]["lag_is_stale"]) == (36, False)
-    assert 6_000 < shown[3]["lag_age_ms"] < 8_000
-    assert [shown[cured]["lag"] for cured in (0, 1)] == [0, 1]
-    assert sum(row["lag"] for row in shown.values()) == 41
+    by_queue = queues_at(instant_ms(POISONED, 0))
+    assert (by_queue[3]["lag"], by_queue[3]["lag_is_stale"]) == (36, False)
+    assert 6_000 < by_queue[3]["lag_age_ms"] < 8_000
+    assert [by_queue[cured]["lag"] for cured in (0, 1)] == [0, 1]
+    assert sum(row["lag"] for row in by_queue.values()) == 41
 
 
 def test_lag_and_waiting_time_are_those_of_the_last_answer(queues_at, answers):

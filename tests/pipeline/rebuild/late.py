@@ -56,12 +56,12 @@ def log(is_late: Callable[[AnyEvent], bool], delay: int, until: int = INT64_MAX)
 
 def partitions(rows: Iterable[Stamped]) -> list[list[LogRow]]:
     """The rows of each partition."""
-    found: list[list[LogRow]] = [[] for _ in range(PARTITIONS)]
+    by_partition: list[list[LogRow]] = [[] for _ in range(PARTITIONS)]
     for event, stamp in rows:
         for row in rows_of(event, encode(event), PARTITIONS):
-            rows_so_far = found[row.partition]
+            rows_so_far = by_partition[row.partition]
             rows_so_far.append(LogRow(row.partition, len(rows_so_far), None, row.value, stamp))
-    return found
+    return by_partition
 
 
 def archived(tables: Path, rows: Iterable[Stamped]) -> None:
@@ -71,13 +71,13 @@ def archived(tables: Path, rows: Iterable[Stamped]) -> None:
 
 def fold(rows: Iterable[Stamped]) -> list[AnyRow]:
     """What the job would make of them."""
-    found: list[AnyRow] = []
+    effects: list[AnyRow] = []
     for number, partition in enumerate(partitions(rows)):
         shard = Shard(None, GroupsInMemory(), POLICY, number)
         for row in partition:
             event = decode(row.value, key=None, stamp=row.stamp, keyed=False)
-            found += shard.push(event, row.stamp, len(row.value or b""))
-    return found
+            effects += shard.push(event, row.stamp, len(row.value or b""))
+    return effects
 
 
 def compared(rows: Iterable[AnyRow]) -> Counter[str]:

@@ -18,17 +18,17 @@ LATE += [pytest.param(*one, marks=pytest.mark.prove) for one in (("hook", 600_00
 
 def rebuilt(tables, *, until):
     """Folded from the beginning up to ``until`` rows of each partition, written, read, and on to the end."""
-    found = []
+    effects = []
     with ReadModel(tables) as model:
         for number, offset in enumerate(until):
             first = Partition(number, POLICY)
             for rows in first.fold(model, offset):
-                found += rows
+                effects += rows
             write_seed(tables / "seeds", number, Seed(offset, first.save(), first.groups))
             then = Partition(number, POLICY, read_seed(tables / "seeds", number))
             for rows in then.go_on(model, 2**40):
-                found += rows
-    return compared(found)
+                effects += rows
+    return compared(effects)
 
 
 @pytest.fixture(scope="module")

@@ -282,7 +282,7 @@ class CrashError(BaseException):
 
 def test_a_crash_at_any_step_leaves_the_old_or_the_new(built, old, new, monkeypatch, tmp_path):
     """Each link, each commit and each replaced file is a step; the next start finds one or the other, whole."""
-    crashed, step, found, root = True, 0, Counter(), tmp_path / "root"
+    crashed, step, seeds, root = True, 0, Counter(), tmp_path / "root"
     while crashed:
         step = step + 1 if step < 4 else int(step * 1.5)
         shutil.rmtree(root, ignore_errors=True)
@@ -312,8 +312,8 @@ def test_a_crash_at_any_step_leaves_the_old_or_the_new(built, old, new, monkeypa
             pass
         manifest = read_manifest(root / "checkpoints")
         assert rows(root) == (new if manifest.seed else old)
-        found[manifest.seed] += 1
-    assert len(found) == 2, "no crash before the decision, or none after it"
+        seeds[manifest.seed] += 1
+    assert len(seeds) == 2, "no crash before the decision, or none after it"
 
 
 STARTS = """

@@ -16,9 +16,9 @@ from tests.support.alerting import (
     NOW,
     SECOND,
     config,
-    held,
     next_delivery,
     queued,
+    reasons_held,
     send,
     silence,
     transition,
@@ -65,7 +65,7 @@ def test_the_ledger_has_the_reason_why_no_alert_was_sent(fields, why):
     dispatcher = Dispatcher(routed(groups=["orders*"]))
     dispatcher.controls.take([silence(group="*-silent")])
     dispatcher.take(transition(**fields), NOW)
-    assert held(dispatcher) == [why]
+    assert reasons_held(dispatcher) == [why]
 
 
 def test_opening_escalation_and_resolution_are_sent():
@@ -348,7 +348,7 @@ def undecided(**fields):
 def test_an_alert_waits_for_a_possible_parent_and_is_sent_without_one():
     dispatcher = Dispatcher(config())
     dispatcher.take(undecided(), NOW)
-    assert held(dispatcher) == ["UNDECIDED"]
+    assert reasons_held(dispatcher) == ["UNDECIDED"]
     dispatcher.check_pending(NOW + 29 * SECOND)
     assert dispatcher.take_rows() == []
     dispatcher.check_pending(NOW + 30 * SECOND)

@@ -3,7 +3,7 @@
 import pytest
 
 from streaming.serve.alerting.dispatcher import Dispatcher
-from tests.support.alerting import HOUR, MINUTE, NOW, SECOND, config, held, queued, send, silence, transition
+from tests.support.alerting import HOUR, MINUTE, NOW, SECOND, config, queued, reasons_held, send, silence, transition
 
 DAY = {"hours": "09:00-18:00", "time_zone": "Asia/Shanghai"}  # NOW is 00:53 there
 BEGIN = NOW + 8 * HOUR + 6 * MINUTE + 40 * SECOND
@@ -135,6 +135,6 @@ def test_a_silence_that_ends_outside_the_hours_leaves_the_alert_to_them():
     dispatcher.controls.take([silence(until=NOW + HOUR)])
     dispatcher.take(transition(severity="warning"), NOW)
     dispatcher.check_pending(NOW + HOUR)
-    assert held(dispatcher) == ["SILENCED", "OFF_HOURS"]
+    assert reasons_held(dispatcher) == ["SILENCED", "OFF_HOURS"]
     dispatcher.check_pending(BEGIN)
     assert queued(dispatcher) == [("OPENED", "i1", "chat")]

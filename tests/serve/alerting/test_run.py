@@ -46,11 +46,17 @@ def test_a_line_of_the_log_names_channel_group_and_incident(tables, clock, ops):
     ops.error = None
     clock.forward(MINUTE)
     rounds(alerting)
-    of = transition()
-    fields = {"channel": "ops", "cluster": of.cluster, "group": of.group, "codes": [of.code], "incidents": ["i1"]}
+    opening = transition()
+    fields = {
+        "channel": "ops",
+        "cluster": opening.cluster,
+        "group": opening.group,
+        "codes": [opening.code],
+        "incidents": ["i1"],
+    }
     assert lines == [
         ("ops: attempt 1 failed: HTTP 500", fields | {"attempt": 1}),
-        (f"ops: OPENED {of.code} {of.group} {of.subject}", fields | {"attempt": 2}),
+        (f"ops: OPENED {opening.code} {opening.group} {opening.subject}", fields | {"attempt": 2}),
     ]
 
 
