@@ -50,7 +50,7 @@ cover: $(READY) ## Fail unless tests/core, tests/rules and tests/field run every
 	$(BIN)/coverage report
 
 bench: $(READY) ## Measure job, allocation and simulation, compared with the limits of this machine
-	$(BIN)/python -m tests.bench
+	$(BIN)/python -m tests.instruments.bench
 
 prove: cover $(VENV)/.fuzz ## Run the long tests: cover, then hours of churn, kills, fuzzing and thousands of seeds
 	$(BIN)/python -m pytest -m prove --timeout=0

@@ -19,6 +19,7 @@ import typer.testing
 from hypothesis import settings
 
 from streaming.base.settings import Settings, load_settings
+from tests.instruments.proofs import ProofKeeper
 from tests.support import rocketmq_start, spark_start
 
 # The short form is the same at every run, so a red one can be looked at again; the long form looks for what is new.
@@ -55,6 +56,8 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("JDK_JAVA_OPTIONS", rocketmq_start.java_options())
     if short:  # in the long form Spark compiles its queries, as in production
         os.environ.setdefault("PYSPARK_SUBMIT_ARGS", spark_start.with_archive())
+    elif not hasattr(config, "workerinput"):
+        config.pluginmanager.register(ProofKeeper())
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

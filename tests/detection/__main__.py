@@ -28,6 +28,7 @@ def main(
         proof.add(chunk)
         if time.monotonic() > until:
             break
+    proof.keep("detection --popped" if popped else "detection")
     console = Console(width=140)
     console.print(table(proof))
     for error in [*proof.false_alarms, *proof.contradictions, *proof.errors()]:

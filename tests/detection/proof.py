@@ -10,7 +10,10 @@ from rich.table import Table
 
 from tests.detection.runs import Run, run_popped_seed, run_seed
 from tests.detection.scoring import BOUNDS, TELEMETRY, Scores, add, score
+from tests.instruments.figures import PROOFS
 
+SEEDS_KEPT = 500
+"""Fewer seeds say nothing about a precision of 0.99."""
 INFORMATION = ("OFFSET_REGRESSION", "DUPLICATE_CONSUMPTION", "ASSIGNMENT_SKEW", "POP_RETURNED")
 """Rules that report the cost of a healthy rebalance, of a strategy, or of a client that leaves, with severity info: no
 false alarm."""
@@ -44,6 +47,25 @@ class Proof:
             for kind, texts in (("false", one.false), ("missed", one.missed))
             for text in texts
         ]
+
+    def keep(self, name: str) -> None:
+        """Keep the figures in `tests/PROVED.md`, unless of too few seeds."""
+        if self.seeds < SEEDS_KEPT:
+            return
+        scores = sorted(self.scores.items())
+        precision = [
+            f"{code} {telemetry} {one.precision:.3f}" for (code, telemetry), one in scores if one.precision < 1
+        ]
+        recall = [f"{code} {telemetry} {one.recall:.3f}" for (code, telemetry), one in scores if one.recall < 1]
+        PROOFS.keep(
+            name,
+            {
+                "seeds, healthy ones of them": f"{self.seeds:,}, {self.healthy:,}",
+                "false alarms in healthy runs, contradictions": f"{len(self.false_alarms)}, {len(self.contradictions)}",
+                "precision below 1": ", ".join(precision) or "none",
+                "recall below 1": ", ".join(recall) or "none",
+            },
+        )
 
     def detected(self) -> set[str]:
         """Return the rules with a correct incident."""

@@ -26,11 +26,16 @@ class Tally:
         self.counts = Counter[str]()
         self.slowest = 0.0
         self.grown_bytes_max = GROWN_BYTES_MAX
+        self.notes: list[str] = []
         self._sizes: list[int] = []
 
     def add(self, outcome: str, count: int = 1) -> None:
         self.counts[outcome] += count
         self._sizes.append(resident_bytes())
+
+    def note(self, figures: str) -> None:
+        """Add figures of a test's own."""
+        self.notes.append(figures)
 
     @property
     def grown_bytes(self) -> int:
@@ -62,13 +67,12 @@ def resident_bytes() -> int:
 
 @pytest.fixture
 def tally(request: pytest.FixtureRequest) -> Iterator[Tally]:
-    """Yield the figures of a test; the long form prints them, for PROVED.md."""
+    """Yield the figures of a test; those of the long form are kept in PROVED.md."""
     made = Tally()
     yield made
     if request.config.option.markexpr == "prove":
         parts = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(made.counts.items()))
         figures = f"slowest {made.slowest * 1000:.0f} ms, memory {made.grown_bytes / 1e6:+.0f} MB"
-        sentence = f"{request.node.name}: {sum(made.counts.values()):,}: {parts}; {figures}"
-        with request.config.pluginmanager.get_plugin("capturemanager").global_and_fixture_disabled():
-            print(f"\n{sentence}", flush=True)
+        said = "; ".join([f"{sum(made.counts.values()):,}: {parts}; {figures}", *made.notes])
+        request.node.user_properties.append(("mutants", said))
         assert made.grown_bytes < made.grown_bytes_max

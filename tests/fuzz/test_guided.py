@@ -18,7 +18,7 @@ RUNS = {
 
 @pytest.mark.prove
 @pytest.mark.parametrize(("target", "runs"), RUNS.items())
-def test_inputs_that_coverage_guides_are_used_or_refused(tmp_path, target, runs):
+def test_inputs_that_coverage_guides_are_used_or_refused(tmp_path, target, runs, record_property):
     pytest.importorskip("atheris", reason="`make prove` installs it where it has a wheel: on Linux, x86-64")
     options = [f"-runs={runs}", "-seed=1"]
     ran = subprocess.run(
@@ -30,4 +30,4 @@ def test_inputs_that_coverage_guides_are_used_or_refused(tmp_path, target, runs)
     assert ran.returncode == 0, ran.stderr[-4_000:]
     [(done, figures)] = re.findall(r"#(\d+)\s+DONE\s+(.*)", ran.stderr)
     assert int(done) >= runs
-    print(f"\n{target}: {int(done):,} runs, {figures}")
+    record_property("inputs", f"{int(done):,}; {figures}")

@@ -104,7 +104,7 @@ def check_attack(folder, rounds, jars, java, tally):
     kept = sum(isinstance(one, events.UpdateConsumerOffset) for one in written)
     assert kept >= commits - lost["queue full"] - lost["broker ended"]
     assert millis <= rounds * MILLIS_A_ROUND_MAX
-    print(f"{java}: {millis // rounds} ms of processor time a round, a heap of {heap} MB, {lost}")
+    tally.note(f"{millis // rounds} ms of processor time a round, a heap of {heap} MB, lost {dict(lost)}")
     tally.add("calls of an attacker read", len(written))
     tally.add("counted as lost", lost.total())
 

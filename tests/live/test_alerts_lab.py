@@ -56,7 +56,7 @@ def settings(lab, settings_in, tmp_path):
 
 
 def test_a_poisoned_queue_is_told_and_its_cure_and_a_collector_that_ends(
-    lab, lab_settings, settings, tmp_path, monkeypatch, eventually
+    lab, lab_settings, settings, tmp_path, monkeypatch, eventually, record_property
 ):
     orders = lab_settings.lab.groups["orders"]
     with Webhook() as webhook, Alertmanager(tmp_path / "alertmanager", webhook) as manager:
@@ -88,11 +88,12 @@ def test_a_poisoned_queue_is_told_and_its_cure_and_a_collector_that_ends(
             eventually(lambda: (incident, "critical", "resolved") in webhook.from_alertmanager(), 20)
             with ReadModel(tmp_path / "tables") as model:
                 opened_at = find_incident(model, incident).opened_at
-            print(
-                f"\npoison to message {(heard - poisoned.time) / 1000:.1f} s, of which "
-                f"{(opened_at - poisoned.time) / 1000:.1f} s to the event that opened it; "
-                f"cure to message {(over - cured.time) / 1000:.1f} s"
+            until_heard, until_opened, until_over = (
+                f"{(later - earlier) / 1000:.1f} s"
+                for later, earlier in ((heard, poisoned.time), (opened_at, poisoned.time), (over, cured.time))
             )
+            record_property("poison to message, to the event that opened", f"{until_heard}, {until_opened}")
+            record_property("cure to message", until_over)
             assert collector.interrupt() == 0
             silent = eventually(lambda: told(webhook, "OPENED", ""), 150)
             assert [one.code for one in silent] == ["JOB_SILENT"]

@@ -18,8 +18,8 @@ from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.policy import Policy
 from streaming.collect.client import RpcFailedError
 from streaming.log.recording import recorded_rows
+from tests.instruments.faults.mqadmin import ConsumerStatus
 from tests.live.commands import Command
-from tests.live.mqadmin import ConsumerStatus
 from tests.support import hooked
 from tests.support.folding import folded
 

@@ -354,7 +354,9 @@ def it_takes_over_within_a_batch(pipeline, first, second):
 
 @pytest.mark.prove
 @pytest.mark.parametrize("seed", [1])
-def test_what_clients_did_is_in_the_tables_once_after_many_kills_at_random(settings_in, tmp_path, seed):
+def test_what_clients_did_is_in_the_tables_once_after_many_kills_at_random(
+    settings_in, tmp_path, seed, record_property
+):
     choice = random.Random(seed)
     kills, cut = Counter(), 0
     pipeline = Pipeline(tmp_path, settings_in)
@@ -375,7 +377,7 @@ def test_what_clients_did_is_in_the_tables_once_after_many_kills_at_random(setti
         pipeline.finish()
         repeated = check(pipeline, makers)
     calls = sum(len(maker.calls) for maker in makers)
-    print(f"\nseed {seed}: {dict(kills)} killed, {cut} batches cut off")
-    print(f"{calls:,} calls, each once and in order; {repeated:,} rows of the log were repetitions")
+    record_property("killed, batches cut off", f"{dict(kills)}, {cut}")
+    record_property("calls, each once and in order; repeated rows", f"{calls:,}; {repeated:,}")
     p50, p99 = (ages[int(len(ages) * share)] for share in (0.5, 0.99))
-    print(f"event to committed row, undisturbed: {len(ages):,} rows, p50 {p50:.1f} s, p99 {p99:.1f} s")
+    record_property("event to committed row, undisturbed", f"{len(ages):,} rows, p50 {p50:.1f} s, p99 {p99:.1f} s")

@@ -1,9 +1,9 @@
 """Every fault of the lab opens its incident, by the telemetry that can show it, and no other; then it is resolved.
 
-`fault_cases` has the required incidents of each fault. `fault_run` records a story and `fault_verdict` judges a
+`faults.cases` has the required incidents of each fault. `faults.run` records a story and `faults.verdict` judges a
 recording, so a changed rule can be tested on it within seconds. So does the short form, with recordings of the quick
 faults and of those of public reports; the long forms record anew. To replace one after a change of the hook or of the
-collector: run `python -m tests.live.fault_run quick FOLDER`, then `tar -cJf tests/live/faults.tar.xz -C FOLDER
+collector: run `python -m tests.instruments.faults.run quick FOLDER`, then `tar -cJf tests/live/faults.tar.xz -C FOLDER
 recording.jsonl faults.jsonl mqadmin.jsonl run.json`; of `field` it is `field.tar.xz`.
 """
 
@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from rebalance_model.observe.events import ConsumerRunningInfo
-from tests.live.fault_cases import POLL, STORIES, due
-from tests.live.fault_run import play
-from tests.live.fault_verdict import answers, judge, read, report, table, wrong
+from tests.instruments.faults.cases import POLL, STORIES, due
+from tests.instruments.faults.run import play
+from tests.instruments.faults.verdict import answers, judge, read, report, table, wrong
 from tests.support.recordings import unpacked
 
 pytestmark = pytest.mark.xdist_group("faults")  # one process unpacks the recording for all

@@ -1,8 +1,8 @@
 """Consumers in Go (apache/rocketmq-client-go v2.1.2) beside one in Java: what is concluded of their groups.
 
 `go_run` records the run. The short form judges the recording that is kept; the long form records anew, where there is a
-Go toolchain. To replace the recording after a change of the hook or of the collector: run `python -m tests.live.go_run
-FOLDER`, then `tar -cJf tests/live/go.tar.xz -C FOLDER recording.jsonl run.json`.
+Go toolchain. To replace the recording after a change of the hook or of the collector: run `python -m
+tests.instruments.faults.go_run FOLDER`, then `tar -cJf tests/live/go.tar.xz -C FOLDER recording.jsonl run.json`.
 """
 
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ import pytest
 
 from rebalance_model.observe.events import ConsumerConnection, ConsumerRunningInfo, HeartBeat
 from rebalance_model.observe.group.offsets import lag_of
-from tests.live import go_run
-from tests.live.fault_cases import BOTH, HOOK, POLL, SOURCES
-from tests.live.fault_verdict import events, incidents, is_reread
+from tests.instruments.faults import go_run
+from tests.instruments.faults.cases import BOTH, HOOK, POLL, SOURCES
+from tests.instruments.faults.verdict import events, incidents, is_reread
 from tests.support.folding import Fold
 from tests.support.recordings import unpacked
 

@@ -207,7 +207,6 @@ def test_the_rebuilt_lock_table_is_the_brokers_own(told):
         for group, queue, entry, held in compared
         if entry is not None
     }.values()
-    print(f"{len(compared)} entries of {len(tables)} tables; told {statistics.median(late)} to {max(late)} ms late")
     assert statistics.median(late) <= STAMP_MS_USUAL
 
 

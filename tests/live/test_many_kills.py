@@ -90,7 +90,7 @@ class Chain(Pipeline):
 
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("seed", [1])
-def test_a_hundred_kills_of_every_process_change_no_row(settings_in, tmp_path, seed):
+def test_a_hundred_kills_of_every_process_change_no_row(settings_in, tmp_path, seed, record_property):
     choice = random.Random(seed)
     kills, began = Counter(), time.monotonic()
     chain = Chain(tmp_path, settings_in)
@@ -117,8 +117,6 @@ def test_a_hundred_kills_of_every_process_change_no_row(settings_in, tmp_path, s
     results = [row for row in read_rows(chain.settings.runtime.tables, "quality_results") if row["suite"] != SUITE]
     assert [row for row in results if not row["success"] and row["column"] not in TRUE] == []
     assert checked.left_out == []
-    print(f"\nseed {seed}: {dict(kills)} killed in {minutes:.0f} minutes; {chain.again} ended by themselves")
+    record_property("killed", f"{dict(kills)} in {minutes:.0f} minutes; {chain.again} ended by themselves")
     calls = sum(len(maker.calls) for maker in makers)
-    print(
-        f"{calls:,} calls, each once and in order; {repeated:,} rows of the log were repetitions; {len(results)} checks"
-    )
+    record_property("calls, each once and in order; repeated rows; checks", f"{calls:,}; {repeated:,}; {len(results)}")

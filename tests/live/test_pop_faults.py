@@ -1,7 +1,7 @@
 """Every fault of consumers that pop opens its incident, by the telemetry that can show it, and no other; then it ends.
 
-As `test_faults`: `fault_cases` has what is required, and the short form judges a recording. To replace it after a
-change of the hook or of the collector: run `python -m tests.live.fault_run pop FOLDER`, then `tar -cJf
+As `test_faults`: `faults.cases` has what is required, and the short form judges a recording. To replace it after a
+change of the hook or of the collector: run `python -m tests.instruments.faults.run pop FOLDER`, then `tar -cJf
 tests/live/pop.tar.xz -C FOLDER recording.jsonl faults.jsonl mqadmin.jsonl otel.jsonl run.json`.
 """
 
@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.live import pop_verdict
-from tests.live.fault_cases import POP
-from tests.live.fault_run import play
-from tests.live.fault_verdict import judge, read, report
+from tests.instruments.faults import pop_verdict
+from tests.instruments.faults.cases import POP
+from tests.instruments.faults.run import play
+from tests.instruments.faults.verdict import judge, read, report
 from tests.support.recordings import unpacked
 
 pytestmark = pytest.mark.xdist_group("pop faults")  # one process unpacks the recording for all

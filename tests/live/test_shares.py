@@ -135,7 +135,6 @@ def test_a_killed_collectors_groups_are_polled_by_the_other(collectors):
     assert b.interrupt() == 0
     check_nobody_is_asked_twice([(one.time, one.client_id, one.port) for one in cluster.asked])
     assert {one.client_id for one in cluster.asked} == {one for names in cluster.members.values() for one in names}
-    print(f"taken over after {pause:.1f} s without a request")
 
 
 @pytest.mark.prove
@@ -156,7 +155,7 @@ def test_a_frozen_collector_does_not_go_on_when_another_has_its_groups(collector
 
 
 @pytest.mark.prove
-def test_a_groups_series_goes_on_when_another_collector_takes_over(lab, tmp_path):
+def test_a_groups_series_goes_on_when_another_collector_takes_over(lab, tmp_path, record_property):
     topic = f"shares-{time.time_ns()}"
     create_topic(Connection(lab.kafka_bootstrap), topic, PARTITIONS, replication=1, retention_ms=3_600_000)
     a, b = (collector(tmp_path, name, lab.name_server, lab.kafka_bootstrap, topic) for name in ("a", "b"))
@@ -185,7 +184,7 @@ def test_a_groups_series_goes_on_when_another_collector_takes_over(lab, tmp_path
         assert set(followed.values()) <= {"lab/a" if lives is a else "lab/b"}
     check_nobody_is_asked_twice(asked)  # in real rounds, too
     assert [effect for effect in effects if isinstance(effect, IncidentTransition)] == []
-    check_the_gap_is_known(effects, "orders-group", killed)
+    record_property("nobody reported the group for", f"{check_the_gap_is_known(effects, 'orders-group', killed)} ms")
 
 
 def polls(collector, key):
@@ -195,7 +194,7 @@ def polls(collector, key):
 
 
 def check_the_gap_is_known(effects, group, killed):
-    """While nobody polled the group, its rows say so, and not that all is well."""
+    """While nobody polled the group, its rows say so, and not that all is well; return for how long."""
     of_group = [row for row in effects if isinstance(row, GroupSnapshot) and row.group == group]
     since = [row for row in of_group if row.time > killed - 2_000]  # silent since its last tick
     rows = list(dropwhile(lambda row: row.health == "OK", since))
@@ -205,4 +204,4 @@ def check_the_gap_is_known(effects, group, killed):
     assert "QUEUE_UNASSIGNED" in covered[0].silent_rules
     gap_ms = next(row.time for row in rows if row.health == "OK") - rows[0].time
     assert gap_ms <= (TAKEN_OVER_SECONDS + STALL_SECONDS) * 1000
-    print(f"nobody reported the group for {gap_ms} ms")
+    return gap_ms

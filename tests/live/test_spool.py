@@ -137,7 +137,9 @@ def finish(command, folders):
 
 
 @pytest.mark.parametrize("kills_wanted", [3, pytest.param(20, marks=pytest.mark.prove)])
-def test_a_shipper_killed_again_and_again_loses_and_doubles_nothing(kafka, topic, command, tmp_path, kills_wanted):
+def test_a_shipper_killed_again_and_again_loses_and_doubles_nothing(
+    kafka, topic, command, tmp_path, kills_wanted, record_property
+):
     roots = [tmp_path / "a", tmp_path / "b"]
     writers = [SpoolWriter(roots[number % 2], f"hook-broker-{number}") for number in range(4)]
     choice = random.Random(1)
@@ -158,7 +160,8 @@ def test_a_shipper_killed_again_and_again_loses_and_doubles_nothing(kafka, topic
     values = read_back(kafka, topic)
     check_delivery(writers, values)
     assert {folder for root in roots for folder in root.iterdir()} == {writer.folder for writer in writers}
-    print(f"{kills} kills, {sum(len(lines) for writer in writers for lines in writer.lines.values())} lines")
+    lines = sum(len(lines) for writer in writers for lines in writer.lines.values())
+    record_property("kills, lines each once", f"{kills}, {lines}")
 
 
 def test_while_kafka_is_away_it_waits_and_then_sends_everything(kafka, topic, command, tmp_path):

@@ -27,7 +27,7 @@ FILE_BYTES = 20_000
 
 
 @pytest.mark.parametrize("seed", [1])
-def test_rows_are_the_same_after_a_hundred_kills_over_a_recording(tmp_path, seed):
+def test_rows_are_the_same_after_a_hundred_kills_over_a_recording(tmp_path, seed, record_property):
     choice, kills, began = random.Random(seed), Counter(), time.monotonic()
     write_capture(tmp_path / "log", PARTITIONS, file_bytes=FILE_BYTES)
     given = job_settings(tmp_path, PARTITIONS)
@@ -45,8 +45,8 @@ def test_rows_are_the_same_after_a_hundred_kills_over_a_recording(tmp_path, seed
     batches = [line for line in last.said().splitlines() if "operator batch" in line]
     assert batches, "the recording has ended before the kills"
     rows = check_rows(tmp_path, PARTITIONS)
-    print(f"\nseed {seed}: {dict(kills)} killed in {minutes:.0f} minutes, {lost} queries started again; {batches[-1]}")
-    print(f"{rows['archived']:,} rows of the log archived once; derived, equal the core in a loop: {rows}")
+    record_property("killed", f"{dict(kills)} in {minutes:.0f} minutes, {lost} queries started again")
+    record_property("rows, each once", rows)
 
 
 def kill(job: Command, who: str, choice: random.Random) -> None:

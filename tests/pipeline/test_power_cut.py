@@ -135,5 +135,5 @@ def test_after_power_cuts_every_row_is_there_once_or_a_start_is_refused(pristine
 
 @pytest.mark.prove
 @pytest.mark.timeout(3_600)
-def test_after_hundreds_of_power_cuts_too(pristine, tmp_path, monkeypatch):
-    print("\n", outcomes(pristine, tmp_path, range(300), monkeypatch))
+def test_after_hundreds_of_power_cuts_too(pristine, tmp_path, monkeypatch, record_property):
+    record_property("roots", dict(outcomes(pristine, tmp_path, range(300), monkeypatch)))

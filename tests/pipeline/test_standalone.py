@@ -78,7 +78,7 @@ def test_rows_are_the_same_when_an_executor_and_a_worker_are_killed(cluster, tmp
 
 @pytest.mark.prove
 @pytest.mark.parametrize("seed", [1])
-def test_rows_are_the_same_after_many_kills_of_every_process(cluster, tmp_path, seed):
+def test_rows_are_the_same_after_many_kills_of_every_process(cluster, tmp_path, seed, record_property):
     """The executors have a bare Python, and their packages from `job pack`."""
     choice, kills = random.Random(seed), Counter()
     write_capture(tmp_path / "log", PARTITIONS, file_bytes=100_000)
@@ -101,7 +101,7 @@ def test_rows_are_the_same_after_many_kills_of_every_process(cluster, tmp_path, 
             print(f"\n{kills.total()}: {what}, batch {batches(job)}", flush=True)
         assert job.ended(SECONDS) == 0, job.said_now()
     lost = job.said().count("is started again")
-    print(f"\nseed {seed}: {dict(kills)} killed, {batches(job)} batches of the operator, {lost} queries started again")
+    record_property("killed", f"{dict(kills)}; {batches(job)} batches of the operator, {lost} queries started again")
     assert "Traceback" not in job.said()
     check_rows(tmp_path, PARTITIONS)
 

@@ -152,7 +152,7 @@ def test_jobs_on_one_root_take_over_from_each_other_and_double_nothing(tmp_path)
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_a_standby_takes_over_many_times(tmp_path, seed):
+def test_a_standby_takes_over_many_times(tmp_path, seed, record_property):
     choice, kinds, times = random.Random(seed), Counter(), []
     log = Log(tmp_path, rounds=200, parts=2 * TAKEOVERS + 1)
     log.grow()
@@ -167,7 +167,7 @@ def test_a_standby_takes_over_many_times(tmp_path, seed):
             first, second = second, first
         rows = finish(tmp_path, log, first)
     taken, worked = (sorted(column) for column in zip(*times, strict=True))
-    print(f"\nseed {seed}: {dict(kinds)}; seconds, median and worst:")
-    print(f"until the start {taken[len(taken) // 2]:.1f}, {taken[-1]:.1f}")
-    print(f"until the end of a batch {worked[len(worked) // 2]:.1f}, {worked[-1]:.1f}; {rows:,} rows")
+    record_property("takeovers, rows", f"{dict(kinds)}, {rows:,}")
+    record_property("start, median and worst, s", f"{taken[len(taken) // 2]:.1f}, {taken[-1]:.1f}")
+    record_property("end of a batch, median and worst, s", f"{worked[len(worked) // 2]:.1f}, {worked[-1]:.1f}")
     assert taken[-1] < TAKEOVER_SECONDS_MAX

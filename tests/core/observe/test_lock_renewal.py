@@ -1,6 +1,6 @@
 """The most frequent call of an ordered group that changes nothing, the renewal of its locks, is a short walk."""
 
-from tests.bench.bench_core import lock_renewal
+from tests.instruments.bench.bench_core import lock_renewal
 
 
 def test_a_renewal_that_changes_nothing_touches_few_modules():

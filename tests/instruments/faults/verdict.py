@@ -1,0 +1,360 @@
+"""Compare the incidents of a recorded fault scenario (by hook, by polls, by both) with those that each case requires.
+
+    python -m tests.instruments.faults.verdict FOLDER… [--readme]
+
+prints every incident, every deviation, and the table of tests/README.md (``--readme`` writes it there).
+"""
+
+import os
+import re
+import sys
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from rebalance_model.observe.decoding import decode
+from rebalance_model.observe.effects import IncidentTransition
+from streaming.log.recording import recorded_rows
+from tests.instruments.faults.cases import BOTH, BROKER, HOOK, REREADS, SOURCES, STORIES
+from tests.instruments.faults.mqadmin_loop import Answer
+from tests.instruments.faults.run import Played, Run
+from tests.instruments.figures import PROOFS, commit
+from tests.support.folding import folded
+
+README = Path(__file__).parents[2] / "README.md"
+BEGIN, END = "<!-- faults: python -m tests.instruments.faults.verdict --readme -->", "<!-- /faults -->"
+_SAME = ("Same subscription", "Rebalance OK", "For more information", "See https:", "SubCommandException")
+"""Lines that mqadmin consumerStatus prints for a healthy group, and the frame of its error messages."""
+
+
+@dataclass(frozen=True)
+class Incident:
+    """One incident from its opening to its resolution (epoch ms; None: never)."""
+
+    group: str
+    code: str
+    subject: str
+    client_id: str | None
+    severity: str
+    sub_causes: tuple[str, ...]
+    parent: str | None
+    """The parent's code at the opening; None: no parent."""
+    opened: int
+    alerted: int | None
+    """When it first had no parent."""
+    resolved: int | None
+    resolution: str | None
+    """The reason, where the cluster no longer has its subject."""
+
+
+def read(folder):
+    """Return the run and its events."""
+    return msgspec.json.decode((folder / "run.json").read_bytes(), type=Run), events(folder)
+
+
+def events(folder):
+    """Return the events of a recording, in their order."""
+    stamp = time.time_ns() // 1_000_000
+    rows = recorded_rows(folder / "recording.jsonl", 1)
+    return [decode(row.value, key=None, stamp=stamp, keyed=False) for line in rows for row in line]
+
+
+def answers(folder):
+    """Return mqadmin's output, one answer per group and round."""
+    lines = (folder / "mqadmin.jsonl").read_bytes().split(b"\n")[:-1]
+    return [msgspec.json.decode(line, type=Answer) for line in lines]
+
+
+def incidents(log, source):
+    """Return every incident that this telemetry leads to, in the order of their openings."""
+    transitions = {}
+    for effect in folded(event for event in log if source in (BOTH, event.source)):
+        if isinstance(effect, IncidentTransition):
+            transitions.setdefault(effect.incident_id, []).append(effect)
+    return incidents_of(transitions)
+
+
+def incidents_of(transitions):
+    """Return the incidents; ``transitions`` has those of each, in order, by its id."""
+    codes = {name: steps[0].code for name, steps in transitions.items()}
+    return [_incident(steps, codes) for steps in transitions.values()]
+
+
+def _incident(steps, codes):
+    first, last = steps[0], steps[-1]
+    causes = dict.fromkeys(step.sub_cause for step in steps if step.transition != "RESOLVED")
+    return Incident(
+        group=first.group,
+        code=first.code,
+        subject=first.subject,
+        client_id=first.client_id,
+        severity=max((step.severity for step in steps), key=("info", "warning", "critical").index),
+        sub_causes=tuple(causes),
+        parent=codes[first.parent] if first.parent else None,
+        opened=first.time,
+        alerted=next((step.time for step in steps if not step.is_absorbed and step.transition != "RESOLVED"), None),
+        resolved=last.time if last.transition == "RESOLVED" else None,
+        resolution=last.resolution,
+    )
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One case, the incidents by each source, and the deviations from the required ones."""
+
+    group: str
+    case: object
+    played: Played
+    reported: dict
+    wrong: list
+
+
+def judge(run, log):
+    """Return every case of the run, and the incidents that belong to none."""
+    story = STORIES[run.story]
+    found = {source: incidents(log, source) for source in SOURCES}
+    judged = []
+    for played in run.played:
+        case = story[played.group].cases[played.case]
+        reported = {source: [one for one in found[source] if within(run, played, one)] for source in SOURCES}
+        former = story[played.group].cases[played.case - 1].may_after if played.case else frozenset()
+        judged.append(Judged(played.group, case, played, reported, list(wrong(case, played, reported, former))))
+    stray = {
+        source: [one for one in found[source] if not _is_of_any(run, one) and not is_reread(one)] for source in SOURCES
+    }
+    return judged, stray
+
+
+def within(run, played, one):
+    """Return whether the incident opened after this fault and before the next one in its group."""
+    if played.group != BROKER and f"{played.group}-group" != one.group:
+        return False
+    later = [
+        other.time
+        for other in run.played
+        if other.time > played.time and (other.group in (played.group, BROKER) or played.group == BROKER)
+    ]
+    return played.time <= one.opened < min(later, default=run.ended + 1)
+
+
+def _is_of_any(run, one):
+    in_story = run.began <= one.opened <= run.ended  # before it the hooks' spools are sent, one after the other
+    return not in_story or any(within(run, played, one) for played in run.played)
+
+
+def wrong(case, played, reported, former=frozenset()):
+    """Yield each deviation as a sentence; ``former``: codes that the cure of the case before may still lead to."""
+    groups = {one.group for source in SOURCES for one in reported[source]}
+    for source in SOURCES:
+        yield from wrong_by(source, case, played, reported[source], former)
+    assert played.group == BROKER or groups <= {f"{played.group}-group"}
+
+
+def wrong_by(source, case, played, found, former=frozenset()):
+    """Yield each deviation of the incidents by one source."""
+    for due in case.due:
+        if source in due.by and not any(is_due(due, played, one) for one in found):
+            seen = ", ".join(sorted({f"{one.code} {'/'.join(one.sub_causes)}" for one in found})) or "nothing"
+            yield f"{source}: {due.code} {'/'.join(sorted(due.sub_causes))} is missing; reported: {seen}"
+    named = {due.code for due in case.due} | case.may
+    for one in found:
+        absorbed = one.alerted is None and one.parent in named
+        late = one.code in former or (one.code in case.may_after and one.opened >= played.cure)
+        allowed = not named.isdisjoint((one.code, *(f"{one.code} {cause}" for cause in one.sub_causes)))
+        if not (allowed or late or absorbed or is_reread(one)):
+            yield f"{source}: {show(one, played)} is a false alarm"
+        if case.alone and one.client_id != played.client_id and not is_reread(one):
+            yield f"{source}: {show(one, played)} is about {one.client_id}, not about {played.client_id}"
+        if one.resolved is None and one.code not in case.stays and not (late and source == HOOK):
+            yield f"{source}: {show(one, played)} is not resolved"
+    alerts = {
+        (one.group, one.code, one.subject)
+        for one in found
+        if one.alerted is not None and one.code != "ORDERED_QUEUE_STUCK" and not is_reread(one)
+    }
+    if case.alerts_max is not None and len(alerts) > case.alerts_max:
+        yield f"{source}: {len(alerts)} alerts, more than {case.alerts_max}"
+
+
+def is_reread(one):
+    """Return whether it is an info of messages that were really consumed twice."""
+    return one.code in REREADS and one.severity == "info"
+
+
+def is_due(due, played, one):
+    """Return whether it is the required incident."""
+    if one.code != due.code or (due.sub_causes and not due.sub_causes & set(one.sub_causes)):
+        return False
+    if due.within is not None and one.opened > played.done + due.within * 1000:
+        return False
+    if due.resolution is not None and (one.resolution != due.resolution or one.resolved > played.cure):
+        return False
+    return not (due.of_client and played.client_id) or one.client_id == played.client_id
+
+
+def show(one, played):
+    """Format an incident as one line; its time is in seconds after the fault."""
+    ended = "open" if one.resolved is None else f"{(one.resolved - played.cured) / 1000:+.0f} s after the cure"
+    ended += f": {one.resolution}" if one.resolution else ""
+    inside = f" in {one.parent}{' until alerted' if one.alerted else ''}" if one.parent else ""
+    name = f"{one.code} {'>'.join(one.sub_causes)}".strip()
+    at = (one.opened - played.time) / 1000
+    return f"{name} ({one.severity}){inside} of {one.group} {one.subject} at {at:.1f} s, {ended}"
+
+
+def report(judged, stray, run):
+    """Yield the lines of the whole report."""
+    for one in judged:
+        cure = (one.played.cure - one.played.time) / 1000
+        yield f"== {one.group}: {one.case.fault} {one.played.client_id}, cured after {cure:.0f} s"
+        for source in SOURCES:
+            for incident in one.reported[source]:
+                yield f"   {source:4} {show(incident, one.played)}"
+        for wrong in one.wrong:
+            yield f"   !! {wrong}"
+    for source in SOURCES:
+        for one in stray[source]:
+            yield f"!! {source}: {one.code} {one.sub_causes} {one.group} {one.subject} at {one.opened - run.began} ms"
+
+
+def table(judged, printed):
+    """Yield the README's rows: fault, incident, seconds by each source, mqadmin's output."""
+    yield "| fault | incident | hook | poll | both | `mqadmin consumerStatus` meanwhile |"
+    yield "| --- | --- | --- | --- | --- | --- |"
+    for one in judged:
+        mqadmin = _mqadmin_output(one, printed)
+        for number, (code, cells) in enumerate(cells_of(one)):
+            group = "all groups" if one.group == BROKER else one.group
+            first = f"{_NAMES[one.case.fault]} ({group})" if number == 0 else ""
+            yield f"| {first} | {code} | {' | '.join(cells)} | {mqadmin if number == 0 else ''} |"
+
+
+def cells_of(one):
+    """Yield the incidents of a judged case: the code with its causes, and after how long each source reported it."""
+    codes = list(dict.fromkeys(due.code for due in one.case.due))
+    reported = [
+        (source, incident) for source in SOURCES for incident in one.reported[source] if not is_reread(incident)
+    ]
+    codes += sorted({incident.code for _, incident in reported if incident.alerted is not None}.difference(codes))
+    opened = defaultdict(dict)
+    for source, incident in reported:
+        if incident.code in codes:
+            opened[incident.code].setdefault(source, incident)
+    for code in codes or ["none, as expected"]:
+        cells = [_seconds(opened[code].get(source), one.played) if codes else "none" for source in SOURCES]
+        yield _code(code, opened[code]), cells
+
+
+_NAMES = {
+    "join": "a consumer joins",
+    "leave": "a consumer leaves",
+    "freeze": "SIGSTOP",
+    "partition": "the network of a consumer is cut",
+    "kill": "SIGKILL",
+    "hang": "the listener hangs",
+    "poison": "the listener returns SUSPEND",
+    "slow-pull": "a consumer pulls every 150 s",
+    "add-queues": "4 queues are added, then removed",
+    "subscription": "two expressions in one group",
+    "topic-set": "two topics in one group",
+    "same-id": "equal client ids",
+    "strategy": "two strategies",
+    "mixed": "ordered and concurrent in one group",
+    "broker-restart": "a broker restarts",
+    "broker-kill": "a broker is killed and started again",
+    "broker-freeze": "a broker is frozen for 90 s (SIGSTOP)",
+    "one-by-one": "50 clients replaced one by one",
+    "all-at-once": "50 clients replaced at once",
+    "consume-disabled": "consumeEnable is set to false",
+    "write-only": "the topic is set to write-only",
+    "group-not-created": "one of two brokers lacks the group",
+    "broadcast": "a consumer that broadcasts joins",
+    "first-message": "the first message of a queue hangs",
+    "topic-recreated": "the topic is deleted, and created again after 100 s",
+    "group-deleted": "the group is deleted after its consumer has left",
+    "topic-unsubscribed": "the consumer subscribes another topic",
+}
+
+
+def _code(code, opened):
+    causes = dict.fromkeys(one.sub_causes[0] for one in opened.values() if one.sub_causes[0])
+    name = f"`{code}`" if code.isupper() or "_" in code else code
+    return f"{name} {', '.join(causes)}".strip()
+
+
+def _seconds(incident, played):
+    if incident is None:
+        return "not reported"
+    inside = f", part of `{incident.parent}`" if incident.alerted is None else ""
+    return f"{(incident.opened - played.time) / 1000:.0f} s{inside}"
+
+
+def _mqadmin_output(one, printed):
+    """Return the lines that mqadmin does not print for a healthy group, with the seconds until each came first."""
+    lasted = one.played.cure > one.played.done
+    begin, end = (one.played.done, one.played.cure) if lasted else (one.played.time, one.played.end)
+    mine = [
+        answer
+        for answer in printed
+        if one.group in (BROKER, answer.group.removesuffix("-group"))
+        and begin <= answer.asked
+        and answer.answered <= end
+    ]
+    if not mine:
+        return "not run in time"
+    first = {}
+    for answer in mine:
+        for line in answer.verdicts:
+            if not any(same in line for same in _SAME):
+                first.setdefault(_plain(line), (answer.answered - one.played.time) / 1000)
+    if not first:
+        return f"nothing in {len(mine)} runs"
+    return "; ".join(f"“{line}” ({seconds:.0f} s)" for line, seconds in first.items())
+
+
+def _plain(line):
+    """Remove queues, addresses and numbers, so that equal findings are equal lines."""
+    line = line.rpartition("DESC: ")[2]
+    line = re.sub(r"MessageQueue \[.*?\]", "queue", line)
+    line = re.sub(r"127\.0\.0\.1:\d+|<.*?>", "broker", line)
+    return re.sub(r"\d{3,}\w*", "N", line).strip().replace("|", "/")[:120]
+
+
+def write_readme(runs):
+    """Write the table of these runs between its marks in the README."""
+    lines = [BEGIN]
+    for run, judged, said in runs:
+        where = f"{os.cpu_count()} cores at load {run.load[2]:.0f}, {run.date}, recorded at {run.commit}"
+        lines += [f"{where}, judged at {commit()}:", "", *table(judged, said), ""]
+    text = README.read_text()
+    head, tail = text.split(BEGIN)[0], text.split(END)[1]
+    README.write_text(head + "\n".join([*lines, END]) + tail)
+
+
+def keep(run, judged, stray):
+    """Keep the result of a story in `tests/PROVED.md`."""
+    wrong, others = sum(bool(one.wrong) for one in judged), sum(map(len, stray.values()))
+    result = f"{len(judged)} cases, {wrong} of them wrong; {others} incidents of no case"
+    PROOFS.keep("instruments.faults", {f"story {run.story}": f"{result}; recorded on {run.date} at {run.commit}"})
+
+
+def main(arguments):
+    """Compare, and print the report; return 1 if there is a deviation."""
+    runs, failed = [], False
+    for folder in (Path(one) for one in arguments if not one.startswith("--")):
+        run, log = read(folder)
+        judged, stray = judge(run, log)
+        runs.append((run, judged, answers(folder)))
+        print(*report(judged, stray, run), "", *table(judged, runs[-1][2]), sep="\n")
+        failed = failed or any(one.wrong for one in judged) or any(stray.values())
+        keep(run, judged, stray)
+    if "--readme" in arguments:
+        write_readme(runs)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
