@@ -3,9 +3,26 @@
 A test adds figures of its own by pytest's fixture ``record_property(name, value)``.
 """
 
+from collections import Counter, defaultdict
+
 import pytest
 
 from tests.instruments.figures import PROOFS, FigureFile
+
+
+class Result:
+    """What the cases of one test have ended with."""
+
+    def __init__(self) -> None:
+        self._outcomes = Counter[str]()
+        self._seconds = 0.0
+
+    def add(self, report: pytest.TestReport) -> str:
+        """Add a case; return the result so far."""
+        self._outcomes[report.outcome] += 1
+        self._seconds += report.duration
+        cases = ", ".join(f"{count} {outcome}" for outcome, count in sorted(self._outcomes.items(), reverse=True))
+        return f"{cases} in {_duration(self._seconds)}"
 
 
 class ProofKeeper:
@@ -13,15 +30,18 @@ class ProofKeeper:
 
     def __init__(self, file: FigureFile = PROOFS) -> None:
         self._file = file
+        self._results: defaultdict[str, Result] = defaultdict(Result)
+        """By test, without the case."""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep what a part of a test has ended with; what was skipped has shown nothing."""
-        path, _, test = report.nodeid.partition("::")
+        path, _, case = report.nodeid.partition("::")
         figures = {}
         if report.failed or (report.passed and report.when == "call"):
-            figures[test] = f"{report.outcome} in {_duration(report.duration)}"
+            test = case.partition("[")[0]
+            figures[test] = self._results[f"{path}::{test}"].add(report)
         if report.when == "teardown":  # a fixture may have added some at its end
-            figures |= {f"{test}: {name}": str(value) for name, value in report.user_properties}
+            figures |= {f"{case}: {name}": str(value) for name, value in report.user_properties}
         if figures:
             self._file.keep(path.removeprefix("tests/"), figures)
 

@@ -61,8 +61,9 @@ import pytest
 def test_kills(record_property):
     record_property("kills", 24)
 
-def test_fails():
-    assert "a|b" == ""
+@pytest.mark.parametrize("given", ["a|b", "", ""])
+def test_some(given):
+    assert given == ""
 
 def test_later():
     pytest.skip("no server")
@@ -75,9 +76,9 @@ def test_a_long_test_keeps_its_result_and_figures(tmp_path, proofs):
     command = [sys.executable, "-m", "pytest", "-c", os.devnull, "--rootdir", tmp_path, tmp_path]
     subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, check=False)
     found = {(figure.of, figure.name): figure.value for figure in proofs.read()}
-    assert found.keys() == {("test_it.py", name) for name in ("test_kills", "test_kills: kills", "test_fails")}
+    assert found.keys() == {("test_it.py", name) for name in ("test_kills", "test_kills: kills", "test_some")}
     assert found["test_it.py", "test_kills: kills"] == "24"
-    assert found["test_it.py", "test_fails"].startswith("failed in ")
+    assert found["test_it.py", "test_some"].startswith("2 passed, 1 failed in ")
 
 
 def test_the_last_result_takes_the_place_of_the_former(proofs):
