@@ -86,7 +86,7 @@ Suites = Mapping[str, TableSuite | SuiteError]
 """Suites by name, or the reason why one can't be read."""
 
 
-class Checked(NamedTuple):
+class TableCheck(NamedTuple):
     """What one check of the tables found."""
 
     results: Sequence[QualityResult]
@@ -101,7 +101,7 @@ class TableGate:
         """Know where the tables and the suites are; each check reads the suites as they are then."""
         self._settings = settings
 
-    def check(self, now: int, since: int | None = None) -> Checked:
+    def check(self, now: int, since: int | None = None) -> TableCheck:
         """Check the tables, and append the results to `quality_results`.
 
         Args:
@@ -150,7 +150,7 @@ class TableGate:
                         stopped = last.get(name, {}).get("stops_job", False)
                         results.append(_not_judged(name, suite, error, of_check, stopped=stopped))
         _append(results, tables)
-        return Checked(results, left_out)
+        return TableCheck(results, left_out)
 
     def _log(self) -> list[dict[str, int | None]]:
         """Return for each partition of the log how far it is archived, and which offsets Kafka has.

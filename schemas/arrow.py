@@ -10,7 +10,7 @@ from typing import TypeVar
 import pyarrow as pa
 from pyarrow import json
 
-from schemas.columns import Column, ColumnType, ListOf, StructOf
+from schemas.columns import ColumnType, ListOf, StructOf, TableColumn
 from schemas.tables import columns
 
 _STORED = pa.timestamp("us", "UTC")
@@ -107,7 +107,7 @@ def _with_times(type_: pa.DataType, leaf: pa.DataType) -> pa.DataType:
     return type_
 
 
-def _field(column: Column, *, nullable: bool) -> pa.Field:
+def _field(column: TableColumn, *, nullable: bool) -> pa.Field:
     return pa.field(column.name, _type(column.type), nullable)
 
 

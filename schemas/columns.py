@@ -25,14 +25,14 @@ class ListOf:
 class StructOf:
     """A struct inside a row."""
 
-    columns: tuple["Column", ...]
+    columns: tuple["TableColumn", ...]
 
 
 ColumnType = Scalar | ListOf | StructOf
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """One column of a table, or one field of a struct."""
 
     name: str
@@ -50,7 +50,7 @@ _SCALARS: dict[type[inspect.Type], Scalar] = {
 }
 
 
-def columns_of(row: type[msgspec.Struct]) -> tuple[Column, ...]:
+def columns_of(row: type[msgspec.Struct]) -> tuple[TableColumn, ...]:
     """Return the columns of a row type, in the order of its fields.
 
     Raises:
@@ -63,13 +63,13 @@ def columns_of(row: type[msgspec.Struct]) -> tuple[Column, ...]:
     return _columns(info)
 
 
-def _columns(struct: inspect.StructType) -> tuple[Column, ...]:
+def _columns(struct: inspect.StructType) -> tuple[TableColumn, ...]:
     return tuple(_column(field.encode_name, field.type) for field in struct.fields)
 
 
-def _column(name: str, declared: inspect.Type) -> Column:
+def _column(name: str, declared: inspect.Type) -> TableColumn:
     known = _not_null(name, declared)
-    return Column(name, _type(name, known), nullable=known is not declared)
+    return TableColumn(name, _type(name, known), nullable=known is not declared)
 
 
 def _not_null(name: str, declared: inspect.Type) -> inspect.Type:

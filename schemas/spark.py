@@ -2,7 +2,7 @@
 
 from pyspark.sql import types as spark
 
-from schemas.columns import Column, ColumnType, ListOf, StructOf
+from schemas.columns import ColumnType, ListOf, StructOf, TableColumn
 from schemas.tables import columns
 
 _SCALARS: dict[str, spark.DataType] = {
@@ -27,7 +27,7 @@ def spark_schema(table: str) -> spark.StructType:
     return spark.StructType([_field(column, nullable=column.nullable) for column in columns(table)])
 
 
-def _field(column: Column, *, nullable: bool) -> spark.StructField:
+def _field(column: TableColumn, *, nullable: bool) -> spark.StructField:
     return spark.StructField(column.name, _type(column.type), nullable)
 
 

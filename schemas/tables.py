@@ -3,7 +3,7 @@
 import msgspec
 
 from rebalance_model.observe.effects import TABLE_OF, QueueProgress
-from schemas.columns import Column, columns_of
+from schemas.columns import TableColumn, columns_of
 from schemas.rows import (
     AlertControl,
     AlertDelivery,
@@ -47,7 +47,7 @@ PARTITIONED_BY: dict[str, tuple[str, ...]] = dict.fromkeys(
 _COLUMNS = {table: columns_of(row) for table, row in ROWS.items()}
 
 
-def columns(table: str) -> tuple[Column, ...]:
+def columns(table: str) -> tuple[TableColumn, ...]:
     """Return the columns of a table, in order.
 
     Raises:

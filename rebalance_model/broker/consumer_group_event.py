@@ -5,7 +5,7 @@ import msgspec
 from rebalance_model.broker.subscription import SubscriptionData
 
 
-class Client(msgspec.Struct, frozen=True):
+class EventClient(msgspec.Struct, frozen=True):
     """The client that an event is about."""
 
     channel: str
@@ -18,7 +18,7 @@ class ConsumerGroupEvent(msgspec.Struct, frozen=True):
     group: str
 
 
-class Change(ConsumerGroupEvent, frozen=True, tag="CHANGE"):
+class MemberChange(ConsumerGroupEvent, frozen=True, tag="CHANGE"):
     """The members changed; the channels are those that a notification would go to."""
 
     channels: tuple[str, ...]
@@ -28,7 +28,7 @@ class Register(ConsumerGroupEvent, frozen=True, tag="REGISTER"):
     """A heartbeat with subscriptions came; sent for every such heartbeat, changed or not."""
 
     subscriptions: tuple[SubscriptionData, ...]
-    client: Client | None
+    client: EventClient | None
     """None in releases without client events."""
 
 
@@ -39,7 +39,7 @@ class Unregister(ConsumerGroupEvent, frozen=True, tag="UNREGISTER"):
 class ClientRegister(ConsumerGroupEvent, frozen=True, tag="CLIENT_REGISTER"):
     """A channel is new in the group."""
 
-    client: Client
+    client: EventClient
     topics: frozenset[str]
     """The subscriptions of its heartbeat."""
 
@@ -47,12 +47,12 @@ class ClientRegister(ConsumerGroupEvent, frozen=True, tag="CLIENT_REGISTER"):
 class ClientUnregister(ConsumerGroupEvent, frozen=True, tag="CLIENT_UNREGISTER"):
     """A channel left the group."""
 
-    client: Client
+    client: EventClient
     topics: frozenset[str]
     """The topics that the group subscribes."""
 
 
-AnyConsumerGroupEvent = Change | Register | Unregister | ClientRegister | ClientUnregister
+AnyConsumerGroupEvent = MemberChange | Register | Unregister | ClientRegister | ClientUnregister
 
 
 class Outcome(msgspec.Struct, frozen=True):

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import msgspec
 
 from rebalance_model.broker.broker_config import BrokerConfig
-from rebalance_model.broker.consumer_group_event import AnyConsumerGroupEvent, Change
+from rebalance_model.broker.consumer_group_event import AnyConsumerGroupEvent, MemberChange
 
 FLUSH_DELAY = 30_000
 """From the broker's start to the first flush of batched notifications; milliseconds."""
@@ -36,7 +36,7 @@ class ConsumerIdsChangeListener(msgspec.Struct):
         """Return the notifications that go out at once."""
         sent: list[NotifyConsumerIdsChanged] = []
         for event in events:
-            if isinstance(event, Change) and self.config.notify_consumer_ids_changed_enable:
+            if isinstance(event, MemberChange) and self.config.notify_consumer_ids_changed_enable:
                 if self.config.real_time_notify_consumer_change:
                     sent += _notifications(event.group, event.channels)
                 else:

@@ -12,10 +12,10 @@ import msgspec
 from rebalance_model.broker.broker_config import BrokerConfig
 from rebalance_model.broker.consumer_group_event import (
     AnyConsumerGroupEvent,
-    Change,
-    Client,
     ClientRegister,
     ClientUnregister,
+    EventClient,
+    MemberChange,
     Outcome,
     Register,
     Unregister,
@@ -52,7 +52,7 @@ class ConsumerManager(msgspec.Struct):
         info = self.consumer_table.setdefault(group, ConsumerGroupInfo())
         self._index(group, subscriptions)
         connected = info.update_channel(client, data, now)
-        who = Client(client.channel, client.client_id)
+        who = EventClient(client.channel, client.client_id)
         events: list[AnyConsumerGroupEvent] = []
         if connected and self.dialect.client_events:
             events.append(ClientRegister(group, who, frozenset(s.topic for s in subscriptions)))
@@ -109,7 +109,7 @@ class ConsumerManager(msgspec.Struct):
                 removed = True
                 events += self._client_gone(group, info, client)
                 events += self._drop_if_empty(group, info)
-                events += (Change(group, info.channels()),) if fast else self._change(group, info, notify=True)
+                events += (MemberChange(group, info.channels()),) if fast else self._change(group, info, notify=True)
         return Outcome(removed, tuple(events))
 
     def scan_not_active_channel(self, now: int) -> Outcome:
@@ -151,16 +151,18 @@ class ConsumerManager(msgspec.Struct):
             return frozenset(self.topic_group_table.get(topic, ()))
         return frozenset(group for group, info in self.consumer_table.items() if topic in info.subscription_table)
 
-    def _change(self, group: str, info: ConsumerGroupInfo, *, notify: bool) -> tuple[Change, ...]:
+    def _change(self, group: str, info: ConsumerGroupInfo, *, notify: bool) -> tuple[MemberChange, ...]:
         is_notified = notify and (self.dialect.broadcasting_notified or info.message_model != BROADCASTING)
-        return (Change(group, info.channels()),) if is_notified else ()
+        return (MemberChange(group, info.channels()),) if is_notified else ()
 
     def _client_gone(
         self, group: str, info: ConsumerGroupInfo, client: ClientChannelInfo
     ) -> list[AnyConsumerGroupEvent]:
         if not self.dialect.client_events:
             return []
-        return [ClientUnregister(group, Client(client.channel, client.client_id), frozenset(info.subscription_table))]
+        return [
+            ClientUnregister(group, EventClient(client.channel, client.client_id), frozenset(info.subscription_table))
+        ]
 
     def _drop_if_empty(self, group: str, info: ConsumerGroupInfo) -> tuple[Unregister, ...]:
         if info.channel_info_table:

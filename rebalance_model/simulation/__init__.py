@@ -1,10 +1,11 @@
 """Simulate a cluster in virtual time, made of the model's own broker and client sides.
 
-`Cluster` runs a `Scenario`: name server, brokers and clients on one clock (`scheduler`) and one seeded generator
-(`splitmix`), so the same seed gives the same bytes. It emits what both collectors would see (`poll_collector`,
-`hook_collector`), and keeps the truth beside it (`truth`). Here one of two consumers leaves after 30 s:
+`SimulatedCluster` runs a `Scenario`: name server, brokers and clients on one clock (`scheduler`) and one seeded
+generator (`splitmix`), so the same seed gives the same bytes. It emits what both collectors would see
+(`poll_collector`, `hook_collector`), and keeps the truth beside it (`truth`). Here one of two consumers leaves after
+30 s:
 
->>> from rebalance_model.simulation import START, Cluster, Owned, scenario, story
+>>> from rebalance_model.simulation import START, SimulatedCluster, Owned, scenario, story
 >>> leaving = scenario.read({
 ...     "title": "a consumer leaves",
 ...     "minutes": 1,
@@ -13,7 +14,7 @@
 ...     "story": [{"at": 30, "do": "leave", "who": "c-2"}],
 ... })
 >>> telemetry = []
->>> cluster = Cluster(leaving, seed=1, sink=telemetry.append)
+>>> cluster = SimulatedCluster(leaving, seed=1, sink=telemetry.append)
 >>> story.schedule(cluster)
 >>> cluster.run_until(60)
 >>> cluster.end()
@@ -32,7 +33,7 @@ message is filtered out by its tag.
 """
 
 from rebalance_model.simulation import scenario, story
-from rebalance_model.simulation.cluster import START, Cluster
+from rebalance_model.simulation.cluster import START, SimulatedCluster
 from rebalance_model.simulation.popped.truth import Delivered, Deliveries
 from rebalance_model.simulation.scenario import Scenario, ScenarioError
 from rebalance_model.simulation.truth import AnyRecord, Consumed, Fault, Locked, Owned, Truth
@@ -40,7 +41,6 @@ from rebalance_model.simulation.truth import AnyRecord, Consumed, Fault, Locked,
 __all__ = [
     "START",
     "AnyRecord",
-    "Cluster",
     "Consumed",
     "Delivered",
     "Deliveries",
@@ -49,6 +49,7 @@ __all__ = [
     "Owned",
     "Scenario",
     "ScenarioError",
+    "SimulatedCluster",
     "Truth",
     "scenario",
     "story",

@@ -34,7 +34,7 @@ from rebalance_model.entities import (
 )
 from rebalance_model.simulation.hook import BrokerHook
 from rebalance_model.simulation.message_log import MessageLog, SentBackLog
-from rebalance_model.simulation.network import Channel
+from rebalance_model.simulation.network import SimulatedChannel
 from rebalance_model.simulation.pop_hold import PopHold, PopStore
 from rebalance_model.simulation.popped.messages import ProxiedHeartbeat
 from rebalance_model.simulation.pull_hold import PullHold
@@ -90,7 +90,7 @@ class Broker:
         self._consumers = ConsumerManageProcessor(self.manager, self.groups, self.offsets)
         self.pulls = PullHold(self)
         self.pops = PopHold(self)
-        self.channels: dict[str, Channel] = {}
+        self.channels: dict[str, SimulatedChannel] = {}
         self._members: dict[str, tuple[Response, JavaOrdered]] = {}
         for topic, queues in self.topics.items():
             self.world.name_server.register(topic, self.name, queues)
@@ -134,7 +134,7 @@ class Broker:
         self.offsets.clean_offset_by_topic(topic)
         self.world.name_server.register(topic, self.name, 0)
 
-    def accept(self, channel: Channel) -> None:
+    def accept(self, channel: SimulatedChannel) -> None:
         """Accept a client's connection, or close it if the broker is down."""
         if not self.up:
             self.world.network.close_at_broker(channel)
@@ -143,13 +143,13 @@ class Broker:
         channel.last_io = self.world.scheduler.now
         self.world.scheduler.after(CHANNEL_IDLE, partial(self._look_for_idleness, channel))
 
-    def channel_closed(self, channel: Channel) -> None:
+    def channel_closed(self, channel: SimulatedChannel) -> None:
         """Remove a connection that has ended (ClientHousekeepingService)."""
         channel.open_at_broker = False
         del self.channels[channel.name]
         self._notify(self.manager.do_channel_close_event(channel.name).events)
 
-    def heart_beat(self, channel: Channel, heartbeat: HeartbeatData, language: str, version: int) -> None:
+    def heart_beat(self, channel: SimulatedChannel, heartbeat: HeartbeatData, language: str, version: int) -> None:
         """Answer HEART_BEAT."""
         now = self.clock.now()
         groups = [data.group_name for data in heartbeat.consumer_data_set]
@@ -166,12 +166,12 @@ class Broker:
         self._notify(reply.events)
         self.hook.heart_beat(channel, heartbeat, language, version)
 
-    def unregister_client(self, channel: Channel, client_id: str, group: str) -> None:
+    def unregister_client(self, channel: SimulatedChannel, client_id: str, group: str) -> None:
         """Answer UNREGISTER_CLIENT."""
         self._notify(self._clients.unregister_client(channel.name, client_id, group).events)
         self.hook.unregister_client(channel, group, client_id)
 
-    def consumer_ids(self, channel: Channel, group: str) -> tuple[str, ...]:
+    def consumer_ids(self, channel: SimulatedChannel, group: str) -> tuple[str, ...]:
         """Answer GET_CONSUMER_LIST_BY_GROUP."""
         answer = self._members.get(group)
         if answer is None:
@@ -184,7 +184,7 @@ class Broker:
         return ids
 
     def query_assignment(
-        self, _: Channel, group: str, client_id: str, topic: str, strategy_name: str
+        self, _: SimulatedChannel, group: str, client_id: str, topic: str, strategy_name: str
     ) -> tuple[MessageQueueAssignment, ...] | None:
         """Answer QUERY_ASSIGNMENT of a member that lets the broker compute its share; no hook reports it."""
         consumers = self.manager.consumer_table.get(group)
@@ -198,12 +198,12 @@ class Broker:
         given = (MessageQueueAssignment(one.message_queue, one.mode) for one in answer)
         return tuple(sorted(given, key=_assigned_order))
 
-    def proxy_heart_beat(self, channel: Channel, heartbeat: ProxiedHeartbeat) -> None:
+    def proxy_heart_beat(self, channel: SimulatedChannel, heartbeat: ProxiedHeartbeat) -> None:
         """Answer a proxy's SEND_MESSAGE_V2 with a copy of its client's heartbeat."""
         self.hook.proxy_heart_beat(channel, heartbeat)
 
     def lock_batch_mq(
-        self, channel: Channel, group: str, client_id: str, queues: Collection[MessageQueue]
+        self, channel: SimulatedChannel, group: str, client_id: str, queues: Collection[MessageQueue]
     ) -> frozenset[MessageQueue]:
         """Answer LOCK_BATCH_MQ."""
         granted = self.locks.try_lock_batch(group, queues, client_id, self.clock.now())
@@ -212,7 +212,9 @@ class Broker:
         self.hook.lock_batch_mq(channel, group, client_id, queues, granted)
         return frozenset(granted)
 
-    def unlock_batch_mq(self, channel: Channel, group: str, client_id: str, queues: Collection[MessageQueue]) -> None:
+    def unlock_batch_mq(
+        self, channel: SimulatedChannel, group: str, client_id: str, queues: Collection[MessageQueue]
+    ) -> None:
         """Answer UNLOCK_BATCH_MQ."""
         self.locks.unlock_batch(group, queues, client_id)
         for queue in queues:
@@ -220,7 +222,7 @@ class Broker:
                 self.world.truth.unlocks(self.world.true_ms, group, queue)
         self.hook.unlock_batch_mq(channel, group, client_id, queues)
 
-    def query_consumer_offset(self, channel: Channel, group: str, queue: MessageQueue) -> int:
+    def query_consumer_offset(self, channel: SimulatedChannel, group: str, queue: MessageQueue) -> int:
         """Answer QUERY_CONSUMER_OFFSET; all messages of a queue are still stored, and in memory."""
         self.pulls.catch_up_with(group, queue)
         response = self._consumers.query_consumer_offset(group, queue, min_offset=0, zero_in_memory=True)
@@ -230,7 +232,7 @@ class Broker:
         return response.offset
 
     def update_consumer_offsets(
-        self, channel: Channel, group: str, offsets: Iterable[tuple[MessageQueue, int]]
+        self, channel: SimulatedChannel, group: str, offsets: Iterable[tuple[MessageQueue, int]]
     ) -> None:
         """Answer UPDATE_CONSUMER_OFFSET for each queue; skip unchanged offsets if the hook does not report them."""
         for queue, offset in offsets:
@@ -242,16 +244,16 @@ class Broker:
             response = self._consumers.update_consumer_offset(group, queue, offset, topic_exists=exists)
             self.hook.update_consumer_offset(channel, group, queue, offset, response.code)
 
-    def max_offset(self, _: Channel, queue: MessageQueue) -> int:
+    def max_offset(self, _: SimulatedChannel, queue: MessageQueue) -> int:
         """Answer GET_MAX_OFFSET."""
         return self._log(queue).max_offset(self.world.scheduler.now)
 
-    def search_offset(self, _: Channel, queue: MessageQueue, timestamp: int) -> int:
+    def search_offset(self, _: SimulatedChannel, queue: MessageQueue, timestamp: int) -> int:
         """Answer SEARCH_OFFSET_BY_TIMESTAMP: the first message stored at or after the time (broker's clock, ms)."""
         return self._log(queue).max_offset(self.clock.true_time(timestamp) - 1)
 
     def send_message_back(
-        self, _: Channel, group: str, reconsume_times: int, delay_level: int, max_reconsume_times: int
+        self, _: SimulatedChannel, group: str, reconsume_times: int, delay_level: int, max_reconsume_times: int
     ) -> None:
         """Answer CONSUMER_SEND_MSG_BACK: deliver again by the retry topic, or move to the dead-letter topic."""
         if delay_level < 0 or reconsume_times >= max_reconsume_times:
@@ -289,7 +291,7 @@ class Broker:
             self.channel_closed(channel)
         self.world.scheduler.after(SCAN_PERIOD * MS, partial(self._scan, boot))
 
-    def _look_for_idleness(self, channel: Channel) -> None:
+    def _look_for_idleness(self, channel: SimulatedChannel) -> None:
         if channel.name not in self.channels or not channel.open_at_broker:
             return
         due = channel.last_io + CHANNEL_IDLE

@@ -30,7 +30,7 @@ from rebalance_model.simulation import client_responses
 from rebalance_model.simulation.broker import Broker
 from rebalance_model.simulation.connections import Connections
 from rebalance_model.simulation.listener import Behaviour, ConcurrentListener, OrderedListener
-from rebalance_model.simulation.network import Channel
+from rebalance_model.simulation.network import SimulatedChannel
 from rebalance_model.simulation.pop import client as pop_client
 from rebalance_model.simulation.pop.client import PopService, PopSettings
 from rebalance_model.simulation.pop.listener import GroupCode, PopListener
@@ -106,7 +106,7 @@ class ClientSettings:
     cut_from_name_server: Callable[[], bool] = field(default=lambda: False)
 
 
-class Client:
+class SimulatedClient:
     """One run of a client process. Implements `Host` and `ClientEnd`."""
 
     def __init__(self, settings: ClientSettings, brokers: dict[str, Broker], world: World) -> None:
@@ -279,7 +279,7 @@ class Client:
         """Send a heartbeat on a new connection, then rebalance."""
         self.process.after(0, lambda: self.process.spawn(self._come_back(broker)))
 
-    def announce(self, broker: Broker, channel: Channel) -> None:
+    def announce(self, broker: Broker, channel: SimulatedChannel) -> None:
         """Send the heartbeat of a connection that the client then abandons."""
         self.brokers.announce(broker, channel)
 

@@ -9,7 +9,7 @@ from rebalance_model.broker.subscription_group_config import SubscriptionGroupCo
 from rebalance_model.client.consumer_config import ConsumerConfig, ConsumerKind, MessageModel
 from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.simulation.broker import Broker
-from rebalance_model.simulation.client import Client, ClientSettings
+from rebalance_model.simulation.client import ClientSettings, SimulatedClient
 from rebalance_model.simulation.emitter import Sink
 from rebalance_model.simulation.hook_collector import HookCollector
 from rebalance_model.simulation.message_log import MessageLog, SteadyLog
@@ -35,7 +35,7 @@ BROKERS_FIRST = 2 * SECOND
 NAME_SERVER = "name server"
 
 
-class Cluster:
+class SimulatedCluster:
     """A cluster that runs a scenario; `story` applies the scenario's steps to it."""
 
     def __init__(self, scenario: Scenario, seed: int, sink: Sink, *, hook: bool = True, poll: bool = True) -> None:
@@ -45,7 +45,7 @@ class Cluster:
         self.brokers = {
             one.name: Broker(one.name, Clock(scheduler, one.clock_offset_ms), self.world) for one in scenario.brokers
         }
-        self.clients: dict[str, Client] = {}
+        self.clients: dict[str, SimulatedClient] = {}
         self.proxied: dict[str, ProxiedClient] = {}
         """The clients of the proxy."""
         self.proxy = Proxy("127.0.0.1%8080%8081", self.brokers, self.world)
@@ -128,10 +128,10 @@ class Cluster:
             proxied = self.proxied[settings.name] = ProxiedClient(settings, self.proxy, list(self.brokers), self.world)
             proxied.start()
             return
-        client = self.clients[settings.name] = Client(settings, self.brokers, self.world)
+        client = self.clients[settings.name] = SimulatedClient(settings, self.brokers, self.world)
         client.start()
 
-    def client(self, name: str) -> Client | ProxiedClient:
+    def client(self, name: str) -> SimulatedClient | ProxiedClient:
         """Return a consumer that runs, frozen or not.
 
         Raises:

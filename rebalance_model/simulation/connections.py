@@ -10,13 +10,13 @@ from typing import Protocol, TypeVar
 
 from rebalance_model.client.host import BrokerError
 from rebalance_model.simulation.broker import Broker
-from rebalance_model.simulation.network import LATENCY_MAX, Channel, ClientEnd
+from rebalance_model.simulation.network import LATENCY_MAX, ClientEnd, SimulatedChannel
 from rebalance_model.simulation.process import Promise
 from rebalance_model.simulation.scheduler import MS, Call
 from rebalance_model.simulation.world import World
 
 T = TypeVar("T")
-Request = Callable[[Broker, Channel], T]
+Request = Callable[[Broker, SimulatedChannel], T]
 
 CONNECT_TIMEOUT = 3_000 * MS
 
@@ -27,7 +27,7 @@ class ConnectingClient(ClientEnd, Protocol):
     def connected(self, broker: str) -> None:
         """Handle a new connection to a broker."""
 
-    def announce(self, broker: Broker, channel: Channel) -> None:
+    def announce(self, broker: Broker, channel: SimulatedChannel) -> None:
         """Send a heartbeat at the broker."""
 
 
@@ -38,7 +38,7 @@ class Connections:
         self._client = client
         self._brokers = brokers
         self._world = world
-        self._channels: dict[str, Channel] = {}
+        self._channels: dict[str, SimulatedChannel] = {}
         self._torn: set[str] = set()
 
     def known_brokers(self) -> list[str]:
@@ -62,7 +62,7 @@ class Connections:
         if channel is not None:
             self._world.network.up(channel, partial(request, self._brokers[broker], channel))
 
-    def pull(self, broker: str, begin: Callable[[Broker, Channel, "Outcome[T]"], None]) -> Promise[T]:
+    def pull(self, broker: str, begin: Callable[[Broker, SimulatedChannel, "Outcome[T]"], None]) -> Promise[T]:
         """Send a request that the broker answers later through a callback."""
         promise: Promise[T] = Promise()
         channel = self._channel_for(broker, promise)
@@ -85,7 +85,7 @@ class Connections:
             self._world.network.close_at_client(channel)
         self._channels.clear()
 
-    def _channel_for(self, broker: str, promise: Promise[T]) -> Channel | None:
+    def _channel_for(self, broker: str, promise: Promise[T]) -> SimulatedChannel | None:
         """Return the connection on which an answer is awaited; None if none can be made, so no answer will come."""
         channel = self._channel(broker)
         if channel is None:
@@ -94,7 +94,7 @@ class Connections:
             channel.unanswered[promise] = promise.reject
         return channel
 
-    def _channel(self, broker: str) -> Channel | None:
+    def _channel(self, broker: str) -> SimulatedChannel | None:
         """Return an open connection; None if none can be made."""
         channel = self._channels.get(broker)
         if channel is not None and channel.open_at_client:
@@ -116,7 +116,7 @@ class Connections:
         error = BrokerError(f"connect to {broker} failed")
         self._client.process.after(CONNECT_TIMEOUT if cut else LATENCY_MAX, partial(promise.reject, error))
 
-    def _answer(self, channel: Channel, request: Callable[[], T], promise: Promise[T], deadline: int) -> None:
+    def _answer(self, channel: SimulatedChannel, request: Callable[[], T], promise: Promise[T], deadline: int) -> None:
         """Compute the answer at the broker, and send it."""
         try:
             outcome: Call = partial(promise.resolve, request())
@@ -125,17 +125,17 @@ class Connections:
         if not self._world.network.down(channel, partial(_settle, channel, promise, outcome)):
             self._give_up_at(deadline, channel, promise)
 
-    def _reply(self, channel: Channel, promise: Promise[T], answer: T | BrokerError) -> None:
+    def _reply(self, channel: SimulatedChannel, promise: Promise[T], answer: T | BrokerError) -> None:
         """Send a later answer from the broker."""
         outcome: Call = (
             partial(promise.reject, answer) if isinstance(answer, BrokerError) else partial(promise.resolve, answer)
         )
         self._world.network.down(channel, partial(_settle, channel, promise, outcome))
 
-    def _give_up_at(self, deadline: int, channel: Channel, promise: Promise[T]) -> None:
+    def _give_up_at(self, deadline: int, channel: SimulatedChannel, promise: Promise[T]) -> None:
         self._world.scheduler.at(deadline, partial(self._client.process.run, partial(self._give_up, channel, promise)))
 
-    def _give_up(self, channel: Channel, promise: Promise[T]) -> None:
+    def _give_up(self, channel: SimulatedChannel, promise: Promise[T]) -> None:
         if not promise.done:
             self._world.network.close_at_client(channel)
 
@@ -143,6 +143,6 @@ class Connections:
 Outcome = Callable[[T | BrokerError], None]
 
 
-def _settle(channel: Channel, promise: Promise[T], outcome: Call) -> None:
+def _settle(channel: SimulatedChannel, promise: Promise[T], outcome: Call) -> None:
     channel.unanswered.pop(promise, None)
     outcome()

@@ -28,7 +28,7 @@ class GroupStamp(Stamp):
     group: str
 
 
-class Emitter:
+class SimulatedEmitter:
     """One incarnation of a source; a stamped event must be emitted before the next stamp."""
 
     def __init__(self, instance: str, clock: Clock, sink: Sink) -> None:

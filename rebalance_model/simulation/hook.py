@@ -8,7 +8,7 @@ from rebalance_model.broker.consumer_manage_processor import SUCCESS, Response
 from rebalance_model.client.pull_flow_control import Pull
 from rebalance_model.entities import MessageQueue
 from rebalance_model.simulation.message_log import MessageLog
-from rebalance_model.simulation.network import Channel
+from rebalance_model.simulation.network import SimulatedChannel
 from rebalance_model.simulation.popped.messages import Handle, Pop, ProxiedHeartbeat
 from rebalance_model.simulation.scheduler import Clock
 from rebalance_model.simulation.world import World
@@ -51,19 +51,19 @@ class BrokerHook:
         """Observe GET_BROKER_RUNTIME_INFO with the collector's source_id and time (ms) from the request."""
 
     def heart_beat(
-        self, channel: Channel, heartbeat: HeartbeatData, language: str, version: int, code: int = SUCCESS
+        self, channel: SimulatedChannel, heartbeat: HeartbeatData, language: str, version: int, code: int = SUCCESS
     ) -> None:
         """Observe HEART_BEAT."""
 
-    def unregister_client(self, channel: Channel, group: str, client_id: str) -> None:
+    def unregister_client(self, channel: SimulatedChannel, group: str, client_id: str) -> None:
         """Observe UNREGISTER_CLIENT."""
 
-    def get_consumer_list_by_group(self, channel: Channel, group: str, response: Response) -> None:
+    def get_consumer_list_by_group(self, channel: SimulatedChannel, group: str, response: Response) -> None:
         """Observe GET_CONSUMER_LIST_BY_GROUP."""
 
     def lock_batch_mq(
         self,
-        channel: Channel,
+        channel: SimulatedChannel,
         group: str,
         client_id: str,
         requested: Collection[MessageQueue],
@@ -71,26 +71,34 @@ class BrokerHook:
     ) -> None:
         """Observe LOCK_BATCH_MQ."""
 
-    def unlock_batch_mq(self, channel: Channel, group: str, client_id: str, queues: Collection[MessageQueue]) -> None:
+    def unlock_batch_mq(
+        self, channel: SimulatedChannel, group: str, client_id: str, queues: Collection[MessageQueue]
+    ) -> None:
         """Observe UNLOCK_BATCH_MQ."""
 
-    def update_consumer_offset(self, channel: Channel, group: str, queue: MessageQueue, offset: int, code: int) -> None:
+    def update_consumer_offset(
+        self, channel: SimulatedChannel, group: str, queue: MessageQueue, offset: int, code: int
+    ) -> None:
         """Observe UPDATE_CONSUMER_OFFSET."""
 
-    def query_consumer_offset(self, channel: Channel, group: str, queue: MessageQueue, code: int) -> None:
+    def query_consumer_offset(self, channel: SimulatedChannel, group: str, queue: MessageQueue, code: int) -> None:
         """Observe QUERY_CONSUMER_OFFSET."""
 
-    def pull_message(self, channel: Channel, group: str, queue: MessageQueue, pull: Pull, code: int | None) -> None:
+    def pull_message(
+        self, channel: SimulatedChannel, group: str, queue: MessageQueue, pull: Pull, code: int | None
+    ) -> None:
         """Observe PULL_MESSAGE; `code` is that of an immediate error, else None."""
 
-    def pop_message(self, channel: Channel, pop: Pop, code: int | None) -> None:
+    def pop_message(self, channel: SimulatedChannel, pop: Pop, code: int | None) -> None:
         """Observe POP_MESSAGE; `code` is that of a refusal, else None."""
 
-    def ack_message(self, channel: Channel, group: str, handle: Handle) -> None:
+    def ack_message(self, channel: SimulatedChannel, group: str, handle: Handle) -> None:
         """Observe ACK_MESSAGE."""
 
-    def change_message_invisibletime(self, channel: Channel, group: str, handle: Handle, changed_ms: int) -> None:
+    def change_message_invisibletime(
+        self, channel: SimulatedChannel, group: str, handle: Handle, changed_ms: int
+    ) -> None:
         """Observe CHANGE_MESSAGE_INVISIBLETIME, with the new invisible time in milliseconds."""
 
-    def proxy_heart_beat(self, channel: Channel, heartbeat: ProxiedHeartbeat) -> None:
+    def proxy_heart_beat(self, channel: SimulatedChannel, heartbeat: ProxiedHeartbeat) -> None:
         """Observe a proxy's message with a heartbeat of one of its clients."""

@@ -29,9 +29,9 @@ from rebalance_model.observe.events import (
     UpdateConsumerOffset,
 )
 from rebalance_model.simulation.client_responses import subscriptions
-from rebalance_model.simulation.emitter import Emitter, GroupStamp, Sink
+from rebalance_model.simulation.emitter import GroupStamp, SimulatedEmitter, Sink
 from rebalance_model.simulation.hook import BrokerHook, HookedBroker
-from rebalance_model.simulation.network import Channel
+from rebalance_model.simulation.network import SimulatedChannel
 from rebalance_model.simulation.pop_sums import Place, PopSums, place_of
 from rebalance_model.simulation.popped.messages import Handle, Pop, ProxiedHeartbeat
 from rebalance_model.simulation.remote_brokers import LANGUAGE, VERSION
@@ -75,7 +75,7 @@ class HookCollector(BrokerHook):
         self._scheduler = broker.world.scheduler
         self._booted = self._scheduler.now
         self._clock = Clock(broker.world.scheduler, broker.clock.offset // MS + self.ahead)
-        self._emitter = Emitter(f"hook-{broker.name}", self._clock, self._write)
+        self._emitter = SimulatedEmitter(f"hook-{broker.name}", self._clock, self._write)
         self._is_up = True
         self._sums.clear()
         self._pops = PopSums()
@@ -107,7 +107,7 @@ class HookCollector(BrokerHook):
         self._emitter.emit(ClockSeen(**stamp, collector=collector, asked=asked, seen=stamp["time"]))
 
     def heart_beat(
-        self, channel: Channel, heartbeat: HeartbeatData, language: str, version: int, code: int = SUCCESS
+        self, channel: SimulatedChannel, heartbeat: HeartbeatData, language: str, version: int, code: int = SUCCESS
     ) -> None:
         """Report a heartbeat: one event for each group."""
         for data in heartbeat.consumer_data_set:
@@ -128,11 +128,11 @@ class HookCollector(BrokerHook):
                 )
             )
 
-    def unregister_client(self, channel: Channel, group: str, client_id: str) -> None:
+    def unregister_client(self, channel: SimulatedChannel, group: str, client_id: str) -> None:
         """Report that a member leaves."""
         self._emitter.emit(UnregisterClient(**self._stamp(group), client_id=client_id, channel=channel.name))
 
-    def get_consumer_list_by_group(self, channel: Channel, group: str, response: Response) -> None:
+    def get_consumer_list_by_group(self, channel: SimulatedChannel, group: str, response: Response) -> None:
         """Report that a member rebalances."""
         self._emitter.emit(
             GetConsumerListByGroup(
@@ -146,7 +146,7 @@ class HookCollector(BrokerHook):
 
     def lock_batch_mq(
         self,
-        channel: Channel,
+        channel: SimulatedChannel,
         group: str,
         client_id: str,
         requested: Collection[MessageQueue],
@@ -164,7 +164,9 @@ class HookCollector(BrokerHook):
             )
         )
 
-    def unlock_batch_mq(self, channel: Channel, group: str, client_id: str, queues: Collection[MessageQueue]) -> None:
+    def unlock_batch_mq(
+        self, channel: SimulatedChannel, group: str, client_id: str, queues: Collection[MessageQueue]
+    ) -> None:
         """Report an unlock request."""
         self._close_sums(group, queues)
         self._emitter.emit(
@@ -176,7 +178,9 @@ class HookCollector(BrokerHook):
             )
         )
 
-    def update_consumer_offset(self, channel: Channel, group: str, queue: MessageQueue, offset: int, code: int) -> None:
+    def update_consumer_offset(
+        self, channel: SimulatedChannel, group: str, queue: MessageQueue, offset: int, code: int
+    ) -> None:
         """Report a commit."""
         self._close_sums(group, (queue,))
         self._emitter.emit(
@@ -191,7 +195,7 @@ class HookCollector(BrokerHook):
             )
         )
 
-    def query_consumer_offset(self, channel: Channel, group: str, queue: MessageQueue, code: int) -> None:
+    def query_consumer_offset(self, channel: SimulatedChannel, group: str, queue: MessageQueue, code: int) -> None:
         """Report that a member creates a process queue."""
         self._close_sums(group, (queue,))
         self._emitter.emit(
@@ -200,7 +204,9 @@ class HookCollector(BrokerHook):
             )
         )
 
-    def pull_message(self, channel: Channel, group: str, queue: MessageQueue, pull: Pull, code: int | None) -> None:
+    def pull_message(
+        self, channel: SimulatedChannel, group: str, queue: MessageQueue, pull: Pull, code: int | None
+    ) -> None:
         """Add a pull to the sum of its second."""
         now = self._clock.now()
         sums = self._sums.setdefault(queue, {})
@@ -212,15 +218,17 @@ class HookCollector(BrokerHook):
         total.count += 1
         total.broker_offset = self._newest(queue, pull.offset)
 
-    def pop_message(self, channel: Channel, pop: Pop, code: int | None) -> None:
+    def pop_message(self, channel: SimulatedChannel, pop: Pop, code: int | None) -> None:
         """Add a POP to the sum of its second."""
         self._pops.pop(self._clock.now(), channel.name, pop, code)
 
-    def ack_message(self, channel: Channel, group: str, handle: Handle) -> None:
+    def ack_message(self, channel: SimulatedChannel, group: str, handle: Handle) -> None:
         """Add an ack to the sum of its second."""
         self._pops.ack(self._clock.now(), channel.name, group, handle)
 
-    def change_message_invisibletime(self, channel: Channel, group: str, handle: Handle, changed_ms: int) -> None:
+    def change_message_invisibletime(
+        self, channel: SimulatedChannel, group: str, handle: Handle, changed_ms: int
+    ) -> None:
         """Report a renewal or a refusal."""
         queue = handle.queue
         self._close_sums(group, (queue,))
@@ -240,7 +248,7 @@ class HookCollector(BrokerHook):
             )
         )
 
-    def proxy_heart_beat(self, channel: Channel, heartbeat: ProxiedHeartbeat) -> None:
+    def proxy_heart_beat(self, channel: SimulatedChannel, heartbeat: ProxiedHeartbeat) -> None:
         """Report a heartbeat of a proxy's client."""
         registers = heartbeat.registers
         self._emitter.emit(

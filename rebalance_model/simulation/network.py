@@ -41,14 +41,14 @@ class BrokerEnd(Protocol):
 
     name: str
 
-    def accept(self, channel: "Channel") -> None:
+    def accept(self, channel: "SimulatedChannel") -> None:
         """Take a new connection, or close it."""
 
-    def channel_closed(self, channel: "Channel") -> None:
+    def channel_closed(self, channel: "SimulatedChannel") -> None:
         """Forget a connection that has ended."""
 
 
-class Channel:
+class SimulatedChannel:
     """One connection of a client to a broker; the two ends may differ on whether it is open."""
 
     def __init__(self, name: str, client: ClientEnd, broker: BrokerEnd, latency: int) -> None:
@@ -81,13 +81,13 @@ class Network:
         self._random = random
         self._ports = FIRST_PORT
         self._cuts: set[tuple[str, str]] = set()
-        self._channels: dict[tuple[str, str], list[Channel]] = {}
+        self._channels: dict[tuple[str, str], list[SimulatedChannel]] = {}
 
-    def connect(self, client: ClientEnd, broker: BrokerEnd) -> Channel:
+    def connect(self, client: ClientEnd, broker: BrokerEnd) -> SimulatedChannel:
         """Open a connection; the caller has checked that the broker is up and not cut off."""
         self._ports += 1
         latency = self._random.between(LATENCY_MIN, LATENCY_MAX)
-        channel = Channel(f"127.0.0.1:{self._ports}", client, broker, latency)
+        channel = SimulatedChannel(f"127.0.0.1:{self._ports}", client, broker, latency)
         known = self._channels.get((client.name, broker.name), [])
         alive = [one for one in known if one.open_at_broker or one.open_at_client]
         self._channels[client.name, broker.name] = [*alive, channel]
@@ -112,43 +112,43 @@ class Network:
         """Return whether nothing passes between a client and a broker."""
         return (client, broker) in self._cuts
 
-    def up(self, channel: Channel, call: Call) -> bool:
+    def up(self, channel: SimulatedChannel, call: Call) -> bool:
         """Run a call at the broker on arrival, if the connection is still open; return False if a cut delays it."""
         return self._send(channel, partial(self._at_broker, channel, call))
 
-    def down(self, channel: Channel, call: Call) -> bool:
+    def down(self, channel: SimulatedChannel, call: Call) -> bool:
         """Run a call in the client's process on arrival, likewise."""
         if not channel.open_at_broker:
             return True
         channel.last_io = self._scheduler.now
         return self._send(channel, partial(self._at_client, channel, call))
 
-    def close_at_client(self, channel: Channel) -> None:
+    def close_at_client(self, channel: SimulatedChannel) -> None:
         """Close a connection from the client's side, as the client or the kernel of a dead one does."""
         if channel.open_at_client:
             channel.client.wake()
             channel.lost()
             self.up(channel, partial(channel.broker.channel_closed, channel))
 
-    def close_at_broker(self, channel: Channel) -> None:
+    def close_at_broker(self, channel: SimulatedChannel) -> None:
         """Close a connection from the broker's side."""
         channel.client.wake()
         self.down(channel, channel.lost)
         channel.open_at_broker = False
 
-    def _send(self, channel: Channel, call: Call) -> bool:
+    def _send(self, channel: SimulatedChannel, call: Call) -> bool:
         if self._cuts and (channel.client.name, channel.broker.name) in self._cuts:
             channel.stalled.append(call)
             return False
         self._scheduler.after(channel.latency, call)
         return True
 
-    def _at_broker(self, channel: Channel, call: Call) -> None:
+    def _at_broker(self, channel: SimulatedChannel, call: Call) -> None:
         if channel.open_at_broker:
             channel.last_io = self._scheduler.now
             call()
 
-    def _at_client(self, channel: Channel, call: Call) -> None:
+    def _at_client(self, channel: SimulatedChannel, call: Call) -> None:
         process = channel.client.process
         if process.state is not ProcessState.RUNNING:
             process.run(partial(self._at_client, channel, call))

@@ -23,8 +23,8 @@ from rebalance_model.observe.events import (
 from rebalance_model.simulation import broker_responses, client_responses
 from rebalance_model.simulation.broker import Broker
 from rebalance_model.simulation.client_responses import ClientAnswer
-from rebalance_model.simulation.emitter import Emitter, GroupStamp, Sink
-from rebalance_model.simulation.network import Channel
+from rebalance_model.simulation.emitter import GroupStamp, SimulatedEmitter, Sink
+from rebalance_model.simulation.network import SimulatedChannel
 from rebalance_model.simulation.process import Process, Promise
 from rebalance_model.simulation.scheduler import MS, SECOND, Clock
 from rebalance_model.simulation.world import World
@@ -45,7 +45,7 @@ PARALLELISM = 16
 """The maximum of concurrent client requests; a quarter of it for clients that did not answer last time."""
 
 
-class Gate:
+class FairSemaphore:
     """A semaphore that admits waiting tasks in the order in which they came."""
 
     def __init__(self, places: int) -> None:
@@ -81,9 +81,9 @@ class PollCollector:
         self._groups = groups
         self._clock = clock
         self._process = Process(world.scheduler)
-        self._emitter = Emitter("poll-1", self._clock, sink)
-        self._gate = Gate(PARALLELISM)
-        self._narrow_gate = Gate(PARALLELISM // 4)
+        self._emitter = SimulatedEmitter("poll-1", self._clock, sink)
+        self._gate = FairSemaphore(PARALLELISM)
+        self._narrow_gate = FairSemaphore(PARALLELISM // 4)
         self._silent: set[str] = set()
         self._known: dict[tuple[str, str], int] = {}
         """By broker and group, when the broker last listed it, or had members of it; microseconds."""
@@ -291,7 +291,7 @@ class PollCollector:
         if asked:
             self._process.after(asked[0][0] - now, self._time_out)
 
-    def _request_at(self, channel: Channel, back: Callable[[ClientAnswer], None]) -> None:
+    def _request_at(self, channel: SimulatedChannel, back: Callable[[ClientAnswer], None]) -> None:
         def reply(info: ClientAnswer) -> None:
             self._world.network.up(channel, partial(back, info))
 

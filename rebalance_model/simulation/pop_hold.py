@@ -15,7 +15,7 @@ from rebalance_model.client.host import BrokerError, RefusedError
 from rebalance_model.entities import MessageQueue
 from rebalance_model.simulation.hook import BrokerHook, HookedBroker
 from rebalance_model.simulation.message_log import SentBackLog
-from rebalance_model.simulation.network import Channel
+from rebalance_model.simulation.network import SimulatedChannel
 from rebalance_model.simulation.popped.fifo import OrderInfo
 from rebalance_model.simulation.popped.messages import Handle, Origin, Pop, PoppedMessage, retry_topic
 from rebalance_model.simulation.popped.truth import Delivered, End
@@ -60,7 +60,7 @@ class PopStore:
 class WaitingPop:
     """A POP that waits for a message."""
 
-    channel: Channel
+    channel: SimulatedChannel
     pop: Pop
     reply: Reply
     until: int
@@ -93,7 +93,7 @@ class PopHold:
         for check_point in self._store.check_points.values():
             self._revive_later(check_point)
 
-    def pop(self, channel: Channel, pop: Pop, reply: Reply) -> None:
+    def pop(self, channel: SimulatedChannel, pop: Pop, reply: Reply) -> None:
         """Answer POP_MESSAGE: at once if there is a message, else when one comes or its poll time is over."""
         broker, now = self._broker, self._broker.clock.now()
         refusal = self._refusal(pop, now)
@@ -111,7 +111,7 @@ class PopHold:
         self._waiting[key] = [*(one for one in self._waiting.get(key, ()) if not one.ended), waiting]
         self._wait(waiting)
 
-    def ack(self, channel: Channel, group: str, handle: Handle) -> None:
+    def ack(self, channel: SimulatedChannel, group: str, handle: Handle) -> None:
         """Answer ACK_MESSAGE: with SUCCESS, also where it has no effect."""
         self._broker.hook.ack_message(channel, group, handle)
         mq = handle.queue
@@ -129,7 +129,7 @@ class PopHold:
             self._commit(group, mq, commit)
         self.arrived(group, mq.topic)
 
-    def change_invisible_time(self, channel: Channel, group: str, handle: Handle, invisible_ms: int) -> Handle:
+    def change_invisible_time(self, channel: SimulatedChannel, group: str, handle: Handle, invisible_ms: int) -> Handle:
         """Answer CHANGE_MESSAGE_INVISIBLETIME; return the handle of the changed message."""
         broker, now, mq = self._broker, self._broker.clock.now(), handle.queue
         broker.hook.change_message_invisibletime(channel, group, handle, invisible_ms)
@@ -188,7 +188,7 @@ class PopHold:
         waiting.ended = True
         waiting.reply(messages)
 
-    def _take(self, channel: Channel, pop: Pop) -> list[PoppedMessage]:
+    def _take(self, channel: SimulatedChannel, pop: Pop) -> list[PoppedMessage]:
         """Hand out messages of the topic, and of its retry topic."""
         topic = self._queues(pop)
         if len(topic) > 1:
@@ -204,7 +204,7 @@ class PopHold:
                 popped += self._take_from(channel, pop, mq, pop.max_messages - len(popped))
         return popped
 
-    def _take_from(self, channel: Channel, pop: Pop, mq: MessageQueue, limit: int) -> list[PoppedMessage]:
+    def _take_from(self, channel: SimulatedChannel, pop: Pop, mq: MessageQueue, limit: int) -> list[PoppedMessage]:
         first, now = self._next_offset(pop.group, mq), self._broker.clock.now()
         end = min(first + limit, self._broker.logs[mq].max_offset(self._world.scheduler.now))
         if first >= end or self._blocked_until(pop, mq) > self._world.scheduler.now:

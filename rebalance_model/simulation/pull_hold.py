@@ -14,7 +14,7 @@ from rebalance_model.client.pull_flow_control import Pull, PullResult
 from rebalance_model.entities import MessageQueue
 from rebalance_model.simulation.hook import BrokerHook, HookedBroker
 from rebalance_model.simulation.message_log import MessageLog, SteadyLog
-from rebalance_model.simulation.network import Channel
+from rebalance_model.simulation.network import SimulatedChannel
 from rebalance_model.simulation.scheduler import MS, SECOND
 
 BODY_SIZE = 128
@@ -34,10 +34,10 @@ Reply = Callable[[PullResult | BrokerError], None]
 
 
 @dataclass(slots=True, eq=False)
-class Held:
+class HeldPull:
     """A pull request that waits at the broker."""
 
-    channel: Channel
+    channel: SimulatedChannel
     group: str
     queue: MessageQueue
     offset: int
@@ -55,7 +55,7 @@ class RestingQueue(Protocol):
 
     queue: MessageQueue
 
-    def rest(self, pulls: "PullHold", pull: Held) -> bool:
+    def rest(self, pulls: "PullHold", pull: HeldPull) -> bool:
         """Begin to rest with a pull that waits; return False if the pull must be simulated."""
 
     def catch_up(self) -> None:
@@ -83,10 +83,10 @@ class PullHold:
         self._broker = broker
         self._scheduler = broker.world.scheduler
         self._booted = self._scheduler.now
-        self._unforeseen: dict[MessageQueue, list[Held]] = {}
+        self._unforeseen: dict[MessageQueue, list[HeldPull]] = {}
         self.resting: dict[tuple[str, MessageQueue], RestingQueue] = {}
 
-    def pull(self, channel: Channel, group: str, quiet: RestingQueue, pull: Pull, reply: Reply) -> None:
+    def pull(self, channel: SimulatedChannel, group: str, quiet: RestingQueue, pull: Pull, reply: Reply) -> None:
         """Answer PULL_MESSAGE: at once if possible, else when a message arrives or the wait times out."""
         broker, queue = self._broker, quiet.queue
         refusal = self._refusal(group, queue, pull)
@@ -99,7 +99,7 @@ class PullHold:
         if pull.commit_offset is not None:
             broker.offsets.commit_offset(group, queue.topic, queue.queue_id, pull.commit_offset)
         if pull.offset == newest:
-            held = Held(channel, group, queue, pull.offset, reply, self.now, pull.max_messages, pull.suspend * MS)
+            held = HeldPull(channel, group, queue, pull.offset, reply, self.now, pull.max_messages, pull.suspend * MS)
             if not quiet.rest(self, held):
                 self.simulate(held)
         else:
@@ -117,7 +117,7 @@ class PullHold:
         messages = [Message(each, BODY_SIZE, max_offset=newest) for each in range(offset, end)]
         return PullResult("FOUND", end, messages)
 
-    def time_up(self, pull: Held) -> int:
+    def time_up(self, pull: HeldPull) -> int:
         """Return when a pull that waits is answered without a message; microseconds."""
         checks = -(-(pull.since + pull.suspend - self._booted) // HOLD_CHECK)
         return self._booted + checks * HOLD_CHECK
@@ -128,7 +128,7 @@ class PullHold:
         for held in self._unforeseen.pop(queue, ()):
             self._end(held)
 
-    def simulate(self, pull: Held) -> None:
+    def simulate(self, pull: HeldPull) -> None:
         """Hold a pull until a message arrives or the wait times out."""
         due = self.time_up(pull)
         arrival = self.log(pull.queue).arrival(pull.offset)
@@ -150,27 +150,27 @@ class PullHold:
         """Return a queue's messages."""
         return self._broker.logs.get(queue, _EMPTY)
 
-    def may_rest(self, pull: Held, queue: MessageQueue) -> bool:
+    def may_rest(self, pull: HeldPull, queue: MessageQueue) -> bool:
         """Return whether no hook reports each pull, and no other member pulls the same queue at rest."""
         other = self.resting.get((pull.group, queue))
         if other is not None:
             other.wake()
         return other is None and not self._broker.hook.wants_pulls and pull.channel.open_at_broker
 
-    def play(self, pull: Held, since: int) -> None:
+    def play(self, pull: HeldPull, since: int) -> None:
         """Simulate, in the past, a round that has begun."""
         self._scheduler.alone(since, pull.since, partial(self._end, pull))
 
-    def note(self, pull: Held) -> None:
+    def note(self, pull: HeldPull) -> None:
         """Record an answered pull: the next one begins at its offset."""
         queue = pull.queue
         self._broker.offsets.commit_pull_offset(pull.group, queue.topic, queue.queue_id, pull.offset)
 
-    def commit(self, pull: Held, offset: int) -> None:
+    def commit(self, pull: HeldPull, offset: int) -> None:
         """Store a commit that has arrived."""
         self._broker.offsets.commit_offset(pull.group, pull.queue.topic, pull.queue.queue_id, offset)
 
-    def commit_later(self, sent: int, pull: Held, offset: int) -> None:
+    def commit_later(self, sent: int, pull: HeldPull, offset: int) -> None:
         """Store a commit when it arrives, if its connection is still open then."""
 
         def arrive() -> None:
@@ -200,7 +200,7 @@ class PullHold:
         for quiet in [quiet for (of_group, _), quiet in self.resting.items() if of_group == group]:
             quiet.wake()
 
-    def _end(self, pull: Held) -> None:
+    def _end(self, pull: HeldPull) -> None:
         if pull.ended or self._broker.pulls is not self:  # the broker has restarted since
             return
         if pull.offset >= self.log(pull.queue).max_offset(self.now) and self.now < self.time_up(pull):

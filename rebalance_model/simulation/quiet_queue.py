@@ -21,7 +21,7 @@ from rebalance_model.entities import INT64_MAX, MessageQueue
 from rebalance_model.simulation.listener import Behaviour
 from rebalance_model.simulation.message_log import SteadyLog
 from rebalance_model.simulation.process import Process, ProcessState
-from rebalance_model.simulation.pull_hold import Held, PullHold
+from rebalance_model.simulation.pull_hold import HeldPull, PullHold
 from rebalance_model.simulation.scheduler import MS, SECOND, Clock
 
 NEVER = INT64_MAX
@@ -50,7 +50,7 @@ class QuietQueue:
     """The rounds of one pull request while its queue rests."""
 
     _pulls: PullHold
-    _pull: Held
+    _pull: HeldPull
     """The pull that waits at the broker, or did so last."""
 
     def __init__(self, client: PullingClient, request: PullRequest) -> None:
@@ -61,7 +61,7 @@ class QuietQueue:
         self.queue = request.message_queue
         self._resting = False
 
-    def rest(self, pulls: PullHold, pull: Held) -> bool:
+    def rest(self, pulls: PullHold, pull: HeldPull) -> bool:
         """Begin to rest with a pull that waits; return False if this queue must be simulated."""
         self._pulls, self._pull = pulls, pull
         self._client.waiting[self.queue] = self

@@ -14,7 +14,7 @@ from rebalance_model.client.pull_flow_control import Pull
 from rebalance_model.entities import MessageQueue
 from rebalance_model.simulation.listener import Behaviour
 from rebalance_model.simulation.process import Process, Promise
-from rebalance_model.simulation.pull_hold import Held, PullHold
+from rebalance_model.simulation.pull_hold import HeldPull, PullHold
 from rebalance_model.simulation.remote_brokers import RemoteBrokers
 from rebalance_model.simulation.scheduler import MS, SECOND
 
@@ -25,7 +25,7 @@ class _Pulled:
     def __init__(self, queue: MessageQueue) -> None:
         self.queue = queue
 
-    def rest(self, pulls: PullHold, pull: Held) -> bool:
+    def rest(self, pulls: PullHold, pull: HeldPull) -> bool:
         """Let the pull be simulated."""
         del pulls, pull
         return False

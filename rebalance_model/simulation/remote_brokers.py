@@ -15,8 +15,8 @@ from rebalance_model.client.pull_flow_control import Pull, PullResult
 from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.simulation.broker import Broker
 from rebalance_model.simulation.connections import Connections, Outcome
-from rebalance_model.simulation.name_server import Route
-from rebalance_model.simulation.network import Channel
+from rebalance_model.simulation.name_server import SimulatedRoute
+from rebalance_model.simulation.network import SimulatedChannel
 from rebalance_model.simulation.pull_hold import RestingQueue
 from rebalance_model.simulation.splitmix import SplitMix64
 
@@ -162,7 +162,7 @@ class RemoteBrokers:
         self._heartbeating = False
         return True
 
-    def announce(self, broker: Broker, channel: Channel) -> None:
+    def announce(self, broker: Broker, channel: SimulatedChannel) -> None:
         """Deliver a HEART_BEAT at the broker; the client does not wait for the answer."""
         broker.heart_beat(channel, self._heartbeat(), LANGUAGE, VERSION)
 
@@ -194,7 +194,7 @@ class RemoteBrokers:
     async def pull(self, quiet: RestingQueue, pull: Pull) -> PullResult:
         """Send PULL_MESSAGE."""
 
-        def begin(broker: Broker, channel: Channel, outcome: Outcome[PullResult]) -> None:
+        def begin(broker: Broker, channel: SimulatedChannel, outcome: Outcome[PullResult]) -> None:
             broker.pulls.pull(channel, self.consumer.config.group, quiet, pull, outcome)
 
         return await self._connections.pull(quiet.queue.broker, begin)
@@ -209,7 +209,7 @@ class RemoteBrokers:
     def brokers_of(self, topic: str) -> list[str]:
         """Return the brokers of a topic, in the order of its route."""
         route = self.consumer.topic_subscribe_info_table.get(topic)
-        return route.brokers if isinstance(route, Route) else []
+        return route.brokers if isinstance(route, SimulatedRoute) else []
 
     def _heartbeat(self) -> HeartbeatData:
         config = self.consumer.config
@@ -223,5 +223,5 @@ class RemoteBrokers:
         return HeartbeatData(config.client_id, (data,))
 
 
-def _commit(group: str, offsets: list[tuple[MessageQueue, int]], broker: Broker, channel: Channel) -> None:
+def _commit(group: str, offsets: list[tuple[MessageQueue, int]], broker: Broker, channel: SimulatedChannel) -> None:
     broker.update_consumer_offsets(channel, group, offsets)

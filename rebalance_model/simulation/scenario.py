@@ -91,7 +91,7 @@ class GroupSpec(ConsumerSpec, frozen=True, kw_only=True):
     """How many further clients' queues each client pops that speaks remoting (popShareQueueNum); 0 or less: all."""
 
 
-class Step(_Part, frozen=True, kw_only=True, tag_field="do"):
+class ScenarioStep(_Part, frozen=True, kw_only=True, tag_field="do"):
     """A step that is applied to the cluster."""
 
     at: Seconds
@@ -102,7 +102,7 @@ class Step(_Part, frozen=True, kw_only=True, tag_field="do"):
         return ""
 
 
-class Lasting(Step, frozen=True, kw_only=True):
+class Lasting(ScenarioStep, frozen=True, kw_only=True):
     """A step that is undone after a time."""
 
     lasts: Positive | None = None
@@ -139,7 +139,7 @@ class Join(Lasting, frozen=True, kw_only=True, tag="join"):
         return self.who
 
 
-class Client(Lasting, frozen=True, kw_only=True):
+class ConsumerStep(Lasting, frozen=True, kw_only=True):
     """A step that concerns a consumer."""
 
     who: Name
@@ -183,42 +183,42 @@ class OfBroker(Lasting, frozen=True, kw_only=True):
         return self.broker
 
 
-class Leave(Client, frozen=True, kw_only=True, tag="leave"):
+class Leave(ConsumerStep, frozen=True, kw_only=True, tag="leave"):
     """Shut a consumer down cleanly; undone: start it again."""
 
 
-class Kill(Client, frozen=True, kw_only=True, tag="kill"):
+class Kill(ConsumerStep, frozen=True, kw_only=True, tag="kill"):
     """Kill a consumer (SIGKILL); undone: start it again."""
 
 
-class Freeze(Client, frozen=True, kw_only=True, tag="freeze"):
+class Freeze(ConsumerStep, frozen=True, kw_only=True, tag="freeze"):
     """Freeze a consumer (SIGSTOP); undone: SIGCONT."""
 
 
-class Hang(Client, frozen=True, kw_only=True, tag="hang"):
+class Hang(ConsumerStep, frozen=True, kw_only=True, tag="hang"):
     """Let a consumer's listener block."""
 
     queue: Natural | None = None
     """None: on every queue."""
 
 
-class Poison(Client, frozen=True, kw_only=True, tag="poison"):
+class Poison(ConsumerStep, frozen=True, kw_only=True, tag="poison"):
     """Let a consumer's listener refuse one message, again and again; of a group that pops, all its listeners do."""
 
     queue: Natural | None = None
 
 
-class Slow(Client, frozen=True, kw_only=True, tag="slow"):
+class Slow(ConsumerStep, frozen=True, kw_only=True, tag="slow"):
     """Let the listener of a consumer that pops take long for each message."""
 
     listener_ms: Positive
 
 
-class NoAck(Client, frozen=True, kw_only=True, tag="no-ack"):
+class NoAck(ConsumerStep, frozen=True, kw_only=True, tag="no-ack"):
     """Let a simple consumer acknowledge nothing."""
 
 
-class Partition(Client, frozen=True, kw_only=True, tag="partition"):
+class NetworkPartition(ConsumerStep, frozen=True, kw_only=True, tag="partition"):
     """Cut a consumer off from a broker or the ``name server``; empty: from all of them."""
 
     broker: str = ""
@@ -285,7 +285,7 @@ class SetClock(Lasting, frozen=True, kw_only=True, tag="set-clock"):
         return self.of
 
 
-class Rollout(Step, frozen=True, kw_only=True, tag="rollout"):
+class Rollout(ScenarioStep, frozen=True, kw_only=True, tag="rollout"):
     """Restart the consumers of a group cleanly, one after the other."""
 
     group: Name
@@ -307,7 +307,7 @@ AnyStep = (
     | Poison
     | Slow
     | NoAck
-    | Partition
+    | NetworkPartition
     | AddQueues
     | StopBroker
     | DisableConsume

@@ -6,8 +6,8 @@ from functools import partial
 import msgspec
 
 from rebalance_model.broker.subscription_group_config import SubscriptionGroupConfig
-from rebalance_model.simulation.client import Client
-from rebalance_model.simulation.cluster import NAME_SERVER, Cluster
+from rebalance_model.simulation.client import SimulatedClient
+from rebalance_model.simulation.cluster import NAME_SERVER, SimulatedCluster
 from rebalance_model.simulation.listener import ANY
 from rebalance_model.simulation.pop.proxied_client import ProxiedClient
 from rebalance_model.simulation.process import ProcessState
@@ -26,8 +26,8 @@ from rebalance_model.simulation.scenario import (
     Kill,
     Leave,
     LoseNotifications,
+    NetworkPartition,
     NoAck,
-    Partition,
     Poison,
     RefuseHeartbeats,
     Rollout,
@@ -56,7 +56,7 @@ def check(scenario: Scenario) -> None:
     }
     named = [("topic", topic, names_by_kind["topic"]) for group in scenario.groups for topic in group.topics]
     for step in scenario.story:
-        also = {NAME_SERVER} if isinstance(step, Partition) else set()
+        also = {NAME_SERVER} if isinstance(step, NetworkPartition) else set()
         named += [
             (kind, getattr(step, kind), names | also) for kind, names in names_by_kind.items() if hasattr(step, kind)
         ]
@@ -69,13 +69,13 @@ def check(scenario: Scenario) -> None:
             raise ScenarioError(f"there is no {kind} {name!r}: {', '.join(sorted(names - {''}))}")
 
 
-def schedule(cluster: Cluster) -> None:
+def schedule(cluster: SimulatedCluster) -> None:
     """Schedule the scenario's steps."""
     for step in cluster.scenario.story:
         cluster.at(step.at, partial(do, cluster, step))
 
 
-def do(cluster: Cluster, step: AnyStep) -> Undo:
+def do(cluster: SimulatedCluster, step: AnyStep) -> Undo:
     """Apply a step now; return the function that undoes it, which is called automatically when the step's time is over.
 
     Raises:
@@ -97,14 +97,14 @@ def do(cluster: Cluster, step: AnyStep) -> Undo:
     return end
 
 
-def _do(cluster: Cluster, step: AnyStep) -> Undo:
+def _do(cluster: SimulatedCluster, step: AnyStep) -> Undo:
     undo: Undo
     match step:
         case Join():
             undo = _join(cluster, step)
         case Leave() | Kill() | Freeze() | Hang() | Poison() | Slow() | NoAck():
             undo = _do_to_client(cluster, step)
-        case Partition():
+        case NetworkPartition():
             undo = _partition(cluster, step)
         case AddQueues() | DeleteTopic():
             undo = _change_topic(cluster, step)
@@ -127,7 +127,7 @@ def _do(cluster: Cluster, step: AnyStep) -> Undo:
     return undo
 
 
-def _join(cluster: Cluster, step: Join) -> Undo:
+def _join(cluster: SimulatedCluster, step: Join) -> Undo:
     group = cluster.groups[step.group]
     names = ConsumerSpec.__struct_fields__
     own = {name: value for name in names if (value := getattr(step, name, None)) is not None}
@@ -135,7 +135,7 @@ def _join(cluster: Cluster, step: Join) -> Undo:
     return lambda: cluster.client(step.who).shutdown()
 
 
-def _do_to_client(cluster: Cluster, step: Leave | Kill | Freeze | Hang | Poison | Slow | NoAck) -> Undo:
+def _do_to_client(cluster: SimulatedCluster, step: Leave | Kill | Freeze | Hang | Poison | Slow | NoAck) -> Undo:
     client = cluster.client(step.who)
     match step:
         case Leave():
@@ -156,7 +156,7 @@ def _do_to_client(cluster: Cluster, step: Leave | Kill | Freeze | Hang | Poison 
     return partial(cluster.start_again, step.who)
 
 
-def _change_listener(cluster: Cluster, step: Slow | NoAck) -> Undo:
+def _change_listener(cluster: SimulatedCluster, step: Slow | NoAck) -> Undo:
     client = cluster.client(step.who)
     pops = client if isinstance(client, ProxiedClient) else client.pops
     if pops is None:
@@ -169,7 +169,7 @@ def _change_listener(cluster: Cluster, step: Slow | NoAck) -> Undo:
     return client.behave
 
 
-def _partition(cluster: Cluster, step: Partition) -> Undo:
+def _partition(cluster: SimulatedCluster, step: NetworkPartition) -> Undo:
     network = cluster.world.network
     ends = [step.broker] if step.broker else [*cluster.brokers, NAME_SERVER]
     for end in ends:
@@ -182,7 +182,7 @@ def _partition(cluster: Cluster, step: Partition) -> Undo:
     return heal
 
 
-def _change_topic(cluster: Cluster, step: AddQueues | DeleteTopic) -> Undo:
+def _change_topic(cluster: SimulatedCluster, step: AddQueues | DeleteTopic) -> Undo:
     before = next(iter(cluster.brokers.values())).topics[step.topic]
     if isinstance(step, AddQueues):
         cluster.set_queues(step.topic, before + step.queues)
@@ -192,7 +192,9 @@ def _change_topic(cluster: Cluster, step: AddQueues | DeleteTopic) -> Undo:
     return partial(cluster.set_queues, step.topic, before)
 
 
-def _do_to_brokers(cluster: Cluster, step: DisableConsume | RefuseHeartbeats | DeleteGroup | LoseNotifications) -> Undo:
+def _do_to_brokers(
+    cluster: SimulatedCluster, step: DisableConsume | RefuseHeartbeats | DeleteGroup | LoseNotifications
+) -> Undo:
     match step:
         case DisableConsume():
             return _disable_consume(cluster, step.group)
@@ -204,7 +206,7 @@ def _do_to_brokers(cluster: Cluster, step: DisableConsume | RefuseHeartbeats | D
             return _lose_notifications(cluster, step.share)
 
 
-def _refuse_heartbeats(cluster: Cluster, group: str) -> Undo:
+def _refuse_heartbeats(cluster: SimulatedCluster, group: str) -> Undo:
     for broker in cluster.brokers.values():
         broker.refused_heartbeats[group] = cluster.world.true_ms
 
@@ -215,7 +217,7 @@ def _refuse_heartbeats(cluster: Cluster, group: str) -> Undo:
     return accept
 
 
-def _delete_group(cluster: Cluster, step: DeleteGroup) -> Undo:
+def _delete_group(cluster: SimulatedCluster, step: DeleteGroup) -> Undo:
     broker = cluster.brokers[step.broker]
     groups = broker.groups
     for group in cluster.groups:
@@ -227,7 +229,7 @@ def _delete_group(cluster: Cluster, step: DeleteGroup) -> Undo:
     return partial(groups.update_subscription_group_config, SubscriptionGroupConfig(step.group))
 
 
-def _disable_consume(cluster: Cluster, group: str) -> Undo:
+def _disable_consume(cluster: SimulatedCluster, group: str) -> Undo:
     def enable(*, consume: bool) -> None:
         for broker in cluster.brokers.values():
             broker.pulls.wake(group)
@@ -239,7 +241,7 @@ def _disable_consume(cluster: Cluster, group: str) -> Undo:
     return partial(enable, consume=True)
 
 
-def _lose_notifications(cluster: Cluster, share: float) -> Undo:
+def _lose_notifications(cluster: SimulatedCluster, share: float) -> Undo:
     def lose(share: float) -> None:
         for broker in cluster.brokers.values():
             broker.notify_loss = share
@@ -248,7 +250,7 @@ def _lose_notifications(cluster: Cluster, share: float) -> Undo:
     return partial(lose, 0.0)
 
 
-def _send_collector_away(cluster: Cluster) -> Undo:
+def _send_collector_away(cluster: SimulatedCluster) -> Undo:
     if cluster.collector is None:
         raise ScenarioError(f"no collector runs at {cluster.seconds:.0f} s")
     cluster.collector.stop()
@@ -256,7 +258,7 @@ def _send_collector_away(cluster: Cluster) -> Undo:
     return cluster.start_collector
 
 
-def _set_clock(cluster: Cluster, step: SetClock) -> Undo:
+def _set_clock(cluster: SimulatedCluster, step: SetClock) -> Undo:
     def set_by(by: int) -> None:
         if step.of != COLLECTOR:
             cluster.brokers[step.of].hook.set_clock(by)
@@ -269,8 +271,8 @@ def _set_clock(cluster: Cluster, step: SetClock) -> Undo:
     return partial(set_by, -step.by_ms)
 
 
-def _roll_out(cluster: Cluster, step: Rollout) -> Undo:
-    consumers: list[Client | ProxiedClient] = [*cluster.clients.values(), *cluster.proxied.values()]
+def _roll_out(cluster: SimulatedCluster, step: Rollout) -> Undo:
+    consumers: list[SimulatedClient | ProxiedClient] = [*cluster.clients.values(), *cluster.proxied.values()]
     clients = [client for client in consumers if client.process.state is not ProcessState.DEAD]
     members = [client.name for client in clients if client.settings.config.group == step.group]
     for number, name in enumerate(members):

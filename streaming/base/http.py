@@ -26,7 +26,7 @@ def check_headers(headers: Mapping[str, str]) -> None:
             raise ValueError(name)
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """The status of an answer and its body, or as much of the body as the limits allow."""
 
     status: int
@@ -68,7 +68,7 @@ class Poster:
         )
         self._loop = asyncio.Runner()
 
-    def post(self, url: httpx.URL | str, **content: Any) -> Answer:
+    def post(self, url: httpx.URL | str, **content: Any) -> HttpAnswer:
         """Send a request with httpx's arguments (``content``, ``data``, ``headers``, ``auth``).
 
         Raises:
@@ -88,7 +88,7 @@ class Poster:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    async def _post(self, url: httpx.URL | str, content: Mapping[str, Any]) -> Answer:
+    async def _post(self, url: httpx.URL | str, content: Mapping[str, Any]) -> HttpAnswer:
         status, body = 0, bytearray()
         try:
             async with asyncio.timeout(self._seconds), self._client.stream("POST", url, **content) as answer:
@@ -100,4 +100,4 @@ class Poster:
         except (TimeoutError, httpx.HTTPError):
             if not status:
                 raise
-        return Answer(status, bytes(body[: self._bytes_max]))
+        return HttpAnswer(status, bytes(body[: self._bytes_max]))

@@ -113,7 +113,7 @@ class Storage(_Section):
     """Further options of delta-rs's client; any of them may be secret."""
 
 
-class Source(_Section):
+class SourceSettings(_Section):
     """The telemetry log: the collector writes it, the job reads it."""
 
     kind: Literal["files", "kafka"]
@@ -348,7 +348,7 @@ Replication = Literal["none", "slave", "acting", "controller"]
 GroupKey = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*$")]
 
 
-class Lab(_Section):
+class LabSettings(_Section):
     """The lab; the key of a group is the prefix of its consumers' names."""
 
     brokers: int = Field(ge=1, le=8)
@@ -483,14 +483,14 @@ class Settings(BaseSettings):
 
     runtime: Runtime
     storage: Storage
-    source: Source
+    source: SourceSettings
     kafka: Kafka
     job: Job
     spark: dict[str, str | int | float | bool] = Field(repr=False)
     """Properties of Spark by their full names; any of them may be secret."""
     collector: Collector
     rocketmq: RocketMq
-    lab: Lab
+    lab: LabSettings
     web: Web
     tables: Tables
     quality: Quality

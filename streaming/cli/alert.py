@@ -23,7 +23,7 @@ from streaming.base.times import duration_ms, now_ms, written
 from streaming.base.visible import visible
 from streaming.cli.alert_routes import routes
 from streaming.cli.author import actor, author
-from streaming.cli.grid import Column, Grid
+from streaming.cli.grid import Grid, GridColumn
 from streaming.cli.options import TableOrJsonOption
 from streaming.cli.output import print_table, screen, severity
 from streaming.cli.waiting import wait_for_tables
@@ -272,4 +272,4 @@ def _silences(silences: Sequence[AlertControl], now: int) -> RenderableType:
 
 
 def _grid(*titles: str) -> Grid:
-    return Grid([Column(title) for title in titles])
+    return Grid([GridColumn(title) for title in titles])

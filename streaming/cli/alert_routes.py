@@ -13,7 +13,7 @@ from streaming.base.nearest import did_you_mean
 from streaming.base.place import tables_of
 from streaming.base.settings import load_settings
 from streaming.base.times import now_ms
-from streaming.cli.grid import Column, Grid
+from streaming.cli.grid import Grid, GridColumn
 from streaming.cli.options import TableOrJsonOption, instant
 from streaming.cli.output import print_table, screen
 from streaming.queries import labels
@@ -80,8 +80,8 @@ def _print(rows: Sequence[Any], drawn: RenderableType, output: str) -> None:
 def _routes(listed: Sequence["RouteAt"], time: int) -> RenderableType:
     if not listed:
         return Text("No routes are configured: nobody is notified.")
-    table = Grid([Column(title) for title in ("route", "channels", "severity", "codes", "groups", "clusters", "hours",
-                                              labels.moment_in_zone(time, now_ms()))])  # fmt: skip
+    titles = ("route", "channels", "severity", "codes", "groups", "clusters", "hours")
+    table = Grid([GridColumn(title) for title in (*titles, labels.moment_in_zone(time, now_ms()))])
     for route in listed:
         lists = (", ".join(names) for names in (route.codes, route.groups, route.clusters))
         state = "active" if route.begins is None else f"begins {labels.moment(route.begins, time)}"
@@ -93,7 +93,7 @@ def _routes(listed: Sequence["RouteAt"], time: int) -> RenderableType:
 def _recipients(who: Sequence["Recipient"], transition: "IncidentTransition", time: int) -> RenderableType:
     if not who:
         return Text(f"No route matches {transition.code} {transition.severity}: nobody is notified.")
-    table = Grid([Column(title) for title in ("channel", "kind", "route", "notified")])
+    table = Grid([GridColumn(title) for title in ("channel", "kind", "route", "notified")])
     for recipient in who:
         soon = "at once" if recipient.wait_ms == 0 else f"within {labels.duration(recipient.wait_ms)}"
         when = soon if recipient.begins is None else (

@@ -9,7 +9,7 @@ from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.text import Text
 
-from streaming.cli.grid import Cell, Column, Grid
+from streaming.cli.grid import Cell, Grid, GridColumn
 from streaming.cli.options import (
     AtOption,
     ClusterOption,
@@ -113,8 +113,8 @@ def _draw(plans: Sequence[Plan], strategy: str | None, own: str, *, by_queue: bo
 def _summary(plans: Sequence[Plan], own: str) -> Grid:
     table = Grid(
         [
-            Column("strategy"), Column("moved", right=True), Column("minimum", right=True),
-            Column("pause each", right=True), Column("duplicates", right=True), Column("queues per client"),
+            GridColumn("strategy"), GridColumn("moved", right=True), GridColumn("minimum", right=True),
+            GridColumn("pause each", right=True), GridColumn("duplicates", right=True), GridColumn("queues per client"),
         ]
     )  # fmt: skip
     for plan in plans:
@@ -134,14 +134,14 @@ def _summary(plans: Sequence[Plan], own: str) -> Grid:
 
 
 def _departures(ways: Sequence["Departure"]) -> Grid:
-    table = Grid([Column("way"), Column("wait"), Column("measured"), Column("why", spare=True)])
+    table = Grid([GridColumn("way"), GridColumn("wait"), GridColumn("measured"), GridColumn("why", spare=True)])
     for way in ways:
         table.add(way.label.lower(), way.bound, labels.measured_pauses(way.measured_moves, way.pause_ms), way.reason)
     return table
 
 
 def _moves(plan: Plan) -> Grid:
-    table = Grid([Column("queue"), Column("from"), Column("to")])
+    table = Grid([GridColumn("queue"), GridColumn("from"), GridColumn("to")])
     for move in plan.moves:
         table.add(move.queue, move.from_client or "unassigned", move.to_client or "unassigned")
     return table
@@ -153,8 +153,8 @@ def _present_restart(name: str, cluster: str | None, at: int | None, output: For
 
     def draw(plan: RollingRestart, _: int) -> RenderableType:
         steps = Grid([
-            Column("restart"), Column("queues", right=True), Column("moved alone", right=True),
-            Column("moved overlapped", right=True),
+            GridColumn("restart"), GridColumn("queues", right=True), GridColumn("moved alone", right=True),
+            GridColumn("moved overlapped", right=True),
         ])  # fmt: skip
         for step in plan.steps:
             steps.add(step.client_id, *map(labels.number, (step.queues, step.moved, step.moved_overlapped)))
@@ -170,7 +170,13 @@ def _present_restart(name: str, cluster: str | None, at: int | None, output: For
 def _clients(plan: Plan) -> RenderableType:
     shares = plan.listed(_CLIENTS)
     table = Grid(
-        [Column("client"), Column("before", right=True), Column("after", right=True), Column("gains"), Column("loses")]
+        [
+            GridColumn("client"),
+            GridColumn("before", right=True),
+            GridColumn("after", right=True),
+            GridColumn("gains"),
+            GridColumn("loses"),
+        ]
     )
     for share in shares:
         table.add(

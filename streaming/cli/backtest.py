@@ -16,13 +16,13 @@ from streaming.base.errors import UserError
 from streaming.base.place import tables_of
 from streaming.base.settings import load_policy, load_settings
 from streaming.base.times import duration_ms, now_ms, written
-from streaming.cli.grid import Column, Grid
+from streaming.cli.grid import Grid, GridColumn
 from streaming.cli.options import instant
 from streaming.cli.output import print_table, screen, severity
 from streaming.queries import labels
 
 if TYPE_CHECKING:
-    from streaming.pipeline.backtest import CodeCount, Difference, IncidentPeriod, Result
+    from streaming.pipeline.backtest import BacktestResult, CodeCount, IncidentDifference, IncidentPeriod
     from streaming.queries.health import Severity
 
 _SAYS = {"OPENED": "additional", "NOT_OPENED": "missing", "MOVED": "changed"}
@@ -41,7 +41,7 @@ def backtest(  # noqa: PLR0913  a command line
 
     The result is compared with the recorded incidents (table anomalies). The tables are not modified.
     """
-    from streaming.pipeline.backtest import Span, last_time
+    from streaming.pipeline.backtest import BacktestPeriod, last_time
     from streaming.pipeline.backtest import backtest as run
     from streaming.tables import ReadModel
 
@@ -53,7 +53,7 @@ def backtest(  # noqa: PLR0913  a command line
         if end is None or end < begin:
             raise UserError("No telemetry between --since and --until: choose a period within the archive.")
         with console.status("processing the archived telemetry"):
-            result = run(model, thresholds, Span(begin, end, duration_ms(warm_up), group))
+            result = run(model, thresholds, BacktestPeriod(begin, end, duration_ms(warm_up), group))
     for warning in result.warnings:
         console.print(f"[yellow]warning:[/] {warning}", soft_wrap=True)
     if output == "json":
@@ -64,12 +64,12 @@ def backtest(  # noqa: PLR0913  a command line
         _print_table(result, now_ms())
 
 
-def _write_csv(result: "Result") -> None:
-    from streaming.pipeline.backtest import Difference, IncidentPeriod
+def _write_csv(result: "BacktestResult") -> None:
+    from streaming.pipeline.backtest import IncidentDifference, IncidentPeriod
 
     lives = ("was", "would_be")
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    names = [name for name in Difference.__struct_fields__ if name not in lives]
+    names = [name for name in IncidentDifference.__struct_fields__ if name not in lives]
     writer.writerow([*names, *(f"{life}_{name}" for life in lives for name in IncidentPeriod.__struct_fields__)])
     for one in result.differences:
         values = [_value(life, name) for life in (one.was, one.would_be) for name in IncidentPeriod.__struct_fields__]
@@ -81,7 +81,7 @@ def _value(life: "IncidentPeriod | None", name: str) -> object:
     return written(value) if name.endswith("_at") and value is not None else value
 
 
-def _print_table(result: "Result", now: int) -> None:
+def _print_table(result: "BacktestResult", now: int) -> None:
     parts: list[RenderableType] = []
     if result.differences:
         parts += [_differences(result.differences, now), Text()]
@@ -97,9 +97,9 @@ def _print_table(result: "Result", now: int) -> None:
     print_table(Lines(*parts), screen())
 
 
-def _differences(differences: "Iterable[Difference]", now: int) -> Grid:
+def _differences(differences: "Iterable[IncidentDifference]", now: int) -> Grid:
     titles = ("difference", "severity", "opened", "duration", "group", "incident", "subject", "with this policy")
-    grid = Grid([Column(title) for title in titles])
+    grid = Grid([GridColumn(title) for title in titles])
     for difference in differences:
         period = difference.was or difference.would_be
         assert period is not None  # noqa: S101  a difference has one of them
@@ -142,7 +142,7 @@ def _shift(verb: str, before: int, after: int) -> Iterator[str]:
 
 def _codes(codes: "Iterable[CodeCount]") -> Grid:
     titles = ("recorded", "with this policy", "same", "additional", "missing", "changed")
-    grid = Grid([Column("incident"), *(Column(title, right=True) for title in titles)])
+    grid = Grid([GridColumn("incident"), *(GridColumn(title, right=True) for title in titles)])
     for count in codes:
         both = count.same + count.changed
         counts = (

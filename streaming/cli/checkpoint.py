@@ -52,14 +52,14 @@ def show(*, output: TableOrJsonOption = "table") -> None:
 
     A state is made again by `rebuild`; there is no reset: a job without history needs another runtime.root.
     """
-    from streaming.cli.grid import Column, Grid
+    from streaming.cli.grid import Grid, GridColumn
     from streaming.cli.output import print_table, screen
 
     checkpoints = _checkpoints()
     if output == "json":
         typer.echo(msgspec.json.format(msgspec.json.encode(checkpoints)).decode())
         return
-    table = Grid([Column("checkpoints"), Column("")])
+    table = Grid([GridColumn("checkpoints"), GridColumn("")])
     for name, value in _lines(checkpoints):
         table.add(name, value)
     print_table(table, screen())

@@ -29,7 +29,7 @@ from streaming.cli import proxy_checks
 from streaming.cli.check import Check
 from streaming.cli.otlp_checks import otlp_checks
 from streaming.cli.ours import our_command
-from streaming.collect.client import RefusedError, RemotingClient, RpcFailedError
+from streaming.collect.client import RemotingClient, RequestRefusedError, RpcFailedError
 from streaming.collect.collector import collect
 from streaming.collect.poll_round import Summary
 from streaming.collect.rpc import Rpc
@@ -295,7 +295,7 @@ def _name_server(address: str, security: Security) -> Check:
 
     try:
         brokers_text = f"{asyncio.run(brokers())} brokers"
-    except RefusedError as error:
+    except RequestRefusedError as error:
         return Check(part=part, state="wrong", found="refused", mend=error.remark, needed=False)
     except RpcFailedError as error:
         mend = "start it, or correct collector.name_servers"

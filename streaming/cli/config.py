@@ -13,14 +13,14 @@ from streaming.base.errors import SettingsError, UserError
 from streaming.base.lines import print_error
 from streaming.base.setting_sources import EffectiveSetting, effective_settings
 from streaming.base.settings import Settings, load_policy, load_settings
-from streaming.cli.grid import Column, Grid
+from streaming.cli.grid import Grid, GridColumn
 from streaming.cli.options import PolicyOption, TableOrJsonOption
 from streaming.cli.output import print_table, screen
 
 app = typer.Typer(help="Check the configuration.", no_args_is_help=True)
 
 
-class Checked(msgspec.Struct, frozen=True):
+class ConfigCheck(msgspec.Struct, frozen=True):
     """The result of a check."""
 
     ok: bool
@@ -49,7 +49,7 @@ def check(
         raise typer.Exit(2)
 
 
-def checked_configuration(policy: Path | None) -> Checked:
+def checked_configuration(policy: Path | None) -> ConfigCheck:
     """Read every file of the configuration and return what is wrong with them."""
     errors: list[str] = []
 
@@ -64,11 +64,11 @@ def checked_configuration(policy: Path | None) -> Checked:
     settings = load_settings() if holds(load_settings) else None
     thresholds = list(_thresholds(policy)) if holds(partial(load_policy, policy)) and policy else []
     if settings is None:
-        return Checked(ok=False, errors=errors, settings=[])
+        return ConfigCheck(ok=False, errors=errors, settings=[])
     holds(partial(_check_alerts, settings))
     holds(partial(_check_access, settings))
     holds(partial(_check_otlp, settings))
-    return Checked(ok=not errors, errors=errors, settings=[*effective_settings(settings), *thresholds])
+    return ConfigCheck(ok=not errors, errors=errors, settings=[*effective_settings(settings), *thresholds])
 
 
 def _thresholds(policy: Path) -> Iterator[EffectiveSetting]:
@@ -114,10 +114,10 @@ def _check_otlp(settings: Settings) -> None:
     check(settings.otlp)
 
 
-def _print(checked: Checked) -> None:
+def _print(checked: ConfigCheck) -> None:
     for sentence in checked.errors:
         print_error(sentence)
-    table = Grid([Column("setting"), Column("value"), Column("source")])
+    table = Grid([GridColumn("setting"), GridColumn("value"), GridColumn("source")])
     for one in checked.settings:
         table.add(one.name, msgspec.json.encode(one.value).decode(), one.source)
     if checked.settings:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from rebalance_model.entities import INT64_MAX
 from streaming.base.zone import zone_at
-from streaming.cli.grid import Column, Grid
+from streaming.cli.grid import Grid, GridColumn
 from streaming.cli.group.rebalances import rebalance_table
 from streaming.cli.incident.grid import incident_grid
 from streaming.cli.output import health, print_table, section, severity
@@ -34,7 +34,7 @@ from streaming.tables.reader import ReadModel
 def print_faults(fault_log: Path, console: Console) -> None:
     """Print the faults that were injected during the recording."""
     records = [msgspec.json.decode(line, type=FaultRecord) for line in fault_log.read_bytes().splitlines()]
-    table = Grid([Column("at"), Column("fault"), Column("expected observation")])
+    table = Grid([GridColumn("at"), GridColumn("fault"), GridColumn("expected observation")])
     for record in records:
         fault = f"{record.kind} cured" if record.cure else record.kind
         table.add(labels.moment(record.time, records[-1].time), fault, record.expect)
@@ -72,7 +72,13 @@ def _history(owned: Sequence[Interval], now: int) -> Iterator[RenderableType]:
         by_queue[interval.cluster, interval.group, interval.topic, interval.broker, interval.queue_id].append(interval)
     busiest = max(by_queue.values(), key=len, default=[])
     table = Grid(
-        [Column("from"), Column("to"), Column("owner"), Column("for", right=True), Column("taken away because")]
+        [
+            GridColumn("from"),
+            GridColumn("to"),
+            GridColumn("owner"),
+            GridColumn("for", right=True),
+            GridColumn("taken away because"),
+        ]
     )
     for interval in busiest:
         table.add(

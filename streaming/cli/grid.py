@@ -53,7 +53,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Column:
+class GridColumn:
     """A column with its title."""
 
     title: str
@@ -78,7 +78,7 @@ def _title(column: Described[R], context: Context) -> str:
 class Grid:
     """Rows under titles, folded if the terminal is too narrow. An empty column is omitted."""
 
-    columns: Sequence[Column]
+    columns: Sequence[GridColumn]
     rows: list[tuple[Cell, ...]] = field(default_factory=list)
 
     @classmethod
@@ -92,7 +92,7 @@ class Grid:
     ) -> "Grid":
         """Return a table of rows in described columns, except those named in ``without``."""
         columns = [column for column in described if column.name not in without]
-        grid = cls([Column(_title(column, context), column.is_number, column.spare) for column in columns])
+        grid = cls([GridColumn(_title(column, context), column.is_number, column.spare) for column in columns])
         for row in rows:
             values = [column.value(row, context) for column in columns]
             grid.add(*(Cell(str(value), _STYLES[value.tone]) for value in values))

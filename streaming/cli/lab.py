@@ -20,8 +20,8 @@ from streaming.cli.options import TableOrJsonOption
 from streaming.cli.ours import our_command
 
 if TYPE_CHECKING:
-    from streaming.lab.control import Queue
-    from streaming.lab.faults import Fault
+    from streaming.lab.control import LabQueue
+    from streaming.lab.faults import LabFault
     from streaming.lab.lab import Lab, MemberStatus
 
 app = typer.Typer(help="Run a RocketMQ cluster, Kafka and consumers on this machine.", no_args_is_help=True)
@@ -185,7 +185,7 @@ def _table(members: "list[MemberStatus]") -> Table:
     return table
 
 
-def _places(queues: "list[Queue]") -> str:
+def _places(queues: "list[LabQueue]") -> str:
     """Show queues by broker; a client that pops has all of a broker (-1)."""
     return "  ".join(
         " ".join([f"{broker}:", *("all" if queue.queue_id < 0 else str(queue.queue_id) for queue in some)])
@@ -213,10 +213,10 @@ def _print_catalogue(console: Console) -> None:
             console.print(Padding(f"{', '.join(names)}: {shows}", (0, 0, 0, 4)), highlight=False)
 
 
-def _print_fault(console: Console, name: str, fault: "Fault") -> None:
+def _print_fault(console: Console, name: str, fault: "LabFault") -> None:
     console.print(f"[bold]{name}[/]: {fault.does}. [dim]--cure: {fault.cure_does}.[/]", highlight=False)
 
 
-def _shows(fault: "Fault") -> str:
+def _shows(fault: "LabFault") -> str:
     subject = "the topic" if fault.target == "topic" else "it"
     return f"{fault.expect.format(client=subject, group='its group', where='its queues')}."

@@ -17,13 +17,13 @@ def otlp_checks(otlp: Otlp) -> Iterator[Check]:
     except SettingsError as error:
         yield Check(part="otlp", state="wrong", found="settings can't be used", mend=str(error), needed=False)
         return
-    from streaming.serve.otlp.receiver import RefusedError, ask  # an extra, which is installed
+    from streaming.serve.otlp.receiver import PushRefusedError, ask  # an extra, which is installed
 
     for signal in otlp.signals:
         part, url = f"otlp {signal}", otlp.url(signal)
         try:
             ask(otlp, signal)
-        except RefusedError as error:
+        except PushRefusedError as error:
             mend = (
                 "start the collector, or correct otlp.endpoint and otlp.headers; or remove the signal of otlp.signals"
             )

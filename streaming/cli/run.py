@@ -64,7 +64,7 @@ def run(
             log.info("stopped")
             raise typer.Exit
 
-    listener = job.Listener(tasks.done, tasks.lost, wait if standby else None)
+    listener = job.JobListener(tasks.done, tasks.lost, wait if standby else None)
     with (
         probes(health, settings.health.host, settings.health.run),
         pushing(settings.otlp, "run", log.warning) as trace,

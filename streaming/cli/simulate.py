@@ -83,7 +83,7 @@ def run(scenario: "Scenario", seed: int, folder: Path, *, hook: bool) -> tuple[i
         UserError: a step cannot be applied to the cluster in its current state.
     """
     from rebalance_model.simulation import story
-    from rebalance_model.simulation.cluster import Cluster
+    from rebalance_model.simulation.cluster import SimulatedCluster
     from rebalance_model.simulation.scenario import ScenarioError
     from streaming.log.recording import Recorder
 
@@ -99,7 +99,7 @@ def run(scenario: "Scenario", seed: int, folder: Path, *, hook: bool) -> tuple[i
     steps = [*range(_STEP_SECONDS, end, _STEP_SECONDS), end]
     try:
         with without_collection(), Recorder(path) as recorder:  # it would take a third of the time
-            cluster = Cluster(scenario, seed, record, hook=hook)
+            cluster = SimulatedCluster(scenario, seed, record, hook=hook)
             story.schedule(cluster)
             for seconds in track(steps, description=scenario.title, console=Console(stderr=True)):
                 cluster.run_until(seconds)

@@ -8,7 +8,7 @@ from rich.console import Console, RenderableType
 from rich.console import Group as Lines
 from rich.text import Text
 
-from streaming.cli.grid import Cell, Column, Grid
+from streaming.cli.grid import Cell, Grid, GridColumn
 from streaming.cli.options import FormatOption
 from streaming.cli.output import place_of_tables, print_json, print_table, screen, write_csv
 from streaming.queries import labels
@@ -57,14 +57,14 @@ def _draw(answer: SqlResult, width: int) -> RenderableType:
     numbers = [
         all(isinstance(value, int | float | None) for value in column) for column in zip(*answer.rows, strict=True)
     ]
-    table = Grid([Column(name, right=right) for name, right in zip(answer.columns, numbers, strict=True)])
+    table = Grid([GridColumn(name, right=right) for name, right in zip(answer.columns, numbers, strict=True)])
     for row in rows:
         table.add(*row)
     if table.fits(width):
         return table
     parts: list[RenderableType] = []
     for number, row in enumerate(rows, 1):
-        values = Grid([Column(f"row {number:,}"), Column("")])
+        values = Grid([GridColumn(f"row {number:,}"), GridColumn("")])
         for name, value in zip(answer.columns, row, strict=True):
             values.add(Cell(name, "dim"), value)
         parts += [values, Text("")]

@@ -30,7 +30,7 @@ _STYLES = ("cyan", "green", "yellow", "magenta", "blue")
 _OUTPUT = {"COLUMNS": "200", "PYTHONUNBUFFERED": "1"}
 
 
-class Part(StrEnum):
+class UpProcess(StrEnum):
     """A process of `up`, in the order in which they start and end: who writes ends before who reads."""
 
     COLLECT = "collect"
@@ -40,14 +40,14 @@ class Part(StrEnum):
     DASHBOARD = "dashboard"
 
 
-_GRACE_SECONDS = {Part.COLLECT: 10.0}
+_GRACE_SECONDS = {UpProcess.COLLECT: 10.0}
 """A collector ends itself within this time, unless it can do nothing at all."""
 
 
 def up(
     *,
-    only: Annotated[list[Part] | None, typer.Option(help="Run only this process; repeatable.")] = None,
-    without: Annotated[list[Part] | None, typer.Option(help="Leave out this process; repeatable.")] = None,
+    only: Annotated[list[UpProcess] | None, typer.Option(help="Run only this process; repeatable.")] = None,
+    without: Annotated[list[UpProcess] | None, typer.Option(help="Leave out this process; repeatable.")] = None,
     spools: SpoolOption = None,
     policy: PolicyOption = None,
 ) -> None:
@@ -93,7 +93,7 @@ def _probed(settings: Settings, sockets: Mapping[str, Path], supervisor: Supervi
 
 
 def _say(name: str, line: str) -> None:
-    style = _STYLES[list(Part).index(Part(name))]
+    style = _STYLES[list(UpProcess).index(UpProcess(name))]
     Console(stderr=True, highlight=False).print(Text.assemble((f"{name:9} | ", style), visible(line)), soft_wrap=True)
 
 
@@ -120,27 +120,27 @@ def _decoded(line: str) -> dict[str, object] | None:
         return None
 
 
-def _chosen(settings: Settings, only: Sequence[Part], without: Sequence[Part]) -> list[Part]:
+def _chosen(settings: Settings, only: Sequence[UpProcess], without: Sequence[UpProcess]) -> list[UpProcess]:
     from streaming.serve.alerting.config import load_alerts
 
-    is_alerting = bool(load_alerts(settings.alerts.file).routes) or Part.ALERT in only
+    is_alerting = bool(load_alerts(settings.alerts.file).routes) or UpProcess.ALERT in only
     chosen = [
         part
-        for part in Part
-        if (not only or part in only) and part not in without and (part is not Part.ALERT or is_alerting)
+        for part in UpProcess
+        if (not only or part in only) and part not in without and (part is not UpProcess.ALERT or is_alerting)
     ]
     if not chosen:
         raise UserError("Nothing is left to run: correct --only and --without.")
     return chosen
 
 
-def _command(part: Part, probe_socket: Path | None, spools: Sequence[Path], policy: Path | None) -> list[str]:
+def _command(part: UpProcess, probe_socket: Path | None, spools: Sequence[Path], policy: Path | None) -> list[str]:
     arguments = {
-        Part.COLLECT: ["collect", "poll", *(word for spool in spools for word in ("--spool", str(spool)))],
-        Part.RUN: ["run", *(["--policy", str(policy)] if policy else [])],
-        Part.MAINTAIN: ["maintain", "--every", _MAINTAIN_EVERY],
-        Part.ALERT: ["alert", "run"],
-        Part.DASHBOARD: ["dashboard"],
+        UpProcess.COLLECT: ["collect", "poll", *(word for spool in spools for word in ("--spool", str(spool)))],
+        UpProcess.RUN: ["run", *(["--policy", str(policy)] if policy else [])],
+        UpProcess.MAINTAIN: ["maintain", "--every", _MAINTAIN_EVERY],
+        UpProcess.ALERT: ["alert", "run"],
+        UpProcess.DASHBOARD: ["dashboard"],
     }
     supervised = ["--supervised", *(["--probe-socket", str(probe_socket)] if probe_socket else [])]
     return [sys.executable, "-m", "streaming.cli.main", *supervised, *arguments[part]]

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from rebalance_model.entities import MessageQueue
 from streaming.base.visible import visible
-from streaming.cli.grid import Cell, Column, Grid
+from streaming.cli.grid import Cell, Grid, GridColumn
 from streaming.cli.options import (
     AtOption,
     ClusterOption,
@@ -97,7 +97,7 @@ def _in_every_group(queue: QueueOfAnyGroup, cluster: str | None, time: int | Non
 
     def draw(owners: Sequence[QueueOwner], now: int) -> RenderableType:
         when = "" if time is None else f", {labels.moment_in_zone(time, now)}"
-        grid = Grid([Column(title) for title in ("cluster", "group", "owner", "since", "until", "rebalance")])
+        grid = Grid([GridColumn(title) for title in ("cluster", "group", "owner", "since", "until", "rebalance")])
         for one in owners:
             grid.add(one.cluster, one.group, *_owner_cells(one, now))
         notes = [f"{one.group}: {one.unknown}" for one in owners if one.unknown is not None]

@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Sequence
 
-from streaming.collect.client import CONNECT_SECONDS, RefusedError, RpcFailedError
-from streaming.collect.responses import Broker
+from streaming.collect.client import CONNECT_SECONDS, RequestRefusedError, RpcFailedError
+from streaming.collect.responses import ListedBroker
 from streaming.collect.rpc import Rpc
 
 
-async def check_access(brokers: Sequence[Broker], rpc: Rpc, parallelism: int) -> None:
+async def check_access(brokers: Sequence[ListedBroker], rpc: Rpc, parallelism: int) -> None:
     """Request the groups of every broker; one that is slow or away is not waited for long.
 
     Args:
@@ -21,11 +21,11 @@ async def check_access(brokers: Sequence[Broker], rpc: Rpc, parallelism: int) ->
     """
     gate = asyncio.Semaphore(parallelism)
 
-    async def refusal(broker: Broker) -> RefusedError | None:
+    async def refusal(broker: ListedBroker) -> RequestRefusedError | None:
         async with gate:
             try:
                 await rpc.groups(broker, CONNECT_SECONDS)
-            except RefusedError as error:
+            except RequestRefusedError as error:
                 return error
             except RpcFailedError:
                 pass  # the rounds report it

@@ -16,9 +16,9 @@ from streaming.base.limits import FRAME_SECONDS, LARGE_FRAMES, REMARK_CHARACTERS
 from streaming.base.tls_faults import is_alert, refused_certificate, untrusted
 from streaming.collect import remoting
 from streaming.collect.acl import signed
-from streaming.collect.reach import NotReachedError, Reach
+from streaming.collect.reach import AllowedServers, NotReachedError
 from streaming.collect.refusals import refusal
-from streaming.collect.remoting import Command, FrameError
+from streaming.collect.remoting import FrameError, RemotingCommand
 from streaming.collect.requests import Request
 from streaming.collect.security import Credentials, Security
 
@@ -45,14 +45,14 @@ class RpcFailedError(Exception):
         super().__init__(f"{code}: {self.remark}")
 
 
-class RefusedError(RpcFailedError):
+class RequestRefusedError(RpcFailedError):
     """Client and server do not accept each other, or not this request: ``remark`` says what to do."""
 
 
 class RemotingClient:
     """Connections to servers, opened on demand and reopened when they fail. Runs in one event loop."""
 
-    def __init__(self, security: Security, reach: Reach | None = None) -> None:
+    def __init__(self, security: Security, reach: AllowedServers | None = None) -> None:
         """Connect with these credentials.
 
         Args:
@@ -86,7 +86,7 @@ class RemotingClient:
             raise RpcFailedError(UNREACHABLE, f"{address}: {error}", detail) from None
         if answer.code != _SUCCESS:
             if sentence := refusal(address, request, answer, self._security.credentials):
-                raise RefusedError(answer.code, sentence)
+                raise RequestRefusedError(answer.code, sentence)
             raise RpcFailedError(answer.code, answer.remark or "")
         value: T = content
         return value
@@ -131,7 +131,7 @@ class _Server(NamedTuple):
 
     address: str
     security: Security
-    reach: Reach | None
+    reach: AllowedServers | None
     room: asyncio.Semaphore
     """Held while a large frame is received and read."""
 
@@ -148,7 +148,7 @@ class _Connection:
     """One connection: numbers the requests, and passes each answer to its caller."""
 
     def __init__(self, server: _Server, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.failure: OSError | RefusedError | None = None
+        self.failure: OSError | RequestRefusedError | None = None
         self.is_heard = False
         """Whether the server has said anything."""
         self._server = server
@@ -173,13 +173,15 @@ class _Connection:
             raise _told(server, error) from None
         return cls(server, *opened)
 
-    async def ask(self, request: Request, credentials: Credentials | None, read: Read[Any]) -> tuple[Command, Any]:
+    async def ask(
+        self, request: Request, credentials: Credentials | None, read: Read[Any]
+    ) -> tuple[RemotingCommand, Any]:
         if self.failure is not None:
             raise self.failure
         number = next(self._numbers)
-        future: asyncio.Future[tuple[Command, Any]] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[tuple[RemotingCommand, Any]] = asyncio.get_running_loop().create_future()
         self._waiting[number] = _Asked(future, read)
-        command = Command(
+        command = RemotingCommand(
             code=request.code,
             opaque=number,
             language="PYTHON",
@@ -200,7 +202,7 @@ class _Connection:
             await self._writer.wait_closed()
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
-        failure: OSError | RefusedError = ConnectionError("the connection was closed")
+        failure: OSError | RequestRefusedError = ConnectionError("the connection was closed")
         try:
             while True:
                 length = remoting.frame_length(await reader.readexactly(4))
@@ -247,11 +249,11 @@ class _Connection:
 class _Asked(NamedTuple):
     """A request that waits for its answer."""
 
-    future: asyncio.Future[tuple[Command, Any]]
+    future: asyncio.Future[tuple[RemotingCommand, Any]]
     read: Read[Any]
 
 
-def _settle(future: asyncio.Future[tuple[Command, Any]], error: Exception) -> None:
+def _settle(future: asyncio.Future[tuple[RemotingCommand, Any]], error: Exception) -> None:
     if not future.done():
         future.set_exception(error)
 
@@ -266,7 +268,7 @@ async def _closed(task: asyncio.Task[_Connection]) -> None:
 async def _opened(server: _Server) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Open a connection to the first of the server's addresses that takes one."""
     tls = server.security.tls
-    host, places = await (server.reach or Reach([server.address])).find(server.address)
+    host, places = await (server.reach or AllowedServers([server.address])).find(server.address)
     failure: OSError = ConnectionError(_NO_CONNECTION)
     for ip, port in places:
         try:
@@ -289,32 +291,38 @@ def _lost(error: asyncio.IncompleteReadError | OSError) -> OSError:
     return ConnectionError("the server closed the connection" + (" within a frame" if error.partial else ""))
 
 
-def _not_connected(address: str, security: Security, error: OSError) -> RefusedError:
+def _not_connected(address: str, security: Security, error: OSError) -> RequestRefusedError:
     """Return why a server that listens ended the connection before it could be used."""
     server = f"RocketMQ at {address}"
     if isinstance(error, ssl.SSLCertVerificationError):
         where = "collector.name_servers (a broker: in brokerIP1)"
-        return RefusedError(UNREACHABLE, untrusted(server, "rocketmq", where, error))
+        return RequestRefusedError(UNREACHABLE, untrusted(server, "rocketmq", where, error))
     if alert := _alert(error):
-        return RefusedError(UNREACHABLE, refused_certificate(server, "rocketmq", security.certificate_file, alert))
-    return RefusedError(
+        return RequestRefusedError(
+            UNREACHABLE, refused_certificate(server, "rocketmq", security.certificate_file, alert)
+        )
+    return RequestRefusedError(
         UNREACHABLE,
         f"{server} ended the TLS handshake: it is being stopped, or speaks no TLS (set rocketmq.tls to false).",
     )
 
 
-def _not_answered(address: str, security: Security, error: asyncio.IncompleteReadError | OSError) -> RefusedError:
+def _not_answered(
+    address: str, security: Security, error: asyncio.IncompleteReadError | OSError
+) -> RequestRefusedError:
     """Return why a server closed a connection before its first answer."""
     server = f"RocketMQ at {address}"
     if alert := _alert(error):  # by TLS 1.3 a client's certificate is checked after the handshake
-        return RefusedError(UNREACHABLE, refused_certificate(server, "rocketmq", security.certificate_file, alert))
+        return RequestRefusedError(
+            UNREACHABLE, refused_certificate(server, "rocketmq", security.certificate_file, alert)
+        )
     if security.certificate_file:
         reason = f"does not accept the client certificate {security.certificate_file}"
     elif security.tls:
         reason = "asks for a client certificate (set rocketmq.certificate_file and rocketmq.key_file)"
     else:
         reason = "accepts only TLS (set rocketmq.tls to true)"
-    return RefusedError(
+    return RequestRefusedError(
         UNREACHABLE, f"{server} closed the connection without an answer: it is being stopped, or {reason}."
     )
 

@@ -11,11 +11,11 @@ import structlog
 
 from streaming.base.errors import UnavailableError, UserError
 from streaming.base.settings import NameServers, Settings
-from streaming.collect.client import RefusedError, RemotingClient, RpcFailedError
+from streaming.collect.client import RemotingClient, RequestRefusedError, RpcFailedError
 from streaming.collect.emitter import Emitter, Sink
 from streaming.collect.poll import Claims, Poller
 from streaming.collect.poll_round import Share, Summary, everything
-from streaming.collect.reach import Reach
+from streaming.collect.reach import AllowedServers
 from streaming.collect.reading import Reading
 from streaming.collect.rpc import Rpc
 from streaming.collect.security import security_of
@@ -57,7 +57,7 @@ async def collect(
     async with AsyncExitStack() as clients:
         pollers: dict[Poller, NameServers] = {}
         for servers in collector.polled:
-            reach = Reach(servers.name_servers, collector.broker_networks, servers.proxies)
+            reach = AllowedServers(servers.name_servers, collector.broker_networks, servers.proxies)
             client = RemotingClient(security_of(settings.rocketmq.of(servers.rocketmq)), reach)
             connected, reading = await clients.enter_async_context(client), Reading(collector.interval_ms / 1000)
             rpc = Rpc(connected, servers.name_servers, servers.names, reading, emitter.clock.now)
@@ -66,7 +66,7 @@ async def collect(
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(emitter.send(sink))
-                pace = Pace(collector.interval_ms / 1000, rounds, settings.source.partitions, shares)
+                pace = RoundSchedule(collector.interval_ms / 1000, rounds, settings.source.partitions, shares)
                 polling = tasks.create_task(_poll_all(list(pollers), pace, report))
                 await _finished_or_interrupted(polling)
                 for poller in pollers:
@@ -112,10 +112,10 @@ async def _failure(poller: Poller, servers: NameServers) -> UserError | None:
     try:
         try:
             await _find_brokers(poller)
-        except RefusedError:
+        except RequestRefusedError:
             await asyncio.sleep(_AGAIN_AFTER_SECONDS)
             await _find_brokers(poller)
-    except RefusedError as error:
+    except RequestRefusedError as error:
         return UserError(error.remark)
     except RpcFailedError as error:
         return UnavailableError(
@@ -144,7 +144,7 @@ async def _finished_or_interrupted(polling: asyncio.Task[None]) -> None:
 
 
 @dataclass(frozen=True)
-class Pace:
+class RoundSchedule:
     """When rounds begin, how many there are, and which groups each has."""
 
     interval: float
@@ -171,7 +171,7 @@ class Pace:
         return share, len(mine)
 
 
-async def _poll_all(pollers: Sequence[Poller], pace: Pace, report: Report) -> None:
+async def _poll_all(pollers: Sequence[Poller], pace: RoundSchedule, report: Report) -> None:
     """Poll each set of name servers at its own pace: one that is slow or away delays no other."""
     several = len(pollers) > 1
     async with asyncio.TaskGroup() as tasks:
@@ -179,7 +179,7 @@ async def _poll_all(pollers: Sequence[Poller], pace: Pace, report: Report) -> No
             tasks.create_task(_poll(poller, pace, report, named=several))
 
 
-async def _poll(poller: Poller, pace: Pace, report: Report, *, named: bool) -> None:
+async def _poll(poller: Poller, pace: RoundSchedule, report: Report, *, named: bool) -> None:
     ticking = asyncio.create_task(_tick(poller))
     try:
         loop = asyncio.get_running_loop()

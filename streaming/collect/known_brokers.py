@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from streaming.base.limits import BROKER_FORGOTTEN_MS, BROKERS
-from streaming.collect.responses import Broker
+from streaming.collect.responses import ListedBroker
 
 Place: TypeAlias = tuple[str, str]
 """A broker: its cluster and its name."""
@@ -19,9 +19,9 @@ class KnownBrokers:
     """The replicas of each broker that clients use, as last listed."""
 
     def __init__(self) -> None:
-        self.masters: dict[Place, Broker | None] = {}
+        self.masters: dict[Place, ListedBroker | None] = {}
         """The master or the slave that acts as master, as last known; None: never known."""
-        self.slaves: dict[Place, Broker] = {}
+        self.slaves: dict[Place, ListedBroker] = {}
         """The slaves that are asked while there is no master."""
         self.silent: set[Place] = set()
         """Those that did not answer the last time, or were never asked."""
@@ -34,7 +34,7 @@ class KnownBrokers:
         self._here_at: dict[Place, int] = {}
         """When each was last listed, or answered."""
 
-    def update(self, listed: Iterable[Broker], now: int) -> None:
+    def update(self, listed: Iterable[ListedBroker], now: int) -> None:
         """Take what a name server lists.
 
         Args:
@@ -62,7 +62,7 @@ class KnownBrokers:
         """Return whether a name server lists the broker; None if none has answered the last time."""
         return None if self._listed is None else place in self._listed
 
-    def in_use(self) -> list[Broker]:
+    def in_use(self) -> list[ListedBroker]:
         """Return the replica of each broker that its clients use."""
         masters = [master for master in self.masters.values() if master is not None]
         return [*(one for one in masters if one.place not in self.slaves), *self.slaves.values()]
@@ -71,7 +71,7 @@ class KnownBrokers:
         """Return the names of their clusters."""
         return sorted({cluster for cluster, _ in self.masters})
 
-    def note(self, broker: Broker, *, answers: bool) -> bool:
+    def note(self, broker: ListedBroker, *, answers: bool) -> bool:
         """Note whether a broker has answered; return whether it has not, and had before or was not asked yet."""
         place = broker.place
         if answers:
@@ -84,7 +84,7 @@ class KnownBrokers:
         self._failing.add(place)
         return is_news
 
-    def _has_room(self, broker: Broker, replaceable: list[Place]) -> bool:
+    def _has_room(self, broker: ListedBroker, replaceable: list[Place]) -> bool:
         if broker.place in self.masters or len(self.masters) < BROKERS:
             return True
         if not replaceable:
@@ -100,7 +100,7 @@ class KnownBrokers:
         for places in (self.silent, self._failing, self._answered):
             places.discard(place)
 
-    def _take(self, broker: Broker) -> None:
+    def _take(self, broker: ListedBroker) -> None:
         place = broker.place
         if place not in self.masters:
             self.silent.add(place)

@@ -54,14 +54,14 @@ from streaming.base.settings import Collector
 from streaming.base.span import Span
 from streaming.collect import revive
 from streaming.collect.access import check_access
-from streaming.collect.client import RefusedError, RpcFailedError
+from streaming.collect.client import RequestRefusedError, RpcFailedError
 from streaming.collect.emitter import Emitter, UnsendableError
 from streaming.collect.gates import Gates
 from streaming.collect.known_brokers import KnownBrokers, Place
 from streaming.collect.known_groups import KnownGroups
-from streaming.collect.poll_round import Answer, PolledGroup, Round, Share, Summary, everything
+from streaming.collect.poll_round import PolledAnswer, PolledGroup, Round, Share, Summary, everything
 from streaming.collect.proxies import Proxies
-from streaming.collect.responses import Broker, Payload
+from streaming.collect.responses import ListedBroker, Payload
 from streaming.collect.rpc import Rpc
 from streaming.collect.stacks import Listeners, Member
 from streaming.collect.system_groups import is_system_group
@@ -242,7 +242,7 @@ class Poller:
         requests = self._rpc.requests.take(brokers, began)
         return Span("poll round", began, ended, summary.numbers(), requests, ", ".join(self.clusters))
 
-    async def _ask_broker(self, current: Round, broker: Broker) -> None:
+    async def _ask_broker(self, current: Round, broker: ListedBroker) -> None:
         place, room = broker.place, asyncio.Semaphore(2 * self._settings.parallelism)
         known, answers = await self._groups_of(current, broker)
         shared = (name for name in known if current.share(broker.cluster, name))
@@ -263,13 +263,13 @@ class Poller:
             task = current.tasks.create_task(asking)
             task.add_done_callback(lambda _: room.release())
 
-    async def _ask_status(self, current: Round, place: Place, master: Broker | None) -> None:
+    async def _ask_status(self, current: Round, place: Place, master: ListedBroker | None) -> None:
         cluster, name = place
         if master is None:
             now = self._emitter.clock.steady()
             missing = RpcError(code=UNREACHABLE, remark=f"the name server lists no master of {name}")
             listed = self._brokers.is_listed(place)
-            self._emit(BrokerStatus, Answer(now, now, None, missing), cluster=cluster, broker=name, listed=listed)
+            self._emit(BrokerStatus, PolledAnswer(now, now, None, missing), cluster=cluster, broker=name, listed=listed)
             return
         ask, steps = partial(self._rpc.broker_status, master, self._emitter.source_id), self._emitter.clock.steps
         gate = None if place in self._brokers.silent else self._gates.broker(place)
@@ -281,7 +281,7 @@ class Poller:
         listed = self._brokers.is_listed(place) if answer.payload is None else None
         self._emit_as_set(BrokerStatus, answer, cluster=cluster, broker=name, broker_id=master.broker_id, listed=listed)
 
-    async def _groups_of(self, current: Round, broker: Broker) -> tuple[set[str], bool]:
+    async def _groups_of(self, current: Round, broker: ListedBroker) -> tuple[set[str], bool]:
         """Return the groups to request from this broker, the last known ones if it does not answer; whether it does.
 
         If it does not, an event of each group says so.
@@ -305,10 +305,10 @@ class Poller:
         """Return the room for a broker's first requests of a round: those that did not answer last time share one."""
         return self._gates.silent if place in self._brokers.silent else self._gates.broker(place)
 
-    async def _group_names(self, broker: Broker, seconds: float) -> Payload:
+    async def _group_names(self, broker: ListedBroker, seconds: float) -> Payload:
         return {**await self._rpc.groups(broker, seconds)}
 
-    async def _ask_group(self, current: Round, group: PolledGroup, broker: Broker) -> None:
+    async def _ask_group(self, current: Round, group: PolledGroup, broker: ListedBroker) -> None:
         """Request members and offsets of a group from one broker, then the members' state and other quantities.
 
         The requests are sequential: this keeps the order of their answers without delaying any.
@@ -335,13 +335,13 @@ class Poller:
         if self._settings.dead_letters_interval_ms and current.is_turn_of(group.name, self._dead_letters_every):
             await self._ask_dead_letters(current, group, broker)
 
-    async def _ask_time_span(self, current: Round, group: PolledGroup, broker: Broker, topic: str) -> None:
+    async def _ask_time_span(self, current: Round, group: PolledGroup, broker: ListedBroker, topic: str) -> None:
         """Request how long the messages of one topic wait; for all topics of the offsets, retry topics included."""
         ask = partial(self._rpc.consume_time_span, broker, group.name, topic)
         answer = await self._ask(ask, current, self._gates.broker(broker.place))
         self._emit_of(group, ConsumeTimeSpan, answer, broker=broker, topic=topic)
 
-    async def _ask_dead_letters(self, current: Round, group: PolledGroup, broker: Broker) -> None:
+    async def _ask_dead_letters(self, current: Round, group: PolledGroup, broker: ListedBroker) -> None:
         topic = f"{DEAD_LETTER_TOPIC_PREFIX}{group.name}"
         ask = partial(self._rpc.topic_stats, broker, topic)
         answer = await self._ask(ask, current, self._gates.broker(broker.place))
@@ -366,7 +366,7 @@ class Poller:
         self._emit_of(group, TopicRoute, route, topic=topic)
         self._routed.add((group.cluster, group.name, topic))
 
-    def _ask_client_once(self, current: Round, group: PolledGroup, broker: Broker, client: str) -> None:
+    def _ask_client_once(self, current: Round, group: PolledGroup, broker: ListedBroker, client: str) -> None:
         """Request a member's state, unless another broker listed it too or a request is pending."""
         member = group.member(client)
         if client in group.members:
@@ -382,7 +382,7 @@ class Poller:
         task.add_done_callback(lambda _: self._answered(member, task))
 
     async def _ask_client(
-        self, group: PolledGroup, broker: Broker, client: str, before: asyncio.Task[None] | None
+        self, group: PolledGroup, broker: ListedBroker, client: str, before: asyncio.Task[None] | None
     ) -> None:
         if before is not None:
             await asyncio.wait([before])
@@ -412,7 +412,7 @@ class Poller:
         if self._last_question.get(member[2]) is task:
             del self._last_question[member[2]]
 
-    async def _ask(self, ask: _Ask, current: Round | None, gate: AbstractAsyncContextManager[None]) -> Answer:
+    async def _ask(self, ask: _Ask, current: Round | None, gate: AbstractAsyncContextManager[None]) -> PolledAnswer:
         """Send a request when there is room: by the round's deadline or, without a round, by a client's own."""
         try:
             async with asyncio.timeout_at(current.deadline if current else None) as to_wait, gate:
@@ -421,7 +421,7 @@ class Poller:
         except TimeoutError:
             return self._not_asked()
 
-    async def _ask_at_once(self, ask: _Ask, current: Round | None) -> Answer:
+    async def _ask_at_once(self, ask: _Ask, current: Round | None) -> PolledAnswer:
         loop = asyncio.get_running_loop()
         asked = self._emitter.clock.steady()
         left = current.deadline - loop.time() if current else self._settings.client_deadline_ms / 1000
@@ -429,25 +429,25 @@ class Poller:
             if left <= 0:
                 return self._not_asked()
             payload = await ask(left)
-            return Answer(asked, self._emitter.clock.steady(), payload, None)
+            return PolledAnswer(asked, self._emitter.clock.steady(), payload, None)
         except RpcFailedError as error:
-            return Answer(asked, self._emitter.clock.steady(), None, self._error_of(error))
+            return PolledAnswer(asked, self._emitter.clock.steady(), None, self._error_of(error))
         except _LeftError:
             raise
         except Exception as error:  # noqa: BLE001  of any answer, address, client or parser: it ends this request alone
             self._told.warn("a request failed", request=_name_of(ask), error=repr(error), exc_info=error)
             unreadable = RpcError(code=UNREADABLE, remark=repr(error)[:REMARK_CHARACTERS])
-            return Answer(asked, self._emitter.clock.steady(), None, unreadable)
+            return PolledAnswer(asked, self._emitter.clock.steady(), None, unreadable)
 
-    def _not_asked(self) -> Answer:
+    def _not_asked(self) -> PolledAnswer:
         now = self._emitter.clock.steady()
-        return Answer(now, now, None, RpcError(code=DEADLINE, remark="not asked: the round's time was over"))
+        return PolledAnswer(now, now, None, RpcError(code=DEADLINE, remark="not asked: the round's time was over"))
 
     def _error_of(self, error: RpcFailedError) -> RpcError:
         """Return a failed request as events have it; more about it is printed once."""
         if error.detail:
             self._told.warn("no answer", error=error.remark, detail=error.detail)
-        if not isinstance(error, RefusedError):
+        if not isinstance(error, RequestRefusedError):
             return RpcError(code=error.code, remark=error.remark)
         self._tally.refusals.add(error.remark)
         # What listens at an address that anybody may have registered is for who runs the collector alone.
@@ -455,23 +455,29 @@ class Poller:
         return RpcError(code=error.code, remark=remark)
 
     def _emit_of(
-        self, group: PolledGroup, kind: type[Event], answer: Answer, *, broker: Broker | None = None, **fields: str
+        self,
+        group: PolledGroup,
+        kind: type[Event],
+        answer: PolledAnswer,
+        *,
+        broker: ListedBroker | None = None,
+        **fields: str,
     ) -> bool:
         replica = {} if broker is None else {"broker": broker.name, "broker_id": broker.broker_id}
         return self._emit(kind, answer, cluster=group.cluster, group=group.name, **replica, **fields)
 
-    async def _ask_proxy(self, current: Round, gate: asyncio.Semaphore, proxy: str, group: str) -> Answer:
+    async def _ask_proxy(self, current: Round, gate: asyncio.Semaphore, proxy: str, group: str) -> PolledAnswer:
         return await self._ask(partial(self._rpc.proxy_connection, proxy, group), current, gate)
 
-    def _emit_of_proxy(self, answer: Answer, proxy: str, cluster: str, group: str) -> None:
+    def _emit_of_proxy(self, answer: PolledAnswer, proxy: str, cluster: str, group: str) -> None:
         self._emit(ProxyConnection, answer, cluster=cluster, group=group, proxy=proxy)
 
-    def _emit(self, kind: type[Event], answer: Answer, **fields: Any) -> bool:
+    def _emit(self, kind: type[Event], answer: PolledAnswer, **fields: Any) -> bool:
         """Emit an answer as an event, or the error if it is missing or invalid; return whether there was an answer."""
         self._emitter.follow_clock()
         return self._emit_as_set(kind, answer, **fields)
 
-    def _emit_as_set(self, kind: type[Event], answer: Answer, **fields: Any) -> bool:
+    def _emit_as_set(self, kind: type[Event], answer: PolledAnswer, **fields: Any) -> bool:
         """Do the same by the clock as it was just followed: the answer's times and the event's own are by one clock."""
         time_of = self._emitter.clock.time_of
         emit = partial(
@@ -496,7 +502,7 @@ class Poller:
         return False
 
     def _note_unreadable(
-        self, kind: type[Event], answer: Answer, error: RpcError | None, fields: dict[str, Any]
+        self, kind: type[Event], answer: PolledAnswer, error: RpcError | None, fields: dict[str, Any]
     ) -> None:
         """Count an answer that can't be read, whole or in part, and print once what of whom."""
         self._tally.unreadable += 1

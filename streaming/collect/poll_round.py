@@ -50,7 +50,7 @@ class Summary(msgspec.Struct):
         return {name: value for name in self.__struct_fields__ if isinstance(value := getattr(self, name), int)}
 
 
-class Answer(NamedTuple):
+class PolledAnswer(NamedTuple):
     """The answer to one request, or its error, with the times of both by `SourceClock.steady`."""
 
     asked: int
@@ -58,7 +58,7 @@ class Answer(NamedTuple):
     payload: Payload | None
     error: RpcError | None
 
-    def with_fields(self, **fields: object) -> "Answer":
+    def with_fields(self, **fields: object) -> "PolledAnswer":
         """Return the answer with further fields; an error stays as it is."""
         return self if self.payload is None else self._replace(payload={**self.payload, **fields})
 
@@ -97,7 +97,7 @@ class Round:
         self.started = asyncio.get_running_loop().time()
         self.deadline = self.started + seconds
         self.groups: dict[tuple[str, str], PolledGroup] = {}
-        self.routes: dict[str, asyncio.Task[Answer]] = {}
+        self.routes: dict[str, asyncio.Task[PolledAnswer]] = {}
         self.clients: set[asyncio.Task[None]] = set()
         self.at_proxies: set[tuple[str, str]] = set()
         """The groups about which proxies are asked, by cluster and name."""

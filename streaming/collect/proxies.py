@@ -12,12 +12,12 @@ from functools import partial
 from typing import TypeAlias
 
 from streaming.base.limits import SILENT_BROKER_GROUPS
-from streaming.collect.poll_round import Answer, Round
+from streaming.collect.poll_round import PolledAnswer, Round
 
 _NOT_SUPPORTED = 3  # RemotingSysResponseCode.REQUEST_CODE_NOT_SUPPORTED
-Ask: TypeAlias = Callable[[Round, asyncio.Semaphore, str, str], Awaitable[Answer]]
+Ask: TypeAlias = Callable[[Round, asyncio.Semaphore, str, str], Awaitable[PolledAnswer]]
 """Asks a proxy (address) about a group (name) when there is room."""
-Emit: TypeAlias = Callable[[Answer, str, str, str], None]
+Emit: TypeAlias = Callable[[PolledAnswer, str, str, str], None]
 """Emits an answer of a proxy (address) about a group (cluster, name) as an event."""
 Confine: TypeAlias = Callable[[str, Callable[[], Awaitable[None]]], Coroutine[object, object, None]]
 """Awaits a part of the round about a proxy; whatever it raises ends this part alone."""
@@ -85,7 +85,7 @@ class _Proxy:
     def __init__(self, address: str, parallelism: int) -> None:
         self.address = address
         self.gate = asyncio.Semaphore(parallelism)
-        self.failure: Answer | None = None
+        self.failure: PolledAnswer | None = None
         """The last error, if it did not answer, or does not know the request."""
         self.first: dict[str, str] = {}
         """By cluster, the group with which the next round begins, if the last one was too short for all."""

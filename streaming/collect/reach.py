@@ -18,7 +18,7 @@ class NotReachedError(ConnectionError):
     """The settings do not allow a connection to a server."""
 
 
-class Reach:
+class AllowedServers:
     """Checks the addresses of servers before a connection is opened."""
 
     def __init__(

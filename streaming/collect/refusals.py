@@ -6,7 +6,7 @@ Neither signs a time, so a wrong clock is no reason for a refusal.
 
 import re
 
-from streaming.collect.remoting import Command
+from streaming.collect.remoting import RemotingCommand
 from streaming.collect.requests import Request
 from streaming.collect.security import Credentials
 
@@ -19,7 +19,7 @@ _DISABLED = re.compile(r"User:.* is disabled")
 _NO_RIGHT = re.compile(r"has no permission to access (\S+) from")
 
 
-def refusal(address: str, request: Request, answer: Command, credentials: Credentials | None) -> str | None:
+def refusal(address: str, request: Request, answer: RemotingCommand, credentials: Credentials | None) -> str | None:
     """Return why access control refused a request, and what to do; None if it is another error."""
     remark = answer.remark or ""
     if answer.code != _NO_PERMISSION and _ACL_1 not in remark:

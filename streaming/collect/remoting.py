@@ -35,7 +35,7 @@ class FrameError(ValueError):
     """Bytes that are not a frame of RocketMQ's protocol."""
 
 
-class Command(msgspec.Struct, frozen=True, kw_only=True, rename={"fields": "extFields"}):
+class RemotingCommand(msgspec.Struct, frozen=True, kw_only=True, rename={"fields": "extFields"}):
     """A request or a response: the header, its fields named as in JSON, and the body."""
 
     code: Int32
@@ -53,7 +53,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True, rename={"fields": "extF
         return bool(self.flag & _RESPONSE)
 
 
-def encode(command: Command, serialize: Serialize = Serialize.JSON) -> bytes:
+def encode(command: RemotingCommand, serialize: Serialize = Serialize.JSON) -> bytes:
     """Return the command as one frame, with its length."""
     header = _json_header(command) if serialize is Serialize.JSON else _binary_header(command)
     frame = struct.pack(">I", serialize << 24 | len(header)) + header + command.body
@@ -73,7 +73,7 @@ def frame_length(prefix: bytes) -> int:
     return int(length)
 
 
-def decode(frame: bytes) -> Command:
+def decode(frame: bytes) -> RemotingCommand:
     """Read one frame, without its four bytes of length; of the remark, the beginning.
 
     Raises:
@@ -97,7 +97,7 @@ def decode(frame: bytes) -> Command:
     raise FrameError(msg)
 
 
-def _json_header(command: Command) -> bytes:
+def _json_header(command: RemotingCommand) -> bytes:
     header = {
         "code": command.code,
         "extFields": command.fields or {},
@@ -111,15 +111,15 @@ def _json_header(command: Command) -> bytes:
     return msgspec.json.encode({name: value for name, value in header.items() if value is not None})
 
 
-def _from_json(header: bytes, body: bytes) -> Command:
+def _from_json(header: bytes, body: bytes) -> RemotingCommand:
     try:
-        command = msgspec.json.decode(header, type=Command, strict=False)
+        command = msgspec.json.decode(header, type=RemotingCommand, strict=False)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         command = _leniently(header)
     return msgspec.structs.replace(command, remark=_readable(command.remark), body=body)
 
 
-def _leniently(header: bytes) -> Command:
+def _leniently(header: bytes) -> RemotingCommand:
     """Return what can be read of a header: a broker forwards that of a client, whose answer alone it may cost.
 
     Raises:
@@ -129,14 +129,14 @@ def _leniently(header: bytes) -> Command:
         sent = fastjson.parse(header)
         known = {name: sent[name] for name in ("code", "opaque", "flag") if name in sent}
         remark = sent.get("remark")
-        command = msgspec.convert(known, type=Command, strict=False)
+        command = msgspec.convert(known, type=RemotingCommand, strict=False)
     except (FastjsonError, msgspec.ValidationError, AttributeError, TypeError) as error:
         msg = f"the JSON header can't be read: {error}"
         raise FrameError(msg) from None
     return msgspec.structs.replace(command, remark=remark if isinstance(remark, str) else None)
 
 
-def _binary_header(command: Command) -> bytes:
+def _binary_header(command: RemotingCommand) -> bytes:
     language = _LANGUAGES.index(command.language)
     fixed = struct.pack(">hBhii", command.code, language, command.version, command.opaque, command.flag)
     fields = b"".join(
@@ -150,7 +150,7 @@ def _long_text(text: str) -> bytes:
     return struct.pack(">i", len(text.encode())) + text.encode()
 
 
-def _from_binary(header: bytes, body: bytes) -> Command:
+def _from_binary(header: bytes, body: bytes) -> RemotingCommand:
     reader = _Reader(header)
     code, language, version, opaque, flag = reader.numbers(">hBhii")
     remark = reader.text(">i")
@@ -163,7 +163,7 @@ def _from_binary(header: bytes, body: bytes) -> Command:
     while reader.at < end:
         name = reader.text(">h")
         fields[name] = reader.text(">i")
-    return Command(
+    return RemotingCommand(
         code=code,
         language=_LANGUAGES[language] if language < len(_LANGUAGES) else "OTHER",
         version=version,

@@ -106,7 +106,7 @@ _PERM_READ = 4  # PermName.PERM_READ
 _REPLICAS_MAX = 100  # of a broker; a master has a few
 
 
-class Broker(NamedTuple):
+class ListedBroker(NamedTuple):
     """The replica of a broker that its clients use, as listed by the name server."""
 
     cluster: str
@@ -125,7 +125,7 @@ class Broker(NamedTuple):
 class Listed(NamedTuple):
     """The brokers that a name server lists, and what of its answer can't be read."""
 
-    brokers: list[Broker]
+    brokers: list[ListedBroker]
     unreadable: tuple[str, ...] = ()
 
 
@@ -152,7 +152,7 @@ def brokers(body: bytes) -> Listed:
     return Listed([broker for broker in found if broker is not None], unreadable.texts())
 
 
-def _in_use(data: Json, name: str, unreadable: Unreadable) -> Broker | None:
+def _in_use(data: Json, name: str, unreadable: Unreadable) -> ListedBroker | None:
     """Return the replica that clients use; None if there is none, or what names it can't be read."""
     place = name[:_PLACE_CHARACTERS]
     if not isinstance(data, dict):
@@ -171,7 +171,7 @@ def _in_use(data: Json, name: str, unreadable: Unreadable) -> Broker | None:
         return None
     first = min(replicas)
     is_master = first == 0 or bool(data.get("enableActingMaster"))  # MixAll.MASTER_ID
-    return Broker(cluster, broker, replicas[first], first, is_master)
+    return ListedBroker(cluster, broker, replicas[first], first, is_master)
 
 
 def groups(body: bytes) -> dict[str, bool]:

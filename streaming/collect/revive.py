@@ -4,11 +4,11 @@ import asyncio
 from contextlib import AbstractAsyncContextManager
 
 from streaming.collect.client import CONNECT_SECONDS, RpcFailedError
-from streaming.collect.responses import Broker
+from streaming.collect.responses import ListedBroker
 from streaming.collect.rpc import Rpc
 
 
-async def backlog(rpc: Rpc, broker: Broker, gate: AbstractAsyncContextManager[None] | None) -> int | None:
+async def backlog(rpc: Rpc, broker: ListedBroker, gate: AbstractAsyncContextManager[None] | None) -> int | None:
     """Return the records of POPs that the broker has not checked yet; None: it does not say, or has none at all.
 
     Not every user may read the offsets of this group, and the broker's status does not wait for it for long: whatever

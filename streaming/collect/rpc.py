@@ -10,7 +10,7 @@ from streaming.collect import responses
 from streaming.collect.client import RemotingClient, RpcFailedError
 from streaming.collect.reading import Reading, UnreadableError
 from streaming.collect.requests import ReadCode, Request
-from streaming.collect.responses import Broker, Listed, Payload
+from streaming.collect.responses import Listed, ListedBroker, Payload
 from streaming.collect.round_requests import RoundRequests
 
 T = TypeVar("T")
@@ -60,7 +60,7 @@ class Rpc:
         """Begin a round: answers have its whole time again."""
         self._reading.begin_round()
 
-    async def keep_connections(self, brokers: list[Broker]) -> None:
+    async def keep_connections(self, brokers: list[ListedBroker]) -> None:
         """Close the connections to all servers but those that are configured and these brokers."""
         await self._client.forget({*self._name_servers, *(broker.address for broker in brokers)})
 
@@ -76,12 +76,12 @@ class Rpc:
         request = Request(ReadCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
         return await self._ask_name_servers(request, partial(responses.route, topic=topic), seconds)
 
-    async def groups(self, broker: Broker, seconds: float) -> dict[str, bool]:
+    async def groups(self, broker: ListedBroker, seconds: float) -> dict[str, bool]:
         """Return the broker's consumer groups, each with whether it is FIFO for clients that pop."""
         request = Request(ReadCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
         return await self._ask(broker.address, request, responses.groups, seconds)
 
-    async def broker_status(self, broker: Broker, collector: str, seconds: float) -> Payload:
+    async def broker_status(self, broker: ListedBroker, collector: str, seconds: float) -> Payload:
         """Return the broker's boot time and its clock; epoch milliseconds.
 
         The request carries the collector's source_id and its time (``asked``) in two header fields that a broker
@@ -92,7 +92,7 @@ class Rpc:
         request = Request(ReadCode.GET_BROKER_RUNTIME_INFO, {COLLECTOR_FIELD: collector, ASKED_FIELD: str(asked)})
         return {"asked": asked, **await self._ask(broker.address, request, responses.broker_status, seconds)}
 
-    async def connection(self, broker: Broker, group: str, seconds: float) -> Payload:
+    async def connection(self, broker: ListedBroker, group: str, seconds: float) -> Payload:
         """Return the group's members and subscriptions on this broker."""
         return await self._members(broker.address, group, responses.connection, seconds)
 
@@ -101,22 +101,22 @@ class Rpc:
         subject = f"proxy {address}"  # the time to read its answers is its own, not that of the group's brokers
         return await self._members(address, group, responses.proxy_connection, seconds, subject=subject)
 
-    async def consume_stats(self, broker: Broker, group: str, seconds: float) -> Payload:
+    async def consume_stats(self, broker: ListedBroker, group: str, seconds: float) -> Payload:
         """Return the group's offsets on this broker."""
         request = Request(ReadCode.GET_CONSUME_STATS, {"consumerGroup": group})
         return await self._ask(broker.address, request, responses.consume_stats, seconds)
 
-    async def revive_backlog(self, broker: Broker, seconds: float) -> int | None:
+    async def revive_backlog(self, broker: ListedBroker, seconds: float) -> int | None:
         """Return how many records of POPs the broker has not checked yet; None: its revive group has no offsets."""
         request = Request(ReadCode.GET_CONSUME_STATS, {"consumerGroup": REVIVE_GROUP})
         return await self._ask(broker.address, request, responses.backlog, seconds)
 
-    async def consume_time_span(self, broker: Broker, group: str, topic: str, seconds: float) -> Payload:
+    async def consume_time_span(self, broker: ListedBroker, group: str, topic: str, seconds: float) -> Payload:
         """Return how long the next message of each of the topic's queues on this broker has waited for the group."""
         request = Request(ReadCode.QUERY_CONSUME_TIME_SPAN, {"topic": topic, "group": group})
         return await self._ask(broker.address, request, responses.consume_time_span, seconds)
 
-    async def topic_stats(self, broker: Broker, topic: str, seconds: float) -> Payload:
+    async def topic_stats(self, broker: ListedBroker, topic: str, seconds: float) -> Payload:
         """Return between which offsets the topic's messages are stored on this broker; no queues if it has no topic."""
         request = Request(ReadCode.GET_TOPIC_STATS_INFO, {"topic": topic})
         try:
@@ -127,7 +127,7 @@ class Rpc:
             raise
 
     async def running_info(
-        self, broker: Broker, group: str, client_id: str, seconds: float, *, stacks: bool = False
+        self, broker: ListedBroker, group: str, client_id: str, seconds: float, *, stacks: bool = False
     ) -> Payload:
         """Return the client's own state, on request with the stacks of its listener.
 

@@ -23,7 +23,7 @@ from streaming.base.errors import UserError
 from streaming.base.limits import SPOOL_FOLDERS, SPOOL_NAMES
 from streaming.base.settings import Settings
 from streaming.collect.emitter import Sink
-from streaming.collect.spool import QUIET_SECONDS, Position, Spool, incarnation
+from streaming.collect.spool import QUIET_SECONDS, Spool, SpoolPosition, incarnation
 from streaming.collect.spool_folder import too_many_names
 from streaming.collect.spool_warnings import SpoolWarnings
 from streaming.log.open import open_publisher
@@ -167,7 +167,7 @@ class Shipper:
     def drain(self, seconds_max: float = float("inf"), stop: Flag | None = None) -> None:
         """Send the lines that exist now; later lines may wait."""
         deadline = time.monotonic() + seconds_max
-        ends: dict[Path, Position] = {}
+        ends: dict[Path, SpoolPosition] = {}
         for folder, spool in self._spools.items():
             with self._telling(folder):
                 ends[folder] = spool.end()

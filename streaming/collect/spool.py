@@ -26,14 +26,14 @@ QUIET_SECONDS = 10.0
 long: otherwise a second broker, started by mistake, would declare the first one dead."""
 
 
-class Position(msgspec.Struct, frozen=True, order=True):
+class SpoolPosition(msgspec.Struct, frozen=True, order=True):
     """The lines before this byte of this file, and all earlier files."""
 
     file: Natural
     offset: Natural
 
 
-_START = Position(0, 0)
+_START = SpoolPosition(0, 0)
 
 
 class Lag(NamedTuple):
@@ -74,7 +74,7 @@ class Spool:
             raise
 
     @property
-    def at(self) -> Position:
+    def at(self) -> SpoolPosition:
         """The position up to which lines have been taken."""
         return self._at or _START
 
@@ -118,12 +118,12 @@ class Spool:
                     return lines
                 lines += taken
                 size += length
-                self._at = Position(number, at.offset + length)
+                self._at = SpoolPosition(number, at.offset + length)
                 if ends:
                     break
             if size >= CHUNK_BYTES or len(lines) >= SPOOL_LINES or not is_complete:
                 break
-            self._at = Position(number + 1, 0)
+            self._at = SpoolPosition(number + 1, 0)
         return lines
 
     def rewind(self) -> None:
@@ -141,10 +141,10 @@ class Spool:
         self._safe = self._at
         self._delete_sent()
 
-    def end(self) -> Position:
+    def end(self) -> SpoolPosition:
         """Return the current end of the files."""
         numbers = self._folder.numbers()
-        return Position(numbers[-1], self._folder.size(numbers[-1])) if numbers else self.at
+        return SpoolPosition(numbers[-1], self._folder.size(numbers[-1])) if numbers else self.at
 
     def lag(self) -> Lag:
         """Return how far the safe position is behind the end."""
@@ -174,7 +174,7 @@ class Spool:
         """Release the folder for another process."""
         self._folder.close()
 
-    def _read(self, at: Position, lines_max: int, *, is_complete: bool) -> tuple[list[bytes], int, bool]:
+    def _read(self, at: SpoolPosition, lines_max: int, *, is_complete: bool) -> tuple[list[bytes], int, bool]:
         """Return the lines from a position on, their bytes in the file, and whether there are no more for now."""
         chunk = self._folder.read(at.file, at.offset, CHUNK_BYTES)
         *lines, rest = chunk.split(b"\n", lines_max)
@@ -196,9 +196,9 @@ class Spool:
             return self._from(self._at)  # a listing may miss a file that is created meanwhile, but not twice
         return following
 
-    def _begin(self, number: int) -> Position:
+    def _begin(self, number: int) -> SpoolPosition:
         """Return the position at which to continue in a file; log a file that has changed."""
-        begin = Position(number, 0)
+        begin = SpoolPosition(number, 0)
         at = self._at or begin
         if number > at.file:
             self._tell(f"files {at.file} to {number - 1} of a spool are missing; shipping continues after them", "")
@@ -209,15 +209,15 @@ class Spool:
         self._at = at
         return at
 
-    def _from(self, at: Position | None) -> list[int]:
+    def _from(self, at: SpoolPosition | None) -> list[int]:
         return [number for number in self._folder.numbers() if at is None or number >= at.file]
 
-    def _stored(self) -> Position | None:
+    def _stored(self) -> SpoolPosition | None:
         numbers, kept = self._folder.numbers(), self._folder.position()
         if kept is None:
             return None
         try:
-            stored = msgspec.json.decode(kept, type=Position)
+            stored = msgspec.json.decode(kept, type=SpoolPosition)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             self._tell("the position of a spool makes no sense; all that is there is sent again", str(error))
             return None

@@ -20,7 +20,7 @@ from streaming.lab.lab import Lab
 
 
 @dataclass(frozen=True)
-class Step:
+class CaptureStep:
     """One fault or cure, with its time in seconds after the start of the recording."""
 
     at: float
@@ -31,22 +31,22 @@ class Step:
 
 
 STORY = (
-    Step(60, "join", "orders-4"),
-    Step(130, "leave", "orders-1"),
-    Step(190, "leave", "orders-1", cure=True),
-    Step(250, "kill", "orders-2"),
-    Step(340, "kill", "orders-2", cure=True),
-    Step(400, "freeze", "orders-3"),  # longer than the 120 to 130 s after which the broker drops it
-    Step(560, "freeze", "orders-3", cure=True),  # its old channel stays in the group for as long again
-    Step(730, "hang", "orders-1"),
-    Step(830, "hang", "orders-1", cure=True),
-    Step(880, "poison", "orders-2"),
-    Step(980, "poison", "orders-2", cure=True),
-    Step(1030, "slow-pull", "orders-slow"),
-    Step(1260, "slow-pull", "orders-slow", cure=True),
-    Step(1310, "add-queues"),
-    Step(1400, "broker-restart", "broker-a"),
-    Step(1415, "broker-restart", "broker-a", cure=True),
+    CaptureStep(60, "join", "orders-4"),
+    CaptureStep(130, "leave", "orders-1"),
+    CaptureStep(190, "leave", "orders-1", cure=True),
+    CaptureStep(250, "kill", "orders-2"),
+    CaptureStep(340, "kill", "orders-2", cure=True),
+    CaptureStep(400, "freeze", "orders-3"),  # longer than the 120 to 130 s after which the broker drops it
+    CaptureStep(560, "freeze", "orders-3", cure=True),  # its old channel stays in the group for as long again
+    CaptureStep(730, "hang", "orders-1"),
+    CaptureStep(830, "hang", "orders-1", cure=True),
+    CaptureStep(880, "poison", "orders-2"),
+    CaptureStep(980, "poison", "orders-2", cure=True),
+    CaptureStep(1030, "slow-pull", "orders-slow"),
+    CaptureStep(1260, "slow-pull", "orders-slow", cure=True),
+    CaptureStep(1310, "add-queues"),
+    CaptureStep(1400, "broker-restart", "broker-a"),
+    CaptureStep(1415, "broker-restart", "broker-a", cure=True),
 )
 END_S = 1530.0
 

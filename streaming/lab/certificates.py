@@ -18,7 +18,7 @@ _VALID_DAYS = 30
 
 
 @dataclass(frozen=True)
-class Certificate:
+class CertificateFiles:
     """A certificate and its key, as files."""
 
     certificate_file: Path
@@ -49,9 +49,9 @@ class Authority:
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         self.ca_file.write_bytes(_pem(builder.sign(self._key, hashes.SHA256())))
 
-    def certificate(self, name: str) -> Certificate:
+    def certificate(self, name: str) -> CertificateFiles:
         """Return the certificate of this name, which is issued at its first use."""
-        known = Certificate(self._folder / f"{name}.pem", self._folder / f"{name}.key")
+        known = CertificateFiles(self._folder / f"{name}.pem", self._folder / f"{name}.key")
         return known if known.key_file.exists() else self.issue(name)
 
     def issue(
@@ -61,7 +61,7 @@ class Authority:
         valid: timedelta = timedelta(days=_VALID_DAYS),
         password: str = "",
         hosts: Sequence[str] = ("localhost", "127.0.0.1"),
-    ) -> Certificate:
+    ) -> CertificateFiles:
         """Issue a certificate with the name as its common name.
 
         Args:
@@ -75,7 +75,7 @@ class Authority:
         builder = _builder(_name(name), self._name, key.public_key(), valid).add_extension(names, critical=False)
         certificate = self._folder / f"{name}.pem"
         certificate.write_bytes(_pem(builder.sign(self._key, hashes.SHA256())))
-        return Certificate(certificate, write_private(self._folder / f"{name}.key", _private_pem(key, password)))
+        return CertificateFiles(certificate, write_private(self._folder / f"{name}.key", _private_pem(key, password)))
 
 
 def _general_name(host: str) -> x509.GeneralName:

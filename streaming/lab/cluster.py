@@ -15,19 +15,19 @@ from streaming.collect.broker_hook.build import JAR, build
 from streaming.lab import replication, servers
 from streaming.lab.control import (
     GRPC_CLIENTS,
+    ClientReport,
     ConsumerOrders,
+    LabQueue,
     PopSubscription,
     ProducerOrders,
-    Queue,
-    Report,
     read_orders,
     reports,
     write_orders,
 )
 from streaming.lab.processes import end, spawn, state, wait_until
 from streaming.lab.security import LabSecurity
-from streaming.lab.state import Home, KafkaPorts, LabState, Member, Role
-from streaming.log.kafka_properties import Connection
+from streaming.lab.state import KafkaPorts, LabFolder, LabProcess, LabState, Role
+from streaming.log.kafka_properties import KafkaConnection
 
 T = TypeVar("T")
 
@@ -46,11 +46,11 @@ def _key(name: str) -> str:
     return name.partition("-")[0]
 
 
-class Cluster:
+class LabCluster:
     """The lab's processes. Every change is saved at once, so that it is recorded even if the command is interrupted."""
 
     def __init__(
-        self, home: Home, state: LabState, jars_root: Path, properties: Mapping[str, str | int | float | bool]
+        self, home: LabFolder, state: LabState, jars_root: Path, properties: Mapping[str, str | int | float | bool]
     ) -> None:
         """Open the cluster; ``properties`` are further ones of every broker that is started."""
         self.home = home
@@ -218,29 +218,29 @@ class Cluster:
         self.home.save(self.state)
 
     def await_report(
-        self, name: str, matches: Callable[[Report], bool | None], seconds: float = _START_SECONDS_MAX
-    ) -> Report:
+        self, name: str, matches: Callable[[ClientReport], bool | None], seconds: float = _START_SECONDS_MAX
+    ) -> ClientReport:
         """Wait until a client reports a wanted event after its start or its last orders.
 
         Raises:
             UserError: the client ended, or did not report the event in time.
         """
 
-        def wanted_report() -> Report | None:
+        def wanted_report() -> ClientReport | None:
             return next((one for one in reports(self.home.log(name), self._log_begins[name]) if matches(one)), None)
 
         return self._wait(name, wanted_report, seconds)
 
     def await_any_report(
-        self, names: Sequence[str], matches: Callable[[Report], bool | None], seconds: float
-    ) -> Report:
+        self, names: Sequence[str], matches: Callable[[ClientReport], bool | None], seconds: float
+    ) -> ClientReport:
         """Wait until one of several clients reports a wanted event after its last orders.
 
         Raises:
             UserError: the first client ended, or none reported the event in time.
         """
 
-        def wanted_report() -> Report | None:
+        def wanted_report() -> ClientReport | None:
             found = (one for name in names for one in reports(self.home.log(name), self._log_begins[name]))
             return next((one for one in found if matches(one)), None)
 
@@ -250,9 +250,9 @@ class Cluster:
         """Return after how many milliseconds the producer sends the next message of a topic."""
         return round(1_000 / read_orders(self.home.orders(PRODUCER), ProducerOrders).messages_per_second)
 
-    def owned(self, name: str) -> list[Queue]:
+    def owned(self, name: str) -> list[LabQueue]:
         """Return the queues that a consumer last reported as its own."""
-        queues: list[Queue] = []
+        queues: list[LabQueue] = []
         for report in reports(self.home.log(name)):
             if report.event in ("started", "ended"):
                 queues = []
@@ -309,7 +309,7 @@ class Cluster:
 
     def _await_kafka(self, ports: KafkaPorts) -> None:
         if self.security is None:
-            self._wait(_KAFKA, lambda: servers.kafka_answers(Connection(f"{servers.LOOPBACK}:{ports.broker}")))
+            self._wait(_KAFKA, lambda: servers.kafka_answers(KafkaConnection(f"{servers.LOOPBACK}:{ports.broker}")))
             return
         secured = self.security.kafka(ports)
         self._wait(_KAFKA, lambda: servers.kafka_answers(secured.administrator(servers.LOOPBACK)))
@@ -322,7 +322,7 @@ class Cluster:
         data = str(self.home.data(name))
         environment = {"JAVA_HOME": str(java_home()), "ROCKETMQ_HOME": data, "RMQ_PROXY_HOME": data}
         process = spawn(command, self.home.log(name), environment)
-        self.state.members[name] = Member(name, role, process, group, client_id)
+        self.state.members[name] = LabProcess(name, role, process, group, client_id)
         self.home.save(self.state)
 
     def _mark(self, name: str) -> None:

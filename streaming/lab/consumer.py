@@ -11,8 +11,8 @@ from pathlib import Path
 import jpype
 
 from streaming.lab import jvm
-from streaming.lab.behaviour import Behaviour
-from streaming.lab.control import INVISIBLE_MS, LOOK_SECONDS, ConsumerOrders, OrdersFile, Queue, Report, report
+from streaming.lab.behaviour import ListenerBehaviour
+from streaming.lab.control import INVISIBLE_MS, LOOK_SECONDS, ClientReport, ConsumerOrders, LabQueue, OrdersFile, report
 from streaming.lab.jvm import JavaObject
 from streaming.lab.network import Relay
 
@@ -21,16 +21,16 @@ _STARTS_MAX = 3  # start() fails if a broker of the topic does not answer within
 _SUSPEND_MS = 1_000  # after this time RocketMQ delivers a refused message again (its own default)
 
 
-def _queue(message_queue: JavaObject) -> Queue:
-    return Queue(message_queue.getTopic(), message_queue.getBrokerName(), int(message_queue.getQueueId()))
+def _queue(message_queue: JavaObject) -> LabQueue:
+    return LabQueue(message_queue.getTopic(), message_queue.getBrokerName(), int(message_queue.getQueueId()))
 
 
-def _accepts(behaviour: Behaviour, messages: Sequence[JavaObject], message_queue: JavaObject) -> bool:
+def _accepts(behaviour: ListenerBehaviour, messages: Sequence[JavaObject], message_queue: JavaObject) -> bool:
     """Return whether all messages are consumed; those that were popped come from any queue of their broker (-1)."""
     source = _queue(message_queue)
     return all(
         behaviour.accepts(
-            Queue(source.topic, source.broker, int(one.getQueueId())),
+            LabQueue(source.topic, source.broker, int(one.getQueueId())),
             int(one.getQueueOffset()),
             int(one.getBornTimestamp()),
         )
@@ -39,10 +39,10 @@ def _accepts(behaviour: Behaviour, messages: Sequence[JavaObject], message_queue
 
 
 @jpype.JImplements("org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly", deferred=True)
-class OrderedListener:
+class JavaOrderedListener:
     """An ordered listener: a refused message blocks its queue, and RocketMQ delivers it again and again."""
 
-    def __init__(self, behaviour: Behaviour) -> None:
+    def __init__(self, behaviour: ListenerBehaviour) -> None:
         self._behaviour = behaviour
         self._status = jpype.JClass("org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus")
 
@@ -56,10 +56,10 @@ class OrderedListener:
 
 
 @jpype.JImplements("org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently", deferred=True)
-class ConcurrentListener:
+class JavaConcurrentListener:
     """A concurrent listener: a refused message goes to the retry topic; the queue continues."""
 
-    def __init__(self, behaviour: Behaviour) -> None:
+    def __init__(self, behaviour: ListenerBehaviour) -> None:
         self._behaviour = behaviour
         self._status = jpype.JClass("org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus")
 
@@ -70,17 +70,17 @@ class ConcurrentListener:
         return self._status.CONSUME_SUCCESS if accepted else self._status.RECONSUME_LATER
 
 
-def start_consumer(orders: ConsumerOrders, behaviour: Behaviour, relay: Relay) -> JavaObject:
+def start_consumer(orders: ConsumerOrders, behaviour: ListenerBehaviour, relay: Relay) -> JavaObject:
     """Return a started DefaultMQPushConsumer; one whose start failed is unusable, so another is created."""
     for _ in range(_STARTS_MAX - 1):
         try:
             return _start_consumer(orders, behaviour, relay)
         except jpype.JException as error:
-            report(Report("not started", remark=str(error)))
+            report(ClientReport("not started", remark=str(error)))
     return _start_consumer(orders, behaviour, relay)
 
 
-def _start_consumer(orders: ConsumerOrders, behaviour: Behaviour, relay: Relay) -> JavaObject:
+def _start_consumer(orders: ConsumerOrders, behaviour: ListenerBehaviour, relay: Relay) -> JavaObject:
     consumer = jvm.new_client("org.apache.rocketmq.client.consumer.DefaultMQPushConsumer", orders, orders.group)
     consumer.setClientIP("127.0.0.1")
     consumer.setInstanceName(orders.instance)
@@ -101,7 +101,7 @@ def _start_consumer(orders: ConsumerOrders, behaviour: Behaviour, relay: Relay) 
     consumer.subscribe(orders.topic, orders.expression)
     for topic in orders.also:
         consumer.subscribe(topic, "*")
-    listener = OrderedListener(behaviour) if orders.ordered else ConcurrentListener(behaviour)
+    listener = JavaOrderedListener(behaviour) if orders.ordered else JavaConcurrentListener(behaviour)
     consumer.registerMessageListener(listener)
     consumer.start()
     consumer.setPullInterval(orders.pull_interval_ms)  # start() refuses more than 65535, a running client doesn't
@@ -118,7 +118,7 @@ def _channel_active(consumer: JavaObject, address: str) -> None:
     client.getMQClientAPIImpl().getRemotingClient().getChannelEventListener().onChannelActive(address, None)
 
 
-def owned(consumer: JavaObject) -> list[Queue]:
+def owned(consumer: JavaObject) -> list[LabQueue]:
     """Return the queues that the client pulls and those that it pops, without those of the retry topic."""
     rebalance = consumer.getDefaultMQPushConsumerImpl().getRebalanceImpl()
     tables = rebalance.getProcessQueueTable(), rebalance.getPopProcessQueueTable()
@@ -131,30 +131,30 @@ def main(path: Path) -> None:
     orders_file = OrdersFile(path, ConsumerOrders)
     first = orders_file.orders
     asked_to_end = jvm.start_jvm(first.jars, path.parent / first.name, first.security)
-    behaviour = Behaviour(first)
+    behaviour = ListenerBehaviour(first)
     with Relay() as relay:
         _obey(relay, first)
         consumer = start_consumer(first, behaviour, relay)
-        report(Report("started"))
-        reported: list[Queue] = []
+        report(ClientReport("started"))
+        reported: list[LabQueue] = []
         while not asked_to_end.wait(LOOK_SECONDS):
             if (orders := orders_file.changed()) is not None:
                 _obey(relay, orders)
                 behaviour.change(orders)
             if (now := owned(consumer)) != reported:
                 reported = now
-                report(Report("owns", queues=now))
+                report(ClientReport("owns", queues=now))
         consumer.shutdown()
-    report(Report("ended"))
+    report(ClientReport("ended"))
 
 
 def _obey(relay: Relay, orders: ConsumerOrders) -> None:
     if orders.cut and not relay.is_cut:
         relay.cut()
-        report(Report("cut"))
+        report(ClientReport("cut"))
     elif relay.is_cut and not orders.cut:
         relay.heal()
-        report(Report("healed"))
+        report(ClientReport("healed"))
 
 
 if __name__ == "__main__":

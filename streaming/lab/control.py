@@ -21,7 +21,7 @@ LOOK_SECONDS = 0.2
 """How often a client checks its orders; seconds."""
 
 
-class Queue(msgspec.Struct, frozen=True, order=True):
+class LabQueue(msgspec.Struct, frozen=True, order=True):
     """A MessageQueue."""
 
     topic: str
@@ -137,14 +137,14 @@ class ProducerOrders(msgspec.Struct, frozen=True):
     """The users that it creates on every broker."""
 
 
-class Report(msgspec.Struct, omit_defaults=True):
+class ClientReport(msgspec.Struct, omit_defaults=True):
     """One event that a client reports."""
 
     event: str
     time: int = 0
     client_id: str = ""
     """started: of a gRPC client, whose id is its own choice."""
-    queues: list[Queue] = []
+    queues: list[LabQueue] = []
     """owns: all queues in its own ProcessQueue table. poisoned: the message's queue."""
     topics: dict[str, int] = {}
     """topics: the number of read queues of each topic on every broker, by the name server's route."""
@@ -152,7 +152,7 @@ class Report(msgspec.Struct, omit_defaults=True):
 
 
 OrdersT = TypeVar("OrdersT", bound=ConsumerOrders | ProducerOrders)
-_reports = msgspec.json.Decoder(Report)
+_reports = msgspec.json.Decoder(ClientReport)
 
 
 class OrdersFile(Generic[OrdersT]):
@@ -185,14 +185,14 @@ def read_orders(path: Path, kind: type[OrdersT]) -> OrdersT:
     return msgspec.json.decode(path.read_bytes(), type=kind)
 
 
-def report(event: Report) -> None:
+def report(event: ClientReport) -> None:
     """Write a report to standard output, stamped with the current time (called by the client)."""
     event.time = now_ms()
     sys.stdout.write(msgspec.json.encode(event).decode() + "\n")
     sys.stdout.flush()
 
 
-def reports(log: Path, offset: int = 0) -> Iterator[Report]:
+def reports(log: Path, offset: int = 0) -> Iterator[ClientReport]:
     """Yield the reports of a client after a position in its log; the JVM's own lines are skipped."""
     try:
         with log.open("rb") as file:

@@ -8,7 +8,7 @@ from streaming.lab.fault_actions import NEW_QUEUES, OTHER_EXPRESSION, OTHER_STRA
 
 
 @dataclass(frozen=True)
-class Fault:
+class LabFault:
     """One kind of fault. The texts name the client (topic, broker), its group, and the queue in braces."""
 
     target: Literal["new consumer", "consumer", "ordered consumer", "topic", "broker", "group"]
@@ -28,8 +28,8 @@ _BACK = (
     "(BROKER_LOCKS_LOST)"
 )
 
-FAULTS: dict[str, Fault] = {
-    "join": Fault(
+FAULTS: dict[str, LabFault] = {
+    "join": LabFault(
         target="new consumer",
         does="a new consumer joins the group",
         expect="{client} joins {group}: one rebalance, and queues move to it",
@@ -38,7 +38,7 @@ FAULTS: dict[str, Fault] = {
         inject=fault_actions.join,
         cure=fault_actions.quit_group,
     ),
-    "leave": Fault(
+    "leave": LabFault(
         target="consumer",
         does="a consumer shuts down cleanly",
         expect="{client} unlocks and unregisters from {group}: its queues move within seconds",
@@ -48,7 +48,7 @@ FAULTS: dict[str, Fault] = {
         cure=fault_actions.start_again,
         takes_away=True,
     ),
-    "kill": Fault(
+    "kill": LabFault(
         target="consumer",
         does="a consumer is killed (SIGKILL)",
         expect="{client} is gone without unlocking: the next owners of its ordered queues are refused for up to 60 s "
@@ -59,7 +59,7 @@ FAULTS: dict[str, Fault] = {
         cure=fault_actions.start_again,
         takes_away=True,
     ),
-    "freeze": Fault(
+    "freeze": LabFault(
         target="consumer",
         does="a consumer is stopped (SIGSTOP), as by a long garbage collection",
         expect="{client} stays a member and does nothing: its locks expire after 30 s (LOCK_EXPIRED), its queues stop "
@@ -69,7 +69,7 @@ FAULTS: dict[str, Fault] = {
         inject=fault_actions.freeze,
         cure=fault_actions.thaw,
     ),
-    "partition": Fault(
+    "partition": LabFault(
         target="consumer",
         does="the network between a consumer and every server is cut: nothing passes either way, new connections hang, "
         "and none is closed",
@@ -81,7 +81,7 @@ FAULTS: dict[str, Fault] = {
         inject=fault_actions.partition,
         cure=fault_actions.heal,
     ),
-    "hang": Fault(
+    "hang": LabFault(
         target="consumer",
         does="a consumer's listener blocks (--queue, --broker: only there)",
         expect="{client} keeps its locks and heartbeats while no commit of {where} advances: ORDERED_QUEUE_STUCK "
@@ -91,7 +91,7 @@ FAULTS: dict[str, Fault] = {
         inject=fault_actions.hang,
         cure=fault_actions.behave,
     ),
-    "poison": Fault(
+    "poison": LabFault(
         target="ordered consumer",
         does="an ordered listener refuses one message (SUSPEND_CURRENT_QUEUE_A_MOMENT)",
         expect="{client} processes one message of {where} repeatedly: ORDERED_QUEUE_STUCK (SUSPEND_LOOP) after "
@@ -101,7 +101,7 @@ FAULTS: dict[str, Fault] = {
         inject=fault_actions.poison,
         cure=fault_actions.behave,
     ),
-    "dead-letter": Fault(
+    "dead-letter": LabFault(
         target="new consumer",
         does="a consumer joins whose listener refuses one message and has no further attempt for it "
         "(maxReconsumeTimes 0)",
@@ -113,7 +113,7 @@ FAULTS: dict[str, Fault] = {
         inject=fault_actions.join_without_retries,
         cure=fault_actions.quit_group,
     ),
-    "slow-pull": Fault(
+    "slow-pull": LabFault(
         target="new consumer",
         does=f"a consumer joins that pulls every {SLOW_PULL_MS // 1000} s",
         expect="{client} joins {group} and its queues do not advance between two pulls: ORDERED_QUEUE_STUCK "
@@ -123,7 +123,7 @@ FAULTS: dict[str, Fault] = {
         inject=fault_actions.join_slowly,
         cure=fault_actions.quit_group,
     ),
-    "add-queues": Fault(
+    "add-queues": LabFault(
         target="topic",
         does=f"the topic grows by --count queues ({NEW_QUEUES}) on every running broker",
         expect="{client} has more queues: clients see them within 30 s, each at its own time, and divide them",
@@ -132,7 +132,7 @@ FAULTS: dict[str, Fault] = {
         inject=fault_actions.add_queues,
         cure=fault_actions.remove_queues,
     ),
-    "subscription": Fault(
+    "subscription": LabFault(
         target="new consumer",
         does=f"a consumer joins that subscribes only the tag {OTHER_EXPRESSION!r}, while the others subscribe all",
         expect="{client} joins {group}: messages of other tags in its queues reach no consumer, nor those in the "
@@ -144,7 +144,7 @@ FAULTS: dict[str, Fault] = {
         inject=fault_actions.join_with_another_subscription,
         cure=fault_actions.quit_group,
     ),
-    "topic-set": Fault(
+    "topic-set": LabFault(
         target="new consumer",
         does="a consumer joins that subscribes another topic than the others",
         expect="{client} joins {group}: each heartbeat overwrites the broker's subscription table, a share of the "
@@ -155,7 +155,7 @@ FAULTS: dict[str, Fault] = {
         inject=fault_actions.join_for_another_topic,
         cure=fault_actions.quit_group,
     ),
-    "same-id": Fault(
+    "same-id": LabFault(
         target="consumer",
         does="a second process joins with a consumer's client id",
         expect="{client} is in {group}'s member list twice: both processes take the same queues and the same locks "
@@ -165,7 +165,7 @@ FAULTS: dict[str, Fault] = {
         inject=fault_actions.join_by_the_same_id,
         cure=fault_actions.quit_twin,
     ),
-    "strategy": Fault(
+    "strategy": LabFault(
         target="new consumer",
         does=f"a consumer joins that allocates queues by {OTHER_STRATEGY}",
         expect="{client} joins {group}: STRATEGY_MISMATCH after two answers of each member; some queues are claimed by "
@@ -175,7 +175,7 @@ FAULTS: dict[str, Fault] = {
         inject=fault_actions.join_by_another_strategy,
         cure=fault_actions.quit_group,
     ),
-    "mixed": Fault(
+    "mixed": LabFault(
         target="new consumer",
         does="a concurrent consumer joins an ordered group, or an ordered one a concurrent group",
         expect="{client} joins {group} and takes its share without locks while the others use locks, or vice versa: "
@@ -185,7 +185,7 @@ FAULTS: dict[str, Fault] = {
         inject=fault_actions.join_in_another_mode,
         cure=fault_actions.quit_group,
     ),
-    "broker-restart": Fault(
+    "broker-restart": LabFault(
         target="broker",
         does="a broker shuts down cleanly (SIGTERM), the first half of a restart",
         expect="{client} is unreachable (BROKER_UNREACHABLE after two polls); its offsets are saved, its locks and "
@@ -196,7 +196,7 @@ FAULTS: dict[str, Fault] = {
         cure=fault_actions.start_broker_again,
         takes_away=True,
     ),
-    "broker-freeze": Fault(
+    "broker-freeze": LabFault(
         target="broker",
         does="a broker is stopped (SIGSTOP), as if its network were cut, except that the kernel keeps connections open",
         expect="{client} is unreachable (BROKER_UNREACHABLE after two polls), and none of its queues advances",
@@ -206,7 +206,7 @@ FAULTS: dict[str, Fault] = {
         inject=fault_actions.freeze,
         cure=fault_actions.thaw,
     ),
-    "broker-kill": Fault(
+    "broker-kill": LabFault(
         target="broker",
         does="a broker is killed (SIGKILL)",
         expect="{client} is unreachable (BROKER_UNREACHABLE after two polls); its locks and members are lost, and the "

@@ -14,8 +14,8 @@ from threading import Event, Thread
 import jpype
 
 from streaming.lab import jvm
-from streaming.lab.behaviour import Behaviour
-from streaming.lab.control import INVISIBLE_MS, LOOK_SECONDS, ConsumerOrders, OrdersFile, Queue, Report, report
+from streaming.lab.behaviour import ListenerBehaviour
+from streaming.lab.control import INVISIBLE_MS, LOOK_SECONDS, ClientReport, ConsumerOrders, LabQueue, OrdersFile, report
 from streaming.lab.jvm import JavaObject
 
 _APIS = "org.apache.rocketmq.client.apis"
@@ -27,18 +27,18 @@ _STARTS_MAX = 3  # it fails if the proxy is still looking for the topic's broker
 _PAUSE_SECONDS = 1.0
 
 
-def _accepts(behaviour: Behaviour, message: JavaObject) -> bool:
+def _accepts(behaviour: ListenerBehaviour, message: JavaObject) -> bool:
     """Return whether a message is consumed. Only its receipt handle says where it is (ReceiptHandle.encode)."""
     _start, _pop_time, _invisible, _revive, _topic, broker, queue_id, offset, *_ = message.getReceiptHandle().split(" ")
-    queue = Queue(message.getTopic(), broker, int(queue_id))
+    queue = LabQueue(message.getTopic(), broker, int(queue_id))
     return behaviour.accepts(queue, int(offset), int(message.getBornTimestamp()))
 
 
 @jpype.JImplements(f"{_APIS}.consumer.MessageListener", deferred=True)
-class Listener:
+class GrpcListener:
     """The listener of a push consumer: a failed message comes back; in an ordered group the client tries it again."""
 
-    def __init__(self, behaviour: Behaviour) -> None:
+    def __init__(self, behaviour: ListenerBehaviour) -> None:
         self._behaviour = behaviour
         self._result = jpype.JClass(f"{_APIS}.consumer.ConsumeResult")
 
@@ -48,7 +48,7 @@ class Listener:
         return self._result.SUCCESS if _accepts(self._behaviour, message) else self._result.FAILURE
 
 
-def _receive(consumer: JavaObject, behaviour: Behaviour, asked_to_end: Event) -> None:
+def _receive(consumer: JavaObject, behaviour: ListenerBehaviour, asked_to_end: Event) -> None:
     """Receive for a simple consumer until the process ends; each message is consumed and acknowledged in a thread."""
     invisible = jpype.JClass("java.time.Duration").ofMillis(INVISIBLE_MS)
 
@@ -64,22 +64,22 @@ def _receive(consumer: JavaObject, behaviour: Behaviour, asked_to_end: Event) ->
                     pool.submit(consume, message)
             except jpype.JException as error:
                 if not asked_to_end.is_set():
-                    report(Report("receives nothing", remark=str(error)))
+                    report(ClientReport("receives nothing", remark=str(error)))
                     time.sleep(_PAUSE_SECONDS)
 
 
-def start_consumer(orders: ConsumerOrders, behaviour: Behaviour) -> JavaObject:
+def start_consumer(orders: ConsumerOrders, behaviour: ListenerBehaviour) -> JavaObject:
     """Return a started consumer of the kind of the orders."""
     for _ in range(_STARTS_MAX - 1):
         try:
             return _start_consumer(orders, behaviour)
         except jpype.JException as error:
-            report(Report("not started", remark=str(error)))
+            report(ClientReport("not started", remark=str(error)))
             time.sleep(_PAUSE_SECONDS)
     return _start_consumer(orders, behaviour)
 
 
-def _start_consumer(orders: ConsumerOrders, behaviour: Behaviour) -> JavaObject:
+def _start_consumer(orders: ConsumerOrders, behaviour: ListenerBehaviour) -> JavaObject:
     provider = jpype.JClass(f"{_APIS}.ClientServiceProvider").loadService()
     configuration = jpype.JClass(f"{_APIS}.ClientConfiguration").newBuilder()
     configuration = configuration.setEndpoints(orders.proxy).enableSsl(False).build()  # noqa: FBT003  Java has no keywords
@@ -94,7 +94,7 @@ def _start_consumer(orders: ConsumerOrders, behaviour: Behaviour) -> JavaObject:
         wait = jpype.JClass("java.time.Duration").ofSeconds(_AWAIT_SECONDS)
         return configured(provider.newSimpleConsumerBuilder()).setAwaitDuration(wait).build()
     builder = configured(provider.newPushConsumerBuilder()).setConsumptionThreadCount(_CONSUME_THREADS)
-    return builder.setMessageListener(Listener(behaviour)).build()
+    return builder.setMessageListener(GrpcListener(behaviour)).build()
 
 
 def main(path: Path) -> None:
@@ -102,19 +102,19 @@ def main(path: Path) -> None:
     orders_file = OrdersFile(path, ConsumerOrders)
     first = orders_file.orders
     asked_to_end = jvm.start_jvm(first.jars, path.parent / first.name)
-    behaviour = Behaviour(first)
+    behaviour = ListenerBehaviour(first)
     consumer = start_consumer(first, behaviour)
     receiver = Thread(target=_receive, args=(consumer, behaviour, asked_to_end), daemon=True)
     if first.client == "grpc-simple":
         receiver.start()
-    report(Report("started", client_id=str(consumer.getClientId())))
+    report(ClientReport("started", client_id=str(consumer.getClientId())))
     while not asked_to_end.wait(LOOK_SECONDS):
         if (orders := orders_file.changed()) is not None:
             behaviour.change(orders)
     if receiver.is_alive():
         receiver.join(_LAST_SECONDS_MAX)
     consumer.close()
-    report(Report("ended"))
+    report(ClientReport("ended"))
 
 
 if __name__ == "__main__":

@@ -16,13 +16,15 @@ from kafka.admin import (
 
 from streaming.base.errors import UserError
 from streaming.log.kafka_client import client_of
-from streaming.log.kafka_properties import Connection
+from streaming.log.kafka_properties import KafkaConnection
 
 _SETTLED_SECONDS_MAX = 60.0
 _LOOK_SECONDS = 0.05
 
 
-def set_passwords(administrator: Connection, passwords: Mapping[str, str], mechanism: str = "SCRAM-SHA-512") -> None:
+def set_passwords(
+    administrator: KafkaConnection, passwords: Mapping[str, str], mechanism: str = "SCRAM-SHA-512"
+) -> None:
     """Give users their passwords for a SCRAM mechanism; return when the node knows them."""
     upsertions = [UserScramCredentialUpsertion(name, mechanism, password) for name, password in passwords.items()]
     with client_of(KafkaAdminClient, administrator) as admin:
@@ -30,7 +32,7 @@ def set_passwords(administrator: Connection, passwords: Mapping[str, str], mecha
         _wait(lambda: passwords.keys() <= admin.describe_user_scram_credentials().keys())
 
 
-def allow(administrator: Connection, principal: str, topic: str, *operations: ACLOperation) -> None:
+def allow(administrator: KafkaConnection, principal: str, topic: str, *operations: ACLOperation) -> None:
     """Allow a principal, such as ``User:name``, operations on a topic; return when the node knows it."""
     pattern = ResourcePattern(ResourceType.TOPIC, topic)
     rights = [ACL(principal, "*", operation, ACLPermissionType.ALLOW, pattern) for operation in operations]

@@ -13,12 +13,12 @@ from streaming.base.errors import UserError
 from streaming.base.settings import LabGroup, Settings
 from streaming.base.times import now_ms
 from streaming.lab import replication, servers
-from streaming.lab.cluster import PRODUCER, Cluster
-from streaming.lab.control import Queue
+from streaming.lab.cluster import PRODUCER, LabCluster
+from streaming.lab.control import LabQueue
 from streaming.lab.fault_actions import NEW_QUEUES
-from streaming.lab.faults import CURES, Fault
+from streaming.lab.faults import CURES, LabFault
 from streaming.lab.processes import State, end, state
-from streaming.lab.state import ActiveFault, FaultRecord, Home, KafkaPorts, LabState, Member, ProxyPorts
+from streaming.lab.state import ActiveFault, FaultRecord, KafkaPorts, LabFolder, LabProcess, LabState, ProxyPorts
 from streaming.lab.targets import Targets
 
 _NO_LAB = "No lab is up: start one with `rebalance-watch lab up`."
@@ -34,7 +34,7 @@ class MemberStatus(msgspec.Struct, frozen=True):
     group: str
     client_id: str
     fault: str
-    owns: list[Queue] | None
+    owns: list[LabQueue] | None
     """The queues in the client's last report; a frozen client reports nothing new. None: not known (gRPC)."""
 
 
@@ -48,7 +48,7 @@ class Lab:
             UserError: no lab is up.
         """
         self._settings = settings
-        self._home = Home(settings.runtime.lab)
+        self._home = LabFolder(settings.runtime.lab)
         self._load()
 
     @classmethod
@@ -76,7 +76,7 @@ class Lab:
             UserError: a process could not be started; those that were started are recorded, and `down` ends them; or
                 ``secure`` or ``pop`` is not what the lab that is up has, or both are wanted.
         """
-        home = Home(settings.runtime.lab)
+        home = LabFolder(settings.runtime.lab)
         with_kafka = settings.lab.kafka if kafka is None else kafka
         say("checking the jars; missing ones are downloaded")
         jars.ensure("rocketmq", settings.runtime.jars)
@@ -110,7 +110,7 @@ class Lab:
     @classmethod
     def find(cls, settings: Settings) -> Self | None:
         """Return the running lab; None if there is none."""
-        return None if Home(settings.runtime.lab).load() is None else cls(settings)
+        return None if LabFolder(settings.runtime.lab).load() is None else cls(settings)
 
     @property
     def name_server(self) -> str:
@@ -233,7 +233,7 @@ class Lab:
         current = self._home.load()
         if current is None:
             raise UserError(_NO_LAB)
-        self._cluster = Cluster(self._home, current, self._settings.runtime.jars, self._settings.lab.broker)
+        self._cluster = LabCluster(self._home, current, self._settings.runtime.jars, self._settings.lab.broker)
         self._targets = Targets(self._cluster, self._settings.lab)
 
     def _start(self, *, with_kafka: bool, say: Callable[[str], None]) -> None:
@@ -281,7 +281,7 @@ class Lab:
         for orders in clients:
             cluster.await_start(orders.name)
 
-    def _status_of(self, member: Member) -> MemberStatus:
+    def _status_of(self, member: LabProcess) -> MemberStatus:
         now = state(member.process)
         return MemberStatus(
             name=member.name,
@@ -298,7 +298,7 @@ class Lab:
             owns=self._owned(member) if member.role == "consumer" and now != "down" else [],
         )
 
-    def _owned(self, member: Member) -> list[Queue] | None:
+    def _owned(self, member: LabProcess) -> list[LabQueue] | None:
         speaks_grpc = not member.client_id.startswith(f"{servers.LOOPBACK}@")
         return None if speaks_grpc else self._cluster.owned(member.name)
 
@@ -314,7 +314,7 @@ class Lab:
             )
         return matches[0]
 
-    def _record(self, active: ActiveFault, group: LabGroup, fault: Fault, begun: int, *, cure: bool) -> FaultRecord:
+    def _record(self, active: ActiveFault, group: LabGroup, fault: LabFault, begun: int, *, cure: bool) -> FaultRecord:
         queue = active.queue
         where = f"{queue.topic}@{queue.broker}:{queue.queue_id}" if queue else "any of its queues"
         expect = fault.cure_expect if cure else fault.expect
@@ -339,7 +339,7 @@ def _chosen(given: bool | None, setting: bool) -> bool:  # noqa: FBT001  neither
     return setting if given is None else given
 
 
-def _begin(home: Home, settings: Settings, *, secured: bool, pops: bool) -> LabState:
+def _begin(home: LabFolder, settings: Settings, *, secured: bool, pops: bool) -> LabState:
     """Create a new lab: free ports, empty folders."""
     for old in (home.folder / "data", home.folder / "logs", home.spool, home.security):
         shutil.rmtree(old, ignore_errors=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from streaming.base.settings import PopClient
 from streaming.lab import fault_actions
 from streaming.lab.control import INVISIBLE_MS
-from streaming.lab.faults import Fault
+from streaming.lab.faults import LabFault
 
 _INVISIBLE = f"{INVISIBLE_MS // 1000} s"
 _GONE = (
@@ -18,8 +18,8 @@ _GONE = (
 _NEW = "{client} is a member of {group} under a new id; PROXY_CLIENT_GONE is resolved when the proxy drops the old one"
 
 
-def _join(expect: str) -> Fault:
-    return Fault(
+def _join(expect: str) -> LabFault:
+    return LabFault(
         target="new consumer",
         does="a new consumer joins the group",
         expect=expect,
@@ -31,7 +31,7 @@ def _join(expect: str) -> Fault:
 
 
 _JOIN = _join("{client} joins {group} and pops from every queue; none changes its owner, as there is none")
-_PULL = Fault(
+_PULL = LabFault(
     target="new consumer",
     does="a consumer joins that pulls the topic (clientRebalance=true), while the others pop it",
     expect="{client} joins {group}, and many messages are consumed twice: MIXED_REQUEST_MODE after 40 s",
@@ -42,8 +42,8 @@ _PULL = Fault(
 )
 
 
-def _leave() -> Fault:
-    return Fault(
+def _leave() -> LabFault:
+    return LabFault(
         target="consumer",
         does="a consumer shuts down cleanly",
         expect="{client} leaves {group}; what it had popped and not acknowledged comes back to the others",
@@ -55,8 +55,8 @@ def _leave() -> Fault:
     )
 
 
-def _kill(expect: str, cure_expect: str) -> Fault:
-    return Fault(
+def _kill(expect: str, cure_expect: str) -> LabFault:
+    return LabFault(
         target="consumer",
         does="a consumer is killed (SIGKILL)",
         expect=expect,
@@ -68,8 +68,8 @@ def _kill(expect: str, cure_expect: str) -> Fault:
     )
 
 
-def _freeze(expect: str, cure_expect: str) -> Fault:
-    return Fault(
+def _freeze(expect: str, cure_expect: str) -> LabFault:
+    return LabFault(
         target="consumer",
         does="a consumer is stopped (SIGSTOP), as by a long garbage collection",
         expect=expect,
@@ -80,8 +80,8 @@ def _freeze(expect: str, cure_expect: str) -> Fault:
     )
 
 
-def _poison(expect: str) -> Fault:
-    return Fault(
+def _poison(expect: str) -> LabFault:
+    return LabFault(
         target="group",
         does="all consumers of a group refuse one message, each time it comes (--client: the key of the group)",
         expect=expect,
@@ -92,8 +92,8 @@ def _poison(expect: str) -> Fault:
     )
 
 
-def _hang(expect: str) -> Fault:
-    return Fault(
+def _hang(expect: str) -> LabFault:
+    return LabFault(
         target="consumer",
         does="a consumer's listener blocks in all its threads (--queue, --broker: only for messages from there)",
         expect=expect,
@@ -104,8 +104,8 @@ def _hang(expect: str) -> Fault:
     )
 
 
-def _slow() -> Fault:
-    return Fault(
+def _slow() -> LabFault:
+    return LabFault(
         target="group",
         does=f"one message takes longer than its invisible time ({_INVISIBLE}), each time it comes (--client: the key "
         "of the group)",
@@ -117,8 +117,8 @@ def _slow() -> Fault:
     )
 
 
-def _all_gone() -> Fault:
-    return Fault(
+def _all_gone() -> LabFault:
+    return LabFault(
         target="group",
         does="every consumer of a group shuts down cleanly (--client: the key of the group)",
         expect="{group} has no consumer while messages arrive: NO_ACTIVE_CLIENTS_WITH_LAG after a minute",
@@ -130,7 +130,7 @@ def _all_gone() -> Fault:
     )
 
 
-_NO_ACK = Fault(
+_NO_ACK = LabFault(
     target="consumer",
     does="a simple consumer acknowledges nothing",
     expect=f"{{client}} gets each message again after {_INVISIBLE}: POP_RETURNED (EXPIRED)",
@@ -140,7 +140,7 @@ _NO_ACK = Fault(
     cure=fault_actions.behave,
 )
 
-POP_FAULTS: dict[str, dict[PopClient, Fault]] = {
+POP_FAULTS: dict[str, dict[PopClient, LabFault]] = {
     "join": {"remoting": _JOIN, "grpc-push": _JOIN, "grpc-simple": _JOIN},
     "leave": {"remoting": _leave(), "grpc-push": _leave(), "grpc-simple": _leave()},
     "poison": {
@@ -187,7 +187,7 @@ POP_FAULTS: dict[str, dict[PopClient, Fault]] = {
 }
 
 
-def pop_faults() -> Iterator[tuple[str, PopClient, Fault]]:
+def pop_faults() -> Iterator[tuple[str, PopClient, LabFault]]:
     """Yield every fault with its name and its kind of client."""
     for name, faults in POP_FAULTS.items():
         for client, fault in faults.items():

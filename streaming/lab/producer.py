@@ -12,7 +12,7 @@ from pathlib import Path
 import jpype
 
 from streaming.lab import jvm
-from streaming.lab.control import TAGS, OrdersFile, ProducerOrders, Report, report
+from streaming.lab.control import TAGS, ClientReport, OrdersFile, ProducerOrders, report
 from streaming.lab.jvm import JavaObject
 from streaming.lab.pop_setup import ordered_topics, set_up_groups
 from streaming.lab.rocketmq_users import create_users
@@ -36,10 +36,12 @@ class Topics:
             with suppress(jpype.JException):  # a broker is still starting, or the name server has no route yet
                 self._configure(orders)
                 if all(self._is_routed(topic, queues, orders.brokers) for topic, queues in orders.topics.items()):
-                    report(Report("topics", topics=orders.topics))
+                    report(ClientReport("topics", topics=orders.topics))
                     return
             time.sleep(0.1)
-        report(Report("failed", remark=f"the name server's route lacks {orders.topics} on {list(orders.brokers)}"))
+        report(
+            ClientReport("failed", remark=f"the name server's route lacks {orders.topics} on {list(orders.brokers)}")
+        )
 
     def shutdown(self) -> None:
         """Shut the admin client down (DefaultMQAdminExt.shutdown)."""
@@ -65,7 +67,7 @@ class Topics:
         return all(there.get(broker) == queues for broker in brokers)
 
 
-class Sender:
+class MessageSender:
     """Sends to every topic in turn, and continues when brokers fail."""
 
     def __init__(self, orders: ProducerOrders) -> None:
@@ -110,7 +112,7 @@ class Sender:
     def _say_once(self, *, failing: bool, remark: str = "") -> None:
         if failing != self._failing:
             self._failing = failing
-            report(Report("send fails" if failing else "sends again", remark=remark))
+            report(ClientReport("send fails" if failing else "sends again", remark=remark))
 
 
 def main(path: Path) -> None:
@@ -118,7 +120,7 @@ def main(path: Path) -> None:
     orders_file = OrdersFile(path, ProducerOrders)
     first = orders_file.orders
     asked_to_end = jvm.start_jvm(first.jars, path.parent / first.name, first.security)
-    topics, sender = Topics(first), Sender(first)
+    topics, sender = Topics(first), MessageSender(first)
     topics.make(first)
     while not asked_to_end.wait(1 / orders_file.orders.messages_per_second):
         if (orders := orders_file.changed()) is not None:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from streaming.lab.certificates import Authority, Certificate
-from streaming.log.kafka_properties import Connection
+from streaming.lab.certificates import Authority, CertificateFiles
+from streaming.log.kafka_properties import KafkaConnection
 
 Protocol = Literal["SSL", "SASL_SSL", "SASL_PLAINTEXT"]
 
@@ -37,13 +37,13 @@ super.users=User:CN={node}
 
 
 @dataclass(frozen=True)
-class Listener:
+class KafkaListener:
     """One address of the node; over SSL a client needs a certificate."""
 
     name: str
     protocol: Protocol
     port: int
-    certificate: Certificate | None = None
+    certificate: CertificateFiles | None = None
     """Instead of the node's own."""
 
 
@@ -52,7 +52,7 @@ class SecuredKafka:
     """The security of one node."""
 
     authority: Authority
-    listeners: tuple[Listener, ...]
+    listeners: tuple[KafkaListener, ...]
     """One of them is `ADMINISTRATION`, over SSL."""
     mechanisms: tuple[str, ...] = _SCRAM
     token_keys: Path | None = None
@@ -85,10 +85,10 @@ class SecuredKafka:
         allowed = "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls"
         return [f"{allowed}={self.token_keys.as_uri()}"] if self.token_keys else []
 
-    def administrator(self, host: str) -> Connection:
+    def administrator(self, host: str) -> KafkaConnection:
         """Return the connection that may do everything."""
         (port,) = (one.port for one in self.listeners if one.name == ADMINISTRATION)
-        return Connection(
+        return KafkaConnection(
             f"{host}:{port}",
             {
                 "security_protocol": "SSL",
@@ -98,7 +98,7 @@ class SecuredKafka:
             },
         )
 
-    def _listener(self, listener: Listener) -> Iterator[str]:
+    def _listener(self, listener: KafkaListener) -> Iterator[str]:
         prefix = f"listener.name.{listener.name.lower()}"
         if listener.certificate:
             yield f"{prefix}.ssl.keystore.location={listener.certificate.both()}"

@@ -9,7 +9,7 @@ from streaming.base.files import write_private
 from streaming.lab.certificates import Authority
 from streaming.lab.control import ClientSecurity, NewUser
 from streaming.lab.kafka_users import allow, set_passwords
-from streaming.lab.secured_kafka import ADMINISTRATION, Listener, SecuredKafka
+from streaming.lab.secured_kafka import ADMINISTRATION, KafkaListener, SecuredKafka
 from streaming.lab.secured_rocketmq import ADMINISTRATOR, SecuredRocketMq
 from streaming.lab.state import KafkaPorts
 
@@ -35,8 +35,8 @@ class LabSecurity:
     def kafka(self, ports: KafkaPorts) -> SecuredKafka:
         """Return the security of the Kafka node; its clients use SASL_SSL with SCRAM."""
         listeners = (
-            Listener(ADMINISTRATION, "SSL", ports.administration),
-            Listener("SASL_SSL", "SASL_SSL", ports.broker),
+            KafkaListener(ADMINISTRATION, "SSL", ports.administration),
+            KafkaListener("SASL_SSL", "SASL_SSL", ports.broker),
         )
         return SecuredKafka(self.authority, listeners, ("SCRAM-SHA-512",))
 

@@ -22,7 +22,7 @@ from streaming.lab.secured_kafka import SecuredKafka
 from streaming.lab.secured_rocketmq import SecuredRocketMq
 from streaming.lab.state import ProxyPorts
 from streaming.log.kafka_client import client_of
-from streaming.log.kafka_properties import Connection
+from streaming.log.kafka_properties import KafkaConnection
 
 LOOPBACK = "127.0.0.1"
 Command: TypeAlias = list[str | Path]
@@ -246,7 +246,7 @@ def kafka_command(
     return [*java, "kafka.Kafka", conf]
 
 
-def kafka_answers(connection: Connection) -> bool | None:
+def kafka_answers(connection: KafkaConnection) -> bool | None:
     """Return True as soon as Kafka takes part in its own cluster, else None."""
     try:
         admin = client_of(KafkaAdminClient, connection, bootstrap_timeout_ms=500)

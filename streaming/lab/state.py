@@ -8,13 +8,13 @@ import msgspec
 from streaming.base.errors import UserError
 from streaming.base.files import FileLock, replace_atomically
 from streaming.base.settings import Replication
-from streaming.lab.control import Queue
+from streaming.lab.control import LabQueue
 from streaming.lab.processes import ProcessId
 
 Role = Literal["name server", "broker", "proxy", "kafka", "producer", "consumer"]
 
 
-class Member(msgspec.Struct, frozen=True):
+class LabProcess(msgspec.Struct, frozen=True):
     """One process of the lab."""
 
     name: str
@@ -32,7 +32,7 @@ class ActiveFault(msgspec.Struct, frozen=True):
     """The name of the consumer, topic or broker; all-gone: the key of the group."""
     client_id: str
     time: int
-    queue: Queue | None = None
+    queue: LabQueue | None = None
     former_queues: int = 0
     """add-queues: the number of queues that the cure restores."""
 
@@ -73,7 +73,7 @@ class LabState(msgspec.Struct):
     """The port of the controller in the name server; 0: there is none."""
     topics: dict[str, int] = {}
     """The number of queues of each topic on every broker."""
-    members: dict[str, Member] = {}
+    members: dict[str, LabProcess] = {}
     faults: list[ActiveFault] = []
 
 
@@ -89,12 +89,12 @@ class FaultRecord(msgspec.Struct, frozen=True):
     client: str
     client_id: str
     group: str
-    queue: Queue | None
+    queue: LabQueue | None
     expect: str
     broker: str = ""
 
 
-class Home:
+class LabFolder:
     """The lab's folder."""
 
     def __init__(self, folder: Path) -> None:

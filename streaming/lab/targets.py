@@ -3,9 +3,9 @@
 from streaming.base import settings
 from streaming.base.errors import UserError
 from streaming.base.settings import LabGroup, PopGroup
-from streaming.lab.cluster import Cluster
+from streaming.lab.cluster import LabCluster
 from streaming.lab.fault_actions import FaultTarget
-from streaming.lab.faults import FAULTS, Fault
+from streaming.lab.faults import FAULTS, LabFault
 from streaming.lab.pop_faults import POP_FAULTS
 from streaming.lab.state import ActiveFault
 
@@ -13,12 +13,12 @@ from streaming.lab.state import ActiveFault
 class Targets:
     """The possible targets in a running lab."""
 
-    def __init__(self, cluster: Cluster, lab: settings.Lab) -> None:
+    def __init__(self, cluster: LabCluster, lab: settings.LabSettings) -> None:
         self._cluster = cluster
         self._classic = lab.groups
         self._pops: dict[str, PopGroup] = lab.pop_groups if cluster.state.proxy else {}
 
-    def fault(self, kind: str, client: str | None) -> Fault:
+    def fault(self, kind: str, client: str | None) -> LabFault:
         """Return the fault of this name that a client can have; by default of consumers that pull, if they can have it.
 
         Args:
@@ -44,7 +44,7 @@ class Targets:
             )
         return fault
 
-    def fault_of(self, active: ActiveFault) -> Fault:
+    def fault_of(self, active: ActiveFault) -> LabFault:
         """Return the fault that is active."""
         return self.fault(active.kind, active.client)
 

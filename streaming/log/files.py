@@ -19,7 +19,7 @@ from streaming.base.errors import UserError
 from streaming.base.files import FileLock, temporary_name
 from streaming.base.times import now_ms
 from streaming.log.identity import mark_files
-from streaming.log.rows import Row
+from streaming.log.rows import KeyedRow
 
 FILE_BYTES_MAX = 2**24
 """16 MiB of rows, before compression, because a reader loads a whole file. A line has at least one byte (its end), so a
@@ -99,7 +99,7 @@ class FilePublisher:
         self._open: dict[int, _OpenFile] = {}
         self._opened_at = 0.0
 
-    def write(self, rows: Iterable[Row]) -> None:
+    def write(self, rows: Iterable[KeyedRow]) -> None:
         """Append rows; make files visible that are full or old enough."""
         try:
             for row in rows:
@@ -132,7 +132,7 @@ class FilePublisher:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _append(self, row: Row) -> None:
+    def _append(self, row: KeyedRow) -> None:
         size = len(row.value) + 1
         if size > self._file_bytes_max:
             raise UserError(f"A row of {size} bytes exceeds the size of a log file ({self._file_bytes_max}): omit it.")

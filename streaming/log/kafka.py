@@ -17,8 +17,8 @@ from kafka.errors import (
 from streaming.base.errors import NotFoundError, UnavailableError, UserError
 from streaming.log.kafka_client import client_of
 from streaming.log.kafka_handshake import check_handshake, client_name, refused_credentials
-from streaming.log.kafka_properties import Connection
-from streaming.log.rows import Row
+from streaming.log.kafka_properties import KafkaConnection
+from streaming.log.rows import KeyedRow
 
 ROW_BYTES_MAX = 2**24
 """The largest record that the topic accepts, as large as the largest row of a file: the job rejects rows over its own
@@ -40,7 +40,7 @@ class KafkaPublisher:
     flush_seconds = 1.0
 
     def __init__(
-        self, connection: Connection, topic: str, partitions: int, *, resend_after_ms: int | None = None
+        self, connection: KafkaConnection, topic: str, partitions: int, *, resend_after_ms: int | None = None
     ) -> None:
         """Connect, and check the topic's partition count.
 
@@ -77,7 +77,7 @@ class KafkaPublisher:
             allow_auto_create_topics=False,
         )
 
-    def write(self, rows: Iterable[Row]) -> None:
+    def write(self, rows: Iterable[KeyedRow]) -> None:
         """Pass rows to the producer; raise the error of an earlier delivery."""
         for row in rows:
             self._raise_failure()
@@ -145,7 +145,7 @@ class KafkaPublisher:
             ) from self._failure
 
 
-def partition_count(connection: Connection, topic: str, *operations: ACLOperation) -> int | None:
+def partition_count(connection: KafkaConnection, topic: str, *operations: ACLOperation) -> int | None:
     """Return the topic's number of partitions; None if it does not exist.
 
     Args:
@@ -167,7 +167,7 @@ def partition_count(connection: Connection, topic: str, *operations: ACLOperatio
     return len(described["partitions"]) or None
 
 
-def ids_of(connection: Connection, topic: str) -> tuple[str, str] | None:
+def ids_of(connection: KafkaConnection, topic: str) -> tuple[str, str] | None:
     """Return the ids of the cluster and of the topic, empty where Kafka has none (before 2.8); None: no such topic.
 
     Raises:
@@ -181,12 +181,12 @@ def ids_of(connection: Connection, topic: str) -> tuple[str, str] | None:
     return (cluster or "", described.get("topic_id") or "") if described["partitions"] else None
 
 
-def has_rows(connection: Connection, topic: str) -> bool:
+def has_rows(connection: KafkaConnection, topic: str) -> bool:
     """Return whether a row was ever written to a topic; see `offsets_of`."""
     return any(end for _, end in offsets_of(connection, topic).values())
 
 
-def offsets_of(connection: Connection, topic: str) -> dict[int, tuple[int, int]]:
+def offsets_of(connection: KafkaConnection, topic: str) -> dict[int, tuple[int, int]]:
     """Return the first offset of each partition that is still there, and the one after the last.
 
     Raises:
@@ -208,7 +208,7 @@ def offsets_of(connection: Connection, topic: str) -> dict[int, tuple[int, int]]
         raise failure_of(connection, error) from None
 
 
-def appends_with_its_own_time(connection: Connection, topic: str) -> bool:
+def appends_with_its_own_time(connection: KafkaConnection, topic: str) -> bool:
     """Return whether the broker stamps the topic's rows (LogAppendTime), not the producer.
 
     Raises:
@@ -223,7 +223,9 @@ def appends_with_its_own_time(connection: Connection, topic: str) -> bool:
         return str(configs[topic][_TIMESTAMP_TYPE]["value"]) == _LOG_APPEND_TIME
 
 
-def create_topic(connection: Connection, topic: str, partitions: int, *, replication: int, retention_ms: int) -> bool:
+def create_topic(
+    connection: KafkaConnection, topic: str, partitions: int, *, replication: int, retention_ms: int
+) -> bool:
     """Create the topic; return False if it exists with this partition count.
 
     With LogAppendTime the broker's clock stamps every row: this is the ingest time, and an event's own time is
@@ -254,7 +256,7 @@ def create_topic(connection: Connection, topic: str, partitions: int, *, replica
 
 
 @contextmanager
-def _admin(connection: Connection) -> Iterator[KafkaAdminClient]:
+def _admin(connection: KafkaConnection) -> Iterator[KafkaAdminClient]:
     check_handshake(connection)
     try:
         admin = client_of(KafkaAdminClient, connection, bootstrap_timeout_ms=10_000)
@@ -266,7 +268,7 @@ def _admin(connection: Connection) -> Iterator[KafkaAdminClient]:
         raise failure_of(connection, error) from error
 
 
-def failure_of(connection: Connection, error: KafkaError, group: str = "") -> UserError:
+def failure_of(connection: KafkaConnection, error: KafkaError, group: str = "") -> UserError:
     """Return what to do about a failure of a client of Kafka, which is a member of a consumer group or of none."""
     if isinstance(error, GroupAuthorizationFailedError):
         return _forbidden(connection, group, ACLOperation.READ, "group")
@@ -275,7 +277,7 @@ def failure_of(connection: Connection, error: KafkaError, group: str = "") -> Us
     )
 
 
-def _refusal(connection: Connection, error: BaseException) -> UserError | None:
+def _refusal(connection: KafkaConnection, error: BaseException) -> UserError | None:
     """Return what to change if Kafka refuses this client for what it is; None for what may pass."""
     if isinstance(error, SaslAuthenticationFailedError):
         return UserError(refused_credentials(connection.servers, connection.properties))
@@ -287,7 +289,7 @@ def _refusal(connection: Connection, error: BaseException) -> UserError | None:
     return None
 
 
-def _forbidden(connection: Connection, resource: str, operation: ACLOperation, kind: str = "topic") -> UserError:
+def _forbidden(connection: KafkaConnection, resource: str, operation: ACLOperation, kind: str = "topic") -> UserError:
     name = operation.name.title().replace("_", "")
     principal = connection.properties.get("sasl_plain_username") or "…"
     return UserError(

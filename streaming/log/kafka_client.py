@@ -4,10 +4,10 @@ from typing import Any
 
 from kafka.net.compat import KafkaNetClient
 
-from streaming.log.kafka_properties import Connection
+from streaming.log.kafka_properties import KafkaConnection
 
 
-class Network(KafkaNetClient):  # type: ignore[misc]  # kafka-python has no types
+class KafkaNetwork(KafkaNetClient):  # type: ignore[misc]  # kafka-python has no types
     """The connections of one client.
 
     kafka-python 3.0.12 leaves a connection that is still under way to the garbage collector.
@@ -26,7 +26,7 @@ class Network(KafkaNetClient):  # type: ignore[misc]  # kafka-python has no type
             socket.close()
 
 
-def client_of(kind: type[Any], connection: Connection, **own: object) -> Any:
+def client_of(kind: type[Any], connection: KafkaConnection, **own: object) -> Any:
     """Return a client of kafka-python; it gets those of the connection's properties that it knows.
 
     A client that can't reach Kafka, which kafka-python would leave with its thread and three open files, is closed.
@@ -35,10 +35,10 @@ def client_of(kind: type[Any], connection: Connection, **own: object) -> Any:
         KafkaError: Kafka does not respond, or refuses the client.
     """
     shared = {name: value for name, value in connection.properties.items() if name in kind.DEFAULT_CONFIG}
-    networks: list[Network] = []
+    networks: list[KafkaNetwork] = []
 
-    def network(**properties: object) -> Network:
-        networks.append(Network(**properties))
+    def network(**properties: object) -> KafkaNetwork:
+        networks.append(KafkaNetwork(**properties))
         return networks[-1]
 
     try:

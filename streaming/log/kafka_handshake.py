@@ -26,14 +26,14 @@ from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from streaming.base.errors import UserError
 from streaming.base.limits import FRAME_BYTES
 from streaming.base.tls_faults import is_alert, refused_certificate, untrusted
-from streaming.log.kafka_properties import Connection
+from streaming.log.kafka_properties import KafkaConnection
 
 _ANSWER_SECONDS_MAX = 5.0
 _AGAIN_AFTER_SECONDS = 1.0
 """A broker that is being stopped closes connections, too; after this time it refuses them."""
 
 
-def check_handshake(connection: Connection) -> None:
+def check_handshake(connection: KafkaConnection) -> None:
     """Check that the first broker that can be reached speaks the protocol of the settings with this client.
 
     Raises:

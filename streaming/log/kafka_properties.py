@@ -32,7 +32,7 @@ _OWN = frozenset(
 
 
 @dataclass(frozen=True)
-class Connection:
+class KafkaConnection:
     """Where Kafka is, and the properties by which kafka-python reaches it."""
 
     servers: str
@@ -47,13 +47,13 @@ class JavaProperties:
     secret: dict[str, str] = field(repr=False)
 
 
-def connection_of(settings: Settings) -> Connection:
+def connection_of(settings: Settings) -> KafkaConnection:
     """Return how kafka-python connects to the Kafka of the settings.
 
     Raises:
         UserError: the settings of `[kafka]` do not fit together, or a file can't be read.
     """
-    return Connection(settings.source.bootstrap_servers, python_properties(settings.kafka))
+    return KafkaConnection(settings.source.bootstrap_servers, python_properties(settings.kafka))
 
 
 def python_properties(kafka: Kafka) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from kafka.errors import KafkaConnectionError
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from streaming.base.errors import UserError
-from streaming.base.http import Answer, Poster
+from streaming.base.http import HttpAnswer, Poster
 from streaming.base.limits import REPLY_BYTES
 
 _ANSWER_SECONDS_MAX = 10.0
@@ -46,7 +46,7 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # kafka-p
             self._good_until = time.monotonic() + answer.expires_in * _REFRESH_FRACTION
         return self._token
 
-    def _post(self) -> Answer:
+    def _post(self) -> HttpAnswer:
         with Poster(_ANSWER_SECONDS_MAX, REPLY_BYTES) as poster:
             return poster.post(self._url, data=self._form, auth=self._credentials)
 

@@ -19,7 +19,7 @@ from rebalance_model.entities import TIME_MAX, Name, Natural, Time
 from rebalance_model.observe.events import Event, Source, Tick, instance_of
 from streaming.base.errors import UserError
 from streaming.base.files import temporary_name
-from streaming.log.rows import Row, encode, rows_of_line
+from streaming.log.rows import KeyedRow, encode, rows_of_line
 
 T = TypeVar("T", Event, bytes)
 
@@ -45,7 +45,7 @@ class _Header(msgspec.Struct, gc=False):
 _HEADERS = msgspec.json.Decoder(_Header)
 
 
-class Ends:
+class SourceEnds:
     """Follows the sources of a finite log, and creates the last ticks that are missing."""
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ def _start(key: tuple[str, str]) -> int:
 
 def ended(log: Iterable[T]) -> Iterator[T]:
     """Yield a finite log (events, or lines), then a last tick for each source that lacks one."""
-    ends, are_lines = Ends(), False
+    ends, are_lines = SourceEnds(), False
     for item in log:
         are_lines = isinstance(item, bytes)
         ends.see(item if isinstance(item, bytes) else encode(item))
@@ -116,7 +116,7 @@ class Recorder:
         """Start a new recording; a name that ends in ``.gz`` is compressed."""
         self._path = path
         self._lines = 0
-        self._ends = Ends()
+        self._ends = SourceEnds()
         self._temporary = temporary_name(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         self._out: BinaryIO = _open(self._temporary, "wb", compressed=path.suffix == ".gz")
@@ -155,7 +155,7 @@ class Recorder:
         self.close()
 
 
-def recorded_rows(path: Path, partitions: int) -> Iterator[list[Row]]:
+def recorded_rows(path: Path, partitions: int) -> Iterator[list[KeyedRow]]:
     """Yield the rows of each line of a recording.
 
     Only a line feed ends a line; a line that is not an event is included (see `rows_of_line`).
@@ -167,7 +167,7 @@ def recorded_rows(path: Path, partitions: int) -> Iterator[list[Row]]:
         yield rows_of_line(line, partitions)
 
 
-def replayed_rows(path: Path, partitions: int) -> Iterator[list[Row]]:
+def replayed_rows(path: Path, partitions: int) -> Iterator[list[KeyedRow]]:
     """Yield the rows of each line of a recording, and of the missing last ticks (`ended`).
 
     Raises:

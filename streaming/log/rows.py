@@ -12,7 +12,7 @@ from rebalance_model.observe.decoding import RejectedError, decode
 from rebalance_model.observe.events import Event, key_of
 
 
-class Row(NamedTuple):
+class KeyedRow(NamedTuple):
     """One row of the log; a row without a key is a broadcast, or not an event."""
 
     partition: int
@@ -34,15 +34,15 @@ def encode(event: Event) -> bytes:
     return msgspec.json.encode(event)
 
 
-def rows_of(event: Event, value: bytes, partitions: int) -> list[Row]:
+def rows_of(event: Event, value: bytes, partitions: int) -> list[KeyedRow]:
     """Return the rows of an event: one in its group's partition, or one copy in every partition for a broadcast."""
     if event.BROADCAST:
-        return [Row(partition, None, value) for partition in range(partitions)]
+        return [KeyedRow(partition, None, value) for partition in range(partitions)]
     key = key_of(event)
-    return [Row(partition_of(key, partitions), key.encode(), value)]
+    return [KeyedRow(partition_of(key, partitions), key.encode(), value)]
 
 
-def rows_of_line(line: bytes, partitions: int) -> list[Row]:
+def rows_of_line(line: bytes, partitions: int) -> list[KeyedRow]:
     """Return the rows of a line that another process wrote, its bytes unchanged.
 
     A line that is not an event goes, unchanged and without a key, to partition 0: the job rejects and records it.
@@ -50,7 +50,7 @@ def rows_of_line(line: bytes, partitions: int) -> list[Row]:
     try:
         event = decode(line, key=None, stamp=INT64_MAX, keyed=False)
     except RejectedError:
-        return [Row(0, None, line)]
+        return [KeyedRow(0, None, line)]
     return rows_of(event, line, partitions)
 
 
@@ -63,7 +63,7 @@ class Publisher(Protocol):
     flushes: int
     """How many times all rows written so far were made safe, by a call of `flush` or automatically."""
 
-    def write(self, rows: Iterable[Row]) -> None:
+    def write(self, rows: Iterable[KeyedRow]) -> None:
         """Append rows; each partition keeps their order.
 
         Raises:

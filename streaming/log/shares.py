@@ -26,7 +26,7 @@ from kafka.structs import OffsetAndMetadata
 from streaming.base.errors import UserError
 from streaming.log.kafka import failure_of, partition_count
 from streaming.log.kafka_client import client_of
-from streaming.log.kafka_properties import Connection
+from streaming.log.kafka_properties import KafkaConnection
 
 log = structlog.get_logger()
 
@@ -43,7 +43,7 @@ _POLL_SECONDS = 0.3
 class Shares(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
     """This collector's membership; it lasts until `close`."""
 
-    def __init__(self, connection: Connection, topic: str, instance: str) -> None:
+    def __init__(self, connection: KafkaConnection, topic: str, instance: str) -> None:
         """Join the collectors of a topic.
 
         Args:

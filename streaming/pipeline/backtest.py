@@ -33,7 +33,7 @@ _RANK = {"info": 0, "warning": 1, "critical": 2}
 
 
 @dataclass(frozen=True)
-class Span:
+class BacktestPeriod:
     """The compared period: both ends are epoch milliseconds, inclusive."""
 
     since: int
@@ -57,7 +57,7 @@ class IncidentPeriod(msgspec.Struct, frozen=True):
     """The last sub-cause."""
 
 
-class Difference(msgspec.Struct, frozen=True):
+class IncidentDifference(msgspec.Struct, frozen=True):
     """One incident that the other policy would have reported differently."""
 
     change: Change
@@ -85,7 +85,7 @@ class CodeCount(msgspec.Struct, frozen=True):
     """Under both, with another opening, end, severity or sub-cause."""
 
 
-class Result(msgspec.Struct, frozen=True):
+class BacktestResult(msgspec.Struct, frozen=True):
     """The result of a backtest."""
 
     since: int
@@ -94,7 +94,7 @@ class Result(msgspec.Struct, frozen=True):
     """Archived rows that were folded, including those of the warm-up."""
     same: int
     """Incidents that are the same under both policies."""
-    differences: tuple[Difference, ...]
+    differences: tuple[IncidentDifference, ...]
     warnings: tuple[str, ...]
     codes: tuple[CodeCount, ...] = ()
     """The numbers by code, sorted."""
@@ -104,7 +104,7 @@ class Result(msgspec.Struct, frozen=True):
 class IncidentPeriods:
     """Incidents assembled from their transitions, which come in the order of each group's rows."""
 
-    span: Span
+    span: BacktestPeriod
     by_subject: dict[IncidentKey, dict[str, IncidentPeriod]] = field(default_factory=dict)
 
     def take_all(self, effects: Iterable[AnyRow]) -> None:
@@ -131,7 +131,7 @@ class IncidentPeriods:
             )
 
 
-def backtest(model: ReadModel, policy: Policy, span: Span) -> Result:
+def backtest(model: ReadModel, policy: Policy, span: BacktestPeriod) -> BacktestResult:
     """Fold the period's telemetry under the policy, and compare with the reported incidents.
 
     Raises:
@@ -146,13 +146,13 @@ def backtest(model: ReadModel, policy: Policy, span: Span) -> Result:
             list(was.by_subject.get(subject, {}).values()), list(would_be.by_subject.get(subject, {}).values())
         )
         same[subject[2]] += sum(before == after for before, after in pairs)
-        differences += [Difference(_change(*pair), *subject, *pair) for pair in pairs if pair[0] != pair[1]]
+        differences += [IncidentDifference(_change(*pair), *subject, *pair) for pair in pairs if pair[0] != pair[1]]
     differences.sort(key=lambda d: min(period.opened_at for period in (d.was, d.would_be) if period is not None))
     warnings, codes = tuple(_warnings(ranges, span)), tuple(_codes(same, differences))
-    return Result(span.since, span.until, rows, same.total(), tuple(differences), warnings, codes)
+    return BacktestResult(span.since, span.until, rows, same.total(), tuple(differences), warnings, codes)
 
 
-def _codes(same: Mapping[str, int], differences: Iterable[Difference]) -> Iterator[CodeCount]:
+def _codes(same: Mapping[str, int], differences: Iterable[IncidentDifference]) -> Iterator[CodeCount]:
     changes = Counter((one.code, one.change) for one in differences)
     for code in sorted(same):
         yield CodeCount(code, same[code], *(changes[code, change] for change in ("OPENED", "NOT_OPENED", "MOVED")))
@@ -195,7 +195,7 @@ ORDER BY a.cluster, a.group, a.time, a.seq
 """
 
 
-def _ranges(model: ReadModel, span: Span) -> list[Row]:
+def _ranges(model: ReadModel, span: BacktestPeriod) -> list[Row]:
     """Return for each partition the offsets to fold, and the time at which its archive begins."""
     found = model.rows(_RANGES, {"begin": span.since - span.warm_up, "until": span.until})
     ranges = [row for row in found if row["first"] is not None and row["last"] is not None]
@@ -204,7 +204,9 @@ def _ranges(model: ReadModel, span: Span) -> list[Row]:
     return ranges
 
 
-def _folded(model: ReadModel, policy: Policy, span: Span, ranges: Iterable[Row]) -> tuple[IncidentPeriods, int]:
+def _folded(
+    model: ReadModel, policy: Policy, span: BacktestPeriod, ranges: Iterable[Row]
+) -> tuple[IncidentPeriods, int]:
     periods, rows = IncidentPeriods(span), 0
     for partition_range in ranges:
         store = GroupsInMemory()
@@ -221,7 +223,7 @@ def _folded(model: ReadModel, policy: Policy, span: Span, ranges: Iterable[Row])
     return periods, rows
 
 
-def _reported(model: ReadModel, span: Span) -> IncidentPeriods:
+def _reported(model: ReadModel, span: BacktestPeriod) -> IncidentPeriods:
     periods = IncidentPeriods(span)
     for row in model.rows(_REPORTED, {"since": span.since, "until": span.until}):
         periods.take(msgspec.convert(row, IncidentTransition))
@@ -256,7 +258,7 @@ def _change(was: IncidentPeriod | None, would_be: IncidentPeriod | None) -> Chan
     return "NOT_OPENED" if would_be is None else "MOVED"
 
 
-def _warnings(ranges: Iterable[Row], span: Span) -> Iterator[str]:
+def _warnings(ranges: Iterable[Row], span: BacktestPeriod) -> Iterator[str]:
     late = max(row["begins"] for row in ranges) - (span.since - span.warm_up)
     if late > 0:
         had = max(0, span.warm_up - late) / 60_000

@@ -77,7 +77,7 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Listener:
+class JobListener:
     """What the job calls while it starts and runs."""
 
     on_progress: Callable[[str], None] = lambda _: None
@@ -88,7 +88,7 @@ class Listener:
     """With another run that works on the same checkpoints, about twice a second; None: do not start then."""
 
 
-_SILENT = Listener()
+_SILENT = JobListener()
 
 
 class Running:
@@ -99,7 +99,7 @@ class Running:
         starts: Sequence[Callable[[], StreamingQuery]],
         logs: Path,
         is_interrupted: Callable[[], bool] = lambda: False,
-        listener: Listener = _SILENT,
+        listener: JobListener = _SILENT,
         *,
         checks: Sequence[Callable[[], None]] = (),
         confirm: Callable[[], bool] = lambda: False,
@@ -245,7 +245,7 @@ def running(
     policy: Policy,
     *,
     available_now: bool = False,
-    listener: Listener = _SILENT,
+    listener: JobListener = _SILENT,
 ) -> Iterator[Running]:
     """Start both queries, after the swap of a rebuild if one is ready; at the end, stop each between two batches.
 
@@ -306,7 +306,7 @@ def running(
             watch.look()
 
 
-def _check_standby(settings: Settings, listener: Listener) -> None:
+def _check_standby(settings: Settings, listener: JobListener) -> None:
     if listener.on_wait is not None and uses_s3a(settings):
         raise SettingsError(
             "--standby can't be used with storage.checkpoints in an object store, which does not notice a second run: "

@@ -38,7 +38,7 @@ EFFECT_SCHEMA = "kind STRING NOT NULL, payload STRING NOT NULL"
 """An effect on its way to the sink: its table, and the effect as JSON."""
 
 
-class Row(NamedTuple):
+class ShardRow(NamedTuple):
     """One row of a shard, as `streaming.pipeline.sources` returns it."""
 
     offset: int
@@ -47,7 +47,7 @@ class Row(NamedTuple):
     value: bytes | None
 
 
-class Position(NamedTuple):
+class ShardPosition(NamedTuple):
     """How far a shard has been folded."""
 
     offset: int
@@ -154,13 +154,13 @@ class ShardProcessor(StatefulProcessor):
     def _seed_id(self) -> str:
         return self._seeds.name if self._seeds is not None else ""
 
-    def _state(self, partition: int, first: int) -> tuple[Position | None, ChunkedGroups]:
+    def _state(self, partition: int, first: int) -> tuple[ShardPosition | None, ChunkedGroups]:
         """Return the shard's position, and the state to continue from: the seed if it was not used yet.
 
         The position is unknown before the first row, and where the rebuild has replaced a state that could not be read.
         """
         state = self._position.get()
-        last = Position(state[0], state[1]) if state else None
+        last = ShardPosition(state[0], state[1]) if state else None
         if state and (self._seeds is None or state[2] == self._seed_id):
             return last, ChunkedGroups(self._chunks.get())
         seed = read_seed(self._seeds, partition) if self._seeds is not None else None
@@ -174,20 +174,20 @@ class ShardProcessor(StatefulProcessor):
         return last, ChunkedGroups.of(seed.groups, seed.saved)
 
 
-def collect(chunks: Iterable[pd.DataFrame]) -> tuple[int, list[Row]]:
+def collect(chunks: Iterable[pd.DataFrame]) -> tuple[int, list[ShardRow]]:
     """Return a shard's partition, and all of its rows in the order of their offsets."""
-    rows: list[Row] = []
+    rows: list[ShardRow] = []
     partition = -1
     for chunk in chunks:
         partition = int(chunk["partition"].iat[0])
-        columns = (chunk[name].tolist() for name in Row._fields)
-        rows += map(Row._make, zip(*columns, strict=True))
+        columns = (chunk[name].tolist() for name in ShardRow._fields)
+        rows += map(ShardRow._make, zip(*columns, strict=True))
     if any(later.offset < earlier.offset for earlier, later in pairwise(rows)):
         rows.sort(key=lambda row: row.offset)
     return partition, rows
 
 
-def check_order(partition: int, rows: list[Row], last: Position | None, *, keyed: bool) -> None:
+def check_order(partition: int, rows: list[ShardRow], last: ShardPosition | None, *, keyed: bool) -> None:
     """Check that the rows continue where the shard's state ends.
 
     Raises:
@@ -200,7 +200,7 @@ def check_order(partition: int, rows: list[Row], last: Position | None, *, keyed
         )
     if keyed:
         return
-    before: Position | Row | None = last
+    before: ShardPosition | ShardRow | None = last
     for row in rows:
         # Lines of one file follow each other without a gap: only between two files is there anything to check.
         if before is not None and row.offset != before.offset + 1 and row.stamp <= before.stamp:
@@ -222,7 +222,7 @@ def warn_of_contradictions(shard: Shard) -> None:
         )
 
 
-def fold(shard: Shard, rows: Iterable[Row], *, keyed: bool) -> Iterator[AnyRow]:
+def fold(shard: Shard, rows: Iterable[ShardRow], *, keyed: bool) -> Iterator[AnyRow]:
     """Yield the effects of rows in log order; invalid events are skipped (the archive keeps them, with the reason)."""
     for row in rows:
         try:

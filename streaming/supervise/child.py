@@ -31,7 +31,7 @@ class Line(NamedTuple):
     text: str
 
 
-class Ended(NamedTuple):
+class ChildEnd(NamedTuple):
     """The end of a child."""
 
     name: str
@@ -43,7 +43,7 @@ class StopRequest(NamedTuple):
     """The request to stop everything."""
 
 
-Event: TypeAlias = Line | Ended | StopRequest
+Event: TypeAlias = Line | ChildEnd | StopRequest
 
 
 class Child:
@@ -90,4 +90,4 @@ class Child:
         code = self._process.wait()
         reader.join(_REST_SECONDS)
         self.stop()
-        self._events.put(Ended(self._name, code))
+        self._events.put(ChildEnd(self._name, code))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 
 from streaming.base.errors import UserError
-from streaming.supervise.child import Child, Ended, Event, Line, Program, StopRequest
+from streaming.supervise.child import Child, ChildEnd, Event, Line, Program, StopRequest
 from streaming.supervise.restarts import RestartPolicy, Restarts
 
 USAGE_CODE = 2
@@ -81,7 +81,7 @@ class Supervisor:
                 if isinstance(event, StopRequest):
                     failing = self._failing()
                     break
-                if isinstance(event, Ended):
+                if isinstance(event, ChildEnd):
                     self._restart(event)
         finally:
             self._end()
@@ -105,11 +105,11 @@ class Supervisor:
         if isinstance(event, Line):
             self._last_lines[event.name].append(event.text)
             self._say(event.name, event.text)
-        elif isinstance(event, Ended):
+        elif isinstance(event, ChildEnd):
             del self._children[event.name]
         return event
 
-    def _restart(self, ended: Ended) -> None:
+    def _restart(self, ended: ChildEnd) -> None:
         """Schedule the next start of a program that ended.
 
         Raises:

@@ -81,7 +81,7 @@ def _needed_by_name() -> dict[str, frozenset[str]]:
     return needed
 
 
-def definitions(words: observations.Words) -> Iterator[Definition]:
+def definitions(words: observations.UnnestDialect) -> Iterator[Definition]:
     """Yield all definitions, each after those that it uses.
 
     Args:

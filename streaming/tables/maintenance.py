@@ -27,7 +27,7 @@ from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
 from rebalance_model.entities import INT64_MAX
-from schemas.columns import Column
+from schemas.columns import TableColumn
 from schemas.tables import DERIVED, PARTITIONED_BY, columns
 from streaming.base.durable import sync, sync_commits
 from streaming.base.errors import UserError
@@ -375,7 +375,7 @@ def stats_of(database: duckdb.DuckDBPyConnection, table: str, path: Path) -> dic
     }
 
 
-def _has_stats(column: Column) -> bool:
+def _has_stats(column: TableColumn) -> bool:
     """Return whether the Delta log has the bounds of a column; those of a partition are in the file's path."""
     return column.type in {"long", "timestamp"} or column.name in _TEXTS_WITH_STATS
 
@@ -387,7 +387,7 @@ def _files(these: Sequence[object]) -> str:
 def _bins(files: Sequence[File], bytes_max: int) -> Iterator[list[File]]:
     """Yield groups of at least two small files of a partition, adjacent in time, each about one large file.
 
-    In the newest partition, which grows, only as many of the newest files are merged as pay: see `_that_pay`.
+    In the newest partition, which grows, only as many of the newest files are merged as pay: see `_worth_merging`.
     """
     small = sorted(
         (file for file in files if file.rows < FILE_ROWS and file.size < bytes_max),
@@ -398,7 +398,7 @@ def _bins(files: Sequence[File], bytes_max: int) -> Iterator[list[File]]:
         candidates = list(of_partition)
         together: list[File] = []
         rows = size = 0
-        for file in _that_pay(candidates) if partition == newest else candidates:
+        for file in _worth_merging(candidates) if partition == newest else candidates:
             together.append(file)
             rows, size = rows + file.rows, size + file.size
             if rows >= FILE_ROWS or size >= bytes_max:
@@ -408,7 +408,7 @@ def _bins(files: Sequence[File], bytes_max: int) -> Iterator[list[File]]:
             yield together
 
 
-def _that_pay(small: Sequence[File]) -> Sequence[File]:
+def _worth_merging(small: Sequence[File]) -> Sequence[File]:
     """Return the newest files, from the first that has at most as many rows as all newer ones together.
 
     So a row is rewritten only when its file at least doubles, and a round every minute costs little: at most

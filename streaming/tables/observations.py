@@ -66,11 +66,11 @@ state of its queues, so earlier ones add nothing, and their arrays need not be u
 
 
 LOOK_BACK_MS = 900_000
-"""An observation before this is ignored, not stale; see `Words.seen` for rows with long intervals."""
+"""An observation before this is ignored, not stale; see `UnnestDialect.seen` for rows with long intervals."""
 _AGO, _SOON = f"epoch_ms(instant) - {LOOK_BACK_MS}", "epoch_ms(instant) + 300000"
 
 
-class Words(NamedTuple):
+class UnnestDialect(NamedTuple):
     """How an engine unnests arrays."""
 
     element: str
@@ -113,10 +113,10 @@ WHERE b.{only} AND b.row_time > instant - INTERVAL '65' MINUTE AND b.row_time <=
 """  # noqa: S608  parts of ours
 
 
-IN_DUCKDB = Words("unnest(p.{0})", "")
+IN_DUCKDB = UnnestDialect("unnest(p.{0})", "")
 """If arrays differ in length, the missing elements are null."""
-_IN_DUCKDB_PLACES = Words("unnest(list_select(p.{0}, p.places))", "")
-IN_SPARK = Words("z.{0}", " LATERAL VIEW inline(arrays_zip({arrays})) z AS {names}")
+_IN_DUCKDB_PLACES = UnnestDialect("unnest(list_select(p.{0}, p.places))", "")
+IN_SPARK = UnnestDialect("z.{0}", " LATERAL VIEW inline(arrays_zip({arrays})) z AS {names}")
 
 
 def rank(alias: str) -> str:
@@ -149,12 +149,12 @@ def in_duckdb(table: str, rows: str, names: Collection[str], topics: str = "") -
     return _of(f"(SELECT r.*, {places} AS places FROM {rows} r)", LEVELS[table], _IN_DUCKDB_PLACES, columns)  # noqa: S608  parts of ours
 
 
-def _union(words: Words, levels: dict[str, int], reported: Collection[str] = _EACH) -> str:
+def _union(words: UnnestDialect, levels: dict[str, int], reported: Collection[str] = _EACH) -> str:
     """Return the union of several levels."""
     return "\nUNION ALL\n".join(_of(table, level, words, _EACH, reported) for table, level in levels.items())
 
 
-def _of(rows: str, level: int, words: Words, each: Collection[str], reported: Collection[str] = _EACH) -> str:
+def _of(rows: str, level: int, words: UnnestDialect, each: Collection[str], reported: Collection[str] = _EACH) -> str:
     """Return the SELECT that unnests the arrays that are reported; of `each`, the others are null."""
     rolled_up = level < RAW
     present = [name for name in each if name in reported]

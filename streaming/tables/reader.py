@@ -55,7 +55,7 @@ Parameters = Sequence[object] | Mapping[str, object]
 Row = dict[str, Any]
 
 
-class QueryResult(NamedTuple):
+class SqlRows(NamedTuple):
     """The result of a user's own SQL."""
 
     table: pa.Table
@@ -157,7 +157,7 @@ class ReadModel:
             self.version += new
             return new
 
-    def ask(self, query: str, parameters: Parameters = (), *, limit: int = ANSWER_ROWS) -> QueryResult:
+    def ask(self, query: str, parameters: Parameters = (), *, limit: int = ANSWER_ROWS) -> SqlRows:
         """Run a user's own SQL: one SELECT over tables, views and functions, and nothing else.
 
         ``SHOW FUNCTIONS``, which DuckDB lacks, lists the functions with their parameters.
@@ -167,20 +167,20 @@ class ReadModel:
         Args:
             query: with ``?`` or ``$name`` for parameters.
             parameters: their values.
-            limit: the maximum number of rows; `QueryResult.cut` says whether there are more.
+            limit: the maximum number of rows; `SqlRows.cut` says whether there are more.
 
         Raises:
             QueryError: the query is not allowed (see `guard`), or DuckDB reports an error.
             UserError: a file of the tables can't be read.
         """
         if _SHOW_FUNCTIONS.fullmatch(query) is not None:
-            return QueryResult(_functions(), cut=False)
+            return SqlRows(_functions(), cut=False)
         self._guard.check(query)
         self._fetch(query)
         with self._cursor(query) as cursor:
             self._define(cursor, _ALL if _LISTS.search(query) else names_in(query))
             found = _first(cursor, query, parameters, limit + 1)
-        return QueryResult(found.slice(0, limit), cut=found.num_rows > limit)
+        return SqlRows(found.slice(0, limit), cut=found.num_rows > limit)
 
     def sql(self, query: str, parameters: Parameters = ()) -> pa.Table:
         """Run one of the program's own queries, with ``?`` or ``$name`` for parameters; `ask` is for users' SQL.

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from streaming.cli.grid import Cell, Column, Grid
+from streaming.cli.grid import Cell, Grid, GridColumn
 from streaming.queries.columns import REBALANCE
 from streaming.queries.columns.column import Context
 from streaming.queries.results import Move, Rebalance
@@ -23,7 +23,7 @@ def drawn(grid: Grid, width: int) -> list[str]:
     return out.getvalue().splitlines()
 
 
-def table(rows: list[tuple[str, ...]], *columns: Column) -> Grid:
+def table(rows: list[tuple[str, ...]], *columns: GridColumn) -> Grid:
     grid = Grid([*columns])
     for row in rows:
         grid.add(*row)
@@ -32,7 +32,7 @@ def table(rows: list[tuple[str, ...]], *columns: Column) -> Grid:
 
 @given(st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=5), st.integers(24, 100))
 def test_no_text_is_lost_and_no_line_is_too_long(rows, width):
-    grid = table(rows, Column("one"), Column("two"))
+    grid = table(rows, GridColumn("one"), GridColumn("two"))
     lines = drawn(grid, width)
 
     shown, wanted = "".join(lines).replace(" ", ""), "".join("".join(row) for row in rows).replace(" ", "")
@@ -43,22 +43,22 @@ def test_no_text_is_lost_and_no_line_is_too_long(rows, width):
 
 
 def test_names_fold_at_their_parts_and_sentences_between_words():
-    grid = table([("ORDERED_QUEUE_STUCK", "no answer from 127.0.0.1@orders-3")], Column("what"), Column("why"))
+    grid = table([("ORDERED_QUEUE_STUCK", "no answer from 127.0.0.1@orders-3")], GridColumn("what"), GridColumn("why"))
 
     assert drawn(grid, 100)[1] == "ORDERED_QUEUE_STUCK  no answer from 127.0.0.1@orders-3"
     assert drawn(grid, 40)[1:] == ["ORDERED_QUEUE_STUCK  no answer from", " " * 21 + "127.0.0.1@orders-3"]
-    alone = table([("ORDERED_QUEUE_STUCK",), ("127.0.0.1@orders-3",)], Column("what"))
+    alone = table([("ORDERED_QUEUE_STUCK",), ("127.0.0.1@orders-3",)], GridColumn("what"))
     assert drawn(alone, 14)[1:] == ["ORDERED_QUEUE_", "STUCK", "127.0.0.1@", "orders-3"]
 
 
 def test_numbers_stand_right_and_are_never_folded():
-    assert drawn(table([("a", "7"), ("b", "1,234")], Column("q"), Column("lag", right=True)), 5) == [
+    assert drawn(table([("a", "7"), ("b", "1,234")], GridColumn("q"), GridColumn("lag", right=True)), 5) == [
         "q    lag", "a      7", "b  1,234",
     ]  # fmt: skip
 
 
 def test_spare_columns_go_where_there_is_no_room_the_last_first():
-    columns = (Column("queue"), Column("since", spare=True), Column("age", spare=True), Column("why"))
+    columns = (GridColumn("queue"), GridColumn("since", spare=True), GridColumn("age", spare=True), GridColumn("why"))
     grid = table([("Orders@a:0", "08:00:00", "7.0 s", "OK")], *columns)
 
     assert drawn(grid, 80)[0].split() == ["queue", "since", "age", "why"]
@@ -67,7 +67,7 @@ def test_spare_columns_go_where_there_is_no_room_the_last_first():
 
 
 def test_columns_that_say_nothing_are_left_out():
-    columns = (Column("queue"), Column("lock", spare=True), Column("lag"), Column("note"))
+    columns = (GridColumn("queue"), GridColumn("lock", spare=True), GridColumn("lag"), GridColumn("note"))
 
     assert drawn(table([("q", "-", "-", ""), ("p", "-", "-", "")], *columns), 80)[0].split() == ["queue", "lag"]
     assert drawn(table([("q", "-", "-", ""), ("p", "7", "-", "x")], *columns), 80)[0].split() == [
@@ -78,7 +78,7 @@ def test_columns_that_say_nothing_are_left_out():
 
 
 def test_a_cell_has_its_style_on_a_terminal_only():
-    grid = Grid([Column("health")])
+    grid = Grid([GridColumn("health")])
     grid.add(Cell("BAD", "bold red"))
     out = StringIO()
     Console(file=out, width=80, force_terminal=True, color_system="standard").print(grid)

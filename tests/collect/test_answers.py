@@ -138,7 +138,7 @@ def test_a_broker_is_asked_at_its_master_or_lowest_slave(addresses, broker):
     data = '"b":{"brokerName":"b","cluster":"C","brokerAddrs":' + addresses + "}"
     gone = '"e":{"brokerName":"e","cluster":"C","brokerAddrs":{}}'
     body = ('{"brokerAddrTable":{' + data + "," + gone + '},"clusterAddrTable":{"C":["b","e"]}}').encode()
-    assert responses.brokers(body) == ([responses.Broker("C", "b", *broker)], ())
+    assert responses.brokers(body) == ([responses.ListedBroker("C", "b", *broker)], ())
 
 
 @pytest.mark.parametrize("body", [b"{}", b'{"brokerAddrTable":null}', b'{"clusterAddrTable":{"C":["b"]}}'])

@@ -9,7 +9,7 @@ import pytest
 
 from rebalance_model.observe.events import DEADLINE, UNREACHABLE
 from streaming.collect.client import RemotingClient, RpcFailedError
-from streaming.collect.remoting import Command, Serialize, decode, encode
+from streaming.collect.remoting import RemotingCommand, Serialize, decode, encode
 from streaming.collect.requests import ReadCode, Request
 from streaming.collect.security import Security
 from tests.support.bodies import body_of
@@ -20,7 +20,7 @@ def _question(name="g"):
 
 
 def _answer(question, body=b"", **fields):
-    return encode(Command(code=0, opaque=question.opaque, flag=1, body=body, **fields))
+    return encode(RemotingCommand(code=0, opaque=question.opaque, flag=1, body=body, **fields))
 
 
 class _Server:
@@ -93,7 +93,7 @@ def test_concurrent_requests_share_a_connection_and_get_their_answers():
 
 def test_an_answer_is_decoded_by_its_own_serialization():
     async def respond(question, writer):
-        writer.write(encode(Command(code=0, opaque=question.opaque, flag=1, body=b"b"), Serialize.ROCKETMQ))
+        writer.write(encode(RemotingCommand(code=0, opaque=question.opaque, flag=1, body=b"b"), Serialize.ROCKETMQ))
 
     async def talk(server, client):
         assert await client.ask(server.address, _question(), body_of, seconds=60) == b"b"
@@ -104,7 +104,7 @@ def test_an_answer_is_decoded_by_its_own_serialization():
 
 def test_a_pushed_request_is_no_answer():
     async def respond(question, writer):
-        writer.write(encode(Command(code=40, opaque=question.opaque, flag=2, body=b"push")))
+        writer.write(encode(RemotingCommand(code=40, opaque=question.opaque, flag=2, body=b"push")))
         writer.write(_answer(question, b"answer"))
 
     async def talk(server, client):
@@ -115,7 +115,7 @@ def test_a_pushed_request_is_no_answer():
 
 def test_an_error_keeps_rocketmqs_code_and_remark():
     async def respond(question, writer):
-        writer.write(encode(Command(code=17, opaque=question.opaque, flag=1, remark="no route")))
+        writer.write(encode(RemotingCommand(code=17, opaque=question.opaque, flag=1, remark="no route")))
 
     failure = _failure(respond)
     assert (failure.code, failure.remark) == (17, "no route")

@@ -7,7 +7,7 @@ import pytest
 from rebalance_model.observe.events import ConsumerRunningInfo, Tick
 from streaming.base.errors import UserError
 from streaming.base.settings import load_settings
-from streaming.collect.collector import Pace, collect
+from streaming.collect.collector import RoundSchedule, collect
 from streaming.log.rows import partition_of
 from tests.support.counted_cluster import CLUSTER, CountedCluster
 
@@ -33,7 +33,7 @@ class Membership:
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
     """Begin the round at once: those that share the groups wait for the next interval."""
-    monkeypatch.setattr(Pace, "wait", lambda *_: 0.0)
+    monkeypatch.setattr(RoundSchedule, "wait", lambda *_: 0.0)
 
 
 def collected(partitions):

@@ -20,8 +20,8 @@ from rebalance_model.observe.events import (
     GroupEvent,
 )
 from streaming.base.settings import load_settings
-from streaming.collect.collector import Pace, collect
-from streaming.collect.reach import NotReachedError, Reach
+from streaming.collect.collector import RoundSchedule, collect
+from streaming.collect.reach import AllowedServers, NotReachedError
 from streaming.collect.requests import ReadCode
 from tests.support.counted_cluster import CountedCluster
 from tests.support.odd_cluster import (
@@ -46,7 +46,7 @@ STAMPS = ("time", "seq", "source_id", "asked", "answered")
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
     """Begin each round at once."""
-    monkeypatch.setattr(Pace, "wait", lambda *_: 0.0)
+    monkeypatch.setattr(RoundSchedule, "wait", lambda *_: 0.0)
 
 
 def collected(cluster, rounds=ROUNDS, **changes):
@@ -68,7 +68,7 @@ def of_group(events, group):
 @pytest.fixture(scope="module")
 def control():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Pace, "wait", lambda *_: 0.0)
+        patch.setattr(RoundSchedule, "wait", lambda *_: 0.0)
         events = collected(OddCluster())
     assert len(of_group(events, HEALTHY)) >= 5 * ROUNDS
     return events
@@ -339,12 +339,12 @@ def test_a_broker_on_this_machine_is_reached_only_by_a_name_server_on_it(monkeyp
     async def resolved(_reach, host):
         return {"namesrv.example": ["10.0.0.5"], "evil.example": ["127.0.0.1"]}[host]
 
-    monkeypatch.setattr(Reach, "_resolved", resolved)
+    monkeypatch.setattr(AllowedServers, "_resolved", resolved)
     for address in ("evil.example:22", "evil.example:10911"):
         with pytest.raises(NotReachedError):
-            asyncio.run(Reach(["namesrv.example:9876"]).find(address))
-    assert asyncio.run(Reach(["evil.example:9876"]).find("evil.example:10911"))
-    assert asyncio.run(Reach(["namesrv.example:9876"], ["evil.*"]).find("evil.example:10911"))
+            asyncio.run(AllowedServers(["namesrv.example:9876"]).find(address))
+    assert asyncio.run(AllowedServers(["evil.example:9876"]).find("evil.example:10911"))
+    assert asyncio.run(AllowedServers(["namesrv.example:9876"], ["evil.*"]).find("evil.example:10911"))
 
 
 def test_200_kb_of_blanks_in_a_thread_dump_take_no_time(control):

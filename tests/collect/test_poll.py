@@ -24,11 +24,11 @@ from rebalance_model.observe.events import (
     TopicStats,
 )
 from streaming.base.settings import Collector
-from streaming.collect.client import RefusedError, RpcFailedError
+from streaming.collect.client import RequestRefusedError, RpcFailedError
 from streaming.collect.emitter import Emitter
 from streaming.collect.poll import Claims, Poller
 from streaming.collect.poll_round import Round, everything
-from streaming.collect.responses import Broker
+from streaming.collect.responses import ListedBroker
 from tests.support.scripted_cluster import A, B, ScriptedCluster
 
 SETTINGS = Collector(
@@ -120,7 +120,7 @@ def test_the_broker_status_has_the_time_that_its_request_carried():
 def test_a_broker_that_has_answered_is_asked_for_its_revive_backlog():
     cluster, summaries = ScriptedCluster([A, B], groups=()), []
     cluster.backlogs = {"broker-a": 230}
-    cluster.failures = {("revive_backlog", "broker-b"): RefusedError(16, "no right to read this group")}
+    cluster.failures = {("revive_backlog", "broker-b"): RequestRefusedError(16, "no right to read this group")}
 
     async def talk(poller):
         summaries.extend([await poller.round(), await poller.round()])
@@ -424,7 +424,7 @@ def test_a_name_that_no_event_can_have_is_left_out():
 
 
 def test_ticks_name_every_cluster():
-    cluster = ScriptedCluster(brokers=(A, Broker("D", "broker-d", "h:3")))
+    cluster = ScriptedCluster(brokers=(A, ListedBroker("D", "broker-d", "h:3")))
 
     async def talk(poller):
         poller.tick()
@@ -467,7 +467,7 @@ def test_a_broker_whose_master_was_never_known_is_unreachable():
 
 
 def test_a_cluster_of_a_known_name_is_not_polled_twice():
-    claims, clusters = Claims(), (ScriptedCluster(), ScriptedCluster(brokers=(A, Broker("D", "broker-d", "h:3"))))
+    claims, clusters = Claims(), (ScriptedCluster(), ScriptedCluster(brokers=(A, ListedBroker("D", "broker-d", "h:3"))))
 
     async def run():
         emitter = Emitter("poll-1")

@@ -16,7 +16,7 @@ from rebalance_model.observe.events import (
 )
 from streaming.base.settings import load_settings
 from streaming.collect.client import RpcFailedError
-from streaming.collect.collector import Pace, collect
+from streaming.collect.collector import RoundSchedule, collect
 from streaming.collect.emitter import Emitter
 from streaming.collect.poll import Poller
 from streaming.collect.requests import ReadCode
@@ -31,7 +31,7 @@ NO_MEMBERS = 206
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
     """Begin each round at once."""
-    monkeypatch.setattr(Pace, "wait", lambda *_: 0.0)
+    monkeypatch.setattr(RoundSchedule, "wait", lambda *_: 0.0)
 
 
 class Proxy(CountedCluster):
@@ -93,7 +93,7 @@ def _without_stamps(event):
 def control():
     """What the brokers and their clients answer in a round without a proxy."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Pace, "wait", lambda *_: 0.0)
+        patch.setattr(RoundSchedule, "wait", lambda *_: 0.0)
         return of_brokers(collected())
 
 

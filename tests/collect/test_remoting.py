@@ -5,8 +5,8 @@ import pytest
 
 from streaming.base.limits import FRAME_BYTES, REMARK_CHARACTERS
 from streaming.collect.remoting import (
-    Command,
     FrameError,
+    RemotingCommand,
     Serialize,
     decode,
     encode,
@@ -22,7 +22,7 @@ JSON_FRAME = bytes.fromhex("0000008600000082") + JSON_HEADER
 BINARY_FRAME = bytes.fromhex(
     "0000002d01000029002600 01dd00000001000000000000000000000014000d636f6e73756d657247726f75700000000147"
 )
-QUESTION = Command(code=38, language="JAVA", version=477, opaque=1, fields={"consumerGroup": "G"})
+QUESTION = RemotingCommand(code=38, language="JAVA", version=477, opaque=1, fields={"consumerGroup": "G"})
 
 
 @pytest.mark.parametrize("frame", [JSON_FRAME, BINARY_FRAME])
@@ -38,7 +38,7 @@ def test_a_request_is_encoded_to_the_bytes_of_java(serialize, frame):
 
 @pytest.mark.parametrize("serialize", list(Serialize))
 def test_an_answer_is_unchanged_by_both_serializations(serialize):
-    answer = Command(
+    answer = RemotingCommand(
         code=206, language="GO", version=493, opaque=2**31 - 1, flag=1, remark="ü", fields={"k": "v"}, body=b"\0\xff"
     )
     read = decode(encode(answer, serialize)[4:])
@@ -114,12 +114,12 @@ def test_a_clients_header_that_a_broker_forwards_costs_its_own_answer(header, re
 
 
 def test_a_binary_remark_that_is_not_utf8_is_read():
-    frame = bytearray(encode(Command(code=1, opaque=7, flag=1, remark="abc"), Serialize.ROCKETMQ)[4:])
+    frame = bytearray(encode(RemotingCommand(code=1, opaque=7, flag=1, remark="abc"), Serialize.ROCKETMQ)[4:])
     frame[frame.index(b"abc")] = 0xFF
     assert decode(bytes(frame)).remark == "\ufffdbc"
 
 
 @pytest.mark.parametrize("serialize", Serialize)
 def test_of_a_remark_only_the_beginning_is_kept(serialize):
-    frame = encode(Command(code=1, opaque=1, remark="x" * 1_000_000), serialize)
+    frame = encode(RemotingCommand(code=1, opaque=1, remark="x" * 1_000_000), serialize)
     assert decode(frame[4:]).remark == "x" * REMARK_CHARACTERS

@@ -9,10 +9,10 @@ from streaming.base.limits import ROUTE_QUEUES
 from streaming.collect.client import RpcFailedError
 from streaming.collect.reading import Reading, UnreadableError
 from streaming.collect.requests import ReadCode
-from streaming.collect.responses import Broker
+from streaming.collect.responses import ListedBroker
 from streaming.collect.rpc import NAME_SERVER_SECONDS, Rpc
 
-BROKER = Broker("C", "broker-a", "broker:1")
+BROKER = ListedBroker("C", "broker-a", "broker:1")
 ROUTE = b'{"queueDatas":[{"brokerName":"b","perm":6,"readQueueNums":1,"writeQueueNums":1}]}'
 
 

@@ -7,9 +7,9 @@ import pytest
 from rebalance_model.observe.events import UNREACHABLE
 from streaming.base.errors import SettingsError
 from streaming.base.settings import load_settings
-from streaming.collect.client import RefusedError, RemotingClient
+from streaming.collect.client import RemotingClient, RequestRefusedError
 from streaming.collect.refusals import refusal
-from streaming.collect.remoting import Command, decode, encode, frame_length
+from streaming.collect.remoting import RemotingCommand, decode, encode, frame_length
 from streaming.collect.requests import ReadCode, Request
 from streaming.collect.security import Credentials, security_of
 from streaming.lab.certificates import Authority
@@ -86,7 +86,7 @@ def test_a_key_of_another_certificate_is_named(authority):
     ],
 )
 def test_what_access_control_refuses_is_one_sentence(code, remark, sentence):
-    answer = Command(code=code, opaque=1, remark=remark)
+    answer = RemotingCommand(code=code, opaque=1, remark=remark)
     said = refusal("broker:1", QUESTION, answer, Credentials("monitor", "hunter2"))
     assert said is not None
     assert said.startswith(f"RocketMQ at broker:1 {sentence}")
@@ -94,7 +94,7 @@ def test_what_access_control_refuses_is_one_sentence(code, remark, sentence):
 
 
 def test_other_errors_are_no_refusal():
-    assert refusal("broker:1", QUESTION, Command(code=1, opaque=1, remark="busy"), None) is None
+    assert refusal("broker:1", QUESTION, RemotingCommand(code=1, opaque=1, remark="busy"), None) is None
 
 
 def refused(server_tls, **rocketmq):
@@ -104,7 +104,7 @@ def refused(server_tls, **rocketmq):
         try:
             while True:
                 question = decode(await reader.readexactly(frame_length(await reader.readexactly(4))))
-                writer.write(encode(Command(code=0, opaque=question.opaque, flag=1)))
+                writer.write(encode(RemotingCommand(code=0, opaque=question.opaque, flag=1)))
         except (asyncio.IncompleteReadError, OSError, ValueError):
             writer.close()  # as RocketMQ does with what is not its protocol
 
@@ -140,35 +140,44 @@ def test_a_client_certificate_that_is_missing_or_unknown_is_named(authority, tmp
     server = server_context(authority.issue("server"), authority)
     shared = {"tls": True, "ca_file": str(authority.ca_file)}
     with pytest.raises(
-        RefusedError, match=r"or asks for a client certificate \(set rocketmq\.certificate_file and rocketmq\.key"
+        RequestRefusedError,
+        match=r"or asks for a client certificate \(set rocketmq\.certificate_file and rocketmq\.key",
     ):
         refused(server, **shared)
     other = Authority(tmp_path).issue("foreign")
     files = {"certificate_file": str(other.certificate_file), "key_file": str(other.key_file)}
-    with pytest.raises(RefusedError, match=r"or does not accept the client certificate .*foreign\.pem\."):
+    with pytest.raises(RequestRefusedError, match=r"or does not accept the client certificate .*foreign\.pem\."):
         refused(server, **shared, **files)
 
 
 def test_a_servers_certificate_must_be_valid_and_trusted(authority):
     server = server_context(authority.issue("old", valid=timedelta(days=-1)))
     with pytest.raises(
-        RefusedError, match=r"The certificate of RocketMQ at \S+ has expired: renew it there\."
+        RequestRefusedError, match=r"The certificate of RocketMQ at \S+ has expired: renew it there\."
     ) as found:
         refused(server, tls=True, ca_file=str(authority.ca_file))
     assert found.value.code == UNREACHABLE
-    with pytest.raises(RefusedError, match=r"is not trusted \(.*\): set rocketmq\.ca_file to the certificate of the"):
+    with pytest.raises(
+        RequestRefusedError, match=r"is not trusted \(.*\): set rocketmq\.ca_file to the certificate of the"
+    ):
         refused(server_context(authority.issue("server")), tls=True)
 
 
 def test_a_host_name_is_checked_only_on_demand(authority):
     server = server_context(authority.issue("elsewhere", hosts=("broker.example",)))
     assert refused(server, tls=True, ca_file=str(authority.ca_file))
-    with pytest.raises(RefusedError, match=r"is for another host: .* or set rocketmq\.check_hostname to false\."):
+    with pytest.raises(
+        RequestRefusedError, match=r"is for another host: .* or set rocketmq\.check_hostname to false\."
+    ):
         refused(server, tls=True, ca_file=str(authority.ca_file), check_hostname=True)
 
 
 def test_tls_on_one_side_alone_is_named_from_both(authority):
-    with pytest.raises(RefusedError, match=r"ended the TLS handshake: .* speaks no TLS \(set rocketmq\.tls to false\)"):
+    with pytest.raises(
+        RequestRefusedError, match=r"ended the TLS handshake: .* speaks no TLS \(set rocketmq\.tls to false\)"
+    ):
         refused(None, tls=True, ca_file=str(authority.ca_file))
-    with pytest.raises(RefusedError, match=r"without an answer: .* accepts only TLS \(set rocketmq\.tls to true\)"):
+    with pytest.raises(
+        RequestRefusedError, match=r"without an answer: .* accepts only TLS \(set rocketmq\.tls to true\)"
+    ):
         refused(server_context(authority.issue("server")))

@@ -4,7 +4,7 @@ from collections import Counter
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.simulation.broker import Broker
-from rebalance_model.simulation.client import Client
+from rebalance_model.simulation.client import SimulatedClient
 from rebalance_model.simulation.process import ProcessState
 from rebalance_model.simulation.scheduler import MS
 from tests.detection.conditions import COMBINED, EITHER, HOOK, NONE, POLL, SECOND, Condition, Conditions
@@ -45,7 +45,7 @@ def _is_outdated(snapshot: Snapshot, declared: dict[str, str]) -> bool:
     return any(declared.get(t, data.sub_string) != data.sub_string for table in tables for t, data in table.items())
 
 
-def subscription(client: Client) -> tuple[tuple[str, str], ...]:
+def subscription(client: SimulatedClient) -> tuple[tuple[str, str], ...]:
     """Return the topics, without retry topics, and their expressions."""
     table = client.consumer.subscription_inner
     return tuple(sorted((topic, one.sub_string) for topic, one in table.items() if not topic.startswith("%RETRY%")))
@@ -100,7 +100,7 @@ def stale_heartbeats(snapshot: Snapshot, _: History) -> Conditions:
                 yield Condition("STALE_HEARTBEAT", cid, HOOK if certain else NONE)
 
 
-def _is_unregistered(snapshot: Snapshot, broker: str, client: Client) -> bool:
+def _is_unregistered(snapshot: Snapshot, broker: str, client: SimulatedClient) -> bool:
     """Return whether only other brokers list a client, since this one, which has queues of the group, lacks it."""
     cid, serves = client.consumer.config.client_id, any(mq.broker == broker for mq in snapshot.routed)
     return serves and snapshot.is_polled and cid in snapshot.members and cid not in snapshot.lists.get(broker, ())

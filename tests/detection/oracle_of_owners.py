@@ -4,7 +4,7 @@ from collections import Counter
 
 from rebalance_model.client.cached_messages import CachingProcessQueue
 from rebalance_model.entities import MessageQueue
-from rebalance_model.simulation.client import Client
+from rebalance_model.simulation.client import SimulatedClient
 from tests.detection.conditions import NONE, POLL, SECOND, Condition, Conditions, required
 from tests.detection.history import DroppedQueue, History
 from tests.detection.oracle_of_groups import subscription
@@ -40,7 +40,7 @@ def double_owned(snapshot: Snapshot, history: History) -> Conditions:
         yield Condition("QUEUE_DOUBLE_OWNED", str(mq), required(snapshot, mq, POLL, certain))
 
 
-def _has_valid_lock(client: Client, queue: CachingProcessQueue) -> bool:
+def _has_valid_lock(client: SimulatedClient, queue: CachingProcessQueue) -> bool:
     """Return whether the client regards its lock as valid."""
     return queue.locked and not queue.is_lock_expired(client.clock.now())
 

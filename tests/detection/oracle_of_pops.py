@@ -1,6 +1,6 @@
 """The conditions of rules about groups that pop, beside those about their members (`oracle_of_groups`)."""
 
-from rebalance_model.simulation.client import Client
+from rebalance_model.simulation.client import SimulatedClient
 from rebalance_model.simulation.pop.client import POLL, POP_THRESHOLD_FOR_QUEUE
 from rebalance_model.simulation.process import ProcessState
 from tests.detection.conditions import HOOK, NONE, SECOND, Condition, Conditions
@@ -30,7 +30,7 @@ def popping_members(snapshot: Snapshot, history: History) -> Conditions:
             yield Condition("STALE_HEARTBEAT", cid)
 
 
-def _not_acking(snapshot: Snapshot, client: Client, calls: Calls) -> Conditions:
+def _not_acking(snapshot: Snapshot, client: SimulatedClient, calls: Calls) -> Conditions:
     since = max(calls.since, calls.finished_at)
     idle = snapshot.now - since
     table = client.consumer.pop_process_queue_table
@@ -44,7 +44,7 @@ def _not_acking(snapshot: Snapshot, client: Client, calls: Calls) -> Conditions:
         yield Condition("POP_NOT_ACKING", client.consumer.config.client_id, HOOK if certain else NONE)
 
 
-def _stopped(snapshot: Snapshot, client: Client, calls: Calls) -> Conditions:
+def _stopped(snapshot: Snapshot, client: SimulatedClient, calls: Calls) -> Conditions:
     cid, now = client.consumer.config.client_id, snapshot.now
     full = any(
         one.wait_ack_msg_count > POP_THRESHOLD_FOR_QUEUE for one in client.consumer.pop_process_queue_table.values()

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from rebalance_model.entities import MessageQueue
-from rebalance_model.simulation.client import Client
+from rebalance_model.simulation.client import SimulatedClient
 from rebalance_model.simulation.message_log import SteadyLog
 from rebalance_model.simulation.process import ProcessState
 from tests.detection.conditions import COMBINED, EITHER, HOOK, NONE, POLL, SECOND, Condition, Conditions, required
@@ -143,7 +143,7 @@ def _lacks_subscription(snapshot: Snapshot, mq: MessageQueue) -> bool:
     return any(stored.sub_version < one.sub_version for one in sent if one is not None)
 
 
-def _newest_stamp(client: Client) -> int:
+def _newest_stamp(client: SimulatedClient) -> int:
     """Return the newest timestamp in the client's answers, the lower bound of its clock; epoch milliseconds."""
     queues = client.owned.values()
     return max(max(q.last_lock_timestamp, q.last_pull_timestamp, q.last_consume_timestamp) for q in queues)

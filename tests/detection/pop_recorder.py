@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from rebalance_model.client.pull_flow_control import Pull
 from rebalance_model.entities import MessageQueue
 from rebalance_model.simulation.broker import Broker
-from rebalance_model.simulation.cluster import Cluster
-from rebalance_model.simulation.network import Channel
+from rebalance_model.simulation.cluster import SimulatedCluster
+from rebalance_model.simulation.network import SimulatedChannel
 from rebalance_model.simulation.pop.receipts import RENEW_AHEAD, RENEWALS
 from rebalance_model.simulation.popped.messages import Handle, Pop
 from rebalance_model.simulation.popped.truth import Delivered, End
@@ -70,7 +70,7 @@ class Finished:
 class PopRecorder:
     """What hooks of the cluster's brokers would see of POP, if none of them failed."""
 
-    cluster: Cluster
+    cluster: SimulatedCluster
     calls: dict[Member, Calls] = field(default_factory=dict)
     targets: dict[Member, dict[tuple[str, str, int], int]] = field(default_factory=lambda: defaultdict(dict))
     """What each member pops: broker, topic and queue; and when it last did."""
@@ -141,29 +141,31 @@ class PopRecorder:
             hook.pull_message,
         )
 
-        def pop_message(channel: Channel, request: Pop, code: int | None) -> None:
+        def pop_message(channel: SimulatedChannel, request: Pop, code: int | None) -> None:
             self._on_pop(broker.name, channel, request, code)
             pop(channel, request, code)
 
-        def ack_message(channel: Channel, group: str, handle: Handle) -> None:
+        def ack_message(channel: SimulatedChannel, group: str, handle: Handle) -> None:
             self._on_finish(broker, channel, group, handle)
             ack(channel, group, handle)
 
-        def change_message(channel: Channel, group: str, handle: Handle, changed_ms: int) -> None:
+        def change_message(channel: SimulatedChannel, group: str, handle: Handle, changed_ms: int) -> None:
             self._on_change(broker, channel, group, handle, changed_ms)
             change(channel, group, handle, changed_ms)
 
-        def pull_message(channel: Channel, group: str, queue: MessageQueue, request: Pull, code: int | None) -> None:
+        def pull_message(
+            channel: SimulatedChannel, group: str, queue: MessageQueue, request: Pull, code: int | None
+        ) -> None:
             self.pulled_at[group, queue.topic] = self._now
             pull(channel, group, queue, request, code)
 
         _set(hook, pop_message=pop_message, ack_message=ack_message, pull_message=pull_message)
         _set(hook, change_message_invisibletime=change_message)
 
-    def _calls(self, channel: Channel, group: str) -> Calls:
+    def _calls(self, channel: SimulatedChannel, group: str) -> Calls:
         return self.calls.setdefault((group, channel.client.name), Calls(self._now))
 
-    def _on_pop(self, broker: str, channel: Channel, pop: Pop, code: int | None) -> None:
+    def _on_pop(self, broker: str, channel: SimulatedChannel, pop: Pop, code: int | None) -> None:
         calls = self._calls(channel, pop.group)
         if code is not None:
             calls.refused_since = calls.refused_since or self._now
@@ -173,12 +175,14 @@ class PopRecorder:
         self.popped_at[pop.group, pop.topic] = self._now
         self.targets[pop.group, channel.client.name][broker, pop.topic, pop.queue_id] = self._now
 
-    def _on_finish(self, broker: Broker, channel: Channel, group: str, handle: Handle) -> None:
+    def _on_finish(self, broker: Broker, channel: SimulatedChannel, group: str, handle: Handle) -> None:
         self._calls(channel, group).finished_at = self._now
         popped = broker.clock.true_time(handle.pop_time) // 1_000
         self.finished[group, handle.queue].append(Finished(self._now, handle.offset, popped))
 
-    def _on_change(self, broker: Broker, channel: Channel, group: str, handle: Handle, changed_ms: int) -> None:
+    def _on_change(
+        self, broker: Broker, channel: SimulatedChannel, group: str, handle: Handle, changed_ms: int
+    ) -> None:
         left = handle.pop_time + handle.invisible_ms - broker.clock.now()
         key = group, handle.queue, handle.offset
         if "#" in channel.client.name and changed_ms in RENEWALS and left <= RENEW_AHEAD + 500:

@@ -10,8 +10,8 @@ from rebalance_model.broker.consumer_offset_manager import ConsumerOffsetManager
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.engine.sources import JUMP
 from rebalance_model.simulation.broker import Broker
-from rebalance_model.simulation.cluster import Cluster
-from rebalance_model.simulation.network import Channel
+from rebalance_model.simulation.cluster import SimulatedCluster
+from rebalance_model.simulation.network import SimulatedChannel
 from tests.detection.pop_recorder import PopRecorder
 
 MAX_RETRY_MS = 45_000
@@ -72,7 +72,7 @@ class RecordedOffsets(ConsumerOffsetManager):
 class Recorder:
     """The history of a cluster that its present state does not contain."""
 
-    cluster: Cluster
+    cluster: SimulatedCluster
     refusals: dict[GroupQueue, dict[str, Refusals]] = field(default_factory=lambda: defaultdict(dict))
     """By client: since its last lock."""
     contended: dict[GroupQueue, dict[str, Refusals]] = field(default_factory=lambda: defaultdict(dict))
@@ -197,7 +197,7 @@ class Recorder:
         lock, stop = broker.lock_batch_mq, broker.stop
 
         def lock_batch_mq(
-            channel: Channel, group: str, client_id: str, queues: Iterable[MessageQueue]
+            channel: SimulatedChannel, group: str, client_id: str, queues: Iterable[MessageQueue]
         ) -> frozenset[MessageQueue]:
             queues = list(queues)
             locks = dict(broker.locks.mq_lock_table.get(group, {}))

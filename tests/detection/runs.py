@@ -9,7 +9,7 @@ from rebalance_model.observe.events import AnyEvent
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
 from rebalance_model.simulation import story
-from rebalance_model.simulation.cluster import BROKERS_FIRST, START, Cluster
+from rebalance_model.simulation.cluster import BROKERS_FIRST, START, SimulatedCluster
 from rebalance_model.simulation.scenario import Scenario
 from tests.detection import pop_generator
 from tests.detection.generator import is_healthy, scenario_of
@@ -65,7 +65,7 @@ def run_popped_seed(seed: int) -> Run:
 def observe(seed: int, scenario: Scenario, *, healthy: bool = False) -> Run:
     """Simulate a scenario once, and observe its events by each kind of telemetry."""
     events: list[SentEvent] = []
-    cluster = Cluster(scenario, seed, lambda event: events.append((cluster.world.true_ms, event)))
+    cluster = SimulatedCluster(scenario, seed, lambda event: events.append((cluster.world.true_ms, event)))
     story.schedule(cluster)
     recorder = Recorder(cluster)
     histories = {group: History() for group in cluster.groups}

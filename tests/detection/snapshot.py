@@ -7,8 +7,8 @@ from rebalance_model.client.cached_messages import CachingProcessQueue
 from rebalance_model.client.consumer_config import ConsumerKind, MessageModel
 from rebalance_model.entities import MessageQueue
 from rebalance_model.simulation.broker import Broker
-from rebalance_model.simulation.client import Client
-from rebalance_model.simulation.cluster import Cluster
+from rebalance_model.simulation.client import SimulatedClient
+from rebalance_model.simulation.cluster import SimulatedCluster
 from rebalance_model.simulation.pop.proxied_client import ProxiedClient
 from rebalance_model.simulation.process import ProcessState
 from rebalance_model.simulation.scenario import GroupSpec
@@ -18,7 +18,7 @@ from tests.detection.recorder import HOOK_RECOVERY_MS, Recorder
 POLL_RECOVERY_MS = 35_000
 """The time after which a collector that started has polled everything three times."""
 
-Holder = tuple[Client, CachingProcessQueue]
+Holder = tuple[SimulatedClient, CachingProcessQueue]
 """A client and its process queue of one message queue."""
 
 
@@ -26,7 +26,7 @@ Holder = tuple[Client, CachingProcessQueue]
 class Snapshot:
     """One group at one moment."""
 
-    cluster: Cluster
+    cluster: SimulatedCluster
     recorder: Recorder
     group: str
 
@@ -66,13 +66,13 @@ class Snapshot:
         return max(self.hook_since(broker) for broker in self.cluster.brokers)
 
     @cached_property
-    def clients(self) -> list[Client]:
+    def clients(self) -> list[SimulatedClient]:
         """The group's clients whose process runs or is frozen."""
         every = self.cluster.clients.values()
         return [c for c in every if c.consumer.config.group == self.group and c.process.state is not ProcessState.DEAD]
 
     @cached_property
-    def by_id(self) -> dict[str, Client]:
+    def by_id(self) -> dict[str, SimulatedClient]:
         """The clients by client id."""
         return {client.consumer.config.client_id: client for client in self.clients}
 
@@ -163,23 +163,23 @@ class Snapshot:
         """Whether the group's applications pull by themselves, and commit when they like (lite pull)."""
         return self.cluster.groups[self.group].lite_pull
 
-    def differs(self, client: Client) -> bool:
+    def differs(self, client: SimulatedClient) -> bool:
         """Return whether the client consumes in another way than its group: it takes none of the queues' shares."""
         config, kind = client.consumer.config, ConsumerKind.LITE_PULL if self.pulls_itself else ConsumerKind.PUSH
         return config.kind is not kind or config.clustering == self.broadcasts
 
-    def answers(self, client: Client) -> bool:
+    def answers(self, client: SimulatedClient) -> bool:
         """Return whether the client knows the request for its state (GET_CONSUMER_RUNNING_INFO)."""
         return client.settings.running_info_code == 0
 
-    def is_reachable(self, client: Client) -> bool:
+    def is_reachable(self, client: SimulatedClient) -> bool:
         """Return whether the client runs, and is connected to every broker that lists it."""
         if client.process.state is not ProcessState.RUNNING:
             return False
         cid = client.consumer.config.client_id
         return not any(self.is_cut_off(client, name) for name, ids in self.lists.items() if cid in ids)
 
-    def is_cut_off(self, client: Client, broker: str) -> bool:
+    def is_cut_off(self, client: SimulatedClient, broker: str) -> bool:
         """Return whether a partition separates the client from the broker."""
         return self.cluster.world.network.is_cut(client.name, broker)
 

@@ -19,9 +19,9 @@ from rebalance_model.broker.broker_config import BrokerConfig
 from rebalance_model.broker.client_manage_processor import ClientManageProcessor, HeartbeatData
 from rebalance_model.broker.consumer_group_event import (
     AnyConsumerGroupEvent,
-    Change,
     ClientRegister,
     ClientUnregister,
+    MemberChange,
     Outcome,
     Register,
 )
@@ -253,7 +253,7 @@ def _consumer_data(group: Json) -> ConsumerData:
 
 
 def _event(event: AnyConsumerGroupEvent) -> Json:
-    if isinstance(event, Change):
+    if isinstance(event, MemberChange):
         return ["CHANGE", event.group, sorted(event.channels)]
     if isinstance(event, Register):
         assert event.client is not None

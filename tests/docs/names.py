@@ -85,3 +85,8 @@ def _parameters(scope):
     taken = scope.args
     named = [*taken.posonlyargs, *taken.args, *taken.kwonlyargs, taken.vararg, taken.kwarg]
     return [(arg.arg, arg.lineno) for arg in named if arg is not None and arg.arg in EMPTY_NAMES]
+
+
+def classes(tree):
+    """Return the names of a module's own classes; those of a function, and private ones, are left out."""
+    return [node.name for node in tree.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]

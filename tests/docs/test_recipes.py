@@ -71,11 +71,11 @@ def owned(model):
     for row in model.rows("SELECT * FROM assignment_history WHERE action = 'ASSIGNED'"):
         queue = row["topic"], row["broker"], row["queue_id"]
         if (
-            found := who_owned(
+            printed := who_owned(
                 model, find_group(model, row["group"], row["cluster"], at=row["time"]), MessageQueue(*queue)
             )
         ) is not None:
-            yield row["cluster"], row["group"], found
+            yield row["cluster"], row["group"], printed
 
 
 def test_duckdb_has_the_hours_that_the_command_line_says(recipe, asked_model):
@@ -97,10 +97,10 @@ def test_duckdb_has_the_owners_of_the_command_line_when_incidents_opened(recipe,
     for row in owners:
         at = round(row["opened_at"].timestamp() * 1000)
         queue = row["topic"], row["broker"], row["queue_id"]
-        found = who_owned(
+        printed = who_owned(
             asked_model, find_group(asked_model, row["group"], row["cluster"], at=at), MessageQueue(*queue)
         )
-        assert (found and found.client_id) == (row["owner"] if isinstance(row["owner"], str) else None), row
+        assert (printed and printed.client_id) == (row["owner"] if isinstance(row["owner"], str) else None), row
     assert any(isinstance(row["owner"], str) for row in owners)
     [(exported,)] = names["connection"].sql("SELECT count(*) FROM 'incidents.parquet'").fetchall()
     assert exported == len(asked_model.rows("SELECT * FROM incidents")) > 0

@@ -11,7 +11,7 @@ from streaming.base.settings import load_settings
 from streaming.collect.client import RpcFailedError
 from streaming.collect.emitter import Emitter
 from streaming.collect.poll import Poller
-from streaming.collect.remoting import Command, FrameError, Serialize, encode, frame_length
+from streaming.collect.remoting import FrameError, RemotingCommand, Serialize, encode, frame_length
 from streaming.collect.remoting import decode as decode_frame
 from streaming.collect.rpc import Rpc
 from streaming.log.rows import encode as line_of
@@ -22,7 +22,7 @@ from tests.fuzz.samples import ANSWERS
 BODIES = list(ANSWERS.values())
 SETTINGS = load_settings().collector.model_copy(update={"consume_time_span": True, "deadline_ms": 60_000})
 FRAMES = [
-    encode(Command(code=0, opaque=7, flag=1, language="JAVA", version=493, body=body, **more), form)
+    encode(RemotingCommand(code=0, opaque=7, flag=1, language="JAVA", version=493, body=body, **more), form)
     for body in BODIES[:4]
     for form in Serialize
     for more in ({}, {"remark": "no route info of this topic", "fields": {"topic": "Orders", "n": "1"}})

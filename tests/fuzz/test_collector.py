@@ -13,7 +13,7 @@ import pytest
 from rebalance_model.observe.decoding import decode
 from rebalance_model.observe.events import ConsumerRunningInfo, GroupEvent
 from streaming.base.settings import load_settings
-from streaming.collect.collector import Pace, collect
+from streaming.collect.collector import RoundSchedule, collect
 from streaming.collect.reading import Reading
 from streaming.collect.requests import ReadCode
 from streaming.log.rows import encode as line_of
@@ -103,7 +103,7 @@ def run(seed, rounds, clients):
 @pytest.fixture
 def slowest(monkeypatch):
     """Begin each round at once, and note the longest time that an answer took."""
-    monkeypatch.setattr(Pace, "wait", lambda *_: 0.0)
+    monkeypatch.setattr(RoundSchedule, "wait", lambda *_: 0.0)
     longest = [0.0]
     timed = Reading._timed
 

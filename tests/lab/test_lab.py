@@ -17,12 +17,12 @@ from streaming.base.errors import UserError
 from streaming.base.settings import load_settings
 from streaming.cli.main import app
 from streaming.lab import fault_actions, processes, servers
-from streaming.lab.behaviour import Behaviour
-from streaming.lab.control import ConsumerOrders, OrdersFile, Queue, Report, read_orders, reports, write_orders
+from streaming.lab.behaviour import ListenerBehaviour
+from streaming.lab.control import ClientReport, ConsumerOrders, LabQueue, OrdersFile, read_orders, reports, write_orders
 from streaming.lab.faults import CURES, FAULTS
 from streaming.lab.lab import Lab
 from streaming.lab.processes import ProcessId
-from streaming.lab.state import FaultRecord, Home, LabState, Member
+from streaming.lab.state import FaultRecord, LabFolder, LabProcess, LabState
 
 SLEEP = shutil.which("sleep")
 BROKERS = {"broker-a": 2, "broker-b": 3}
@@ -58,12 +58,12 @@ def lab(settings, sleeper):
         "audit-1": "audit-group",
     }
     members = {
-        name: Member(name, "consumer", sleeper(name), group, f"127.0.0.1@{name}")
+        name: LabProcess(name, "consumer", sleeper(name), group, f"127.0.0.1@{name}")
         if group
-        else Member(name, "broker" if name in BROKERS else "name server", sleeper(name))
+        else LabProcess(name, "broker" if name in BROKERS else "name server", sleeper(name))
         for name, group in names.items()
     }
-    home = Home(settings.runtime.lab)
+    home = LabFolder(settings.runtime.lab)
     home.folder.mkdir()
     home.save(LabState(name_server_port=1, brokers=BROKERS, topics={"Orders": 8}, members=members))
     return Lab(settings)
@@ -117,9 +117,9 @@ def test_a_program_that_is_not_there_is_a_sentence(tmp_path):
 
 def test_down_ends_all_even_frozen_ones_but_no_stranger_and_is_idempotent(lab, settings, sleeper):
     lab.fault("freeze", client="orders-2")
-    home, stranger = Home(settings.runtime.lab), sleeper("stranger")
+    home, stranger = LabFolder(settings.runtime.lab), sleeper("stranger")
     state = home.load()
-    state.members["broker-c"] = Member("broker-c", "broker", ProcessId(stranger.pid, "another boot:1"))
+    state.members["broker-c"] = LabProcess("broker-c", "broker", ProcessId(stranger.pid, "another boot:1"))
     home.save(state)
     ours = [member.process for name, member in state.members.items() if name != "broker-c"]
     lab.down()
@@ -196,7 +196,7 @@ def test_what_a_fault_can_not_be_put_on_is_a_sentence(lab):
 
 def test_a_consumer_that_does_not_obey_keeps_no_order_to_cut_its_network(lab, settings, monkeypatch):
     monkeypatch.setattr(fault_actions, "_OBEY_SECONDS_MAX", 0.1)
-    write_orders(path := Home(settings.runtime.lab).orders("orders-1"), ORDERS)
+    write_orders(path := LabFolder(settings.runtime.lab).orders("orders-1"), ORDERS)
     with pytest.raises(UserError, match="orders-1 was not ready"):
         lab.fault("partition")
     assert read_orders(path, ConsumerOrders) == ORDERS
@@ -243,11 +243,11 @@ def test_every_text_of_a_fault_can_be_filled_in():
 ORDERS = ConsumerOrders(
     name="orders-1", jars=[], name_server="", group="g", topic="T", ordered=True, instance="orders-1"
 )
-QUEUES = [Queue("T", "b", number) for number in range(2)]
+QUEUES = [LabQueue("T", "b", number) for number in range(2)]
 
 
 def test_a_hung_listener_resumes_at_once_and_other_queues_never_stop():
-    behaviour = Behaviour(ORDERS)
+    behaviour = ListenerBehaviour(ORDERS)
     behaviour.change(msgspec.structs.replace(ORDERS, hang=True, queue_id=1))
     accepted = []
     hung = threading.Thread(target=lambda: accepted.append(behaviour.accepts(QUEUES[1], 5)))
@@ -261,16 +261,16 @@ def test_a_hung_listener_resumes_at_once_and_other_queues_never_stop():
 
 
 def test_a_listener_hangs_on_the_queue_of_one_broker_only():
-    behaviour = Behaviour(msgspec.structs.replace(ORDERS, hang=True, queue_id=1, broker="a"))
+    behaviour = ListenerBehaviour(msgspec.structs.replace(ORDERS, hang=True, queue_id=1, broker="a"))
     assert behaviour.accepts(QUEUES[1], 5)
 
 
 def test_a_poison_sticks_to_one_message_until_the_cure():
-    behaviour = Behaviour(msgspec.structs.replace(ORDERS, poison=True))
+    behaviour = ListenerBehaviour(msgspec.structs.replace(ORDERS, poison=True))
     assert not behaviour.accepts(QUEUES[1], 5)
     assert behaviour.accepts(QUEUES[0], 5)
     assert not behaviour.accepts(QUEUES[1], 5)
-    assert behaviour.accepts(Queue("T", "another", 1), 5)
+    assert behaviour.accepts(LabQueue("T", "another", 1), 5)
     behaviour.change(ORDERS)
     assert behaviour.accepts(QUEUES[1], 5)
 
@@ -288,8 +288,8 @@ def test_reports_are_found_among_lines_of_the_jvm_and_torn_ones_wait(tmp_path):
     log = tmp_path / "log"
     assert list(reports(log)) == []
     log.write_bytes(b'SLF4J: nothing\n{"event":"started"}\n[1]\n{"event":"owns"}\n{"event":"en')
-    assert list(reports(log)) == [Report("started"), Report("owns")]
-    assert list(reports(log, offset=len(b'SLF4J: nothing\n{"event":"started"}\n'))) == [Report("owns")]
+    assert list(reports(log)) == [ClientReport("started"), ClientReport("owns")]
+    assert list(reports(log, offset=len(b'SLF4J: nothing\n{"event":"started"}\n'))) == [ClientReport("owns")]
 
 
 def _until(holds, seconds=90):

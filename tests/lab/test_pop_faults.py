@@ -13,12 +13,12 @@ from streaming.base.errors import SettingsError, UserError
 from streaming.base.settings import load_settings
 from streaming.cli.main import app
 from streaming.lab import behaviour, fault_actions, lab, processes
-from streaming.lab.behaviour import Behaviour
-from streaming.lab.cluster import Cluster
-from streaming.lab.control import ConsumerOrders, ProducerOrders, Queue, Report, read_orders, write_orders
+from streaming.lab.behaviour import ListenerBehaviour
+from streaming.lab.cluster import LabCluster
+from streaming.lab.control import ClientReport, ConsumerOrders, LabQueue, ProducerOrders, read_orders, write_orders
 from streaming.lab.lab import Lab
 from streaming.lab.pop_faults import POP_FAULTS, pop_faults
-from streaming.lab.state import Home, LabState, Member, ProxyPorts
+from streaming.lab.state import LabFolder, LabProcess, LabState, ProxyPorts
 
 SLEEP = shutil.which("sleep")
 GROUPS = {"orders": "orders-group", "pop": "pop-group", "fifo": "fifo-group", "simple": "simple-group"}
@@ -39,8 +39,8 @@ def popping(settings, tmp_path):
     for key, group in GROUPS.items():
         for name in (f"{key}-1", f"{key}-2"):
             started[name] = processes.spawn([SLEEP, "300"], tmp_path / f"{name}.log")
-            members[name] = Member(name, "consumer", started[name], group, IDS.get(key, f"127.0.0.1@{name}"))
-    home = Home(settings.runtime.lab)
+            members[name] = LabProcess(name, "consumer", started[name], group, IDS.get(key, f"127.0.0.1@{name}"))
+    home = LabFolder(settings.runtime.lab)
     home.folder.mkdir()
     home.save(LabState(1, {"broker-a": 2}, proxy=ProxyPorts(3, 4), topics={"Orders": 8}, members=members))
     yield Lab(settings)
@@ -86,7 +86,7 @@ def test_all_consumers_of_a_group_go_and_are_missing_on_purpose(popping):
 def test_a_message_is_refused_by_every_consumer_of_a_group_or_by_none(popping, settings, monkeypatch):
     """Whoever gets it next: it comes back to any member."""
     monkeypatch.setattr(fault_actions, "_MESSAGE_SECONDS_MAX", 0.1)
-    home = Home(settings.runtime.lab)
+    home = LabFolder(settings.runtime.lab)
     write_orders(home.orders("producer"), ProducerOrders("producer", [], "", {}, {}, messages_per_second=4))
     for name in ("pop-1", "pop-2"):
         write_orders(home.orders(name), replace(ORDERS, name=name))
@@ -94,8 +94,8 @@ def test_a_message_is_refused_by_every_consumer_of_a_group_or_by_none(popping, s
         popping.fault("poison", client="pop")
     assert [read_orders(home.orders(name), ConsumerOrders).poison for name in ("pop-1", "pop-2")] == [False, False]
     given = []
-    monkeypatch.setattr(Cluster, "send_orders", lambda _, orders: given.append(orders))
-    monkeypatch.setattr(Cluster, "await_any_report", lambda *_: Report("poisoned", queues=[HERE]))
+    monkeypatch.setattr(LabCluster, "send_orders", lambda _, orders: given.append(orders))
+    monkeypatch.setattr(LabCluster, "await_any_report", lambda *_: ClientReport("poisoned", queues=[HERE]))
     poisoned = popping.fault("poison", client="pop")
     assert (poisoned.client, poisoned.group, poisoned.queue) == ("", "pop-group", HERE)
     assert [one.name for one in given] == ["pop-1", "pop-2"]
@@ -127,7 +127,7 @@ def test_a_fault_that_a_consumer_can_not_have_is_a_sentence(popping, kind, clien
 
 
 def test_without_consumers_that_pop_a_fault_of_theirs_says_what_to_start(popping, settings):
-    home = Home(settings.runtime.lab)
+    home = LabFolder(settings.runtime.lab)
     home.save(msgspec.structs.replace(home.load(), proxy=None))
     with pytest.raises(UserError, match=r"no-ack needs consumers that pop: start the lab with `.* lab up --pop`"):
         Lab(settings).fault("no-ack")
@@ -178,14 +178,14 @@ def test_every_text_of_a_fault_can_be_filled_in():
 
 
 ORDERS = ConsumerOrders("pop-1", [], "", "g", "T", ordered=False, instance="pop-1", client="remoting")
-HERE, RETRY = Queue("T", "b", 1), Queue("%RETRY%g_T", "b", 0)
+HERE, RETRY = LabQueue("T", "b", 1), LabQueue("%RETRY%g_T", "b", 0)
 
 
 MEANT = replace(ORDERS, sent_from=1_000, sent_until=1_500)
 
 
 def test_a_popped_message_is_refused_wherever_it_comes_from_until_the_cure(capfd):
-    popped = Behaviour(replace(MEANT, poison=True))
+    popped = ListenerBehaviour(replace(MEANT, poison=True))
     assert popped.accepts(HERE, 4, 999)
     assert not popped.accepts(HERE, 5, 1_000)
     assert popped.accepts(HERE, 6, 1_500)
@@ -196,7 +196,7 @@ def test_a_popped_message_is_refused_wherever_it_comes_from_until_the_cure(capfd
 
 
 def test_nothing_is_acknowledged_on_command():
-    withholds = Behaviour(replace(ORDERS, no_ack=True))
+    withholds = ListenerBehaviour(replace(ORDERS, no_ack=True))
     assert not withholds.accepts(HERE, 5)
     withholds.change(ORDERS)
     assert withholds.accepts(HERE, 6)
@@ -204,7 +204,7 @@ def test_nothing_is_acknowledged_on_command():
 
 def test_one_message_is_slow_and_the_cure_ends_it_at_once(monkeypatch):
     monkeypatch.setattr(behaviour, "_SLOW_SECONDS", 300)
-    slow, accepted = Behaviour(replace(MEANT, slow=True)), []
+    slow, accepted = ListenerBehaviour(replace(MEANT, slow=True)), []
     waiting = threading.Thread(target=lambda: accepted.append(slow.accepts(HERE, 5, 1_200)))
     waiting.start()
     while slow._chosen is None:

@@ -24,7 +24,7 @@ from streaming.base.settings import load_settings
 from streaming.collect.client import RemotingClient, RpcFailedError
 from streaming.collect.rpc import Rpc
 from streaming.collect.security import Security
-from streaming.lab.capture import Step
+from streaming.lab.capture import CaptureStep
 from streaming.lab.state import FaultRecord
 from tests.support import hooked
 
@@ -32,51 +32,53 @@ INTERVAL_MS = 2_000
 _LIST_SECONDS = 20
 
 SHORT = (
-    Step(2, "join", "orders-4"),
-    Step(6, "join", "audit-3"),
-    Step(10, "add-queues"),
-    Step(14, "freeze", "audit-1"),
-    Step(16, "leave", "orders-1"),
-    Step(24, "broker-restart", "broker-b"),
-    Step(30, "broker-restart", "broker-b", cure=True),
-    Step(42, "kill", "orders-2"),
-    Step(46, "freeze", "audit-1", cure=True),
-    Step(48, "leave", "orders-1", cure=True),
-    Step(58, "broker-kill", "broker-a"),
-    Step(64, "broker-kill", "broker-a", cure=True),
-    Step(76, "kill", "orders-2", cure=True),
+    CaptureStep(2, "join", "orders-4"),
+    CaptureStep(6, "join", "audit-3"),
+    CaptureStep(10, "add-queues"),
+    CaptureStep(14, "freeze", "audit-1"),
+    CaptureStep(16, "leave", "orders-1"),
+    CaptureStep(24, "broker-restart", "broker-b"),
+    CaptureStep(30, "broker-restart", "broker-b", cure=True),
+    CaptureStep(42, "kill", "orders-2"),
+    CaptureStep(46, "freeze", "audit-1", cure=True),
+    CaptureStep(48, "leave", "orders-1", cure=True),
+    CaptureStep(58, "broker-kill", "broker-a"),
+    CaptureStep(64, "broker-kill", "broker-a", cure=True),
+    CaptureStep(76, "kill", "orders-2", cure=True),
 )
 SHORT_SECONDS = 96
 LONG = (
-    Step(10, "join", "orders-4"),
-    Step(30, "freeze", "orders-3"),  # longer than the 120 to 130 s after which the brokers drop it
-    Step(40, "join", "audit-3"),
-    Step(55, "leave", "audit-1"),
-    Step(70, "kill", "orders-2"),
-    Step(90, "leave", "audit-1", cure=True),
-    Step(105, "kill", "orders-2", cure=True),
-    Step(120, "broker-restart", "broker-b"),
-    Step(135, "broker-restart", "broker-b", cure=True),
-    Step(175, "freeze", "orders-3", cure=True),
-    Step(195, "freeze", "audit-2"),
-    Step(205, "kill", "orders-1"),
-    Step(220, "freeze", "audit-2", cure=True),
-    Step(230, "kill", "orders-1", cure=True),
-    Step(245, "add-queues"),
-    Step(255, "join", "orders-4", cure=True),
-    Step(275, "broker-kill", "broker-a"),
-    Step(300, "broker-kill", "broker-a", cure=True),
-    Step(345, "kill", "audit-3"),
-    Step(365, "kill", "audit-3", cure=True),
-    Step(380, "freeze", "orders-2"),
-    Step(390, "leave", "orders-1"),
-    Step(420, "freeze", "orders-2", cure=True),
-    Step(430, "leave", "orders-1", cure=True),
-    Step(445, "broker-restart", "broker-a"),
-    Step(500, "broker-restart", "broker-a", cure=True),  # down for long enough that the clients release its queues
-    Step(540, "join", "orders-5"),
-    Step(560, "kill", "audit-1"),
-    Step(575, "kill", "audit-1", cure=True),
+    CaptureStep(10, "join", "orders-4"),
+    CaptureStep(30, "freeze", "orders-3"),  # longer than the 120 to 130 s after which the brokers drop it
+    CaptureStep(40, "join", "audit-3"),
+    CaptureStep(55, "leave", "audit-1"),
+    CaptureStep(70, "kill", "orders-2"),
+    CaptureStep(90, "leave", "audit-1", cure=True),
+    CaptureStep(105, "kill", "orders-2", cure=True),
+    CaptureStep(120, "broker-restart", "broker-b"),
+    CaptureStep(135, "broker-restart", "broker-b", cure=True),
+    CaptureStep(175, "freeze", "orders-3", cure=True),
+    CaptureStep(195, "freeze", "audit-2"),
+    CaptureStep(205, "kill", "orders-1"),
+    CaptureStep(220, "freeze", "audit-2", cure=True),
+    CaptureStep(230, "kill", "orders-1", cure=True),
+    CaptureStep(245, "add-queues"),
+    CaptureStep(255, "join", "orders-4", cure=True),
+    CaptureStep(275, "broker-kill", "broker-a"),
+    CaptureStep(300, "broker-kill", "broker-a", cure=True),
+    CaptureStep(345, "kill", "audit-3"),
+    CaptureStep(365, "kill", "audit-3", cure=True),
+    CaptureStep(380, "freeze", "orders-2"),
+    CaptureStep(390, "leave", "orders-1"),
+    CaptureStep(420, "freeze", "orders-2", cure=True),
+    CaptureStep(430, "leave", "orders-1", cure=True),
+    CaptureStep(445, "broker-restart", "broker-a"),
+    CaptureStep(
+        500, "broker-restart", "broker-a", cure=True
+    ),  # down for long enough that the clients release its queues
+    CaptureStep(540, "join", "orders-5"),
+    CaptureStep(560, "kill", "audit-1"),
+    CaptureStep(575, "kill", "audit-1", cure=True),
 )
 LONG_SECONDS = 615
 

@@ -11,7 +11,7 @@ from streaming.base.java import java_home
 from streaming.base.settings import load_settings
 from streaming.lab import servers
 from streaming.lab.processes import end, spawn, wait_until
-from streaming.log.kafka_properties import Connection
+from streaming.log.kafka_properties import KafkaConnection
 
 STOP_SECONDS_MAX = 200
 SHOWN_CHARACTERS = 3_000
@@ -131,7 +131,7 @@ class Kafka:
         kafka_jars = jars.ensure("kafka", load_settings().runtime.jars)
         self._command = servers.kafka_command(kafka_jars, home, self._port, controller, secured=secured)
         self.bootstrap = f"{servers.LOOPBACK}:{self._port}"
-        self.administrator = secured.administrator(servers.LOOPBACK) if secured else Connection(self.bootstrap)
+        self.administrator = secured.administrator(servers.LOOPBACK) if secured else KafkaConnection(self.bootstrap)
         self.process = None
 
     def start(self):

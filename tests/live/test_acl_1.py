@@ -6,7 +6,7 @@ import pytest
 
 from streaming.base import jars
 from streaming.base.settings import load_settings
-from streaming.collect.client import RefusedError, RemotingClient, RpcFailedError
+from streaming.collect.client import RemotingClient, RequestRefusedError, RpcFailedError
 from streaming.collect.requests import ReadCode, Request
 from streaming.collect.security import Credentials, Security
 from tests.support import hooked
@@ -60,8 +60,8 @@ def failure(address, request, credentials):
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda request: request.code.name)
 def test_an_account_without_rights_may_send_every_request(address, request_):
-    assert not isinstance(failure(address, request_, Credentials("monitor", "monitor-secret")), RefusedError)
-    assert isinstance(failure(address, request_, None), RefusedError)
+    assert not isinstance(failure(address, request_, Credentials("monitor", "monitor-secret")), RequestRefusedError)
+    assert isinstance(failure(address, request_, None), RequestRefusedError)
 
 
 @pytest.mark.parametrize(
@@ -74,5 +74,5 @@ def test_an_account_without_rights_may_send_every_request(address, request_):
 )
 def test_what_is_refused_is_one_sentence(address, credentials, sentence):
     error = failure(address, REQUESTS[0], credentials)
-    assert isinstance(error, RefusedError)
+    assert isinstance(error, RequestRefusedError)
     assert error.remark.startswith(f"RocketMQ at {address} {sentence}")

@@ -27,7 +27,7 @@ from schemas.arrow import in_epoch_ms
 from schemas.tables import DERIVED
 from streaming.log.kafka import create_topic
 from streaming.log.kafka_client import client_of
-from streaming.pipeline.operator import Row
+from streaming.pipeline.operator import ShardRow
 from streaming.tables.reader import ReadModel
 from tests.live.commands import Command, Kafka
 from tests.support import hooked
@@ -262,7 +262,7 @@ class Pipeline:
             left = sum(consumer.end_offsets(places).values())
             while left > 0:
                 for place, some in consumer.poll(timeout_ms=5_000).items():
-                    rows[place.partition] += [Row(one.offset, one.timestamp, one.key, one.value) for one in some]
+                    rows[place.partition] += [ShardRow(one.offset, one.timestamp, one.key, one.value) for one in some]
                     left -= len(some)
         finally:
             consumer.close()

@@ -14,7 +14,7 @@ from streaming.base.errors import UserError
 from streaming.log.files import FilePublisher
 from streaming.log.kafka import KafkaPublisher, create_topic, offsets_of
 from streaming.log.kafka_client import client_of
-from streaming.log.kafka_properties import Connection, connection_of
+from streaming.log.kafka_properties import KafkaConnection, connection_of
 from streaming.log.rows import encode, publish
 from streaming.pipeline import job
 from streaming.pipeline.sources import check_source
@@ -31,7 +31,7 @@ TOPIC = "kafka-source"
 @pytest.fixture
 def settings(lab, settings_in, tmp_path):
     """A job over a topic of its own, cut into several micro-batches."""
-    create_topic(Connection(lab.kafka_bootstrap), TOPIC, PARTITIONS, replication=1, retention_ms=3_600_000)
+    create_topic(KafkaConnection(lab.kafka_bootstrap), TOPIC, PARTITIONS, replication=1, retention_ms=3_600_000)
     return settings_in(
         tmp_path,
         kind="kafka",
@@ -93,7 +93,7 @@ def test_rows_that_kafka_deleted_before_they_were_read_are_said(settings):
 
 
 def test_a_topic_that_its_producers_stamp_is_refused(lab, settings_in, tmp_path):
-    admin = client_of(KafkaAdminClient, Connection(lab.kafka_bootstrap))
+    admin = client_of(KafkaAdminClient, KafkaConnection(lab.kafka_bootstrap))
     admin.create_topics({"by-hand": {"num_partitions": 8, "replication_factor": 1}})
     admin.wait_for_topics(["by-hand"])
     admin.close()

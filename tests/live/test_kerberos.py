@@ -13,7 +13,7 @@ from streaming.base.settings import load_settings
 from streaming.lab import servers
 from streaming.lab.certificates import Authority
 from streaming.lab.kafka_users import allow
-from streaming.lab.secured_kafka import ADMINISTRATION, Listener, SecuredKafka
+from streaming.lab.secured_kafka import ADMINISTRATION, KafkaListener, SecuredKafka
 from streaming.log.kafka import KafkaPublisher, create_topic
 from streaming.log.kafka_properties import connection_of
 from streaming.log.rows import publish
@@ -74,8 +74,8 @@ def user_key(realm):
 def kafka(tmp_path_factory, realm, port):
     home = tmp_path_factory.mktemp("kafka")
     listeners = (
-        Listener(ADMINISTRATION, "SSL", servers.free_port()),
-        Listener("SASL_PLAINTEXT", "SASL_PLAINTEXT", port),
+        KafkaListener(ADMINISTRATION, "SSL", servers.free_port()),
+        KafkaListener("SASL_PLAINTEXT", "SASL_PLAINTEXT", port),
     )
     secured = Kerberized(Authority(home / "certificates"), listeners, ("GSSAPI",)).with_tickets(realm)
     with Kafka(home, secured).start() as kafka:

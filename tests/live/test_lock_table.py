@@ -18,8 +18,8 @@ from rebalance_model.observe.events import UnlockBatchMq
 from streaming.base.java import java_home
 from streaming.base.settings import LabGroup, load_settings
 from streaming.lab import servers
-from streaming.lab.cluster import Cluster
-from streaming.lab.state import Home, LabState
+from streaming.lab.cluster import LabCluster
+from streaming.lab.state import LabFolder, LabState
 from tests.live.agreement import Known
 from tests.live.histories import History
 from tests.support import hooked
@@ -73,7 +73,7 @@ def running(home, spool):
         )
         broker = Broker(process)
         state = LabState(name_server_port=name_server, brokers={hooked.NAME: port})
-        cluster = Cluster(Home(home / "lab"), state, load_settings().runtime.jars, {})
+        cluster = LabCluster(LabFolder(home / "lab"), state, load_settings().runtime.jars, {})
         try:
             assert broker.say() == {"ready": True}
             yield SimpleNamespace(broker=broker, cluster=cluster, address=(servers.LOOPBACK, port))

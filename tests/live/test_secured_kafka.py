@@ -21,7 +21,7 @@ from streaming.cli.main import app
 from streaming.lab import servers
 from streaming.lab.certificates import Authority
 from streaming.lab.kafka_users import allow, set_passwords
-from streaming.lab.secured_kafka import ADMINISTRATION, Listener, SecuredKafka
+from streaming.lab.secured_kafka import ADMINISTRATION, KafkaListener, SecuredKafka
 from streaming.log.files import FilePublisher
 from streaming.log.kafka import KafkaPublisher, create_topic
 from streaming.log.kafka_properties import connection_of
@@ -60,10 +60,10 @@ class Secured(Kafka):
         expired = self.authority.issue("expired", valid=timedelta(days=-1))
         self.ports = {name: servers.free_port() for name in (ADMINISTRATION, "SASL_SSL", "EXPIRED", "SASL_PLAINTEXT")}
         listeners = (
-            Listener(ADMINISTRATION, "SSL", self.ports[ADMINISTRATION]),
-            Listener("SASL_SSL", "SASL_SSL", self.ports["SASL_SSL"]),
-            Listener("EXPIRED", "SASL_SSL", self.ports["EXPIRED"], expired),
-            Listener("SASL_PLAINTEXT", "SASL_PLAINTEXT", self.ports["SASL_PLAINTEXT"]),
+            KafkaListener(ADMINISTRATION, "SSL", self.ports[ADMINISTRATION]),
+            KafkaListener("SASL_SSL", "SASL_SSL", self.ports["SASL_SSL"]),
+            KafkaListener("EXPIRED", "SASL_SSL", self.ports["EXPIRED"], expired),
+            KafkaListener("SASL_PLAINTEXT", "SASL_PLAINTEXT", self.ports["SASL_PLAINTEXT"]),
         )
         mechanisms = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN", "OAUTHBEARER")
         super().__init__(

@@ -22,7 +22,7 @@ from streaming.lab.certificates import Authority
 from streaming.lab.control import NewUser, ProducerOrders, read_orders, write_orders
 from streaming.lab.processes import end, spawn, wait_until
 from streaming.lab.secured_rocketmq import SecuredRocketMq
-from streaming.lab.state import Home
+from streaming.lab.state import LabFolder
 from tests.live.alert_receivers import Webhook
 from tests.live.commands import Command
 from tests.live.job_tables import check_archive, incidents, owners, stuck
@@ -251,7 +251,7 @@ def test_a_missing_right_is_named_and_the_others_are_used(
 def add_user(lab_settings, folder, name, resources):
     """Let the lab's producer, who is the administrator, create a user."""
     (folder / name).write_text(f"password-of-{name}")
-    orders_file = Home(lab_settings.runtime.lab).orders("producer")
+    orders_file = LabFolder(lab_settings.runtime.lab).orders("producer")
     orders = read_orders(orders_file, ProducerOrders)
     user = NewUser(name, str(folder / name), resources, ["Get"])
     write_orders(orders_file, msgspec.structs.replace(orders, users=[*orders.users, user]))

@@ -19,7 +19,7 @@ from rebalance_model.observe.events import ConsumerRunningInfo
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.rules.coverage import Coverage
 from streaming.log.kafka import create_topic
-from streaming.log.kafka_properties import Connection
+from streaming.log.kafka_properties import KafkaConnection
 from streaming.log.rows import partition_of
 from streaming.log.shares import SESSION_SECONDS
 from tests.live.commands import Command, Kafka
@@ -47,7 +47,7 @@ def kafka(tmp_path_factory):
 def collectors(kafka, tmp_path):
     """Two collectors of a cluster that counts their requests."""
     topic = f"shares-{time.time_ns()}"
-    create_topic(Connection(kafka.bootstrap), topic, PARTITIONS, replication=1, retention_ms=3_600_000)
+    create_topic(KafkaConnection(kafka.bootstrap), topic, PARTITIONS, replication=1, retention_ms=3_600_000)
     with CountedCluster(GROUPS) as cluster:
         a, b = (collector(tmp_path, name, cluster.address, kafka.bootstrap, topic) for name in ("a", "b"))
         with a, b:
@@ -157,7 +157,7 @@ def test_a_frozen_collector_does_not_go_on_when_another_has_its_groups(collector
 @pytest.mark.prove
 def test_a_groups_series_goes_on_when_another_collector_takes_over(lab, tmp_path, record_property):
     topic = f"shares-{time.time_ns()}"
-    create_topic(Connection(lab.kafka_bootstrap), topic, PARTITIONS, replication=1, retention_ms=3_600_000)
+    create_topic(KafkaConnection(lab.kafka_bootstrap), topic, PARTITIONS, replication=1, retention_ms=3_600_000)
     a, b = (collector(tmp_path, name, lab.name_server, lab.kafka_bootstrap, topic) for name in ("a", "b"))
     with a, b:
         a.start()

@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 
 from rebalance_model.simulation import scenario, story
-from rebalance_model.simulation.cluster import Cluster
+from rebalance_model.simulation.cluster import SimulatedCluster
 
 GROUP, TOPIC = "orders-group", "Orders"
 LATER_SECONDS = 100
@@ -78,7 +78,7 @@ class Simulated:
                 ],
             }
         )
-        self._cluster = Cluster(made, seed, lambda _: None, hook=False)
+        self._cluster = SimulatedCluster(made, seed, lambda _: None, hook=False)
         self._undo = {}
         self._cluster.run_until(60)
 

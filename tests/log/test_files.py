@@ -6,11 +6,11 @@ import pytest
 
 from streaming.base.errors import UserError
 from streaming.log.files import FilePublisher, files_of, offset_of, parse_path, position_of
-from streaming.log.rows import Row
+from streaming.log.rows import KeyedRow
 
 
 def _rows(partition, *values):
-    return [Row(partition, None, value) for value in values]
+    return [KeyedRow(partition, None, value) for value in values]
 
 
 def _lines(root, partition):

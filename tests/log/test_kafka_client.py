@@ -10,8 +10,8 @@ import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError
 
-from streaming.log.kafka_client import Network, client_of
-from streaming.log.kafka_properties import Connection
+from streaming.log.kafka_client import KafkaNetwork, client_of
+from streaming.log.kafka_properties import KafkaConnection
 
 
 def frozen() -> socket.socket:
@@ -30,7 +30,7 @@ def open_resources() -> tuple[int, int]:
 @pytest.mark.parametrize("kind", [KafkaConsumer, KafkaAdminClient, KafkaProducer])
 def test_a_client_of_a_frozen_kafka_leaves_nothing(kind):
     with closing(frozen()) as server:
-        connection = Connection(address(server))
+        connection = KafkaConnection(address(server))
         before = open_resources()
         for _ in range(3):
             with pytest.raises(KafkaError):
@@ -41,7 +41,7 @@ def test_a_client_of_a_frozen_kafka_leaves_nothing(kind):
 def test_a_connection_that_is_under_way_is_closed():
     with closing(frozen()) as server:
         before = open_resources()
-        network = Network(bootstrap_servers=address(server))
+        network = KafkaNetwork(bootstrap_servers=address(server))
         network.maybe_connect("bootstrap-0")
         network.poll(timeout_ms=0)  # the socket is connected, and its task has not heard of it
         network.close()

@@ -5,7 +5,7 @@ import threading
 from contextlib import suppress
 
 from streaming.log.kafka_handshake import check_handshake
-from streaming.log.kafka_properties import Connection
+from streaming.log.kafka_properties import KafkaConnection
 
 
 def test_an_answer_without_end_is_not_read_for_ever(monkeypatch):
@@ -26,6 +26,6 @@ def test_an_answer_without_end_is_not_read_for_ever(monkeypatch):
 
         thread = threading.Thread(target=serve)
         thread.start()
-        check_handshake(Connection(f"127.0.0.1:{listening.getsockname()[1]}", {}))
+        check_handshake(KafkaConnection(f"127.0.0.1:{listening.getsockname()[1]}", {}))
         thread.join()
     assert sent < 50_000_000

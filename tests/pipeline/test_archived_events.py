@@ -9,8 +9,8 @@ from rebalance_model.observe.policy import Policy
 from streaming.log.rows import encode
 from streaming.pipeline.archive_rows import LogRow
 from streaming.pipeline.archived_events import decoded
-from streaming.pipeline.backtest import Span, backtest
-from streaming.pipeline.rebuild.archived import Partition
+from streaming.pipeline.backtest import BacktestPeriod, backtest
+from streaming.pipeline.rebuild.archived import ArchivedPartition
 from streaming.tables import ReadModel
 from tests.core.test_shard import LOG
 from tests.support.tables import archive, make_tables
@@ -50,7 +50,7 @@ def check_sizes(pushed):
 
 
 def test_a_rebuild_counts_bytes_in_its_survey_its_fold_and_after_it(model, pushed):
-    partition = Partition(0, Policy())
+    partition = ArchivedPartition(0, Policy())
     broadcasts = sum(not isinstance(event, GroupEvent) for event in EVENTS[: ROWS // 2])
     assert sum(1 for _ in partition.fold(model, ROWS // 2)) == ROWS // 2
     assert sum(1 for _ in partition.go_on(model, ROWS)) == ROWS // 2
@@ -60,7 +60,7 @@ def test_a_rebuild_counts_bytes_in_its_survey_its_fold_and_after_it(model, pushe
 
 
 def test_a_backtest_counts_bytes(model, pushed):
-    assert backtest(model, Policy(), Span(START, END, 0)).rows == len(pushed) > ROWS // 2
+    assert backtest(model, Policy(), BacktestPeriod(START, END, 0)).rows == len(pushed) > ROWS // 2
     check_sizes(pushed)
 
 

@@ -20,7 +20,7 @@ from streaming.base.times import duration_ms, instant_ms
 from streaming.cli import main
 from streaming.log.rows import encode
 from streaming.pipeline.archive_rows import LogRow
-from streaming.pipeline.backtest import IncidentPeriod, Result, Span, backtest, last_time
+from streaming.pipeline.backtest import BacktestPeriod, BacktestResult, IncidentPeriod, backtest, last_time
 from streaming.serve.alerting.ledger import write_control
 from streaming.tables import ReadModel
 from tests.core.test_shard import LOG
@@ -62,11 +62,11 @@ def tables(tmp_path_factory) -> Path:
 
 def run(tables: Path, since: float = 0, until: float = 700, warm_up: float = 0, groups: str = "*", **changed: object):
     with ReadModel(tables) as model:
-        span = Span(START + round(since * 1000), START + round(until * 1000), round(warm_up * 1000), groups)
+        span = BacktestPeriod(START + round(since * 1000), START + round(until * 1000), round(warm_up * 1000), groups)
         return backtest(model, Policy(**changed), span)
 
 
-def changes(result: Result) -> list[tuple[str, str, str]]:
+def changes(result: BacktestResult) -> list[tuple[str, str, str]]:
     return [(one.change, one.group, one.code) for one in result.differences]
 
 

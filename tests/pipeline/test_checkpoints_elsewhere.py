@@ -13,7 +13,7 @@ from schemas.tables import DERIVED
 from streaming.base.errors import SettingsError
 from streaming.base.place import tables_of
 from streaming.base.settings import load_settings
-from streaming.pipeline.job import Listener, running
+from streaming.pipeline.job import JobListener, running
 from streaming.tables.delta import delta_at
 from tests.live.commands import Command
 from tests.support.capture import job_settings, write_capture
@@ -69,7 +69,7 @@ def test_another_machine_goes_on_from_checkpoints_on_hdfs(object_store, log, tmp
 def test_a_standby_on_an_object_store_is_refused_before_spark_starts(settings_in, tmp_path):
     settings = settings_in(tmp_path).model_copy(update={"storage": load_settings(storage=ON_S3A).storage})
     settings.log_path.mkdir()
-    waits = Listener(on_wait=print)
+    waits = JobListener(on_wait=print)
     with (
         pytest.raises(SettingsError, match=r"--standby can't be used with storage\.checkpoints in an object store"),
         running(settings, Policy(), available_now=True, listener=waits),

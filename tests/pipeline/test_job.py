@@ -288,7 +288,7 @@ def test_a_query_is_started_again_after_growing_pauses_and_not_for_ever(tmp_path
         starts.append(1)
         return ended(failure)
 
-    listener = job.Listener(waited.append, lambda query, sentence: said.append((query, sentence)))
+    listener = job.JobListener(waited.append, lambda query, sentence: said.append((query, sentence)))
     with (
         pytest.raises(UserError, match=f"query failed: {failure[:20]}"),
         job.Running([start], tmp_path, listener=listener) as running,
@@ -306,7 +306,7 @@ def test_after_a_batch_the_first_restart_is_at_once_and_others_wait(tmp_path, mo
     failure, said = "Python worker failed to connect back.", []
     first = _Progressing(name="operator", status={"isTriggerActive": True}, failure=failure, looks=29)
     starts = Mock(side_effect=[first, *(ended(failure) for _ in range(20))])
-    listener = job.Listener(on_restart=lambda _, sentence: said.append(sentence))
+    listener = job.JobListener(on_restart=lambda _, sentence: said.append(sentence))
     with pytest.raises(UserError), job.Running([starts], tmp_path, listener=listener) as running:
         list(running.batches(threading.Event()))
     assert [sentence.endswith("in 0.01 s") for sentence in said] == [False] + [True] * 8
@@ -336,7 +336,7 @@ RACE = "org.apache.spark.SparkException: Multiple streaming queries are concurre
 def test_a_run_that_holds_the_lease_goes_on_after_a_race(tmp_path):
     """The former one, which was stopped within a batch, may record it before it notices that it was replaced."""
     queries, said = [ended(RACE), ended(None)], []
-    listener = job.Listener(on_restart=lambda _, sentence: said.append(sentence))
+    listener = job.JobListener(on_restart=lambda _, sentence: said.append(sentence))
     with job.Running([lambda: queries.pop(0)], tmp_path, listener=listener, confirm=lambda: True) as running:
         assert list(running.batches(threading.Event())) == []
     assert queries == []

@@ -9,12 +9,20 @@ from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
 from streaming.base.errors import UserError
 from streaming.log.files import offset_of
-from streaming.pipeline.operator import Position, Row, check_order, collect, fold, shard_keys, warn_of_contradictions
+from streaming.pipeline.operator import (
+    ShardPosition,
+    ShardRow,
+    check_order,
+    collect,
+    fold,
+    shard_keys,
+    warn_of_contradictions,
+)
 from tests.support.telemetry import telemetry
 
 
-def row(number: int, line: int, stamp: int) -> Row:
-    return Row(offset_of(number, line), stamp, None, b"{}")
+def row(number: int, line: int, stamp: int) -> ShardRow:
+    return ShardRow(offset_of(number, line), stamp, None, b"{}")
 
 
 def test_chunks_in_any_order_become_rows_in_log_order():
@@ -28,31 +36,35 @@ def test_chunks_in_any_order_become_rows_in_log_order():
 
 
 def test_files_whose_mtimes_rise_with_their_numbers_are_in_order():
-    check_order(0, [row(1, 0, 10), row(1, 1, 10), row(2, 0, 11)], Position(offset_of(0, 3), 9), keyed=False)
+    check_order(0, [row(1, 0, 10), row(1, 1, 10), row(2, 0, 11)], ShardPosition(offset_of(0, 3), 9), keyed=False)
 
 
 @pytest.mark.parametrize("mtime", [10, 9], ids=["equal", "reversed"])
 @pytest.mark.parametrize("in_one_batch", [True, False])
 def test_files_whose_mtimes_do_not_rise_are_refused(mtime, in_one_batch):
     before, after = row(1, 0, 10), row(2, 0, mtime)
-    rows, last = ([before, after], None) if in_one_batch else ([after], Position(before.offset, before.stamp))
+    rows, last = ([before, after], None) if in_one_batch else ([after], ShardPosition(before.offset, before.stamp))
     with pytest.raises(UserError, match=r"partition 5 of the log, file 2 is not younger than file 1 .* --preserve"):
         check_order(5, rows, last, keyed=False)
 
 
 def test_a_file_that_comes_after_a_later_one_is_refused():
     with pytest.raises(UserError, match="Partition 5 of the log returned offset"):
-        check_order(5, [row(1, 0, 10)], Position(offset_of(2, 0), 9), keyed=False)
+        check_order(5, [row(1, 0, 10)], ShardPosition(offset_of(2, 0), 9), keyed=False)
 
 
 def test_kafka_stamps_may_be_equal_or_fall():
-    check_order(0, [Row(1, 10, None, b""), Row(3, 10, None, b""), Row(4, 9, None, b"")], None, keyed=True)
+    check_order(
+        0, [ShardRow(1, 10, None, b""), ShardRow(3, 10, None, b""), ShardRow(4, 9, None, b"")], None, keyed=True
+    )
 
 
 def test_what_is_no_event_is_skipped_and_the_rest_folded():
     events = [msgspec.json.encode(event) for event in telemetry(2, 20)]
-    good = [Row(2 * index, 2**60, None, value) for index, value in enumerate(events)]
-    bad = [Row(2 * index + 1, 2**60, None, value) for index, value in enumerate((b"", b"\xff", b'{"type":"?"}', None))]
+    good = [ShardRow(2 * index, 2**60, None, value) for index, value in enumerate(events)]
+    bad = [
+        ShardRow(2 * index + 1, 2**60, None, value) for index, value in enumerate((b"", b"\xff", b'{"type":"?"}', None))
+    ]
     alone = list(fold(Shard(None, GroupsInMemory(), Policy()), good, keyed=False))
     mixed = list(fold(Shard(None, GroupsInMemory(), Policy()), sorted([*good, *bad]), keyed=False))
     assert alone

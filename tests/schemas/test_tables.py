@@ -6,7 +6,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from rebalance_model.observe.effects import TABLE_OF
 from schemas.arrow import arrow_schema
-from schemas.columns import Column, ListOf, StructOf, columns_of
+from schemas.columns import ListOf, StructOf, TableColumn, columns_of
 from schemas.spark import spark_schema
 from schemas.tables import DERIVED, PARTITIONED_BY, TABLES, columns
 
@@ -23,14 +23,14 @@ def test_every_kind_of_field_becomes_its_column():
         names: tuple[str, ...]
         parts: tuple[Inner, ...] | None
 
-    inner = StructOf((Column("name", "string", nullable=False),))
+    inner = StructOf((TableColumn("name", "string", nullable=False),))
     assert columns_of(Row) == (
-        Column("text", "string", nullable=False),
-        Column("number", "long", nullable=True),
-        Column("flag", "boolean", nullable=False),
-        Column("raw", "binary", nullable=True),
-        Column("names", ListOf("string"), nullable=False),
-        Column("parts", ListOf(inner), nullable=True),
+        TableColumn("text", "string", nullable=False),
+        TableColumn("number", "long", nullable=True),
+        TableColumn("flag", "boolean", nullable=False),
+        TableColumn("raw", "binary", nullable=True),
+        TableColumn("names", ListOf("string"), nullable=False),
+        TableColumn("parts", ListOf(inner), nullable=True),
     )
 
 

@@ -12,7 +12,7 @@ import threading
 import time
 from typing import NamedTuple
 
-from streaming.collect.remoting import Command, decode, encode
+from streaming.collect.remoting import RemotingCommand, decode, encode
 from streaming.collect.requests import ReadCode
 
 CLUSTER, BROKER, TOPIC = "counted", "broker-a", "Orders"
@@ -32,7 +32,7 @@ class Asked(NamedTuple):
 
 def answered(question, body=b"", **more):
     """Return the frame of an answer."""
-    return encode(Command(code=more.pop("code", 0), opaque=question.opaque, flag=_RESPONSE, body=body, **more))
+    return encode(RemotingCommand(code=more.pop("code", 0), opaque=question.opaque, flag=_RESPONSE, body=body, **more))
 
 
 class CountedCluster:

@@ -17,7 +17,7 @@ from streaming.base.java import java_home
 from streaming.base.settings import load_settings
 from streaming.collect import remoting
 from streaming.collect.broker_hook.build import JAR, build
-from streaming.collect.remoting import Command
+from streaming.collect.remoting import RemotingCommand
 from streaming.lab import processes, servers
 
 HEART_BEAT, UNREGISTER_CLIENT, GET_CONSUMER_LIST, LOCK, UNLOCK = 34, 35, 38, 41, 42
@@ -141,7 +141,9 @@ class Client:
         body = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
         texts = {name: str(value) for name, value in (fields or {}).items()}
         self._number = number = next(self._numbers)
-        command = Command(code=code, opaque=number, flag=flag, language="PYTHON", version=493, fields=texts, body=body)
+        command = RemotingCommand(
+            code=code, opaque=number, flag=flag, language="PYTHON", version=493, fields=texts, body=body
+        )
         return remoting.encode(command)
 
     def answer(self):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import httpx
 
-from streaming.lab.certificates import Certificate
+from streaming.lab.certificates import CertificateFiles
 
 CLIENT_ID, CLIENT_SECRET = "rebalance-watch", "Zt4q7&w9 Kp2x/Lm5"
 PEOPLE = {
@@ -42,7 +42,7 @@ class IdentityProvider(NamedTuple):
 
 
 @contextmanager
-def identity_provider(certificate: Certificate | None = None) -> Iterator[IdentityProvider]:
+def identity_provider(certificate: CertificateFiles | None = None) -> Iterator[IdentityProvider]:
     """Run a provider until the end of the block; with a certificate by https."""
     environment = {**os.environ, "AUTHLIB_INSECURE_TRANSPORT": "1"}
     argv = [sys.executable, "-m", "tests.support.identity_server"]

@@ -11,23 +11,24 @@ from rebalance_model.observe.engine.shard import Shard
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
 from streaming.log.files import files_of, offset_of, parse_path
-from streaming.pipeline.operator import Row, fold
+from streaming.pipeline.operator import ShardRow, fold
 from streaming.pipeline.sources import lines_of
 from tests.support.tables import stored
 
 
-def rows_of(log: Path, partition: int) -> list[Row]:
+def rows_of(log: Path, partition: int) -> list[ShardRow]:
     """One shard of a file log."""
     rows = []
     for file in files_of(log, partition):
         number, stamp = parse_path(file.as_posix())[1], file.stat().st_mtime_ns // 1_000_000
         rows += [
-            Row(offset_of(number, line), stamp, None, value) for line, value in enumerate(lines_of(file.read_bytes()))
+            ShardRow(offset_of(number, line), stamp, None, value)
+            for line, value in enumerate(lines_of(file.read_bytes()))
         ]
     return rows
 
 
-def effects(rows: list[Row], policy: Policy, partition: int = 0, *, keyed: bool = False) -> list[AnyRow]:
+def effects(rows: list[ShardRow], policy: Policy, partition: int = 0, *, keyed: bool = False) -> list[AnyRow]:
     """Return the effects of one shard; only that of partition 0 has the rows about the cluster."""
     shard = Shard(None, GroupsInMemory(), policy, partition)
     found = list(fold(shard, rows, keyed=keyed))
@@ -35,7 +36,7 @@ def effects(rows: list[Row], policy: Policy, partition: int = 0, *, keyed: bool 
     return found
 
 
-def tables_of(shards: Iterable[list[Row]], policy: Policy, *, keyed: bool = False) -> dict[str, list[str]]:
+def tables_of(shards: Iterable[list[ShardRow]], policy: Policy, *, keyed: bool = False) -> dict[str, list[str]]:
     """Return the rows of every derived table that has any, as sorted JSON; the shards are in their order."""
     tables: dict[str, list[str]] = defaultdict(list)
     for partition, rows in enumerate(shards):

@@ -14,10 +14,10 @@ from rebalance_model.observe.events import (
     TopicOffset,
 )
 from streaming.collect.client import RpcFailedError
-from streaming.collect.responses import NO_MEMBERS, Broker, Listed
+from streaming.collect.responses import NO_MEMBERS, Listed, ListedBroker
 from streaming.collect.round_requests import RoundRequests
 
-A, B = Broker("C", "broker-a", "h:1"), Broker("C", "broker-b", "h:2")
+A, B = ListedBroker("C", "broker-a", "h:1"), ListedBroker("C", "broker-b", "h:2")
 
 
 class ScriptedCluster:

@@ -8,7 +8,7 @@ import msgspec
 from rebalance_model.observe.effects import AnyEffect, IncidentTransition
 from rebalance_model.observe.events import Answer, AnyEvent, BrokerStatus, Tick
 from rebalance_model.simulation import scenario, story
-from rebalance_model.simulation.cluster import BROKERS_FIRST, START, Cluster
+from rebalance_model.simulation.cluster import BROKERS_FIRST, START, SimulatedCluster
 from streaming.cli.simulate import read_scenario
 from tests.support.folding import folded
 
@@ -27,7 +27,7 @@ SMALL = {
 class SimulatedRun:
     """A simulated scenario and its telemetry."""
 
-    cluster: Cluster
+    cluster: SimulatedCluster
     events: list[AnyEvent]
 
     def effects(self) -> list[AnyEffect]:
@@ -68,19 +68,19 @@ def simulate(
     made = read_scenario(described) if isinstance(described, str) else described
     every_step = options.pop("every_step", False)
     events: list[AnyEvent] = []
-    cluster = Cluster(made, seed, events.append, **options)
+    cluster = SimulatedCluster(made, seed, events.append, **options)
     cluster.world.every_step = every_step
     story.schedule(cluster)
     cluster.run_until(made.minutes * 60 if until is None else until)
     return SimulatedRun(cluster, events)
 
 
-def truth(cluster: Cluster) -> list[bytes]:
+def truth(cluster: SimulatedCluster) -> list[bytes]:
     """Return the ground truth, sorted."""
     return sorted(map(msgspec.json.encode, cluster.world.truth.records))
 
 
-def shares(cluster: Cluster, group: str = "g") -> dict[str, list[int]]:
+def shares(cluster: SimulatedCluster, group: str = "g") -> dict[str, list[int]]:
     """Return the queue ids that each client really has."""
     shares: dict[str, list[int]] = {}
     for queue, names in cluster.owners(group).items():

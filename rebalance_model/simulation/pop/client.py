@@ -14,7 +14,7 @@ from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.observe.events import PopProcessQueueInfo
 from rebalance_model.simulation.broker import Broker
 from rebalance_model.simulation.connections import Connections, Outcome
-from rebalance_model.simulation.network import Channel
+from rebalance_model.simulation.network import SimulatedChannel
 from rebalance_model.simulation.pop.listener import PopListener
 from rebalance_model.simulation.popped.messages import Pop, PoppedMessage
 from rebalance_model.simulation.process import Process
@@ -84,7 +84,7 @@ class PopService:
         settings = self._settings
         pop = Pop(self._group, mq.topic, mq.queue_id, POP_BATCH, settings.invisible_ms, POLL, self._clock.now())
 
-        def begin(broker: Broker, channel: Channel, outcome: Outcome[list[PoppedMessage]]) -> None:
+        def begin(broker: Broker, channel: SimulatedChannel, outcome: Outcome[list[PoppedMessage]]) -> None:
             broker.pops.pop(channel, pop, outcome)
 
         return await self._connections.pull(mq.broker, begin)
@@ -107,7 +107,7 @@ class PopService:
         delay = NACK_DELAYS[min(message.reconsume_times, len(NACK_DELAYS) - 1)] * 1_000
         self._send(broker, lambda b, channel: _change(b, channel, self._group, message, delay))
 
-    def _send(self, broker: str, request: Callable[[Broker, Channel], None]) -> None:
+    def _send(self, broker: str, request: Callable[[Broker, SimulatedChannel], None]) -> None:
         self._connections.send(broker, request)
 
     def _is_too_old(self, message: PoppedMessage) -> bool:
@@ -135,5 +135,5 @@ def rows(table: dict[MessageQueue, PopProcessQueue]) -> tuple[PopProcessQueueInf
     return tuple(row(mq, table[mq]) for mq in sorted(table, key=queue_order))
 
 
-def _change(broker: Broker, channel: Channel, group: str, message: PoppedMessage, delay: int) -> None:
+def _change(broker: Broker, channel: SimulatedChannel, group: str, message: PoppedMessage, delay: int) -> None:
     broker.pops.change_invisible_time(channel, group, message.handle, delay)

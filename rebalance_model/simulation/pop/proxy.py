@@ -13,7 +13,7 @@ from rebalance_model.client.host import BrokerError
 from rebalance_model.simulation.broker import Broker
 from rebalance_model.simulation.client_responses import ClientAnswer
 from rebalance_model.simulation.connections import Connections, Outcome
-from rebalance_model.simulation.network import Channel
+from rebalance_model.simulation.network import SimulatedChannel
 from rebalance_model.simulation.pop.receipts import RELEASE, SCAN, Receipt, Receipts
 from rebalance_model.simulation.popped.messages import Handle, Pop, PoppedMessage, ProxiedHeartbeat
 from rebalance_model.simulation.process import Process, Promise
@@ -63,7 +63,7 @@ class Endpoint:
     def connected(self, broker: str) -> None:
         """Do nothing: the proxy's own heartbeat names no group."""
 
-    def announce(self, broker: Broker, channel: Channel) -> None:
+    def announce(self, broker: Broker, channel: SimulatedChannel) -> None:
         """Do nothing."""
 
     def notified(self) -> None:
@@ -205,10 +205,10 @@ class Proxy:
         return self._connections[self._turn % CONNECTIONS]
 
 
-def _pop(pop: Pop, broker: Broker, channel: Channel, outcome: Outcome[list[PoppedMessage]]) -> None:
+def _pop(pop: Pop, broker: Broker, channel: SimulatedChannel, outcome: Outcome[list[PoppedMessage]]) -> None:
     """Pop as of the broker's clock: a proxy leaves the time to it."""
     broker.pops.pop(channel, pop._replace(born=broker.clock.now()), outcome)
 
 
-def _change(broker: Broker, channel: Channel, group: str, handle: Handle, invisible_ms: int) -> None:
+def _change(broker: Broker, channel: SimulatedChannel, group: str, handle: Handle, invisible_ms: int) -> None:
     broker.pops.change_invisible_time(channel, group, handle, invisible_ms)

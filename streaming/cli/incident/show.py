@@ -11,7 +11,7 @@ from rich.text import Text
 
 from streaming.base.shell import command_line, group_argument
 from streaming.base.times import written
-from streaming.cli.grid import Column, Grid
+from streaming.cli.grid import Grid, GridColumn
 from streaming.cli.incident.grid import incident_grid
 from streaming.cli.options import EveryOption, FormatOption, Output, WatchOption
 from streaming.cli.output import present, section, severity
@@ -55,7 +55,7 @@ def _draw(detail: IncidentDetail, now: int) -> RenderableType:
     ]
     evidence = evidence_items(incident.code, detail.judged.evidence, now)
     if evidence:
-        table = Grid([Column("name"), Column("value")])
+        table = Grid([GridColumn("name"), GridColumn("value")])
         for item in evidence:
             table.add(*item)
         parts += section(f"Evidence at {labels.moment(detail.judged.time, now)}", table)

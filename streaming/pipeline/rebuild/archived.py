@@ -65,7 +65,7 @@ class Survey(NamedTuple):
     """The earliest last tick of the active sources, epoch milliseconds."""
 
 
-class Partition:
+class ArchivedPartition:
     """One partition's shard, folded up to an offset."""
 
     def __init__(self, number: int, policy: Policy, seed: Seed | None = None) -> None:

@@ -11,7 +11,7 @@ from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import STATE_VERSION
 from streaming.base.errors import UserError
 from streaming.base.place import Place
-from streaming.pipeline.rebuild.archived import Partition
+from streaming.pipeline.rebuild.archived import ArchivedPartition
 from streaming.pipeline.rebuild.folder import Folder, Ready
 from streaming.pipeline.rebuild.rows import RowFiles, keep_older, last_seq_of
 from streaming.pipeline.rebuild.seed import Seed, write_seed
@@ -89,8 +89,10 @@ def _common(checkpoints: Path) -> Position:
     return {number: min(offset, archive[number]) for number, offset in operator.items() if number in archive}
 
 
-def _folded(model: ReadModel, policy: Policy, until: Position, rows: RowFiles, report: Report) -> dict[int, Partition]:
-    shards = {number: Partition(number, policy) for number in sorted(until)}
+def _folded(
+    model: ReadModel, policy: Policy, until: Position, rows: RowFiles, report: Report
+) -> dict[int, ArchivedPartition]:
+    shards = {number: ArchivedPartition(number, policy) for number in sorted(until)}
     total = sum(shard.count(model, until[number]) for number, shard in shards.items())
     done = 0
     report(0, total)
@@ -104,7 +106,7 @@ def _folded(model: ReadModel, policy: Policy, until: Position, rows: RowFiles, r
     return shards
 
 
-def _go_on(shard: Partition, model: ReadModel, until: int, rows: RowFiles) -> int:
+def _go_on(shard: ArchivedPartition, model: ReadModel, until: int, rows: RowFiles) -> int:
     folded = 0
     for effects in shard.go_on(model, until):
         rows.add(effects)

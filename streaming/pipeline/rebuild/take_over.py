@@ -18,7 +18,7 @@ from schemas.tables import DERIVED
 from streaming.base.errors import UserError
 from streaming.base.files import replace_atomically
 from streaming.base.place import Place
-from streaming.pipeline.rebuild.archived import Partition
+from streaming.pipeline.rebuild.archived import ArchivedPartition
 from streaming.pipeline.rebuild.build import require_manifest
 from streaming.pipeline.rebuild.folder import MANIFEST, Folder, Ready
 from streaming.pipeline.rebuild.rows import REBUILT, GroupKey, RowFiles
@@ -94,7 +94,7 @@ def _prepare(
     with ReadModel(tables) as model:
         for number, offset in until.items():
             found = read_seed(folder.shards(rebuild_id), number)
-            shard = Partition(number, ready.policy, found)
+            shard = ArchivedPartition(number, ready.policy, found)
             for effects in shard.go_on(model, offset):
                 rows.add(effects)
             saved = shard.save()

@@ -30,7 +30,7 @@ POINTS_MAX = 5_000
 Series = tuple[str, frozenset[tuple[str, str]]]
 
 
-class Value(NamedTuple):
+class PointValue(NamedTuple):
     """A value of a series."""
 
     cluster: str
@@ -62,7 +62,7 @@ class Points:
         for first in range(0, len(values), POINTS_MAX):
             yield self._request(values[first : first + POINTS_MAX])
 
-    def _values(self, families: Iterable[Family], now_ns: int) -> Iterator[Value]:
+    def _values(self, families: Iterable[Family], now_ns: int) -> Iterator[PointValue]:
         before, self._counters = self._counters, {}
         for family in families:
             is_counter = family.type == "counter"
@@ -75,10 +75,10 @@ class Points:
                         start = self._last_ns
                     self._counters[series] = start, sample.value
                 point = NumberDataPoint(dict(sample.labels), start, now_ns, float(sample.value))
-                yield Value(sample.labels.get("cluster", ""), sample.name, family.documentation, is_counter, point)
+                yield PointValue(sample.labels.get("cluster", ""), sample.name, family.documentation, is_counter, point)
 
-    def _request(self, values: Sequence[Value]) -> MetricsData:
-        by_cluster: dict[str, dict[str, list[Value]]] = defaultdict(lambda: defaultdict(list))
+    def _request(self, values: Sequence[PointValue]) -> MetricsData:
+        by_cluster: dict[str, dict[str, list[PointValue]]] = defaultdict(lambda: defaultdict(list))
         for value in values:
             by_cluster[value.cluster][value.name].append(value)
         return MetricsData(
@@ -93,7 +93,7 @@ class Points:
         )
 
 
-def _metric(values: Sequence[Value]) -> Metric:
+def _metric(values: Sequence[PointValue]) -> Metric:
     points, first = [value.point for value in values], values[0]
     data = Sum(points, AggregationTemporality.CUMULATIVE, True) if first.is_counter else Gauge(points)  # noqa: FBT003
     return Metric(first.name, first.description, "", data)

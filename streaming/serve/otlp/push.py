@@ -19,7 +19,7 @@ from streaming.base.otlp import Otlp
 from streaming.base.span import Span
 from streaming.serve.metrics.family import family
 from streaming.serve.otlp.points import Points
-from streaming.serve.otlp.receiver import Receiver, RefusedError
+from streaming.serve.otlp.receiver import PushRefusedError, Receiver
 from streaming.serve.otlp.traces import CLUSTERS_KEPT, Traces
 
 _SERVICE = "rebalance-watch"
@@ -126,7 +126,7 @@ class Push(Collector):
         for request in self._points.requests(self._registry.collect(), time.time_ns()):
             try:
                 receiver.send(encode_metrics(request))
-            except RefusedError as error:
+            except PushRefusedError as error:
                 if error.again:
                     break
         return self._interval_seconds
@@ -136,7 +136,7 @@ class Push(Collector):
         while spans := self._traces.take(_SPANS_PER_REQUEST):
             try:
                 receiver.send(encode_spans(spans))
-            except RefusedError as error:
+            except PushRefusedError as error:
                 if error.again:
                     self._traces.put_back(spans)
                     self._spans_seconds = min(2 * self._spans_seconds, _PAUSE_SECONDS_MAX)

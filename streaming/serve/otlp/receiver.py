@@ -18,7 +18,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 
 from streaming.base.errors import SettingsError, first_line
-from streaming.base.http import Answer, Poster, check_headers
+from streaming.base.http import HttpAnswer, Poster, check_headers
 from streaming.base.limits import REPLY_BYTES
 from streaming.base.otlp import Otlp, Signal
 from streaming.base.redaction import Redaction
@@ -31,7 +31,7 @@ _AGAIN = frozenset({408, 429, 500, 502, 503, 504})
 _REASON_CHARACTERS = 200
 
 
-class RefusedError(Exception):
+class PushRefusedError(Exception):
     """A request was not accepted; `again`: the same one may be later."""
 
     def __init__(self, reason: str, *, again: bool) -> None:
@@ -71,7 +71,7 @@ class Receiver:
         """
         try:
             self._post(request)
-        except RefusedError as error:
+        except PushRefusedError as error:
             self.note_failure(str(error))
             raise
         self.results["ok"] += 1
@@ -94,17 +94,17 @@ class Receiver:
         try:
             answer = self._poster.post(self._url, content=gzip.compress(request.SerializeToString(), 1))
         except TimeoutError:
-            raise RefusedError("no answer in time", again=True) from None
+            raise PushRefusedError("no answer in time", again=True) from None
         except (OSError, httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-            raise RefusedError(self._readable(first_line(error) or type(error).__name__), again=True) from None
+            raise PushRefusedError(self._readable(first_line(error) or type(error).__name__), again=True) from None
         if not answer.is_success:
-            raise RefusedError(f"HTTP {answer.status}{self._detail(answer)}", again=answer.status in _AGAIN)
+            raise PushRefusedError(f"HTTP {answer.status}{self._detail(answer)}", again=answer.status in _AGAIN)
         try:
             rejected = self._rejected(answer.body)
         except DecodeError:
-            raise RefusedError("what answers there is no OpenTelemetry collector", again=False) from None
+            raise PushRefusedError("what answers there is no OpenTelemetry collector", again=False) from None
         if rejected:
-            raise RefusedError(rejected, again=False)
+            raise PushRefusedError(rejected, again=False)
 
     def _rejected(self, body: bytes) -> str:
         """Return what the answer to an accepted request says of rejected parts of it; empty: nothing."""
@@ -116,7 +116,7 @@ class Receiver:
             rejected, text = f"{traces.rejected_spans} spans", traces.error_message
         return "" if rejected.startswith("0 ") else f"{rejected} were rejected ({self._readable(text)})"
 
-    def _detail(self, answer: Answer) -> str:
+    def _detail(self, answer: HttpAnswer) -> str:
         """Return what the answer says of an error, if it is text: a collector's own is binary."""
         text = answer.body.decode("utf-8", "replace").strip()
         return f" ({self._readable(text)})" if text and "\ufffd" not in text and text.isprintable() else ""

@@ -5,7 +5,7 @@ import pytest
 
 from rebalance_model.broker.broker_config import BrokerConfig
 from rebalance_model.broker.client_manage_processor import ClientManageProcessor, HeartbeatData
-from rebalance_model.broker.consumer_group_event import Change, Register
+from rebalance_model.broker.consumer_group_event import MemberChange, Register
 from rebalance_model.broker.consumer_group_info import ConsumerData
 from rebalance_model.broker.consumer_ids_change_listener import ConsumerIdsChangeListener, NotifyConsumerIdsChanged
 from rebalance_model.broker.consumer_manage_processor import ConsumerManageProcessor, Response
@@ -29,7 +29,7 @@ def data(group: str = "G", consume_type: str = "CONSUME_PASSIVELY") -> ConsumerD
 
 def changes(events: object) -> list[str]:
     assert isinstance(events, tuple)
-    return [event.group for event in events if isinstance(event, Change)]
+    return [event.group for event in events if isinstance(event, MemberChange)]
 
 
 def test_every_group_of_a_heartbeat_registers_with_one_member():
@@ -124,7 +124,12 @@ def test_the_list_of_consumers_has_one_id_for_each_channel():
 class TestNotifications:
     """Of the events, CHANGE alone reaches consumers."""
 
-    EVENTS = (Change("G", ("k0", "k1")), Register("G", (), None), Change("H", ("k0",)), Change("G", ("k1",)))
+    EVENTS = (
+        MemberChange("G", ("k0", "k1")),
+        Register("G", (), None),
+        MemberChange("H", ("k0",)),
+        MemberChange("G", ("k1",)),
+    )
 
     def test_at_once_each_change_goes_to_every_channel(self):
         listener = ConsumerIdsChangeListener()

@@ -8,10 +8,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from rebalance_model.broker.broker_config import BrokerConfig
 from rebalance_model.broker.consumer_group_event import (
     AnyConsumerGroupEvent,
-    Change,
-    Client,
     ClientRegister,
     ClientUnregister,
+    EventClient,
+    MemberChange,
     Outcome,
     Register,
     Unregister,
@@ -40,7 +40,7 @@ def heartbeat(
 
 def names(outcome: Outcome) -> list[str]:
     return [
-        f"CHANGE({len(event.channels)})" if isinstance(event, Change) else str(type(event).__struct_config__.tag)
+        f"CHANGE({len(event.channels)})" if isinstance(event, MemberChange) else str(type(event).__struct_config__.tag)
         for event in outcome.events
     ]
 
@@ -56,12 +56,12 @@ def manager() -> ConsumerManager:
 
 def test_the_first_heartbeat_fires_all_events_and_the_next_only_register(manager):
     first, second = heartbeat(manager, 0, T1), heartbeat(manager, 0, T1)
-    client = Client("k0", "c0")
+    client = EventClient("k0", "c0")
     assert first == Outcome(
         changed=True,
         events=(
             ClientRegister("G", client, frozenset({"T"})),
-            Change("G", ("k0",)),
+            MemberChange("G", ("k0",)),
             Register("G", (T1,), client),
         ),
     )
@@ -126,7 +126,7 @@ def test_leaving(manager):
     gone = leave(0)
     assert gone == Outcome(
         changed=True,
-        events=(ClientUnregister("G", Client("k0", "whatever"), frozenset({"T"})), Change("G", ("k1",))),
+        events=(ClientUnregister("G", EventClient("k0", "whatever"), frozenset({"T"})), MemberChange("G", ("k1",))),
     )
     assert names(leave(1, notify=False)) == ["CLIENT_UNREGISTER", "UNREGISTER"]
     assert manager.consumer_table == {}
@@ -186,7 +186,7 @@ def test_a_heartbeat_without_subscriptions(manager):
     data = ConsumerData("G", "CONSUME_PASSIVELY", "CLUSTERING", "", (T1,))
     client = ClientChannelInfo("k0", "c0")
     assert manager.register_consumer_without_sub(data, client, 0, notify=True) == Outcome(
-        changed=True, events=(Change("G", ("k0",)),)
+        changed=True, events=(MemberChange("G", ("k0",)),)
     )
     assert manager.register_consumer_without_sub(data, client, 0, notify=True) == Outcome(changed=False, events=())
     assert manager.consumer_table["G"].subscription_table == {}
@@ -355,7 +355,7 @@ class Members(RuleBasedStateMachine):
         return {slot for g, slot in self.seen if g == group}
 
     def all_members_are_notified(self, group: str, outcome: Outcome, *, notified: bool) -> None:
-        changes = [set(e.channels) for e in outcome.events if isinstance(e, Change) and e.group == group]
+        changes = [set(e.channels) for e in outcome.events if isinstance(e, MemberChange) and e.group == group]
         assert changes == ([self.members(group)] if notified else [])
         ended = any(isinstance(event, Unregister) and event.group == group for event in outcome.events)
         assert ended is (notified and not self.members(group))

@@ -14,7 +14,7 @@ from rebalance_model.observe.decoding import decode
 from rebalance_model.observe.effects import AnyEffect, IncidentTransition, QueueProgress
 from rebalance_model.observe.events import AnyEvent
 from rebalance_model.simulation import story
-from rebalance_model.simulation.cluster import Cluster
+from rebalance_model.simulation.cluster import SimulatedCluster
 from rebalance_model.simulation.scenario import Scenario
 from streaming.cli.simulate import read_scenario
 from streaming.log.recording import replayed_rows
@@ -44,7 +44,9 @@ def stamped(events: Iterable[AnyEvent]) -> list[Row]:
 def recorded(scenario: Scenario, seed: int = 1) -> list[Row]:
     """A story, each event at the true time at which it was sent."""
     rows: list[Row] = []
-    cluster = Cluster(scenario, seed, lambda event: rows.append((event, cluster.world.true_ms)), hook=True, poll=True)
+    cluster = SimulatedCluster(
+        scenario, seed, lambda event: rows.append((event, cluster.world.true_ms)), hook=True, poll=True
+    )
     story.schedule(cluster)
     cluster.run_until(scenario.minutes * 60)
     return rows

@@ -28,7 +28,7 @@ from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import BrokerView, GroupState
 from rebalance_model.simulation import story
 from rebalance_model.simulation.broker import Broker
-from rebalance_model.simulation.cluster import Cluster
+from rebalance_model.simulation.cluster import SimulatedCluster
 from rebalance_model.simulation.emitter import CLUSTER, Sink
 from rebalance_model.simulation.scenario import Scenario
 from rebalance_model.simulation.truth import Fault, Owned
@@ -86,8 +86,8 @@ class Comparison:
         self.cluster = self._cluster(self._compare_event)
         self._folded = self._fold()
 
-    def _cluster(self, sink: Sink) -> Cluster:
-        cluster = Cluster(self.scenario, self.seed, sink, hook=True, poll=self.poll)
+    def _cluster(self, sink: Sink) -> SimulatedCluster:
+        cluster = SimulatedCluster(self.scenario, self.seed, sink, hook=True, poll=self.poll)
         story.schedule(cluster)
         return cluster
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import AnyEvent
-from rebalance_model.simulation import START, Cluster, scenario, story
+from rebalance_model.simulation import START, SimulatedCluster, scenario, story
 
 BROKER, TOPIC, GROUP = "broker-a", "Orders", "g"
 RETRY = MessageQueue(f"%RETRY%{GROUP}_{TOPIC}", BROKER, 0)
@@ -14,7 +14,7 @@ RETRY = MessageQueue(f"%RETRY%{GROUP}_{TOPIC}", BROKER, 0)
 class Popped:
     """A cluster whose scenario has run, and its events."""
 
-    cluster: Cluster
+    cluster: SimulatedCluster
     events: list[AnyEvent]
 
     def of(self, *kinds):
@@ -38,7 +38,7 @@ def popped(pops, *steps, seconds=180, consumers=2, seed=1, rate=2.0, queues=2, *
         "story": list(steps),
     }
     events = []
-    cluster = Cluster(scenario.read(content), seed, events.append)
+    cluster = SimulatedCluster(scenario.read(content), seed, events.append)
     story.schedule(cluster)
     cluster.run_until(seconds)
     cluster.end()

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from rebalance_model.simulation import scenario, story
-from rebalance_model.simulation.cluster import Cluster
+from rebalance_model.simulation.cluster import SimulatedCluster
 from rebalance_model.simulation.scenario import ScenarioError
 from tests.support.simulated import SMALL, simulate, small
 
@@ -59,7 +59,7 @@ def test_the_defaults_are_one_broker_and_no_steps():
 
 
 def test_a_step_can_be_undone_by_hand_and_then_not_again_by_its_time():
-    cluster = Cluster(small(), 1, lambda _: None)
+    cluster = SimulatedCluster(small(), 1, lambda _: None)
     cluster.run_until(20)
     [step] = small({"at": 0, "do": "freeze", "who": "c-1", "lasts": 30}).story
     thaw = story.do(cluster, step)

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from rebalance_model.observe.events import AnyEvent
 from rebalance_model.simulation import scenario, story
-from rebalance_model.simulation.cluster import Cluster
+from rebalance_model.simulation.cluster import SimulatedCluster
 from rebalance_model.simulation.truth import Consumed
 
 
@@ -37,7 +37,7 @@ def main(clients: int = 1_000, queues: int = 4_096, minutes: float = 60, message
 
     gc.disable()  # as the command does
     began, cpu_began = time.perf_counter(), time.process_time()
-    cluster = Cluster(made, 1, count, hook=False)
+    cluster = SimulatedCluster(made, 1, count, hook=False)
     story.schedule(cluster)
     cluster.run_until(60 * minutes)
     seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu_began

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 from rebalance_model.observe.policy import Policy
 from streaming.log.files import files_of, offset_of, parse_path
 from streaming.pipeline.chunks import ChunkedGroups
-from streaming.pipeline.operator import Row, ShardProcessor
+from streaming.pipeline.operator import ShardProcessor, ShardRow
 from streaming.pipeline.sources import lines_of
 
 _Item = tuple[Any, ...]
@@ -104,11 +104,11 @@ def exchanges(log: Path, partitions: int, policy: Policy, files_per_batch: int) 
     files = [(file, partition) for partition in range(partitions) for file in files_of(log, partition)]
     files.sort(key=lambda one: one[0].stat().st_mtime_ns)
     for first in range(0, len(files), files_per_batch):
-        rows: dict[int, list[Row]] = {}
+        rows: dict[int, list[ShardRow]] = {}
         for file, partition in files[first : first + files_per_batch]:
             number, stamp = parse_path(file.as_posix())[1], file.stat().st_mtime_ns // 1_000_000
             rows.setdefault(partition, []).extend(
-                Row(offset_of(number, line), stamp, None, value)
+                ShardRow(offset_of(number, line), stamp, None, value)
                 for line, value in enumerate(lines_of(file.read_bytes()))
             )
         for state in states:
@@ -124,7 +124,7 @@ def exchanges(log: Path, partitions: int, policy: Policy, files_per_batch: int) 
         )
 
 
-def _run(state: _State, partition: int, rows: list[Row], policy: Policy) -> None:
+def _run(state: _State, partition: int, rows: list[ShardRow], policy: Policy) -> None:
     processor = ShardProcessor(policy, keyed=False)
     processor.init(cast("StatefulProcessorHandle", state))
     frame = pd.DataFrame(rows).assign(partition=partition)

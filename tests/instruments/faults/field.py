@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from streaming.lab.cluster import Cluster
+from streaming.lab.cluster import LabCluster
 from streaming.lab.servers import LOOPBACK
-from streaming.lab.state import FaultRecord, Home
+from streaming.lab.state import FaultRecord, LabFolder
 from tests.instruments.faults.mqadmin import MqAdmin
 
 CLUSTER = "lab"
@@ -32,7 +32,7 @@ class FieldFaults:
 
     def __init__(self, settings, name_server):
         self._settings = settings
-        self._home = Home(settings.runtime.lab)
+        self._home = LabFolder(settings.runtime.lab)
         self._admin = MqAdmin(self._home.folder / "mqadmin", name_server)
 
     def fault(self, kind, *, client):
@@ -58,7 +58,7 @@ class FieldFaults:
     def cluster(self):
         """Lock the lab for a change of its processes."""
         with self._home.locked():
-            yield Cluster(self._home, self._home.load(), self._settings.runtime.jars, self._settings.lab.broker)
+            yield LabCluster(self._home, self._home.load(), self._settings.runtime.jars, self._settings.lab.broker)
 
     def start(self, group, client, **orders):
         """Start a new consumer of a group with other orders than a healthy one has."""

@@ -17,7 +17,7 @@ import jpype
 from streaming.base import jars
 from streaming.base.settings import load_settings
 from streaming.lab import jvm
-from streaming.lab.consumer import Behaviour, start_consumer
+from streaming.lab.consumer import ListenerBehaviour, start_consumer
 from streaming.lab.control import ConsumerOrders
 from streaming.lab.network import Relay
 
@@ -72,7 +72,7 @@ def _start(number, name_server, group, topic, class_path):
     )
     with ExitStack() as ends:
         relay = ends.enter_context(Relay())
-        ends.callback(start_consumer(orders, Behaviour(orders), relay).shutdown)
+        ends.callback(start_consumer(orders, ListenerBehaviour(orders), relay).shutdown)
         return ends.pop_all()
 
 

@@ -23,7 +23,7 @@ from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
 from schemas.arrow import in_epoch_ms
 from schemas.tables import DERIVED
-from streaming.pipeline.operator import Row, fold
+from streaming.pipeline.operator import ShardRow, fold
 from tests.support.plain import as_json
 from tests.support.tables import stored
 
@@ -88,7 +88,7 @@ class Archive:
         """Return the number of accepted rows of a cluster."""
         return self._one("SELECT count(*) FROM telemetry WHERE cluster = ?", cluster)
 
-    def rows(self, partition: int) -> Iterator[list[Row]]:
+    def rows(self, partition: int) -> Iterator[list[ShardRow]]:
         """Yield the accepted rows of a partition in the order of the log, some at a time."""
         batches = self._database.sql(
             'SELECT "offset", stamp, key, value FROM telemetry WHERE "partition" = ? ORDER BY "offset"',
@@ -97,7 +97,7 @@ class Archive:
         for batch in batches:
             columns = (column.to_pylist() for column in batch.columns)
             yield [
-                Row(offset, stamp, key.encode() or None, value.encode())
+                ShardRow(offset, stamp, key.encode() or None, value.encode())
                 for offset, stamp, key, value in zip(*columns, strict=True)
             ]
 

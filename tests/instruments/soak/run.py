@@ -28,7 +28,7 @@ import typer
 from streaming.base.settings import load_settings
 from streaming.lab import servers
 from streaming.lab.lab import Lab
-from streaming.lab.state import Home
+from streaming.lab.state import LabFolder
 from streaming.log.kafka import create_topic, offsets_of
 from tests.instruments.faults.cases import BROKER, SOAK, Case
 from tests.instruments.faults.run import man, play_case, settings_of
@@ -303,7 +303,7 @@ class Soak:
         }
         if self.kafka.process is not None:
             found["Kafka"] = [self.kafka.process.pid]
-        lab = Home(self._story.runtime.lab).load()
+        lab = LabFolder(self._story.runtime.lab).load()
         for member in lab.members.values() if lab else ():
             found.setdefault(f"lab: {member.role}", []).append(member.process.pid)
         return found

@@ -19,7 +19,7 @@ from checkpoints.manifest import ARCHIVE, OPERATOR
 from checkpoints.position import position_of_query
 from streaming.base.settings import Settings
 from streaming.log.kafka import offsets_of
-from streaming.log.kafka_properties import Connection
+from streaming.log.kafka_properties import KafkaConnection
 from streaming.pipeline.spark_properties import WORKER_DAEMON
 from tests.instruments.soak.records import PART_OF, Files, Sample, Used
 from tests.support.processes import command_of, descendants, parents
@@ -98,7 +98,7 @@ class Sampler:
         self._settings = settings
         self._probe = probe
         self._pids = pids
-        self._kafka = Connection(settings.source.bootstrap_servers)
+        self._kafka = KafkaConnection(settings.source.bootstrap_servers)
         self._over = Event()
         self._thread = Thread(target=self._run, daemon=True)
 

@@ -17,7 +17,7 @@ import msgspec
 from rebalance_model.observe.events import Tick
 from streaming.base.files import replace_atomically
 from streaming.log.kafka import KafkaPublisher
-from streaming.log.kafka_properties import Connection
+from streaming.log.kafka_properties import KafkaConnection
 from streaming.log.rows import encode, rows_of
 from tests.support.telemetry import live_telemetry
 
@@ -43,7 +43,7 @@ def main(bootstrap: str, topic: str, partitions: int, rate: int, file: Path) -> 
     stop, sent = Event(), Sent()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     start = time.time_ns() // 1_000_000
-    with KafkaPublisher(Connection(bootstrap), topic, partitions, resend_after_ms=_AWAY_MS_MAX) as log:
+    with KafkaPublisher(KafkaConnection(bootstrap), topic, partitions, resend_after_ms=_AWAY_MS_MAX) as log:
         for event in live_telemetry(rate, start=start, cluster=CLUSTER):
             if (left := event.time / 1000 - time.time()) > 0:
                 time.sleep(max(left, _BURST_SECONDS))

@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 from rebalance_model.observe.policy import Policy
 from streaming.log.rows import encode, rows_of
 from streaming.pipeline.archive_rows import LogRow
-from streaming.pipeline.operator import Row
+from streaming.pipeline.operator import ShardRow
 from tests.instruments.soak import verdict
 from tests.instruments.soak.measures import Measure, flatness, measures_of, trend
 from tests.instruments.soak.picture import picture
@@ -41,7 +41,7 @@ def test_a_lost_row_and_a_doubled_one_are_found(tmp_path):
             shard.append(LogRow(row.partition, len(shard), row.key, row.value, event.time))
     for partition, shard in enumerate(shards):
         archive(tables, [row._replace(key=None) for row in shard])
-        rows = [Row(row.offset, row.stamp, row.key, row.value) for row in shard]
+        rows = [ShardRow(row.offset, row.stamp, row.key, row.value) for row in shard]
         append(tables, effects(rows, Policy(), partition, keyed=True))
     assert differences(tables, tmp_path / "scratch", PARTITIONS)[1] == []
     assert Archive(tables, tmp_path / "scratch").counts() == {

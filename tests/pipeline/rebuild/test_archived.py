@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from rebalance_model.observe.events import BrokerStatus, corrected
-from streaming.pipeline.rebuild.archived import Partition
+from streaming.pipeline.rebuild.archived import ArchivedPartition
 from streaming.pipeline.rebuild.seed import Seed, read_seed, write_seed
 from streaming.tables import ReadModel
 from tests.pipeline.rebuild.late import POLICY, Stamped, archived, compared, events, fold, log, partitions
@@ -21,11 +21,11 @@ def rebuilt(tables, *, until):
     effects = []
     with ReadModel(tables) as model:
         for number, offset in enumerate(until):
-            first = Partition(number, POLICY)
+            first = ArchivedPartition(number, POLICY)
             for rows in first.fold(model, offset):
                 effects += rows
             write_seed(tables / "seeds", number, Seed(offset, first.save(), first.groups))
-            then = Partition(number, POLICY, read_seed(tables / "seeds", number))
+            then = ArchivedPartition(number, POLICY, read_seed(tables / "seeds", number))
             for rows in then.go_on(model, 2**40):
                 effects += rows
     return compared(effects)
