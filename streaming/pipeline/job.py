@@ -411,7 +411,7 @@ def start_operator(  # noqa: PLR0913  what a query is made of
         state_partitions=settings.job.state_partitions,
         keyed=settings.source.kind == "kafka",
         seeds=Folder(checkpoints).seeds(manifest.seed) if manifest.seed else None,
-    ).observe(_EFFECTS, F.count(F.lit(1)).alias("rows"))
+    ).observe(_EFFECTS, F.coalesce(F.sum("rows"), F.lit(0)).alias("rows"))
     sink = TableSink(tables_of(settings), OPERATOR, generation, manifest.swapped, times=times or BatchTimes())
 
     def write(batch: DataFrame, batch_id: int) -> None:

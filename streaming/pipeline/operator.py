@@ -23,19 +23,18 @@ from pyspark.sql import functions as F  # noqa: N812  pyspark's own convention
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from rebalance_model.observe.decoding import RejectedError, decode
-from rebalance_model.observe.effects import TABLE_OF, AnyRow
+from rebalance_model.observe.effects import AnyRow
 from rebalance_model.observe.engine.shard import Shard
 from rebalance_model.observe.policy import Policy
 from streaming.base.errors import UserError
 from streaming.base.garbage import without_collection
 from streaming.log.files import position_of
 from streaming.pipeline.chunks import CHUNK_SCHEMA, ChunkedGroups
+from streaming.pipeline.effects import EFFECT_SCHEMA, Effects, by_table
 from streaming.pipeline.rebuild.seed import read_seed
 
 _LOG = logging.getLogger(__name__)
 """In a Python worker: it writes warnings to standard error, which is Spark's log in the runtime root."""
-EFFECT_SCHEMA = "kind STRING NOT NULL, payload STRING NOT NULL"
-"""An effect on its way to the sink: its table, and the effect as JSON."""
 
 
 class ShardRow(NamedTuple):
@@ -124,12 +123,7 @@ class ShardProcessor(StatefulProcessor):
         with without_collection():  # the worker collects after each task; meanwhile it takes 10 % of the time
             effects = self._fold(rows)
         if effects:
-            yield pd.DataFrame(
-                {
-                    "kind": [TABLE_OF[type(effect)] for effect in effects],
-                    "payload": [msgspec.json.encode(effect).decode() for effect in effects],
-                }
-            )
+            yield pd.DataFrame(by_table(effects), columns=Effects._fields)
 
     def close(self) -> None:
         """Do nothing: no resource is held."""

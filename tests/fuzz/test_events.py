@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalance_model.observe.decoding import RejectedError, decode
-from rebalance_model.observe.effects import TABLE_OF
 from rebalance_model.observe.engine.shard import Saved, Shard
 from rebalance_model.observe.events import AnyEvent, instance_of
 from rebalance_model.observe.group_store import GroupsInMemory
@@ -21,6 +20,7 @@ from schemas.arrow import table_of_json
 from streaming.lab.demo.play import CAPTURE
 from streaming.log.rows import rows_of_line
 from streaming.pipeline.archive_rows import LogRow, Transport, archived
+from streaming.pipeline.effects import by_table
 from tests.fuzz.forms import fuzzed
 from tests.fuzz.mutations import mutants
 
@@ -110,11 +110,8 @@ def test_events_that_are_valid_by_their_form_alone_do_not_end_the_job(known_poin
         rows += shard.finish()
         shard.flush()
     tally.add("events among others", len(places))
-    by_table = {}
-    for row in rows:
-        by_table.setdefault(TABLE_OF[type(row)], []).append(msgspec.json.encode(row).decode())
-    for table, payloads in by_table.items():
-        assert table_of_json(table, payloads).num_rows == len(payloads)
+    for table, count, lines in by_table(rows):
+        assert table_of_json(table, lines).num_rows == count
 
 
 @pytest.mark.parametrize("digits", [19, 21, 500])

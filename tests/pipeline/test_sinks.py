@@ -10,6 +10,7 @@ from checkpoints.generation import claimed
 from schemas.arrow import table_of
 from schemas.spark import spark_schema
 from streaming.pipeline import failures, sinks
+from streaming.pipeline.effects import EFFECT_SCHEMA
 from streaming.pipeline.sinks import TableSink, write_effects
 from tests.support.basis import BASIS
 from tests.support.tables import read_rows, small_row
@@ -32,8 +33,8 @@ def change(queue: int) -> dict[str, object]:
 
 
 def batch_of(spark, *effects: tuple[str, dict[str, object]]):
-    rows = [(kind, json.dumps(row)) for kind, row in effects]
-    return spark.createDataFrame(rows, "kind string, payload string")
+    rows = [(table, 1, json.dumps(row).encode() + b"\n") for table, row in effects]
+    return spark.createDataFrame(rows, EFFECT_SCHEMA)
 
 
 def rows_in(sink: TableSink, table: str) -> list[dict[str, object]]:

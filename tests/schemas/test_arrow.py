@@ -44,27 +44,26 @@ def rows_of(table: str) -> st.SearchStrategy[list[dict[str, object]]]:
 @given(data=st.data())
 def test_rows_in_json_are_the_same_rows(table, data):
     rows = data.draw(rows_of(table))
-    lines = [msgspec.json.encode(row).decode() for row in rows]
-    found = table_of_json(table, lines)
+    found = table_of_json(table, lines(*rows))
     assert found == table_of(table, [stored(table, row) for row in rows])
     assert found.schema == arrow_schema(table)
 
 
-def line(row: dict[str, object]) -> str:
-    return msgspec.json.encode(row).decode()
+def lines(*rows: dict[str, object]) -> bytes:
+    return msgspec.json.Encoder().encode_lines(rows)
 
 
 def test_many_blocks_keep_the_order_and_a_row_may_be_larger_than_one(monkeypatch):
     monkeypatch.setattr("schemas.arrow._BLOCK_BYTES", 1)
-    found = table_of_json("anomalies", [line(small_row("anomalies") | {"seq": number}) for number in range(50)])
+    found = table_of_json("anomalies", lines(*(small_row("anomalies") | {"seq": number} for number in range(50))))
     assert found["seq"].to_pylist() == list(range(50))
     assert found["seq"].num_chunks > 1
-    (group,) = table_of_json("anomalies", [line(small_row("anomalies") | {"group": "é" * 10_000})])["group"].to_pylist()
+    (group,) = table_of_json("anomalies", lines(small_row("anomalies") | {"group": "é" * 10_000}))["group"].to_pylist()
     assert len(group) == 10_000
 
 
 @pytest.mark.parametrize("change", [{"time": 1.5}, {"time": INT64_MAX + 1}, {"cluster": 1}, {"odd": 1}], ids=str)
 def test_a_row_that_does_not_fit_its_table_is_an_error(change):
-    assert len(table_of_json("anomalies", [line(small_row("anomalies"))])) == 1
+    assert len(table_of_json("anomalies", lines(small_row("anomalies")))) == 1
     with pytest.raises(pa.ArrowInvalid):
-        table_of_json("anomalies", [line(small_row("anomalies") | change)])
+        table_of_json("anomalies", lines(small_row("anomalies") | change))

@@ -3,12 +3,13 @@
 import msgspec
 
 from rebalance_model.observe.decoding import decode
-from rebalance_model.observe.effects import TABLE_OF, AnyRow
+from rebalance_model.observe.effects import AnyRow
 from rebalance_model.observe.engine.shard import Shard
 from rebalance_model.observe.events import AnyEvent
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
 from schemas.arrow import table_of_json
+from streaming.pipeline.effects import by_table
 
 
 def fold(events: list[AnyEvent], stamp: int) -> list[AnyRow]:
@@ -20,7 +21,6 @@ def fold(events: list[AnyEvent], stamp: int) -> list[AnyRow]:
         rows += shard.push(decode(line, key=None, stamp=stamp, keyed=False), stamp, len(line))
     rows += shard.finish()
     Shard(shard.flush(), groups, Policy())
-    for table in {TABLE_OF[type(row)] for row in rows}:
-        payloads = [msgspec.json.encode(row).decode() for row in rows if TABLE_OF[type(row)] == table]
-        assert table_of_json(table, payloads).num_rows == len(payloads)
+    for table, count, lines in by_table(rows):
+        assert table_of_json(table, lines).num_rows == count
     return rows

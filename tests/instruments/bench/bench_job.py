@@ -36,12 +36,13 @@ from rich.table import Table
 
 from checkpoints.generation import claimed
 from checkpoints.manifest import OPERATOR, Basis
-from rebalance_model.observe.effects import TABLE_OF, GroupSnapshot
+from rebalance_model.observe.effects import GroupSnapshot
 from rebalance_model.observe.policy import Policy
 from streaming.base.settings import Settings, load_settings
 from streaming.log.files import FilePublisher, files_of
 from streaming.log.rows import publish
 from streaming.pipeline import job
+from streaming.pipeline.effects import EFFECT_SCHEMA, by_table
 from streaming.pipeline.operator import shard_keys
 from streaming.pipeline.session import spark_session
 from streaming.pipeline.sinks import TableSink, write_effects
@@ -257,7 +258,7 @@ def _processor_seconds() -> Counter[str]:
 def _stateless(spark: SparkSession, settings: Settings, generation: str) -> StreamingQuery:
     keys = F.array(*map(F.lit, shard_keys(spark, settings.source.partitions, settings.job.state_partitions)))
     log = read_log(spark, settings).withColumn("shard", F.get(keys, F.col("partition")))
-    passed = log.repartition(settings.job.state_partitions, "shard").mapInArrow(_one_row, "kind STRING, payload STRING")
+    passed = log.repartition(settings.job.state_partitions, "shard").mapInArrow(_one_row, EFFECT_SCHEMA)
     sink = TableSink(settings.runtime.tables, OPERATOR, generation)
 
     def write(batch: DataFrame, batch_id: int) -> None:
@@ -288,7 +289,7 @@ def _one_row(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         health_reason="",
         coverage="",
     )
-    yield pa.RecordBatch.from_pylist([{"kind": TABLE_OF[GroupSnapshot], "payload": msgspec.json.encode(row).decode()}])
+    yield pa.RecordBatch.from_pylist([effects._asdict() for effects in by_table([row])])
 
 
 if __name__ == "__main__":
