@@ -29,7 +29,7 @@ from rebalance_model.observe.policy import Policy
 from streaming.base.errors import UserError
 from streaming.base.garbage import without_collection
 from streaming.log.files import position_of
-from streaming.pipeline.chunks import CHUNK_SCHEMA, ChunkedGroups
+from streaming.pipeline.chunks import CHUNK_SCHEMA, Chunk, ChunkedGroups, ShardPosition
 from streaming.pipeline.effects import EFFECT_SCHEMA, Effects, by_table
 from streaming.pipeline.rebuild.seed import read_seed
 
@@ -44,13 +44,6 @@ class ShardRow(NamedTuple):
     stamp: int
     key: bytes | None
     value: bytes | None
-
-
-class ShardPosition(NamedTuple):
-    """How far a shard has been folded."""
-
-    offset: int
-    stamp: int
 
 
 def effects_of(  # noqa: PLR0913  the inputs of a checkpoint
@@ -109,7 +102,6 @@ class ShardProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the state variables; Spark calls it for each task."""
-        self._position = handle.getValueState("position", "offset LONG, stamp LONG, seed STRING")
         self._chunks = handle.getListState("chunks", CHUNK_SCHEMA)
 
     def handleInputRows(  # noqa: N802  Spark's name
@@ -136,12 +128,12 @@ class ShardProcessor(StatefulProcessor):
         shard = Shard(groups.shard, groups, msgspec.msgpack.decode(self._policy, type=Policy), partition)
         effects = list(fold(shard, ordered, keyed=self._keyed))
         warn_of_contradictions(shard)
-        end, chunk = ordered[-1], groups.append(shard.flush())
-        self._position.update((end.offset, end.stamp, self._seed_id))
-        if chunk.replaces:
-            self._chunks.put([chunk.row])
+        end = ShardPosition(ordered[-1].offset, ordered[-1].stamp)
+        chunk, replaces = groups.append(shard.flush(), end, self._seed_id)
+        if replaces:
+            self._chunks.put([chunk])
         else:
-            self._chunks.appendValue(chunk.row)
+            self._chunks.appendValue(chunk)
         return effects
 
     @property
@@ -153,10 +145,10 @@ class ShardProcessor(StatefulProcessor):
 
         The position is unknown before the first row, and where the rebuild has replaced a state that could not be read.
         """
-        state = self._position.get()
-        last = ShardPosition(state[0], state[1]) if state else None
-        if state and (self._seeds is None or state[2] == self._seed_id):
-            return last, ChunkedGroups(self._chunks.get())
+        chunks = [Chunk(*chunk) for chunk in self._chunks.get()]
+        last = ShardPosition(chunks[-1].offset, chunks[-1].stamp) if chunks else None
+        if chunks and (self._seeds is None or chunks[-1].seed == self._seed_id):
+            return last, ChunkedGroups(chunks)
         seed = read_seed(self._seeds, partition) if self._seeds is not None else None
         if seed is None and last is None:
             return None, ChunkedGroups()

@@ -3,22 +3,22 @@
 import random
 
 from rebalance_model.observe.engine.shard import Saved
-from streaming.pipeline.chunks import REPLACED_AT, SMALL, ChunkedGroups
+from streaming.pipeline.chunks import REPLACED_AT, SMALL, Chunk, ChunkedGroups, ShardPosition
 
 
 class List:
     """Spark's list state of a shard."""
 
     def __init__(self) -> None:
-        self.rows: list[tuple[int, bytes]] = []
+        self.rows: list[Chunk] = []
         self.replaced = 0
 
     def take(self, groups: ChunkedGroups, shard: Saved) -> int:
         """Do what the operator does at the end of a batch; return the bytes of the chunk before compression."""
-        row, replaces = groups.append(shard)
+        chunk, replaces = groups.append(shard, ShardPosition(len(self.rows), 0), "")
         self.replaced += replaces
-        self.rows = [row] if replaces else [*self.rows, row]
-        return row[0]
+        self.rows = [chunk] if replaces else [*self.rows, chunk]
+        return chunk.size
 
     def read(self) -> ChunkedGroups:
         return ChunkedGroups(self.rows)
@@ -92,7 +92,7 @@ def test_a_state_of_100_mb_stays_bounded_and_is_seldom_written_whole():
         for number in rng.sample(range(10_000), 1_000):
             groups.put(f"c/{number}", rng.randbytes(whole // 10_000))
         kept.take(groups, SHARD)
-        sizes.append(sum(size for size, _ in kept.rows))
+        sizes.append(sum(chunk.size for chunk in kept.rows))
     assert 1.8 * whole < max(sizes) <= REPLACED_AT * 1.01 * whole + SMALL
     assert kept.replaced == 2
     assert kept.read() == groups

@@ -14,7 +14,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 from rebalance_model.observe.policy import Policy
 from streaming.log.files import files_of, offset_of, parse_path
-from streaming.pipeline.chunks import ChunkedGroups
+from streaming.pipeline.chunks import Chunk, ChunkedGroups
 from streaming.pipeline.operator import ShardProcessor, ShardRow
 from streaming.pipeline.sources import lines_of
 
@@ -44,12 +44,8 @@ class _State:
     read: int = 0
     written: int = 0
     chunks: list[_Item] = field(default_factory=list)
-    position: _Item | None = None
 
-    def getValueState(self, *_: str) -> "_Position":  # noqa: N802  Spark's name
-        return _Position(self)
-
-    def getListState(self, *_: str) -> "_Chunks":  # noqa: N802  Spark's name
+    def getListState(self, *_: object) -> "_Chunks":  # noqa: N802  Spark's name
         return _Chunks(self)
 
     def sent(self, items: list[_Item]) -> None:
@@ -59,19 +55,6 @@ class _State:
     def got(self, items: list[_Item]) -> None:
         self.calls += 1
         self.written += _size(items)
-
-
-@dataclass
-class _Position:
-    state: _State
-
-    def get(self) -> _Item | None:
-        self.state.sent([])
-        return self.state.position
-
-    def update(self, item: _Item) -> None:
-        self.state.got([item])
-        self.state.position = item
 
 
 @dataclass
@@ -133,9 +116,9 @@ def _run(state: _State, partition: int, rows: list[ShardRow], policy: Policy) ->
 
 
 def _size(items: list[_Item]) -> int:
-    return sum(len(value) if isinstance(value, bytes) else 8 for item in items for value in item)
+    return sum(len(value) if isinstance(value, str) else 8 for item in items for value in item)
 
 
 def _buffered(state: _State) -> int:
-    shard = ChunkedGroups(state.chunks).shard
+    shard = ChunkedGroups(Chunk(*chunk) for chunk in state.chunks).shard
     return sum(len(msgspec.msgpack.decode(chunk)) for chunk in shard.buffer) if shard is not None else 0
