@@ -122,7 +122,7 @@ def stop_within_batch(settings: Settings, appends: int) -> None:
 
     class Sink:
         def __init__(self, sink) -> None:
-            self.sink, self.turns = sink, count()
+            self.sink, self.turns, self.times = sink, count(), sink.times
 
         def append_arrow(self, *given, **named) -> None:
             if next(self.turns) >= appends:
