@@ -11,8 +11,6 @@ NOT_YET = (
     "rebalance_model/observe",
     "streaming/queries",
     "streaming/serve",
-    "tests/instruments",
-    "tests/live",
     "tests/queries",
     "tests/serve",
 )

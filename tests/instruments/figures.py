@@ -19,7 +19,7 @@ _COLUMNS = "| {} | figure | value | day | commit |\n| --- | --- | {} | --- | ---
 class Figure(NamedTuple):
     """One line of a file."""
 
-    of: str
+    instrument: str
     """The bench or the proof."""
     name: str
     value: str
@@ -39,12 +39,12 @@ class FigureFile(NamedTuple):
         cells = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| "))
         return [Figure(*row) for row in list(cells)[2:]]
 
-    def keep(self, of: str, values: Mapping[str, str]) -> None:
+    def keep(self, instrument: str, values: Mapping[str, str]) -> None:
         """Keep figures, each in place of the one of its name; the others stay."""
-        kept = {(figure.of, figure.name): figure for figure in self.read()}
+        kept = {(figure.instrument, figure.name): figure for figure in self.read()}
         day, at = f"{datetime.now(UTC):%Y-%m-%d}", commit()
         for name, value in values.items():
-            kept[of, _cell(name)] = Figure(of, _cell(name), _cell(value), day, at)
+            kept[instrument, _cell(name)] = Figure(instrument, _cell(name), _cell(value), day, at)
         self.write(kept.values())
 
     def write(self, figures) -> None:
@@ -85,7 +85,7 @@ def keep(bench: str, figures: Mapping[str, float], *, writes: bool = True, file:
         writes: whether to keep them; else they are only compared, as those of another size.
         file: where they are kept.
     """
-    last = {figure.name: figure for figure in file.read() if figure.of == bench}
+    last = {figure.name: figure for figure in file.read() if figure.instrument == bench}
     table = Table("", "now", "last", "change", "last of", title=bench)
     for name, value in figures.items():
         before = last.get(name)

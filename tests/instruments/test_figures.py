@@ -44,7 +44,7 @@ def test_the_file_is_what_its_figures_give(file, tmp_path):
     copy.write(file.read())
     assert copy.path.read_text("utf-8") == file.path.read_text("utf-8")
     figures = file.read()
-    assert len({(figure.of, figure.name) for figure in figures}) == len(figures) > 50
+    assert len({(figure.instrument, figure.name) for figure in figures}) == len(figures) > 50
 
 
 KEEPS = """
@@ -75,10 +75,10 @@ def test_a_long_test_keeps_its_result_and_figures(tmp_path, proofs):
     (tmp_path / "test_it.py").write_text(TESTS)
     command = [sys.executable, "-m", "pytest", "-c", os.devnull, "--rootdir", tmp_path, tmp_path]
     subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, check=False)
-    found = {(figure.of, figure.name): figure.value for figure in proofs.read()}
-    assert found.keys() == {("test_it.py", name) for name in ("test_kills", "test_kills: kills", "test_some")}
-    assert found["test_it.py", "test_kills: kills"] == "24"
-    assert found["test_it.py", "test_some"].startswith("2 passed, 1 failed in ")
+    kept = {(figure.instrument, figure.name): figure.value for figure in proofs.read()}
+    assert kept.keys() == {("test_it.py", name) for name in ("test_kills", "test_kills: kills", "test_some")}
+    assert kept["test_it.py", "test_kills: kills"] == "24"
+    assert kept["test_it.py", "test_some"].startswith("2 passed, 1 failed in ")
 
 
 def test_the_last_result_takes_the_place_of_the_former(proofs):

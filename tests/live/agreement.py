@@ -97,14 +97,14 @@ class Difference:
     asked: int
     time: int
     answered: object
-    held: tuple
+    values: tuple
 
 
 @dataclass
 class Verdict:
     """The result of a comparison."""
 
-    known: "Known"
+    knowledge: "Known"
     compared: Counter = field(default_factory=Counter)
     unanswered: Counter = field(default_factory=Counter)
     differences: list[Difference] = field(default_factory=list)
@@ -116,12 +116,12 @@ class Verdict:
     def spells(self):
         """Return name, duration (ms) and first answer of each lasting difference."""
         spells = defaultdict(list)
-        for one in self.differences:
-            same = spells[one.name, one.group, one.key]
-            if same and one.asked - same[-1][-1].time <= APART:
-                same[-1].append(one)
+        for difference in self.differences:
+            same = spells[difference.name, difference.group, difference.key]
+            if same and difference.asked - same[-1][-1].time <= APART:
+                same[-1].append(difference)
             else:
-                same.append([one])
+                same.append([difference])
         return [(key[0], run[-1].time - run[0].asked, run[0]) for key, runs in spells.items() for run in runs]
 
     def too_long(self):
@@ -129,7 +129,7 @@ class Verdict:
         return [
             (name, ms, one)
             for name, ms, one in self.spells()
-            if ms - self.known.hindered(one.asked, one.asked + ms) > LONGEST.get(name, ms)
+            if ms - self.knowledge.hindered(one.asked, one.asked + ms) > LONGEST.get(name, ms)
         ]
 
 
@@ -247,11 +247,11 @@ class Judge:
         broker = event.broker
         members = {("member", broker, one.channel): one.client_id for one in event.connections}
         self._compare("members (203)", event, "member", members, self._closed)
-        wanted = {
+        answer = {
             ("subscription", broker, one.topic): (one.sub_string, one.expression_type, one.sub_version)
             for one in event.subscriptions
         }
-        self._compare("subscriptions (203)", event, "subscription", wanted, self._subscribed)
+        self._compare("subscriptions (203)", event, "subscription", answer, self._subscribed)
         modes = (event.consume_type, event.message_model, event.consume_from_where)
         self._compare("modes (203)", event, "modes", {("modes", broker): modes} if members else {}, self._all_closed)
 
@@ -263,18 +263,18 @@ class Judge:
     def _compare(self, what, event, kind, answered, explain):
         series = self._history.series[event.group]
         for key in answered.keys() | self._history.keys(event.group, kind, event.broker):
-            held = series[key].during(event.asked, event.time + self._known.in_flight(event.broker, event.time))
+            values = series[key].during(event.asked, event.time + self._known.in_flight(event.broker, event.time))
             value = answered.get(key)
-            if value is None and held == [None]:
+            if value is None and values == [None]:
                 continue
-            self._note(what, event, key, value, held, value in held, explain)
+            self._note(what, event, key, value, values, value in values, explain)
 
-    def _note(self, what, event, key, value, held, agrees, explain):
+    def _note(self, what, event, key, value, values, agrees, explain):
         self.verdict.compared[what] += 1
         if not agrees:
             name = explain(event, key, value)
             self.verdict.differences.append(
-                Difference(name, event.group, key, event.asked, event.time, value, tuple(held))
+                Difference(name, event.group, key, event.asked, event.time, value, tuple(values))
             )
 
     def _closed(self, event, key, value):
@@ -335,16 +335,16 @@ class Judge:
         for key in answered.keys() | self._history.keys(event.group, "commit", event.broker):
             # A sum of pulls reports only the last commit; the commits of two clients that pull one queue alternate.
             slack = PULL_SUM + self._known.in_flight(event.broker, event.time)
-            held = series[key].during(event.asked - slack, event.time + slack)
-            known = [value for value in held if value is not None]
+            values = series[key].during(event.asked - slack, event.time + slack)
+            offsets = [value for value in values if value is not None]
             value = answered.get(key)
-            if value is None and not known:
+            if value is None and not offsets:
                 continue
-            nothing = None in held and value is not None and value <= 0  # 208 reports 0 if there is none
-            least = 0 if None in held else min(known, default=0)  # the first sum, too, reports only the last commit
-            between = value is not None and bool(known) and least <= value <= max(known)
-            agrees = nothing or between or value in held
-            self._note("offsets (208)", event, key, value, held, agrees, self._uncommitted)
+            nothing = None in values and value is not None and value <= 0  # 208 reports 0 if there is none
+            least = 0 if None in values else min(offsets, default=0)  # the first sum, too, reports only the last commit
+            between = value is not None and bool(offsets) and least <= value <= max(offsets)
+            agrees = nothing or between or value in values
+            self._note("offsets (208)", event, key, value, values, agrees, self._uncommitted)
 
     def _uncommitted(self, event, key, value):
         _, broker, mq = key
@@ -369,10 +369,10 @@ class Judge:
         }
         for mq in rows.keys() | owned:
             key = ("owner", mq.broker, mq)
-            held = series[key].during(event.asked - HAND_OVER, event.time + HAND_OVER)
-            agrees = client_id in held if mq in rows else set(held) != {client_id}
+            owners = series[key].during(event.asked - HAND_OVER, event.time + HAND_OVER)
+            agrees = client_id in owners if mq in rows else set(owners) != {client_id}
             explain = self._taken if mq in rows else self._given_up
-            self._note("owners (307)", event, key, client_id if mq in rows else None, held, agrees, explain)
+            self._note("owners (307)", event, key, client_id if mq in rows else None, owners, agrees, explain)
         for mq, row in rows.items():
             if event.orderly and _holds(event, row):
                 self._lock(event, ("lock", mq.broker, mq), row)

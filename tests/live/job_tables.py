@@ -19,11 +19,11 @@ def incidents(tables, group, queue) -> list[dict[str, object]]:
 
 def stuck(tables, group, poisoned=None) -> list[dict[str, object]]:
     """The ordered queues that are stuck, or an incident of the poisoned one that shows what the poison does."""
-    found = [one for one in read(tables, "open_incidents", group) if one["code"] == "ORDERED_QUEUE_STUCK"]
+    stuck_queues = [one for one in read(tables, "open_incidents", group) if one["code"] == "ORDERED_QUEUE_STUCK"]
     if poisoned is None:
-        return found
+        return stuck_queues
     queue = poisoned.queue.topic, poisoned.queue.broker, poisoned.queue.queue_id
-    shown = [one for one in found if (one["topic"], one["broker"], one["queue_id"]) == queue]
+    shown = [one for one in stuck_queues if (one["topic"], one["broker"], one["queue_id"]) == queue]
     return [one for one in shown if (one["main_cause"], one["client_id"]) == ("SUSPEND_LOOP", poisoned.client_id)]
 
 

@@ -77,13 +77,13 @@ def tables(tmp_path):
 def test_incidents_of_the_capture_fire_and_end_at_webhook_and_alertmanager(
     command, tables, webhook, manager, eventually
 ):
-    found = all_that_end([effect for effect in effects() if isinstance(effect, IncidentTransition)])
+    ended = all_that_end([effect for effect in effects() if isinstance(effect, IncidentTransition)])
     command.start().wait_for("following", STARTS_SECONDS)
     eventually(lambda: Ledger(tables).position(Follower(tables / "anomalies").table_id) is not None)
-    begun = {one.incident_id for one in found if one.transition == "OPENED"}
-    append_transitions(tables, *(one for one in found if one.transition != "RESOLVED"))
-    eventually(lambda: webhook.told() >= {one for one in required_messages(found) if one[1] != "RESOLVED"})
-    open_there = {incident for incident, kind in required_messages(found) if kind == "OPENED"}
+    begun = {one.incident_id for one in ended if one.transition == "OPENED"}
+    append_transitions(tables, *(one for one in ended if one.transition != "RESOLVED"))
+    eventually(lambda: webhook.told() >= {one for one in required_messages(ended) if one[1] != "RESOLVED"})
+    open_there = {incident for incident, kind in required_messages(ended) if kind == "OPENED"}
     assert open_there <= begun
     eventually(lambda: set(manager.active()) == open_there)
     shown = next(iter(eventually(manager.active).values()))
@@ -91,8 +91,8 @@ def test_incidents_of_the_capture_fire_and_end_at_webhook_and_alertmanager(
     assert shown["generatorURL"].endswith(f"/incident/{shown['labels']['incident_id']}")
     time.sleep(5)  # longer than the end that was told: what is open goes on because it is told again
     eventually(lambda: set(manager.active()) == open_there)  # without that, none would come back
-    append_transitions(tables, *(one for one in found if one.transition == "RESOLVED"))
-    eventually(lambda: webhook.told() == required_messages(found))
+    append_transitions(tables, *(one for one in ended if one.transition == "RESOLVED"))
+    eventually(lambda: webhook.told() == required_messages(ended))
     eventually(lambda: not manager.active())
     heard = eventually(lambda: all_ended(webhook))
     assert {incident for incident, *_ in heard} == open_there

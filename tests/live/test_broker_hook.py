@@ -39,8 +39,8 @@ def broker(tmp_path_factory, spool):
         yield running
 
 
-def ticks(found):
-    return [event.time for event in found if isinstance(event, events.Tick)]
+def ticks(hook_events):
+    return [event.time for event in hook_events if isinstance(event, events.Tick)]
 
 
 def after_a_tick(spool, eventually):
@@ -54,9 +54,9 @@ def after_a_tick(spool, eventually):
     return eventually(ticked)
 
 
-def of(found, group, *, pulls=False):
+def of_group(hook_events, group, *, pulls=False):
     """Return the reported events of a group."""
-    mine = [event for event in found if getattr(event, "group", None) == group]
+    mine = [event for event in hook_events if getattr(event, "group", None) == group]
     return [event for event in mine if pulls or not isinstance(event, events.PullMessage)]
 
 
@@ -91,17 +91,17 @@ def ask_everything(address):
         return client.channel, other.channel, begin
 
 
-def kinds(found, group):
-    return Counter(type(event).__name__ for event in of(found, group))
+def kinds(hook_events, group):
+    return Counter(type(event).__name__ for event in of_group(hook_events, group))
 
 
 def test_each_call_is_an_event_with_what_was_asked_and_answered(broker, spool, eventually):
     mine, others, begin = ask_everything(broker.address)
-    found = after_a_tick(spool, eventually)
+    hook_events = after_a_tick(spool, eventually)
 
-    assert hooked.is_whole(found)
-    assert kinds(found, "g1") == KINDS_OF_G1
-    told = {type(event): event for event in of(found, "g1") if event.channel == mine}
+    assert hooked.is_whole(hook_events)
+    assert kinds(hook_events, "g1") == KINDS_OF_G1
+    told = {type(event): event for event in of_group(hook_events, "g1") if event.channel == mine}
     beat, asked, lock = (told[kind] for kind in (events.HeartBeat, events.GetConsumerListByGroup, events.LockBatchMq))
     assert (beat.client_id, beat.language, beat.version) == (CLIENT, "PYTHON", 493)
     assert (beat.consume_type, beat.message_model) == ("CONSUME_PASSIVELY", "CLUSTERING")
@@ -115,14 +115,14 @@ def test_each_call_is_an_event_with_what_was_asked_and_answered(broker, spool, e
     assert {queue.queue_id for queue in lock.granted} == {0, 1}
     assert told[events.UpdateConsumerOffset].offset == 12
     assert told[events.QueryConsumerOffset].code == 22  # QUERY_NOT_FOUND: no offset is stored
-    (refused,) = [event for event in of(found, "g1") if event.channel == others]
+    (refused,) = [event for event in of_group(hook_events, "g1") if event.channel == others]
     assert [queue.queue_id for queue in refused.granted] == [2]
-    assert [(event.code, type(event)) for event in of(found, "nobody")] == [
+    assert [(event.code, type(event)) for event in of_group(hook_events, "nobody")] == [
         (1, events.GetConsumerListByGroup),
         (26, events.UpdateConsumerOffset),  # SUBSCRIPTION_GROUP_NOT_EXIST
     ]
-    assert [type(event) for event in of(found, "g2")] == [events.HeartBeat]
-    assert of(found, "makers") == []
+    assert [type(event) for event in of_group(hook_events, "g2")] == [events.HeartBeat]
+    assert of_group(hook_events, "makers") == []
 
 
 def test_pulls_are_summed_and_stay_before_what_followed_them(broker, spool, eventually):
@@ -133,10 +133,10 @@ def test_pulls_are_summed_and_stay_before_what_followed_them(broker, spool, even
         client.ask(hooked.LITE_PULL, hooked.pull("g3", 3, 40))
         client.ask(hooked.UPDATE_OFFSET, hooked.commit("g3", 2, PULLS))  # pulls have threads of their own: no order
         client.ask(hooked.PULL, hooked.pull("g3", 2, PULLS))
-        found = of(after_a_tick(spool, eventually), "g3", pulls=True)
+        hook_events = of_group(after_a_tick(spool, eventually), "g3", pulls=True)
 
-    pulls = [event for event in found if isinstance(event, events.PullMessage)]
-    committed = next(event for event in found if isinstance(event, events.UpdateConsumerOffset))
+    pulls = [event for event in hook_events if isinstance(event, events.PullMessage)]
+    committed = next(event for event in hook_events if isinstance(event, events.UpdateConsumerOffset))
     before = [sum_ for sum_ in pulls if sum_.queue_id == 2 and sum_.seq < committed.seq]
     (after,) = [sum_ for sum_ in pulls if sum_.queue_id == 2 and sum_.seq > committed.seq]
     (lite,) = [sum_ for sum_ in pulls if sum_.queue_id == 3]
@@ -165,11 +165,11 @@ def test_many_clients_at_once_leave_no_hole_and_nothing_twice(broker, spool, eve
         thread.join()
     with hooked.Client(broker.address) as client:
         client.ask(hooked.UPDATE_OFFSET, hooked.commit(LAST, 0, 0))
-    found = after_a_tick(spool, eventually)
-    mine = of(found, "g4", pulls=True)
+    hook_events = after_a_tick(spool, eventually)
+    mine = of_group(hook_events, "g4", pulls=True)
 
-    assert hooked.is_whole(found)
-    told = kinds(found, "g4")
+    assert hooked.is_whole(hook_events)
+    told = kinds(hook_events, "g4")
     assert {told[kind] for kind in ("HeartBeat", "LockBatchMq", "UpdateConsumerOffset")} == {rounds * clients}
     assert sum(event.count for event in mine if isinstance(event, events.PullMessage)) == rounds * clients
     assert max(map(len, hooked.numbers(mine).values())) == len(mine)  # one key, one sequence
@@ -192,14 +192,14 @@ def test_a_full_disk_costs_telemetry_and_reports_how_much(broker, spool, eventua
             file.unlink()
         eventually(lambda: ticks(hooked.spooled(spool)))
         client.ask(hooked.HEART_BEAT, body=body)  # the next number of this group shows how many there were
-        found = after_a_tick(spool, eventually)
+        hook_events = after_a_tick(spool, eventually)
 
-    (lost,) = [event for event in found if isinstance(event, events.TelemetryLost)]
+    (lost,) = [event for event in hook_events if isinstance(event, events.TelemetryLost)]
     assert lost.reason == "disk full"
     assert lost.count >= 20
-    assert hooked.missing(kept + found) == lost.count
+    assert hooked.missing(kept + hook_events) == lost.count
     assert max(event.time for event in kept) <= lost.from_time <= lost.to_time <= lost.time
-    assert isinstance(found[0], events.BrokerStatus)  # reported again after every error
+    assert isinstance(hook_events[0], events.BrokerStatus)  # reported again after every error
 
 
 def test_a_wrong_path_and_a_full_queue_cost_telemetry_alone(tmp_path, eventually):
@@ -210,10 +210,10 @@ def test_a_wrong_path_and_a_full_queue_cost_telemetry_alone(tmp_path, eventually
         assert client.ask(hooked.HEART_BEAT, body=hooked.heartbeat(CLIENT, "g1")).code == 0
         eventually(lambda: b"telemetry is lost: spool can't be written" in broker.log.read_bytes())
         spool.unlink()
-        found = after_a_tick(spool, eventually)
-        (lost,) = [event for event in found if isinstance(event, events.TelemetryLost)]
+        hook_events = after_a_tick(spool, eventually)
+        (lost,) = [event for event in hook_events if isinstance(event, events.TelemetryLost)]
         assert lost.reason == "spool can't be written"
-        assert any(isinstance(event, events.BrokerStatus) for event in found)
+        assert any(isinstance(event, events.BrokerStatus) for event in hook_events)
 
         sent = 3_000
         frames = b"".join(client.frame(hooked.UPDATE_OFFSET, hooked.commit("g1", 0, n), flag=2) for n in range(sent))
@@ -228,8 +228,8 @@ def test_a_wrong_path_and_a_full_queue_cost_telemetry_alone(tmp_path, eventually
             return full > 0 and len(commits) + full in (sent, sent + 1)  # the question may be among what was lost
 
         eventually(all_accounted)
-        found = after_a_tick(spool, eventually)
-    assert hooked.missing(of(found, "g1")) > 0
+        hook_events = after_a_tick(spool, eventually)
+    assert hooked.missing(of_group(hook_events, "g1")) > 0
 
 
 def send_and_commit(address):
@@ -242,9 +242,9 @@ def send_and_commit(address):
             assert client.ask(hooked.UPDATE_OFFSET, hooked.commit("g1", queue_id, 0)).code == 0
 
 
-def newest(found):
+def newest(hook_events):
     """The newest offset of each queue that the commits came with."""
-    commits = [event for event in found if isinstance(event, events.UpdateConsumerOffset)]
+    commits = [event for event in hook_events if isinstance(event, events.UpdateConsumerOffset)]
     return {event.queue_id: event.broker_offset for event in commits}
 
 
@@ -297,19 +297,22 @@ def test_a_broker_4_9_tells_the_same_by_the_same_jar(tmp_path, eventually):
             client.ask(hooked.HEART_BEAT, body=hooked.heartbeat(CLIENT, "g3"))
             for offset in range(3):
                 client.ask(hooked.PULL, hooked.pull("g3", 2, offset, commits=offset))
-        found = after_a_tick(spool, eventually)
+        hook_events = after_a_tick(spool, eventually)
         send_and_commit(broker.address)
         assert newest(after_a_tick(spool, eventually)) == {0: -1, 1: 1, 2: -1, 3: 3}
         processes.end(broker.process, grace_seconds=100)
         last = hooked.spooled(spool)[-1]
 
-    assert hooked.is_whole(found)
-    assert kinds(found, "g1") == KINDS_OF_G1
-    told = {type(event): event for event in of(found, "g1") if event.channel == mine}
+    assert hooked.is_whole(hook_events)
+    assert kinds(hook_events, "g1") == KINDS_OF_G1
+    told = {type(event): event for event in of_group(hook_events, "g1") if event.channel == mine}
     asked = told[events.GetConsumerListByGroup]
     assert begin <= told[events.HeartBeat].time <= asked.asked <= asked.time
     assert asked.consumer_ids == (CLIENT,)
     assert set(told[events.LockBatchMq].granted) == set(told[events.LockBatchMq].requested)
-    assert sum(event.count for event in of(found, "g3", pulls=True) if isinstance(event, events.PullMessage)) == 3
+    assert (
+        sum(event.count for event in of_group(hook_events, "g3", pulls=True) if isinstance(event, events.PullMessage))
+        == 3
+    )
     assert isinstance(last, events.Tick)  # a broker that is asked to end sends everything first
     assert last.end

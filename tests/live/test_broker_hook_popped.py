@@ -50,11 +50,11 @@ def test_what_a_real_broker_pops_and_acknowledges_is_reported(tmp_path):
         assert client.ask(hooked.POP, hooked.pop("nobody", 0)).code == 26
         beat = hooked.short(hooked.send(0, topic="DefaultHeartBeatSyncerTopic"))
         assert client.ask(hooked.SEND_V2, beat, hooked.proxy_heartbeat("c@1", "pops")).code == 0
-        found = after_a_tick(spool)
+        hook_events = after_a_tick(spool)
 
-    assert hooked.is_whole(found)
-    assert losses(found) == {}
-    acks = [one for one in of_kind(found, events.AckMessage) if one.code == 0]
+    assert hooked.is_whole(hook_events)
+    assert losses(hook_events) == {}
+    acks = [one for one in of_kind(hook_events, events.AckMessage) if one.code == 0]
     mine = [one for one in acks if one.group == "pops"]
     acked = {offset for one in mine for first, last in one.ranges for offset in range(first, last + 1)}
     assert acked == set(range(SENT - 1))
@@ -64,12 +64,12 @@ def test_what_a_real_broker_pops_and_acknowledges_is_reported(tmp_path):
     assert [(one.ranges, one.order, one.pop_time_max) for one in acks if one.group == "in-order"] == [
         (((0, SENT - 1),), True, in_order_time)
     ]
-    (change,) = of_kind(found, events.ChangeMessageInvisibletime)
+    (change,) = of_kind(hook_events, events.ChangeMessageInvisibletime)
     assert (change.offset, change.pop_time, change.invisible_ms, change.changed_ms) == (
         SENT - 1, pop_time, 20_000, 30_000,
     )  # fmt: skip
-    pops = {(pop.group, pop.order): pop.code for pop in of_kind(found, events.PopMessage)}
+    pops = {(pop.group, pop.order): pop.code for pop in of_kind(hook_events, events.PopMessage)}
     assert pops.keys() == {("pops", False), ("in-order", True), ("nobody", False)}
     assert pops["nobody", False] == 26
-    assert [one.client_id for one in of_kind(found, events.ProxyHeartBeat)] == ["c@1"]
-    assert {one.code for one in of_kind(found, events.AckMessage) if one.queue_id == 7} == {13}
+    assert [one.client_id for one in of_kind(hook_events, events.ProxyHeartBeat)] == ["c@1"]
+    assert {one.code for one in of_kind(hook_events, events.AckMessage) if one.queue_id == 7} == {13}

@@ -112,21 +112,23 @@ def test_with_polls_the_owner_shown_is_one_that_says_so_itself(run, by_both):
     assert [spell for spell in verdict.spells() if spell[0] == CLOSED and spell[1] > two_rounds] == []
     also_held = {TWO_HOLD, TAKEN_BACK, UNUSABLE}
     lasting = {CLOSED, SCANNED, UNCOMMITTED, DIED, LOST, *also_held}
-    for name, ms, one in verdict.spells():
-        assert name in lasting or ms < churn.INTERVAL_MS, one  # beside an answer on its way, a call may tell otherwise
-    for one in verdict.differences:
-        if one.name in also_held:
-            assert _says_so(by_both, verdict.known, one), one
+    for name, ms, difference in verdict.spells():
+        assert name in lasting or ms < churn.INTERVAL_MS, (
+            difference
+        )  # beside an answer on its way, a call may tell otherwise
+    for difference in verdict.differences:
+        if difference.name in also_held:
+            assert _says_so(by_both, verdict.knowledge, difference), difference
 
 
-def _says_so(history, known, one):
+def _says_so(history, knowledge, difference):
     """Return whether the owner has the queue by its last or next answer, or by a call since."""
-    owners = history.series[one.group][one.key]
-    shown, taken = owners.at(one.time), owners.since(one.time)
-    claims = known.claims[one.group, shown]
-    *_, (asked, _, last) = [(0, 0, set()), *(claim for claim in claims if claim[1] <= one.time)]
-    following = next((queues for _, answered, queues in claims if answered > one.time), set())
-    return shown is None or taken > asked or one.key[2] in last | following
+    owners = history.series[difference.group][difference.key]
+    owner, taken = owners.at(difference.time), owners.since(difference.time)
+    claims = knowledge.claims[difference.group, owner]
+    *_, (asked, _, last) = [(0, 0, set()), *(claim for claim in claims if claim[1] <= difference.time)]
+    following = next((queues for _, answered, queues in claims if answered > difference.time), set())
+    return owner is None or taken > asked or difference.key[2] in last | following
 
 
 def listed(history, group, time):

@@ -283,18 +283,18 @@ def check(pipeline, makers):
     assert [(row["partition"], row["offset"], row["value"].encode()) for row in archived] == [
         (partition, row.offset, row.value) for partition, rows in enumerate(log) for row in rows
     ]
-    found = [decode(row["value"].encode(), key=None, stamp=INT64_MAX, keyed=False) for row in seen]
-    for seqs in hooked.numbers(found).values():
+    logged = [decode(row["value"].encode(), key=None, stamp=INT64_MAX, keyed=False) for row in seen]
+    for seqs in hooked.numbers(logged).values():
         assert seqs == list(range(1, len(seqs) + 1))  # as they came, nothing left out, nothing twice
     for maker in makers:
         assert maker.calls
-        assert [call_of(event) for event in found if getattr(event, "channel", "") == maker.channel] == maker.calls
+        assert [call_of(event) for event in logged if getattr(event, "channel", "") == maker.channel] == maker.calls
     expected = tables_of(log, Policy(), keyed=True)
     derived = {table: sorted(map(as_json, _rows(tables / table))) for table in DERIVED}
     assert derived == {table: expected.get(table, []) for table in DERIVED}
     assert derived["assignment_history"]
-    broadcasts = sum(event.BROADCAST for event in found)
-    return len(archived) - len(found) - broadcasts * (PARTITIONS - 1)
+    broadcasts = sum(event.BROADCAST for event in logged)
+    return len(archived) - len(logged) - broadcasts * (PARTITIONS - 1)
 
 
 def _now():

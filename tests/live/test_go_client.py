@@ -31,12 +31,14 @@ class Played:
 
     run: go_run.Run
     log: list
-    found: dict
+    incidents: dict
 
     def opened(self, source, code, step):
         """Return the incidents of a code that opened in a step."""
         within = self.run.step(step)
-        return [one for one in self.found[source] if one.code == code and within.began <= one.opened <= within.ended]
+        return [
+            one for one in self.incidents[source] if one.code == code and within.began <= one.opened <= within.ended
+        ]
 
     def owners_and_lags(self, source, time):
         """Return the owner's instance and the lag of each queue at a time, by group and queue id."""
@@ -57,9 +59,9 @@ def instance(client_id):
     return client_id and client_id.rpartition("@")[2]
 
 
-def shown(found):
+def sayings(listed):
     """Return incidents as sets of what they say, to compare."""
-    return {(one.subject, instance(one.client_id)) for one in found}
+    return {(one.subject, instance(one.client_id)) for one in listed}
 
 
 def _record(folder):
@@ -112,9 +114,9 @@ def test_the_lag_of_who_hangs_is_known_and_only_of_that(played):
 def test_nothing_is_reported_of_healthy_consumers_in_go(played):
     quiet, hang = played.run.step("quiet"), played.run.step("hang")
     for source in SOURCES:
-        early = [one for one in played.found[source] if quiet.began <= one.opened <= hang.began]
+        early = [one for one in played.incidents[source] if quiet.began <= one.opened <= hang.began]
         assert not early, source
-        mixed = [one for one in played.found[source] if one.group == "mixed-group" and one.opened >= quiet.began]
+        mixed = [one for one in played.incidents[source] if one.group == "mixed-group" and one.opened >= quiet.began]
         assert not mixed, source  # one of Java, one of Go
 
 
@@ -124,7 +126,7 @@ def test_a_version_in_nanoseconds_is_no_inconsistent_subscription(played):
     assert all(version > 10**18 for _, _, version in versions), versions
     for kind in (HeartBeat, ConsumerConnection):  # another version after each change of the client's queues
         assert len({version for of, topic, version in versions if of is kind and topic == "Orders"}) > 1
-    codes = {one.code for source in SOURCES for one in played.found[source]}
+    codes = {one.code for source in SOURCES for one in played.incidents[source]}
     assert codes.isdisjoint({"SUBSCRIPTION_INCONSISTENT", "STRATEGY_MISMATCH", "MIXED_CONSUME_MODE", "CID_VIEW_SPLIT"})
 
 
@@ -132,7 +134,7 @@ def test_an_ordered_listener_that_hangs_is_found(played):
     queues = of_orders(played, "o1")
     for source, cause in ((HOOK, "LISTENER_BLOCKED"), (POLL, "LISTENER_HUNG"), (BOTH, "LISTENER_HUNG")):
         stuck = played.opened(source, "ORDERED_QUEUE_STUCK", "hang")
-        assert shown(stuck) == {(queue, "o1") for queue in queues}, source
+        assert sayings(stuck) == {(queue, "o1") for queue in queues}, source
         assert all(cause in one.sub_causes and one.resolved for one in stuck), source
         assert not played.opened(source, "LOCK_EXPIRED", "hang"), source  # it renews its locks meanwhile
 
@@ -140,7 +142,7 @@ def test_an_ordered_listener_that_hangs_is_found(played):
 def test_a_concurrent_listener_that_hangs_is_found(played):
     for source, cause in ((HOOK, "LISTENER_BLOCKED"), (POLL, "LISTENER_HUNG"), (BOTH, "LISTENER_HUNG")):
         stalled = played.opened(source, "QUEUE_STALLED", "hang")
-        assert shown(stalled) == {(f"Audit@broker-a:{number}", "c1") for number in range(4)}, source
+        assert sayings(stalled) == {(f"Audit@broker-a:{number}", "c1") for number in range(4)}, source
         assert all(cause in one.sub_causes and one.resolved for one in stalled), source
 
 
@@ -160,12 +162,12 @@ def test_a_frozen_ordered_consumer_has_an_expired_lock(played):
     queues = of_orders(played, "o2")
     for source in SOURCES:
         expired = played.opened(source, "LOCK_EXPIRED", "freeze")
-        assert shown(expired) == {(queue, "o2") for queue in queues}, source
+        assert sayings(expired) == {(queue, "o2") for queue in queues}, source
         assert all(one.resolved for one in expired), source
     for source in ALL_BUT_HOOK:
         assert [instance(one.client_id) for one in played.opened(source, "CLIENT_UNRESPONSIVE", "freeze")] == ["o2"]
         stuck = played.opened(source, "ORDERED_QUEUE_STUCK", "freeze")
-        assert shown(stuck) == {(queue, "o2") for queue in queues}, source
+        assert sayings(stuck) == {(queue, "o2") for queue in queues}, source
 
 
 def test_every_incident_is_resolved_and_none_is_without_a_cause(played):
@@ -181,6 +183,6 @@ def test_every_incident_is_resolved_and_none_is_without_a_cause(played):
         "LOCK_CONTENDED",
     }
     for source in SOURCES:
-        strange = [one for one in played.found[source] if one.code not in named and not is_reread(one)]
+        strange = [one for one in played.incidents[source] if one.code not in named and not is_reread(one)]
         assert not strange, source
-        assert all(one.resolved for one in played.found[source]), source
+        assert all(one.resolved for one in played.incidents[source]), source

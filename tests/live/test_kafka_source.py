@@ -101,9 +101,9 @@ def test_a_topic_that_its_producers_stamp_is_refused(lab, settings_in, tmp_path)
         check_source(settings_in(tmp_path, kind="kafka", bootstrap_servers=lab.kafka_bootstrap, topic="by-hand"))
 
 
-def without_stamps(found: Iterable[dict[str, object]]) -> list[str]:
+def without_stamps(stamped: Iterable[dict[str, object]]) -> list[str]:
     """Rows in a form that compares, but for the log's own stamps: Kafka's, or the files'."""
-    return sorted(as_json({name: value for name, value in row.items() if name != "known_at"}) for row in found)
+    return sorted(as_json({name: value for name, value in row.items() if name != "known_at"}) for row in stamped)
 
 
 def read_until(settings, more: int) -> int:

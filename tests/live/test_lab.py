@@ -54,10 +54,10 @@ def test_three_consumers_share_all_queues_and_a_second_up_starts_nothing(lab, la
     before = {member.name: member.pid for member in lab.status()}
     again = Lab.up(lab_settings)
     assert {member.name: member.pid for member in again.status()} == before
-    code, shown, _ = _status(lab_settings)
+    code, status, _ = _status(lab_settings)
     assert code == 0
-    assert {one["state"] for one in shown["members"]} == {"running"}
-    assert {one["name"]: len(one["owns"]) for one in shown["members"] if one["group"] == GROUP} == {
+    assert {one["state"] for one in status["members"]} == {"running"}
+    assert {one["name"]: len(one["owns"]) for one in status["members"] if one["group"] == GROUP} == {
         "orders-1": 3,
         "orders-2": 3,
         "orders-3": 2,
@@ -92,10 +92,10 @@ def test_a_removed_consumer_is_down_until_the_cure_even_after_lab_up(lab, lab_se
             eventually(lambda: QUEUES[-1] in _given_back(lab, gone))
             eventually(lambda: len(watch.owners(GROUP, TOPIC)) == len(QUEUES), LOCK_SECONDS_MAX)
         Lab.up(lab_settings)
-        code, shown, error = _status(lab_settings)
+        code, status, error = _status(lab_settings)
         assert code == 3
         assert "orders-3" in error
-        assert {one["name"]: one["fault"] for one in shown["members"] if one["state"] == "down"} == {"orders-3": kind}
+        assert {one["name"]: one["fault"] for one in status["members"] if one["state"] == "down"} == {"orders-3": kind}
     finally:
         lab.cure(kind)
     eventually(lambda: watch.owners(GROUP, TOPIC).get(QUEUES[-1]) == gone.client_id, LOCK_SECONDS_MAX)

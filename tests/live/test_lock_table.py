@@ -123,12 +123,12 @@ def _churn(world, eventually):
     _consumers(world.cluster, "orders-1", "orders-2")
     first, second = "127.0.0.1@orders-1", "127.0.0.1@orders-2"
     eventually(lambda: _shares(world.broker) == {first: 2, second: 2})
-    with hooked.Client(world.address) as one, hooked.Client(world.address) as other:
+    with hooked.Client(world.address) as holder, hooked.Client(world.address) as other:
         eventually(lambda: _is_refused(world.broker, other))
-        assert _locked(one, "x", 0, 1, 2) == {0, 1, 2}
+        assert _locked(holder, "x", 0, 1, 2) == {0, 1, 2}
         assert _locked(other, "y", 1, 2, 3) == {3}
         other.send_oneway(hooked.UNLOCK, body=hooked.locks("y", RAW, 0, 3))  # 0 is not its own: stays
-        one.send_oneway(hooked.UNLOCK, body=hooked.locks("x", RAW, 1))
+        holder.send_oneway(hooked.UNLOCK, body=hooked.locks("x", RAW, 1))
         eventually(lambda: len(world.broker.look()[RAW]) == 2)
         assert _locked(other, "y", 1) == {1}
         world.cluster.end("orders-2", cleanly=False)
@@ -172,10 +172,10 @@ def _compared(tables, history, in_flight):
         until = table["time"] + in_flight(table["time"])
         for group, series in history.series.items():
             for key in history.keys(group, "lock"):
-                held = series[key].during(table["asked"], until)
+                entries = series[key].during(table["asked"], until)
                 entry = table["locks"].get(group, {}).get(str(key[2]))
-                if entry is not None or held != [None]:
-                    yield group, key[2], entry, held
+                if entry is not None or entries != [None]:
+                    yield group, key[2], entry, entries
         for group, locks in table["locks"].items():
             for name in locks.keys() - {str(key[2]) for key in history.keys(group, "lock")}:
                 yield group, name, locks[name], [None]
@@ -185,11 +185,11 @@ MONOTONIC_MS = 2
 """The hook stamps by a monotonic clock, whose milliseconds begin within those of the broker's own clock."""
 
 
-def _agrees(entry, held, in_flight):
+def _agrees(entry, entries, in_flight):
     if entry is None:
-        return None in held
+        return None in entries
     client_id, stamp = entry
-    late = (one[1] - stamp for one in held if one and one[0] == client_id)
+    late = (one[1] - stamp for one in entries if one and one[0] == client_id)
     return any(-MONOTONIC_MS <= ms <= in_flight(stamp) for ms in late)
 
 

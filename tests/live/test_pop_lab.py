@@ -95,13 +95,13 @@ def test_a_frozen_consumer_that_pops_is_reported_alone_and_resolved(lab, recorde
     frozen = lab.fault("freeze", client="pop-1")
     due = {"CLIENT_UNRESPONSIVE", "POP_STOPPED"}
 
-    def found():
+    def last_transitions():
         return {one.code: one for one in incidents(recorded()).values()}
 
     try:
-        eventually(lambda: found().keys() >= due)
+        eventually(lambda: last_transitions().keys() >= due)
     finally:
         lab.cure("freeze")
-    eventually(lambda: all(found()[code].transition == "RESOLVED" for code in due))
-    assert found().keys() <= due | {"POP_RETURNED", "STALE_HEARTBEAT"}  # a parked POP took a message along
-    assert {one.client_id for one in found().values() if one.code in due} == {frozen.client_id}
+    eventually(lambda: all(last_transitions()[code].transition == "RESOLVED" for code in due))
+    assert last_transitions().keys() <= due | {"POP_RETURNED", "STALE_HEARTBEAT"}  # a parked POP took a message along
+    assert {one.client_id for one in last_transitions().values() if one.code in due} == {frozen.client_id}

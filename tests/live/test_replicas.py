@@ -51,11 +51,11 @@ class Recording:
 
     def incidents(self, *sources):
         """Return the incidents after the kill that this telemetry leads to: code, and its transitions."""
-        found = {}
+        by_key = {}
         for effect in folded((event for event in self.events if event.source in sources), POLICY):
             if isinstance(effect, IncidentTransition) and effect.time >= self.killed - INTERVAL_MS:
-                found.setdefault((effect.code, effect.subject), []).append(effect)
-        return found
+                by_key.setdefault((effect.code, effect.subject), []).append(effect)
+        return by_key
 
     def after(self, kind):
         """Return the answers of the killed master's broker after the kill."""

@@ -48,10 +48,10 @@ class TokenServer:
             def do_POST(self):
                 server.asked += 1
                 self.rfile.read(int(self.headers["Content-Length"]))
-                known = self.headers["Authorization"] == server._authorization
-                answer = server._token() if known else {"error": "invalid_client"}
+                is_authorized = self.headers["Authorization"] == server._authorization
+                answer = server._token() if is_authorized else {"error": "invalid_client"}
                 body = json.dumps(answer).encode()
-                self.send_response(200 if known else 401)
+                self.send_response(200 if is_authorized else 401)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)

@@ -114,17 +114,17 @@ def _cost(java: list[object]) -> str:
 
 def _measure(command: list[object], pids: dict[str, ProcessId], log: Path) -> dict[str, list[Round]]:
     """Run the load and return the rounds of each broker."""
-    found: dict[str, list[Round]] = {name: [] for name in pids}
+    rounds_of: dict[str, list[Round]] = {name: [] for name in pids}
     before = {name: _cpu(process) for name, process in pids.items()}
     with log.open("wb") as errors:
         load = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, stderr=errors, text=True)
         for name, figures in _lines(load, set(pids)):
             now = _cpu(pids[name])
-            found[name].append(Round(*figures, cpu_nanos=now - before[name]))
+            rounds_of[name].append(Round(*figures, cpu_nanos=now - before[name]))
             before = {other: _cpu(process) for other, process in pids.items()}
     if load.wait():
         raise SystemExit(f"the load ended: {log.read_text()[-2000:]}")
-    return found
+    return rounds_of
 
 
 def _lines(load: "subprocess.Popen[str]", names: set[str]) -> Iterator[tuple[str, list[int]]]:

@@ -51,7 +51,7 @@ channels = {{hook = {{kind = "webhook", url = "{url}/ours"}}}}
 class Delay(NamedTuple):
     """The delay of one row or alert, and the part of it until its micro-batch began; milliseconds."""
 
-    of: str
+    table: str
     whole: float
     waited: float
 
@@ -169,13 +169,13 @@ def report(console: Console, delays: list[Delay], rate: int) -> None:
     by_table: dict[str, list[Delay]] = defaultdict(list)
     for delay in delays:
         by_table["all rows"].append(delay)
-        by_table[delay.of].append(delay)
+        by_table[delay.table].append(delay)
     table = Table("rows of", "rows", "p50", "p99", "worst", "until the batch began: p50", "p99", box=None)
     kept: dict[str, float] = {}
-    for name, found in by_table.items():
-        whole, waited = sorted(one.whole for one in found), sorted(one.waited for one in found)
+    for name, delays_of_table in by_table.items():
+        whole, waited = sorted(one.whole for one in delays_of_table), sorted(one.waited for one in delays_of_table)
         figures = (*_at(whole, 50, 99, 100), *_at(waited, 50, 99))
-        table.add_row(name, f"{len(found):,}", *(f"{figure / 1000:.1f} s" for figure in figures))
+        table.add_row(name, f"{len(delays_of_table):,}", *(f"{figure / 1000:.1f} s" for figure in figures))
         kept |= {
             f"{name}, {rate:,} events/s: {percent}, s": figure / 1000
             for percent, figure in zip(("p50", "p99"), figures, strict=False)

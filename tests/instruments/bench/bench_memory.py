@@ -51,15 +51,15 @@ def main(
 ) -> None:
     """Measure and print the results."""
     sizes = groups or [100, 1_000]
-    found: dict[str, dict[int, int]] = defaultdict(dict)
+    peaks_by_name: dict[str, dict[int, int]] = defaultdict(dict)
     for size in sizes:
         with TemporaryDirectory(prefix="rebalance-watch-bench-") as folder:
             for name, peak in _measured(Path(folder), size).items():
-                found[name][size] = peak
+                peaks_by_name[name][size] = peak
     table = Table(
         f"MB at most, groups of {CLIENTS} clients and {QUEUES} queues", *(f"{size:,} groups" for size in sizes)
     )
-    for name, peaks in found.items():
+    for name, peaks in peaks_by_name.items():
         table.add_row(name, *(f"{peaks[size] / 1e6:,.0f}" for size in sizes))
     Console(highlight=False).print(
         table, f"Load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end; job.driver_memory is the default."

@@ -89,10 +89,10 @@ def _print(console: Console, asked: dict[str, dict[str, local.Times]]) -> None:
                              for kind in ("fresh", "living")))
         for place in (DISK, STORE)
     }  # fmt: skip
-    for name, of in (*asked.items(), ("all of them", whole)):
+    for name, times in (*asked.items(), ("all of them", whole)):
         cells: list[str] = []
         for kind in ("fresh", "living"):
-            disk, store = (local._p50_p95(getattr(of[place], kind)) for place in (DISK, STORE))
+            disk, store = (local._p50_p95(getattr(times[place], kind)) for place in (DISK, STORE))
             cells += (f"{value:.2f}" for value in (*disk, *store, store[1] / disk[1]))
         table.add_row(name, *cells)
     console.print(table)

@@ -69,7 +69,7 @@ def questions(turn: int, incident_id: str) -> dict[str, Question]:
     then = END - (1 + turn * 5 % 28) * DAY_MS
     topic = f"topic-{number:03}"
 
-    def of(question: Callable[..., object], group: str, begin: int, end: int) -> Question:
+    def asked_for(question: Callable[..., object], group: str, begin: int, end: int) -> Question:
         return lambda model: question(model, find_group(model, group), begin, end)
 
     return {
@@ -83,15 +83,15 @@ def questions(turn: int, incident_id: str) -> dict[str, Question]:
         "who owned a queue": lambda model: who_owned(
             model, find_group(model, name, at=then), MessageQueue(topic, "broker-a", 0)
         ),
-        "intervals of 1 h": of(intervals, name, then - HOUR_MS, then),
-        "intervals of 1 d": of(intervals, name, then - DAY_MS, then),
+        "intervals of 1 h": asked_for(intervals, name, then - HOUR_MS, then),
+        "intervals of 1 d": asked_for(intervals, name, then - DAY_MS, then),
         "changes in 1 d": lambda model: diff(model, find_group(model, name, at=then - DAY_MS), then),
         "rebalances of 1 d": lambda model: rebalances(model, find_group(model, name), since=then - DAY_MS, until=then),
         "open incidents": lambda model: incidents(model, only_open=True),
         "incidents of 1 d": lambda model: incidents(model, group=name, since=then - DAY_MS, at=then),
         "an incident": lambda model: incident(model, incident_id),
-        "lag of 1 d": of(lag, name, then - DAY_MS, then),
-        "lag of 4,096 queues": of(lag, BIG_GROUP, END - HOUR_MS, END),
+        "lag of 1 d": asked_for(lag, name, then - DAY_MS, then),
+        "lag of 4,096 queues": asked_for(lag, BIG_GROUP, END - HOUR_MS, END),
         "what if": lambda model: what_if(model, find_group(model, name), join=["10.0.0.99@1"]),
     }
 
@@ -219,12 +219,12 @@ def _print_twelve(console: Console, tables: Path) -> None:
         datetime.fromtimestamp((END - before) / 1000, UTC) for before in (2 * DAY_MS, DAY_MS, HOUR_MS)
     )
     values = {"group": "group-077", "since": since, "until": until, "last_run": last_run}
-    shown = Table("question, the files opened before", "seconds")
+    results = Table("question, the files opened before", "seconds")
     connection = opened(tables)
     for name, query in twelve_questions():
         seconds = _seconds(lambda query=query: pa.table(answer(connection, query, **values)))
-        shown.add_row(name, f"{seconds:.2f}")
-    console.print(shown)
+        results.add_row(name, f"{seconds:.2f}")
+    console.print(results)
 
 
 def _print_sizes(console: Console, tables: Path) -> None:
@@ -233,12 +233,12 @@ def _print_sizes(console: Console, tables: Path) -> None:
     days = dict.fromkeys(TABLES, size.days) | {
         "queue_progress": RAW_DAYS, "queue_progress_minute": size.days - RAW_DAYS
     }  # fmt: skip
-    shown = Table("for 1,000 groups", "MB a day")
+    results = Table("for 1,000 groups", "MB a day")
     for name in TABLES:
         actions = pa.table(DeltaTable(tables / name).get_add_actions(flatten=True))
         total = sum(actions.column("size_bytes").to_pylist())
-        shown.add_row(name, f"{total / days[name] / (size.groups + 1) * 1_000 / 1e6:,.1f}")
-    console.print(shown)
+        results.add_row(name, f"{total / days[name] / (size.groups + 1) * 1_000 / 1e6:,.1f}")
+    console.print(results)
 
 
 def _p50_p95(seconds: list[float]) -> tuple[float, float]:

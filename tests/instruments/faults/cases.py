@@ -38,7 +38,7 @@ class Case:
     """One fault, its duration, and the time to recover after the cure; seconds."""
 
     fault: str
-    held: float
+    lasts: float
     heal: float
     due: tuple[Due, ...] = ()
     may: frozenset[str] = frozenset()
@@ -75,7 +75,7 @@ BY_HOOK = (HOOK, BOTH)
 
 FREEZE = Case(
     "freeze",
-    held=105,
+    lasts=105,
     heal=150,
     due=(
         due("LOCK_EXPIRED", by=EVERY),
@@ -87,33 +87,33 @@ FREEZE = Case(
     # its last heartbeat. Until then it is listed twice (GHOST_CONNECTION), and the second share has really no owner.
     may=frozenset({"QUEUE_UNASSIGNED GHOST_CONNECTION"}),
 )
-PARTITION = Case("partition", held=90, heal=60, due=FREEZE.due, alone=True)
+PARTITION = Case("partition", lasts=90, heal=60, due=FREEZE.due, alone=True)
 KILL = Case(
     "kill",
-    held=95,
+    lasts=95,
     heal=60,
     due=(due("LOCK_ORPHANED", by=EVERY),),
     may=frozenset({"ORDERED_QUEUE_STUCK", "DUPLICATE_CONSUMPTION", "LOCK_EXPIRED"}),
 )
-HANG = Case("hang", held=100, heal=60, due=(due("ORDERED_QUEUE_STUCK", "LISTENER_HUNG", "LISTENER_BLOCKED"),))
-POISON = Case("poison", held=100, heal=60, due=(due("ORDERED_QUEUE_STUCK", "SUSPEND_LOOP", "LISTENER_BLOCKED"),))
-STALL = Case("hang", held=130, heal=60, due=(due("QUEUE_STALLED"),))
+HANG = Case("hang", lasts=100, heal=60, due=(due("ORDERED_QUEUE_STUCK", "LISTENER_HUNG", "LISTENER_BLOCKED"),))
+POISON = Case("poison", lasts=100, heal=60, due=(due("ORDERED_QUEUE_STUCK", "SUSPEND_LOOP", "LISTENER_BLOCKED"),))
+STALL = Case("hang", lasts=130, heal=60, due=(due("QUEUE_STALLED"),))
 SLOW_PULL = Case(
     "slow-pull",
-    held=220,
+    lasts=220,
     heal=90,
     due=(due("ORDERED_QUEUE_STUCK", "NOT_PULLING"), due("PULL_EXPIRED", by=EVERY)),
     may=frozenset({"LAG_GROWTH"}),
 )
 EXPRESSION = Case(
     "subscription",
-    held=230,
+    lasts=230,
     heal=60,
     due=(due("SUBSCRIPTION_INCONSISTENT", "EXPRESSION", by=EVERY, of_client=False),),  # of two nobody is the odd one
 )
 TOPIC_SET = Case(
     "topic-set",
-    held=260,
+    lasts=260,
     heal=400,
     due=(
         due("REBALANCE_STORM", "TOPIC_SET_FLIP", by=EVERY, of_client=False),
@@ -131,35 +131,35 @@ TOPIC_SET = Case(
 )
 SAME_ID = Case(
     "same-id",
-    held=220,
+    lasts=220,
     heal=150,
     due=(due("CLIENT_ID_COLLISION", by=EVERY),),
     may=frozenset({"QUEUE_UNASSIGNED", "LOCK_EXPIRED", "ORDERED_QUEUE_STUCK", "DUPLICATE_CONSUMPTION", "LAG_GROWTH"}),
 )
 STRATEGY = Case(
     "strategy",
-    held=100,
+    lasts=100,
     heal=60,
     due=(due("STRATEGY_MISMATCH", of_client=False),),
     may=frozenset({"QUEUE_UNASSIGNED", "LOCK_CONTENDED", "QUEUE_DOUBLE_OWNED", "ORDERED_QUEUE_STUCK"}),
 )
 MIXED = Case(
     "mixed",
-    held=100,
+    lasts=100,
     heal=60,
     due=(due("MIXED_CONSUME_MODE", of_client=False),),
     may=frozenset({"QUEUE_DOUBLE_OWNED", "DUPLICATE_CONSUMPTION"}),
 )
 NOBODY = Case(
     "leave",
-    held=120,
+    lasts=120,
     heal=60,
     due=(
         due("NO_ACTIVE_CLIENTS_WITH_LAG", of_client=False),
         due("ORDERED_QUEUE_STUCK", "UNASSIGNED", by=EVERY, of_client=False),
     ),
 )
-IDLE = Case("join", held=110, heal=40, due=(due("CONSUMER_IDLE", of_client=False),))
+IDLE = Case("join", lasts=110, heal=40, due=(due("CONSUMER_IDLE", of_client=False),))
 SHRINKS = frozenset(
     {
         "LOCK_CONTENDED",  # for the 30 s in which one client works with the former route, and another with the new one
@@ -175,10 +175,10 @@ GROWS = frozenset({"QUEUE_DOUBLE_OWNED"})
 """Correct for a concurrent group: one client uses the new route and the other, for up to 20 s more, the former one. The
 answers of the lab's clients confirmed it."""
 HAND_OVERS = (
-    Case("join", held=40, heal=40),
-    Case("leave", held=40, heal=60),
-    Case("add-queues", held=90, heal=90, may=GROWS, may_after=SHRINKS),
-    Case("join", held=30, heal=30),
+    Case("join", lasts=40, heal=40),
+    Case("leave", lasts=40, heal=60),
+    Case("add-queues", lasts=90, heal=90, may=GROWS, may_after=SHRINKS),
+    Case("join", lasts=30, heal=30),
 )
 
 UNREACHABLE = (due("BROKER_UNREACHABLE", of_client=False),)
@@ -201,18 +201,18 @@ BACK = frozenset(
         "REBALANCE_STORM",  # one per group, from the connections that came and went
     }
 )
-BROKER_RESTART = Case("broker-restart", held=40, heal=150, due=UNREACHABLE, may=BACK)
-BROKER_KILL = Case("broker-kill", held=40, heal=150, due=UNREACHABLE, may=BACK)
-PAUSE = Case("broker-freeze", held=90, heal=420, due=UNREACHABLE, may=BACK)
+BROKER_RESTART = Case("broker-restart", lasts=40, heal=150, due=UNREACHABLE, may=BACK)
+BROKER_KILL = Case("broker-kill", lasts=40, heal=150, due=UNREACHABLE, may=BACK)
+PAUSE = Case("broker-freeze", lasts=90, heal=420, due=UNREACHABLE, may=BACK)
 
 # Every fault lasts long enough for a complete answer of mqadmin, whose round over all groups takes up to 25 s.
 QUICK = {
-    "orders": Group(True, 4, 2, (Case("hang", held=85, heal=25, due=HANG.due),)),
-    "audit": Group(False, 4, 2, (Case("join", held=60, heal=30),)),
-    "killed": Group(True, 4, 2, (Case("kill", held=80, heal=30, due=KILL.due, may=KILL.may),)),
-    "poisoned": Group(True, 4, 1, (Case("poison", held=85, heal=25, due=POISON.due),)),
-    "nobody": Group(True, 4, 1, (Case("leave", held=90, heal=20, due=NOBODY.due),)),
-    "mixed": Group(True, 4, 1, (Case("mixed", held=75, heal=30, due=MIXED.due, may=MIXED.may),)),
+    "orders": Group(True, 4, 2, (Case("hang", lasts=85, heal=25, due=HANG.due),)),
+    "audit": Group(False, 4, 2, (Case("join", lasts=60, heal=30),)),
+    "killed": Group(True, 4, 2, (Case("kill", lasts=80, heal=30, due=KILL.due, may=KILL.may),)),
+    "poisoned": Group(True, 4, 1, (Case("poison", lasts=85, heal=25, due=POISON.due),)),
+    "nobody": Group(True, 4, 1, (Case("leave", lasts=90, heal=20, due=NOBODY.due),)),
+    "mixed": Group(True, 4, 1, (Case("mixed", lasts=75, heal=30, due=MIXED.due, may=MIXED.may),)),
     "parted": Group(True, 4, 2, (replace(PARTITION, heal=25),)),
 }
 ALL = {
@@ -236,20 +236,20 @@ BROKERS = {
     BROKER: Group(True, 0, 0, (BROKER_RESTART, BROKER_KILL, PAUSE)),
 }
 CALM = (
-    Case("join", held=50, heal=50),
-    Case("leave", held=40, heal=60),
-    Case("freeze", held=6, heal=60),  # shorter than any limit: a lock is renewed every 20 s and valid for 30 s
-    Case("add-queues", held=100, heal=100, may=GROWS, may_after=SHRINKS),
-    Case("leave", held=15, heal=45),
-    Case("join", held=40, heal=40),
-    Case("freeze", held=6, heal=40),
+    Case("join", lasts=50, heal=50),
+    Case("leave", lasts=40, heal=60),
+    Case("freeze", lasts=6, heal=60),  # shorter than any limit: a lock is renewed every 20 s and valid for 30 s
+    Case("add-queues", lasts=100, heal=100, may=GROWS, may_after=SHRINKS),
+    Case("leave", lasts=15, heal=45),
+    Case("join", lasts=40, heal=40),
+    Case("freeze", lasts=6, heal=40),
 )
 FLEET, FLEET_SIZE, FLEET_PACE_SECONDS = "fleet", 50, 3.0
 ROLLOUT = (
-    Case("one-by-one", held=0, heal=60),
+    Case("one-by-one", lasts=0, heal=60),
     Case(
         "all-at-once",
-        held=0,
+        lasts=0,
         heal=330,  # a storm is resolved after 5 quiet minutes
         may=frozenset(
             {"REBALANCE_STORM", "ORDERED_QUEUE_STUCK"}
@@ -268,7 +268,7 @@ def _refused(fault: str, by_hook: str, by_polls: str) -> Group:
         due("PULL_REFUSED", by_hook, by=BY_HOOK, within=90),
         due("QUEUE_STALLED", by_polls, by=(POLL,), within=140),
     )
-    return Group(False, 2, 1, (Case(fault, held=150, heal=60, due=reported),))
+    return Group(False, 2, 1, (Case(fault, lasts=150, heal=60, due=reported),))
 
 
 FIELD = {
@@ -281,7 +281,7 @@ FIELD = {
         (
             Case(
                 "group-not-created",
-                held=150,
+                lasts=150,
                 heal=100,
                 due=(
                     due("STALE_HEARTBEAT", "GROUP_NOT_CREATED", by=BY_HOOK, within=60),
@@ -294,7 +294,7 @@ FIELD = {
         False,
         2,
         2,
-        (Case("broadcast", held=150, heal=100, due=(due("MIXED_MEMBERS", "MESSAGE_MODEL", by=EVERY, within=60),)),),
+        (Case("broadcast", lasts=150, heal=100, due=(due("MIXED_MEMBERS", "MESSAGE_MODEL", by=EVERY, within=60),)),),
     ),
     "first": Group(
         True,
@@ -303,7 +303,7 @@ FIELD = {
         (
             Case(
                 "first-message",
-                held=120,
+                lasts=120,
                 heal=60,
                 due=(due("ORDERED_QUEUE_STUCK", "LISTENER_HUNG", "LISTENER_BLOCKED", by=EVERY, within=110),),
             ),
@@ -316,7 +316,7 @@ FIELD = {
         (
             Case(
                 "topic-recreated",
-                held=0,
+                lasts=0,
                 heal=150,
                 stays=frozenset({"OFFSET_REGRESSION"}),  # NEWEST_FELL is shown for ten minutes
                 due=(
@@ -333,7 +333,7 @@ FIELD = {
         (
             Case(
                 "group-deleted",
-                held=120,  # a minute after the brokers have answered that they do not have the group
+                lasts=120,  # a minute after the brokers have answered that they do not have the group
                 heal=60,
                 due=(
                     due("NO_ACTIVE_CLIENTS_WITH_LAG", within=100, resolution=GROUP_DELETED, **NO_MATTER_WHO),
@@ -350,7 +350,7 @@ FIELD = {
         (
             Case(
                 "topic-unsubscribed",
-                held=150,
+                lasts=150,
                 heal=100,
                 # a hook sees no message that nobody has pulled
                 due=(due("MESSAGES_STRANDED", "NOT_SUBSCRIBED", within=140, **NO_MATTER_WHO),),
@@ -380,27 +380,27 @@ def _gone(fault):
     """A gRPC client that goes without a word; its proxy lists it, and renews its messages, until 120 s later."""
     gone = (due("PROXY_CLIENT_GONE", by=BY_HOOK, within=60),)
     # by polls the queue that it held stands alone
-    return Case(fault, held=75, heal=140, due=gone, may=GIVEN_BACK | {"ORDERED_QUEUE_STUCK POP_BLOCKED"})
+    return Case(fault, lasts=75, heal=140, due=gone, may=GIVEN_BACK | {"ORDERED_QUEUE_STUCK POP_BLOCKED"})
 
 
 def _all_gone(*more):
     """Every client leaves; in a group in order its queues are stuck, too."""
-    return Case("all-gone", held=110, heal=60, due=(due("NO_ACTIVE_CLIENTS_WITH_LAG", within=100, **ANY), *more))
+    return Case("all-gone", lasts=110, heal=60, due=(due("NO_ACTIVE_CLIENTS_WITH_LAG", within=100, **ANY), *more))
 
 
-def _returned(fault, sub_cause, held=75):
+def _returned(fault, sub_cause, lasts=75):
     """Messages that come back; by polls it is not seen why, and only after two minutes."""
     returned = due("POP_RETURNED", sub_cause, by=BY_HOOK, within=70, **ANY)
-    return Case(fault, held=held, heal=100, due=(returned,), may=GIVEN_BACK)
+    return Case(fault, lasts=lasts, heal=100, due=(returned,), may=GIVEN_BACK)
 
 
-def _blocked(fault, held=100):
+def _blocked(fault, lasts=100):
     stuck = due("ORDERED_QUEUE_STUCK", "POP_BLOCKED", by=EVERY, within=95, **ANY)
-    return Case(fault, held=held, heal=60, due=(stuck,))
+    return Case(fault, lasts=lasts, heal=60, due=(stuck,))
 
 
 ANY = {"of_client": False}
-JOIN = Case("join", held=40, heal=40)
+JOIN = Case("join", lasts=40, heal=40)
 POP = {
     "pop": Group(
         False,
@@ -408,11 +408,11 @@ POP = {
         2,
         (
             JOIN,
-            _returned("poison", "REJECTED", held=100),
+            _returned("poison", "REJECTED", lasts=100),
             _returned("slow", "EXPIRED"),
             Case(
                 "hang",
-                held=130,
+                lasts=130,
                 heal=120,
                 due=(due("POP_NOT_ACKING", by=BY_HOOK, within=90), due("POP_STOPPED", "FULL", within=125)),
                 # what it has popped comes back before a minute has shown that it acknowledges nothing
@@ -428,10 +428,10 @@ POP = {
         2,
         (
             # no call shows a hook that a connection was closed: by the hook alone it is as a frozen one
-            Case("kill", held=60, heal=60, may=GIVEN_BACK | {"POP_STOPPED", "STALE_HEARTBEAT"}),
+            Case("kill", lasts=60, heal=60, may=GIVEN_BACK | {"POP_STOPPED", "STALE_HEARTBEAT"}),
             Case(
                 "freeze",
-                held=85,
+                lasts=85,
                 heal=80,
                 due=(
                     due("CLIENT_UNRESPONSIVE", within=50),
@@ -440,7 +440,7 @@ POP = {
                 ),
                 may=GIVEN_BACK,  # a POP that was parked for it took messages along
             ),
-            Case("pull-among-pops", held=80, heal=110, due=(due("MIXED_REQUEST_MODE", by=BY_HOOK, within=75, **ANY),)),
+            Case("pull-among-pops", lasts=80, heal=110, due=(due("MIXED_REQUEST_MODE", by=BY_HOOK, within=75, **ANY),)),
         ),
         "remoting",
     ),
@@ -462,7 +462,7 @@ POP = {
         4,
         2,
         (
-            Case("leave", held=40, heal=40),
+            Case("leave", lasts=40, heal=40),
             _returned("no-ack", "EXPIRED"),
             _returned("slow", "EXPIRED"),
             _gone("freeze"),
@@ -475,10 +475,10 @@ POP = {
         4,
         2,
         (
-            _returned("poison", "REJECTED", held=100),
+            _returned("poison", "REJECTED", lasts=100),
             Case(
                 "hang",
-                held=110,
+                lasts=110,
                 heal=100,
                 due=(due("POP_HELD_LONG", by=BY_HOOK, within=95, **ANY),),
                 may=GIVEN_BACK,
@@ -495,11 +495,11 @@ def pop_healthy(times):
     """Return groups that pop with joins, leaves and short freezes only, rarely enough to be no storm."""
     # a POP that was parked at the broker for a client that leaves may take a message along: an info, once
     calm = (
-        Case("join", held=50, heal=80, may=GIVEN_BACK),
-        Case("leave", held=40, heal=90, may=GIVEN_BACK),
-        Case("freeze", held=4, heal=90),
-        Case("join", held=30, heal=80, may=GIVEN_BACK),
-        Case("leave", held=15, heal=100, may=GIVEN_BACK),
+        Case("join", lasts=50, heal=80, may=GIVEN_BACK),
+        Case("leave", lasts=40, heal=90, may=GIVEN_BACK),
+        Case("freeze", lasts=4, heal=90),
+        Case("join", lasts=30, heal=80, may=GIVEN_BACK),
+        Case("leave", lasts=15, heal=100, may=GIVEN_BACK),
     ) * times
     return {
         key: Group(group.ordered, group.queues, group.consumers, calm[turn:] + calm[:turn], group.client)

@@ -41,32 +41,34 @@ def seen(folder, log):
 
 def _ours(log):
     """Return the lag of our own rows, by hook and polls, whenever a row changes it."""
-    lags, found = defaultdict(dict), defaultdict(list)
+    lags, lags_of = defaultdict(dict), defaultdict(list)
     for row in folded(log):
         if isinstance(row, QueueProgress) and row.client_id is None and row.lag:
-            of = lags[row.group]
+            by_queue = lags[row.group]
             flights = row.in_flight or (None,) * len(row.lag)
             for topic, queue_id, lag, flight in zip(row.topic, row.queue_id, row.lag, flights, strict=True):
-                of[topic, row.broker, queue_id] = (lag or 0, flight or 0)
-            found[row.group].append((row.time, sum(one[0] for one in of.values()), sum(one[1] for one in of.values())))
-    return found
+                by_queue[topic, row.broker, queue_id] = (lag or 0, flight or 0)
+            lags_of[row.group].append(
+                (row.time, sum(one[0] for one in by_queue.values()), sum(one[1] for one in by_queue.values()))
+            )
+    return lags_of
 
 
 def _mqadmin(printed):
-    found = defaultdict(list)
-    for one in printed:
-        totals = dict(_TOTALS.findall(one.out))
+    lags_of = defaultdict(list)
+    for answer in printed:
+        totals = dict(_TOTALS.findall(answer.out))
         said = (int(totals["Diff"]), int(totals.get("Inflight", 0))) if "Diff" in totals else (None, None)
-        found[one.group].append((one.answered, *said))
-    return found
+        lags_of[answer.group].append((answer.answered, *said))
+    return lags_of
 
 
 def _otel(sampled):
-    found = defaultdict(list)
+    lags_of = defaultdict(list)
     for one in sampled:
         for group, metrics in one.groups.items():
-            found[group].append((one.time, int(metrics.get("lag", 0)), int(metrics.get("inflight", 0))))
-    return found
+            lags_of[group].append((one.time, int(metrics.get("lag", 0)), int(metrics.get("inflight", 0))))
+    return lags_of
 
 
 class Highest(NamedTuple):
@@ -76,21 +78,21 @@ class Highest(NamedTuple):
     in_flight: int
 
 
-def highest(found, played):
+def highest(lags_of, played):
     """Return what was said at most; None if nothing was said, or each answer was an error."""
-    during = [one for one in _during(found, played) if one[1] is not None]
+    during = [one for one in _during(lags_of, played) if one[1] is not None]
     return Highest(max(one[1] for one in during), max(one[2] for one in during)) if during else None
 
 
-def _during(found, played):
-    return [one for one in found.get(f"{played.group}-group", ()) if played.done <= one[0] <= played.cure]
+def _during(lags_of, played):
+    return [one for one in lags_of.get(f"{played.group}-group", ()) if played.done <= one[0] <= played.cure]
 
 
-def _words(found, played):
-    most = highest(found, played)
+def _words(lags_of, played):
+    most = highest(lags_of, played)
     if most is not None:
         return f"{most.lag}, {most.in_flight}"
-    asked = len(_during(found, played))
+    asked = len(_during(lags_of, played))
     return f"fails ({asked} times)" if asked else "nothing"
 
 
@@ -101,10 +103,18 @@ def table(judged, lags):
         "broker's metrics: lag, inflight |"
     )
     yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
-    for one in judged:
-        for number, (code, cells) in enumerate(cells_of(one)):
-            first = f"{NAMES.get(one.case.fault) or _NAMES[one.case.fault]} ({one.group})" if number == 0 else ""
-            about = [_words(by, one.played) for by in (lags.ours, lags.mqadmin, lags.otel)] if number == 0 else [""] * 3
+    for judged_case in judged:
+        for number, (code, cells) in enumerate(cells_of(judged_case)):
+            first = (
+                f"{NAMES.get(judged_case.case.fault) or _NAMES[judged_case.case.fault]} ({judged_case.group})"
+                if number == 0
+                else ""
+            )
+            about = (
+                [_words(by, judged_case.played) for by in (lags.ours, lags.mqadmin, lags.otel)]
+                if number == 0
+                else [""] * 3
+            )
             yield f"| {first} | {code} | {' | '.join([*cells, *about])} |"
 
 

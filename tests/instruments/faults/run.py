@@ -169,7 +169,7 @@ def play_case(settings, key, number, case):
     if case.fault in FIELD_FAULTS:
         lab = FieldFaults(settings, lab.name_server)
     fault = lab.fault(case.fault, client=target)
-    time.sleep(max(0.0, fault.done / 1000 + case.held - time.time()))
+    time.sleep(max(0.0, fault.done / 1000 + case.lasts - time.time()))
     cure = lab.cure(case.fault, client=fault.client or fault.broker or target)
     time.sleep(case.heal)
     return Played(key, number, fault.time, fault.done, cure.time, cure.done, fault.client, fault.client_id, _now())

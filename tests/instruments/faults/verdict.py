@@ -115,34 +115,35 @@ class Judged:
 def judge(run, log):
     """Return every case of the run, and the incidents that belong to none."""
     story = STORIES[run.story]
-    found = {source: incidents(log, source) for source in SOURCES}
+    by_source = {source: incidents(log, source) for source in SOURCES}
     judged = []
     for played in run.played:
         case = story[played.group].cases[played.case]
-        reported = {source: [one for one in found[source] if within(run, played, one)] for source in SOURCES}
+        reported = {source: [one for one in by_source[source] if within(run, played, one)] for source in SOURCES}
         former = story[played.group].cases[played.case - 1].may_after if played.case else frozenset()
         judged.append(Judged(played.group, case, played, reported, list(wrong(case, played, reported, former))))
     stray = {
-        source: [one for one in found[source] if not _is_of_any(run, one) and not is_reread(one)] for source in SOURCES
+        source: [one for one in by_source[source] if not _is_of_any(run, one) and not is_reread(one)]
+        for source in SOURCES
     }
     return judged, stray
 
 
-def within(run, played, one):
+def within(run, played, incident):
     """Return whether the incident opened after this fault and before the next one in its group."""
-    if played.group != BROKER and f"{played.group}-group" != one.group:
+    if played.group != BROKER and f"{played.group}-group" != incident.group:
         return False
     later = [
         other.time
         for other in run.played
         if other.time > played.time and (other.group in (played.group, BROKER) or played.group == BROKER)
     ]
-    return played.time <= one.opened < min(later, default=run.ended + 1)
+    return played.time <= incident.opened < min(later, default=run.ended + 1)
 
 
-def _is_of_any(run, one):
-    in_story = run.began <= one.opened <= run.ended  # before it the hooks' spools are sent, one after the other
-    return not in_story or any(within(run, played, one) for played in run.played)
+def _is_of_any(run, incident):
+    in_story = run.began <= incident.opened <= run.ended  # before it the hooks' spools are sent, one after the other
+    return not in_story or any(within(run, played, incident) for played in run.played)
 
 
 def wrong(case, played, reported, former=frozenset()):
@@ -153,90 +154,94 @@ def wrong(case, played, reported, former=frozenset()):
     assert played.group == BROKER or groups <= {f"{played.group}-group"}
 
 
-def wrong_by(source, case, played, found, former=frozenset()):
+def wrong_by(source, case, played, reported, former=frozenset()):
     """Yield each deviation of the incidents by one source."""
     for due in case.due:
-        if source in due.by and not any(is_due(due, played, one) for one in found):
-            seen = ", ".join(sorted({f"{one.code} {'/'.join(one.sub_causes)}" for one in found})) or "nothing"
+        if source in due.by and not any(is_due(due, played, one) for one in reported):
+            seen = ", ".join(sorted({f"{one.code} {'/'.join(one.sub_causes)}" for one in reported})) or "nothing"
             yield f"{source}: {due.code} {'/'.join(sorted(due.sub_causes))} is missing; reported: {seen}"
     named = {due.code for due in case.due} | case.may
-    for one in found:
-        absorbed = one.alerted is None and one.parent in named
-        late = one.code in former or (one.code in case.may_after and one.opened >= played.cure)
-        allowed = not named.isdisjoint((one.code, *(f"{one.code} {cause}" for cause in one.sub_causes)))
-        if not (allowed or late or absorbed or is_reread(one)):
-            yield f"{source}: {show(one, played)} is a false alarm"
-        if case.alone and one.client_id != played.client_id and not is_reread(one):
-            yield f"{source}: {show(one, played)} is about {one.client_id}, not about {played.client_id}"
-        if one.resolved is None and one.code not in case.stays and not (late and source == HOOK):
-            yield f"{source}: {show(one, played)} is not resolved"
+    for incident in reported:
+        absorbed = incident.alerted is None and incident.parent in named
+        late = incident.code in former or (incident.code in case.may_after and incident.opened >= played.cure)
+        allowed = not named.isdisjoint((incident.code, *(f"{incident.code} {cause}" for cause in incident.sub_causes)))
+        if not (allowed or late or absorbed or is_reread(incident)):
+            yield f"{source}: {show(incident, played)} is a false alarm"
+        if case.alone and incident.client_id != played.client_id and not is_reread(incident):
+            yield f"{source}: {show(incident, played)} is about {incident.client_id}, not about {played.client_id}"
+        if incident.resolved is None and incident.code not in case.stays and not (late and source == HOOK):
+            yield f"{source}: {show(incident, played)} is not resolved"
     alerts = {
         (one.group, one.code, one.subject)
-        for one in found
+        for one in reported
         if one.alerted is not None and one.code != "ORDERED_QUEUE_STUCK" and not is_reread(one)
     }
     if case.alerts_max is not None and len(alerts) > case.alerts_max:
         yield f"{source}: {len(alerts)} alerts, more than {case.alerts_max}"
 
 
-def is_reread(one):
+def is_reread(incident):
     """Return whether it is an info of messages that were really consumed twice."""
-    return one.code in REREADS and one.severity == "info"
+    return incident.code in REREADS and incident.severity == "info"
 
 
-def is_due(due, played, one):
+def is_due(due, played, incident):
     """Return whether it is the required incident."""
-    if one.code != due.code or (due.sub_causes and not due.sub_causes & set(one.sub_causes)):
+    if incident.code != due.code or (due.sub_causes and not due.sub_causes & set(incident.sub_causes)):
         return False
-    if due.within is not None and one.opened > played.done + due.within * 1000:
+    if due.within is not None and incident.opened > played.done + due.within * 1000:
         return False
-    if due.resolution is not None and (one.resolution != due.resolution or one.resolved > played.cure):
+    if due.resolution is not None and (incident.resolution != due.resolution or incident.resolved > played.cure):
         return False
-    return not (due.of_client and played.client_id) or one.client_id == played.client_id
+    return not (due.of_client and played.client_id) or incident.client_id == played.client_id
 
 
-def show(one, played):
+def show(incident, played):
     """Format an incident as one line; its time is in seconds after the fault."""
-    ended = "open" if one.resolved is None else f"{(one.resolved - played.cured) / 1000:+.0f} s after the cure"
-    ended += f": {one.resolution}" if one.resolution else ""
-    inside = f" in {one.parent}{' until alerted' if one.alerted else ''}" if one.parent else ""
-    name = f"{one.code} {'>'.join(one.sub_causes)}".strip()
-    at = (one.opened - played.time) / 1000
-    return f"{name} ({one.severity}){inside} of {one.group} {one.subject} at {at:.1f} s, {ended}"
+    ended = (
+        "open" if incident.resolved is None else f"{(incident.resolved - played.cured) / 1000:+.0f} s after the cure"
+    )
+    ended += f": {incident.resolution}" if incident.resolution else ""
+    inside = f" in {incident.parent}{' until alerted' if incident.alerted else ''}" if incident.parent else ""
+    name = f"{incident.code} {'>'.join(incident.sub_causes)}".strip()
+    at = (incident.opened - played.time) / 1000
+    return f"{name} ({incident.severity}){inside} of {incident.group} {incident.subject} at {at:.1f} s, {ended}"
 
 
 def report(judged, stray, run):
     """Yield the lines of the whole report."""
-    for one in judged:
-        cure = (one.played.cure - one.played.time) / 1000
-        yield f"== {one.group}: {one.case.fault} {one.played.client_id}, cured after {cure:.0f} s"
+    for judged_case in judged:
+        played = judged_case.played
+        cure = (played.cure - played.time) / 1000
+        yield f"== {judged_case.group}: {judged_case.case.fault} {played.client_id}, cured after {cure:.0f} s"
         for source in SOURCES:
-            for incident in one.reported[source]:
-                yield f"   {source:4} {show(incident, one.played)}"
-        for wrong in one.wrong:
+            for incident in judged_case.reported[source]:
+                yield f"   {source:4} {show(incident, played)}"
+        for wrong in judged_case.wrong:
             yield f"   !! {wrong}"
     for source in SOURCES:
-        for one in stray[source]:
-            yield f"!! {source}: {one.code} {one.sub_causes} {one.group} {one.subject} at {one.opened - run.began} ms"
+        for incident in stray[source]:
+            about = f"{incident.code} {incident.sub_causes} {incident.group} {incident.subject}"
+            yield f"!! {source}: {about} at {incident.opened - run.began} ms"
 
 
 def table(judged, printed):
     """Yield the README's rows: fault, incident, seconds by each source, mqadmin's output."""
     yield "| fault | incident | hook | poll | both | `mqadmin consumerStatus` meanwhile |"
     yield "| --- | --- | --- | --- | --- | --- |"
-    for one in judged:
-        mqadmin = _mqadmin_output(one, printed)
-        for number, (code, cells) in enumerate(cells_of(one)):
-            group = "all groups" if one.group == BROKER else one.group
-            first = f"{_NAMES[one.case.fault]} ({group})" if number == 0 else ""
+    for judged_case in judged:
+        mqadmin = _mqadmin_output(judged_case, printed)
+        for number, (code, cells) in enumerate(cells_of(judged_case)):
+            group = "all groups" if judged_case.group == BROKER else judged_case.group
+            first = f"{_NAMES[judged_case.case.fault]} ({group})" if number == 0 else ""
             yield f"| {first} | {code} | {' | '.join(cells)} | {mqadmin if number == 0 else ''} |"
 
 
-def cells_of(one):
+def cells_of(judged_case):
     """Yield the incidents of a judged case: the code with its causes, and after how long each source reported it."""
-    codes = list(dict.fromkeys(due.code for due in one.case.due))
+    codes = list(dict.fromkeys(due.code for due in judged_case.case.due))
     reported = [
-        (source, incident) for source in SOURCES for incident in one.reported[source] if not is_reread(incident)
+        (source, incident) for source in SOURCES for incident in judged_case.reported[source] if not is_reread(incident)
     ]
     codes += sorted({incident.code for _, incident in reported if incident.alerted is not None}.difference(codes))
     opened = defaultdict(dict)
@@ -244,7 +249,7 @@ def cells_of(one):
         if incident.code in codes:
             opened[incident.code].setdefault(source, incident)
     for code in codes or ["none, as expected"]:
-        cells = [_seconds(opened[code].get(source), one.played) if codes else "none" for source in SOURCES]
+        cells = [_seconds(opened[code].get(source), judged_case.played) if codes else "none" for source in SOURCES]
         yield _code(code, opened[code]), cells
 
 
@@ -292,14 +297,18 @@ def _seconds(incident, played):
     return f"{(incident.opened - played.time) / 1000:.0f} s{inside}"
 
 
-def _mqadmin_output(one, printed):
+def _mqadmin_output(judged_case, printed):
     """Return the lines that mqadmin does not print for a healthy group, with the seconds until each came first."""
-    lasted = one.played.cure > one.played.done
-    begin, end = (one.played.done, one.played.cure) if lasted else (one.played.time, one.played.end)
+    lasted = judged_case.played.cure > judged_case.played.done
+    begin, end = (
+        (judged_case.played.done, judged_case.played.cure)
+        if lasted
+        else (judged_case.played.time, judged_case.played.end)
+    )
     mine = [
         answer
         for answer in printed
-        if one.group in (BROKER, answer.group.removesuffix("-group"))
+        if judged_case.group in (BROKER, answer.group.removesuffix("-group"))
         and begin <= answer.asked
         and answer.answered <= end
     ]
@@ -309,7 +318,7 @@ def _mqadmin_output(one, printed):
     for answer in mine:
         for line in answer.verdicts:
             if not any(same in line for same in _SAME):
-                first.setdefault(_plain(line), (answer.answered - one.played.time) / 1000)
+                first.setdefault(_plain(line), (answer.answered - judged_case.played.time) / 1000)
     if not first:
         return f"nothing in {len(mine)} runs"
     return "; ".join(f"“{line}” ({seconds:.0f} s)" for line, seconds in first.items())

@@ -126,10 +126,10 @@ def slowness_of(soaked: Soaked) -> dict[float, float]:
 
 def speed_of(soaked: Soaked) -> str:
     """Return a sentence about the times that are judged."""
-    found = slowness_of(soaked).values() or [1.0]
+    factors = slowness_of(soaked).values() or [1.0]
     return (
         "Times are those of a machine that is equally fast all the time: divided by what the sender needed for an "
-        f"event, {min(found):.2f} to {max(found):.2f} times its median."
+        f"event, {min(factors):.2f} to {max(factors):.2f} times its median."
     )
 
 
@@ -179,11 +179,11 @@ def flatness(measures: Sequence[Measure]) -> tuple[list[str], list[str]]:
     """Return a row of a table for each measure, and what has grown."""
     rows, wrong = ["| measure | median | growth in the last two thirds | tolerated |", "| --- | --- | --- | --- |"], []
     for measure in measures:
-        found = trend(measure)
-        if found is None:
+        slope = trend(measure)
+        if slope is None:
             rows.append(f"| {measure.name} | hardly measured | | |")
             continue
-        rows.append(f"| {measure.name} | {found.median:,.4g} | {found.growth:+,.3g} | {found.tolerated:,.3g} |")
-        if not found.is_flat:
-            wrong.append(f"{measure.name} has grown by {found.growth:,.4g} from about {found.median:,.4g}")
+        rows.append(f"| {measure.name} | {slope.median:,.4g} | {slope.growth:+,.3g} | {slope.tolerated:,.3g} |")
+        if not slope.is_flat:
+            wrong.append(f"{measure.name} has grown by {slope.growth:,.4g} from about {slope.median:,.4g}")
     return rows, wrong

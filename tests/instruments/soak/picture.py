@@ -37,12 +37,12 @@ def picture(title: str, panels: Mapping[str, Series], marks: Sequence[tuple[floa
     return "\n".join([*lines, "</svg>", ""])
 
 
-def per_minute(series: Series, of: Callable[[list[float]], float]) -> Series:
-    """Return one value for each minute: what ``of`` makes of those of the minute."""
+def per_minute(series: Series, summary: Callable[[list[float]], float]) -> Series:
+    """Return one value for each minute: what ``summary`` makes of those of the minute."""
     minutes: dict[int, list[float]] = defaultdict(list)
     for minute, value in series:
         minutes[int(minute)].append(value)
-    return [(minute + 0.5, of(values)) for minute, values in sorted(minutes.items())]
+    return [(minute + 0.5, summary(values)) for minute, values in sorted(minutes.items())]
 
 
 def _panel(

@@ -74,11 +74,11 @@ class Archive:
 
     def counts(self) -> dict[int, tuple[int, int, int, int]]:
         """Return of each partition: rows, distinct offsets, lowest and highest offset; accepted and rejected."""
-        found = self._database.execute(
+        rows = self._database.execute(
             'SELECT p, count(*), count(DISTINCT o), min(o), max(o) FROM (SELECT "partition" AS p, "offset" AS o'
             ' FROM telemetry UNION ALL SELECT "partition", "offset" FROM telemetry_rejected) GROUP BY p ORDER BY p'
         ).fetchall()
-        return {partition: tuple(rest) for partition, *rest in found}
+        return {partition: tuple(rest) for partition, *rest in rows}
 
     def rejected(self) -> int:
         """Return the number of rejected rows."""
@@ -129,15 +129,15 @@ def differences(tables: Path, scratch: Path, partitions: int) -> tuple[dict[str,
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:  # half an hour of processor time
         loops = [pool.submit(_looped_sums, tables, scratch / str(number), number) for number in range(partitions)]
         read = {table: pool.submit(_written_sum, tables, table) for table in DERIVED}
-        found = {table: one.result() for table, one in read.items()}
+        sums = {table: one.result() for table, one in read.items()}
         expected = {table: sum((one.result()[table] for one in loops), Sum()) for table in DERIVED}
-    wrong = [table for table in DERIVED if expected[table] != found[table]]
+    wrong = [table for table in DERIVED if expected[table] != sums[table]]
     sentences = [
-        f"{table}: {found[table].rows:,} rows, {expected[table].rows:,} by the core in a loop" for table in wrong
+        f"{table}: {sums[table].rows:,} rows, {expected[table].rows:,} by the core in a loop" for table in wrong
     ]
     if wrong:
         sentences += _examples(Archive(tables, scratch), tables, wrong, partitions)
-    return {table: one.rows for table, one in found.items()}, sentences
+    return {table: one.rows for table, one in sums.items()}, sentences
 
 
 def _looped_sums(tables: Path, scratch: Path, partition: int) -> dict[str, Sum]:
@@ -148,10 +148,10 @@ def _looped_sums(tables: Path, scratch: Path, partition: int) -> dict[str, Sum]:
 
 
 def _written_sum(tables: Path, table: str) -> Sum:
-    found = Sum()
+    total = Sum()
     for row in written(tables, table):
-        found.add(row)
-    return found
+        total.add(row)
+    return total
 
 
 def _examples(archive: Archive, tables: Path, wrong: list[str], partitions: int) -> list[str]:

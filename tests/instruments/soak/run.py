@@ -159,7 +159,7 @@ class Soak:
             case = SOAK[key].cases[number]
             with self._lock:
                 is_free = not self._active if key == BROKER else not self._active & {key, BROKER}
-                if is_free and time.monotonic() + case.held + case.heal + 30 < end:
+                if is_free and time.monotonic() + case.lasts + case.heal + 30 < end:
                     self._active.add(key)
                     return key, number
         return None
@@ -296,17 +296,17 @@ class Soak:
         return bool(mine) and all(task["ready"] for task in mine)
 
     def _pids(self) -> dict[str, list[int]]:
-        found = pids_by_kind(self.up.pid) | {
+        pids = pids_by_kind(self.up.pid) | {
             "up": [self.up.pid],
             "sender": [self._senders[-1].pid],
             "soak": [os.getpid()],
         }
         if self.kafka.process is not None:
-            found["Kafka"] = [self.kafka.process.pid]
+            pids["Kafka"] = [self.kafka.process.pid]
         lab = LabFolder(self._story.runtime.lab).load()
         for member in lab.members.values() if lab else ():
-            found.setdefault(f"lab: {member.role}", []).append(member.process.pid)
-        return found
+            pids.setdefault(f"lab: {member.role}", []).append(member.process.pid)
+        return pids
 
     def _await(self, holds, seconds: float, what: str) -> None:
         deadline = time.monotonic() + seconds

@@ -34,23 +34,23 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 def pids_by_kind(up: int) -> dict[str, list[int]]:
     """Return the processes below `up`: its parts, and of the job also ``jvm``, ``daemon`` and ``workers``."""
-    parent_of, found = parents(), defaultdict(list)
+    parent_of, pids = parents(), defaultdict(list)
     for child in [pid for pid, parent in parent_of.items() if parent == up]:
         words = [word.decode() for word in command_of(child)]
         part = next((word for word in words if word in PARTS), "")
         if not part:
             continue
-        found[part].append(child)
+        pids[part].append(child)
         for pid in descendants(child):
             command = command_of(pid)
             if part == "run" and command and command[0].endswith(b"/java"):
-                found["jvm"].append(pid)
+                pids["jvm"].append(pid)
             elif part == "run" and WORKER_DAEMON.encode() in command:
                 is_worker = WORKER_DAEMON.encode() in command_of(parent_of.get(pid, 0))
-                found["workers" if is_worker else "daemon"].append(pid)
+                pids["workers" if is_worker else "daemon"].append(pid)
             else:
-                found[f"{part} children"].append(pid)
-    return dict(found)
+                pids[f"{part} children"].append(pid)
+    return dict(pids)
 
 
 def used_by(pids: list[int]) -> Used:
@@ -71,7 +71,7 @@ def used_by(pids: list[int]) -> Used:
 
 def files_below(folder: Path) -> Files:
     """Count files and bytes; what disappears meanwhile is not counted."""
-    found, folders = Files(), [str(folder)]
+    counted, folders = Files(), [str(folder)]
     while folders:
         try:
             entries = list(os.scandir(folders.pop()))
@@ -82,11 +82,11 @@ def files_below(folder: Path) -> Files:
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(entry.path)
                 else:
-                    found.bytes += entry.stat(follow_symlinks=False).st_size
-                    found.files += 1
+                    counted.bytes += entry.stat(follow_symlinks=False).st_size
+                    counted.files += 1
             except OSError:
                 continue
-    return found
+    return counted
 
 
 class Sampler:

@@ -72,14 +72,14 @@ def lab_of(soaked: Soaked) -> tuple[list[str], list[str]]:
         played=[fault.played for fault in soaked.faults if fault.played is not None],
         ended=soaked.run.ended or 2**62,
     )
-    found = [one for one in _incidents(soaked.tables) if soaked.run.began <= one.opened <= run.ended]
+    incidents = [one for one in _incidents(soaked.tables) if soaked.run.began <= one.opened <= run.ended]
     figures, wrong, explained = [], [], set()
     for played in run.played:
         case = SOAK[played.group].cases[played.case]
         codes = {due.code for due in case.due}
         mine = [
             one
-            for one in found
+            for one in incidents
             if within(run, played, one) and (one.code in codes or not _lacks_telemetry(soaked, one))
         ]
         explained.update(map(id, mine))
@@ -94,13 +94,13 @@ def lab_of(soaked: Soaked) -> tuple[list[str], list[str]]:
                 wrong.append(f"{name}: {sentence}")
         first = {one.code: show(one, played) for one in reversed(mine) if not is_reread(one)}
         figures.append(f"{name}: {'; '.join(first.values()) or 'no incident'}")
-    for one in found:
-        if id(one) in explained or is_reread(one):
+    for incident in incidents:
+        if id(incident) in explained or is_reread(incident):
             continue
-        where = f"{one.group or 'the cluster'} {one.subject}"
-        text = f"{one.code} {'/'.join(one.sub_causes)} of {where} at {soaked.minute(one.opened):.1f} min"
-        causes = _kills_before(soaked, one)
-        if causes and (one.resolved is not None or one.severity == "info"):
+        where = f"{incident.group or 'the cluster'} {incident.subject}"
+        text = f"{incident.code} {'/'.join(incident.sub_causes)} of {where} at {soaked.minute(incident.opened):.1f} min"
+        causes = _kills_before(soaked, incident)
+        if causes and (incident.resolved is not None or incident.severity == "info"):
             figures.append(f"{text}: after the kill of {causes[-1].what}")
         else:
             wrong.append(f"{text} is explained by no fault, or is not resolved")
@@ -111,13 +111,13 @@ def _telemetry_faults(soaked: Soaked) -> list[Fault]:
     return [fault for fault in soaked.faults if fault.kind == "ours" and fault.what in TELEMETRY]
 
 
-def _kills_before(soaked: Soaked, one: Incident) -> list[Fault]:
-    return [fault for fault in _telemetry_faults(soaked) if 0 <= one.opened - fault.time <= EXCUSED_MS]
+def _kills_before(soaked: Soaked, incident: Incident) -> list[Fault]:
+    return [fault for fault in _telemetry_faults(soaked) if 0 <= incident.opened - fault.time <= EXCUSED_MS]
 
 
-def _lacks_telemetry(soaked: Soaked, one: Incident) -> bool:
+def _lacks_telemetry(soaked: Soaked, incident: Incident) -> bool:
     """Return whether an incident is about telemetry that a kill of ours has kept away."""
-    return one.code == "TELEMETRY_GAP" and bool(_kills_before(soaked, one))
+    return incident.code == "TELEMETRY_GAP" and bool(_kills_before(soaked, incident))
 
 
 def _overlaps(fault: Fault, played) -> bool:
@@ -169,9 +169,9 @@ def processor_of(soaked: Soaked) -> tuple[list[str], list[str]]:
     used = defaultdict(float)
     before: dict[str, float] = {}
     for sample in soaked.samples:
-        for kind, one in sample.processes.items():
-            used[kind] += max(0.0, one.cpu - before.get(kind, one.cpu))
-            before[kind] = one.cpu
+        for kind, process in sample.processes.items():
+            used[kind] += max(0.0, process.cpu - before.get(kind, process.cpu))
+            before[kind] = process.cpu
     parts = ", ".join(
         f"{kind} {value / seconds:.2f}" for kind, value in sorted(used.items(), key=lambda one: -one[1])[:10]
     )
@@ -295,10 +295,10 @@ def report(folder: Path, *, keeps: bool = False) -> int:
     (folder / "soak.svg").write_text(picture(title, panels, marks, minutes))
     print(text)
     if keeps:
-        of = f"{minutes:.0f} minutes, {labs} faults, {kills} kills"
-        kept = {f"{of}: {title}": "; ".join(figures) for title, (figures, _) in parts.items()}
+        length = f"{minutes:.0f} minutes, {labs} faults, {kills} kills"
+        kept = {f"{length}: {title}": "; ".join(figures) for title, (figures, _) in parts.items()}
         not_met = [*grown, *(sentence for _, wrong in parts.values() for sentence in wrong)]
-        PROOFS.keep("instruments.soak", kept | ({f"not met: {of}": "; ".join(not_met)} if not_met else {}))
+        PROOFS.keep("instruments.soak", kept | ({f"not met: {length}": "; ".join(not_met)} if not_met else {}))
     return int(bool(grown) or any(wrong for _, wrong in parts.values()))
 
 
