@@ -66,7 +66,6 @@ def start_archive(  # noqa: PLR0913  what a query is made of
     """Start the archive query over existing tables (`checkpoints.generation.claimed`); see `start_operator`."""
     transport = Transport(settings.source.topic if settings.source.kind == "kafka" else None)
     sink = TableSink(tables_of(settings), ARCHIVE, generation, times=times or BatchTimes())
-    partitions = settings.source.partitions
 
     def write(batch: DataFrame, batch_id: int) -> None:
         if lease is not None:
@@ -74,7 +73,7 @@ def start_archive(  # noqa: PLR0913  what a query is made of
         if not settings.storage.checkpoints:
             sync_plan(settings.runtime.checkpoints / ARCHIVE, batch_id)
         sink.times.begin(batch_id)
-        archive_batch(batch, batch_id, transport, sink, partitions=partitions)
+        archive_batch(batch, batch_id, transport, sink)
         if not settings.storage.checkpoints:
             sink.note_commits(settings.runtime.checkpoints / ARCHIVE)
 
@@ -87,7 +86,7 @@ def start_archive(  # noqa: PLR0913  what a query is made of
     ).start()
 
 
-def archive_batch(batch: DataFrame, batch_id: int, transport: Transport, sink: TableSink, *, partitions: int) -> None:
+def archive_batch(batch: DataFrame, batch_id: int, transport: Transport, sink: TableSink) -> None:
     """Store one batch of the log, and the results of the quality gate.
 
     Raises:
@@ -112,9 +111,7 @@ def archive_batch(batch: DataFrame, batch_id: int, transport: Transport, sink: T
         with sink.times.part(batch_id, "check the batch"):
             accepted = looked_at.filter(looked_at["accepted"]).select(quality.COLUMNS).to_pandas()
             latest = pc.max(looked_at["ingest_time"]).as_py()
-            verdicts = quality.judge(
-                accepted, batch_id=batch_id, rejected=counts["rejected"], time=latest, partitions=partitions
-            )
+            verdicts = quality.judge(accepted, batch_id=batch_id, rejected=counts["rejected"], time=latest)
         with sink.times.part(batch_id, "append to quality_results", rows=len(verdicts)):
             _record(sink, batch_id, verdicts)
 

@@ -1,10 +1,13 @@
 """Health and severity: their order, colours and numbers, for the command line, the pages, metrics and alerts."""
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import NamedTuple, TypeAlias
 
-Health = Literal["OK", "WARN", "BAD", "UNKNOWN"]
-Severity = Literal["info", "warning", "critical"]
+from rebalance_model.observe import effects
+from rebalance_model.observe.rules import rule
+
+Health: TypeAlias = effects.Health
+Severity: TypeAlias = rule.Severity
 
 
 class Level(NamedTuple):

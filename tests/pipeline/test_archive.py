@@ -136,16 +136,16 @@ def count(sink: TableSink, table: str) -> int:
 
 def test_a_batch_that_is_done_again_doubles_nothing(batch, sink):
     for _ in range(2):
-        archive_batch(batch, 0, Transport(None), sink, partitions=2)
-    assert (count(sink, "telemetry"), count(sink, "telemetry_rejected"), count(sink, "quality_results")) == (2, 1, 9)
+        archive_batch(batch, 0, Transport(None), sink)
+    assert (count(sink, "telemetry"), count(sink, "telemetry_rejected"), count(sink, "quality_results")) == (2, 1, 4)
 
-    archive_batch(batch, 1, Transport(None), sink, partitions=2)
+    archive_batch(batch, 1, Transport(None), sink)
     assert (count(sink, "telemetry"), count(sink, "telemetry_rejected")) == (4, 2)
 
 
 def test_a_batch_without_rows_writes_nothing(batch, sink):
-    archive_batch(batch.where("offset < 0"), 0, Transport(None), sink, partitions=2)
-    archive_batch(batch.where("false"), 1, Transport(None), sink, partitions=2)
+    archive_batch(batch.where("offset < 0"), 0, Transport(None), sink)
+    archive_batch(batch.where("false"), 1, Transport(None), sink)
 
     assert [count(sink, table) for table in ("telemetry", "telemetry_rejected", "quality_results")] == [0, 0, 0]
 
@@ -160,13 +160,13 @@ def test_a_batch_that_would_lose_a_row_fails_and_writes_nothing(batch, sink, mon
     monkeypatch.setattr(archive, "archived", lossy)
 
     with pytest.raises(ArchiveError, match=r"batch 5: \d accepted \+ \d rejected are not 3 read"):
-        archive_batch(batch, 5, Transport(None), sink, partitions=2)
+        archive_batch(batch, 5, Transport(None), sink)
     assert (count(sink, "telemetry"), count(sink, "telemetry_rejected")) == (0, 0)
 
 
 def test_a_failed_check_keeps_the_rows_and_warns(batch, sink):
     with capture_logs() as lines:
-        archive_batch(batch, 0, Transport(None), sink, partitions=2)
+        archive_batch(batch, 0, Transport(None), sink)
 
     assert count(sink, "telemetry") == 2
     assert any("More than one row in a hundred was rejected" in str(line) for line in lines)
