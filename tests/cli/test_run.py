@@ -16,6 +16,7 @@ from rebalance_model.observe.state import STATE_VERSION
 from streaming.cli.main import app
 from streaming.pipeline import job
 from streaming.pipeline.rebuild.folder import Folder, Ready
+from tests.support.otlp_receiver import otlp_receiver
 
 READY = Ready("1", {}, [], Policy(), STATE_VERSION)
 
@@ -95,3 +96,30 @@ def test_a_rebuild_withdrawn_while_the_queries_end_does_not_end_the_job(running)
     assert ended.exit_code == 0, ended.output
     assert running.lives == 2
     assert ended.output.endswith("stopped\n")
+
+
+class Ended(Query):
+    """A query that has ended after one batch."""
+
+    isActive = False  # noqa: N815  Spark's name
+    lastProgress = SimpleNamespace(  # noqa: N815  as above
+        batchId=0, timestamp="2026-11-28T10:00:00.000Z", observedMetrics={job.ROWS_READ: {"rows": 5}},
+        durationMs={"triggerExecution": 7},
+    )  # fmt: skip
+    recentProgress = (lastProgress,)  # noqa: N815  as above
+
+
+def test_batches_are_pushed_as_traces(tmp_path, monkeypatch, running):
+    query = Ended(name="operator", on_stop=lambda: None)
+    monkeypatch.setattr(job, "start_operator", lambda *_, **__: query)
+    monkeypatch.setattr(job, "start_archive", lambda *_, **__: Ended(name="archive", on_stop=lambda: None))
+    with otlp_receiver() as receiver:
+        monkeypatch.setenv("REBALANCE_WATCH_OTLP__ENDPOINT", receiver.endpoint)
+        ended = CliRunner().invoke(app, ["--root", str(tmp_path), "run", "--available-now"])
+        assert ended.exit_code == 0, ended.output
+        assert {span.name: span.attributes["rows"] for span in receiver.spans()} == {
+            "operator batch": 5, "archive batch": 5,
+        }  # fmt: skip
+        [instance] = {span.resource["service.instance.id"] for span in receiver.spans()}
+        assert instance.endswith("/run")
+        assert {name for name, _ in receiver.points()} >= {"process_resident_memory_bytes"}
