@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.metrics.v1.metrics_pb2 import DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK
 
 _REQUESTS = {"/v1/metrics": ExportMetricsServiceRequest, "/v1/traces": ExportTraceServiceRequest}
 
@@ -55,7 +56,7 @@ class OtlpReceiver(ThreadingHTTPServer):
         """The requests that were answered with 200."""
 
     def points(self):
-        """Return the values of the last push of each series, by its name and labels."""
+        """Return the last value of each series that has not ended, by its name and labels."""
         by_series = {}
         for request in list(self.accepted["/v1/metrics"]):
             for of_one in request.resource_metrics:
@@ -64,6 +65,10 @@ class OtlpReceiver(ThreadingHTTPServer):
                     kind = metric.WhichOneof("data")
                     for point in getattr(metric, kind).data_points:
                         series = metric.name, frozenset(_values(point.attributes).items())
+                        if point.flags & DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK:
+                            by_series.pop(series, None)
+                            continue
+                        assert point.WhichOneof("value")
                         by_series[series] = Point(point.as_double, kind, point.start_time_unix_nano, resource)
         return by_series
 

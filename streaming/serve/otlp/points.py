@@ -2,13 +2,18 @@
 
 Each cluster is a resource of its own, with the attribute ``cluster``; the label stays, too. What is of no cluster is a
 resource without it. The start of a counter is unknown: it is the time of its first value, or of the push after which
-the counter has fallen.
+the counter has fallen. A series that is not there any more is pushed without a value, so that it ends at once, as it
+does for who scrapes.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from opentelemetry.exporter.otlp.proto.common.metrics_encoder import encode_metrics
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.metrics.v1.metrics_pb2 import DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK
 from opentelemetry.sdk.metrics.export import (
     AggregationTemporality,
     Gauge,
@@ -24,6 +29,8 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from prometheus_client import Metric as Family
 
 SCOPE = InstrumentationScope("rebalance-watch")
+ENDS_SAID = 3
+"""In so many pushes it is said that a series has ended: one of them may be refused."""
 POINTS_MAX = 5_000
 """Of one request: about 1 MB before it is compressed. A collector refuses bodies of more than 20 MB."""
 
@@ -41,43 +48,54 @@ class PointValue(NamedTuple):
 
 
 class Points:
-    """Converts the metrics of one process; it knows since when each of its counters counts."""
+    """Converts the metrics of one process; it knows what it has converted before."""
 
     def __init__(self, resource_of: Callable[[str], Resource]) -> None:
         """Know the resource of each cluster by its name; of what is of no cluster by the empty name."""
         self._resource_of = resource_of
-        self._counters: dict[Series, tuple[int, float]] = {}
-        """The start of each counter (epoch nanoseconds), and its last value."""
+        self._last: dict[Series, PointValue] = {}
+        self._ended: dict[Series, tuple[PointValue, int]] = {}
+        """The series that have ended, and in how many pushes that is still said: a push may be refused."""
         self._last_ns = 0
 
-    def requests(self, families: Iterable[Family], now_ns: int) -> Iterator[MetricsData]:
+    def requests(self, families: Iterable[Family], now_ns: int) -> Iterator[ExportMetricsServiceRequest]:
         """Yield the metrics in parts, each for one request.
 
         Args:
             families: as Prometheus gets them.
             now_ns: the time of the values, epoch nanoseconds.
         """
-        values = list(self._values(families, now_ns))
-        self._last_ns = now_ns
-        for first in range(0, len(values), POINTS_MAX):
-            yield self._request(values[first : first + POINTS_MAX])
+        values = dict(self._values(families, now_ns))
+        ended = {series: (value, ENDS_SAID) for series, value in self._last.items() if series not in values}
+        ended |= {series: (value, left - 1) for series, (value, left) in self._ended.items() if left > 1}
+        self._ended = {series: end for series, end in ended.items() if series not in values}
+        self._last, self._last_ns = values, now_ns
+        ends = [_without_value(value, now_ns) for value, _ in self._ended.values()]
+        everything = [*values.values(), *ends]
+        for first in range(0, len(everything), POINTS_MAX):
+            request = encode_metrics(self._data(everything[first : first + POINTS_MAX]))
+            if ends:
+                _flag_ends(request)
+            yield request
 
-    def _values(self, families: Iterable[Family], now_ns: int) -> Iterator[PointValue]:
-        before, self._counters = self._counters, {}
+    def _values(self, families: Iterable[Family], now_ns: int) -> Iterator[tuple[Series, PointValue]]:
         for family in families:
             is_counter = family.type == "counter"
             for sample in family.samples:
-                start = 0  # none: it is a gauge
-                if is_counter:
-                    series = sample.name, frozenset(sample.labels.items())
-                    start, last = before.get(series, (now_ns, sample.value))
-                    if sample.value < last:
-                        start = self._last_ns
-                    self._counters[series] = start, sample.value
+                series = sample.name, frozenset(sample.labels.items())
+                start = self._start(series, sample.value, now_ns) if is_counter else 0
                 point = NumberDataPoint(dict(sample.labels), start, now_ns, float(sample.value))
-                yield PointValue(sample.labels.get("cluster", ""), sample.name, family.documentation, is_counter, point)
+                cluster = sample.labels.get("cluster", "")
+                yield series, PointValue(cluster, sample.name, family.documentation, is_counter, point)
 
-    def _request(self, values: Sequence[PointValue]) -> MetricsData:
+    def _start(self, series: Series, value: float, now_ns: int) -> int:
+        """Return since when a counter counts."""
+        last = self._last.get(series)
+        if last is None:
+            return now_ns
+        return self._last_ns if value < last.point.value else last.point.start_time_unix_nano
+
+    def _data(self, values: Sequence[PointValue]) -> MetricsData:
         by_cluster: dict[str, dict[str, list[PointValue]]] = defaultdict(lambda: defaultdict(list))
         for value in values:
             by_cluster[value.cluster][value.name].append(value)
@@ -97,3 +115,19 @@ def _metric(values: Sequence[PointValue]) -> Metric:
     points, first = [value.point for value in values], values[0]
     data = Sum(points, AggregationTemporality.CUMULATIVE, True) if first.is_counter else Gauge(points)  # noqa: FBT003
     return Metric(first.name, first.description, "", data)
+
+
+def _without_value(value: PointValue, now_ns: int) -> PointValue:
+    """Return the point that says that a series has ended: not a number, until `_flag_ends`."""
+    last = value.point
+    return value._replace(point=NumberDataPoint(last.attributes, last.start_time_unix_nano, now_ns, math.nan))
+
+
+def _flag_ends(request: ExportMetricsServiceRequest) -> None:
+    """Mark the points without a value as OTLP has it, which the encoder can't; no metric of ours is not a number."""
+    for resource in request.resource_metrics:
+        for metric in (metric for scope in resource.scope_metrics for metric in scope.metrics):
+            for point in (metric.sum if metric.HasField("sum") else metric.gauge).data_points:
+                if math.isnan(point.as_double):
+                    point.ClearField("as_double")
+                    point.flags = DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK

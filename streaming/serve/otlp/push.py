@@ -8,7 +8,6 @@ from functools import lru_cache
 from importlib.metadata import version
 from typing import Self
 
-from opentelemetry.exporter.otlp.proto.common.metrics_encoder import encode_metrics
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.resources import Resource
 from prometheus_client import CollectorRegistry, Metric, ProcessCollector
@@ -125,7 +124,7 @@ class Push(Collector):
         """Push the values of now; of those that are refused the next ones will do."""
         for request in self._points.requests(self._registry.collect(), time.time_ns()):
             try:
-                receiver.send(encode_metrics(request))
+                receiver.send(request)
             except PushRefusedError as error:
                 if error.again:
                     break

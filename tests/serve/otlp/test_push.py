@@ -106,10 +106,36 @@ def test_a_counter_that_falls_has_a_new_start(receiver):
     def start(value, now):
         [request] = counter.requests([family("x_total", "", (), [((), value)], kind="counter")], now)
         [metric] = request.resource_metrics[0].scope_metrics[0].metrics
-        [point] = metric.data.data_points
+        [point] = metric.sum.data_points
         return point.start_time_unix_nano
 
     assert [start(5, 100), start(7, 200), start(1, 300), start(2, 400)] == [100, 100, 200, 200]
+
+
+def test_a_series_that_is_not_there_any_more_ends_at_once(receiver):
+    pushed = Pushed(receiver.endpoint, signals=["metrics"], interval_seconds=0.01)
+    pushed.values = [("a", 1), ("a", 2)]
+
+    def gauges():
+        return sorted(point.value for (name, _), point in receiver.points().items() if name == "test_gauge")
+
+    with pushed:
+        until(lambda: gauges() == [1, 2], SECONDS)
+        pushed.values = [("a", 5)]
+        until(lambda: gauges() == [5], SECONDS)
+        pushed.values = [("a", 5), ("a", 6)]
+        until(lambda: gauges() == [5, 6], SECONDS)
+
+
+def test_the_end_of_a_series_is_said_for_some_pushes_and_then_no_more():
+    gauge = points.Points(lambda _: points.Resource({}))
+
+    def count(*samples):
+        requests = list(gauge.requests([family("x", "", ("number",), samples)], 100))
+        return [len(one.resource_metrics[0].scope_metrics[0].metrics[0].gauge.data_points) for one in requests]
+
+    assert count((["1"], 1), (["2"], 2)) == [2]
+    assert [count((["1"], 1)) for _ in range(points.ENDS_SAID + 1)] == [[2]] * points.ENDS_SAID + [[1]]
 
 
 def test_many_series_are_pushed_in_several_requests(receiver, monkeypatch):
@@ -268,6 +294,6 @@ def test_what_can_not_be_sent_stops_the_start_with_one_sentence(receiver, otlp, 
 
 def test_packages_that_are_not_installed_are_named(monkeypatch):
     monkeypatch.delitem(sys.modules, "streaming.serve.otlp.push")
-    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.common.metrics_encoder", None)
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.common.trace_encoder", None)
     with pytest.raises(SettingsError, match=r"install rebalance-watch\[otlp\]"), Pushed("http://127.0.0.1:1"):
         pass
