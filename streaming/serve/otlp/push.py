@@ -26,8 +26,8 @@ _SPANS_PER_REQUEST = 512
 _SPANS_SECONDS = 5.0
 """The pause between two pushes of spans; after a failure it grows."""
 _PAUSE_SECONDS_MAX = 60.0
-_END_SECONDS = 1.0
-"""How long the end waits, beyond the time of one request, for the last push."""
+_END_SECONDS = 5.0
+"""How long the end waits for the last push."""
 
 
 class Push(Collector):
@@ -48,7 +48,6 @@ class Push(Collector):
             SettingsError: the headers or the authority can't be used.
         """
         resource_of = _resources(process)
-        self._end_seconds = otlp.timeout_seconds + _END_SECONDS
         self._traces = Traces(resource_of)
         self._registry = _of_the_process() if registry is None else registry
         self._points = Points(resource_of)
@@ -70,7 +69,7 @@ class Push(Collector):
 
     def __exit__(self, *_: object) -> None:
         self._ending.set()
-        until = time.monotonic() + self._end_seconds
+        until = time.monotonic() + _END_SECONDS
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
         self._registry.unregister(self)
