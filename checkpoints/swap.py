@@ -85,7 +85,7 @@ def _replace_rows(place: Place, table: str, rows: Path, swap_id: str) -> None:
         added = list(_added(folder_at(place), table, rows, swap_id))
         names = PARTITIONED_BY.get(table, ())
         removed = [
-            RemoveAction(file.path, True, now_ms(), file.size, dict(zip(names, file.partition, strict=True)))  # noqa: FBT003
+            RemoveAction(file.path, True, now_ms(), file.size, dict(zip(names, file.partition, strict=True)))  # noqa: FBT003  delta-rs's order
             for file in former
         ]
         before, local = target.version(), folder_of(target)
@@ -138,7 +138,7 @@ def _added(folder: TableFolder, table: str, rows: Path, swap_id: str) -> Iterato
             partition = dict(part.split("=", 1) for part in parent.parts)
             stats = json.dumps(stats_of(database, table, target))
             path = (parent / target.name).as_posix()
-            yield AddAction(path, target.stat().st_size, partition, now_ms(), True, stats)  # noqa: FBT003
+            yield AddAction(path, target.stat().st_size, partition, now_ms(), True, stats)  # noqa: FBT003  delta-rs's order
 
 
 def _link(source: str, target: str) -> None:

@@ -41,7 +41,7 @@ async def do_rebalance(consumer: Consumer) -> bool:
                 balanced &= await rebalance_by_topic(consumer, topic)
             else:
                 balanced &= await get_rebalance_result_from_broker(consumer, topic)
-        except Exception:  # noqa: BLE001 - Java catches Throwable: a user's strategy or listener may throw anything
+        except Exception:  # noqa: BLE001  Java catches Throwable: a user's strategy or listener may throw anything
             balanced &= topic.startswith(RETRY_TOPIC_PREFIX)
     truncate_message_queue_not_my_topic(consumer)
     return balanced
@@ -81,7 +81,7 @@ async def _clustering(consumer: Consumer, topic: str) -> bool:
         return True  # nothing changes, and the next attempt is at the usual time
     try:
         share = config.strategy.allocate(config.group, config.client_id, mq_all, in_java_order(cid_all))
-    except Exception:  # noqa: BLE001 - Java catches Throwable here, too
+    except Exception:  # noqa: BLE001  Java catches Throwable here, too
         return False  # the former share is kept
     return await _take_share(consumer, topic, dict.fromkeys(share or ()).keys(), mq_all, need_lock=_locks(consumer))
 

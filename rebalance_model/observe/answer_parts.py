@@ -11,6 +11,8 @@ DEADLINE = -2
 """`RpcError.code` of a broker that did not answer in time."""
 UNREADABLE = -3
 """`RpcError.code` of an answer that came and can't be read: who sent it is alive."""
+NOT_SUPPORTED = 3
+"""`RpcError.code` with which a server reports that it does not know the request (REQUEST_CODE_NOT_SUPPORTED)."""
 TOPIC_NOT_EXIST = 17
 """`RpcError.code` with which a name server reports that it knows no such topic."""
 SYSTEM_ERROR = 1

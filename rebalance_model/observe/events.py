@@ -16,6 +16,7 @@ import msgspec
 from rebalance_model.entities import MessageQueue, Name, Natural, Time
 from rebalance_model.observe.answer_parts import (
     DEADLINE,
+    NOT_SUPPORTED,
     SYSTEM_ERROR,
     TOPIC_NOT_EXIST,
     UNREACHABLE,
@@ -61,6 +62,7 @@ from rebalance_model.observe.hook_events import (
 __all__ = [
     "ACK_RANGES_MAX",
     "DEADLINE",
+    "NOT_SUPPORTED",
     "OFFSET_MAX",
     "SYSTEM_ERROR",
     "TOPIC_NOT_EXIST",

@@ -3,12 +3,11 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from rebalance_model.observe.events import Event, ProxyConnection
+from rebalance_model.observe.events import NOT_SUPPORTED, Event, ProxyConnection
 from streaming.cli.check import Check
 from streaming.queries.labels import some
 from streaming.queries.results import Group
 
-_NOT_SUPPORTED = 3  # RemotingSysResponseCode.REQUEST_CODE_NOT_SUPPORTED
 _PORT = "remotingListenPort, 8080 by default"
 
 
@@ -33,7 +32,7 @@ def _of_proxy(proxy: str, connections: Sequence[ProxyConnection]) -> Check:
     if first.is_silence:
         mend = f"start it, or correct collector.proxies: the port is {_PORT}"
         return Check(part=part, state="missing", found=said + less, mend=mend, needed=False)
-    if first.code == _NOT_SUPPORTED:
+    if first.code == NOT_SUPPORTED:
         mend = f"name the remoting port of a proxy in collector.proxies: {_PORT}"
         return Check(part=part, state="wrong", found=f"it lists no clients: {said}{less}", mend=mend, needed=False)
     mend = "correct its access control or collector.proxies: it should list the clients of each group (203)"

@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from typing import TypeAlias
 
+from rebalance_model.observe.events import NOT_SUPPORTED
 from streaming.base.limits import SILENT_BROKER_GROUPS
 from streaming.collect.poll_round import PolledAnswer, Round
 
-_NOT_SUPPORTED = 3  # RemotingSysResponseCode.REQUEST_CODE_NOT_SUPPORTED
 Ask: TypeAlias = Callable[[Round, asyncio.Semaphore, str, str], Awaitable[PolledAnswer]]
 """Asks a proxy (address) about a group (name) when there is room."""
 Emit: TypeAlias = Callable[[PolledAnswer, str, str, str], None]
@@ -74,7 +74,7 @@ class Proxies:
     async def _ask_about(self, current: Round, proxy: "_Proxy", cluster: str, group: str) -> None:
         answer = await self._ask(current, proxy.gate, proxy.address, group)
         error = answer.error
-        is_failure = error is not None and (error.is_silence or error.code == _NOT_SUPPORTED)
+        is_failure = error is not None and (error.is_silence or error.code == NOT_SUPPORTED)
         proxy.failure = answer if is_failure else None
         self._emit(answer, proxy.address, cluster, group)
 

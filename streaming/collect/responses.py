@@ -133,7 +133,7 @@ class _Queues(msgspec.Struct):
     """A row of a route (QueueData)."""
 
     brokerName: Name  # noqa: N815  RocketMQ's name
-    readQueueNums: int = 0  # noqa: N815
+    readQueueNums: int = 0  # noqa: N815  RocketMQ's name
     perm: int = 0
 
 

@@ -1,7 +1,7 @@
 """The job: two queries over one log, the stateful operator and the archive, until they end or are stopped.
 
 The operator's results and the archive are independent: each has its checkpoint, its trigger and its share of the cores
-(a pool of the fair scheduler), so a slow archive delays no anomaly.
+(a pool of the fair scheduler), so a slow archive delays no incident.
 """
 
 import threading

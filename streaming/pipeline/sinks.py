@@ -136,7 +136,7 @@ def sync_state(checkpoint: Path, batch_id: int) -> None:
 
 
 def write_effects(batch: DataFrame, sink: TableSink, batch_id: int) -> None:
-    """Append a batch of `Effects`, evidence before the anomalies that need it: a visible anomaly has its evidence.
+    """Append a batch of `Effects`, evidence before the incidents that need it: one that is visible has its evidence.
 
     The tables of evidence are appended to at the same time, because an append mostly waits for the disk or the store.
     """

@@ -66,7 +66,7 @@ class SqlRows(NamedTuple):
 class ReadModel:
     """The tables as of the last `refresh`, for users' SQL and for the queries of reports.
 
-    Snapshots are taken in the reverse of the order in which the job appends: an anomaly that is visible has its
+    Snapshots are taken in the reverse of the order in which the job appends: an incident that is visible has its
     evidence in the other tables.
     """
 

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from streaming.cli.interruption import Interruption
+
 SECONDS_MAX = 100
 PROGRAM = """
 import asyncio, signal, sys, threading, time
@@ -110,8 +112,6 @@ def test_a_second_signal_ends_at_once():
 
 
 def test_without_a_signal_the_handlers_are_as_before():
-    from streaming.cli.interruption import Interruption  # noqa: PLC0415
-
     before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
     with Interruption() as interruption:
         assert interruption.at_most(3.0) == float("inf")

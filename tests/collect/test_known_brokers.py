@@ -4,7 +4,7 @@ from rebalance_model.observe.events import UNREACHABLE, BrokerStatus
 from streaming.base.limits import BROKER_FORGOTTEN_MS
 from streaming.collect.client import RpcFailedError
 from streaming.collect.known_brokers import KnownBrokers
-from tests.collect.test_poll import _run
+from tests.support.polling import polled
 from tests.support.scripted_cluster import A, B, ScriptedCluster
 
 HOUR = 3_600_000
@@ -78,7 +78,7 @@ def test_a_status_says_whether_a_broker_that_does_not_answer_is_listed():
         await poller.round()  # learns of that
         await poller.round()
 
-    events = [e for e in _run(cluster, talk) if isinstance(e, BrokerStatus)]
+    events = [e for e in polled(cluster, talk) if isinstance(e, BrokerStatus)]
     assert {e.listed for e in events if e.broker == A.name} == {None}  # it answers
     found = [e.listed for e in events if e.broker == B.name]
     assert (found[:2], found[3], found[-1]) == ([None, True], False, None)

@@ -3,7 +3,7 @@
 from rebalance_model.observe.events import ConsumerConnection
 from streaming.base.limits import GROUP_FORGOTTEN_MS, SILENT_BROKER_GROUPS
 from streaming.collect.known_groups import KnownGroups
-from tests.collect.test_poll import _run
+from tests.support.polling import polled
 from tests.support.scripted_cluster import A, B, ScriptedCluster
 
 PLACE = A.place
@@ -79,7 +79,7 @@ def test_a_broker_that_never_had_the_group_is_reported_so():
         await poller.round()
         await poller.round()
 
-    reported = [(one.broker, one.is_created) for one in _run(cluster, talk) if isinstance(one, ConsumerConnection)]
+    reported = [(one.broker, one.is_created) for one in polled(cluster, talk) if isinstance(one, ConsumerConnection)]
     assert sorted(reported, key=str) == [("broker-a", None), ("broker-a", None), ("broker-b", False)]
 
 
@@ -93,7 +93,7 @@ def test_a_group_whose_members_have_left_is_not_reported_so():
         cluster.members, cluster.groups_of["broker-b"] = [], {"g"}
         await poller.round()
 
-    reported = [(one.broker, one.is_created) for one in _run(cluster, talk) if isinstance(one, ConsumerConnection)]
+    reported = [(one.broker, one.is_created) for one in polled(cluster, talk) if isinstance(one, ConsumerConnection)]
     assert sorted(reported[-2:]) == [("broker-a", None), ("broker-b", None)]
 
 
@@ -105,12 +105,12 @@ def test_a_deleted_group_is_polled_while_its_members_are_listed():
         cluster.group_names = {"h"}
         await poller.round()
 
-    asked = [event.group for event in _run(cluster, talk) if isinstance(event, ConsumerConnection)]
+    asked = [event.group for event in polled(cluster, talk) if isinstance(event, ConsumerConnection)]
     assert sorted(asked) == ["g", "g", "h", "h"]
 
 
 def test_the_members_of_a_fifo_group_are_reported_with_its_order():
     cluster = ScriptedCluster(groups=("f", "g"))
     cluster.fifo = {"f"}
-    found = [one for one in _run(cluster) if isinstance(one, ConsumerConnection)]
+    found = [one for one in polled(cluster) if isinstance(one, ConsumerConnection)]
     assert {(one.group, one.consume_message_orderly) for one in found} == {("f", True), ("g", False)}

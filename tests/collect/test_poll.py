@@ -7,7 +7,6 @@ from itertools import pairwise
 
 import pytest
 
-from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import (
     DEADLINE,
     UNREACHABLE,
@@ -17,67 +16,25 @@ from rebalance_model.observe.events import (
     ConsumerRunningInfo,
     ConsumeStats,
     ConsumeTimeSpan,
-    ProcessQueueInfo,
     Subscription,
     Tick,
     TopicRoute,
     TopicStats,
 )
-from streaming.base.settings import Collector
 from streaming.collect.client import RequestRefusedError, RpcFailedError
 from streaming.collect.emitter import Emitter
 from streaming.collect.poll import Claims, Poller
 from streaming.collect.poll_round import Round, everything
 from streaming.collect.responses import ListedBroker
+from tests.support.polling import SETTINGS, of_kinds, polled
 from tests.support.scripted_cluster import A, B, ScriptedCluster
-
-SETTINGS = Collector(
-    broker_networks=(),
-    name_servers=("ns:1",),
-    instance="poll-1",
-    interval_ms=1000,
-    deadline_ms=60_000,
-    client_deadline_ms=10_000,
-    parallelism=4,
-    consume_time_span=False,
-    stacks_after_ms=0,
-    dead_letters_interval_ms=0,
-    groups=(),
-    clusters=(),
-    share=False,
-)
-
-
-def _run(cluster, talk=None, **changes):
-    """Return the events of one round (or of ``talk``)."""
-
-    async def run():
-        emitter = Emitter("poll-1")
-        poller = Poller(cluster, emitter, SETTINGS.model_copy(update=changes))
-        await poller.find_brokers()
-        if talk is None:
-            await poller.round()
-            await poller.drain()
-        else:
-            await talk(poller)
-        await poller.cancel()
-        emitter.finish()
-        batches = []
-        await emitter.send(batches.append)
-        return [event for batch in batches for event in batch]
-
-    return asyncio.run(run())
-
-
-def _kinds(events, *kinds):
-    return [type(event) for event in events if not kinds or isinstance(event, kinds)]
 
 
 def test_a_groups_events_are_routes_members_offsets_then_clients():
     cluster = ScriptedCluster()
     cluster.delays = {("route", "T"): 0.05, ("connection", "broker-a"): 0.02, ("running_info", "c1"): 0.03}
-    events = [event for event in _run(cluster) if not isinstance(event, BrokerStatus)]
-    assert _kinds(events) == [
+    events = [event for event in polled(cluster) if not isinstance(event, BrokerStatus)]
+    assert of_kinds(events) == [
         TopicRoute,
         ConsumerConnection,
         TopicRoute,  # of the topic that only the offsets name
@@ -101,7 +58,7 @@ def test_answers_wait_only_for_the_first_route_of_a_group():
         await poller.round()
         await poller.drain()
 
-    events = _run(cluster, talk)
+    events = polled(cluster, talk)
     first = next(number for number, event in enumerate(events) if isinstance(event, Tick))
     answers = [event for event in events[first:] if isinstance(event, ConsumerConnection | ConsumeStats)]
     routes = [event for event in events[first:] if isinstance(event, TopicRoute)]
@@ -112,7 +69,7 @@ def test_answers_wait_only_for_the_first_route_of_a_group():
 
 
 def test_the_broker_status_has_the_time_that_its_request_carried():
-    (status,) = [event for event in _run(ScriptedCluster()) if isinstance(event, BrokerStatus)]
+    (status,) = [event for event in polled(ScriptedCluster()) if isinstance(event, BrokerStatus)]
     assert (status.boot_time, status.now) == (7, 9_007)
     assert status.asked == int(status.source_id.partition("@")[2]) <= status.answered <= status.time
 
@@ -125,7 +82,7 @@ def test_a_broker_that_has_answered_is_asked_for_its_revive_backlog():
     async def talk(poller):
         summaries.extend([await poller.round(), await poller.round()])
 
-    statuses = [event for event in _run(cluster, talk) if isinstance(event, BrokerStatus)]
+    statuses = [event for event in polled(cluster, talk) if isinstance(event, BrokerStatus)]
     reported = [(one.broker, one.revive_backlog, one.error) for one in statuses]
     first, second = sorted(reported[:2], key=str), sorted(reported[2:], key=str)
     assert first == [("broker-a", None, None), ("broker-b", None, None)]
@@ -154,23 +111,23 @@ def test_a_topic_that_a_group_names_again_has_its_route_first_again():
             await poller.round()
             poller.tick()
 
-    last = _run(cluster, talk)
+    last = polled(cluster, talk)
     ends = [number for number, event in enumerate(last) if isinstance(event, Tick)]
-    kinds = _kinds(last[ends[-2] :], TopicRoute, ConsumerConnection)
+    kinds = of_kinds(last[ends[-2] :], TopicRoute, ConsumerConnection)
     assert kinds == [TopicRoute, ConsumerConnection]
 
 
 def test_waiting_times_are_requested_for_each_topic_with_offsets():
     cluster = ScriptedCluster()
     cluster.failures = {("consume_time_span", "Old"): RpcFailedError(17, "topic[Old] not exist")}
-    events = [event for event in _run(cluster, consume_time_span=True) if isinstance(event, ConsumeTimeSpan)]
+    events = [event for event in polled(cluster, consume_time_span=True) if isinstance(event, ConsumeTimeSpan)]
     assert {event.topic: event.error and event.error.code for event in events} == {
         "%RETRY%g": None,
         "T": None,
         "Old": 17,
     }
     assert [row.delay_time for event in events if event.topic == "T" for row in event.queues] == [5]
-    assert not [event for event in _run(ScriptedCluster()) if isinstance(event, ConsumeTimeSpan)]
+    assert not [event for event in polled(ScriptedCluster()) if isinstance(event, ConsumeTimeSpan)]
 
 
 def test_dead_letters_are_requested_in_one_of_several_rounds_by_group():
@@ -180,7 +137,7 @@ def test_dead_letters_are_requested_in_one_of_several_rounds_by_group():
         for _ in range(13):
             await poller.round()
 
-    events = _run(cluster, talk, interval_ms=10_000, dead_letters_interval_ms=60_000)
+    events = polled(cluster, talk, interval_ms=10_000, dead_letters_interval_ms=60_000)
     stats = [event for event in events if isinstance(event, TopicStats)]
     assert {(event.group, event.topic) for event in stats} == {(group, f"%DLQ%{group}") for group in "ghi"}
     assert {event.broker for event in stats} == {"broker-a", "broker-b"}
@@ -198,12 +155,12 @@ def test_dead_letters_are_requested_in_one_of_several_rounds_by_group():
 
 def test_dead_letters_are_not_requested_with_an_interval_of_0():
     cluster = ScriptedCluster()
-    _run(cluster, dead_letters_interval_ms=0)
+    polled(cluster, dead_letters_interval_ms=0)
     assert not [question for question, _ in cluster.asked if question == "topic_stats"]
 
 
 def test_a_group_without_members_still_has_its_routes():
-    events = _run(ScriptedCluster(members=()))
+    events = polled(ScriptedCluster(members=()))
     assert {event.topic for event in events if isinstance(event, TopicRoute)} == {"T", "Old"}
     (connection,) = [event for event in events if isinstance(event, ConsumerConnection)]
     assert connection.connections == ()
@@ -212,70 +169,10 @@ def test_a_group_without_members_still_has_its_routes():
 
 def test_a_route_is_requested_once_a_round_for_all_groups():
     cluster = ScriptedCluster(brokers=(A, B), groups=("g", "h"))
-    events = _run(cluster)
+    events = polled(cluster)
     assert sorted(about for question, about in cluster.asked if question == "route") == ["Old", "T"]
     routes = sorted((event.group, event.topic) for event in events if isinstance(event, TopicRoute))
     assert routes == [("g", "Old"), ("g", "T"), ("h", "Old"), ("h", "T")]
-
-
-def test_a_member_that_two_brokers_list_is_polled_once():
-    cluster = ScriptedCluster(brokers=(A, B))
-    events = _run(cluster)
-    assert len(_kinds(events, ConsumerConnection)) == 2
-    assert sorted(about for question, about in cluster.asked if question == "running_info") == ["c1", "c2"]
-
-
-def test_a_frozen_client_delays_no_other_and_has_one_open_request():
-    cluster = ScriptedCluster()
-    cluster.failures = {("running_info", "c1"): RpcFailedError(207, "timed out")}
-
-    async def talk(poller):
-        cluster.gates["running_info", "c1"] = asyncio.Event()
-        summaries = [await poller.round(), await poller.round()]
-        assert [(summary.pending, summary.errors) for summary in summaries] == [(1, 0), (1, 0)]
-        assert [about for question, about in cluster.asked if question == "running_info"].count("c1") == 1
-        cluster.gates["running_info", "c1"].set()
-        await poller.drain()
-        cluster.failures.clear()
-        assert (await poller.round()).errors == 1  # a late answer counts in the round that receives it
-
-    events = _run(cluster, talk, deadline_ms=500)
-    clients = [event.client_id for event in events if isinstance(event, ConsumerRunningInfo)]
-    assert sorted(clients[-2:]) == ["c1", "c2"]  # asked again once it has answered
-    assert clients[:-2] == ["c2", "c2", "c1"]
-    late = next(event for event in events if isinstance(event, ConsumerRunningInfo) and event.error)
-    assert late.error.code == 207
-    assert late.queues is None
-    first_again = [event for event in events if isinstance(event, ConsumerRunningInfo)][1]
-    assert late.asked < first_again.asked <= late.time  # asked in the first round, answered after the second
-
-
-def test_clients_that_did_not_answer_are_polled_last():
-    frozen = [f"f{number}" for number in range(8)]
-    cluster = ScriptedCluster(members=[*frozen, "z"])
-    cluster.delays = {("running_info", client): 0.15 for client in frozen}
-    cluster.failures = {("running_info", client): RpcFailedError(207, "timed out") for client in frozen}
-
-    async def talk(poller):
-        await poller.round()
-        await poller.drain()
-        poller.tick()
-        await poller.round()
-        await poller.drain()
-
-    events = _run(cluster, talk)
-    second = events[next(number for number, event in enumerate(events) if isinstance(event, Tick)) :]
-    clients = [event.client_id for event in second if isinstance(event, ConsumerRunningInfo)]
-    assert len(clients) == 9
-    assert clients[0] == "z"  # although eight frozen ones precede it, and only four requests may be open at once
-
-
-def test_one_client_of_two_groups_gets_one_request_at_a_time():
-    cluster = ScriptedCluster(members=("c1",), groups=("g", "h"))
-    cluster.delays = {("running_info", "c1"): 0.03}
-    events = _run(cluster)
-    assert sorted(event.group for event in events if isinstance(event, ConsumerRunningInfo)) == ["g", "h"]
-    assert cluster.most_under_way["c1"] == 1
 
 
 def test_an_unreachable_broker_becomes_error_events_of_its_groups():
@@ -290,7 +187,7 @@ def test_an_unreachable_broker_becomes_error_events_of_its_groups():
         await poller.round()
         await poller.drain()
 
-    of_b = [event for event in _run(cluster, talk) if event.broker == "broker-b"][-3:]
+    of_b = [event for event in polled(cluster, talk) if event.broker == "broker-b"][-3:]
     assert {type(event) for event in of_b} == {BrokerStatus, ConsumerConnection, ConsumeStats}
     assert {event.error.code for event in of_b} == {UNREACHABLE}
 
@@ -306,14 +203,14 @@ def test_a_hanging_broker_delays_no_other_and_keeps_its_deadline():
         poller.tick()
         assert (await poller.round()).ms < 30_000
 
-    events = _run(cluster, talk, deadline_ms=1_500)
+    events = polled(cluster, talk, deadline_ms=1_500)
     second = events[next(number for number, event in enumerate(events) if isinstance(event, Tick)) :]
     of_a = [event for event in second if event.broker == "broker-a"]
     assert {type(event): event.error.code for event in of_a} == dict.fromkeys(
         (BrokerStatus, ConsumerConnection, ConsumeStats), DEADLINE
     )
     of_b = [event for event in second if event.broker == "broker-b"]
-    assert len(_kinds(of_b, ConsumerRunningInfo)) == 2
+    assert len(of_kinds(of_b, ConsumerRunningInfo)) == 2
     assert max(event.time for event in of_b) < min(event.time for event in of_a)
 
 
@@ -326,7 +223,7 @@ def test_a_request_for_which_no_time_is_left_is_not_sent():
         answer = await poller._ask(partial(cluster.connection, A, "g"), current, asyncio.Semaphore(1))
         assert (answer.error.code, answer.error.remark) == (DEADLINE, "not asked: the round's time was over")
 
-    _run(cluster, talk)
+    polled(cluster, talk)
     assert [question for question, _ in cluster.asked if question == "connection"] == []
 
 
@@ -334,7 +231,7 @@ def test_any_exception_of_a_request_ends_that_request_alone(capsys):
     """No answer of anybody may end the collector: not even one that shows a fault of ours."""
     cluster = ScriptedCluster(groups=("g", "h"))
     cluster.failures["running_info", "c1"] = ZeroDivisionError("ours")
-    events = _run(cluster)
+    events = polled(cluster)
     answers = [event for event in events if isinstance(event, ConsumerRunningInfo)]
     assert {(event.client_id, event.error.code if event.error else None) for event in answers} == {
         ("c1", UNREADABLE), ("c2", None),
@@ -355,7 +252,7 @@ def test_a_round_that_is_cancelled_at_any_step_ends_without_a_word(steps, capsys
         under_way.cancel()
         await asyncio.wait([under_way])
 
-    _run(cluster, talk)
+    polled(cluster, talk)
     assert "failed" not in capsys.readouterr().out
 
 
@@ -394,9 +291,9 @@ def test_brokers_are_polled_while_the_name_server_is_unreachable():
         cluster.failures = {("brokers", ""): RpcFailedError(-1, "away"), ("route", "T"): RpcFailedError(-1, "away")}
         await poller.round()
 
-    events = _run(cluster, talk)
+    events = polled(cluster, talk)
     assert [event.error.code for event in events if isinstance(event, TopicRoute) and event.topic == "T"] == [-1]
-    assert len(_kinds(events, ConsumerConnection, ConsumeStats)) == 2
+    assert len(of_kinds(events, ConsumerConnection, ConsumeStats)) == 2
 
 
 @pytest.mark.parametrize(
@@ -405,21 +302,21 @@ def test_brokers_are_polled_while_the_name_server_is_unreachable():
 )
 def test_groups_are_selected_by_name_and_system_groups_are_skipped(patterns, asked):
     cluster = ScriptedCluster(groups=("g-1", "g-2", "h", "CID_RMQ_SYS_TRANS", "TOOLS_CONSUMER"))
-    events = _run(cluster, groups=patterns)
+    events = polled(cluster, groups=patterns)
     assert {event.group for event in events if isinstance(event, ConsumeStats)} == asked
 
 
 def test_an_answer_that_no_event_can_have_is_an_error_without_a_gap_in_seq():
     cluster = ScriptedCluster(members=[f"{number}" * 900 for number in range(1_200)])
-    events = _run(cluster)
+    events = polled(cluster)
     (connection,) = [event for event in events if isinstance(event, ConsumerConnection)]
     assert connection.error.code == UNREADABLE
     assert "the log accepts 1000000" in connection.error.remark
-    assert len(_kinds(events, ConsumeStats)) == 1
+    assert len(of_kinds(events, ConsumeStats)) == 1
 
 
 def test_a_name_that_no_event_can_have_is_left_out():
-    events = _run(ScriptedCluster(groups=("g", "x" * 2_000_000, "\ud800")))
+    events = polled(ScriptedCluster(groups=("g", "x" * 2_000_000, "\ud800")))
     assert {event.group for event in events if isinstance(event, ConsumeStats)} == {"g"}
 
 
@@ -430,7 +327,7 @@ def test_ticks_name_every_cluster():
         poller.tick()
         poller.tick(end=True)
 
-    ticks = [(event.cluster, event.end) for event in _run(cluster, talk)]
+    ticks = [(event.cluster, event.end) for event in polled(cluster, talk)]
     assert ticks == [("C", False), ("D", False), ("C", True), ("D", True)]
 
 
@@ -447,7 +344,7 @@ def test_a_slave_is_asked_for_what_needs_no_master_until_that_is_back():
         await poller.round()
         await poller.round()
 
-    events = [event for event in _run(cluster, talk) if event.broker]
+    events = [event for event in polled(cluster, talk) if event.broker]
     asked = [(event.broker_id, event.error is None) for event in events if isinstance(event, BrokerStatus)]
     assert asked == [(0, True), (0, False), (0, False), (0, True), (0, True)]
     assert [event.broker_id for event in events if isinstance(event, ConsumerConnection)] == [0, 0, 1, 1, 0]
@@ -456,11 +353,11 @@ def test_a_slave_is_asked_for_what_needs_no_master_until_that_is_back():
 
 def test_a_slave_that_acts_as_master_is_asked_for_everything():
     cluster = ScriptedCluster(brokers=[A._replace(broker_id=2)])
-    assert {event.broker_id for event in _run(cluster) if event.broker} == {2}
+    assert {event.broker_id for event in polled(cluster) if event.broker} == {2}
 
 
 def test_a_broker_whose_master_was_never_known_is_unreachable():
-    events = _run(ScriptedCluster(brokers=[A._replace(broker_id=1, is_master=False)]))
+    events = polled(ScriptedCluster(brokers=[A._replace(broker_id=1, is_master=False)]))
     (status,) = (event for event in events if isinstance(event, BrokerStatus))
     assert (status.broker_id, status.error.code) == (0, UNREACHABLE)
     assert len([event for event in events if isinstance(event, ConsumerRunningInfo)]) == 2
@@ -487,68 +384,9 @@ def test_only_groups_of_its_share_are_polled():
     async def talk(poller):
         await poller.round(lambda name, group: (name, group) == ("C", "h"))
 
-    events = _run(cluster, talk)
+    events = polled(cluster, talk)
     assert {event.group for event in events if isinstance(event, ConsumerConnection)} == {"h"}
     assert len([event for event in events if isinstance(event, BrokerStatus)]) == 1
-
-
-def test_a_client_is_not_asked_when_its_group_was_left_within_the_round():
-    cluster, ours = ScriptedCluster(members=("c1", "c2", "c3")), [True]
-
-    async def talk(poller):
-        cluster.gates["running_info", "c1"] = asyncio.Event()
-        asking = asyncio.create_task(poller.round(lambda *_: ours[0]))
-        while ("running_info", "c1") not in cluster.asked:
-            await asyncio.sleep(0)
-        ours[0] = False
-        cluster.gates["running_info", "c1"].set()
-        await asking
-
-    events = _run(cluster, talk, parallelism=1)
-    assert [about for question, about in cluster.asked if question == "running_info"] == ["c1"]
-    assert [event.client_id for event in events if isinstance(event, ConsumerRunningInfo)] == ["c1"]
-
-
-def test_a_listener_that_hangs_is_asked_once_for_its_stacks():
-    cluster = ScriptedCluster(members=("c1",))
-    mq = MessageQueue("T", "broker-a", 0)
-    cluster.queues = [
-        ProcessQueueInfo(mq=mq, commit_offset=7, cached_count=3, locked=True, lock_time=1, dropped=False, pull_time=1,
-                         consume_time=1)
-    ]  # fmt: skip
-
-    async def talk(poller):
-        for _ in range(4):
-            await poller.round()
-            await poller.drain()
-            await asyncio.sleep(0.002)
-
-    events = _run(cluster, talk, stacks_after_ms=1)
-
-    answers = [event for event in events if isinstance(event, ConsumerRunningInfo)]
-    assert [len(event.stacks) for event in answers] == [0, 1, 0, 0]
-    assert answers[1].stacks[0].frames == ("a.Listener.consume",)
-
-
-def test_clients_of_one_group_leave_room_for_those_of_others():
-    class TwoGroups(ScriptedCluster):
-        async def connection(self, broker, group, seconds):
-            self.members = ["c1", "c2"] if group == "g" else [f"odd-{number}" for number in range(20)]
-            return await super().connection(broker, group, seconds)
-
-    cluster = TwoGroups(groups=("a", "g"))
-
-    async def talk(poller):
-        for number in range(20):
-            cluster.gates["running_info", f"odd-{number}"] = asyncio.Event()
-        while (await poller.round()).members < 22:
-            pass
-        asked = [about for question, about in cluster.asked if question == "running_info"]
-        assert {"c1", "c2"} < set(asked)
-        assert len(asked) < 22
-
-    events = _run(cluster, talk, deadline_ms=500)
-    assert {event.client_id for event in events if isinstance(event, ConsumerRunningInfo)} == {"c1", "c2"}
 
 
 def test_of_a_silent_broker_with_many_groups_they_take_turns(monkeypatch):
@@ -565,7 +403,7 @@ def test_of_a_silent_broker_with_many_groups_they_take_turns(monkeypatch):
             assert (await poller.round()).late == 15
             poller.tick()
 
-    events = _run(cluster, talk)
+    events = polled(cluster, talk)
     ends = [number for number, event in enumerate(events) if isinstance(event, Tick)]
     turns = [
         {event.group for event in events[begin:end] if isinstance(event, ConsumerConnection)}
@@ -591,7 +429,7 @@ def test_groups_for_which_a_round_has_no_time_begin_the_next_one():
                 del cluster.delays["groups", "broker-a"]
                 poller.tick()
 
-    events = _run(cluster, talk, deadline_ms=450)
+    events = polled(cluster, talk, deadline_ms=450)
     assert rounds[0].late > 0
     turns = Counter(dict.fromkeys(groups, 0))
     for event in events:

@@ -17,11 +17,10 @@ from rebalance_model.observe.events import (
 from streaming.base.settings import load_settings
 from streaming.collect.client import RpcFailedError
 from streaming.collect.collector import RoundSchedule, collect
-from streaming.collect.emitter import Emitter
-from streaming.collect.poll import Poller
 from streaming.collect.requests import ReadCode
 from tests.support.counted_cluster import CountedCluster, answered
 from tests.support.odd_cluster import HEALTHY, NOW, ODD, OddCluster
+from tests.support.polling import polled
 from tests.support.scripted_cluster import A, B, ScriptedCluster
 
 STAMPS = ("time", "seq", "source_id", "asked", "answered")
@@ -182,30 +181,20 @@ def test_requests_to_a_proxy_are_signed_as_those_to_brokers():
     assert {"Signature", "AccessKey", "consumerGroup"} <= fields.keys()
 
 
-def polled(cluster, rounds=1, parallelism=4, before=lambda _: None):
+def rounds(cluster, number=1, before=lambda _: None):
     """Return the events of some rounds with two scripted proxies; ``before`` is called before each, by its number."""
 
-    async def run():
-        emitter = Emitter("poll-1")
-        settings = load_settings(
-            collector={"deadline_ms": 60_000, "parallelism": parallelism, "consume_time_span": False}
-        ).collector
-        poller = Poller(cluster, emitter, settings, proxies=("p:1", "q:1"))
-        await poller.find_brokers()
-        for number in range(rounds):
-            before(number)
+    async def talk(poller):
+        for at in range(number):
+            before(at)
             await poller.round()
         await poller.drain()
-        emitter.finish()
-        batches = []
-        await emitter.send(batches.append)
-        return [event for batch in batches for event in batch]
 
-    return asyncio.run(run())
+    return polled(cluster, talk, proxies=("p:1", "q:1"))
 
 
 def test_a_group_of_several_brokers_is_asked_about_once():
-    events = polled(ScriptedCluster([A, B], groups=("g", "h")))
+    events = rounds(ScriptedCluster([A, B], groups=("g", "h")))
     found = sorted((one.proxy, one.group) for one in of_proxies(events))
     assert found == [("p:1", "g"), ("p:1", "h"), ("q:1", "g"), ("q:1", "h")]
 
@@ -214,7 +203,7 @@ def test_a_silent_proxy_is_asked_once_a_round_and_each_group_says_why():
     """Until it answers: then about all, in the same round."""
     cluster = ScriptedCluster([A], members=(), groups=[f"g{n}" for n in range(20)])
     cluster.failures = {("proxy_connection", "p:1"): RpcFailedError(DEADLINE, "no answer")}
-    events = polled(cluster, rounds=3)
+    events = rounds(cluster, 3)
     assert cluster.asked.count(("proxy_connection", "p:1")) == 20 + 1 + 1
     of_p = [one for one in of_proxies(events) if one.proxy == "p:1"]
     assert sorted(one.group for one in of_p) == sorted(3 * [f"g{n}" for n in range(20)])
@@ -230,7 +219,7 @@ def test_a_proxy_that_answers_again_is_asked_about_all_groups_at_once():
         if number == 2:
             cluster.failures.clear()
 
-    of_p = [one for one in of_proxies(polled(cluster, rounds=3, before=back)) if one.proxy == "p:1"]
+    of_p = [one for one in of_proxies(rounds(cluster, 3, before=back)) if one.proxy == "p:1"]
     assert len(of_p) == 3 * 20
     assert [one.error is None for one in of_p] == 40 * [False] + 20 * [True]
 
@@ -238,5 +227,5 @@ def test_a_proxy_that_answers_again_is_asked_about_all_groups_at_once():
 def test_no_more_requests_are_open_at_a_proxy_than_at_a_broker():
     cluster = ScriptedCluster([A], members=(), groups=[f"g{n}" for n in range(40)])
     cluster.delays = {("proxy_connection", "p:1"): 0.01}
-    polled(cluster, parallelism=4)
+    rounds(cluster)
     assert cluster.most_under_way["p:1"] == 4

@@ -89,21 +89,21 @@ class Remoting:
                 raise JClass("org.apache.rocketmq.remoting.exception.RemotingConnectException")(str(address)) from None
             return self._response(QUERY_NOT_FOUND if failure.how == NOT_FOUND else SYSTEM_ERROR, failure.how)
 
-    def invokeOneway(self, address: str, request: Any, _timeout: int) -> None:  # noqa: N802
+    def invokeOneway(self, address: str, request: Any, _timeout: int) -> None:  # noqa: N802  Java's name
         header = request.readCustomHeader()
         if int(request.getCode()) == 15:
             self.world.commit_offset(_queue_of(header), int(header.getCommitOffset()))
         else:
             self._unlock(request, one_way=True)
 
-    def invokeAsync(self, _address: str, request: Any, _timeout: int, callback: Any) -> None:  # noqa: N802
+    def invokeAsync(self, _address: str, request: Any, _timeout: int, callback: Any) -> None:  # noqa: N802  Java's name
         header = request.readCustomHeader()
         commits = int(header.getSysFlag()) & 1
         self.pulls.append(
             (get(callback, "val$pullCallback"), int(header.getQueueOffset()), int(header.getCommitOffset()), commits)
         )
 
-    def registerRPCHook(self, _hook: Any) -> None:  # noqa: N802
+    def registerRPCHook(self, _hook: Any) -> None:  # noqa: N802  Java's name
         """Do nothing: the tests have no hook."""
 
     def _consumer_ids(self, topic: str, _: Any) -> Any:

@@ -56,7 +56,7 @@ class Listener:
                 getattr(context, setter)(order[setting])
         return self._client.status(order["status"])
 
-    def messageQueueChanged(self, topic: str, mq_all: Any, mq_divided: Any) -> None:  # noqa: N802
+    def messageQueueChanged(self, topic: str, mq_all: Any, mq_divided: Any) -> None:  # noqa: N802  Java's name
         all_names = None if mq_all is None else sorted(name(plain(each)) for each in mq_all)
         mine = sorted(name(plain(each)) for each in mq_divided)
         self._client.world.note("changed", str(topic), all_names, mine)
@@ -68,13 +68,13 @@ class BusyLock:
     def __init__(self) -> None:
         self._read_lock = java("java.util.concurrent.locks.ReentrantReadWriteLock").readLock()
 
-    def readLock(self) -> Any:  # noqa: N802
+    def readLock(self) -> Any:  # noqa: N802  Java's name
         return self._read_lock
 
-    def writeLock(self) -> Any:  # noqa: N802
+    def writeLock(self) -> Any:  # noqa: N802  Java's name
         return JProxy("java.util.concurrent.locks.Lock", inst=self)
 
-    def tryLock(self, *_: Any) -> bool:  # noqa: N802
+    def tryLock(self, *_: Any) -> bool:  # noqa: N802  Java's name
         return False
 
 

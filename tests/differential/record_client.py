@@ -22,8 +22,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as home:
         start(Path(home))
         from tests.differential.client_instance import Instance  # noqa: PLC0415  needs the JVM
-        from tests.differential.client_java import JavaClient  # noqa: PLC0415
-        from tests.differential.process_queue_java import JavaProcessQueue  # noqa: PLC0415
+        from tests.differential.client_java import JavaClient  # noqa: PLC0415  only while a JVM runs
+        from tests.differential.process_queue_java import JavaProcessQueue  # noqa: PLC0415  only while a JVM runs
 
         instance = Instance()
         lines = []

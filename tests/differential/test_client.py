@@ -24,7 +24,7 @@ def instance(jvm) -> Iterator[Any]:
 
 @pytest.mark.parametrize("scripts", SCRIPTS)
 def test_each_step_of_a_random_script_equals_javas(instance, scripts):
-    from tests.differential.client_java import JavaClient  # noqa: PLC0415
+    from tests.differential.client_java import JavaClient  # noqa: PLC0415  only while a JVM runs
 
     for seed in range(scripts):
         script = json.loads(json.dumps(write_script(seed, LENGTH)))

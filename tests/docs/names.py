@@ -90,3 +90,16 @@ def _parameters(scope):
 def classes(tree):
     """Return the names of a module's own classes; those of a function, and private ones, are left out."""
     return [node.name for node in tree.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
+
+
+def identifiers(tree):
+    """Return every name that a module gives to something: variables, parameters, attributes, functions and classes."""
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            names.add(node.id if isinstance(node, ast.Name) else node.attr)
+        elif isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, ast.arg):
+            names.add(node.arg)
+    return names

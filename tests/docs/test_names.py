@@ -1,11 +1,14 @@
-"""Names: what lives for long is named for what it is, and no two classes of the product share a name."""
+"""Names: what lives for long is named for what it is, one name is one class, and one thing has one word."""
 
 import ast
+import re
 from collections import defaultdict
 
 import pytest
 
-from tests.docs.names import classes, empty_names, sources
+from tests.docs.names import classes, empty_names, identifiers, sources
+from tests.docs.references import checked, texts
+from tests.docs.source import ROOT
 
 NOT_YET = (
     "rebalance_model/observe",
@@ -86,3 +89,49 @@ def test_one_name_is_one_class():
     assert len(files) > 600
     twice = {name: where for name, where in files.items() if len(where) > 1}
     assert {name: where for name, where in twice.items() if name not in JAVAS | TWICE} == {}
+
+
+WORDS = {
+    "anomal": "incident",
+    "unowned": "unassigned",
+    "ownerless": "unassigned",
+}
+"""Words that stray, with the one that is used."""
+PUBLIC_WORDS = {
+    "_ANOMALIES": "the table's name is older than the word",
+    "unowned": "a field of groups in REST's answers",
+}
+
+
+def test_one_thing_has_one_word_in_the_code():
+    stray = [
+        f"{file}: {name}: {word}"
+        for file, tree in sources().items()
+        if file.startswith(PRODUCT)
+        for name in identifiers(tree)
+        for part, word in WORDS.items()
+        if part in name.lower() and name not in PUBLIC_WORDS
+    ]
+    assert stray == []
+
+
+def test_one_thing_has_one_word_in_the_prose():
+    """The plural of an anomaly is the table's name."""
+    stray = [
+        f"{file}:{line}"
+        for file in checked()
+        if file.startswith(PRODUCT) or file.endswith(".md")
+        for line, text in texts(file)
+        if re.search("anomaly|unowned|ownerless", re.sub(r"`[^`]*`", "", text), re.IGNORECASE)
+    ]
+    assert stray == []
+
+
+def test_what_a_linter_is_told_to_ignore_has_a_reason():
+    bare = [
+        f"{file}:{number}"
+        for file in sources()
+        for number, line in enumerate((ROOT / file).read_text("utf-8").splitlines(), 1)
+        if re.search(r"[#] noqa(?!: [A-Z\d, ]+  \S)", line)
+    ]
+    assert bare == []

@@ -79,7 +79,7 @@ def test_a_member_that_never_answered_and_does_nothing_is_unresponsive():
     events = []
     for event in events_of("11d-never-307", "poll"):
         if isinstance(event, ConsumeStats):
-            event = changed(event, queues=first.setdefault(event.broker, event.queues))  # noqa: PLW2901
+            event = changed(event, queues=first.setdefault(event.broker, event.queues))  # noqa: PLW2901  the altered event takes its place
         events.append(event)
     found = concluded_of(events)
     assert {one.client_id for one in found.transitions("CLIENT_UNRESPONSIVE")} == {"10.0.0.1@c1", "10.0.0.2@c2"}

@@ -74,13 +74,13 @@ def test_what_was_written_before_a_crash_is_kept_and_the_rest_follows(spark, sin
     batch = batch_of(spark, ("assignment_history", change(1)), ("anomalies", row_of("anomalies")))
     whole = TableSink.append_arrow
 
-    def crash_at_anomalies(self, rows, table, *, batch_id):
+    def crash_at_incidents(self, rows, table, *, batch_id):
         if table == "anomalies":
             raise KeyboardInterrupt
         whole(self, rows, table, batch_id=batch_id)
 
     with monkeypatch.context() as patch:
-        patch.setattr(TableSink, "append_arrow", crash_at_anomalies)
+        patch.setattr(TableSink, "append_arrow", crash_at_incidents)
         with pytest.raises(KeyboardInterrupt):
             write_effects(batch, sink, 0)
     assert len(rows_in(sink, "assignment_history")) == 1, "evidence is visible before what rests on it"
@@ -89,7 +89,7 @@ def test_what_was_written_before_a_crash_is_kept_and_the_rest_follows(spark, sin
     assert len(rows_in(sink, "assignment_history")) == len(rows_in(sink, "anomalies")) == 1
 
 
-def test_tables_of_evidence_are_appended_at_once_and_anomalies_last(spark, sink, monkeypatch):
+def test_tables_of_evidence_are_appended_at_once_and_incidents_last(spark, sink, monkeypatch):
     tables = ("assignment_history", "queue_state", "anomalies")
     batch = batch_of(spark, *((table, row_of(table)) for table in tables))
     whole, both, written = TableSink.append_arrow, threading.Barrier(2), []
@@ -106,7 +106,7 @@ def test_tables_of_evidence_are_appended_at_once_and_anomalies_last(spark, sink,
     assert written[-1] == "anomalies"
 
 
-def test_without_all_evidence_there_is_no_anomaly(spark, sink, monkeypatch):
+def test_without_all_evidence_there_is_no_incident(spark, sink, monkeypatch):
     batch = batch_of(spark, ("assignment_history", change(1)), ("anomalies", row_of("anomalies")))
     whole = sinks.append
 

@@ -5,6 +5,7 @@ from operator import attrgetter
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import (
+    NOT_SUPPORTED,
     SYSTEM_ERROR,
     UNREACHABLE,
     UNREADABLE,
@@ -30,7 +31,6 @@ POP_THRESHOLD_FOR_QUEUE = 96
 pop it (DefaultMQPushConsumerImpl.popMessage)."""
 _DIGITS = 9
 """The digits of the largest number that a client has of threads."""
-_NOT_SUPPORTED = 3  # RemotingSysResponseCode.REQUEST_CODE_NOT_SUPPORTED
 _NOT_REACHED = "invoke consumer"
 _EXCEPTION = "Exception"
 """In the remark of a broker that could not send the request, or refuses it."""
@@ -127,7 +127,7 @@ def _is_of_client(error: RpcError) -> bool:
     """
     if error.code == SYSTEM_ERROR:
         return not error.remark.startswith(_NOT_REACHED) and _EXCEPTION not in error.remark
-    return error.code in {UNREADABLE, _NOT_SUPPORTED}
+    return error.code in {UNREADABLE, NOT_SUPPORTED}
 
 
 def _works_unanswered(step: GroupStep, client_id: str) -> bool:

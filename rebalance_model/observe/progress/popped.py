@@ -60,7 +60,7 @@ def at_answer(state: ProgressState, info: OffsetInfo, at: int) -> PoppedQuantiti
     if queue.order:
         lag, count = behind_by(info.broker_offset, info.consumer_offset), popped.in_flight(queue)
         ready = max(0, lag - count) if lag is not None and count is not None else None
-        return PoppedQuantities(lag, False, count, popped.in_flight_since(queue), ready, lag)  # noqa: FBT003
+        return PoppedQuantities(lag, False, count, popped.in_flight_since(queue), ready, lag)  # noqa: FBT003  a tuple
     ready = behind_by(info.broker_offset, popped_to) if popped_to >= 0 else None
     return _with_in_flight(queue, ready, at)
 

@@ -113,7 +113,7 @@ class Points:
 
 def _metric(values: Sequence[PointValue]) -> Metric:
     points, first = [value.point for value in values], values[0]
-    data = Sum(points, AggregationTemporality.CUMULATIVE, True) if first.is_counter else Gauge(points)  # noqa: FBT003
+    data = Sum(points, AggregationTemporality.CUMULATIVE, True) if first.is_counter else Gauge(points)  # noqa: FBT003  the SDK's order
     return Metric(first.name, first.description, "", data)
 
 

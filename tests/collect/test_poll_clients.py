@@ -1,0 +1,133 @@
+"""Which clients a polling round asks, and in which order, over a scripted cluster."""
+
+import asyncio
+
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.events import (
+    ConsumerConnection,
+    ConsumerRunningInfo,
+    ProcessQueueInfo,
+    Tick,
+)
+from streaming.collect.client import RpcFailedError
+from tests.support.polling import of_kinds, polled
+from tests.support.scripted_cluster import A, B, ScriptedCluster
+
+
+def test_a_member_that_two_brokers_list_is_polled_once():
+    cluster = ScriptedCluster(brokers=(A, B))
+    events = polled(cluster)
+    assert len(of_kinds(events, ConsumerConnection)) == 2
+    assert sorted(about for question, about in cluster.asked if question == "running_info") == ["c1", "c2"]
+
+
+def test_a_frozen_client_delays_no_other_and_has_one_open_request():
+    cluster = ScriptedCluster()
+    cluster.failures = {("running_info", "c1"): RpcFailedError(207, "timed out")}
+
+    async def talk(poller):
+        cluster.gates["running_info", "c1"] = asyncio.Event()
+        summaries = [await poller.round(), await poller.round()]
+        assert [(summary.pending, summary.errors) for summary in summaries] == [(1, 0), (1, 0)]
+        assert [about for question, about in cluster.asked if question == "running_info"].count("c1") == 1
+        cluster.gates["running_info", "c1"].set()
+        await poller.drain()
+        cluster.failures.clear()
+        assert (await poller.round()).errors == 1  # a late answer counts in the round that receives it
+
+    events = polled(cluster, talk, deadline_ms=500)
+    clients = [event.client_id for event in events if isinstance(event, ConsumerRunningInfo)]
+    assert sorted(clients[-2:]) == ["c1", "c2"]  # asked again once it has answered
+    assert clients[:-2] == ["c2", "c2", "c1"]
+    late = next(event for event in events if isinstance(event, ConsumerRunningInfo) and event.error)
+    assert late.error.code == 207
+    assert late.queues is None
+    first_again = [event for event in events if isinstance(event, ConsumerRunningInfo)][1]
+    assert late.asked < first_again.asked <= late.time  # asked in the first round, answered after the second
+
+
+def test_clients_that_did_not_answer_are_polled_last():
+    frozen = [f"f{number}" for number in range(8)]
+    cluster = ScriptedCluster(members=[*frozen, "z"])
+    cluster.delays = {("running_info", client): 0.15 for client in frozen}
+    cluster.failures = {("running_info", client): RpcFailedError(207, "timed out") for client in frozen}
+
+    async def talk(poller):
+        await poller.round()
+        await poller.drain()
+        poller.tick()
+        await poller.round()
+        await poller.drain()
+
+    events = polled(cluster, talk)
+    second = events[next(number for number, event in enumerate(events) if isinstance(event, Tick)) :]
+    clients = [event.client_id for event in second if isinstance(event, ConsumerRunningInfo)]
+    assert len(clients) == 9
+    assert clients[0] == "z"  # although eight frozen ones precede it, and only four requests may be open at once
+
+
+def test_one_client_of_two_groups_gets_one_request_at_a_time():
+    cluster = ScriptedCluster(members=("c1",), groups=("g", "h"))
+    cluster.delays = {("running_info", "c1"): 0.03}
+    events = polled(cluster)
+    assert sorted(event.group for event in events if isinstance(event, ConsumerRunningInfo)) == ["g", "h"]
+    assert cluster.most_under_way["c1"] == 1
+
+
+def test_a_client_is_not_asked_when_its_group_was_left_within_the_round():
+    cluster, ours = ScriptedCluster(members=("c1", "c2", "c3")), [True]
+
+    async def talk(poller):
+        cluster.gates["running_info", "c1"] = asyncio.Event()
+        asking = asyncio.create_task(poller.round(lambda *_: ours[0]))
+        while ("running_info", "c1") not in cluster.asked:
+            await asyncio.sleep(0)
+        ours[0] = False
+        cluster.gates["running_info", "c1"].set()
+        await asking
+
+    events = polled(cluster, talk, parallelism=1)
+    assert [about for question, about in cluster.asked if question == "running_info"] == ["c1"]
+    assert [event.client_id for event in events if isinstance(event, ConsumerRunningInfo)] == ["c1"]
+
+
+def test_a_listener_that_hangs_is_asked_once_for_its_stacks():
+    cluster = ScriptedCluster(members=("c1",))
+    mq = MessageQueue("T", "broker-a", 0)
+    cluster.queues = [
+        ProcessQueueInfo(mq=mq, commit_offset=7, cached_count=3, locked=True, lock_time=1, dropped=False, pull_time=1,
+                         consume_time=1)
+    ]  # fmt: skip
+
+    async def talk(poller):
+        for _ in range(4):
+            await poller.round()
+            await poller.drain()
+            await asyncio.sleep(0.002)
+
+    events = polled(cluster, talk, stacks_after_ms=1)
+
+    answers = [event for event in events if isinstance(event, ConsumerRunningInfo)]
+    assert [len(event.stacks) for event in answers] == [0, 1, 0, 0]
+    assert answers[1].stacks[0].frames == ("a.Listener.consume",)
+
+
+def test_clients_of_one_group_leave_room_for_those_of_others():
+    class TwoGroups(ScriptedCluster):
+        async def connection(self, broker, group, seconds):
+            self.members = ["c1", "c2"] if group == "g" else [f"odd-{number}" for number in range(20)]
+            return await super().connection(broker, group, seconds)
+
+    cluster = TwoGroups(groups=("a", "g"))
+
+    async def talk(poller):
+        for number in range(20):
+            cluster.gates["running_info", f"odd-{number}"] = asyncio.Event()
+        while (await poller.round()).members < 22:
+            pass
+        asked = [about for question, about in cluster.asked if question == "running_info"]
+        assert {"c1", "c2"} < set(asked)
+        assert len(asked) < 22
+
+    events = polled(cluster, talk, deadline_ms=500)
+    assert {event.client_id for event in events if isinstance(event, ConsumerRunningInfo)} == {"c1", "c2"}
