@@ -30,7 +30,7 @@ from streaming.cli.waiting import wait_for_tables
 from streaming.queries import labels
 
 if TYPE_CHECKING:
-    from streaming.serve.alerting.status import ChannelStatus, OpenIncident, Status
+    from streaming.serve.alerting.status import AlertedIncident, ChannelStatus, Status
 
 app = typer.Typer(help="Send alerts when incidents open and resolve.")
 silence_app = typer.Typer(
@@ -251,7 +251,7 @@ def _channels(channels: Sequence["ChannelStatus"], now: int) -> RenderableType:
     return table if channels else Text("no channel")
 
 
-def _incidents(incidents: Sequence["OpenIncident"], now: int) -> RenderableType:
+def _incidents(incidents: Sequence["AlertedIncident"], now: int) -> RenderableType:
     table = _grid("open incident", "opened", "severity", "code", "subject", "notified", "")
     for incident in incidents:
         states = (("acknowledged", incident.acknowledged), ("silenced", incident.silenced))

@@ -7,7 +7,7 @@ from pydantic import Field
 from streaming.base.statements import statements_of
 from streaming.base.times import now_ms, written
 from streaming.queries.group_at import instant_of
-from streaming.queries.present import Freshness, Silence, known_ends, present
+from streaming.queries.present import Freshness, SilenceByCluster, known_ends, present
 from streaming.queries.results import Instant, QueryResult
 from streaming.tables.reader import ReadModel
 
@@ -51,7 +51,7 @@ def answer_time(model: ReadModel, at: int | None = None, cluster: str | None = N
         cluster: the cluster that the answer is about; None: all.
     """
     rows = model.rows(_SQL["last_rows"], {"instant": instant_of(at), "cluster": cluster})
-    silence = Silence(model, at, [(row["cluster"], row["last"]) for row in rows])
+    silence = SilenceByCluster(model, at, [(row["cluster"], row["last"]) for row in rows])
     clock = now_ms() if at is None else at
     stopped = at is None and (ends := known_ends(model)) is not None and ends.silent
     ages = (_age(row["cluster"], silence.of(row["cluster"], row["last"]), clock, stopped=stopped) for row in rows)

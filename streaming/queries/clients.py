@@ -20,7 +20,7 @@ from streaming.queries.group_at import GroupAt, find_group, instant_of
 from streaming.queries.health import HEALTH, SEVERITY, Health
 from streaming.queries.incidents import incident_from_row
 from streaming.queries.present import present
-from streaming.queries.results import Client, ClientDetail, Interval
+from streaming.queries.results import ClientDetail, GroupClient, Interval
 from streaming.tables.reader import ReadModel, Row
 
 _BACK_MS = 300_000
@@ -36,7 +36,7 @@ _Key = tuple[str, str, str]
 
 def clients(
     model: ReadModel, group: str | None = None, *, cluster: str | None = None, at: int | None = None
-) -> list[Client]:
+) -> list[GroupClient]:
     """List the clients of all groups, or of one, the worst first: members, and others that still have queues.
 
     Raises:
@@ -47,7 +47,7 @@ def clients(
     return _clients(model, cluster, group, None, at)
 
 
-def clients_of_proxies(model: ReadModel, group_at: GroupAt, names: Collection[str] | None) -> tuple[Client, ...]:
+def clients_of_proxies(model: ReadModel, group_at: GroupAt, names: Collection[str] | None) -> tuple[GroupClient, ...]:
     """Return the clients with these ids in a group, by id; nothing is read for none.
 
     Args:
@@ -96,7 +96,7 @@ def client(  # noqa: PLR0913  filters
     )
 
 
-def mixed_versions(members: Sequence[Client]) -> dict[tuple[str, str], dict[str, int]]:
+def mixed_versions(members: Sequence[GroupClient]) -> dict[tuple[str, str], dict[str, int]]:
     """Return the members by version of each group (cluster and name) whose members run different known ones."""
     counts: dict[tuple[str, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for member in members:
@@ -113,7 +113,7 @@ def _rows(model: ReadModel, name: str, parameters: Mapping[str, Any]) -> list[Ro
 
 def _clients(
     model: ReadModel, cluster: str | None, group: str | None, client_id: str | None, at: int | None
-) -> list[Client]:
+) -> list[GroupClient]:
     parameters = {
         "cluster": cluster, "group": group, "client": client_id, "instant": instant_of(at), "now": present(model, at),
         "back": _BACK_MS,
@@ -127,7 +127,7 @@ def _clients(
         for subject in {row["client_id"], row["subject"]} - {None}:
             open_of[row["cluster"], row["group"], subject].append(row)
     listed = [
-        Client(
+        GroupClient(
             cluster=key[0], group=key[1], client_id=key[2], is_member=key in members, queues=queues.get(key, 0),
             open_incidents=len(open_of.get(key, ())), **attributes.get(key, {}),
         )
@@ -139,7 +139,7 @@ def _clients(
     return sorted(judged, key=lambda client: HEALTH[client.health].rank)
 
 
-def _with_health(client: Client, incidents: Sequence[Row]) -> Client:
+def _with_health(client: GroupClient, incidents: Sequence[Row]) -> GroupClient:
     """Return a client with its health, by the worst open incident about it."""
     worst = min(incidents, key=lambda row: (SEVERITY[row["severity"]].rank, row["code"]), default=None)
     health: Health = "OK"

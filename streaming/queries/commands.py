@@ -10,10 +10,10 @@ from rebalance_model.observe.rules.registry import advice_for
 from rebalance_model.observe.rules.rule import Inspection
 from streaming.base.language import gettext, marked
 from streaming.base.shell import command_line
-from streaming.queries.results import Command, Incident
+from streaming.queries.results import Incident, SuggestedCommand
 
 
-def commands_of(incident: Incident, evidence: Mapping[str, Any]) -> tuple[Command, ...]:
+def commands_of(incident: Incident, evidence: Mapping[str, Any]) -> tuple[SuggestedCommand, ...]:
     """Return the commands about an incident by its main cause.
 
     Args:
@@ -23,7 +23,7 @@ def commands_of(incident: Incident, evidence: Mapping[str, Any]) -> tuple[Comman
     return commands_from(incident.model_dump() | {"evidence": evidence})
 
 
-def commands_from(row: Mapping[str, Any]) -> tuple[Command, ...]:
+def commands_from(row: Mapping[str, Any]) -> tuple[SuggestedCommand, ...]:
     """Return the commands about an incident or one of its transitions.
 
     Args:
@@ -36,12 +36,12 @@ def commands_from(row: Mapping[str, Any]) -> tuple[Command, ...]:
     return tuple(_commands(row, advice.inspect)) if advice is not None else ()
 
 
-def _commands(row: Mapping[str, Any], inspections: tuple[Inspection, ...]) -> Iterator[Command]:
+def _commands(row: Mapping[str, Any], inspections: tuple[Inspection, ...]) -> Iterator[SuggestedCommand]:
     for inspection in inspections:
         built = _BUILD[inspection](row)
         if built is not None:
             purpose, *words = built
-            yield Command(purpose=gettext(purpose), text=command_line("mqadmin", *words))
+            yield SuggestedCommand(purpose=gettext(purpose), text=command_line("mqadmin", *words))
 
 
 def _threads(row: Mapping[str, Any]) -> tuple[str, ...] | None:

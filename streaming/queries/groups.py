@@ -11,9 +11,9 @@ from streaming.queries.group_at import GroupAt, explain_nothing, instant_of
 from streaming.queries.health import HEALTH
 from streaming.queries.incidents import cluster_incidents, group_incidents
 from streaming.queries.observed import counts_for_lag
-from streaming.queries.present import Freshness, Silence, last_known, present
+from streaming.queries.present import Freshness, SilenceByCluster, last_known, present
 from streaming.queries.rebalances import rebalances
-from streaming.queries.results import Coverage, Group, Member, OpenIncidents, Overview
+from streaming.queries.results import Group, GroupMember, OpenIncidents, Overview, TelemetryCoverage
 from streaming.queries.without_owner import WithoutOwner, without_owner
 from streaming.tables.reader import ReadModel, Row
 
@@ -30,7 +30,7 @@ class LastGroupState(NamedTuple):
     message_model: str
     consume_type: str
     strategy: str | None
-    coverage: Coverage
+    coverage: TelemetryCoverage
     freshness: Freshness
 
     @property
@@ -49,7 +49,7 @@ def is_divided(*, message_model: str, consume_type: str, sharing: str) -> bool:
     Args:
         message_model: the message model of the group.
         consume_type: the consume type of the group.
-        sharing: `Coverage.sharing` of the group; empty in rows of an earlier release.
+        sharing: `TelemetryCoverage.sharing` of the group; empty in rows of an earlier release.
     """
     divided = message_model != "BROADCASTING" and consume_type != "CONSUME_ACTIVELY"
     return divided and sharing in {"", "DIVIDED", "MIXED"}
@@ -78,7 +78,7 @@ def overview(model: ReadModel, group_at: GroupAt) -> Overview:
     return Overview(
         group=group,
         members=tuple(
-            Member(client_id=client, queues=owned.get(client, 0), is_member=client in group.members)
+            GroupMember(client_id=client, queues=owned.get(client, 0), is_member=client in group.members)
             for client in clients
         ),
         incidents=tuple(group_incidents(model, group_at, only_open=True)),
@@ -98,8 +98,10 @@ def last_group_state(model: ReadModel, group_at: GroupAt) -> LastGroupState:
     """Return the last reported attributes of a group, without reading its queues and incidents."""
     [row] = model.rows(_SQL["last_state"], group_at._asdict())
     last = row.pop("time")
-    freshness = Silence(model, group_at.at, [(group_at.cluster, last)]).of(group_at.cluster, last)
-    return LastGroupState(**row | {"coverage": Coverage.model_validate_json(row["coverage"]), "freshness": freshness})
+    freshness = SilenceByCluster(model, group_at.at, [(group_at.cluster, last)]).of(group_at.cluster, last)
+    return LastGroupState(
+        **row | {"coverage": TelemetryCoverage.model_validate_json(row["coverage"]), "freshness": freshness}
+    )
 
 
 def _read(model: ReadModel, selection: Mapping[str, Any], at: int | None) -> list[tuple[Row, Group]]:
@@ -107,7 +109,7 @@ def _read(model: ReadModel, selection: Mapping[str, Any], at: int | None) -> lis
     of_cluster = cluster_incidents(model, selection["instant"], selection["cluster"])
     parameters = {**selection, "now": present(model, at), "healths": list(HEALTH)}
     rows = [(row, _group(row, of_cluster(row["cluster"], row["group"]))) for row in model.rows(_GROUPS, parameters)]
-    silence = Silence(model, at, ((group.cluster, group.time) for _, group in rows))
+    silence = SilenceByCluster(model, at, ((group.cluster, group.time) for _, group in rows))
     return [(row, _as_heard(group, silence.of(group.cluster, group.time))) for row, group in rows]
 
 
@@ -121,7 +123,7 @@ def _as_heard(group: Group, freshness: Freshness) -> Group:
 def _group(row: Row, of_cluster: Mapping[str, int]) -> Group:
     incidents = OpenIncidents(**{name: row[name] + of_cluster.get(name, 0) for name in OpenIncidents.model_fields})
     columns = {name: row[name] for name in Group.model_fields if name in row}
-    coverage = Coverage.model_validate_json(row["coverage"])
+    coverage = TelemetryCoverage.model_validate_json(row["coverage"])
     model, kind = row["message_model"], row["consume_type"]
     divided = is_divided(message_model=model, consume_type=kind, sharing=coverage.sharing)
     unowned = row["unowned"] if divided and coverage.owners_known else None

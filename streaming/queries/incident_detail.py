@@ -23,10 +23,10 @@ from streaming.queries.results import (
     BY_PERSON,
     Incident,
     IncidentDetail,
+    IncidentReach,
     ListenerStacks,
+    ListenerThread,
     Queue,
-    Reach,
-    ThreadStack,
     Transition,
 )
 from streaming.tables.reader import ReadModel, Row
@@ -92,7 +92,7 @@ def _stacks(model: ReadModel, incident: Incident) -> ListenerStacks | None:
     if not rows:
         return None
     event = msgspec.json.decode(rows[0]["value"], type=ConsumerRunningInfo)
-    threads = tuple(ThreadStack.model_validate(msgspec.structs.asdict(stack)) for stack in event.stacks)
+    threads = tuple(ListenerThread.model_validate(msgspec.structs.asdict(stack)) for stack in event.stacks)
     return ListenerStacks(client_id=event.client_id, time=event.answered or event.time, threads=threads)
 
 
@@ -108,7 +108,7 @@ def _queue_now(model: ReadModel, incident: Incident) -> Queue | None:
     )
 
 
-def reach_of(model: ReadModel, cluster: str, subject: str, opened_at: int) -> Reach:
+def reach_of(model: ReadModel, cluster: str, subject: str, opened_at: int) -> IncidentReach:
     """Count the groups and queues affected by an incident of the cluster when it opened.
 
     Args:
@@ -122,7 +122,7 @@ def reach_of(model: ReadModel, cluster: str, subject: str, opened_at: int) -> Re
     if row["queues"] is None:
         del parameters["subject"]
         [row] = model.rows(_SQL["reach_of_all"], parameters)
-    return Reach(groups=row["groups"], queues=row["queues"])
+    return IncidentReach(groups=row["groups"], queues=row["queues"])
 
 
 def _transitions(rows: Iterable[Row]) -> Iterable[Transition]:

@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 
 from streaming.base.language import gettext, marked
 from streaming.base.statements import statements_of
-from streaming.queries.results import Acknowledgement, Incident, Notification, Silence
+from streaming.queries.results import Acknowledgement, AlertSilence, Incident, Notification
 from streaming.tables.reader import ReadModel, Row
 
 _SQL = statements_of(__name__)
@@ -43,10 +43,10 @@ def acknowledgement_of(model: ReadModel, incident_id: str) -> Acknowledgement | 
     return next((Acknowledgement(**row) for row in model.rows(_SQL["acknowledgement"], {"id": incident_id})), None)
 
 
-def silences_of(model: ReadModel, incident: Incident, now: int) -> tuple[Silence, ...]:
+def silences_of(model: ReadModel, incident: Incident, now: int) -> tuple[AlertSilence, ...]:
     """List the silences active at ``now`` (epoch milliseconds) that match an incident, the first to end first."""
     return tuple(
-        Silence(silence_id=row["control_id"], until=row["until"], author=row["author"], reason=row["reason"])
+        AlertSilence(silence_id=row["control_id"], until=row["until"], author=row["author"], reason=row["reason"])
         for row in _active(model.rows(_SQL["silences"], {}), now)
         if all(
             row[name] is None or fnmatchcase(value, row[name])

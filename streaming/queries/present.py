@@ -52,7 +52,7 @@ class Heard(NamedTuple):
         return self.is_silent or self.instant - self.last >= self.stale_after
 
 
-class Ends(NamedTuple):
+class HistoryBounds(NamedTuple):
     """The beginning and end of history, and what had been heard by the instant that is shown."""
 
     first: int
@@ -82,7 +82,7 @@ class Ends(NamedTuple):
         """What had been heard by the instant that is shown."""
         return self.heard if self.at is None else self.at
 
-    def by(self, now: int | None = None) -> "Ends":
+    def by(self, now: int | None = None) -> "HistoryBounds":
         """Return the ends if nothing has been heard by another time; by default the clock's."""
         return self._replace(heard=self.heard._replace(instant=now_ms() if now is None else now))
 
@@ -122,7 +122,7 @@ def _by_state(last: int, now: int, interval: int) -> Heard:
     return Heard(last, now, max(STALE_AFTER, 2 * interval), STATE_MISSED * interval)
 
 
-def known_ends(model: ReadModel, at: int | None = None) -> Ends | None:
+def known_ends(model: ReadModel, at: int | None = None) -> HistoryBounds | None:
     """Return the ends of history, and what had been heard by an instant if one is shown; None: there are no rows."""
     groups = model.span("group_state")
     if groups is None:
@@ -131,8 +131,8 @@ def known_ends(model: ReadModel, at: int | None = None) -> Ends | None:
     last = max([last, *(span[1] for table in ("queue_state", "anomalies") if (span := model.span(table)))])
     heard = last_heard(model, last, now_ms())
     if at is None:
-        return Ends(first, heard)
-    return Ends(first, heard, _heard_by(model, at) if at < heard.last else heard._replace(instant=at))
+        return HistoryBounds(first, heard)
+    return HistoryBounds(first, heard, _heard_by(model, at) if at < heard.last else heard._replace(instant=at))
 
 
 def _heard_by(model: ReadModel, at: int) -> Heard:
@@ -151,7 +151,7 @@ class Freshness(NamedTuple):
     """Since when nothing was heard of it, epoch milliseconds: it is unknown; None: it is as shown."""
 
 
-class Silence:
+class SilenceByCluster:
     """What had been heard of groups by an instant."""
 
     def __init__(self, model: ReadModel, at: int | None, groups: Iterable[tuple[str, int]]) -> None:
@@ -184,7 +184,7 @@ def last_known(silent_since: int, health: str) -> str:
     return gettext("no telemetry since {time}; last known health: {health}", time=written(silent_since), health=health)
 
 
-def history_ends(model: ReadModel, at: int | None = None) -> Ends:
+def history_ends(model: ReadModel, at: int | None = None) -> HistoryBounds:
     """Return the ends of history, and what had been heard by an instant if one is shown.
 
     Raises:

@@ -4,7 +4,7 @@ from rebalance_model.entities import INT64_MAX
 from streaming.base.shell import command_line, group_argument
 from streaming.base.statements import statements_of, with_parts
 from streaming.queries.group_at import GroupAt, instant_of, only_one
-from streaming.queries.results import Move, Rebalance, RebalanceTotals
+from streaming.queries.results import Rebalance, RebalanceMove, RebalanceTotals
 from streaming.tables.reader import ReadModel, Row
 
 _SQL = statements_of(__name__)
@@ -48,7 +48,7 @@ def rebalance(model: ReadModel, group_at: GroupAt, rebalance_id: str) -> Rebalan
 
 def _rebalance(row: Row) -> Rebalance:
     moves = tuple(
-        Move(**move["queue"], **{name: value for name, value in move.items() if name != "queue"})
+        RebalanceMove(**move["queue"], **{name: value for name, value in move.items() if name != "queue"})
         for move in row["moves"]
     )
     columns = {name: row[name] for name in Rebalance.model_fields}

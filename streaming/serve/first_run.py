@@ -26,7 +26,7 @@ _COMMANDS = {
 }
 
 
-class Step(NamedTuple):
+class FirstRunStep(NamedTuple):
     """One step of the checklist."""
 
     name: str
@@ -45,10 +45,10 @@ class FirstRun:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._looks = {"doctor": self._doctor, "telemetry": self._telemetry, "job": self._job}
-        self._steps = {name: Step(name, "checking", Later("Checking …")) for name in self._looks}
+        self._steps = {name: FirstRunStep(name, "checking", Later("Checking …")) for name in self._looks}
         self._due = dict.fromkeys(self._looks, 0.0)
 
-    def look(self) -> tuple[Step, ...]:
+    def look(self) -> tuple[FirstRunStep, ...]:
         """Return the steps as last looked at, in order; those that are due are looked at in the background."""
         for name, due in self._due.items():
             if time.monotonic() >= due:
@@ -62,21 +62,23 @@ class FirstRun:
         self._steps[name] = step if is_done else step._replace(command=step.command or _COMMANDS[name])
         self._due[name] = math.inf if is_done and name == "doctor" else time.monotonic() + _AGAIN[name]
 
-    def _doctor(self) -> Step:
+    def _doctor(self) -> FirstRunStep:
         """Run `doctor` as the user would: its checks belong to the command line, and import what this process lacks."""
         command = [sys.executable, "-m", "streaming.cli.main", "doctor", "--format", "json"]
         try:
             ended = subprocess.run(command, capture_output=True, text=True, timeout=_DOCTOR_SECONDS_MAX, check=False)
             checks = json.loads(ended.stdout)
         except (OSError, ValueError, subprocess.TimeoutExpired):
-            return Step("doctor", "wrong", Later("`rebalance-watch doctor` could not be run here."))
+            return FirstRunStep("doctor", "wrong", Later("`rebalance-watch doctor` could not be run here."))
         wrong = [check for check in checks if check["state"] != "ok" and check["needed"]]
         if not wrong:
-            return Step("doctor", "done", Later("{n} checks on this machine: the job can start.", n=len(checks)))
+            return FirstRunStep(
+                "doctor", "done", Later("{n} checks on this machine: the job can start.", n=len(checks))
+            )
         advice = tuple(f"{check['part']}: {check['found']}. {check['mend']}".strip() for check in wrong)
-        return Step("doctor", "wrong", Later("The job can't start on this machine."), advice)
+        return FirstRunStep("doctor", "wrong", Later("The job can't start on this machine."), advice)
 
-    def _telemetry(self) -> Step:
+    def _telemetry(self) -> FirstRunStep:
         source = self._settings.source
         log = Later("topic {topic} at {servers}", topic=source.topic, servers=source.bootstrap_servers)
         if source.kind == "files":
@@ -86,21 +88,23 @@ class FirstRun:
         except UserError as error:
             lacks_topic = isinstance(error, NotFoundError)
             command = "rebalance-watch topic create" if lacks_topic else ""
-            return Step("telemetry", "wrong", Later("The log can't be read ({log}).", log=log), (str(error),), command)
+            return FirstRunStep(
+                "telemetry", "wrong", Later("The log can't be read ({log}).", log=log), (str(error),), command
+            )
         if seen:
-            return Step("telemetry", "done", Later("The log has telemetry ({log}).", log=log))
+            return FirstRunStep("telemetry", "done", Later("The log has telemetry ({log}).", log=log))
         servers = ", ".join(server for one in self._settings.collector.polled for server in one.name_servers)
         advice = Later(
             "collector.name_servers is {servers}; `rebalance-watch doctor --servers` says whether they answer.",
             servers=servers,
         )
-        return Step("telemetry", "todo", Later("No telemetry yet ({log}).", log=log), (advice,))
+        return FirstRunStep("telemetry", "todo", Later("No telemetry yet ({log}).", log=log), (advice,))
 
-    def _job(self) -> Step:
+    def _job(self) -> FirstRunStep:
         tables = tables_of(self._settings)
         if is_claimed(self._settings.runtime.checkpoints):
             sentence = Later(
                 "The job is running; its first groups appear within seconds (tables: {tables}).", tables=tables
             )
-            return Step("job", "done", sentence)
-        return Step("job", "todo", Later("No job runs on this machine (tables: {tables}).", tables=tables))
+            return FirstRunStep("job", "done", sentence)
+        return FirstRunStep("job", "todo", Later("No job runs on this machine (tables: {tables}).", tables=tables))

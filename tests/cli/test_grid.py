@@ -11,7 +11,7 @@ from rich.console import Console
 from streaming.cli.grid import Cell, Grid, GridColumn
 from streaming.queries.columns import REBALANCE
 from streaming.queries.columns.column import Context
-from streaming.queries.results import Move, Rebalance
+from streaming.queries.results import Rebalance, RebalanceMove
 
 WORDS = st.text(st.characters(codec="utf-8", categories=["L", "N", "P"]), max_size=30)
 TEXTS = st.lists(WORDS, max_size=4).map(" ".join).map(str.strip)
@@ -91,7 +91,9 @@ def test_a_cell_has_its_style_on_a_terminal_only():
 def test_a_rebalance_keeps_its_id_at_any_width(width):
     queue = {"topic": "Orders", "broker": "broker-a", "queue_id": 0, "kind": "MOVED", "pause_is_at_most": False}
     moves = [
-        Move(**queue, from_client="a", to_client="b", pause_ms=pause, reconsumed=1, reconsumed_min=1, reconsumed_max=1)
+        RebalanceMove(
+            **queue, from_client="a", to_client="b", pause_ms=pause, reconsumed=1, reconsumed_min=1, reconsumed_max=1
+        )
         for pause in (2_000, 3_000, None)
     ]
     rebalance = Rebalance(

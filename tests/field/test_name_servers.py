@@ -16,7 +16,7 @@ from rebalance_model.observe.events import (
     TopicRoute,
 )
 from rebalance_model.observe.policy import Policy
-from streaming.queries.results import Coverage
+from streaming.queries.results import TelemetryCoverage
 from streaming.serve.dashboard.parts.coverage import coverage_of
 from tests.support.field import changed, concluded, concluded_of, numbered, told
 
@@ -106,7 +106,7 @@ def test_a_collector_whose_name_server_lost_a_broker_blames_no_client(source):
     assert evidence(conclusions, -1)["collector_lacks"] == "broker-b"
     assert roots(conclusions) == {CODE}
     assert {one.expected_owner for name, one in conclusions.queues().items() if name.startswith("Orders")} == {None}
-    coverage = Coverage.model_validate_json(conclusions.group().coverage)
+    coverage = TelemetryCoverage.model_validate_json(conclusions.group().coverage)
     assert coverage.routes_incomplete == ("Orders: broker-b",)
     assert "the collector's route lacks a broker (Orders: broker-b)" in coverage_of(coverage)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from rebalance_model.observe.events import ConsumerRunningInfo, ConsumeStats, RpcError
-from streaming.queries.results import Coverage
+from streaming.queries.results import TelemetryCoverage
 from tests.support.field import changed, concluded, concluded_of, events_of
 
 CASES = ["11-no-307", "11b-go-307-code1", "11c-go-307-code1-ordered", "11d-never-307"]
@@ -94,9 +94,9 @@ def test_a_member_that_answers_again_is_known_again():
 
 def test_coverage_counts_the_members_that_do_not_report():
     """A queue without a known owner may be theirs: it is not shown as unassigned."""
-    coverage = Coverage.model_validate_json(concluded("11-no-307", "poll").group().coverage)
+    coverage = TelemetryCoverage.model_validate_json(concluded("11-no-307", "poll").group().coverage)
     assert (coverage.members_mute, coverage.owners_known) == (2, False)
-    coverage = Coverage.model_validate_json(concluded("11-no-307", "both").group().coverage)
+    coverage = TelemetryCoverage.model_validate_json(concluded("11-no-307", "both").group().coverage)
     assert (coverage.members_mute, coverage.owners_known) == (2, True)
-    coverage = Coverage.model_validate_json(concluded("16-assign-all", "poll").group().coverage)
+    coverage = TelemetryCoverage.model_validate_json(concluded("16-assign-all", "poll").group().coverage)
     assert (coverage.members_mute, coverage.owners_known) == (0, True)

@@ -18,7 +18,7 @@ from streaming.queries.incidents import incidents
 from streaming.queries.labels import NOT_KNOWN
 from streaming.queries.ownership import queues
 from streaming.queries.rebalances import rebalances
-from streaming.queries.results import Move
+from streaming.queries.results import RebalanceMove
 from streaming.serve.dashboard.pages.home_groups import ORDERS, GroupFilters
 from streaming.serve.dashboard.parts.markup import rendered
 from tests.support.asked import END
@@ -98,7 +98,7 @@ def test_grid_and_page_show_the_same_titles_and_texts(model, table, question, te
     ],
 )
 def test_duplicates_are_shown_as_an_estimate_with_bounds(estimate, least, most, text):
-    move = Move(
+    move = RebalanceMove(
         topic="T", broker="b", queue_id=0, from_client="a", to_client="b", kind="MOVED",
         pause_ms=0, pause_is_at_most=False,
         reconsumed=estimate, reconsumed_min=least, reconsumed_max=most,

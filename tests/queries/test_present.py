@@ -5,7 +5,7 @@ from deltalake import DeltaTable
 
 from rebalance_model.observe.effects import QueueProgress
 from streaming.queries import present
-from streaming.queries.present import STALE_AFTER, UNHEARD_AFTER, Ends, Heard, known_ends
+from streaming.queries.present import STALE_AFTER, UNHEARD_AFTER, Heard, HistoryBounds, known_ends
 from streaming.tables import ReadModel, table
 from streaming.tables.files import File, files_of
 from tests.serve.dashboard.tables import HOUR, MINUTE, NOW
@@ -86,7 +86,7 @@ def test_the_span_follows_what_refresh_shows(folder):
 
 def test_now_is_the_clock_unless_telemetry_is_silent():
     def live(clock: int) -> tuple[int, bool]:
-        found = Ends(0, Heard(NOW, clock))
+        found = HistoryBounds(0, Heard(NOW, clock))
         return found.live, found.silent
 
     assert live(NOW + MINUTE) == (NOW + MINUTE, False)
@@ -101,4 +101,4 @@ def test_now_is_the_clock_unless_telemetry_is_silent():
 ])  # fmt: skip
 def test_a_page_is_shown_again_as_what_it_says_of_age_becomes_wrong(monkeypatch, age, later, turned):
     monkeypatch.setattr(present, "now_ms", lambda: NOW + later)
-    assert Ends(0, Heard(NOW, NOW + age)).has_turned() is turned
+    assert HistoryBounds(0, Heard(NOW, NOW + age)).has_turned() is turned

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from streaming.queries.incident_detail import incident
-from streaming.queries.results import ThreadStack
+from streaming.queries.results import ListenerThread
 from streaming.tables import ReadModel
 from tests.support.tables import append, append_rows, make_tables
 from tests.tables.test_read_model import Story
@@ -32,7 +32,7 @@ CAUSE = {"main_cause": "LISTENER_HUNG", "main_explanation": "why", "main_client_
 )
 def test_the_latest_stacks_of_its_time_are_shown(tmp_path, answers, shown):
     stacks = asked(tmp_path, answers, **CAUSE)
-    assert (stacks and stacks.threads) == (shown and (ThreadStack(name="t", state="WAITING", frames=(shown,)),))
+    assert (stacks and stacks.threads) == (shown and (ListenerThread(name="t", state="WAITING", frames=(shown,)),))
     assert stacks is None or (stacks.client_id, stacks.time) == (CLIENT, answers[-1 if shown == "b" else 0][0])
 
 

@@ -21,7 +21,7 @@ from streaming.cli.options import (
 from streaming.cli.output import AsOf, present
 from streaming.queries.columns import CLIENT
 from streaming.queries.columns.column import Context
-from streaming.queries.results import Client
+from streaming.queries.results import GroupClient
 
 
 def clients(  # noqa: PLR0913  a command line
@@ -42,13 +42,13 @@ def clients(  # noqa: PLR0913  a command line
     present(
         lambda model: ask(model, group, cluster=cluster, at=instant(at)),
         lambda found, now: _draw(found, instant(at) or now),
-        Client,
+        GroupClient,
         Output(output, watch, every),
         as_of=AsOf(instant(at)),
     )
 
 
-def _draw(listed: Sequence[Client], now: int) -> RenderableType:
+def _draw(listed: Sequence[GroupClient], now: int) -> RenderableType:
     if not listed:
         return Text("No clients.")
     several = len({one.cluster for one in listed}) > 1
@@ -56,7 +56,7 @@ def _draw(listed: Sequence[Client], now: int) -> RenderableType:
     return Lines(table, *(Text(line, style="yellow") for line in _mixed(listed)))
 
 
-def _mixed(listed: Sequence[Client]) -> Iterator[str]:
+def _mixed(listed: Sequence[GroupClient]) -> Iterator[str]:
     from streaming.queries.clients import mixed_versions
 
     for (_, group), counts in mixed_versions(listed).items():

@@ -28,7 +28,7 @@ from streaming.cli.output import AsOf, health, present, section
 from streaming.queries import labels
 from streaming.queries.columns import FAILED_MESSAGES, GROUP, MEMBER, PROXIED_COLUMNS, REBALANCE
 from streaming.queries.columns.column import Context
-from streaming.queries.results import Coverage, FailedMessages, Group, Member, Overview
+from streaming.queries.results import FailedMessages, Group, GroupMember, Overview, TelemetryCoverage
 from streaming.queries.without_owner import WithoutOwner
 
 _SHARED = {
@@ -122,7 +122,7 @@ def _sum_of(failed: Sequence[FailedMessages], *, given_up: bool) -> str:
     return labels.total(sum(known) if known else None, len(found) - len(known))
 
 
-def _coverage(coverage: Coverage) -> Iterator[RenderableType]:
+def _coverage(coverage: TelemetryCoverage) -> Iterator[RenderableType]:
     polls = (
         f"polls ({coverage.brokers_answering} of {coverage.brokers} brokers and {coverage.members_answering} of "
         f"{coverage.members} members respond, {'with' if coverage.offsets else 'without'} offsets)"
@@ -147,7 +147,7 @@ def _coverage(coverage: Coverage) -> Iterator[RenderableType]:
         )
 
 
-def _members(group: Group, members: Sequence[Member], now: int) -> RenderableType:
+def _members(group: Group, members: Sequence[GroupMember], now: int) -> RenderableType:
     if not members:
         return Text("none")
     if group.unowned is None:

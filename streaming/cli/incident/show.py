@@ -18,7 +18,7 @@ from streaming.cli.output import present, section, severity
 from streaming.queries import labels
 from streaming.queries.columns import QUEUE, TRANSITION
 from streaming.queries.columns.column import SHORT_ID, Context
-from streaming.queries.results import Command, IncidentDetail, ListenerStacks
+from streaming.queries.results import IncidentDetail, ListenerStacks, SuggestedCommand
 
 _EVENT = 1_500
 """The maximum characters shown of an event: a snapshot of a large group has megabytes."""
@@ -69,7 +69,7 @@ def _draw(detail: IncidentDetail, now: int) -> RenderableType:
     return Lines(*parts)
 
 
-def _commands(commands: Sequence[Command]) -> list[RenderableType]:
+def _commands(commands: Sequence[SuggestedCommand]) -> list[RenderableType]:
     if not commands:
         return []
     lines = [f"# {command.purpose}\n{command.text}" for command in commands]

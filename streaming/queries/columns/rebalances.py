@@ -12,7 +12,7 @@ from streaming.queries.columns.column import (
     counted,
     queue_column,
 )
-from streaming.queries.results import Move, Rebalance
+from streaming.queries.results import Rebalance, RebalanceMove
 
 
 def _paused(milliseconds: int | None, *, at_most: bool) -> Value:
@@ -20,11 +20,11 @@ def _paused(milliseconds: int | None, *, at_most: bool) -> Value:
     return Value(labels.pause(milliseconds, at_most=at_most), hint=hint)
 
 
-def _duplicates(row: Move | Rebalance, _: Context) -> str:
+def _duplicates(row: RebalanceMove | Rebalance, _: Context) -> str:
     return labels.estimate(row.reconsumed, row.reconsumed_min, row.reconsumed_max)
 
 
-def _pause(move: Move, _: Context) -> Value:
+def _pause(move: RebalanceMove, _: Context) -> Value:
     if move.to_client is None:
         return Value(gettext("ongoing"), "quiet")
     if move.pause_ms is None and move.from_client is None:
@@ -33,12 +33,12 @@ def _pause(move: Move, _: Context) -> Value:
 
 
 MOVE = Table(
-    queue_column(Move),
-    Column(Move, "kind", show=lambda m, _: labels.move_kind(m.kind)),
-    Column(Move, "from_client", "client", lambda m, _: client_or_none(m.from_client)),
-    Column(Move, "to_client", "client", lambda m, _: client_or_none(m.to_client)),
-    Column(Move, "pause_ms", "duration", _pause),
-    Column(Move, "reconsumed", "count", _duplicates),
+    queue_column(RebalanceMove),
+    Column(RebalanceMove, "kind", show=lambda m, _: labels.move_kind(m.kind)),
+    Column(RebalanceMove, "from_client", "client", lambda m, _: client_or_none(m.from_client)),
+    Column(RebalanceMove, "to_client", "client", lambda m, _: client_or_none(m.to_client)),
+    Column(RebalanceMove, "pause_ms", "duration", _pause),
+    Column(RebalanceMove, "reconsumed", "count", _duplicates),
     grid="queue kind from_client to_client pause_ms reconsumed",
     page="queue kind from_client to_client pause_ms reconsumed",
 )

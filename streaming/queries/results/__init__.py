@@ -5,10 +5,10 @@ Times are in epoch milliseconds; None means unknown, never 0.
 
 from streaming.queries.results.alerts import (
     Acknowledgement,
+    AlertSilence,
     Closing,
     Notification,
     RecordedAction,
-    Silence,
 )
 from streaming.queries.results.base import (
     Instant,
@@ -17,23 +17,23 @@ from streaming.queries.results.base import (
     times_of,
 )
 from streaming.queries.results.clients import (
-    Client,
     ClientDetail,
-    Member,
+    GroupClient,
+    GroupMember,
 )
 from streaming.queries.results.groups import (
-    Coverage,
     Group,
     OpenIncidents,
     Overview,
+    TelemetryCoverage,
 )
 from streaming.queries.results.incident_detail import (
-    Command,
     Impact,
     IncidentDetail,
+    IncidentReach,
     ListenerStacks,
-    Reach,
-    ThreadStack,
+    ListenerThread,
+    SuggestedCommand,
 )
 from streaming.queries.results.incidents import (
     BY_PERSON,
@@ -60,8 +60,8 @@ from streaming.queries.results.queues import (
     Queue,
 )
 from streaming.queries.results.rebalances import (
-    Move,
     Rebalance,
+    RebalanceMove,
     RebalanceTotals,
 )
 from streaming.queries.results.sql import (
@@ -71,22 +71,22 @@ from streaming.queries.results.sql import (
 __all__ = [
     "BY_PERSON",
     "Acknowledgement",
-    "Client",
+    "AlertSilence",
     "ClientDetail",
     "Closing",
-    "Command",
-    "Coverage",
     "FailedMessages",
     "Group",
+    "GroupClient",
+    "GroupMember",
     "Impact",
     "Incident",
     "IncidentDetail",
+    "IncidentReach",
     "Instant",
     "Interval",
     "LagPoint",
     "ListenerStacks",
-    "Member",
-    "Move",
+    "ListenerThread",
     "Notification",
     "OpenIncidents",
     "Overview",
@@ -97,13 +97,13 @@ __all__ = [
     "QueueDetail",
     "QueueHistory",
     "QueueObservation",
-    "Reach",
     "Rebalance",
+    "RebalanceMove",
     "RebalanceTotals",
     "RecordedAction",
-    "Silence",
     "SqlResult",
-    "ThreadStack",
+    "SuggestedCommand",
+    "TelemetryCoverage",
     "Transition",
     "as_json",
     "times_of",

@@ -36,7 +36,7 @@ class Closing(QueryResult):
     reason: str
 
 
-class Silence(QueryResult):
+class AlertSilence(QueryResult):
     """An active silence that suppresses the alerts of an incident."""
 
     silence_id: str

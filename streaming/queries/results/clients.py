@@ -8,7 +8,7 @@ from streaming.queries.results.incidents import Incident
 from streaming.queries.results.ownership import Interval
 
 
-class Member(QueryResult):
+class GroupMember(QueryResult):
     """A client and its number of queues, without retry queues."""
 
     client_id: str = Field(title="Client")
@@ -18,7 +18,7 @@ class Member(QueryResult):
     )
 
 
-class Client(QueryResult):
+class GroupClient(QueryResult):
     """A client in a group at an instant; what telemetry does not say is null."""
 
     cluster: str
@@ -57,6 +57,6 @@ class ClientDetail(QueryResult):
     client_id: str
     since: Instant
     until: Instant
-    groups: tuple[Client, ...] = Field(description="Its groups at the end of the period; empty if it was in none.")
+    groups: tuple[GroupClient, ...] = Field(description="Its groups at the end of the period; empty if it was in none.")
     intervals: tuple[Interval, ...] = Field(description="By queue and time.")
     incidents: tuple[Incident, ...] = Field(description="Open ones first, then the newest.")

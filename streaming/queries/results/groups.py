@@ -5,14 +5,14 @@ from pydantic import ConfigDict, Field
 from streaming.queries import labels
 from streaming.queries.health import Health
 from streaming.queries.results.base import Instant, QueryResult
-from streaming.queries.results.clients import Client, Member
+from streaming.queries.results.clients import GroupClient, GroupMember
 from streaming.queries.results.incidents import Incident
 from streaming.queries.results.lag import FailedMessages
 from streaming.queries.results.rebalances import Rebalance
 from streaming.queries.without_owner import WithoutOwner, without_owner
 
 
-class Coverage(QueryResult):
+class TelemetryCoverage(QueryResult):
     """The telemetry that a group's health is based on; see `rebalance_model.observe.rules.coverage`.
 
     Rows of an earlier release may lack fields, those of a later one may have more.
@@ -84,7 +84,7 @@ class Group(QueryResult):
     lag_age_ms: int | None = Field(title="Lag age", description="Age of the oldest lag in the sum, in milliseconds.")
     incidents: OpenIncidents
     last_rebalance: Instant | None
-    coverage: Coverage
+    coverage: TelemetryCoverage
     telemetry_age_ms: int = Field(
         default=0, description="Age of the newest telemetry of its cluster at the requested time, in milliseconds."
     )
@@ -96,7 +96,7 @@ class Group(QueryResult):
 
     @property
     def sharing(self) -> str:
-        """How its clients share the queues (`Coverage.sharing`); PROXIED also if only clients of proxies are seen."""
+        """How its clients share the queues (`coverage.sharing`); PROXIED also if only clients of proxies are seen."""
         return self.coverage.sharing or ("PROXIED" if self.proxied_clients and not self.members else "")
 
     @property
@@ -119,12 +119,12 @@ class Overview(QueryResult):
     """A summary of a group at an instant."""
 
     group: Group
-    members: tuple[Member, ...]
+    members: tuple[GroupMember, ...]
     incidents: tuple[Incident, ...] = Field(description="Open incidents.")
     rebalances: tuple[Rebalance, ...] = Field(description="Last rebalances, newest first, without their moves.")
     failed: tuple[FailedMessages, ...] = Field(
         default=(), description="Its retry and dead-letter topics at each broker; those that are unknown are left out."
     )
-    proxied: tuple[Client, ...] = Field(
+    proxied: tuple[GroupClient, ...] = Field(
         default=(), description="Its clients behind proxies, which no broker lists, with language, version and proxy."
     )

@@ -2,27 +2,27 @@
 
 from pydantic import Field
 
-from streaming.queries.results.alerts import Acknowledgement, Notification, Silence
+from streaming.queries.results.alerts import Acknowledgement, AlertSilence, Notification
 from streaming.queries.results.base import Instant, QueryResult
 from streaming.queries.results.incidents import BY_PERSON, Incident, Transition
 from streaming.queries.results.queues import Queue
 
 
-class Command(QueryResult):
+class SuggestedCommand(QueryResult):
     """A command to run next, filled in."""
 
     purpose: str
     text: str = Field(description="The command line, quoted for a POSIX shell.")
 
 
-class Reach(QueryResult):
+class IncidentReach(QueryResult):
     """The number of groups and queues affected by an incident of a cluster."""
 
     groups: int
     queues: int
 
 
-class ThreadStack(QueryResult):
+class ListenerThread(QueryResult):
     """A thread of a client that consumes."""
 
     name: str
@@ -35,7 +35,7 @@ class ListenerStacks(QueryResult):
 
     client_id: str
     time: Instant = Field(description="When the client answered, epoch milliseconds.")
-    threads: tuple[ThreadStack, ...]
+    threads: tuple[ListenerThread, ...]
 
 
 class Impact(QueryResult):
@@ -56,11 +56,11 @@ class IncidentDetail(QueryResult):
     """An incident with its timeline, the incidents that it explains, and the event that opened it."""
 
     incident: Incident
-    reach: Reach | None = Field(
+    reach: IncidentReach | None = Field(
         default=None,
         description="Groups and queues affected when it opened; only of an incident of a cluster.",
     )
-    commands: tuple[Command, ...] = Field(
+    commands: tuple[SuggestedCommand, ...] = Field(
         default=(), description="What to run next; mqadmin also needs -n NAMESRV or NAMESRV_ADDR."
     )
     life: tuple[Transition, ...]
@@ -77,7 +77,7 @@ class IncidentDetail(QueryResult):
     impact: Impact | None = Field(default=None, description="Messages that wait; only of an open incident.")
     notifications: tuple[Notification, ...] = Field(default=(), description="Who was notified when, the first first.")
     acknowledged: Acknowledgement | None = Field(default=None, description="Null: nobody has acknowledged it.")
-    silences: tuple[Silence, ...] = Field(default=(), description="Active silences that match it.")
+    silences: tuple[AlertSilence, ...] = Field(default=(), description="Active silences that match it.")
     last_rebalance: str | None = Field(
         default=None, description="Id of the group's last rebalance that had begun when it opened; null: none is known."
     )

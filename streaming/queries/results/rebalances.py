@@ -6,7 +6,7 @@ from rebalance_model.observe.effects import MoveKind
 from streaming.queries.results.base import Instant, QueryResult
 
 
-class Move(QueryResult):
+class RebalanceMove(QueryResult):
     """One queue of a settled rebalance."""
 
     topic: str
@@ -48,7 +48,7 @@ class Rebalance(QueryResult):
     reconsumed_min: int | None
     reconsumed_max: int | None
     converged: bool | None
-    moves: tuple[Move, ...] = ()
+    moves: tuple[RebalanceMove, ...] = ()
 
     @property
     def pause_ms_sum(self) -> int | None:

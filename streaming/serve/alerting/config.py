@@ -216,7 +216,7 @@ ChannelConfig = Annotated[
 ]
 
 
-class Route(_Section):
+class AlertRoute(_Section):
     """Maps alerts to channels; only the first matching route is used, unless it has `further`."""
 
     channels: tuple[str, ...] = Field(min_length=1)
@@ -275,7 +275,7 @@ class AlertsConfig(_Section):
     limit: Limit
     retry: Retry
     dead_man: DeadMan
-    routes: tuple[Route, ...] = ()
+    routes: tuple[AlertRoute, ...] = ()
     channels: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")], ChannelConfig] = {}
 
     @model_validator(mode="after")
@@ -295,7 +295,7 @@ class AlertsConfig(_Section):
         found = self.channels.get(channel)
         return (found.language if found is not None else None) or self.language
 
-    def schedule(self, route: Route) -> Schedule:
+    def schedule(self, route: AlertRoute) -> Schedule:
         """Return when the channels of a route are notified."""
         on = frozenset(day for days in route.days for day in days)
         return Schedule(route.hours, on, zone_of(route.time_zone or self.time_zone))

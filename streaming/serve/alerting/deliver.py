@@ -9,7 +9,7 @@ from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
 from streaming.serve.alerting.alert import Delivery
-from streaming.serve.alerting.channels import Channel
+from streaming.serve.alerting.channels import AlertChannel
 from streaming.serve.alerting.channels.channel import ChannelError
 from streaming.serve.alerting.render import Texts
 
@@ -19,7 +19,7 @@ Clock = Callable[[], int]
 """Returns the current time in epoch milliseconds."""
 
 
-class Result(NamedTuple):
+class SendResult(NamedTuple):
     """The result of an attempt."""
 
     delivery: Delivery
@@ -28,10 +28,12 @@ class Result(NamedTuple):
     error: ChannelError | None
 
 
-class Sender:
+class ChannelSender:
     """Sends the messages of each channel in order."""
 
-    def __init__(self, channels: Mapping[str, Channel], texts: Texts, clock: Clock, wake: SimpleQueue[None]) -> None:
+    def __init__(
+        self, channels: Mapping[str, AlertChannel], texts: Texts, clock: Clock, wake: SimpleQueue[None]
+    ) -> None:
         """Begin idle; ``wake`` gets an item whenever an attempt ends."""
         self._channels = channels
         self._texts = texts
@@ -39,7 +41,7 @@ class Sender:
         self._wake = wake
         self._threads = ThreadPoolExecutor(max(1, len(channels)), "channel")
         self._under_way: dict[str, Future[None]] = {}
-        self._results: SimpleQueue[Result] = SimpleQueue()
+        self._results: SimpleQueue[SendResult] = SimpleQueue()
         self._took: dict[str, float] = {}
         self._closing = False
 
@@ -57,7 +59,7 @@ class Sender:
         self._under_way[channel] = future
         future.add_done_callback(lambda _: self._wake.put(None))
 
-    def ended(self) -> list[Result]:
+    def ended(self) -> list[SendResult]:
         """Return the attempts that ended since the last call, in order for each channel."""
         done = [name for name, future in self._under_way.items() if future.done()]
         results = []
@@ -68,7 +70,7 @@ class Sender:
             self._under_way.pop(name).result()
         return results
 
-    def close(self) -> list[Result]:
+    def close(self) -> list[SendResult]:
         """Wait for the attempts in progress, at most for the timeouts of the channels."""
         self._closing = True
         self._threads.shutdown(wait=True, cancel_futures=False)
@@ -87,13 +89,13 @@ class Sender:
             if result.error is not None or self._closing:
                 return
 
-    def _attempt(self, delivery: Delivery, *, standing: bool) -> Result:
+    def _attempt(self, delivery: Delivery, *, standing: bool) -> SendResult:
         channel = self._channels[delivery.channel]
         try:
             message = self._texts.message(delivery)
             (channel.stand if standing else channel.send)(message, self._clock())
         except ChannelError as error:
-            return Result(delivery, standing, error)
+            return SendResult(delivery, standing, error)
         except Exception as error:  # noqa: BLE001  an error in one channel's library affects that channel alone, and is retried
-            return Result(delivery, standing, ChannelError(type(error).__name__))
-        return Result(delivery, standing, None)
+            return SendResult(delivery, standing, ChannelError(type(error).__name__))
+        return SendResult(delivery, standing, None)

@@ -21,7 +21,7 @@ from streaming.tables.folder import TableFolder, folder_at
 from streaming.tables.maintenance import MARK
 
 
-class Commit(NamedTuple):
+class FollowedCommit(NamedTuple):
     """An append."""
 
     time: int
@@ -70,7 +70,7 @@ class Follower:
         self.table_id = str(delta.metadata().id)
         self.version = delta.version() if version is None else version
 
-    def new(self) -> Iterator[Commit]:
+    def new(self) -> Iterator[FollowedCommit]:
         """Yield the new appends, oldest first, each once.
 
         Raises:
@@ -87,7 +87,7 @@ class Follower:
             rows, time = self._rows(actions), _time(actions)
             self.version += 1
             if rows is not None:
-                yield Commit(time, rows)
+                yield FollowedCommit(time, rows)
 
     def whole(self, predicate: str | None = None) -> pa.RecordBatchReader:
         """Read all rows of the newest version, unordered, and continue from that version.

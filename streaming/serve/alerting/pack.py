@@ -5,7 +5,7 @@ from itertools import takewhile
 from streaming.serve.alerting.alert import delivery_key
 from streaming.serve.alerting.config import Limit
 from streaming.serve.alerting.dispatcher import Dispatcher
-from streaming.serve.alerting.state import ChannelQueue, Waiting
+from streaming.serve.alerting.state import ChannelQueue, WaitingAlert
 
 AHEAD = 16
 """The number of messages decided at a time, with one commit of the ledger, which takes longer than most messages. Later
@@ -53,7 +53,7 @@ def _packed_one(dispatcher: Dispatcher, queue: ChannelQueue, channel: str, limit
     return True
 
 
-def _first_bucket(chosen: list[Waiting]) -> list[Waiting]:
+def _first_bucket(chosen: list[WaitingAlert]) -> list[WaitingAlert]:
     """Return the alerts of the group that is due first."""
     first = min(chosen, key=lambda one: one.due)
     return [one for one in chosen if one.alert.bucket == first.alert.bucket]

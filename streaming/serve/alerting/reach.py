@@ -8,14 +8,14 @@ import structlog
 from rebalance_model.observe.effects import IncidentTransition
 from streaming.base.place import Place
 from streaming.queries.incident_detail import reach_of
-from streaming.queries.results import Reach
+from streaming.queries.results import IncidentReach
 from streaming.tables import ReadModel
 
-Ask: TypeAlias = Callable[[IncidentTransition], Reach | None]
+Ask: TypeAlias = Callable[[IncidentTransition], IncidentReach | None]
 """Returns what a transition's incident affects; None if it is about one group, or unknown."""
 
 
-def nothing(transition: IncidentTransition) -> Reach | None:
+def nothing(transition: IncidentTransition) -> IncidentReach | None:
     """Return None: the reach is unknown."""
     del transition
     return None
@@ -24,7 +24,7 @@ def nothing(transition: IncidentTransition) -> Reach | None:
 def asking(tables: Place) -> Ask:
     """Return a function that queries the tables; if that fails, messages are sent without the counts."""
 
-    def ask(transition: IncidentTransition) -> Reach | None:
+    def ask(transition: IncidentTransition) -> IncidentReach | None:
         if transition.group or not transition.cluster:
             return None
         try:

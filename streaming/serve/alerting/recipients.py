@@ -3,7 +3,7 @@
 import msgspec
 
 from rebalance_model.observe.effects import IncidentTransition
-from streaming.serve.alerting.config import AlertsConfig, Route
+from streaming.serve.alerting.config import AlertRoute, AlertsConfig
 from streaming.serve.alerting.route import targets
 from streaming.serve.alerting.schedule import written_days
 
@@ -60,7 +60,7 @@ def recipients(config: AlertsConfig, transition: IncidentTransition, now: int) -
     ]
 
 
-def _hours(config: AlertsConfig, route: Route) -> str:
+def _hours(config: AlertsConfig, route: AlertRoute) -> str:
     if not route.hours and not route.days:
         return ""
     parts = (*map(written_days, route.days), *map(str, route.hours))

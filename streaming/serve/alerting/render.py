@@ -38,7 +38,7 @@ _GROUPS_NAMED = 3
 """The number of groups named in a line of a summary; the others are counted."""
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True):
+class AlertMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A message to a channel. As JSON it is the body for a webhook."""
 
     key: str
@@ -95,7 +95,7 @@ class Texts:
             self._theirs = sandbox(ChoiceLoader([DictLoader(given), ours]))
             self._try(path)
 
-    def message(self, delivery: Delivery) -> Message:
+    def message(self, delivery: Delivery) -> AlertMessage:
         """Render the message of a delivery in its channel's language; the same for every attempt."""
         with in_language(self._language_of(delivery.channel)):
             try:
@@ -106,7 +106,7 @@ class Texts:
                 )
                 return self._message(self._ours, delivery)
 
-    def _message(self, environment: ImmutableSandboxedEnvironment, delivery: Delivery) -> Message:
+    def _message(self, environment: ImmutableSandboxedEnvironment, delivery: Delivery) -> AlertMessage:
         variables = [self._variables(alert) for alert in delivery.alerts]
         texts = [neutral(alert) for alert in variables]
         if delivery.summary:
@@ -122,7 +122,7 @@ class Texts:
             title = gettext("{n} alerts for {about}, {severity}", n=len(parts), about=about, severity=gettext(worst))
             body = "\n\n".join(f"{head}\n{text}".rstrip() for head, text in parts)
         link = self._address if len(variables) > 1 else variables[0]["link"]
-        return Message(
+        return AlertMessage(
             key=delivery.key, title=title, body=body, summary=delivery.summary, link=link, alerts=tuple(variables)
         )
 

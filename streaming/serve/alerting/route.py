@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from rebalance_model.observe.effects import IncidentTransition
 from streaming.queries.health import SEVERITY
-from streaming.serve.alerting.config import AlertsConfig, Route
+from streaming.serve.alerting.config import AlertRoute, AlertsConfig
 
 
 class Target(NamedTuple):
@@ -63,7 +63,7 @@ def groups_by_itself(config: AlertsConfig, channel: str) -> bool:
     return to is None or to.kind in _FOLLOW_INCIDENTS
 
 
-def matching(config: AlertsConfig, transition: IncidentTransition) -> Iterator[tuple[int, Route]]:
+def matching(config: AlertsConfig, transition: IncidentTransition) -> Iterator[tuple[int, AlertRoute]]:
     """Yield the routes for a transition with their numbers, from 1, whatever their hours."""
     for number, route in enumerate(config.routes, 1):
         if _fits(route, transition):
@@ -72,7 +72,7 @@ def matching(config: AlertsConfig, transition: IncidentTransition) -> Iterator[t
                 return
 
 
-def _fits(route: Route, transition: IncidentTransition) -> bool:
+def _fits(route: AlertRoute, transition: IncidentTransition) -> bool:
     return (
         SEVERITY[transition.severity].rank <= SEVERITY[route.severity].rank
         and any(fnmatchcase(transition.code, pattern) for pattern in route.codes)
@@ -81,7 +81,7 @@ def _fits(route: Route, transition: IncidentTransition) -> bool:
     )
 
 
-def _wait(config: AlertsConfig, route: Route | None, transition: IncidentTransition) -> int:
+def _wait(config: AlertsConfig, route: AlertRoute | None, transition: IncidentTransition) -> int:
     if any(fnmatchcase(transition.code, pattern) for pattern in config.at_once):
         return 0
     return config.group_wait if route is None or route.group_wait is None else route.group_wait

@@ -18,11 +18,11 @@ from streaming.base.memory import GIVE_BACK_SECONDS, give_back
 from streaming.base.pace import Pace
 from streaming.base.place import Place
 from streaming.serve.alerting.alert import Delivery
-from streaming.serve.alerting.channels import Channel
+from streaming.serve.alerting.channels import AlertChannel
 from streaming.serve.alerting.channels.channel import ChannelError
 from streaming.serve.alerting.config import AlertsConfig
 from streaming.serve.alerting.dead_man import Watch
-from streaming.serve.alerting.deliver import Clock, Result, Sender
+from streaming.serve.alerting.deliver import ChannelSender, Clock, SendResult
 from streaming.serve.alerting.dispatcher import Dispatcher
 from streaming.serve.alerting.failed_checks import FailedChecks
 from streaming.serve.alerting.follow import Follower, LostError, SwappedError
@@ -38,7 +38,7 @@ _SILENCE_LOOK_MS = 5_000
 _SAME_TABLE_LOOK_MS = 60_000
 
 
-class Report(Protocol):
+class AlertReport(Protocol):
     """Prints what the process does."""
 
     def __call__(self, sentence: str, /, **fields: object) -> None:
@@ -58,10 +58,10 @@ class Alerting:
         checkpoints: Path,
         *,
         config: AlertsConfig,
-        channels: Mapping[str, Channel],
+        channels: Mapping[str, AlertChannel],
         texts: Texts,
         clock: Clock,
-        report: Report = _silent,
+        report: AlertReport = _silent,
         on_round: Callable[[], None] = lambda: None,
     ) -> None:
         """Restore the state from the ledger.
@@ -85,7 +85,7 @@ class Alerting:
         self._watch = Watch(tables, checkpoints, config.dead_man, clock())
         self._checks = FailedChecks(tables)
         self._wake: SimpleQueue[None] = SimpleQueue()  # its put may be called in a signal handler
-        self._sender = Sender(channels, texts, clock, self._wake)
+        self._sender = ChannelSender(channels, texts, clock, self._wake)
         self._stopping = self._failed = False
         self._not_standing: set[str] = set()
         """The channels whose last state update failed."""
@@ -189,7 +189,7 @@ class Alerting:
             raise UserError(f"Cannot write the table alert_deliveries: {str(error).rstrip('.')}.") from None
         self._position = self._incidents.version
 
-    def _send(self, name: str, channel: Channel, now: int) -> None:
+    def _send(self, name: str, channel: AlertChannel, now: int) -> None:
         queue = self._dispatcher.state.queues.setdefault(name, ChannelQueue())
         if queue.packed and queue.retry_at <= now:
             self._sender.start(name, self._dispatcher.state.deliveries(name))
@@ -199,7 +199,7 @@ class Alerting:
                 state = Delivery(f"{name}:standing", name, standing, summary=False, attempt=1)
                 self._sender.start(name, [state], standing=True)
 
-    def _record(self, results: list[Result]) -> None:
+    def _record(self, results: list[SendResult]) -> None:
         for delivery, standing, error in results:
             now = self._clock()
             if standing:

@@ -45,7 +45,7 @@ class TrackedIncident:
 
 
 @dataclass
-class Waiting:
+class WaitingAlert:
     """An alert that is not sent yet."""
 
     alert: Alert
@@ -65,7 +65,7 @@ class Packed:
 class ChannelQueue:
     """The alerts on their way to one channel, in order."""
 
-    waiting: dict[str, Waiting] = field(default_factory=dict)
+    waiting: dict[str, WaitingAlert] = field(default_factory=dict)
     packed: list[Packed] = field(default_factory=list)
     """The next messages."""
     failures: int = 0
@@ -182,7 +182,7 @@ class AlertState:
 
     def _queued(self, row: AlertDelivery, channel: str, queue: ChannelQueue) -> None:
         alert = _alert(row)
-        queue.waiting[row.key] = Waiting(alert, row.due_at or row.time)
+        queue.waiting[row.key] = WaitingAlert(alert, row.due_at or row.time)
         if alert.kind == "RESOLVED":
             self.incidents.pop(row.incident_id, None)  # the rows of the other channels follow
             return

@@ -34,7 +34,7 @@ class ChannelStatus(msgspec.Struct, frozen=True):
     error: str
 
 
-class OpenIncident(msgspec.Struct, frozen=True):
+class AlertedIncident(msgspec.Struct, frozen=True):
     """An unresolved incident in the state of the alert process."""
 
     incident_id: str
@@ -59,7 +59,7 @@ class Status(msgspec.Struct, frozen=True):
     behind: int | None
     """The number of unprocessed commits of the incidents; None if none has ever been processed."""
     channels: tuple[ChannelStatus, ...]
-    incidents: tuple[OpenIncident, ...]
+    incidents: tuple[AlertedIncident, ...]
     silences: tuple[AlertControl, ...]
 
     @property
@@ -94,7 +94,7 @@ def status(root: Path, tables: Place, config: AlertsConfig, now: int) -> Status:
     last_opened_first = sorted(state.incidents.values(), key=lambda i: (-i.last.opened_at, i.last.incident_id))
     acknowledged = dispatcher.controls.acknowledged
     incidents = [
-        OpenIncident(
+        AlertedIncident(
             incident_id=last.incident_id, cluster=last.cluster, group=last.group, code=last.code,
             severity=last.severity, subject=last.subject, opened_at=last.opened_at,
             notified=tuple(incident.last_alert), acknowledged=last.incident_id in acknowledged,

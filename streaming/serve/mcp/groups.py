@@ -11,7 +11,7 @@ from streaming.queries.clients import client, clients
 from streaming.queries.group_at import find_group
 from streaming.queries.period import period_of
 from streaming.queries.plan import Plan
-from streaming.queries.results import Client, ClientDetail, Group, LagPoint, Overview
+from streaming.queries.results import ClientDetail, Group, GroupClient, LagPoint, Overview
 from streaming.queries.rolling_restart import RollingRestart, rolling_restart
 from streaming.queries.what_if import what_if
 from streaming.serve.mcp.dated import DatedAnswer, dated, dated_list
@@ -90,7 +90,7 @@ class GroupTools:
         at: At = None,
         cluster: Cluster = None,
         limit: Limit = ROWS,
-    ) -> DatedAnswer[list[Client]]:
+    ) -> DatedAnswer[list[GroupClient]]:
         """List the clients at a time, with their number of queues and of open incidents.
 
         Also version, language, address, last heartbeat and subscriptions. A client with open incidents is unhealthy;

@@ -7,9 +7,9 @@ from prometheus_client import Metric
 
 from rebalance_model.entities import RETRY_TOPIC_PREFIX
 from streaming.queries.health import METRIC
-from streaming.queries.results import Coverage
+from streaming.queries.results import TelemetryCoverage
 from streaming.serve.metrics.family import family
-from streaming.serve.metrics.snapshot import GroupState, Snapshot
+from streaming.serve.metrics.snapshot import GroupSample, Snapshot
 
 _GROUP = ("cluster", "consumer_group")
 
@@ -162,11 +162,11 @@ def _incidents(snapshot: Snapshot) -> Metric:
     )
 
 
-def _name(group: GroupState) -> tuple[str, str]:
+def _name(group: GroupSample) -> tuple[str, str]:
     return group.cluster, group.group
 
 
-def _complete(coverage: Coverage) -> float:
+def _complete(coverage: TelemetryCoverage) -> float:
     """Return the share of brokers (with a hook or responding) and members (responding) covered by telemetry."""
     covered = max(coverage.hooks, coverage.brokers_answering) + coverage.members_answering
     return covered / (coverage.brokers + coverage.members) if coverage.brokers else 0.0

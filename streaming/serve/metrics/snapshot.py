@@ -17,10 +17,10 @@ from streaming.queries.groups import is_divided
 from streaming.queries.health import HEALTH, Health
 from streaming.queries.incidents import incidents
 from streaming.queries.ownership import LOCK_AGE, LOCK_IS_STALE, LOCK_LIMITS
-from streaming.queries.present import Silence
+from streaming.queries.present import SilenceByCluster
 from streaming.queries.quality import quality
-from streaming.queries.results import Coverage, Incident, QualityCheck
-from streaming.serve.metrics.sources import LastEvent, Source, Sources
+from streaming.queries.results import Incident, QualityCheck, TelemetryCoverage
+from streaming.serve.metrics.sources import LastEvent, SourceInstance, Sources
 from streaming.tables import ReadModel
 from streaming.tables.reader import Row
 
@@ -34,7 +34,7 @@ QUIET_CAUSE_DAYS = 7
 not see the first event of a counter without an earlier value."""
 
 
-class GroupState(NamedTuple):
+class GroupSample(NamedTuple):
     """The last state of a group."""
 
     cluster: str
@@ -44,7 +44,7 @@ class GroupState(NamedTuple):
     members: list[str]
     message_model: str
     consume_type: str
-    coverage: Coverage
+    coverage: TelemetryCoverage
 
     @property
     def divided(self) -> bool:
@@ -56,7 +56,7 @@ class GroupState(NamedTuple):
 class Snapshot(NamedTuple):
     """The values of one scrape; None is a part that can't be read."""
 
-    groups: list[GroupState] | None
+    groups: list[GroupSample] | None
     topics: list[Row] | None
     unwell: list[Row] | None
     """Queues that are not OK; those beyond the limit are one row per group, without a name."""
@@ -67,7 +67,7 @@ class Snapshot(NamedTuple):
     rejected: list[Row] | None
     judged: list[QualityCheck] | None
     """The last result of each quality check."""
-    sources: dict[Source, LastEvent] | None
+    sources: dict[SourceInstance, LastEvent] | None
     last_time: int
     """The latest time in the tables, in epoch milliseconds."""
     unread: frozenset[str]
@@ -76,7 +76,7 @@ class Snapshot(NamedTuple):
     """Groups beyond `limits.METRIC_GROUPS`, which are in none of the rows above."""
 
 
-class _Reader:
+class _PartReader:
     """Reads the parts of a snapshot, each for itself."""
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ def read_snapshot(model: ReadModel, sources: Sources, queue_series: int) -> Snap
     Raises:
         NotReadyError: there are no rows yet.
     """
-    now, reader = now_ms(), _Reader()
+    now, reader = now_ms(), _PartReader()
     groups = reader.read(lambda: _groups(model, now))
     last = reader.read(lambda: sources.look(model))
     seen = (last or {}).values()
@@ -132,7 +132,7 @@ def _queues(model: ReadModel, now: int, queue_series: int) -> tuple[list[Row], l
         ).to_arrow_table().to_pylist()
 
 
-def _limited(snapshot: Snapshot, groups: list[GroupState]) -> Snapshot:
+def _limited(snapshot: Snapshot, groups: list[GroupSample]) -> Snapshot:
     """Return the values without the groups beyond the limit; anybody who may connect may invent groups."""
     by_need = sorted(groups, key=lambda group: (group.health == "OK", group.cluster, group.group))
     names = {(group.cluster, group.group) for group in by_need[:METRIC_GROUPS]}
@@ -157,14 +157,14 @@ def _group_of(incident: Incident) -> tuple[str, str]:
     return incident.cluster, incident.group
 
 
-def _groups(model: ReadModel, now: int) -> list[GroupState]:
+def _groups(model: ReadModel, now: int) -> list[GroupSample]:
     """Return the groups; the health of one that is silent by now is UNKNOWN."""
     rows = model.rows(_SQL["groups"])
-    silence = Silence(model, now, ((row["cluster"], row["time"]) for row in rows))
+    silence = SilenceByCluster(model, now, ((row["cluster"], row["time"]) for row in rows))
     return [
-        GroupState(
+        GroupSample(
             **row
-            | {"coverage": Coverage.model_validate_json(row["coverage"])}
+            | {"coverage": TelemetryCoverage.model_validate_json(row["coverage"])}
             | ({} if silence.of(row["cluster"], row["time"]).silent_since is None else {"health": "UNKNOWN"})
         )
         for row in rows

@@ -14,7 +14,7 @@ FORGET_MS = 24 * 3_600_000
 _SQL = statements_of(__name__)
 
 
-class Source(NamedTuple):
+class SourceInstance(NamedTuple):
     """A hook or a collector, in all its incarnations."""
 
     cluster: str
@@ -35,14 +35,14 @@ class Sources:
     """Tracks the sources; each call reads only the rows archived since the previous one."""
 
     def __init__(self) -> None:
-        self._last_events: dict[Source, LastEvent] = {}
+        self._last_events: dict[SourceInstance, LastEvent] = {}
         self._lock = threading.Lock()
 
-    def look(self, model: ReadModel) -> dict[Source, LastEvent]:
+    def look(self, model: ReadModel) -> dict[SourceInstance, LastEvent]:
         """Return the last event of each source."""
         with self._lock:
             for row in model.rows(_SQL["last_events"], {"since": self._since(model)}):
-                source = Source(row["cluster"], row["source"], row["instance"])
+                source = SourceInstance(row["cluster"], row["source"], row["instance"])
                 before = self._last_events.get(source, LastEvent(0, 0))
                 self._last_events[source] = LastEvent(
                     max(before.time, row["time"]), max(before.ingest_time, row["ingest_time"])

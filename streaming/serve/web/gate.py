@@ -66,7 +66,7 @@ _HERE_AGAIN = (
 )
 
 
-class Gate:
+class RequestGate:
     """Checks access and adds the headers."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:

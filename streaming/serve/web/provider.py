@@ -25,7 +25,7 @@ class WrongProviderError(Exception):
     """What answers is not the provider of the settings, or lacks what a sign-in needs."""
 
 
-class Pending:
+class PendingSignIn:
     """The sign-ins that have begun: each counts once. Times are in seconds."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class Provider(StarletteOAuth2App):  # type: ignore[misc]  # Authlib has no type
     @classmethod
     def of(cls, sign_in: SignIn, client_secret: str, *, verify: ssl.SSLContext | bool) -> Self:
         """Create the client of the settings; it connects when somebody signs in."""
-        framework = StarletteIntegration("provider", Pending())
+        framework = StarletteIntegration("provider", PendingSignIn())
         framework.expires_in = SIGN_IN_SECONDS
         made = cls(
             framework, "provider", client_id=sign_in.client_id, client_secret=client_secret or None,

@@ -32,7 +32,7 @@ from streaming.serve.store import Store
 from streaming.serve.web import api, probes
 from streaming.serve.web.access import Access, access
 from streaming.serve.web.api.errors import install_error_handlers, install_refusals, sentence_of
-from streaming.serve.web.gate import Gate
+from streaming.serve.web.gate import RequestGate
 from streaming.serve.web.languages import Languages
 from streaming.serve.web.listening import address, listen
 from streaming.serve.web.mcp import add_mcp
@@ -100,7 +100,7 @@ def _application(settings: Settings, store: Store, who: Access, *, openapi_url: 
     install_error_handlers(app)
     # The last one that is added is the outermost.
     app.add_middleware(Languages, setting=settings.web.language)
-    app.add_middleware(Gate, access=who)
+    app.add_middleware(RequestGate, access=who)
     app.add_middleware(Prefix, prefix=settings.web.prefix)
     if settings.web.trusted_proxies:
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=list(settings.web.trusted_proxies))

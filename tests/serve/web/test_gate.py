@@ -19,7 +19,7 @@ from streaming.serve.store import Store
 from streaming.serve.web import access as access_module
 from streaming.serve.web import sessions
 from streaming.serve.web.access import TooManyError, access
-from streaming.serve.web.gate import SESSION_COOKIE, Gate
+from streaming.serve.web.gate import SESSION_COOKIE, RequestGate
 from streaming.serve.web.login import login_routes
 from streaming.serve.web.server import api_application
 from tests.support.served import answering
@@ -38,7 +38,7 @@ LINK = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch
 def application(**web: object) -> FastAPI:
     allowed = access("127.0.0.1", load_settings().web.model_copy(update=web))
     app = FastAPI()
-    app.add_middleware(Gate, access=allowed)
+    app.add_middleware(RequestGate, access=allowed)
     app.include_router(login_routes(allowed))
 
     @app.get("/{path:path}")

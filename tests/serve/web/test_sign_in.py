@@ -20,7 +20,7 @@ from streaming.lab.certificates import Authority
 from streaming.serve.store import Store
 from streaming.serve.web import sessions
 from streaming.serve.web.access import access
-from streaming.serve.web.gate import SESSION_COOKIE, Gate
+from streaming.serve.web.gate import SESSION_COOKIE, RequestGate
 from streaming.serve.web.server import api_application
 from tests.serve.dashboard.tables import MINUTE, Group
 from tests.support.identity_provider import CLIENT_ID, CLIENT_SECRET, identity_provider
@@ -389,7 +389,7 @@ def test_a_session_ends_after_its_hours(provider, tables, monkeypatch):
 def test_a_websocket_needs_a_session_and_ends_with_it():
     allowed = access("127.0.0.1", load_settings(web={"token": TOKEN}).web)
     app, received = FastAPI(), []
-    app.add_middleware(Gate, access=allowed)
+    app.add_middleware(RequestGate, access=allowed)
 
     @app.websocket("/socket")
     async def echo(websocket: WebSocket) -> None:

@@ -2,7 +2,7 @@
 
 from streaming.serve.alerting.channels.alertmanager import Alertmanager
 from streaming.serve.alerting.channels.apprise import AppriseChannel
-from streaming.serve.alerting.channels.channel import Channel
+from streaming.serve.alerting.channels.channel import AlertChannel
 from streaming.serve.alerting.channels.pagers import Opsgenie, PagerDuty
 from streaming.serve.alerting.channels.webhook import Webhook
 from streaming.serve.alerting.config import (
@@ -13,10 +13,10 @@ from streaming.serve.alerting.config import (
     WebhookConfig,
 )
 
-__all__ = ["Channel", "open_channel"]
+__all__ = ["AlertChannel", "open_channel"]
 
 
-def open_channel(config: ChannelConfig) -> Channel:
+def open_channel(config: ChannelConfig) -> AlertChannel:
     """Open a channel and read its secrets.
 
     Raises:

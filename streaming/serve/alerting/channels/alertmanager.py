@@ -14,7 +14,7 @@ from streaming.base.times import written
 from streaming.serve.alerting.channels.channel import HttpClient
 from streaming.serve.alerting.config import AlertmanagerConfig
 from streaming.serve.alerting.neutral import neutral
-from streaming.serve.alerting.render import Message
+from streaming.serve.alerting.render import AlertMessage
 
 _RESENDS_AHEAD = 4
 _MILLISECONDS_MIN = 1_000
@@ -34,7 +34,7 @@ class Alertmanager:
         self._labels = config.labels
         self._http = HttpClient(config.url, "/api/v2/alerts", config.headers, config.timeout)
 
-    def send(self, message: Message, now: int) -> None:
+    def send(self, message: AlertMessage, now: int) -> None:
         """Post the current state of its incidents; of several alerts about one, the last counts."""
         incidents: dict[str, list[dict[str, Any]]] = {}
         for one in message.alerts:
@@ -42,7 +42,7 @@ class Alertmanager:
         alerts = [alert for same in incidents.values() for alert in self._alerts(same[0], same[-1], message, now)]
         self._http.post(msgspec.json.encode(alerts), message.key)
 
-    def stand(self, message: Message, now: int) -> None:
+    def stand(self, message: AlertMessage, now: int) -> None:
         """Post the firing alerts again."""
         self.send(message, now)
 
@@ -51,7 +51,7 @@ class Alertmanager:
         self._http.close()
 
     def _alerts(
-        self, first: dict[str, Any], last: dict[str, Any], message: Message, now: int
+        self, first: dict[str, Any], last: dict[str, Any], message: AlertMessage, now: int
     ) -> Iterator[dict[str, Any]]:
         before, over = first["notified_severity"], last["kind"] == "RESOLVED"
         severity = last["notified_severity"] if over else last["severity"]
@@ -59,7 +59,7 @@ class Alertmanager:
             yield self._alert(last, message, before, now, now)
         yield self._alert(last, message, severity, now, now if over else now + self._end_ms)
 
-    def _alert(self, alert: dict[str, Any], message: Message, severity: str, now: int, end: int) -> dict[str, Any]:
+    def _alert(self, alert: dict[str, Any], message: AlertMessage, severity: str, now: int, end: int) -> dict[str, Any]:
         labels = {
             "alertname": alert["code"],
             "severity": severity,

@@ -6,7 +6,7 @@ from typing import Any
 from streaming.base.errors import UserError
 from streaming.serve.alerting.channels.channel import ChannelError
 from streaming.serve.alerting.config import AppriseConfig
-from streaming.serve.alerting.render import Message
+from streaming.serve.alerting.render import AlertMessage
 
 _UNFINISHED_MAX = 100
 """The maximum number of unfinished messages; more than one is rare, since a message blocks the following ones."""
@@ -40,7 +40,7 @@ class AppriseChannel:
         self._taken: dict[str, set[int]] = {}
         """The addresses that have accepted an unfinished message, by its key."""
 
-    def send(self, message: Message, now: int) -> None:
+    def send(self, message: AlertMessage, now: int) -> None:
         """Send a message to every address that has not accepted it."""
         del now
         taken = self._taken_of(message.key)
@@ -54,7 +54,7 @@ class AppriseChannel:
             raise ChannelError(f"{len(left)} of {len(self._addresses)} Apprise addresses failed: {kinds}")
         del self._taken[message.key]
 
-    def stand(self, message: Message, now: int) -> None:
+    def stand(self, message: AlertMessage, now: int) -> None:
         """Do nothing: only new alerts are sent."""
 
     def close(self) -> None:
@@ -67,7 +67,7 @@ class AppriseChannel:
         return taken
 
 
-def _content(message: Message) -> dict[str, Any]:
+def _content(message: AlertMessage) -> dict[str, Any]:
     from apprise import NotifyFormat, NotifyType  # noqa: PLC0415  as above
 
     kinds = {one["kind"] for one in message.alerts}

@@ -11,7 +11,7 @@ from streaming.base.http import Poster
 from streaming.base.limits import REPLY_BYTES
 from streaming.base.redaction import Redaction
 from streaming.serve.alerting.config import Secret
-from streaming.serve.alerting.render import Message
+from streaming.serve.alerting.render import AlertMessage
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
 _REJECTED = frozenset({400, 413, 415, 422})
@@ -27,21 +27,21 @@ class ChannelError(Exception):
         self.rejected = rejected
 
 
-class Channel(Protocol):
+class AlertChannel(Protocol):
     """A destination of messages."""
 
     @property
     def resend_ms(self) -> int | None:
         """The interval of state updates in milliseconds; None: there are none."""
 
-    def send(self, message: Message, now: int) -> None:
+    def send(self, message: AlertMessage, now: int) -> None:
         """Send a message.
 
         Raises:
             ChannelError: it was not accepted.
         """
 
-    def stand(self, message: Message, now: int) -> None:
+    def stand(self, message: AlertMessage, now: int) -> None:
         """Send the current state again, without news.
 
         Raises:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from streaming.serve.alerting.render import Message
+from streaming.serve.alerting.render import AlertMessage
 
 _SECOND_MS = 1_000
 
@@ -41,7 +41,7 @@ class Service(NamedTuple):
     """Signs with a secret at a time (epoch milliseconds); None: it knows no signatures."""
 
 
-def text_of(message: Message, bytes_max: int) -> str:
+def text_of(message: AlertMessage, bytes_max: int) -> str:
     """Return the text of a message; one that is too long is cut before its link."""
     text = f"{message.title}\n{message.body}"
     if len(text.encode()) <= bytes_max:

@@ -12,7 +12,7 @@ import msgspec
 from streaming.serve.alerting.channels.channel import HttpClient
 from streaming.serve.alerting.config import OpsgenieConfig, PagerDutyConfig, literal
 from streaming.serve.alerting.neutral import neutral
-from streaming.serve.alerting.render import Message
+from streaming.serve.alerting.render import AlertMessage
 
 _PRIORITY = {"critical": "P1", "warning": "P3", "info": "P5"}
 _TITLE_CHARACTERS = {"pagerduty": 1024, "opsgenie": 130}
@@ -27,7 +27,7 @@ class _Pager:
     resend_ms = None
     _http: HttpClient
 
-    def stand(self, message: Message, now: int) -> None:
+    def stand(self, message: AlertMessage, now: int) -> None:
         """Do nothing: what is open there stays open."""
 
     def close(self) -> None:
@@ -47,7 +47,7 @@ class PagerDuty(_Pager):
         self._routing_key = config.routing_key.read()
         self._http = HttpClient(config.url, "", {}, config.timeout, [self._routing_key])
 
-    def send(self, message: Message, now: int) -> None:  # noqa: ARG002  of every channel
+    def send(self, message: AlertMessage, now: int) -> None:  # noqa: ARG002  of every channel
         """Post an event for each incident of the message; a repeated one changes nothing there."""
         for alert in _last_of_each(message):
             self._http.post(msgspec.json.encode(self._event(alert)), alert["key"])
@@ -79,7 +79,7 @@ class Opsgenie(_Pager):
         headers = {"Authorization": literal(f"GenieKey {key}")}
         self._http = HttpClient(config.url, "/v2/alerts", headers, config.timeout, [key])
 
-    def send(self, message: Message, now: int) -> None:  # noqa: ARG002  of every channel
+    def send(self, message: AlertMessage, now: int) -> None:  # noqa: ARG002  of every channel
         """Create or close an alert for each incident of the message; a repeated request changes nothing there."""
         for alert in _last_of_each(message):
             if alert["kind"] == "RESOLVED":
@@ -101,7 +101,7 @@ class Opsgenie(_Pager):
         }  # fmt: skip
 
 
-def _last_of_each(message: Message) -> list[dict[str, Any]]:
+def _last_of_each(message: AlertMessage) -> list[dict[str, Any]]:
     """Return the alerts of a message; of several about one incident the last."""
     return list({_incident_key(alert): alert for alert in message.alerts}.values())
 

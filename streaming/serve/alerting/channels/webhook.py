@@ -12,7 +12,7 @@ from streaming.serve.alerting.channels.channel import ChannelError, HttpClient
 from streaming.serve.alerting.channels.chat import SERVICES, Service, Signature, refusal, text_of, with_fields
 from streaming.serve.alerting.config import WebhookConfig
 from streaming.serve.alerting.neutral import neutral
-from streaming.serve.alerting.render import SAMPLE, TEMPLATE_ERRORS, Message, Texts, sandbox
+from streaming.serve.alerting.render import SAMPLE, TEMPLATE_ERRORS, AlertMessage, Texts, sandbox
 
 
 class Webhook:
@@ -32,7 +32,7 @@ class Webhook:
         self._service = SERVICES.get(self._name)
         self._secret = config.sign.read() if config.sign is not None else None
 
-    def send(self, message: Message, now: int) -> None:
+    def send(self, message: AlertMessage, now: int) -> None:
         """Post a message."""
         try:
             body = self._body(message)
@@ -43,7 +43,7 @@ class Webhook:
         else:
             self._chat(self._service, body, message.key, now)
 
-    def _body(self, message: Message) -> bytes:
+    def _body(self, message: AlertMessage) -> bytes:
         if self._template is not None:
             return _made(self._template, message)
         if self._service is not None:
@@ -58,7 +58,7 @@ class Webhook:
             said = text if code is None else f"{code} {self._http.redacted(text)}"
             raise ChannelError(f"{self._name} {said}".rstrip(), rejected=code in service.rejected)
 
-    def stand(self, message: Message, now: int) -> None:
+    def stand(self, message: AlertMessage, now: int) -> None:
         """Do nothing: only new alerts are sent."""
 
     def close(self) -> None:
@@ -78,7 +78,7 @@ def _template(path: str) -> Template:
     return template
 
 
-def _made(template: Template, message: Message) -> bytes:
+def _made(template: Template, message: AlertMessage) -> bytes:
     texts = {"title": message.title, "body": message.body}  # in which names are neutral already
     text = template.render(message=neutral(msgspec.to_builtins(message)) | texts)
     json.loads(text)  # raises ValueError if invalid

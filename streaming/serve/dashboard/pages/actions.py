@@ -5,7 +5,7 @@ from typing import NamedTuple
 from streaming.base.language import gettext
 from streaming.queries.columns import RECORDED_ACTION
 from streaming.queries.operator_actions import LAST, operator_actions
-from streaming.queries.present import Ends, history_ends
+from streaming.queries.present import HistoryBounds, history_ends
 from streaming.queries.results import RecordedAction
 from streaming.serve.dashboard.parts.frame import element, frame
 from streaming.serve.dashboard.parts.live_page import LivePage
@@ -20,7 +20,7 @@ _ROWS = 100
 class ActionsData(NamedTuple):
     """What the page shows."""
 
-    ends: Ends
+    ends: HistoryBounds
     actions: list[RecordedAction]
     cut: bool
     """Whether there are more actions than were read."""

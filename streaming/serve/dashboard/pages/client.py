@@ -7,7 +7,7 @@ from streaming.base.times import duration_ms
 from streaming.queries import labels
 from streaming.queries.clients import client
 from streaming.queries.columns import CLIENT, INTERVAL, shown_columns
-from streaming.queries.present import Ends, history_ends
+from streaming.queries.present import HistoryBounds, history_ends
 from streaming.queries.results import ClientDetail, Interval
 from streaming.serve.dashboard.parts.frame import element, frame, panel, stale
 from streaming.serve.dashboard.parts.incident_table import show_incidents_of_period
@@ -27,7 +27,7 @@ _LANES = 60
 class ClientData(NamedTuple):
     """What the page shows."""
 
-    ends: Ends
+    ends: HistoryBounds
     client: ClientDetail
 
 

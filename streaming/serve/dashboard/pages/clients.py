@@ -10,8 +10,8 @@ from streaming.queries.clients import clients, mixed_versions
 from streaming.queries.columns import CLIENT, shown_columns
 from streaming.queries.group_at import group_names
 from streaming.queries.health import HEALTH
-from streaming.queries.present import Ends, history_ends
-from streaming.queries.results import Client
+from streaming.queries.present import HistoryBounds, history_ends
+from streaming.queries.results import GroupClient
 from streaming.serve.dashboard.parts.frame import element, frame, stale
 from streaming.serve.dashboard.parts.live_page import LivePage
 from streaming.serve.dashboard.parts.markup import LiveMarkup
@@ -23,7 +23,7 @@ from streaming.tables import ReadModel
 
 _ROWS = 100
 
-ORDERS: Mapping[str, Order[Client]] = {
+ORDERS: Mapping[str, Order[GroupClient]] = {
     "health": Order(marked("Worst first"), lambda c: (-HEALTH[c.health].rank, c.open_incidents)),
     "client_id": Order(marked("By name"), lambda c: (c.client_id.lower(),), descending=False),
     "group": Order(marked("By group"), lambda c: (c.group.lower(), c.client_id.lower()), descending=False),
@@ -83,8 +83,8 @@ def _release(version: str | None) -> Rank | None:
 class ClientsData(NamedTuple):
     """What the page shows."""
 
-    ends: Ends
-    clients: list[Client]
+    ends: HistoryBounds
+    clients: list[GroupClient]
     groups: list[str]
     """The groups to choose from."""
 
@@ -137,6 +137,6 @@ class ClientsPage(LivePage[ClientsData]):
         )  # fmt: skip
 
 
-def _text(client: Client) -> str:
+def _text(client: GroupClient) -> str:
     names = client.client_id, client.group, client.version, client.language, client.address, client.subscriptions
     return " ".join(map(str, names)).lower()

@@ -20,8 +20,8 @@ from streaming.queries.health import HEALTH
 from streaming.queries.incidents import group_incidents
 from streaming.queries.labels import queue_name
 from streaming.queries.ownership import queues
-from streaming.queries.present import Ends, history_ends
-from streaming.queries.results import Client, FailedMessages, Group, Incident, Member, Queue, Rebalance
+from streaming.queries.present import HistoryBounds, history_ends
+from streaming.queries.results import FailedMessages, Group, GroupClient, GroupMember, Incident, Queue, Rebalance
 from streaming.serve.dashboard.parts.ordering import Order, number
 from streaming.serve.dashboard.timeline.group_history import History
 from streaming.serve.dashboard.timeline.lane_folds import LaneFilter
@@ -43,13 +43,13 @@ REBALANCE_ORDERS: Mapping[str, Order[Rebalance]] = {
 class State:
     """A group at an instant."""
 
-    ends: Ends
+    ends: HistoryBounds
     group: Group
     queues: list[Queue]
     incidents: list[Incident]
     """The open incidents."""
     failed: list[FailedMessages]
-    proxied: tuple[Client, ...] = ()
+    proxied: tuple[GroupClient, ...] = ()
     """The clients behind proxies."""
 
     @property
@@ -58,7 +58,7 @@ class State:
         return sum(one.absorbed for one in self.incidents)
 
 
-class MemberLoad(Member):
+class MemberLoad(GroupMember):
     """A client with its queues, and how they are."""
 
     expected: int | None = Field(description="Number of queues that the strategy assigns to it; null if unknown.")

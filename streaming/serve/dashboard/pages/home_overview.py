@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from streaming.queries.groups import groups
 from streaming.queries.incidents import incidents
-from streaming.queries.present import Ends, history_ends
+from streaming.queries.present import HistoryBounds, history_ends
 from streaming.queries.results import Group, Incident
 from streaming.serve.dashboard.parts.cards import Card, cards
 from streaming.tables import ReadModel
@@ -14,7 +14,7 @@ from streaming.tables import ReadModel
 class HomeOverview:
     """All groups and open incidents at an instant."""
 
-    ends: Ends
+    ends: HistoryBounds
     groups: list[Group]
     incidents: list[Incident]
     """Open incidents that have an alert of their own."""

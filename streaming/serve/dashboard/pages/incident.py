@@ -15,7 +15,7 @@ from streaming.queries.incident_detail import incident
 from streaming.queries.incidents import find_incident
 from streaming.queries.labels import NOT_KNOWN
 from streaming.queries.notifications import MESSAGES, step_text
-from streaming.queries.present import Ends, history_ends
+from streaming.queries.present import HistoryBounds, history_ends
 from streaming.queries.queue_history import queue_history
 from streaming.queries.results import Incident, IncidentDetail, Transition
 from streaming.serve.dashboard.charts.queue_picture import Picture, picture
@@ -46,7 +46,7 @@ class IncidentData(NamedTuple):
     detail: IncidentDetail
     parent: Incident | None
     """The incident that explains it."""
-    ends: Ends
+    ends: HistoryBounds
     picture: Picture | None
     """Its queue around the opening; None if it is not about a queue."""
 
@@ -57,7 +57,7 @@ def _asked(model: ReadModel, incident_id: str) -> IncidentData:
     return IncidentData(detail, find_incident(model, parent) if parent else None, ends, _picture(model, detail, ends))
 
 
-def _picture(model: ReadModel, detail: IncidentDetail, ends: Ends) -> Picture | None:
+def _picture(model: ReadModel, detail: IncidentDetail, ends: HistoryBounds) -> Picture | None:
     """Return the picture of the incident's queue, with the opening in the middle unless that is too recent."""
     incident = detail.incident
     if incident.topic is None or incident.broker is None or incident.queue_id is None:

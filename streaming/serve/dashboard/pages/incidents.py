@@ -8,7 +8,7 @@ from streaming.base.times import duration_ms
 from streaming.queries.columns import INCIDENT
 from streaming.queries.health import SEVERITY, Severity
 from streaming.queries.incidents import incidents, kinds_of_incidents
-from streaming.queries.present import Ends, history_ends
+from streaming.queries.present import HistoryBounds, history_ends
 from streaming.queries.results import Incident
 from streaming.serve.dashboard.parts.frame import element, frame, stale
 from streaming.serve.dashboard.parts.incident_table import COLUMNS
@@ -66,7 +66,7 @@ def checked(filters: IncidentFilters) -> IncidentFilters:
 class IncidentsData(NamedTuple):
     """What the page shows."""
 
-    ends: Ends
+    ends: HistoryBounds
     incidents: list[Incident]
     cut: bool
     """Whether there are more incidents than were read."""

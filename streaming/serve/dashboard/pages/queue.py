@@ -8,7 +8,7 @@ from streaming.base.times import duration_ms
 from streaming.queries.columns import INTERVAL, QUEUE
 from streaming.queries.group_at import find_group
 from streaming.queries.labels import queue_name
-from streaming.queries.present import Ends, history_ends
+from streaming.queries.present import HistoryBounds, history_ends
 from streaming.queries.queue_history import queue_detail
 from streaming.queries.results import QueueDetail
 from streaming.serve.dashboard.charts.queue_picture import picture
@@ -45,7 +45,7 @@ class QueueName(NamedTuple):
 class QueueData(NamedTuple):
     """What the page shows."""
 
-    ends: Ends
+    ends: HistoryBounds
     detail: QueueDetail
 
 

@@ -12,7 +12,7 @@ from streaming.queries.group_at import GroupAt, find_group
 from streaming.queries.group_strategies import STRATEGIES
 from streaming.queries.groups import read_group
 from streaming.queries.plan import Plan, PlannedMove
-from streaming.queries.present import Ends, history_ends
+from streaming.queries.present import HistoryBounds, history_ends
 from streaming.queries.results import Group
 from streaming.queries.rolling_restart import RollingRestart, rolling_restart
 from streaming.queries.what_if import Prediction, what_if
@@ -46,7 +46,7 @@ class MembershipChange(NamedTuple):
 class WhatIfData(NamedTuple):
     """What the page shows."""
 
-    ends: Ends
+    ends: HistoryBounds
     group: Group
     prediction: Prediction
     restart: RollingRestart | str | None

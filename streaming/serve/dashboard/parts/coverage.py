@@ -1,10 +1,10 @@
 """The telemetry that a group is observed by, in one line."""
 
 from streaming.base.language import gettext, ngettext
-from streaming.queries.results import Coverage
+from streaming.queries.results import TelemetryCoverage
 
 
-def coverage_of(coverage: Coverage) -> str:
+def coverage_of(coverage: TelemetryCoverage) -> str:
     """Format the telemetry coverage in one line."""
     parts = []
     if coverage.hooks:

@@ -11,7 +11,7 @@ from nicegui import ui
 from nicegui.element import Element
 
 from streaming.base.language import LANGUAGES, current, gettext, in_language, marked, raw
-from streaming.queries.present import Ends
+from streaming.queries.present import HistoryBounds
 from streaming.serve.dashboard.parts.hearing import hearing
 from streaming.serve.dashboard.parts.markup import LiveMarkup
 from streaming.serve.dashboard.static import STATIC
@@ -110,7 +110,7 @@ def _signed_in(user: User) -> None:
                     element("button", type="submit").text = gettext("Sign out")
 
 
-def stale(ends: Ends) -> None:
+def stale(ends: HistoryBounds) -> None:
     """Show nothing in green if the state at the instant that is shown is stale or unknown."""
     add, remove = ("stale", "") if ends.shown.is_stale else ("", "stale")
     ui.context.client.content.classes(add=add, remove=remove)

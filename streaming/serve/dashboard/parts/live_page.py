@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-from streaming.queries.present import Ends
+from streaming.queries.present import HistoryBounds
 from streaming.serve.dashboard.parts.live import Live
 from streaming.serve.dashboard.parts.paging import turned
 from streaming.serve.store import Store
@@ -13,7 +13,7 @@ from streaming.serve.store import Store
 
 class _Data(Protocol):
     @property
-    def ends(self) -> Ends:
+    def ends(self) -> HistoryBounds:
         """The beginning and end of history."""
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from streaming.base.errors import UserError
 from streaming.base.language import gettext, marked
 from streaming.base.times import duration_ms, instant_ms, now_ms
-from streaming.queries.present import Ends
+from streaming.queries.present import HistoryBounds
 
 SPANS = {"15m": marked("15 min"), "1h": marked("1 h"), "6h": marked("6 h"), "1d": marked("1 d"), "7d": marked("7 d")}
 """The lengths of the period to choose from, as in an address and on a button."""
@@ -22,7 +22,7 @@ class Window(NamedTuple):
     until: int
 
 
-def useful_spans(ends: Ends) -> frozenset[str]:
+def useful_spans(ends: HistoryBounds) -> frozenset[str]:
     """Return the periods up to the first one that contains all of history: longer ones show nothing more."""
     history, useful = ends.live - ends.first, set[str]()
     for name in SPANS:
@@ -32,7 +32,7 @@ def useful_spans(ends: Ends) -> frozenset[str]:
     return frozenset(useful)
 
 
-def window(ends: Ends, span: str, at: int | None) -> Window:
+def window(ends: HistoryBounds, span: str, at: int | None) -> Window:
     """Return the period that ends now; if the instant is before that, the one centred on it."""
     length = duration_ms(span)
     if at is None or at >= ends.live - length:
@@ -40,18 +40,18 @@ def window(ends: Ends, span: str, at: int | None) -> Window:
     return until(ends, span, at + length // 2)
 
 
-def until(ends: Ends, span: str, end: int) -> Window:
+def until(ends: HistoryBounds, span: str, end: int) -> Window:
     """Return the period that ends at an instant, limited to history."""
     return ending(ends, duration_ms(span), end)
 
 
-def ending(ends: Ends, length_ms: int, end: int) -> Window:
+def ending(ends: HistoryBounds, length_ms: int, end: int) -> Window:
     """Return the period of a length that ends at an instant, limited to history."""
     end = max(min(end, ends.live), ends.first + 1_000)
     return Window(max(end - length_ms, ends.first - 1_000), end)
 
 
-def zoomed(ends: Ends, since: int, until_: int) -> Window:
+def zoomed(ends: HistoryBounds, since: int, until_: int) -> Window:
     """Return a period that a user has selected, at least `ZOOM_MS_MIN` long and limited to history."""
     middle, length = (since + until_) // 2, max(until_ - since, ZOOM_MS_MIN)
     return ending(ends, length, middle + length // 2)

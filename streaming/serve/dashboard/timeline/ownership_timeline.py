@@ -8,7 +8,7 @@ from nicegui import ui
 
 from streaming.base.language import gettext, ngettext
 from streaming.queries.health import SEVERITY
-from streaming.queries.present import Ends
+from streaming.queries.present import HistoryBounds
 from streaming.queries.results import Incident, Queue
 from streaming.queries.without_owner import WithoutOwner
 from streaming.serve.dashboard.parts.hearing import hearing
@@ -81,7 +81,7 @@ def timeline_data(
     history: History,
     spans: Mapping[Place, Sequence[OwnerSpan]],
     queues: Iterable[Queue],
-    ends: Ends,
+    ends: HistoryBounds,
     lane_choice: LaneChoice,
 ) -> dict[str, object]:
     """Return the data of the component, with offsets within the period instead of times to keep it small.

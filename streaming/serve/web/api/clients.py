@@ -7,14 +7,14 @@ from fastapi.responses import Response
 
 from streaming.base.times import instant_ms, now_ms
 from streaming.queries import clients as of_clients
-from streaming.queries.results import Client, ClientDetail
+from streaming.queries.results import ClientDetail, GroupClient
 from streaming.serve.web.api.parameters import At, Cluster, StoreOf, sent
 
 router = APIRouter(tags=["clients"])
 InGroup = Annotated[str | None, Query(description="Only in this group.")]
 
 
-@router.get("/clients", response_model=list[Client])
+@router.get("/clients", response_model=list[GroupClient])
 def clients(store: StoreOf, at: At, group: InGroup = None, cluster: Cluster = None) -> Response:
     """List clients with version, language, address, last heartbeat, subscriptions, queues and open incidents."""
     return sent(store.ask_here(of_clients.clients, group, cluster=cluster, at=at))

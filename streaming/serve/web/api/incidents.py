@@ -12,7 +12,7 @@ from streaming.queries import incident_detail
 from streaming.queries import incidents as of_incidents
 from streaming.queries import operator_actions as of_actions
 from streaming.queries.health import Severity
-from streaming.queries.results import Acknowledgement, Closing, Incident, IncidentDetail, RecordedAction, Silence
+from streaming.queries.results import Acknowledgement, AlertSilence, Closing, Incident, IncidentDetail, RecordedAction
 from streaming.serve.alerting import actions
 from streaming.serve.operator_actions import Action, Actor, recorded
 from streaming.serve.user import check_operator
@@ -78,7 +78,7 @@ def acknowledge(
     return sent(Acknowledgement(time=now, author=actor.name, reason=reason))
 
 
-@router.post("/incidents/{incident_id}/silence", response_model=Silence)
+@router.post("/incidents/{incident_id}/silence", response_model=AlertSilence)
 def silence(  # noqa: PLR0913, PLR0917  what it takes
     request: Request,
     incident_id: str,
@@ -93,7 +93,7 @@ def silence(  # noqa: PLR0913, PLR0917  what it takes
         check_operator()
         made = actions.silence_like(tables, incident_id, duration_ms(span), reason, actor.name, now_ms())
     assert made.until is not None  # noqa: S101  it ends
-    return sent(Silence(silence_id=made.control_id, until=made.until, author=made.author, reason=made.reason))
+    return sent(AlertSilence(silence_id=made.control_id, until=made.until, author=made.author, reason=made.reason))
 
 
 @router.post("/incidents/{incident_id}/close", response_model=Closing)

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from streaming.base.errors import UserError
-from streaming.queries.results import Coverage, Group, OpenIncidents
+from streaming.queries.results import Group, OpenIncidents, TelemetryCoverage
 from streaming.serve.dashboard.charts.health_strip import strip_of
 from streaming.serve.dashboard.pages.home_groups import ORDERS, GroupFilters, checked, listed
 from tests.serve.dashboard.tables import CLIENTS
@@ -16,8 +16,8 @@ def of(name: str, health: str = "OK", lag: int | None = 0, critical: int = 0, cl
     return Group(
         cluster=cluster, group=name, time=0, health=health, health_reason="", orderly=None, strategy=None,
         consume_type="", message_model="", members=(f"{name}@1",), subscriptions=(), queues=1, unowned=None, lag=lag,
-        lag_is_at_least=False, lag_unknown=0, lag_stale=0, lag_age_ms=None, last_rebalance=None, coverage=Coverage(),
-        incidents=OpenIncidents(critical=critical),
+        lag_is_at_least=False, lag_unknown=0, lag_stale=0, lag_age_ms=None, last_rebalance=None,
+        coverage=TelemetryCoverage(), incidents=OpenIncidents(critical=critical),
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 from checkpoints.generation import claimed
 from checkpoints.manifest import Basis
 from rebalance_model.observe.policy import Policy
-from streaming.queries.present import STALE_AFTER, UNHEARD_AFTER, Ends, Heard
+from streaming.queries.present import STALE_AFTER, UNHEARD_AFTER, Heard, HistoryBounds
 from streaming.serve.dashboard.pages.home_groups import GroupFilters
 from streaming.serve.dashboard.pages.home_overview import overview
 from streaming.serve.dashboard.parts.markup import rendered
@@ -16,7 +16,7 @@ from tests.support.tables import append
 
 def test_the_home_page_says_the_age_of_telemetry_as_soon_as_it_is_stale():
     def head(age: int, at: int | None = None) -> str:
-        ends = Ends(0, Heard(NOW, NOW + age), None if at is None else Heard(NOW, at))
+        ends = HistoryBounds(0, Heard(NOW, NOW + age), None if at is None else Heard(NOW, at))
         stale = {"OK": (2, age)} if ends.shown.is_stale else {}
         return rendered(
             "home_head", at=at, ends=ends, incidents=[], counts=Counter(OK=2), stale=stale, filters=GroupFilters()

@@ -3,7 +3,7 @@
 import pytest
 
 from streaming.queries import labels
-from streaming.queries.present import Ends, Heard
+from streaming.queries.present import Heard, HistoryBounds
 from streaming.serve.dashboard.parts.markup import clock, count, duration, rendered
 from streaming.serve.dashboard.parts.moment import Window, until, window
 from streaming.serve.dashboard.parts.paging import page_of
@@ -32,7 +32,7 @@ def test_names_are_shortened_only_if_they_stay_unique(ids, short):
 
 
 def test_a_span_ends_now_or_is_centred_on_the_instant():
-    available = Ends(NOW - 100 * HOUR, Heard(NOW, NOW))
+    available = HistoryBounds(NOW - 100 * HOUR, Heard(NOW, NOW))
 
     assert window(available, "1h", None) == Window(NOW - HOUR, NOW)
     assert window(available, "1h", NOW - HOUR // 2) == Window(NOW - HOUR, NOW)

@@ -1,6 +1,6 @@
 """The data of the ownership timeline."""
 
-from streaming.queries.present import Ends, Heard
+from streaming.queries.present import Heard, HistoryBounds
 from streaming.serve.dashboard.parts.moment import window
 from streaming.serve.dashboard.timeline.group_history import history
 from streaming.serve.dashboard.timeline.owner_spans import owner_spans
@@ -9,7 +9,7 @@ from tests.serve.dashboard.tables import HOUR, MINUTE, NOW
 
 
 def test_the_timeline_has_a_span_for_each_owner_and_for_none(model):
-    available = Ends(NOW - 2 * HOUR, Heard(NOW, NOW))
+    available = HistoryBounds(NOW - 2 * HOUR, Heard(NOW, NOW))
     past = history(model, "gaps-group", None, window(available, "1h", None))
     spans = owner_spans(past, available.live)
     data = timeline_data(past, spans, [], available, LaneChoice(lambda place: place[2] == 0, colours={"a@2": 0}))
