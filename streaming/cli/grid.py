@@ -16,8 +16,8 @@ from rich.style import Style
 
 from streaming.base.visible import visible
 from streaming.base.zone import zone_at
-from streaming.queries.columns.column import Column as Described
 from streaming.queries.columns.column import Context
+from streaming.queries.columns.column import ResultColumn as Described
 from streaming.queries.health import HEALTH, SEVERITY
 from streaming.queries.results import QueryResult
 

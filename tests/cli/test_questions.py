@@ -159,7 +159,7 @@ ASKED = {
         lambda m: queue_detail(m, find_group(m, "g", at=AMID), MessageQueue("Orders", "broker-a", 0)),
         results.QueueDetail,
     ),
-    "clients": (("client", "list", "g", *AT), lambda m: clients(m, "g", at=AMID), results.Client),
+    "clients": (("client", "list", "g", *AT), lambda m: clients(m, "g", at=AMID), results.GroupClient),
     "client": (
         ("client", "show", "a", "-g", "g", *AT),
         lambda m: client(m, "a", group="g", at=AMID),

@@ -93,10 +93,10 @@ def test_members_with_different_known_versions_are_told_apart(model):
 
 
 def test_a_client_that_is_gone_has_its_former_queues(model):
-    found = client(model, CLIENTS[2], at=NOW)
+    detail = client(model, CLIENTS[2], at=NOW)
 
-    assert found.groups == ()
-    assert [(one.queue_id, one.to_time) for one in found.intervals] == [(4, NOW - DIED), (5, NOW - DIED)]
+    assert detail.groups == ()
+    assert [(one.queue_id, one.to_time) for one in detail.intervals] == [(4, NOW - DIED), (5, NOW - DIED)]
     with pytest.raises(NotFoundError, match="Unknown client"):
         client(model, CLIENTS[2], since=NOW - DIED + 1, at=NOW)
 

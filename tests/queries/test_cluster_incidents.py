@@ -70,10 +70,10 @@ def test_an_incident_of_the_cluster_says_what_it_touches_and_explains(model):
 
 def test_a_group_that_it_touches_lists_it(model):
     assert "BROKER_UNREACHABLE" in {one.code for one in incidents(model, group="group-1")}
-    shown = state(model, "group-1", None, AT)
-    [card] = cards(shown.incidents)
+    group_now = state(model, "group-1", None, AT)
+    [card] = cards(group_now.incidents)
     assert (card.first.code, [under.first.code for under in card.under]) == ("BROKER_UNREACHABLE", ["TELEMETRY_GAP"])
-    assert (shown.group.health, shown.group.health_reason) == ("BAD", "BROKER_UNREACHABLE HOOK_SILENT")
+    assert (group_now.group.health, group_now.group.health_reason) == ("BAD", "BROKER_UNREACHABLE HOOK_SILENT")
 
 
 def test_home_has_it_once(model):

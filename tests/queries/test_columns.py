@@ -35,10 +35,10 @@ def model(asked_model):
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
 def test_each_column_names_fields_of_its_result(table):
-    shown = {*table.grid, *table.page}
+    fields = {*table.grid, *table.page}
 
-    assert shown
-    for column in shown:
+    assert fields
+    for column in fields:
         assert set(column.fields) <= set(column.row_type.model_fields), column.name
         assert column.title
     for place in (table.grid, table.page):

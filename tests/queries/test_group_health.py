@@ -32,42 +32,42 @@ def slices(tmp_path):
     return asked
 
 
-def heard(of: Group, times: range = POLLS) -> Group:
+def heard(cluster: Group, times: range = POLLS) -> Group:
     """Add an answer of a poll a minute, from which it is known that telemetry went on."""
     for time in times:
-        of.progress(time, (0,), (0,))
-    return of
+        cluster.progress(time, (0,), (0,))
+    return cluster
 
 
-def states(of: Group, *changes: tuple[int, str]) -> Group:
+def states(group: Group, *changes: tuple[int, str]) -> Group:
     """Add a state every 5 minutes from the last one before the period on, and when it changes (minute, health)."""
     health = dict(changes)
     current = "OK"
     for minute in range(-5, 61):
         current = health.get(minute, current)
         if minute % 5 == 0 or minute in health:
-            of.state(SINCE + minute * MINUTE, current)
-    return of
+            group.state(SINCE + minute * MINUTE, current)
+    return group
 
 
 def test_each_slice_has_the_worst_health_of_its_two_minutes(slices):
     sick = heard(states(group("sick"), (21, "BAD"), (23, "WARN"), (30, "OK")))
     calm = states(group("calm"))
 
-    found = slices(sick, calm)
+    health = slices(sick, calm)
 
-    assert found["sick"] == "O" * 10 + "BB" + "WWW" + "O" * 15
-    assert found["calm"] == "O" * SLICES
+    assert health["sick"] == "O" * 10 + "BB" + "WWW" + "O" * 15
+    assert health["calm"] == "O" * SLICES
 
 
 def test_a_state_is_not_carried_on_while_telemetry_had_stopped(slices):
-    one = group("gap")
+    gap = group("gap")
     for minute in (-5, 0, 5, 10, 30, 35, 40, 45, 50, 55, 60):
-        one.state(SINCE + minute * MINUTE, "BAD" if minute == 10 else "OK")
-    heard(one, range(SINCE - 5 * MINUTE, SINCE + 12 * MINUTE + 1, MINUTE))
-    heard(one, range(SINCE + 30 * MINUTE, UNTIL + 1, MINUTE))
+        gap.state(SINCE + minute * MINUTE, "BAD" if minute == 10 else "OK")
+    heard(gap, range(SINCE - 5 * MINUTE, SINCE + 12 * MINUTE + 1, MINUTE))
+    heard(gap, range(SINCE + 30 * MINUTE, UNTIL + 1, MINUTE))
 
-    assert slices(one)["gap"] == "OOOOO" + "B" + "U" * 9 + "O" * 15
+    assert slices(gap)["gap"] == "OOOOO" + "B" + "U" * 9 + "O" * 15
 
 
 def test_a_cluster_that_fell_silent_is_unknown_and_others_are_not(slices):
@@ -85,10 +85,10 @@ def test_before_its_first_state_and_long_after_its_last_a_group_is_unknown(slice
         young.state(SINCE + minute * MINUTE)
     gone.state(SINCE, "WARN")
 
-    found = slices(young, gone)
+    health = slices(young, gone)
 
-    assert found["young"] == "U" * 15 + "O" * 15
-    assert found["gone"] == "W" * 8 + "U" * 22  # three intervals of 5 minutes
+    assert health["young"] == "U" * 15 + "O" * 15
+    assert health["gone"] == "W" * 8 + "U" * 22  # three intervals of 5 minutes
 
 
 def test_hooks_alone_are_silent_after_three_intervals_only(slices):

@@ -52,7 +52,7 @@ def test_when_all_telemetry_has_ended_the_last_known_state_is_shown(model):
 
 
 @pytest.mark.parametrize(
-    ("known", "kind"),
+    ("attributes", "kind"),
     [
         ({"orderly": True}, "ordered"),
         ({"orderly": False, "sharing": "POPPED"}, "concurrent"),
@@ -68,8 +68,8 @@ def test_when_all_telemetry_has_ended_the_last_known_state_is_shown(model):
         ({"sharing": "PROXIED", "consume_type": "CONSUME_ACTIVELY"}, "pull consumer"),
     ],
 )
-def test_the_kind_of_a_group_is_what_is_known_of_it(tmp_path, known, kind):
-    given = {"orderly": None} | known
+def test_the_kind_of_a_group_is_what_is_known_of_it(tmp_path, attributes, kind):
+    given = {"orderly": None} | attributes
     coverage = json.dumps({"sharing": given.pop("sharing", "")})
     made = Group("g", "Orders", ("a",))
     made.state(NOW, coverage=coverage, **given)

@@ -101,11 +101,11 @@ def test_who_acknowledged_and_silenced_it_is_known(tmp_path, monkeypatch):
         silence | {"control_id": "s4"},
         silence | {"control_id": "s4", "control": "END", "time": NOW - 5_000},
     ]
-    found: IncidentDetail = detail_of(tmp_path, controls=controls)
+    detail: IncidentDetail = detail_of(tmp_path, controls=controls)
 
-    assert found.acknowledged is not None
-    assert (found.acknowledged.author, found.acknowledged.reason) == ("ann", "mine")
-    assert [one.silence_id for one in found.silences] == ["s1"]
+    assert detail.acknowledged is not None
+    assert (detail.acknowledged.author, detail.acknowledged.reason) == ("ann", "mine")
+    assert [one.silence_id for one in detail.silences] == ["s1"]
 
 
 def test_a_title_says_what_is_wrong_and_why(tmp_path):

@@ -26,8 +26,8 @@ def test_a_series_says_from_when_on_it_is_a_lower_bound(tmp_path):
     fresh, bounds = [(at, 6, False) for at in (100, 110, 120)], [(at, 4, True) for at in (130, 140, 150, 160)]
     assert shown == fresh + bounds
 
-    def names(of):
-        return list(lines_of(of, lambda point: point.lag, lambda point: point.lag_is_at_least))
+    def names(points_of_period):
+        return list(lines_of(points_of_period, lambda point: point.lag, lambda point: point.lag_is_at_least))
 
     assert names(points[:3]) == ["Orders"]
     assert names(points) == ["Orders (in part ≥)"]
@@ -40,8 +40,8 @@ def test_a_lag_that_is_older_than_two_intervals_is_not_in_the_sum(tmp_path):
 
     with ReadModel(tmp_path) as model:
         points = lag(model, find_group(model, "gaps-group"), NOW - HOUR, NOW)
-    shown = [(round((p.time - NOW) / MINUTE, 1), p.lag, p.lag_unknown, p.waiting_ms) for p in points]
-    changes = [one for before, one in pairwise([(0, None, None, 0), *shown]) if before[1:] != one[1:]]
+    values = [(round((p.time - NOW) / MINUTE, 1), p.lag, p.lag_unknown, p.waiting_ms) for p in points]
+    changes = [one for before, one in pairwise([(0, None, None, 0), *values]) if before[1:] != one[1:]]
     assert changes == [
         (-40, 10, 0, 5_000),
         (-35, 12, 0, 7_000),
@@ -49,4 +49,4 @@ def test_a_lag_that_is_older_than_two_intervals_is_not_in_the_sum(tmp_path):
         (-24.5, None, 2, None),
         (-19.5, None, 1, None),
     ]
-    assert shown[-1][0] == -19
+    assert values[-1][0] == -19

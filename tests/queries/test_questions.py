@@ -34,35 +34,35 @@ def place(row) -> tuple[str, str, int]:
 
 @pytest.mark.parametrize("instant", INSTANTS)
 def test_groups_are_as_they_were_last_told(model, instant):
-    found = groups(model, instant)
+    listed = groups(model, instant)
 
-    assert {(one.group, one.cluster) for one in found} == {
+    assert {(group.group, group.cluster) for group in listed} == {
         *NAMED,
         ("twin", "c"),
         ("everyone", "c"),
         ("pullers", "c"),
         ("calm", "c"),
     }
-    assert [RANK.index(one.health) for one in found] == sorted(RANK.index(one.health) for one in found)
-    for one in found:
-        told = ReportedGroup(one.group, instant, one.cluster)
+    assert [RANK.index(group.health) for group in listed] == sorted(RANK.index(group.health) for group in listed)
+    for group in listed:
+        told = ReportedGroup(group.group, instant, group.cluster)
         state, states, opened = told.state(), told.queues(), told.open().values()
-        assert (one.time, one.health, one.health_reason, one.members) == (
+        assert (group.time, group.health, group.health_reason, group.members) == (
             state.time, state.health, state.health_reason, state.members,
         )  # fmt: skip
-        assert one.coverage.members == len(state.members)
+        assert group.coverage.members == len(state.members)
         known = told.lags()
         lags = [known[queue][0] for queue in states if queue in known and not known[queue][1]]
-        assert (one.queues, one.lag_unknown) == (len(states), len(states) - len(lags))
-        assert one.lag == (sum(lags) if lags else None)
+        assert (group.queues, group.lag_unknown) == (len(states), len(states) - len(lags))
+        assert group.lag == (sum(lags) if lags else None)
         own = [incident.severity for incident in opened if not incident.is_absorbed]
         counted = {name: own.count(name) for name in ("critical", "warning", "info")}
-        assert one.incidents.model_dump() == counted | {"closed": 0}
-        assert one.last_rebalance == max((r.start_time for r in told.rebalances()), default=None)
-        if one.group in {"everyone", "pullers"}:
-            assert one.unowned is None
+        assert group.incidents.model_dump() == counted | {"closed": 0}
+        assert group.last_rebalance == max((r.start_time for r in told.rebalances()), default=None)
+        if group.group in {"everyone", "pullers"}:
+            assert group.unowned is None
         else:
-            assert one.unowned == sum(queue.owner is None for queue in states.values())
+            assert group.unowned == sum(queue.owner is None for queue in states.values())
 
 
 @pytest.mark.parametrize("instant", INSTANTS)
@@ -71,16 +71,16 @@ def test_queues_have_the_owners_of_then(model, name, cluster, instant):
     told = ReportedGroup(name, instant, cluster)
     owners, states = told.owners(), told.queues()
 
-    found = queues(model, find_group(model, name, cluster, at=instant))
-    assert {place(one): one.owner for one in found} == {queue: owners.get(queue) for queue in states}
-    assert {place(one): (one.status, one.time) for one in found} == {
+    of_group = queues(model, find_group(model, name, cluster, at=instant))
+    assert {place(queue): queue.owner for queue in of_group} == {queue: owners.get(queue) for queue in states}
+    assert {place(queue): (queue.status, queue.time) for queue in of_group} == {
         queue: (state.status, state.time) for queue, state in states.items()
     }
     lags = told.lags()
-    assert {place(one): (one.lag, one.lag_is_stale) for one in found} == {
+    assert {place(queue): (queue.lag, queue.lag_is_stale) for queue in of_group} == {
         queue: lags.get(queue, (None, False)) for queue in states
     }
-    assert [place(one) for one in found] == sorted(map(place, found))
+    assert [place(queue) for queue in of_group] == sorted(map(place, of_group))
 
 
 @pytest.mark.parametrize("instant", INSTANTS)
@@ -88,21 +88,21 @@ def test_who_owned_a_queue_is_the_interval_around_then(model, instant):
     owners = ReportedGroup("g", instant).owners()
 
     for topic, broker, queue_id in [("Orders", "broker-a", 0), ("Orders", "broker-b", 3)]:
-        found = who_owned(model, find_group(model, "g", at=instant), MessageQueue(topic, broker, queue_id))
-        assert (found.client_id if found else None) == owners.get((topic, broker, queue_id))
-        if found is not None:
-            assert found.from_time <= instant
-            assert found.to_time is None or instant < found.to_time
+        interval = who_owned(model, find_group(model, "g", at=instant), MessageQueue(topic, broker, queue_id))
+        assert (interval.client_id if interval else None) == owners.get((topic, broker, queue_id))
+        if interval is not None:
+            assert interval.from_time <= instant
+            assert interval.to_time is None or instant < interval.to_time
 
 
 def test_an_unowned_queue_had_somebody_before(model):
-    of = find_group(model, "g")
+    group_at = find_group(model, "g")
     released = [
         one for one in ReportedGroup("g").of(AssignmentChange) if (one.broker, one.queue_id) == ("broker-a", 0)
     ][-1]
 
     assert who_owned(model, find_group(model, "g"), MessageQueue("Orders", "broker-a", 0)) is None
-    before = last_owner(model, of, MessageQueue("Orders", "broker-a", 0))
+    before = last_owner(model, group_at, MessageQueue("Orders", "broker-a", 0))
     assert (before.client_id, before.to_time) == (released.client_id, released.time)
     early = find_group(model, "g", at=INSTANTS[0])
     assert last_owner(model, early, MessageQueue("Orders", "broker-a", 0)) is None
@@ -130,14 +130,14 @@ def test_a_difference_is_that_of_two_times(model, earlier, later):
 
 
 def test_intervals_are_those_that_touch_the_span(model):
-    of = find_group(model, "g")
+    group_at = find_group(model, "g")
     since, until = START + 80_000, START + 120_000
 
-    found = intervals(model, of, since, until)
-    assert found
-    assert all(one.from_time <= until and (one.to_time is None or one.to_time >= since) for one in found)
+    owned = intervals(model, group_at, since, until)
+    assert owned
+    assert all(one.from_time <= until and (one.to_time is None or one.to_time >= since) for one in owned)
     for instant in range(since, until, 5_000):
-        at = {place(one): one.client_id for one in found
+        at = {place(one): one.client_id for one in owned
               if one.from_time <= instant and (one.to_time is None or instant < one.to_time)}  # fmt: skip
         assert at == ReportedGroup("g", instant).owners()
 
@@ -162,37 +162,37 @@ def test_retry_topics_are_told_only_when_asked_for(model):
 @pytest.mark.parametrize("instant", [*INSTANTS, None])
 def test_an_overview_has_members_open_incidents_and_last_rebalances(model, instant):
     told = ReportedGroup("g") if instant is None else ReportedGroup("g", instant)
-    found = overview(model, find_group(model, "g", at=instant))
+    summary = overview(model, find_group(model, "g", at=instant))
 
     owned = [queue.owner for queue in told.queues().values()]
-    assert {one.client_id: one.queues for one in found.members} == {
+    assert {one.client_id: one.queues for one in summary.members} == {
         client: owned.count(client) for client in {*told.state().members, *owned} - {None}
     }
-    assert {one.client_id for one in found.members if one.is_member} == set(told.state().members)
-    assert {one.incident_id for one in found.incidents} == set(told.open())
-    assert found.group == read_group(model, find_group(model, "g", at=instant))
-    assert len(found.rebalances) <= LAST_REBALANCES
-    assert all(one.moves == () for one in found.rebalances)
+    assert {one.client_id for one in summary.members if one.is_member} == set(told.state().members)
+    assert {one.incident_id for one in summary.incidents} == set(told.open())
+    assert summary.group == read_group(model, find_group(model, "g", at=instant))
+    assert len(summary.rebalances) <= LAST_REBALANCES
+    assert all(one.moves == () for one in summary.rebalances)
 
 
 @pytest.mark.parametrize(("since", "until"), [(0, None), (INSTANTS[1], INSTANTS[6]), (INSTANTS[-1], None), (0, 1)])
 def test_totals_are_those_of_the_rebalances_in_the_period(model, since, until):
-    found = rebalances(model, find_group(model, "g"), since=since, until=until)
-    pauses = {one.rebalance_id: [m.pause_ms for m in one.moves if m.pause_ms is not None] for one in found}
+    in_period = rebalances(model, find_group(model, "g"), since=since, until=until)
+    pauses = {one.rebalance_id: [m.pause_ms for m in one.moves if m.pause_ms is not None] for one in in_period}
     totals = rebalance_totals(model, find_group(model, "g"), since, until)
-    assert totals.rebalances == len(found)
-    assert totals.first == min((one.start_time for one in found), default=None)
+    assert totals.rebalances == len(in_period)
+    assert totals.first == min((one.start_time for one in in_period), default=None)
     assert totals.pause_ms == (sum(map(sum, pauses.values())) if any(pauses.values()) else None)
-    assert totals.pauses_unknown == sum(len(one.moves) for one in found) - sum(map(len, pauses.values()))
+    assert totals.pauses_unknown == sum(len(one.moves) for one in in_period) - sum(map(len, pauses.values()))
     assert totals.pause_is_at_most == any(
-        m.pause_is_at_most for one in found for m in one.moves if m.pause_ms is not None
+        m.pause_is_at_most for one in in_period for m in one.moves if m.pause_ms is not None
     )
     assert totals.costliest_pause_ms == max((sum(some) for some in pauses.values() if some), default=None)
     assert totals.costliest is None or sum(pauses[totals.costliest]) == totals.costliest_pause_ms
-    assert totals.by_cause == Counter(one.trigger for one in found)
+    assert totals.by_cause == Counter(one.trigger for one in in_period)
     assert totals.pause_by_cause == {
-        cause: sum(some for one in found if one.trigger == cause for some in pauses[one.rebalance_id])
-        if any(pauses[one.rebalance_id] for one in found if one.trigger == cause)
+        cause: sum(some for one in in_period if one.trigger == cause for some in pauses[one.rebalance_id])
+        if any(pauses[one.rebalance_id] for one in in_period if one.trigger == cause)
         else None
         for cause in totals.by_cause
     }
@@ -202,12 +202,12 @@ def test_totals_are_those_of_the_rebalances_in_the_period(model, since, until):
 def test_rebalances_are_newest_first_and_within_the_span(model):
     told = ReportedGroup("g").rebalances()
 
-    found = rebalances(model, find_group(model, "g"))
-    assert [one.rebalance_id for one in found] == [one.rebalance_id for one in told]
-    assert [len(one.moves) for one in found] == [len(one.moves) for one in told]
-    assert rebalances(model, find_group(model, "g"), last=2) == found[:2]
-    since, until = found[5].start_time, found[2].start_time
-    assert rebalances(model, find_group(model, "g"), since=since, until=until) == found[2:6]
+    newest_first = rebalances(model, find_group(model, "g"))
+    assert [one.rebalance_id for one in newest_first] == [one.rebalance_id for one in told]
+    assert [len(one.moves) for one in newest_first] == [len(one.moves) for one in told]
+    assert rebalances(model, find_group(model, "g"), last=2) == newest_first[:2]
+    since, until = newest_first[5].start_time, newest_first[2].start_time
+    assert rebalances(model, find_group(model, "g"), since=since, until=until) == newest_first[2:6]
 
 
 def test_a_rebalance_is_found_by_how_its_id_begins(model):
@@ -224,27 +224,27 @@ def test_a_rebalance_is_found_by_how_its_id_begins(model):
 def test_incidents_are_as_their_last_transition_left_them(model, instant):
     told = ReportedGroup("g") if instant is None else ReportedGroup("g", instant)
 
-    found = {one.incident_id: one for one in incidents(model, group="g", at=instant)}
-    assert {name: (one.severity, one.changed_at, one.parent) for name, one in found.items()} == {
+    listed = {one.incident_id: one for one in incidents(model, group="g", at=instant)}
+    assert {name: (one.severity, one.changed_at, one.parent) for name, one in listed.items()} == {
         name: (one.severity, one.time, one.parent) for name, one in told.incidents().items()
     }
-    assert {name for name, one in found.items() if one.resolved_at is None} == set(told.open())
+    assert {name for name, one in listed.items() if one.resolved_at is None} == set(told.open())
     only_open = incidents(model, group="g", at=instant, only_open=True)
     assert {one.incident_id for one in only_open} == set(told.open())
 
 
 def test_incidents_are_filtered_and_the_open_ones_come_first(model):
-    found = incidents(model)
-    assert [one.resolved_at is not None for one in found] == sorted(one.resolved_at is not None for one in found)
+    listed = incidents(model)
+    assert [one.resolved_at is not None for one in listed] == sorted(one.resolved_at is not None for one in listed)
 
     of_h = incidents(model, group="h")
-    assert [one for one in of_h if one.group] == [one for one in found if one.group == "h"] != []
+    assert [one for one in of_h if one.group] == [one for one in listed if one.group == "h"] != []
     assert [one.code for one in of_h if not one.group], "its broker's, too"
     for wanted in ({"code": "LOCK_EXPIRED"}, {"severity": "info"}, {"cluster": "d"}):
         [(name, value)] = wanted.items()
-        assert incidents(model, **wanted) == [one for one in found if getattr(one, name) == value] != []
+        assert incidents(model, **wanted) == [one for one in listed if getattr(one, name) == value] != []
     late = START + 200_000
-    assert incidents(model, since=late) == [one for one in found if one.resolved_at is None or one.resolved_at >= late]
+    assert incidents(model, since=late) == [one for one in listed if one.resolved_at is None or one.resolved_at >= late]
 
 
 def test_an_incident_has_its_life_what_it_explains_and_the_event_behind_it(model):
@@ -352,9 +352,9 @@ def test_sql_gives_what_json_has(model):
 
 
 def test_an_answer_is_json_that_says_null_for_what_is_not_known(model):
-    one = read_group(model, find_group(model, "everyone"))
-    told = msgspec.json.decode(as_json(one))
+    group = read_group(model, find_group(model, "everyone"))
+    told = msgspec.json.decode(as_json(group))
     assert told["unowned"] is None
-    assert told["coverage"]["brokers"] == one.coverage.brokers
+    assert told["coverage"]["brokers"] == group.coverage.brokers
     assert as_json(None) == b"null"
     assert as_json([]) == b"[]"

@@ -28,22 +28,22 @@ def asked(model, queue_id, since, until):
 
 
 def test_owners_rebalances_and_incidents_of_one_queue(model):
-    found = asked(model, 4, NOW - DIED - 5 * MINUTE, NOW)
+    past = asked(model, 4, NOW - DIED - 5 * MINUTE, NOW)
 
-    assert [one.client_id for one in found.intervals] == [CLIENTS[2], CLIENTS[0]]
-    [rebalance] = found.rebalances
+    assert [one.client_id for one in past.intervals] == [CLIENTS[2], CLIENTS[0]]
+    [rebalance] = past.rebalances
     assert [(move.queue_id, move.to_client) for move in rebalance.moves] == [(4, CLIENTS[0])]
-    assert found.incidents == ()  # that of queue 0 does not concern it
+    assert past.incidents == ()  # that of queue 0 does not concern it
     assert [one.incident_id for one in asked(model, 0, NOW - STUCK - MINUTE, NOW).incidents] == ["stuck0001"]
 
 
 def test_what_was_observed_is_in_order_with_the_time_until_which_it_holds(model):
-    found = asked(model, 0, NOW - 10 * MINUTE, NOW).observations
+    past = asked(model, 0, NOW - 10 * MINUTE, NOW).observations
 
-    assert [one.time for one in found] == sorted(one.time for one in found)
-    assert found
-    assert {(one.stale_at - one.time) // MINUTE for one in found} == {10}
-    assert {one.source for one in found} == {"POLL"}
+    assert [one.time for one in past] == sorted(one.time for one in past)
+    assert past
+    assert {(one.stale_at - one.time) // MINUTE for one in past} == {10}
+    assert {one.source for one in past} == {"POLL"}
     assert asked(model, 0, NOW - 10 * MINUTE, NOW - 9 * MINUTE).observations[0].stale_at > NOW - 10 * MINUTE
 
 
@@ -53,12 +53,12 @@ def test_a_queue_of_which_nothing_is_known_is_empty_not_zero(model):
 
 
 def test_the_detail_of_a_queue_is_of_the_hour_before_the_instant(model):
-    found = queue_detail(
+    detail = queue_detail(
         model, find_group(model, "orders-group", at=NOW - DIED + MINUTE), MessageQueue("Orders", "broker-a", 4)
     )
 
-    assert (found.queue.owner, found.history.until) == (CLIENTS[0], NOW - DIED + MINUTE)
-    assert found.history.since == found.history.until - 60 * MINUTE
+    assert (detail.queue.owner, detail.history.until) == (CLIENTS[0], NOW - DIED + MINUTE)
+    assert detail.history.since == detail.history.until - 60 * MINUTE
     assert (
         queue_detail(
             model,

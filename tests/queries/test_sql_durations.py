@@ -15,7 +15,7 @@ def model(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("interval", "iso", "shown"),
+    ("interval", "iso", "text"),
     [
         ("0 seconds", "PT0S", "0 s"),
         ("43.208 seconds", "PT43.208S", "43.208 s"),
@@ -25,11 +25,11 @@ def model(tmp_path_factory):
         ("1 day -1 hour", "P1DT-1H", "1 d -1 h"),
     ],
 )
-def test_an_interval_is_a_duration(model, interval, iso, shown):
+def test_an_interval_is_a_duration(model, interval, iso, text):
     answer = sql(model, f"SELECT INTERVAL '{interval}' AS lasts, 1 AS n")
 
     assert (answer.rows, answer.durations) == (((iso, 1),), ("lasts",))
-    assert labels.iso_duration(iso) == shown
+    assert labels.iso_duration(iso) == text
 
 
 def test_the_difference_of_two_times_is_a_duration(model):

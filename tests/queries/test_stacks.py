@@ -18,7 +18,7 @@ CAUSE = {"main_cause": "LISTENER_HUNG", "main_explanation": "why", "main_client_
 
 
 @pytest.mark.parametrize(
-    ("answers", "shown"),
+    ("answers", "frame"),
     [
         ([(OPENED - 20_000, CLIENT, "a")], "a"),
         ([(OPENED - 20_000, CLIENT, "a"), (RESOLVED, CLIENT, "b")], "b"),
@@ -30,10 +30,10 @@ CAUSE = {"main_cause": "LISTENER_HUNG", "main_explanation": "why", "main_client_
     ],
     ids=["before", "latest", "not-asked-again", "long-before", "after", "another-client", "never-asked"],
 )
-def test_the_latest_stacks_of_its_time_are_shown(tmp_path, answers, shown):
+def test_the_latest_stacks_of_its_time_are_shown(tmp_path, answers, frame):
     stacks = asked(tmp_path, answers, **CAUSE)
-    assert (stacks and stacks.threads) == (shown and (ListenerThread(name="t", state="WAITING", frames=(shown,)),))
-    assert stacks is None or (stacks.client_id, stacks.time) == (CLIENT, answers[-1 if shown == "b" else 0][0])
+    assert (stacks and stacks.threads) == (frame and (ListenerThread(name="t", state="WAITING", frames=(frame,)),))
+    assert stacks is None or (stacks.client_id, stacks.time) == (CLIENT, answers[-1 if frame == "b" else 0][0])
 
 
 def test_another_cause_has_none(tmp_path):

@@ -17,7 +17,7 @@ def bound(ms: int | None, lag: int) -> dict[str, tuple]:
 
 
 @pytest.mark.parametrize(
-    ("answers", "shown"),
+    ("answers", "waiting"),
     [
         ([(100, STATS, bound(0, 0))], (0, False)),
         # Nothing was ever consumed, so it is unknown for how long the first message has waited.
@@ -28,7 +28,7 @@ def bound(ms: int | None, lag: int) -> dict[str, tuple]:
         ([(70, SPAN, {"waiting_ms": (900,)}), (101, STATS, bound(None, 3))], (900, False)),
     ],
 )
-def test_the_newest_answer_holds_unless_a_fresh_one_is_exact(tmp_path, answers, shown):
+def test_the_newest_answer_holds_unless_a_fresh_one_is_exact(tmp_path, answers, waiting):
     story = Story()
     story.group(50 * S, "OK")
     story.queue(50 * S)
@@ -38,4 +38,4 @@ def test_the_newest_answer_holds_unless_a_fresh_one_is_exact(tmp_path, answers, 
 
     with ReadModel(tmp_path) as model:
         [queue] = queues(model, find_group(model, "orders", at=112 * S))
-    assert (queue.waiting_ms, queue.waiting_is_at_most) == shown
+    assert (queue.waiting_ms, queue.waiting_is_at_most) == waiting

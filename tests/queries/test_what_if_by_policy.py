@@ -54,24 +54,24 @@ def after(plan) -> dict[str, str | None]:
 @pytest.mark.parametrize("name", STATED)
 def test_a_strategy_is_simulated_with_what_the_policy_states(made, name):
     own = {"pattern": "orders-*", "allocate_strategy": name, **STATED[name]}
-    found = what_if(
+    prediction = what_if(
         made(Policy(group=(own,)), orders(NOW)), find_group(made(Policy(group=(own,)), orders(NOW)), "orders-group")
     )
 
-    first, *others = found.plans
-    assert found.own == first.strategy == name.partition("-")[0]
-    assert {one.strategy for one in others} >= {"AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH"}
-    one, two = CLIENTS[:2]
+    first, *others = prediction.plans
+    assert prediction.own == first.strategy == name.partition("-")[0]
+    assert {plan.strategy for plan in others} >= {"AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH"}
+    first_client, second_client = CLIENTS[:2]
     expected = {
-        "CONFIG": {"1": two, "2": None, "3": None, "4": None, "5": None},
+        "CONFIG": {"1": second_client, "2": None, "3": None, "4": None, "5": None},
         "MACHINE_ROOM": dict.fromkeys("012345"),
-        "MACHINE_ROOM_NEARBY": {"1": two, "2": one},
+        "MACHINE_ROOM_NEARBY": {"1": second_client, "2": first_client},
     }
     assert after(first) == expected[first.strategy]
     assert first.refused is None
-    assert first.queues_unassigned == sum(one is None for one in expected[first.strategy].values())
+    assert first.queues_unassigned == sum(client is None for client in expected[first.strategy].values())
     assert {share.client_id for share in first.shares if share.is_member} == set(CLIENTS[:2])
-    assert not any("not simulated" in caveat for caveat in found.caveats)
+    assert not any("not simulated" in caveat for caveat in prediction.caveats)
 
 
 def test_what_a_strategy_lacks_is_a_sentence(made):
@@ -91,14 +91,14 @@ def test_what_a_strategy_lacks_is_a_sentence(made):
 
 def test_pauses_and_duplicates_are_those_of_the_groups_own_moves(made):
     model = made(Policy(), orders(NOW))
-    of = find_group(model, "orders-group")
+    group_at = find_group(model, "orders-group")
 
-    cost = move_cost(model, of, NOW)
+    cost = move_cost(model, group_at, NOW)
     assert (cost.rebalances, cost.moves, cost.pause_ms, cost.pause_ms_max) == (1, 2, 2_300, 2_300)
     assert (cost.counted, cost.reconsumed, cost.duplicates(3)) == (2, 14, 21)
     plan = what_if(model, find_group(model, "orders-group"), leave=[CLIENTS[0]]).plans[0]
     assert (plan.queues_moved, plan.pause_ms, plan.duplicates, plan.measured_moves) == (3, 2_300, 21, 2)
-    before = move_cost(model, of, NOW - DIED - MINUTE)
+    before = move_cost(model, group_at, NOW - DIED - MINUTE)
     assert (before.moves, before.pause_ms, before.duplicates(3)) == (0, None, None)
 
 

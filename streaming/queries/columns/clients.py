@@ -5,12 +5,12 @@ from typing import Any
 
 from streaming.base.language import gettext
 from streaming.queries import labels
-from streaming.queries.columns.column import Column, Context, Table, Value, counted
+from streaming.queries.columns.column import ColumnValue, Context, ResultColumn, Table, counted
 from streaming.queries.results import GroupClient, GroupMember
 
 
-def _membership(row: Any, _: Context) -> Value:
-    return Value("") if row.is_member else Value(gettext("not a member"), "attention")
+def _membership(row: Any, _: Context) -> ColumnValue:
+    return ColumnValue("") if row.is_member else ColumnValue(gettext("not a member"), "attention")
 
 
 def _heartbeat(client: GroupClient, context: Context) -> str:
@@ -22,26 +22,26 @@ def _subscribed(client: GroupClient, _: Context) -> str:
     return labels.NOT_KNOWN if client.subscriptions is None else ", ".join(client.subscriptions)
 
 
-def _client_health(client: GroupClient, _: Context) -> Value:
-    return Value(f"{client.health} {gettext(client.health_reason)}".rstrip(), client.health)
+def _client_health(client: GroupClient, _: Context) -> ColumnValue:
+    return ColumnValue(f"{client.health} {gettext(client.health_reason)}".rstrip(), client.health)
 
 
 CLIENT = Table(
-    Column(GroupClient, "client_id", "client"),
-    Column(GroupClient, "health", show=_client_health, wide=True),
-    Column(GroupClient, "cluster"),
-    Column(GroupClient, "group"),
-    Column(GroupClient, "is_member", show=_membership),
-    Column(GroupClient, "queues", "count"),
-    Column(GroupClient, "version"),
-    Column(GroupClient, "language", spare=True),
-    Column(GroupClient, "address", "name", spare=True),
-    Column(GroupClient, "proxy", "name", spare=True),
-    Column(GroupClient, "last_heartbeat", "duration", _heartbeat, spare=True),
-    Column(GroupClient, "seen_at", "time", spare=True),
-    Column(GroupClient, "started_at", "time", spare=True),
-    Column(GroupClient, "subscriptions", show=_subscribed, spare=True, wide=True),
-    Column(GroupClient, "open_incidents", "count", lambda c, _: counted(c.open_incidents)),
+    ResultColumn(GroupClient, "client_id", "client"),
+    ResultColumn(GroupClient, "health", show=_client_health, wide=True),
+    ResultColumn(GroupClient, "cluster"),
+    ResultColumn(GroupClient, "group"),
+    ResultColumn(GroupClient, "is_member", show=_membership),
+    ResultColumn(GroupClient, "queues", "count"),
+    ResultColumn(GroupClient, "version"),
+    ResultColumn(GroupClient, "language", spare=True),
+    ResultColumn(GroupClient, "address", "name", spare=True),
+    ResultColumn(GroupClient, "proxy", "name", spare=True),
+    ResultColumn(GroupClient, "last_heartbeat", "duration", _heartbeat, spare=True),
+    ResultColumn(GroupClient, "seen_at", "time", spare=True),
+    ResultColumn(GroupClient, "started_at", "time", spare=True),
+    ResultColumn(GroupClient, "subscriptions", show=_subscribed, spare=True, wide=True),
+    ResultColumn(GroupClient, "open_incidents", "count", lambda c, _: counted(c.open_incidents)),
     grid="client_id health cluster group is_member queues version language address proxy last_heartbeat seen_at"
     " subscriptions open_incidents",
     page="client_id health group is_member queues version language address proxy last_heartbeat seen_at subscriptions"
@@ -53,15 +53,17 @@ PROXIED_COLUMNS = tuple(
 """Of a client behind a proxy, where its group is known."""
 
 
-def shown_columns(columns: Sequence[Column[GroupClient]], clients: Iterable[GroupClient]) -> list[Column[GroupClient]]:
+def shown_columns(
+    columns: Sequence[ResultColumn[GroupClient]], clients: Iterable[GroupClient]
+) -> list[ResultColumn[GroupClient]]:
     """Return the columns without the proxy, if none of the clients is behind one."""
     has_proxies = any(one.proxy is not None for one in clients)
     return [column for column in columns if has_proxies or column.name != "proxy"]
 
 
 MEMBER = Table(
-    Column(GroupMember, "client_id", "client"),
-    Column(GroupMember, "queues", "count"),
-    Column(GroupMember, "is_member", show=_membership),
+    ResultColumn(GroupMember, "client_id", "client"),
+    ResultColumn(GroupMember, "queues", "count"),
+    ResultColumn(GroupMember, "is_member", show=_membership),
     grid="client_id queues is_member",
 )

@@ -33,7 +33,7 @@ class Context(NamedTuple):
     """What a queue without a known owner is; see `Group.without_owner`."""
 
 
-class Value(NamedTuple):
+class ColumnValue(NamedTuple):
     """What a table shows of a row in one column."""
 
     text: str
@@ -51,13 +51,13 @@ class Value(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Column(Generic[R]):
+class ResultColumn(Generic[R]):
     """A column of the rows of a result type."""
 
     row_type: type[R]
     name: str
     kind: Kind = "text"
-    show: Callable[[R, Context], Value | str] | None = None
+    show: Callable[[R, Context], ColumnValue | str] | None = None
     """Returns what is shown of a row; by default the field of that name, formatted by its kind."""
     heading: str = ""
     """The title, if it is not that of the field."""
@@ -93,63 +93,63 @@ class Column(Generic[R]):
         """Whether it is aligned to the right."""
         return self.kind in {"count", "duration"}
 
-    def value(self, row: R, context: Context) -> Value:
+    def value(self, row: R, context: Context) -> ColumnValue:
         """Return what is shown of a row."""
         if self.show is None:
             return plain(self.kind, getattr(row, self.name), context)
         shown = self.show(row, context)
-        return Value(shown) if isinstance(shown, str) else shown
+        return ColumnValue(shown) if isinstance(shown, str) else shown
 
 
 class Table(Generic[R]):
     """The columns of a result type, and those of them that the command line and the pages show, in order."""
 
-    def __init__(self, *columns: Column[R], grid: str = "", page: str = "") -> None:
-        self._columns: Mapping[str, Column[R]] = {column.name: column for column in columns}
+    def __init__(self, *columns: ResultColumn[R], grid: str = "", page: str = "") -> None:
+        self._columns: Mapping[str, ResultColumn[R]] = {column.name: column for column in columns}
         self.grid = tuple(map(self.__getitem__, grid.split()))
         self.page = tuple(map(self.__getitem__, page.split()))
 
-    def __iter__(self) -> Iterator[Column[R]]:
+    def __iter__(self) -> Iterator[ResultColumn[R]]:
         return iter(self._columns.values())
 
-    def __getitem__(self, name: str) -> Column[R]:
+    def __getitem__(self, name: str) -> ResultColumn[R]:
         return self._columns[name]
 
 
-def plain(kind: Kind, value: Any, context: Context) -> Value:
+def plain(kind: Kind, value: Any, context: Context) -> ColumnValue:
     """Show a value as its kind is formatted."""
     if kind == "time":
-        return Value(labels.moment(value, context.now), time=value)
+        return ColumnValue(labels.moment(value, context.now), time=value)
     if kind == "count":
-        return Value(labels.number(value))
+        return ColumnValue(labels.number(value))
     if kind == "duration":
-        return Value(labels.duration(value))
-    return Value(labels.NOT_KNOWN if value is None else str(value))
+        return ColumnValue(labels.duration(value))
+    return ColumnValue(labels.NOT_KNOWN if value is None else str(value))
 
 
-def counted(value: int) -> Value:
+def counted(value: int) -> ColumnValue:
     """Show a number that should be 0."""
-    return Value(labels.number(value), "attention" if value else "")
+    return ColumnValue(labels.number(value), "attention" if value else "")
 
 
-def observed(text: str, age_ms: int | None, *, is_stale: bool, bound: Literal["≥", "≤", ""] = "") -> Value:
+def observed(text: str, age_ms: int | None, *, is_stale: bool, bound: Literal["≥", "≤", ""] = "") -> ColumnValue:
     """Show an observed quantity: its bound, whether it is stale, and its age."""
     if text == labels.NOT_KNOWN:
-        return Value(text)
+        return ColumnValue(text)
     age = labels.duration(age_ms)
     note = gettext("stale, {age} old", age=age) if is_stale else ""
-    return Value(f"{bound}{text}", "stale" if is_stale else "", note, gettext("observed {age} ago", age=age))
+    return ColumnValue(f"{bound}{text}", "stale" if is_stale else "", note, gettext("observed {age} ago", age=age))
 
 
-def queue_column(row_type: type[R]) -> Column[R]:
+def queue_column(row_type: type[R]) -> ResultColumn[R]:
     """Return the column with the name of a queue, for a type that has topic, broker and queue_id."""
 
     def show(row: Any, _: Context) -> str:
         return labels.queue_name(row.topic, row.broker, row.queue_id)
 
-    return Column(row_type, "queue", "name", show, "Queue", ("topic", "broker", "queue_id"))
+    return ResultColumn(row_type, "queue", "name", show, "Queue", ("topic", "broker", "queue_id"))
 
 
-def client_or_none(client: str | None) -> Value:
+def client_or_none(client: str | None) -> ColumnValue:
     """Show an owner, or that there was none."""
-    return Value(gettext("unassigned"), "unassigned") if client is None else Value(client)
+    return ColumnValue(gettext("unassigned"), "unassigned") if client is None else ColumnValue(client)

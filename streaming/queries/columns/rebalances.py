@@ -4,10 +4,10 @@ from streaming.base.language import gettext, marked
 from streaming.queries import labels
 from streaming.queries.columns.column import (
     SHORT_ID,
-    Column,
+    ColumnValue,
     Context,
+    ResultColumn,
     Table,
-    Value,
     client_or_none,
     counted,
     queue_column,
@@ -15,48 +15,48 @@ from streaming.queries.columns.column import (
 from streaming.queries.results import Rebalance, RebalanceMove
 
 
-def _paused(milliseconds: int | None, *, at_most: bool) -> Value:
+def _paused(milliseconds: int | None, *, at_most: bool) -> ColumnValue:
     hint = gettext("upper bound: polls give no exact times") if at_most else ""
-    return Value(labels.pause(milliseconds, at_most=at_most), hint=hint)
+    return ColumnValue(labels.pause(milliseconds, at_most=at_most), hint=hint)
 
 
 def _duplicates(row: RebalanceMove | Rebalance, _: Context) -> str:
     return labels.estimate(row.reconsumed, row.reconsumed_min, row.reconsumed_max)
 
 
-def _pause(move: RebalanceMove, _: Context) -> Value:
+def _pause(move: RebalanceMove, _: Context) -> ColumnValue:
     if move.to_client is None:
-        return Value(gettext("ongoing"), "quiet")
+        return ColumnValue(gettext("ongoing"), "quiet")
     if move.pause_ms is None and move.from_client is None:
-        return Value(gettext("first owner"), "quiet")
+        return ColumnValue(gettext("first owner"), "quiet")
     return _paused(move.pause_ms, at_most=move.pause_is_at_most)
 
 
 MOVE = Table(
     queue_column(RebalanceMove),
-    Column(RebalanceMove, "kind", show=lambda m, _: labels.move_kind(m.kind)),
-    Column(RebalanceMove, "from_client", "client", lambda m, _: client_or_none(m.from_client)),
-    Column(RebalanceMove, "to_client", "client", lambda m, _: client_or_none(m.to_client)),
-    Column(RebalanceMove, "pause_ms", "duration", _pause),
-    Column(RebalanceMove, "reconsumed", "count", _duplicates),
+    ResultColumn(RebalanceMove, "kind", show=lambda m, _: labels.move_kind(m.kind)),
+    ResultColumn(RebalanceMove, "from_client", "client", lambda m, _: client_or_none(m.from_client)),
+    ResultColumn(RebalanceMove, "to_client", "client", lambda m, _: client_or_none(m.to_client)),
+    ResultColumn(RebalanceMove, "pause_ms", "duration", _pause),
+    ResultColumn(RebalanceMove, "reconsumed", "count", _duplicates),
     grid="queue kind from_client to_client pause_ms reconsumed",
     page="queue kind from_client to_client pause_ms reconsumed",
 )
 
 
-def _cause(rebalance: Rebalance, _: Context) -> Value:
+def _cause(rebalance: Rebalance, _: Context) -> ColumnValue:
     more = len(rebalance.causes) - 1
-    return Value(labels.trigger(rebalance.trigger, None, 0), note=f"+{more}" if more > 0 else "")
+    return ColumnValue(labels.trigger(rebalance.trigger, None, 0), note=f"+{more}" if more > 0 else "")
 
 
-def _trigger(rebalance: Rebalance, _: Context) -> Value:
+def _trigger(rebalance: Rebalance, _: Context) -> ColumnValue:
     client = rebalance.trigger_client
-    return Value(gettext("no client"), "quiet") if client is None else Value(client)
+    return ColumnValue(gettext("no client"), "quiet") if client is None else ColumnValue(client)
 
 
-def _moved(rebalance: Rebalance, _: Context) -> Value:
+def _moved(rebalance: Rebalance, _: Context) -> ColumnValue:
     more = rebalance.queues_moved > rebalance.queues_moved_min
-    return Value(labels.number(rebalance.queues_moved), "attention" if more else "")
+    return ColumnValue(labels.number(rebalance.queues_moved), "attention" if more else "")
 
 
 def _paused_nothing(rebalance: Rebalance) -> bool:
@@ -65,17 +65,17 @@ def _paused_nothing(rebalance: Rebalance) -> bool:
     return bool(rebalance.moves or not changed) and not any(move.from_client for move in rebalance.moves)
 
 
-def _longest_pause(rebalance: Rebalance, _: Context) -> Value:
+def _longest_pause(rebalance: Rebalance, _: Context) -> ColumnValue:
     """Show the longest pause; there is none if no queue had an owner before."""
     if rebalance.pause_ms_max is None and _paused_nothing(rebalance):
-        return Value(gettext("none"), "quiet")
+        return ColumnValue(gettext("none"), "quiet")
     return _paused(rebalance.pause_ms_max, at_most=rebalance.pause_is_at_most)
 
 
-def _total_pause(rebalance: Rebalance, _: Context) -> Value:
+def _total_pause(rebalance: Rebalance, _: Context) -> ColumnValue:
     """Show the sum of the known pauses, and of how many queues it is unknown."""
     if rebalance.pause_ms_sum is None:
-        return Value(gettext("none"), "quiet") if _paused_nothing(rebalance) else Value(labels.NOT_KNOWN)
+        return ColumnValue(gettext("none"), "quiet") if _paused_nothing(rebalance) else ColumnValue(labels.NOT_KNOWN)
     at_most = any(move.pause_is_at_most for move in rebalance.moves if move.pause_ms is not None)
     shown = _paused(rebalance.pause_ms_sum, at_most=at_most)
     unknown = sum(move.pause_ms is None and move.from_client is not None for move in rebalance.moves)
@@ -86,25 +86,27 @@ DURATION_MEANING = marked("From the first cause until the last queue changed its
 LONGEST_MEANING = marked("How long the queue that stood still longest was not consumed while it changed its owner.")
 TOTAL_MEANING = marked("The sum of the pauses of all its queues.")
 REBALANCE = Table(
-    Column(Rebalance, "start_time", "time"),
-    Column(Rebalance, "duration", "duration", lambda r, _: labels.duration(r.end_time - r.start_time), "Duration",
-           ("start_time", "end_time"), meaning=DURATION_MEANING, spare=True),
-    Column(Rebalance, "trigger", show=_cause, wide=True),
-    Column(Rebalance, "trigger_client", "client", _trigger, wide=True),
-    Column(Rebalance, "members", "line", lambda r, _: f"{len(r.members_before)} → {len(r.members_after)}", "Members",
-           ("members_before", "members_after")),
-    Column(Rebalance, "queues_moved", "count", _moved),
-    Column(Rebalance, "queues_moved_min", "count", spare=True),
-    Column(Rebalance, "queues_interrupted", "count", spare=True),
-    Column(Rebalance, "queues_unassigned", "count", lambda r, _: counted(r.queues_unassigned)),
-    Column(Rebalance, "pause_ms_max", "duration", _longest_pause, meaning=LONGEST_MEANING),
-    Column(Rebalance, "pause_ms_sum", "duration", _total_pause, "Total pause", ("moves",), meaning=TOTAL_MEANING,
+    ResultColumn(Rebalance, "start_time", "time"),
+    ResultColumn(Rebalance, "duration", "duration", lambda r, _: labels.duration(r.end_time - r.start_time), "Duration",
+                 ("start_time", "end_time"), meaning=DURATION_MEANING, spare=True),
+    ResultColumn(Rebalance, "trigger", show=_cause, wide=True),
+    ResultColumn(Rebalance, "trigger_client", "client", _trigger, wide=True),
+    ResultColumn(Rebalance, "members", "line",
+                 lambda r, _: f"{len(r.members_before)} → {len(r.members_after)}", "Members",
+                 ("members_before", "members_after")),
+    ResultColumn(Rebalance, "queues_moved", "count", _moved),
+    ResultColumn(Rebalance, "queues_moved_min", "count", spare=True),
+    ResultColumn(Rebalance, "queues_interrupted", "count", spare=True),
+    ResultColumn(Rebalance, "queues_unassigned", "count", lambda r, _: counted(r.queues_unassigned)),
+    ResultColumn(Rebalance, "pause_ms_max", "duration", _longest_pause, meaning=LONGEST_MEANING),
+    ResultColumn(Rebalance, "pause_ms_sum", "duration", _total_pause, "Total pause", ("moves",), meaning=TOTAL_MEANING,
            spare=True),
-    Column(Rebalance, "pause_ms_p50", "duration", lambda r, _: _paused(r.pause_ms_p50, at_most=r.pause_is_at_most)),
-    Column(Rebalance, "reconsumed", "count", _duplicates, spare=True, wide=True),
-    Column(Rebalance, "converged", show=lambda r, _: Value(
+    ResultColumn(Rebalance, "pause_ms_p50", "duration",
+                 lambda r, _: _paused(r.pause_ms_p50, at_most=r.pause_is_at_most)),
+    ResultColumn(Rebalance, "reconsumed", "count", _duplicates, spare=True, wide=True),
+    ResultColumn(Rebalance, "converged", show=lambda r, _: ColumnValue(
         labels.yes_no(r.converged), "attention" if r.converged is False else ""), spare=True),
-    Column(Rebalance, "rebalance_id", show=lambda r, _: Value(r.rebalance_id[:SHORT_ID], "quiet")),
+    ResultColumn(Rebalance, "rebalance_id", show=lambda r, _: ColumnValue(r.rebalance_id[:SHORT_ID], "quiet")),
     grid="start_time trigger trigger_client members queues_moved queues_moved_min queues_interrupted queues_unassigned"
     " duration pause_ms_max pause_ms_sum reconsumed converged rebalance_id",
     page="start_time duration trigger trigger_client members queues_moved queues_moved_min queues_interrupted"

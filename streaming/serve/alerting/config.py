@@ -85,11 +85,11 @@ Near = Annotated[str, AfterValidator(_near)]
 """A path relative to the alerts file."""
 
 
-class _Section(BaseModel):
+class _AlertSection(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
-class _Secret(_Section):
+class _Secret(_AlertSection):
     """A possibly secret value, given directly, in an environment variable or in a file."""
 
     value: str | None = Field(default=None, repr=False)
@@ -133,7 +133,7 @@ def literal(value: str) -> _Secret:
     return _Secret(value=value)
 
 
-class _Channel(_Section):
+class _Channel(_AlertSection):
     """What all channels have."""
 
     language: LanguageCode | None = None
@@ -216,7 +216,7 @@ ChannelConfig = Annotated[
 ]
 
 
-class AlertRoute(_Section):
+class AlertRoute(_AlertSection):
     """Maps alerts to channels; only the first matching route is used, unless it has `further`."""
 
     channels: tuple[str, ...] = Field(min_length=1)
@@ -237,7 +237,7 @@ class AlertRoute(_Section):
     remind_after: Span | None = None
 
 
-class Limit(_Section):
+class Limit(_AlertSection):
     """The rate limit of a channel; an Alertmanager limits by itself."""
 
     messages: int = Field(ge=1)
@@ -245,14 +245,14 @@ class Limit(_Section):
     alerts: int = Field(ge=1)
 
 
-class Retry(_Section):
+class Retry(_AlertSection):
     """The delay before a failed channel is retried; it doubles with each failure."""
 
     first: Annotated[Span, Field(ge=100)]
     longest: Span
 
 
-class DeadMan(_Section):
+class DeadMan(_AlertSection):
     """The time without telemetry that raises an alert; 0s: never."""
 
     job: Span
@@ -260,7 +260,7 @@ class DeadMan(_Section):
     forget: Span
 
 
-class AlertsConfig(_Section):
+class AlertsConfig(_AlertSection):
     """The whole file."""
 
     poll: Annotated[Span, Field(ge=100)]

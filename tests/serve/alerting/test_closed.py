@@ -155,7 +155,7 @@ def test_the_tables_agree_with_the_alerts(tables, clock, ops, at_closing, now):
     is_worse = SEVERITIES.index(now) > SEVERITIES.index(at_closing)
     assert ops.received == ([("OPENED", "i1")] if is_worse else [])
     with ReadModel(tables) as model:
-        [found] = incidents(model)
-    assert found.resolved_at == (None if is_worse else clock.now)
-    assert found.resolution == (None if is_worse else "closed by ann: moved")
-    assert (found.opened_at, found.cleared_at) == (NOW, None)
+        [incident] = incidents(model)
+    assert incident.resolved_at == (None if is_worse else clock.now)
+    assert incident.resolution == (None if is_worse else "closed by ann: moved")
+    assert (incident.opened_at, incident.cleared_at) == (NOW, None)

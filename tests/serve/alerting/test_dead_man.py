@@ -57,10 +57,10 @@ class Checks:
 
     def at(self, now):
         """Run the check; return (transition, code, subject) of each alert."""
-        found = self.watch.look(now, self.dispatcher.state.incidents)
-        for one in found:
+        transitions = self.watch.look(now, self.dispatcher.state.incidents)
+        for one in transitions:
             self.dispatcher.take(one, now)
-        return [(one.transition, one.code, one.subject) for one in found]
+        return [(one.transition, one.code, one.subject) for one in transitions]
 
 
 def test_a_job_that_stops_writing_is_reported_once_and_resolved(tables):

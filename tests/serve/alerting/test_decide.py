@@ -316,19 +316,19 @@ def test_the_ledger_restores_the_state_and_each_channel_stays_in_order(story):
                 (opened.discard if row.message == "RESOLVED" else opened.add)(row.incident_id)
 
 
-def perform(dispatcher, what, one, channel, now):
+def perform(dispatcher, what, transition, channel, now):
     if what == "pack":
         pack(dispatcher, channel, dispatcher._config.limit, now)
     elif what in {"sent", "failed", "rejected"}:
         answer(dispatcher, channel, what, now)
     elif what == "silence":
-        dispatcher.controls.take([silence(group=one.incident_id, until=now + MINUTE)])
+        dispatcher.controls.take([silence(group=transition.incident_id, until=now + MINUTE)])
     elif what == "end":
         dispatcher.controls.take([control_of("END", "s1")])
     elif what == "check":
         dispatcher.check_pending(now)
-    elif (one.incident_id in dispatcher.state.incidents) != (what == "OPENED"):  # as the observer reports it
-        dispatcher.take(one, now)
+    elif (transition.incident_id in dispatcher.state.incidents) != (what == "OPENED"):  # as the observer reports it
+        dispatcher.take(transition, now)
 
 
 def answer(dispatcher, channel, what, now):

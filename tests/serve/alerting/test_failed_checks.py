@@ -32,21 +32,21 @@ class Checks:
         self.number += 1
         rows = [
             QualityResult(
-                batch_id=self.number, time=NOW, suite=suite, expectation=of[0] if of else "null", column=column,
-                success=success,
+                batch_id=self.number, time=NOW, suite=suite, column=column, success=success,
+                expectation=expectations[0] if expectations else "null",
                 observed='["x"]', unexpected_count=1, row_count=2, why="Why.", stops_job=stops_job,
                 checked_at=None if suite == "telemetry" else NOW + self.number,
             )
-            for subject, *of, success in results
+            for subject, *expectations, success in results
             for suite, column in [subject.split()]
         ]  # fmt: skip
         append_rows(self.tables, "quality_results", map(msgspec.structs.asdict, rows))
 
     def found(self):
-        found = self.followed.look(NOW + MINUTE, self.dispatcher.state.incidents)
-        for one in found:
-            self.dispatcher.take(one, NOW + MINUTE)
-        return [(one.transition, one.code, one.subject) for one in found]
+        transitions = self.followed.look(NOW + MINUTE, self.dispatcher.state.incidents)
+        for transition in transitions:
+            self.dispatcher.take(transition, NOW + MINUTE)
+        return [(one.transition, one.code, one.subject) for one in transitions]
 
 
 @pytest.fixture

@@ -68,20 +68,20 @@ parts = st.tuples(st.integers(0, 95), st.integers(0, 96)).filter(lambda part: pa
     st.integers(0, 14 * 96),
 )
 def test_the_next_begin_is_the_first_active_quarter_of_an_hour(hours, on, zone, quarter):
-    one = Schedule(tuple(Times(15 * begin, 15 * end) for begin, end in hours), frozenset(on), ZoneInfo(zone))
+    schedule = Schedule(tuple(Times(15 * begin, 15 * end) for begin, end in hours), frozenset(on), ZoneInfo(zone))
     now = at("11-02T00:00") + quarter * QUARTER
-    expected = next(time for time in range(now, now + 9 * 96 * QUARTER, QUARTER) if active(one, time))
-    assert one.begins(now) == expected
+    expected = next(time for time in range(now, now + 9 * 96 * QUARTER, QUARTER) if active(schedule, time))
+    assert schedule.begins(now) == expected
 
 
-def active(one, time):
-    clock = datetime.fromtimestamp(time / 1000, UTC).astimezone(one.zone).replace(tzinfo=None)
+def active(schedule, time):
+    clock = datetime.fromtimestamp(time / 1000, UTC).astimezone(schedule.zone).replace(tzinfo=None)
     for begun in (clock.date(), clock.date() - timedelta(days=1)):
         midnight = datetime.combine(begun, datetime.min.time())
-        for begin, end in one.hours or [(0, 1440)]:
+        for begin, end in schedule.hours or [(0, 1440)]:
             length = end - begin if begin < end else end - begin + 1440
             since = (clock - midnight) / timedelta(minutes=1) - begin
-            if 0 <= since < length and (not one.days or begun.weekday() in one.days):
+            if 0 <= since < length and (not schedule.days or begun.weekday() in schedule.days):
                 return True
     return False
 

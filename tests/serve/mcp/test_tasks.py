@@ -63,45 +63,45 @@ def model(request, settings, address) -> Iterator[McpClient]:
 
 
 def test_which_groups_are_unhealthy(model, rest):
-    found = model.ask("list_groups", at=AT)
+    answer = model.ask("list_groups", at=AT)
 
-    assert found["answer"] == rest("/groups", at=AT)
-    assert [(one["group"], one["health"]) for one in found["answer"]][:2] == [("orders", "BAD"), ("quiet", "UNKNOWN")]
-    assert (found["time"], found["time_utc"], found["note"]) == (AT, "2026-11-21T12:00:20.000Z", None)
-    assert [(one["cluster"], one["is_stale"]) for one in found["telemetry"]] == [("c", False)]
+    assert answer["answer"] == rest("/groups", at=AT)
+    assert [(one["group"], one["health"]) for one in answer["answer"]][:2] == [("orders", "BAD"), ("quiet", "UNKNOWN")]
+    assert (answer["time"], answer["time_utc"], answer["note"]) == (AT, "2026-11-21T12:00:20.000Z", None)
+    assert [(one["cluster"], one["is_stale"]) for one in answer["telemetry"]] == [("c", False)]
 
 
 def test_who_owned_a_queue_at_an_instant(model, rest):
-    [found] = model.ask("who_owned", queue="Orders@b:0", group="orders", at=AT)["answer"]
+    [answer] = model.ask("who_owned", queue="Orders@b:0", group="orders", at=AT)["answer"]
 
-    assert found["owner"] == rest("/groups/orders/owners/Orders/b/0", at=AT)
-    assert found["owner"]["client_id"] == "A"
+    assert answer["owner"] == rest("/groups/orders/owners/Orders/b/0", at=AT)
+    assert answer["owner"]["client_id"] == "A"
 
 
 def test_who_owned_a_queue_in_every_group(model, rest):
-    found = model.ask("who_owned", queue="Orders@b:0", at=AT)["answer"]
+    answer = model.ask("who_owned", queue="Orders@b:0", at=AT)["answer"]
 
-    assert found == rest("/owners/Orders/b/0", at=AT)
-    known = {one["group"]: (one["owner"] and one["owner"]["client_id"], one["unknown"]) for one in found}
-    assert known["orders"] == ("A", None)
-    assert known["all"][0] is None
-    assert "broadcasting" in known["all"][1]
+    assert answer == rest("/owners/Orders/b/0", at=AT)
+    owners = {one["group"]: (one["owner"] and one["owner"]["client_id"], one["unknown"]) for one in answer}
+    assert owners["orders"] == ("A", None)
+    assert owners["all"][0] is None
+    assert "broadcasting" in owners["all"][1]
 
 
 def test_why_a_queue_is_stuck(model, rest):
-    found = model.ask("show_queue", group="orders", queue="Orders@b:0", since=NOON - 60_000, at=AT)["answer"]
+    answer = model.ask("show_queue", group="orders", queue="Orders@b:0", since=NOON - 60_000, at=AT)["answer"]
 
-    assert found == rest("/groups/orders/queues/Orders/b/0", since=NOON - 60_000, at=AT)
-    assert {one["code"] for one in found["history"]["incidents"]} >= {"ORDERED_QUEUE_STUCK"}
+    assert answer == rest("/groups/orders/queues/Orders/b/0", since=NOON - 60_000, at=AT)
+    assert {one["code"] for one in answer["history"]["incidents"]} >= {"ORDERED_QUEUE_STUCK"}
     problems = model.ask("list_queues", group="orders", at=AT, problems_only=True)["answer"]
     assert [(one["queue_id"], one["status"]) for one in problems] == [(0, "BAD"), (1, "WARN")]
 
 
 def test_the_open_incidents_with_their_next_step(model, rest):
-    found = model.ask("list_incidents", at=AT)["answer"]
+    answer = model.ask("list_incidents", at=AT)["answer"]
 
-    assert found == rest("/incidents", at=AT)
-    assert {one["first_step"] for one in found} == {"what"}
+    assert answer == rest("/incidents", at=AT)
+    assert {one["first_step"] for one in answer} == {"what"}
     detail = model.ask("show_incident", incident_id="ordered_queue_stuck")["answer"]
     assert detail == rest("/incidents/ordered_queue_stuck")
     assert detail["incident"]["evidence"] == {"stalled_ms": 61_000}
@@ -109,32 +109,32 @@ def test_the_open_incidents_with_their_next_step(model, rest):
 
 
 def test_the_costliest_rebalance(model, rest):
-    found = model.ask("list_rebalances", group="orders", moves=True)["answer"]
+    answer = model.ask("list_rebalances", group="orders", moves=True)["answer"]
 
-    assert found["rebalances"] == rest("/groups/orders/rebalances")
-    assert found["totals"] == rest("/groups/orders/rebalances/totals")
-    costliest = model.ask("show_rebalance", group="orders", rebalance_id=found["totals"]["costliest"])["answer"]
+    assert answer["rebalances"] == rest("/groups/orders/rebalances")
+    assert answer["totals"] == rest("/groups/orders/rebalances/totals")
+    costliest = model.ask("show_rebalance", group="orders", rebalance_id=answer["totals"]["costliest"])["answer"]
     assert costliest == rest(f"/groups/orders/rebalances/{costliest['rebalance_id']}")
     assert costliest["moves"][0]["pause_ms"] == 70
 
 
 def test_the_lag_at_an_instant_and_over_a_period(model, rest):
     assert model.ask("show_group", group="orders", at=AT)["answer"] == rest("/groups/orders", at=AT)
-    found = model.ask("show_lag", group="orders", since=NOON - 1_000, until=NOON + 1_000, slices=2)["answer"]
+    answer = model.ask("show_lag", group="orders", since=NOON - 1_000, until=NOON + 1_000, slices=2)["answer"]
 
-    assert found == rest("/groups/orders/lag", since=NOON - 1_000, until=NOON + 1_000, slices=2)
-    assert [(one["topic"], one["lag"], one["lag_unknown"]) for one in found][-1] == ("Orders", 50, 1)
+    assert answer == rest("/groups/orders/lag", since=NOON - 1_000, until=NOON + 1_000, slices=2)
+    assert [(one["topic"], one["lag"], one["lag_unknown"]) for one in answer][-1] == ("Orders", 50, 1)
 
 
 def test_what_happens_if_a_client_leaves(model, rest):
-    found = model.ask("what_if", group="orders", leave=["A"], at=AT)["answer"]
+    answer = model.ask("what_if", group="orders", leave=["A"], at=AT)["answer"]
 
-    assert found == rest("/groups/orders/what-if", leave="A", at=AT)
-    assert {one["to_client"] for one in found[0]["moves"]} == {"B"}
+    assert answer == rest("/groups/orders/what-if", leave="A", at=AT)
+    assert {one["to_client"] for one in answer[0]["moves"]} == {"B"}
     short = model.ask("what_if", group="orders", leave=["A"], queues=False, at=AT)["answer"]
-    assert (short[0]["moves"], short[0]["queues_moved"]) == ([], found[0]["queues_moved"])
+    assert (short[0]["moves"], short[0]["queues_moved"]) == ([], answer[0]["queues_moved"])
     assert [(one["now"], one["then"], one["gains"]) for one in short[0]["shares"]] == [
-        (one["now"], one["then"], []) for one in found[0]["shares"]
+        (one["now"], one["then"], []) for one in answer[0]["shares"]
     ]
     assert model.ask("plan_rolling_restart", group="orders", at=AT)["answer"] == rest(
         "/groups/orders/rolling-restart", at=AT
@@ -142,21 +142,21 @@ def test_what_happens_if_a_client_leaves(model, rest):
 
 
 def test_which_clients_are_unhealthy(model, rest):
-    found = model.ask("list_clients", group="orders", at=AT)["answer"]
+    answer = model.ask("list_clients", group="orders", at=AT)["answer"]
 
-    assert found == rest("/clients", group="orders", at=AT)
-    assert [one["client_id"] for one in found if one["open_incidents"]] == ["B"]
-    shown = model.ask("show_client", client_id="B", at=AT)["answer"]
-    assert shown == rest("/clients/B", at=AT)
-    assert [one["code"] for one in shown["incidents"]] == ["STALE_HEARTBEAT"]
+    assert answer == rest("/clients", group="orders", at=AT)
+    assert [one["client_id"] for one in answer if one["open_incidents"]] == ["B"]
+    detail = model.ask("show_client", client_id="B", at=AT)["answer"]
+    assert detail == rest("/clients/B", at=AT)
+    assert [one["code"] for one in detail["incidents"]] == ["STALE_HEARTBEAT"]
 
 
 def test_a_question_in_sql(model, rest):
     query = "SELECT g.group, g.health FROM current_groups g ORDER BY 1"
-    found = model.ask("sql", query=query)["answer"]
+    answer = model.ask("sql", query=query)["answer"]
 
-    assert found == rest.client.post("/sql", json={"query": query}).json()
-    assert (found["rows"][0], found["cut"]) == (["all", "OK"], False)
+    assert answer == rest.client.post("/sql", json={"query": query}).json()
+    assert (answer["rows"][0], answer["cut"]) == (["all", "OK"], False)
     assert model.ask("sql", query=query, limit=1)["answer"]["cut"] is True
 
 
@@ -168,23 +168,23 @@ def test_a_group_that_does_not_exist(model, rest):
 
 
 def test_a_time_after_the_data(model, rest):
-    found = model.ask("list_groups", at=LATER)
+    answer = model.ask("list_groups", at=LATER)
 
-    assert found["answer"] == rest("/groups", at=LATER)
-    assert {(one["health"], one["is_stale"]) for one in found["answer"]} == {("UNKNOWN", True)}
-    assert found["telemetry"][0]["is_silent"]
-    assert found["note"].startswith("No telemetry of cluster c since 2026-11-21T12:00:30.000Z: the state is unknown")
+    assert answer["answer"] == rest("/groups", at=LATER)
+    assert {(one["health"], one["is_stale"]) for one in answer["answer"]} == {("UNKNOWN", True)}
+    assert answer["telemetry"][0]["is_silent"]
+    assert answer["note"].startswith("No telemetry of cluster c since 2026-11-21T12:00:30.000Z: the state is unknown")
     [owner] = model.ask("who_owned", queue="Orders@b:0", group="orders", at=LATER)["answer"]
     assert owner["owner"] is None
     assert "are unknown: that is 4 d 23 h after the last telemetry" in owner["unknown"]
 
 
 def test_now_long_after_the_last_telemetry(model):
-    found = model.ask("list_groups")
+    answer = model.ask("list_groups")
 
-    assert found["time"] == NOON + 30_000
-    assert found["telemetry"][0]["is_silent"]
-    assert "what is shown is the last known one" in found["note"]
+    assert answer["time"] == NOON + 30_000
+    assert answer["telemetry"][0]["is_silent"]
+    assert "what is shown is the last known one" in answer["note"]
 
 
 def test_the_text_of_a_rule(model):
@@ -202,7 +202,7 @@ def test_the_text_of_a_rule(model):
 
 
 def test_a_long_list_is_cut_and_says_so(model):
-    found = model.ask("list_queues", group="orders", at=AT, limit=1)
+    answer = model.ask("list_queues", group="orders", at=AT, limit=1)
 
-    assert [one["queue_id"] for one in found["answer"]] == [0]
-    assert found["left_out"] == 3
+    assert [one["queue_id"] for one in answer["answer"]] == [0]
+    assert answer["left_out"] == 3

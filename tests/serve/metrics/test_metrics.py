@@ -35,14 +35,14 @@ class Scraper:
         self.store.refresh()
         text = generate_latest(self.registry).decode()
         samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
-        found = {(sample.name, frozenset(sample.labels.items())): sample.value for sample in samples}
-        assert len(found) == len(samples), "a series is there twice"
-        return found
+        series = {(sample.name, frozenset(sample.labels.items())): sample.value for sample in samples}
+        assert len(series) == len(samples), "a series is there twice"
+        return series
 
 
-def of(found, name, **labels) -> dict | float | None:
+def of(series, name, **labels) -> dict | float | None:
     """Return the value of the series with these labels and the cluster; None if there is none."""
-    return found.get((name, frozenset({"cluster": "c", **labels}.items())))
+    return series.get((name, frozenset({"cluster": "c", **labels}.items())))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -94,9 +94,9 @@ def test_the_health_of_a_silent_group_is_unknown(tmp_path, scraper, noon):
     example().write(tmp_path / "tables")
     with noon.context() as later:
         later.setattr(snapshot, "now_ms", lambda: NOON + STATE_MISSED * Policy().snapshot_interval)
-        found = scraper(tmp_path).scrape()
+        series = scraper(tmp_path).scrape()
 
-    assert of(found, "rocketmq_consumer_group_status", consumer_group="orders") == METRIC["UNKNOWN"]
+    assert of(series, "rocketmq_consumer_group_status", consumer_group="orders") == METRIC["UNKNOWN"]
 
 
 @pytest.mark.parametrize(("sharing", "unassigned"), [("DIVIDED", 1), ("POPPED", None), ("PROXIED", None)])
@@ -106,9 +106,9 @@ def test_a_shared_queue_is_not_counted_as_unassigned(tmp_path, scraper, sharing,
     world.queue("g", 0, None)
     world.write(tmp_path / "tables")
 
-    found = scraper(tmp_path).scrape()
+    series = scraper(tmp_path).scrape()
 
-    assert of(found, "rocketmq_consumer_queues_unassigned", consumer_group="g") == unassigned
+    assert of(series, "rocketmq_consumer_queues_unassigned", consumer_group="g") == unassigned
 
 
 def test_lag_sums_only_the_queues_whose_lag_is_known(scraped):
@@ -130,12 +130,12 @@ def test_a_sum_with_lower_bounds_says_of_how_many_queues(tmp_path, scraper):
     world.queue("g", 1, lag=4, lag_is_at_least=True)
     world.write(tmp_path / "tables")
 
-    found = scraper(tmp_path).scrape()
+    series = scraper(tmp_path).scrape()
 
     topic = {"consumer_group": "g", "topic": "Orders", "is_retry": "false"}
-    assert of(found, "rocketmq_consumer_lag_messages", **topic) == 7
-    assert of(found, "rocketmq_consumer_lag_at_least_queues", **topic) == 1
-    assert of(found, "rocketmq_consumer_lag_unknown_queues", **topic) == 0
+    assert of(series, "rocketmq_consumer_lag_messages", **topic) == 7
+    assert of(series, "rocketmq_consumer_lag_at_least_queues", **topic) == 1
+    assert of(series, "rocketmq_consumer_lag_unknown_queues", **topic) == 0
 
 
 def test_dead_letters_are_counted_by_broker_while_they_are_known(tmp_path, scraper):
@@ -147,11 +147,11 @@ def test_dead_letters_are_counted_by_broker_while_they_are_known(tmp_path, scrap
     world.dead_letters("g", 0, 5, broker="stale", time=NOON - 121_000)
     world.write(tmp_path / "tables")
 
-    found = scraper(tmp_path).scrape()
+    series = scraper(tmp_path).scrape()
 
     added, stored = (f"rocketmq_consumer_dead_letters_{name}" for name in ("total", "stored_messages"))
     values = {
-        broker: tuple(of(found, name, consumer_group="g", broker=broker) for name in (added, stored))
+        broker: tuple(of(series, name, consumer_group="g", broker=broker) for name in (added, stored))
         for broker in ("b", "never one", "stale")
     }
     assert values == {"b": (10, 6), "never one": (0, 0), "stale": (None, None)}
@@ -209,10 +209,10 @@ def test_the_series_of_a_source_ends_after_a_day_of_silence(tmp_path, scraper):
 
     world.last("poll-1@2", NOON + DAY)
     world.write(tmp_path / "tables")
-    found = process.scrape()
+    series = process.scrape()
 
-    assert of(found, name, kind="poll", source="poll-1") == (NOON + DAY) / 1000
-    assert of(found, name, kind="hook", source="hook-b") is None
+    assert of(series, name, kind="poll", source="poll-1") == (NOON + DAY) / 1000
+    assert of(series, name, kind="hook", source="hook-b") is None
 
 
 def test_retention_lowers_no_counter_until_the_next_day(tmp_path, scraper):
@@ -243,18 +243,18 @@ def test_the_worst_queues_have_series_and_the_others_share_one(tmp_path, scraper
         world.incident("orders", "ORDERED_QUEUE_STUCK", queue_id, evidence=f'{{"stalled_ms":{queue_id * 1000}}}')
     world.write(tmp_path / "tables")
 
-    found = scraper(tmp_path, queue_series=4).scrape()
+    series = scraper(tmp_path, queue_series=4).scrape()
 
     def queues(name):
         return {
-            dict(labels)["queue_id"]: v for (m, labels), v in found.items() if m == f"rocketmq_consumer_queue_{name}"
+            dict(labels)["queue_id"]: v for (m, labels), v in series.items() if m == f"rocketmq_consumer_queue_{name}"
         }
 
     assert queues("status") == {"0": 3, "1": 3, "2": 3, "9": 2, "others": 2}
     assert queues("lag_messages") == {"0": 0, "1": 1, "2": 2, "9": 9, "others": 3 + 4 + 5 + 6 + 7 + 8}
     assert queues("lock_age_ms")["others"] == 10_008
     assert queues("stuck_seconds") == {"9": 9, "8": 8, "7": 7, "6": 6, "others": 5}
-    assert found["rebalance_watch_queues_left_out", frozenset()] == 6
+    assert series["rebalance_watch_queues_left_out", frozenset()] == 6
 
 
 def test_table_sizes_and_batch_numbers_of_the_pipeline(tmp_path, scraper):
@@ -267,24 +267,24 @@ def test_table_sizes_and_batch_numbers_of_the_pipeline(tmp_path, scraper):
     state.parent.mkdir(parents=True)
     state.write_bytes(b"x" * 123)
 
-    found = scraper(tmp_path).scrape()
+    series = scraper(tmp_path).scrape()
 
-    assert found["rebalance_watch_table_rows", frozenset({("table", "telemetry")})] == 3
-    assert found["rebalance_watch_table_files", frozenset({("table", "alert_deliveries")})] == 0
-    assert found["rebalance_watch_table_bytes", frozenset({("table", "anomalies")})] > 0
-    assert found["rebalance_watch_batch_number", frozenset({("query", "operator")})] == 11
-    assert 0 <= found["rebalance_watch_batch_seconds", frozenset({("query", "operator")})] < 60
-    assert ("rebalance_watch_batch_number", frozenset({("query", "archive")})) not in found
-    assert found["rebalance_watch_state_bytes", frozenset()] == 123
+    assert series["rebalance_watch_table_rows", frozenset({("table", "telemetry")})] == 3
+    assert series["rebalance_watch_table_files", frozenset({("table", "alert_deliveries")})] == 0
+    assert series["rebalance_watch_table_bytes", frozenset({("table", "anomalies")})] > 0
+    assert series["rebalance_watch_batch_number", frozenset({("query", "operator")})] == 11
+    assert 0 <= series["rebalance_watch_batch_seconds", frozenset({("query", "operator")})] < 60
+    assert ("rebalance_watch_batch_number", frozenset({("query", "archive")})) not in series
+    assert series["rebalance_watch_state_bytes", frozenset()] == 123
 
 
 def test_empty_tables_export_no_group_metrics(tmp_path, scraper):
     World().write(tmp_path / "tables")
 
-    found = scraper(tmp_path).scrape()
+    series = scraper(tmp_path).scrape()
 
-    assert not [name for name, _ in found if name.startswith("rocketmq_")]
-    assert found["rebalance_watch_table_rows", frozenset({("table", "anomalies")})] == 0
+    assert not [name for name, _ in series if name.startswith("rocketmq_")]
+    assert series["rebalance_watch_table_rows", frozenset({("table", "anomalies")})] == 0
 
 
 def _names(prefix: str, names: str) -> set[str]:
@@ -322,15 +322,15 @@ def test_a_table_that_cannot_be_read_costs_only_its_own_metrics(tmp_path, scrape
     raise_protocol(tmp_path / "tables" / table, READER["deletionVectors"])
     process = scraper(tmp_path)
 
-    found = process.scrape()
+    series = process.scrape()
 
-    assert process.scrape().keys() == found.keys()
+    assert process.scrape().keys() == series.keys()
     [said] = [record.getMessage() for record in caplog.records if record.name.startswith("streaming.serve.metrics")]
     assert said.startswith(f"metrics are missing: The table {table} has the Delta feature deletionVectors, with which")
     readable = "rebalance_watch_tables_readable", frozenset()
-    assert (scraped[readable], found.pop(readable)) == (1, 0)
-    lost = {name for name, _ in scraped.keys() - found.keys()} - {readable[0]}
+    assert (scraped[readable], series.pop(readable)) == (1, 0)
+    lost = {name for name, _ in scraped.keys() - series.keys()} - {readable[0]}
     assert lost == NEEDED_FOR.get(table, set()) | _names("rebalance_watch_table", "rows bytes files")
     until_last_event = "rocketmq_consumer_queue_stuck_seconds"
-    same = {key for key in found if key[0] != until_last_event and not key[0].startswith("process_")}
-    assert {key: found[key] for key in same} == {key: scraped[key] for key in same}
+    same = {key for key in series if key[0] != until_last_event and not key[0].startswith("process_")}
+    assert {key: series[key] for key in same} == {key: scraped[key] for key in same}

@@ -96,11 +96,13 @@ def test_links_of_a_panel_have_labels_of_its_series_and_lead_to_pages(exported):
     assert len(linked) > 10
     for panel in linked:
         queries = [target["expr"] for target in panel["targets"]]
-        known = set.union(*(exported[name] for query in queries for name in OURS.findall(query)))
+        labels_of_series = set.union(*(exported[name] for query in queries for name in OURS.findall(query)))
         for by in re.findall(r"by \(([^)]*)\)", " ".join(queries)):
-            known &= set(by.split(", "))
+            labels_of_series &= set(by.split(", "))
         for link in panel["fieldConfig"]["defaults"]["links"]:
-            assert set(re.findall(r"\$\{__(?:field\.labels|data\.fields)\.(\w+)", link["url"])) <= known, panel["title"]
+            assert set(re.findall(r"\$\{__(?:field\.labels|data\.fields)\.(\w+)", link["url"])) <= labels_of_series, (
+                panel["title"]
+            )
             assert re.match(r"\$\{page\}/(group|rule)/", link["url"])
 
 

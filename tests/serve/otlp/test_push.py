@@ -91,12 +91,12 @@ def test_each_cluster_is_a_resource_and_the_label_stays(receiver):
     pushed.values = [("a", 1), ("b", 2), ("", 3)]
     with pushed:
         pass
-    found = {
+    resources = {
         (dict(labels)["cluster"], point.resource.get("cluster")): point.value
         for (name, labels), point in receiver.points().items()
         if name == "test_gauge"
     }
-    assert found == {("a", "a"): 1, ("b", "b"): 2, ("", None): 3}
+    assert resources == {("a", "a"): 1, ("b", "b"): 2, ("", None): 3}
 
 
 def test_a_counter_that_falls_has_a_new_start(receiver):

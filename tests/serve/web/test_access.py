@@ -107,7 +107,7 @@ def test_wrong_tokens_of_an_address_are_limited_to_some_a_minute():
 
 
 @pytest.mark.parametrize(
-    ("one", "same", "other"),
+    ("address", "same", "other"),
     [
         ("2001:db8::1", "2001:db8::ffff:1", "2001:db8:0:1::1"),
         ("192.0.2.1", "::ffff:192.0.2.1", "192.0.2.2"),
@@ -115,10 +115,10 @@ def test_wrong_tokens_of_an_address_are_limited_to_some_a_minute():
         ("x" * 100, "x" * 64 + "y", "y" * 100),
     ],
 )
-def test_addresses_that_one_sender_may_choose_among_count_as_one(one, same, other):
+def test_addresses_that_one_sender_may_choose_among_count_as_one(address, same, other):
     failures = Failures()
     for _ in range(LOGIN_FAILURES):
-        failures.add(one, NOW)
+        failures.add(address, NOW)
     assert failures.wait_seconds(same, NOW) == 60
     assert failures.wait_seconds(other, NOW) == 0
 

@@ -91,10 +91,10 @@ def test_after_the_last_telemetry_no_answer_says_ok_or_unassigned(api):
 
 
 def test_a_group_with_its_members_and_incidents(api):
-    one = Overview(**body_of(api.get("/groups/orders")))
+    shown_group = Overview(**body_of(api.get("/groups/orders")))
 
-    assert [(member.client_id, member.queues) for member in one.members] == [("A", 3), ("B", 0)]
-    assert {incident.code for incident in one.incidents} >= {"ORDERED_QUEUE_STUCK"}
+    assert [(member.client_id, member.queues) for member in shown_group.members] == [("A", 3), ("B", 0)]
+    assert {incident.code for incident in shown_group.incidents} >= {"ORDERED_QUEUE_STUCK"}
     assert body_of(api.get("/groups/all"))["group"]["unowned"] is None
 
 

@@ -228,12 +228,12 @@ def test_a_wrong_id_token_opens_no_session(person, provider, caplog, fault, reas
 
 def test_an_answer_of_the_provider_counts_once(person):
     form = at_provider(person)
-    held = dict(person.cookies)  # with the state of the sign-in
+    cookies = dict(person.cookies)  # with the state of the sign-in
     callback = callback_of(form, ANN)
     assert person.get(callback).status_code == 303
 
     person.cookies.clear()
-    for name, value in held.items():
+    for name, value in cookies.items():
         person.cookies.set(name, value, path="/login")
     replayed = person.get(callback)
     assert (replayed.status_code, SESSION_COOKIE in person.cookies) == (403, False)
@@ -365,7 +365,7 @@ def test_programs_use_the_token_as_before(person):
 
 def test_signing_out_ends_the_session_here_and_at_the_provider(person):
     sign_in(person, ANN)
-    held = person.cookies[SESSION_COOKIE]
+    session = person.cookies[SESSION_COOKIE]
     left = person.post("/logout")
 
     assert (left.status_code, SESSION_COOKIE in person.cookies) == (200, False)
@@ -373,7 +373,7 @@ def test_signing_out_ends_the_session_here_and_at_the_provider(person):
     back = httpx.get(there, **HTTP).headers["location"]
     assert back.partition("?")[0] == f"{str(person.base_url).rstrip('/')}/login/ended"
     assert "You have signed out." in person.get("/login/ended").text
-    person.cookies.set(SESSION_COOKIE, held)  # a copy of the cookie
+    person.cookies.set(SESSION_COOKIE, session)  # a copy of the cookie
     assert person.get("/page").status_code == 303
 
 

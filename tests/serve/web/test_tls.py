@@ -67,14 +67,17 @@ def test_the_port_speaks_https_and_its_cookie_is_for_https_only(root, authority)
 
 
 def test_what_cannot_be_used_is_one_sentence_at_the_start(root, authority, monkeypatch, tmp_path):
-    one, other = authority.issue("one"), authority.issue("other")
+    valid, other = authority.issue("one"), authority.issue("other")
     old, sealed = authority.issue("old", valid=timedelta(days=-1)), authority.issue("sealed", password="secret")
     for changed, sentence in (
-        ({"certificate_file": files(one)["certificate_file"]}, "web.certificate_file and web.key_file belong together"),
-        (files(one) | {"key_file": str(other.key_file)}, "other.key is not that of the certificate"),
+        (
+            {"certificate_file": files(valid)["certificate_file"]},
+            "web.certificate_file and web.key_file belong together",
+        ),
+        (files(valid) | {"key_file": str(other.key_file)}, "other.key is not that of the certificate"),
         (files(old), "old.pem expired on"),
         (files(sealed), "REBALANCE_WATCH_WEB__KEY_PASSWORD"),
-        (files(one) | {"key_file": str(tmp_path / "none")}, "no such file or directory): correct web.key_file"),
+        (files(valid) | {"key_file": str(tmp_path / "none")}, "no such file or directory): correct web.key_file"),
     ):
         with monkeypatch.context() as setting:
             setting.setenv("REBALANCE_WATCH_RUNTIME__ROOT", str(root))

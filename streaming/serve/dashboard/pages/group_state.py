@@ -12,7 +12,7 @@ from streaming.base.language import gettext, marked
 from streaming.queries import labels
 from streaming.queries.clients import clients_of_proxies
 from streaming.queries.columns import MEMBER
-from streaming.queries.columns.column import Column, Context, Value, counted
+from streaming.queries.columns.column import ColumnValue, Context, ResultColumn, counted
 from streaming.queries.failed_messages import failed_messages
 from streaming.queries.group_at import find_group
 from streaming.queries.groups import read_group
@@ -67,21 +67,21 @@ class MemberLoad(GroupMember):
     troubled: int = Field(title="Not OK", description="Number of its queues that are not OK.")
 
 
-def _expected(member: MemberLoad, _: Context) -> Value:
+def _expected(member: MemberLoad, _: Context) -> ColumnValue:
     differs = member.expected is not None and member.expected != member.queues
-    return Value(labels.number(member.expected), "attention" if differs else "")
+    return ColumnValue(labels.number(member.expected), "attention" if differs else "")
 
 
-def _lag(member: MemberLoad, _: Context) -> Value:
-    return Value(labels.total(member.lag, 0, at_least=member.lag_is_at_least))
+def _lag(member: MemberLoad, _: Context) -> ColumnValue:
+    return ColumnValue(labels.total(member.lag, 0, at_least=member.lag_is_at_least))
 
 
 MEMBER_COLUMNS = (
     MEMBER["client_id"],
     MEMBER["queues"],
-    Column(MemberLoad, "expected", "count", _expected),
-    Column(MemberLoad, "lag", "count", _lag),
-    Column(MemberLoad, "troubled", "count", lambda m, _: counted(m.troubled)),
+    ResultColumn(MemberLoad, "expected", "count", _expected),
+    ResultColumn(MemberLoad, "lag", "count", _lag),
+    ResultColumn(MemberLoad, "troubled", "count", lambda m, _: counted(m.troubled)),
 )
 
 

@@ -8,7 +8,7 @@ from nicegui import ui
 
 from streaming.base.language import gettext, marked
 from streaming.queries.columns import GROUP, INTERVAL
-from streaming.queries.columns.column import Column
+from streaming.queries.columns.column import ResultColumn
 from streaming.queries.find import find_owned
 from streaming.queries.group_health import GroupKey, health_over
 from streaming.queries.health import Health
@@ -33,7 +33,7 @@ _MOST_OWNED = 2_000
 _LEAST_TEXT = 3
 """The least number of characters by which queues are looked for."""
 _HOUR_MS = 3_600_000
-_STRIP = Column(Group, "strip", heading=marked("Last hour"), made_from=("health",), wide=True)
+_STRIP = ResultColumn(Group, "strip", heading=marked("Last hour"), made_from=("health",), wide=True)
 COLUMNS = (*GROUP.page[:2], _STRIP, *GROUP.page[2:], GROUP["time"])
 _OWNED_COLUMNS = tuple(INTERVAL[name] for name in ("client_id", "queue", "group", "from_time", "to_time"))
 

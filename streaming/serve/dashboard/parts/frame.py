@@ -12,8 +12,8 @@ from nicegui.element import Element
 
 from streaming.base.language import LANGUAGES, current, gettext, in_language, marked, raw
 from streaming.queries.present import HistoryBounds
-from streaming.serve.dashboard.parts.hearing import hearing
 from streaming.serve.dashboard.parts.markup import LiveMarkup
+from streaming.serve.dashboard.parts.page_handler import page_handler
 from streaming.serve.dashboard.static import STATIC
 from streaming.serve.links import (
     LOGOUT_PATH,
@@ -154,7 +154,7 @@ def search(label: str, on_change: Callable[[str], object], text: str = "") -> No
     """
     box = element("input", "field", type="search", placeholder=label, aria_label=label, defaultValue=text)
     box.on(
-        "input", hearing(on_change), throttle=0.25, leading_events=False,
+        "input", page_handler(on_change), throttle=0.25, leading_events=False,
         js_handler="(event) => emit(event.target.value)",
     )  # fmt: skip
 
@@ -164,7 +164,7 @@ def choice(label: str, options: dict[str, str], on_change: Callable[[str], objec
     with element("select", "field", aria_label=label) as box:
         for value, text in options.items():
             element("option", value=value, selected="" if value == chosen else None).text = text
-    box.on("change", hearing(on_change), js_handler="(event) => emit(event.target.value)")
+    box.on("change", page_handler(on_change), js_handler="(event) => emit(event.target.value)")
 
 
 def check(label: str, on_change: Callable[[bool], object]) -> None:
@@ -172,7 +172,7 @@ def check(label: str, on_change: Callable[[bool], object]) -> None:
     with element("label", "check"):
         box = element("input", type="checkbox")
         element("span").text = label
-    box.on("change", hearing(on_change), js_handler="(event) => emit(event.target.checked)")
+    box.on("change", page_handler(on_change), js_handler="(event) => emit(event.target.checked)")
 
 
 def error_page(title: str, sentence: str, status: int) -> None:

@@ -20,7 +20,7 @@ from streaming.queries.columns.column import Context
 from streaming.queries.health import HEALTH, SEVERITY
 from streaming.queries.labels import cause, reason, trigger
 from streaming.serve import links
-from streaming.serve.dashboard.parts.hearing import hearing
+from streaming.serve.dashboard.parts.page_handler import page_handler
 from streaming.serve.dashboard.static import STATIC
 
 
@@ -138,7 +138,7 @@ class LiveMarkup(ui.element, component=STATIC / "live_markup.js"):
         self._template = template
         self._props["html"] = ""
         if on_do is not None:
-            self.on("do", hearing(on_do))
+            self.on("do", page_handler(on_do))
 
     def show(self, **values: object) -> None:
         """Render the template with these values; only changes are sent."""

@@ -11,7 +11,7 @@ from streaming.queries.health import SEVERITY
 from streaming.queries.present import HistoryBounds
 from streaming.queries.results import Incident, Queue
 from streaming.queries.without_owner import WithoutOwner
-from streaming.serve.dashboard.parts.hearing import hearing
+from streaming.serve.dashboard.parts.page_handler import page_handler
 from streaming.serve.dashboard.parts.palette import short_names
 from streaming.serve.dashboard.static import STATIC
 from streaming.serve.dashboard.timeline.group_history import History
@@ -55,8 +55,8 @@ class OwnershipTimeline(
         self._props["at"] = None
         self._props["charts"] = []
         self._on_seek = on_seek
-        self.on("seek", hearing(self._chosen))
-        self.on("zoom", hearing(on_zoom))
+        self.on("seek", page_handler(self._chosen))
+        self.on("zoom", page_handler(on_zoom))
 
     def _chosen(self, at: int | None) -> object:
         self._props["at"] = at  # the browser shows it already: an echo would pull the slider back

@@ -91,12 +91,12 @@ def history(**changed):
 
 
 def test_the_lane_shows_owners_and_hatches_the_time_without_one():
-    shown = picture(history(), known_until=END - 60_000)
+    drawn = picture(history(), known_until=END - 60_000)
 
-    assert [(s.client, s.left, round(s.left + s.width, 3)) for s in shown.spans] == [
+    assert [(s.client, s.left, round(s.left + s.width, 3)) for s in drawn.spans] == [
         ("a@1", 0, 16.667), (None, 16.667, 33.333), ("a@2", 33.333, 50), ("a@1", 50, 90)
     ]  # fmt: skip
-    assert [(m.time, m.text) for m in shown.marks] == [
+    assert [(m.time, m.text) for m in drawn.marks] == [
         (100_000, "1 has lost the queue: left the group"),
         (200_000, "2 has the queue: lock granted by the broker"),
         (300_000, "2 → 1: lock granted by the broker"),

@@ -25,11 +25,11 @@ def test_the_list_of_incidents_says_how_many_the_tile_above_does_not_count(tmp_p
     tables = make_tables(tmp_path / "tables")
     append(tables, group.taken())
     with ReadModel(tables) as model:
-        found = state(model, "parent-group", None, None)
-    assert found.group.incidents.critical + found.consequences == len(found.incidents) == 2
-    shown = page_of(cards(found.incidents), 0, 6)
+        group_now = state(model, "parent-group", None, None)
+    assert group_now.group.incidents.critical + group_now.consequences == len(group_now.incidents) == 2
+    listed = page_of(cards(group_now.incidents), 0, 6)
     text = rendered(
-        "incident_list", cards=shown.rows, **shown.pager, consequences=found.consequences, with_group=False,
+        "incident_list", cards=listed.rows, **listed.pager, consequences=group_now.consequences, with_group=False,
         at=None, now=NOW,
     )  # fmt: skip
     assert "1 of these incidents is explained by another one and shown under it" in text
@@ -49,13 +49,13 @@ def test_equal_incidents_of_several_queues_are_one_card_under_their_cause(tmp_pa
     tables = make_tables(tmp_path / "tables")
     append(tables, group.taken())
     with ReadModel(tables) as model:
-        found, all_groups = state(model, "frozen-group", None, None), overview(model)
-    assert (found.group.incidents.critical, found.consequences) == (7, 1)
+        group_now, all_groups = state(model, "frozen-group", None, None), overview(model)
+    assert (group_now.group.incidents.critical, group_now.consequences) == (7, 1)
     assert len(all_groups.incidents) == 7  # as the tile counts: stuck queues have alerts of their own
-    [card] = cards(found.incidents)
+    [card] = cards(group_now.incidents)
     assert [(len(under.incidents), under.first.absorbed) for under in card.under] == [(6, False), (1, True)]
     text = rendered(
-        "incident_list", cards=[card], page=0, pages=1, total=1, consequences=found.consequences, with_group=False,
+        "incident_list", cards=[card], page=0, pages=1, total=1, consequences=group_now.consequences, with_group=False,
         at=None, now=NOW,
     )  # fmt: skip
     assert "6 queues: " in text
@@ -68,9 +68,9 @@ def test_the_tile_of_open_incidents_counts_what_the_list_below_has(tmp_path, bro
     group, other = (Group(name, "Orders", ("a@1",), broker_of=lambda _, of=of: of)
                     for name, of in (("hit-group", "broker-a"), ("other-group", "broker-b")))  # fmt: skip
     cluster = Group("", "", ("a@1",))
-    for one in (group, other):
-        one.state(NOW - MINUTE, "BAD", "BROKER_UNREACHABLE")
-        one.queue(NOW - MINUTE, 0, "a@1")
+    for member in (group, other):
+        member.state(NOW - MINUTE, "BAD", "BROKER_UNREACHABLE")
+        member.queue(NOW - MINUTE, 0, "a@1")
     group.incident(NOW - MINUTE, "effect", "OPENED", NOW - MINUTE, parent="cause")
     nothing = dict.fromkeys(("topic", "broker", "queue_id", "client_id"))
     cluster.incident(
@@ -79,15 +79,15 @@ def test_the_tile_of_open_incidents_counts_what_the_list_below_has(tmp_path, bro
     tables = make_tables(tmp_path / "tables")
     append(tables, [*group.taken(), *other.taken(), *cluster.taken()])
     with ReadModel(tables) as model:
-        found = state(model, "hit-group", None, None)
-        listed_groups = {one.group: one.incidents for one in overview(model).groups}
-    assert found.group.incidents == listed_groups["hit-group"]
-    assert found.group.incidents.critical == affects
+        group_now = state(model, "hit-group", None, None)
+        listed_groups = {member.group: member.incidents for member in overview(model).groups}
+    assert group_now.group.incidents == listed_groups["hit-group"]
+    assert group_now.group.incidents.critical == affects
     assert listed_groups["other-group"].critical == (broker != "broker-a")
-    assert found.group.incidents.critical + found.consequences == len(found.incidents)
+    assert group_now.group.incidents.critical + group_now.consequences == len(group_now.incidents)
     tile = rendered(
-        "group_head", group=found.group, at=None, note="", ends=found.ends, coverage="", differing=0, unpredicted=0,
-        consequences=found.consequences,
+        "group_head", group=group_now.group, at=None, note="", ends=group_now.ends, coverage="", differing=0,
+        unpredicted=0, consequences=group_now.consequences,
     ).split("<dd>")[1]  # fmt: skip
     assert "+ 1 explained by another" in tile
 

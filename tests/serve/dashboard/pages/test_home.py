@@ -21,8 +21,8 @@ def of(name: str, health: str = "OK", lag: int | None = 0, critical: int = 0, cl
     )  # fmt: skip
 
 
-def names(groups: list[Group], **wanted: str) -> list[str]:
-    return [group.group for group in listed(groups, checked(GroupFilters(**wanted)))]
+def names(groups: list[Group], **filters: str) -> list[str]:
+    return [group.group for group in listed(groups, checked(GroupFilters(**filters)))]
 
 
 def test_the_worst_come_first_and_unknown_before_ok():
@@ -49,11 +49,11 @@ def test_filters_are_combined():
 
 
 @pytest.mark.parametrize(
-    "wanted", [GroupFilters(health="SICK"), GroupFilters(sort="colour"), GroupFilters(sort="--lag")]
+    "filters", [GroupFilters(health="SICK"), GroupFilters(sort="colour"), GroupFilters(sort="--lag")]
 )
-def test_an_unknown_filter_is_one_sentence(wanted):
+def test_an_unknown_filter_is_one_sentence(filters):
     with pytest.raises(UserError, match="Invalid"):
-        checked(wanted)
+        checked(filters)
 
 
 @pytest.mark.parametrize("column", ORDERS)

@@ -60,9 +60,9 @@ def test_an_unknown_value_is_not_shown_as_a_number():
     assert {str(formatted(None)) for formatted in (duration, count, clock)} == {'<span class="unknown">unknown</span>'}
 
 
-@pytest.mark.parametrize("shown", [duration, labels.duration])
-def test_a_duration_below_zero_is_unknown(shown):
-    assert "unknown" in str(shown(-1)) or shown(-1) == labels.NOT_KNOWN
+@pytest.mark.parametrize("formatted", [duration, labels.duration])
+def test_a_duration_below_zero_is_unknown(formatted):
+    assert "unknown" in str(formatted(-1)) or formatted(-1) == labels.NOT_KNOWN
 
 
 def test_text_from_telemetry_is_escaped():

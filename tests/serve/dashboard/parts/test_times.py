@@ -53,16 +53,18 @@ def test_times_are_the_browsers_until_utc_is_chosen(page_there, site):
 
 def test_a_time_of_the_browsers_zone_is_chosen_on_home_and_on_a_group(page_there, site):
     before = (site.now - DIED - MINUTE) // 1000 * 1000
-    there = datetime.fromtimestamp(before / 1000, KOLKATA)
+    in_zone = datetime.fromtimestamp(before / 1000, KOLKATA)
     for path, said in (("/", "As of"), ("/group/orders-group", "As of")):
         page = page_there(path)
         picker = page.get_by_label("Time", exact=True)
-        picker.press_sequentially(f"{there:%Y-%m-%d %H:%M:%S}")  # by a 24-hour clock, in a browser of American English
+        picker.press_sequentially(
+            f"{in_zone:%Y-%m-%d %H:%M:%S}"
+        )  # by a 24-hour clock, in a browser of American English
         picker.press("Tab")
         page.wait_for_url(re.compile("at="))
         assert instant_ms(re.search(r"at=([^&]+)", page.url)[1].replace("%3A", ":"), site.now) == before
         expect(page.get_by_text(re.compile(f"{said} {shown(before, KOLKATA)}"))).to_be_visible()
-        expect(picker).to_have_value(f"{there:%Y-%m-%d %H:%M:%S}")
+        expect(picker).to_have_value(f"{in_zone:%Y-%m-%d %H:%M:%S}")
 
 
 def test_periods_before_history_are_not_offered(page_there):

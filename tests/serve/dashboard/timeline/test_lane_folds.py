@@ -82,10 +82,10 @@ def test_folds_by_client_have_one_for_queues_without_an_owner(queues):
      ({"lag_is_at_least": True}, "lag ≥120")],
 )  # fmt: skip
 def test_the_lag_of_a_fold_is_a_lower_bound_if_one_is_unknown(queues, lag, text):
-    found = sane(queues, 60)
-    found[0] = found[0].model_copy(update=lag)
+    folds = sane(queues, 60)
+    folds[0] = folds[0].model_copy(update=lag)
 
-    [fold] = folded(found, "ok").folds
+    [fold] = folded(folds, "ok").folds
     assert fold.facts.endswith(text)
 
 
@@ -111,15 +111,15 @@ def test_small_groups_are_folded_on_a_narrow_screen_only(queues):
 
 def test_reasons_name_the_owners_and_brokers_of_their_queues(queues):
     unlike = [q.model_copy(update={"status": "OK", "status_reason": "", "expected_owner": "x"}) for q in queues[9:10]]
-    found = reasons([*queues[:9], *unlike, *queues[10:]], {}, WithoutOwner.UNASSIGNED)
+    by_reason = reasons([*queues[:9], *unlike, *queues[10:]], {}, WithoutOwner.UNASSIGNED)
 
-    assert [(one.status, one.queues, one.why) for one in found] == [
+    assert [(one.status, one.queues, one.why) for one in by_reason] == [
         ("BAD", 60, "BROKER_UNREACHABLE"), ("BAD", 1, "QUEUE_DOUBLE_OWNED STRATEGY_MISMATCH"),
         ("BAD", 1, "QUEUE_UNASSIGNED, unexpected owner"), ("OK", 1, "unexpected owner"),
     ]  # fmt: skip
-    assert found[0].brokers == "broker-b"
-    assert found[0].owners == "10.2.0.10@710 (8), 10.2.0.11@711 (8), 10.2.0.12@712 (8) and 5 more"
-    assert found[2].owners == "unassigned"
+    assert by_reason[0].brokers == "broker-b"
+    assert by_reason[0].owners == "10.2.0.10@710 (8), 10.2.0.11@711 (8), 10.2.0.12@712 (8) and 5 more"
+    assert by_reason[2].owners == "unassigned"
 
 
 def test_an_unknown_way_to_fold_is_refused_in_a_sentence():

@@ -17,10 +17,10 @@ def test_problems_come_first_by_reason_and_with_their_owners(open_page):
 
     region = page.get_by_role("region", name="Ownership")
     expect(region).to_contain_text("58 of 120 queues have no problem; 9 changed owner in this period.")
-    found = region.get_by_role("list", name="Problems by reason").get_by_role("listitem")
-    expect(found).to_have_count(3)
-    expect(found.first).to_contain_text("60 queues: BROKER_UNREACHABLE")
-    expect(found.first).to_contain_text("broker broker-b")
+    rows = region.get_by_role("list", name="Problems by reason").get_by_role("listitem")
+    expect(rows).to_have_count(3)
+    expect(rows.first).to_contain_text("60 queues: BROKER_UNREACHABLE")
+    expect(rows.first).to_contain_text("broker broker-b")
     expect(folds(page)).to_have_count(3)
     expect(folds(page).first).to_have_accessible_name("BAD BROKER_UNREACHABLE 60 queues, lag 180")
     counted = "60 queues, 2 with a problem, 1 unassigned, 9 moved, lag 180"

@@ -10,7 +10,7 @@ from streaming.base.language import current, in_language
 from streaming.serve.links import below, prefix
 
 
-def hearing(do: Callable[[Any], object]) -> Callable[[GenericEventArguments], Awaitable[None]]:
+def page_handler(do: Callable[[Any], object]) -> Callable[[GenericEventArguments], Awaitable[None]]:
     """Return a handler that calls ``do`` with an event's value, in the language and below the prefix of its page.
 
     An event comes with the connection of its browser, whose context knows no page; timers keep that of their page.
