@@ -122,7 +122,7 @@ def _say_instant(model: "ReadModel", as_of: AsOf | None, output_format: Format) 
     if as_of is None or (ends := known_ends(model, as_of.at)) is None:
         return
     at = as_of.at
-    heard = ends.shown
+    heard = ends.at_instant
     age, last = duration(heard.age_ms), written(heard.last)
     said = ""
     if at is not None and heard.is_stale:

@@ -78,7 +78,7 @@ class HistoryBounds(NamedTuple):
         return self.last if self.silent else max(self.heard.instant, self.last)
 
     @property
-    def shown(self) -> Heard:
+    def at_instant(self) -> Heard:
         """What had been heard by the instant that is shown."""
         return self.heard if self.at is None else self.at
 

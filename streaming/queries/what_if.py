@@ -112,7 +112,7 @@ _ASSUMED = marked("The allocation depends on the order of client names; those of
 
 def silence(model: ReadModel, at: int | None) -> Iterator[str]:
     """Yield a sentence if telemetry has stopped, so that what is known now is old."""
-    heard = history_ends(model, at).shown
+    heard = history_ends(model, at).at_instant
     if heard.is_silent:
         time = written(heard.last)
         yield gettext("No telemetry since {time}: members and owners are the last known ones.", time=time)

@@ -31,7 +31,7 @@ def step(what="OPENED", seq=1, name="i1", severity="warning", **fields):
     return transition(name, what, seq, severity=severity, **fields)
 
 
-def found(tables, at=None):
+def resolutions(tables, at=None):
     """Return by id when each incident was resolved, and why."""
     with ReadModel(tables) as model:
         rows = model.rows("SELECT * FROM incidents_at(from_ms($at))", {"at": 2 * NOW if at is None else at})
@@ -47,7 +47,7 @@ def test_it_is_open_until_it_is_closed_and_from_when_it_is_opened_again(tables):
     control(tables, "i1")
     control(tables, "i1", "REOPEN", time=CLOSED + 10)
     control(tables, "i1", time=CLOSED + 20)
-    shown = [found(tables, at)["i1"] for at in (CLOSED - 1, CLOSED, CLOSED + 10, CLOSED + 20)]
+    shown = [resolutions(tables, at)["i1"] for at in (CLOSED - 1, CLOSED, CLOSED + 10, CLOSED + 20)]
     assert shown == [OPEN, BY_ANN, OPEN, (CLOSED + 20, "closed by ann: known")]
 
 
@@ -59,7 +59,7 @@ def test_one_that_becomes_worse_is_open_while_it_is_worse(tables):
         step("DEESCALATED", 3, time=CLOSED + 20),
     )
     control(tables, "i1")
-    assert [found(tables, at)["i1"] for at in (CLOSED, CLOSED + 10, CLOSED + 20)] == [BY_ANN, OPEN, BY_ANN]
+    assert [resolutions(tables, at)["i1"] for at in (CLOSED, CLOSED + 10, CLOSED + 20)] == [BY_ANN, OPEN, BY_ANN]
 
 
 def test_its_own_end_changes_nothing_later_and_counts_if_it_came_first(tables):
@@ -69,7 +69,7 @@ def test_its_own_end_changes_nothing_later_and_counts_if_it_came_first(tables):
     )  # fmt: skip
     control(tables, "i1")
     control(tables, "i2")  # its end was not in the table yet
-    assert found(tables) == {"i1": BY_ANN, "i2": (CLOSED - 10, None)}
+    assert resolutions(tables) == {"i1": BY_ANN, "i2": (CLOSED - 10, None)}
     with ReadModel(tables) as model:
         detail = incident(model, "i1")
     assert detail.incident.cleared_at == CLOSED + 10
@@ -85,25 +85,25 @@ def test_what_it_absorbs_is_closed_and_open_with_it(tables):
         step("RESOLVED", 5, name="over", time=NOW + 500, parent="cause"),
     )  # fmt: skip
     control(tables, "cause")
-    assert found(tables) == {
+    assert resolutions(tables) == {
         "cause": BY_ANN, "child": BY_ANN, "later": (CLOSED + 10, BY_ANN[1]), "other": OPEN, "over": (NOW + 500, None),
     }  # fmt: skip
     append_transitions(tables, step("ESCALATED", 6, name="cause", severity="critical", time=CLOSED + 20))
-    assert {name for name, one in found(tables).items() if one == OPEN} == {"cause", "child", "later", "other"}
+    assert {name for name, one in resolutions(tables).items() if one == OPEN} == {"cause", "child", "later", "other"}
 
 
 def test_closed_twice_it_is_one_incident(tables):
     append_transitions(tables, step(name="cause"), step(name="child", seq=2, parent="cause"))
     for name in ("cause", "child", "child"):
         control(tables, name)
-    assert found(tables) == {"cause": BY_ANN, "child": BY_ANN}
+    assert resolutions(tables) == {"cause": BY_ANN, "child": BY_ANN}
 
 
 def test_other_commands_close_nothing(tables):
     append_transitions(tables, step())
     for what in ("ACK", "SILENCE", "END"):
         control(tables, "i1", what)
-    assert found(tables) == {"i1": OPEN}
+    assert resolutions(tables) == {"i1": OPEN}
 
 
 def test_a_group_counts_as_closed_what_still_holds_here_and_in_its_cluster(tables):

@@ -25,14 +25,14 @@ def login_routes(access: Access) -> APIRouter:
     """Create the routes ``/login`` and ``/logout`` for the token."""
     router = APIRouter(include_in_schema=False)
 
-    def shown(target: str, problem: str = "") -> str:
+    def login_form(target: str, problem: str = "") -> str:
         return login_page(gettext("Log in"), problem, action=f"{prefix()}{LOGIN_PATH}", next=target)
 
     @router.get(LOGIN_PATH)
     def form(target: Annotated[str, Query(alias="next")] = "") -> Response:
         if access.token is None:
             return RedirectResponse(own_address(target), HTTPStatus.SEE_OTHER)
-        return HTMLResponse(shown(own_address(target)), headers=NOT_STORED)
+        return HTMLResponse(login_form(own_address(target)), headers=NOT_STORED)
 
     @router.post(LOGIN_PATH)
     async def login(request: Request) -> Response:
@@ -42,12 +42,12 @@ def login_routes(access: Access) -> APIRouter:
             is_right = await access.check(fields.get("token", "").strip(), address_of(request))
         except TooManyError as error:
             waiting = {"Retry-After": str(error.seconds)}
-            return HTMLResponse(shown(target, str(error)), HTTPStatus.TOO_MANY_REQUESTS, waiting)
+            return HTMLResponse(login_form(target, str(error)), HTTPStatus.TOO_MANY_REQUESTS, waiting)
         if not is_right:
             problem = gettext(
                 "Invalid token. Use the one in the settings of the dashboard (web.token or web.token_file)."
             )
-            return HTMLResponse(shown(target, problem), HTTPStatus.UNAUTHORIZED)
+            return HTMLResponse(login_form(target, problem), HTTPStatus.UNAUTHORIZED)
         answer = RedirectResponse(target, HTTPStatus.SEE_OTHER)
         set_session(answer, request, access, access.sessions.begin(), SESSION_SECONDS, "strict")
         return answer

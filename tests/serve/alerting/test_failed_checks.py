@@ -42,7 +42,7 @@ class Checks:
         ]  # fmt: skip
         append_rows(self.tables, "quality_results", map(msgspec.structs.asdict, rows))
 
-    def found(self):
+    def transitions(self):
         transitions = self.followed.look(NOW + MINUTE, self.dispatcher.state.incidents)
         for transition in transitions:
             self.dispatcher.take(transition, NOW + MINUTE)
@@ -56,49 +56,49 @@ def checks(tmp_path):
 
 def test_another_expectation_about_the_column_hides_no_failed_one(checks):
     checks.results(("ownership owned_twice", "max", False), ("ownership owned_twice", "mean", True))
-    assert checks.found() == OPENED
+    assert checks.transitions() == OPENED
     checks.results(("ownership owned_twice", "max", True), ("ownership owned_twice", "mean", True))
-    assert checks.found() == RESOLVED
+    assert checks.transitions() == RESOLVED
 
 
 def test_of_an_expectation_that_a_suite_has_twice_the_failed_one_counts(checks):
     checks.results(FAILED, PASSED)
-    assert checks.found() == OPENED
+    assert checks.transitions() == OPENED
 
 
 def test_a_failed_check_is_reported_once_and_resolved(checks):
     checks.results(FAILED, ("incidents open_twice", True))
-    assert checks.found() == OPENED
+    assert checks.transitions() == OPENED
     checks.results(FAILED)
-    assert checks.found() == []
+    assert checks.transitions() == []
     checks.results(PASSED)
-    assert checks.found() == RESOLVED
+    assert checks.transitions() == RESOLVED
 
 
 def test_a_restart_knows_what_failed_before(checks):
     checks.results(FAILED)
     checks.restart()
-    assert checks.found() == OPENED
+    assert checks.transitions() == OPENED
     checks.restart()
-    assert checks.found() == []
+    assert checks.transitions() == []
 
     checks.results(PASSED)
     checks.restart()
-    assert checks.found() == RESOLVED
+    assert checks.transitions() == RESOLVED
 
 
 def test_a_check_that_its_suite_no_longer_has_is_resolved(checks):
     checks.results(FAILED)
-    assert checks.found() == OPENED
+    assert checks.transitions() == OPENED
     checks.results(("ownership out_of_order", True))
-    assert checks.found() == RESOLVED
+    assert checks.transitions() == RESOLVED
 
 
 def test_a_batch_of_the_archive_sends_no_alert(checks):
     checks.results(("telemetry time", False))
-    assert checks.found() == []
+    assert checks.transitions() == []
     checks.restart()
-    assert checks.found() == []
+    assert checks.transitions() == []
 
 
 @pytest.mark.parametrize(("stops_job", "severity"), [(False, "warning"), (True, "critical")])

@@ -40,7 +40,7 @@ class Scraper:
         return series
 
 
-def of(series, name, **labels) -> dict | float | None:
+def value_of(series, name, **labels) -> dict | float | None:
     """Return the value of the series with these labels and the cluster; None if there is none."""
     return series.get((name, frozenset({"cluster": "c", **labels}.items())))
 
@@ -85,7 +85,9 @@ def scraped(tmp_path_factory, scraper):
     ],
 )
 def test_unknown_values_of_a_group_have_no_series(scraped, name, orders, quiet, broadcasting):
-    values = [of(scraped, f"rocketmq_consumer_{name}", consumer_group=group) for group in ("orders", "quiet", "all")]
+    values = [
+        value_of(scraped, f"rocketmq_consumer_{name}", consumer_group=group) for group in ("orders", "quiet", "all")
+    ]
 
     assert values == [orders, quiet, broadcasting]
 
@@ -96,7 +98,7 @@ def test_the_health_of_a_silent_group_is_unknown(tmp_path, scraper, noon):
         later.setattr(snapshot, "now_ms", lambda: NOON + STATE_MISSED * Policy().snapshot_interval)
         series = scraper(tmp_path).scrape()
 
-    assert of(series, "rocketmq_consumer_group_status", consumer_group="orders") == METRIC["UNKNOWN"]
+    assert value_of(series, "rocketmq_consumer_group_status", consumer_group="orders") == METRIC["UNKNOWN"]
 
 
 @pytest.mark.parametrize(("sharing", "unassigned"), [("DIVIDED", 1), ("POPPED", None), ("PROXIED", None)])
@@ -108,19 +110,19 @@ def test_a_shared_queue_is_not_counted_as_unassigned(tmp_path, scraper, sharing,
 
     series = scraper(tmp_path).scrape()
 
-    assert of(series, "rocketmq_consumer_queues_unassigned", consumer_group="g") == unassigned
+    assert value_of(series, "rocketmq_consumer_queues_unassigned", consumer_group="g") == unassigned
 
 
 def test_lag_sums_only_the_queues_whose_lag_is_known(scraped):
     lag, unknown = "rocketmq_consumer_lag_messages", "rocketmq_consumer_lag_unknown_queues"
     topic = {"topic": "Orders", "is_retry": "false"}
 
-    assert of(scraped, lag, consumer_group="orders", **topic) == 50
-    assert of(scraped, unknown, consumer_group="orders", **topic) == 1
-    assert of(scraped, lag, consumer_group="orders", topic="%RETRY%orders", is_retry="true") == 3
-    assert of(scraped, lag, consumer_group="all", **topic) == 0
-    assert of(scraped, lag, consumer_group="quiet", **topic) is None
-    assert of(scraped, unknown, consumer_group="quiet", **topic) == 1
+    assert value_of(scraped, lag, consumer_group="orders", **topic) == 50
+    assert value_of(scraped, unknown, consumer_group="orders", **topic) == 1
+    assert value_of(scraped, lag, consumer_group="orders", topic="%RETRY%orders", is_retry="true") == 3
+    assert value_of(scraped, lag, consumer_group="all", **topic) == 0
+    assert value_of(scraped, lag, consumer_group="quiet", **topic) is None
+    assert value_of(scraped, unknown, consumer_group="quiet", **topic) == 1
 
 
 def test_a_sum_with_lower_bounds_says_of_how_many_queues(tmp_path, scraper):
@@ -133,9 +135,9 @@ def test_a_sum_with_lower_bounds_says_of_how_many_queues(tmp_path, scraper):
     series = scraper(tmp_path).scrape()
 
     topic = {"consumer_group": "g", "topic": "Orders", "is_retry": "false"}
-    assert of(series, "rocketmq_consumer_lag_messages", **topic) == 7
-    assert of(series, "rocketmq_consumer_lag_at_least_queues", **topic) == 1
-    assert of(series, "rocketmq_consumer_lag_unknown_queues", **topic) == 0
+    assert value_of(series, "rocketmq_consumer_lag_messages", **topic) == 7
+    assert value_of(series, "rocketmq_consumer_lag_at_least_queues", **topic) == 1
+    assert value_of(series, "rocketmq_consumer_lag_unknown_queues", **topic) == 0
 
 
 def test_dead_letters_are_counted_by_broker_while_they_are_known(tmp_path, scraper):
@@ -151,7 +153,7 @@ def test_dead_letters_are_counted_by_broker_while_they_are_known(tmp_path, scrap
 
     added, stored = (f"rocketmq_consumer_dead_letters_{name}" for name in ("total", "stored_messages"))
     values = {
-        broker: tuple(of(series, name, consumer_group="g", broker=broker) for name in (added, stored))
+        broker: tuple(value_of(series, name, consumer_group="g", broker=broker) for name in (added, stored))
         for broker in ("b", "never one", "stale")
     }
     assert values == {"b": (10, 6), "never one": (0, 0), "stale": (None, None)}
@@ -161,9 +163,9 @@ def test_only_unhealthy_queues_have_series(scraped):
     status = "rocketmq_consumer_queue_status"
     queue = {"consumer_group": "orders", "topic": "Orders", "broker": "b"}
 
-    assert of(scraped, status, queue_id="0", **queue) == 3
-    assert of(scraped, status, queue_id="1", **queue) == 2
-    assert of(scraped, "rocketmq_consumer_queue_lock_age_ms", queue_id="0", **queue) == 55_000
+    assert value_of(scraped, status, queue_id="0", **queue) == 3
+    assert value_of(scraped, status, queue_id="1", **queue) == 2
+    assert value_of(scraped, "rocketmq_consumer_queue_lock_age_ms", queue_id="0", **queue) == 55_000
     assert sum(name == status for name, _ in scraped) == 3
     assert scraped["rebalance_watch_queues_left_out", frozenset()] == 0
 
@@ -171,7 +173,7 @@ def test_only_unhealthy_queues_have_series(scraped):
 def test_stuck_seconds_include_the_time_since_the_last_report(scraped):
     queue = {"consumer_group": "orders", "topic": "Orders", "broker": "b", "queue_id": "0"}
 
-    assert of(scraped, "rocketmq_consumer_queue_stuck_seconds", **queue) == 61 + 30
+    assert value_of(scraped, "rocketmq_consumer_queue_stuck_seconds", **queue) == 61 + 30
 
 
 def test_open_incidents_count_unless_a_parent_absorbed_them(scraped):
@@ -184,15 +186,15 @@ def test_open_incidents_count_unless_a_parent_absorbed_them(scraped):
 def test_rebalances_count_by_day_with_a_series_for_each_earlier_cause(scraped):
     name = "rocketmq_consumer_rebalance_times"
 
-    assert of(scraped, name, consumer_group="orders", cause="CLIENT_JOINED") == 2
-    assert of(scraped, name, consumer_group="orders", cause="CLIENT_UNREGISTERED") == 0
+    assert value_of(scraped, name, consumer_group="orders", cause="CLIENT_JOINED") == 2
+    assert value_of(scraped, name, consumer_group="orders", cause="CLIENT_UNREGISTERED") == 0
 
 
 def test_sources_without_their_incarnation_and_the_gates_last_verdict(scraped):
     name = "rebalance_watch_telemetry_timestamp_seconds"
 
-    assert of(scraped, name, kind="poll", source="poll-1") == (NOON + 30_000) / 1000
-    assert of(scraped, name, kind="hook", source="hook-b") == (NOON - 60_000) / 1000
+    assert value_of(scraped, name, kind="poll", source="poll-1") == (NOON + 30_000) / 1000
+    assert value_of(scraped, name, kind="hook", source="hook-b") == (NOON - 60_000) / 1000
     verdicts = {dict(labels)["suite"]: v for (m, labels), v in scraped.items() if m.endswith("check_success")}
     assert verdicts == {"telemetry": 1, "ownership": 0}
     checked = scraped["rebalance_watch_quality_check_timestamp_seconds", frozenset({("suite", "ownership")})]
@@ -205,14 +207,14 @@ def test_the_series_of_a_source_ends_after_a_day_of_silence(tmp_path, scraper):
     world.write(tmp_path / "tables")
     process = scraper(tmp_path)
     name = "rebalance_watch_telemetry_timestamp_seconds"
-    assert of(process.scrape(), name, kind="hook", source="hook-b") is not None
+    assert value_of(process.scrape(), name, kind="hook", source="hook-b") is not None
 
     world.last("poll-1@2", NOON + DAY)
     world.write(tmp_path / "tables")
     series = process.scrape()
 
-    assert of(series, name, kind="poll", source="poll-1") == (NOON + DAY) / 1000
-    assert of(series, name, kind="hook", source="hook-b") is None
+    assert value_of(series, name, kind="poll", source="poll-1") == (NOON + DAY) / 1000
+    assert value_of(series, name, kind="hook", source="hook-b") is None
 
 
 def test_retention_lowers_no_counter_until_the_next_day(tmp_path, scraper):
@@ -224,15 +226,15 @@ def test_retention_lowers_no_counter_until_the_next_day(tmp_path, scraper):
     world.write(tables)
     process = scraper(tmp_path)
     name, labels = "rocketmq_consumer_rebalance_times", {"consumer_group": "orders", "cause": "CLIENT_JOINED"}
-    assert of(process.scrape(), name, **labels) == 2
+    assert value_of(process.scrape(), name, **labels) == 2
 
     DeltaTable(tables / "rebalances").delete(f"time < {delta_time(NOON - DAY // 2)}")
-    assert of(process.scrape(), name, **labels) == 2
-    assert of(scraper(tmp_path).scrape(), name, **labels) == 2
+    assert value_of(process.scrape(), name, **labels) == 2
+    assert value_of(scraper(tmp_path).scrape(), name, **labels) == 2
 
     world.last("poll-1@1", NOON + DAY)
     world.write(tables)
-    assert of(process.scrape(), name, **labels) == 0
+    assert value_of(process.scrape(), name, **labels) == 0
 
 
 def test_the_worst_queues_have_series_and_the_others_share_one(tmp_path, scraper):

@@ -12,43 +12,43 @@ TOKEN = "0123456789abcdef"
 NOW = 1_795_262_400.0
 
 
-def of(host="127.0.0.1", **web: object):
+def access_of(host="127.0.0.1", **web: object):
     return access(host, load_settings(web=web).web)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.0.1", "::1", "localhost"])
 def test_loopback_needs_no_token(host):
-    assert of(host).token is None
+    assert access_of(host).token is None
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "dashboard.example"])
 def test_any_other_address_needs_a_token(host):
     with pytest.raises(UserError, match=r"set a token of at least 16 characters in REBALANCE_WATCH_WEB__TOKEN"):
-        of(host)
+        access_of(host)
 
-    assert of(host, token=TOKEN).knows(TOKEN)
+    assert access_of(host, token=TOKEN).knows(TOKEN)
 
 
 def test_a_token_comes_from_the_settings_or_a_file_but_not_both(tmp_path):
     file = tmp_path / "token"
     file.write_text(f"{TOKEN}\n")
 
-    assert of(token_file=str(file)).knows(TOKEN)
+    assert access_of(token_file=str(file)).knows(TOKEN)
     with pytest.raises(UserError, match="keep one"):
-        of(token=TOKEN, token_file=str(file))
+        access_of(token=TOKEN, token_file=str(file))
     with pytest.raises(UserError, match=r"can't be read \(no such file or directory\): correct web.token_file\."):
-        of(token_file=str(tmp_path / "nothing"))
+        access_of(token_file=str(tmp_path / "nothing"))
 
 
 def test_a_short_token_is_refused_and_not_shown():
     with pytest.raises(UserError, match="fewer than 16 characters") as refused:
-        of(token="swordfish")
+        access_of(token="swordfish")
 
     assert "swordfish" not in str(refused.value)
 
 
 def test_the_token_is_in_no_repr_and_in_no_error_of_the_settings(monkeypatch):
-    assert TOKEN not in repr(of(token=TOKEN))
+    assert TOKEN not in repr(access_of(token=TOKEN))
     assert TOKEN not in repr(load_settings(web={"token": TOKEN}))
     monkeypatch.setenv("REBALANCE_WATCH_WEB__TOKEN", TOKEN)
     monkeypatch.setenv("REBALANCE_WATCH_WEB__PORT", "none")
@@ -59,8 +59,8 @@ def test_the_token_is_in_no_repr_and_in_no_error_of_the_settings(monkeypatch):
 
 @pytest.mark.parametrize("wrong", ["", "0123456789abcde", TOKEN + "0", TOKEN.upper(), "ü" * 16])
 def test_any_other_text_is_not_the_token(wrong):
-    assert not of(token=TOKEN).knows(wrong)
-    assert not of().knows(wrong)
+    assert not access_of(token=TOKEN).knows(wrong)
+    assert not access_of().knows(wrong)
 
 
 def test_a_session_is_valid_until_it_expires_or_ends():

@@ -94,20 +94,20 @@ def test_a_renewed_certificate_is_shown_without_a_restart(authority, tmp_path):
     before, after, warned = authority.issue("before"), authority.issue("after"), []
     put(before, used)
     tls = ServerTls(web(**used), warned.append)
-    assert shown(tls, authority) == "before"
+    assert common_name(tls, authority) == "before"
     shutil.copy(after.certificate_file, used["certificate_file"])
     tls.renew()
     tls.renew()
     assert len(warned) == 1  # the key is still the former one's
     assert re.fullmatch(r"The renewed certificate is not used: The key .* is not that of .*", warned[0])
-    assert shown(tls, authority) == "before"
+    assert common_name(tls, authority) == "before"
     put(after, used)
     tls.renew()
-    assert shown(tls, authority) == "after"
+    assert common_name(tls, authority) == "after"
     Path(used["key_file"]).unlink()
     tls.renew()
     assert "no such file or directory" in warned[1]
-    assert shown(tls, authority) == "after"
+    assert common_name(tls, authority) == "after"
 
 
 def test_the_files_are_looked_at_until_the_end(authority, tmp_path, monkeypatch):
@@ -137,9 +137,9 @@ def test_a_renewal_that_fails_is_said_once_and_the_next_one_is_used(authority, t
                 said.put(said.get(timeout=60))
             words = r"The renewed certificate is not used \(division by zero\): write web.certificate_file and web.key"
         assert re.match(words, said.get(timeout=60))
-        assert shown(tls, authority) == "former"
+        assert common_name(tls, authority) == "former"
         put(authority.issue("latter"), used)
-        until(lambda: shown(tls, authority) == "latter", 60)
+        until(lambda: common_name(tls, authority) == "latter", 60)
 
 
 DER = bytes.fromhex("302c020100301006072a8648ce3d020106052b81040006041530130201" + "01040e" + "01" * 14)
@@ -155,7 +155,7 @@ def put(certificate, used):
     shutil.copy(certificate.key_file, used["key_file"])
 
 
-def shown(tls, authority):
+def common_name(tls, authority):
     """Return the common name of the certificate that the server shows."""
     ours, theirs = ssl.MemoryBIO(), ssl.MemoryBIO()
     trusted = ssl.create_default_context(cafile=str(authority.ca_file))

@@ -112,7 +112,7 @@ def _signed_in(user: User) -> None:
 
 def stale(ends: HistoryBounds) -> None:
     """Show nothing in green if the state at the instant that is shown is stale or unknown."""
-    add, remove = ("stale", "") if ends.shown.is_stale else ("", "stale")
+    add, remove = ("stale", "") if ends.at_instant.is_stale else ("", "stale")
     ui.context.client.content.classes(add=add, remove=remove)
 
 

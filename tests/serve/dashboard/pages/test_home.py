@@ -12,7 +12,7 @@ from streaming.serve.dashboard.pages.home_groups import ORDERS, GroupFilters, ch
 from tests.serve.dashboard.tables import CLIENTS
 
 
-def of(name: str, health: str = "OK", lag: int | None = 0, critical: int = 0, cluster: str = "x") -> Group:
+def group_of(name: str, health: str = "OK", lag: int | None = 0, critical: int = 0, cluster: str = "x") -> Group:
     return Group(
         cluster=cluster, group=name, time=0, health=health, health_reason="", orderly=None, strategy=None,
         consume_type="", message_model="", members=(f"{name}@1",), subscriptions=(), queues=1, unowned=None, lag=lag,
@@ -26,21 +26,32 @@ def names(groups: list[Group], **filters: str) -> list[str]:
 
 
 def test_the_worst_come_first_and_unknown_before_ok():
-    groups = [of("a"), of("b", "UNKNOWN"), of("c", "WARN"), of("d", "BAD"), of("e", "BAD", critical=2)]
+    groups = [
+        group_of("a"),
+        group_of("b", "UNKNOWN"),
+        group_of("c", "WARN"),
+        group_of("d", "BAD"),
+        group_of("e", "BAD", critical=2),
+    ]
 
     assert names(groups) == ["e", "d", "c", "b", "a"]
     assert names(groups, sort="-health") == ["a", "b", "c", "d", "e"]
 
 
 def test_an_unknown_lag_is_last_in_both_orders():
-    groups = [of("a", lag=None), of("b", lag=0), of("c", lag=7)]
+    groups = [group_of("a", lag=None), group_of("b", lag=0), group_of("c", lag=7)]
 
     assert names(groups, sort="lag") == ["c", "b", "a"]
     assert names(groups, sort="-lag") == ["b", "c", "a"]
 
 
 def test_filters_are_combined():
-    groups = [of("a", "BAD"), of("b", "BAD", cluster="y"), of("c", "WARN", cluster="y"), of("d", cluster="y")]
+    groups = [
+        group_of("a", "BAD"),
+        group_of("b", "BAD", cluster="y"),
+        group_of("c", "WARN", cluster="y"),
+        group_of("d", cluster="y"),
+    ]
 
     assert names(groups, health="not-ok", cluster="y") == ["b", "c"]
     assert names(groups, health="BAD", cluster="y") == ["b"]

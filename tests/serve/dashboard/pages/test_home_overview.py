@@ -17,7 +17,7 @@ from tests.support.tables import append
 def test_the_home_page_says_the_age_of_telemetry_as_soon_as_it_is_stale():
     def head(age: int, at: int | None = None) -> str:
         ends = HistoryBounds(0, Heard(NOW, NOW + age), None if at is None else Heard(NOW, at))
-        stale = {"OK": (2, age)} if ends.shown.is_stale else {}
+        stale = {"OK": (2, age)} if ends.at_instant.is_stale else {}
         return rendered(
             "home_head", at=at, ends=ends, incidents=[], counts=Counter(OK=2), stale=stale, filters=GroupFilters()
         )  # fmt: skip

@@ -29,7 +29,7 @@ def page_there(site, browser):
     context.close()
 
 
-def shown(time_ms, zone):
+def written_in(time_ms, zone):
     when = datetime.fromtimestamp(time_ms / 1000, zone)
     return f"{when:%Y-%m-%d %H:%M:%S}"
 
@@ -37,7 +37,7 @@ def shown(time_ms, zone):
 def test_times_are_the_browsers_until_utc_is_chosen(page_there, site):
     page = page_there(f"/group/orders-group?at={written(site.now - STUCK)}")
     when, slider = page.get_by_role("group", name="Time and period"), page.get_by_role("slider")
-    expect(when).to_contain_text(f"As of {shown(site.now - STUCK, KOLKATA)} UTC+5:30")
+    expect(when).to_contain_text(f"As of {written_in(site.now - STUCK, KOLKATA)} UTC+5:30")
     expect(slider).to_have_attribute("aria-valuetext", re.compile(r"UTC\+5:30$"))
     hour = datetime.fromtimestamp((site.now - STUCK) / 1000, KOLKATA)
     expect(page.get_by_role("img", name="Lag by topic")).to_contain_text(
@@ -46,7 +46,7 @@ def test_times_are_the_browsers_until_utc_is_chosen(page_there, site):
 
     page.get_by_role("button", name="Times in UTC+5:30").click()
 
-    expect(when).to_contain_text(f"As of {shown(site.now - STUCK, UTC)} UTC ")
+    expect(when).to_contain_text(f"As of {written_in(site.now - STUCK, UTC)} UTC ")
     expect(slider).to_have_attribute("aria-valuetext", re.compile("UTC$"))
     expect(page_there("/").get_by_role("button", name="Times in UTC", exact=True)).to_be_visible()  # it is remembered
 
@@ -63,7 +63,7 @@ def test_a_time_of_the_browsers_zone_is_chosen_on_home_and_on_a_group(page_there
         picker.press("Tab")
         page.wait_for_url(re.compile("at="))
         assert instant_ms(re.search(r"at=([^&]+)", page.url)[1].replace("%3A", ":"), site.now) == before
-        expect(page.get_by_text(re.compile(f"{said} {shown(before, KOLKATA)}"))).to_be_visible()
+        expect(page.get_by_text(re.compile(f"{said} {written_in(before, KOLKATA)}"))).to_be_visible()
         expect(picker).to_have_value(f"{in_zone:%Y-%m-%d %H:%M:%S}")
 
 
