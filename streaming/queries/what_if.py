@@ -140,12 +140,12 @@ def warnings_of(now: Group, queues: Sequence[Queue], own: str, strategies: Mappi
     if coverage.brokers_answering < coverage.brokers and coverage.polls:
         silent = coverage.brokers - coverage.brokers_answering
         yield gettext("{n} of {brokers} brokers do not answer.", n=f"{silent:,}", brokers=f"{coverage.brokers:,}")
-    if unowned := sum(queue.owner is None for queue in queues):
+    if unassigned := sum(queue.owner is None for queue in queues):
         yield ngettext(
             "{n} queue has no owner now: giving it to a client counts as a move.",
             "{n} queues have no owner now: giving one to a client counts as a move.",
-            unowned,
-            n=f"{unowned:,}",
+            unassigned,
+            n=f"{unassigned:,}",
         )
     if elsewhere := sum(queue.is_elsewhere and queue.owner is not None for queue in queues):
         yield ngettext(

@@ -10,7 +10,7 @@ def _kind(group: Group, _: Context) -> str:
     return group.kind
 
 
-def _unowned(group: Group, _: Context) -> ColumnValue:
+def _unassigned(group: Group, _: Context) -> ColumnValue:
     if group.unowned is None:
         return ColumnValue(gettext("n/a") if group.coverage.owners_known else labels.NOT_KNOWN, "quiet")
     return counted(group.unowned)
@@ -45,7 +45,7 @@ GROUP = Table(
     ResultColumn(Group, "kind", "text", _kind, "Kind", ("orderly", "message_model", "consume_type"), spare=True),
     ResultColumn(Group, "members", "count", lambda g, _: labels.number(len(g.members))),
     ResultColumn(Group, "queues", "count"),
-    ResultColumn(Group, "unowned", "count", _unowned),
+    ResultColumn(Group, "unowned", "count", _unassigned),
     ResultColumn(Group, "lag", "count", _lag_sum),
     ResultColumn(Group, "lag_age_ms", "duration", spare=True),
     ResultColumn(Group, "lag_unknown", "count", lambda g, _: counted(g.lag_unknown), spare=True),

@@ -58,11 +58,11 @@ def _owners(snapshot: Snapshot) -> Iterator[Metric]:
     """Yield owner metrics of groups whose queues have one owner, if the owners are known."""
     groups = snapshot.groups or ()
     divided = [one for one in groups if one.divided and one.health != "UNKNOWN" and one.coverage.owners_known]
-    unowned: Counter[tuple[str, str]] = Counter()
+    unassigned: Counter[tuple[str, str]] = Counter()
     owners: dict[tuple[str, str], set[str]] = defaultdict(set)
     for row in snapshot.topics or ():
         if not row["topic"].startswith(RETRY_TOPIC_PREFIX):
-            unowned[row["cluster"], row["group"]] += row["unowned"]
+            unassigned[row["cluster"], row["group"]] += row["unassigned"]
             owners[row["cluster"], row["group"]].update(row["owners"] or ())
     doubled = Counter((one.cluster, one.group) for one in snapshot.incidents or () if one.code == "QUEUE_DOUBLE_OWNED")
     of_queues = divided if snapshot.topics is not None else []
@@ -70,7 +70,7 @@ def _owners(snapshot: Snapshot) -> Iterator[Metric]:
         "rocketmq_consumer_queues_unassigned",
         "Unassigned queues, without retry queues; no series if unknown.",
         _GROUP,
-        ((_name(one), unowned[_name(one)]) for one in of_queues),
+        ((_name(one), unassigned[_name(one)]) for one in of_queues),
     )
     yield family(
         "rocketmq_consumer_queues_double_owned",

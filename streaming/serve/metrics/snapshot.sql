@@ -24,7 +24,7 @@ SELECT
     q.cluster, q.group, q.topic,
     CAST(sum(q.lag) AS BIGINT) AS lag,
     max(q.waiting_ms) AS waiting_ms,
-    count(*) FILTER (q.owner IS NULL AND len(coalesce(q.shared_by, [])) = 0) AS unowned,
+    count(*) FILTER (q.owner IS NULL AND len(coalesce(q.shared_by, [])) = 0) AS unassigned,
     count(*) FILTER (q.lag IS NULL) AS lag_unknown,
     count(*) FILTER (q.lag_is_at_least) AS lag_at_least,
     list(DISTINCT q.owner) FILTER (q.owner IS NOT NULL) AS owners

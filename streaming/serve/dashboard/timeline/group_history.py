@@ -18,7 +18,7 @@ class History:
 
     window: Window
     intervals: list[Interval]
-    unowned: frozenset[tuple[str, str, int]]
+    unassigned: frozenset[tuple[str, str, int]]
     """Queues (topic, broker, id) that were unassigned at the beginning of the period."""
     rebalances: list[Rebalance]
     totals: RebalanceTotals
@@ -38,7 +38,7 @@ def history(model: ReadModel, name: str, cluster: str | None, period: Window) ->
     return History(
         window=period,
         intervals=intervals(model, group_at, *period),
-        unowned=unassigned(model, group_at._replace(instant=period.since)),
+        unassigned=unassigned(model, group_at._replace(instant=period.since)),
         rebalances=rebalances(model, group_at, *period),
         totals=rebalance_totals(model, group_at, *period),
         incidents=[incident for incident in incidents if incident.opened_at <= period.until],

@@ -33,8 +33,8 @@ def owner_spans(history: History, until: int) -> Mapping[Place, Sequence[OwnerSp
         intervals[interval.topic, interval.broker, interval.queue_id].append(interval)
     window = history.window.since, min(history.window.until, until)
     return {
-        place: _spans(intervals.get(place, []), window, unowned=place in history.unowned)
-        for place in {*intervals, *history.unowned}
+        place: _spans(intervals.get(place, []), window, was_unassigned=place in history.unassigned)
+        for place in {*intervals, *history.unassigned}
     }  # fmt: skip
 
 
@@ -43,10 +43,10 @@ def has_moved(spans: Sequence[OwnerSpan]) -> bool:
     return any(span.client_id != spans[0].client_id for span in spans)
 
 
-def _spans(intervals: Sequence[Interval], window: tuple[int, int], *, unowned: bool) -> list[OwnerSpan]:
+def _spans(intervals: Sequence[Interval], window: tuple[int, int], *, was_unassigned: bool) -> list[OwnerSpan]:
     since, until = window
     spans: list[OwnerSpan] = []
-    end: int | None = since if unowned else None
+    end: int | None = since if was_unassigned else None
     for interval in intervals:
         begin = max(interval.from_time, since)
         if end is not None and begin > end:

@@ -140,4 +140,4 @@ def test_a_queue_has_moved_if_its_owner_changed_or_it_has_lost_it(model):
 def shortened(past: History, until: int) -> History:
     """Return the part of a history until a time."""
     kept = [i.model_copy(update={"to_time": None}) for i in past.intervals if i.from_time < until]
-    return History(Window(past.window.since, until), kept, past.unowned, [], past.totals, [], [])
+    return History(Window(past.window.since, until), kept, past.unassigned, [], past.totals, [], [])
