@@ -8,7 +8,7 @@ from rebalance_model.observe.rules import coverage
 from streaming.queries.group_at import find_group
 from streaming.queries.groups import groups, overview
 from streaming.queries.present import history_ends
-from streaming.queries.results import Coverage
+from streaming.queries.results import TelemetryCoverage
 from streaming.tables import ReadModel
 from tests.serve.dashboard.tables import MINUTE, Group
 from tests.support.tables import append, make_tables
@@ -80,4 +80,4 @@ def test_the_kind_of_a_group_is_what_is_known_of_it(tmp_path, attributes, kind):
 
 
 def test_what_a_row_says_of_its_telemetry_is_answered_whole():
-    assert set(coverage.Coverage.__struct_fields__) == set(Coverage.model_fields)
+    assert set(coverage.Coverage.__struct_fields__) == set(TelemetryCoverage.model_fields)
