@@ -18,7 +18,7 @@ from rebalance_model.simulation.network import Network
 from rebalance_model.simulation.poll_collector import PollCollector
 from rebalance_model.simulation.pop.client import PopSettings
 from rebalance_model.simulation.pop.listener import GroupCode
-from rebalance_model.simulation.pop.proxied_client import ProxiedClient, ProxiedSettings
+from rebalance_model.simulation.pop.proxied_client import ProxiedSettings, SimulatedProxiedClient
 from rebalance_model.simulation.pop.proxy import Proxy
 from rebalance_model.simulation.process import ProcessState
 from rebalance_model.simulation.scenario import ConsumerSpec, GroupSpec, Scenario, ScenarioError, TopicSpec
@@ -46,7 +46,7 @@ class SimulatedCluster:
             one.name: Broker(one.name, Clock(scheduler, one.clock_offset_ms), self.world) for one in scenario.brokers
         }
         self.clients: dict[str, SimulatedClient] = {}
-        self.proxied: dict[str, ProxiedClient] = {}
+        self.proxied: dict[str, SimulatedProxiedClient] = {}
         """The clients of the proxy."""
         self.proxy = Proxy("127.0.0.1%8080%8081", self.brokers, self.world)
         self.collector: PollCollector | None = None
@@ -125,13 +125,15 @@ class SimulatedCluster:
 
     def _start(self, settings: ClientSettings | ProxiedSettings) -> None:
         if isinstance(settings, ProxiedSettings):
-            proxied = self.proxied[settings.name] = ProxiedClient(settings, self.proxy, list(self.brokers), self.world)
+            proxied = self.proxied[settings.name] = SimulatedProxiedClient(
+                settings, self.proxy, list(self.brokers), self.world
+            )
             proxied.start()
             return
         client = self.clients[settings.name] = SimulatedClient(settings, self.brokers, self.world)
         client.start()
 
-    def client(self, name: str) -> SimulatedClient | ProxiedClient:
+    def client(self, name: str) -> SimulatedClient | SimulatedProxiedClient:
         """Return a consumer that runs, frozen or not.
 
         Raises:

@@ -9,7 +9,7 @@ from rebalance_model.broker.subscription_group_config import SubscriptionGroupCo
 from rebalance_model.simulation.client import SimulatedClient
 from rebalance_model.simulation.cluster import NAME_SERVER, SimulatedCluster
 from rebalance_model.simulation.listener import ANY
-from rebalance_model.simulation.pop.proxied_client import ProxiedClient
+from rebalance_model.simulation.pop.proxied_client import SimulatedProxiedClient
 from rebalance_model.simulation.process import ProcessState
 from rebalance_model.simulation.scenario import (
     AddQueues,
@@ -158,7 +158,7 @@ def _do_to_client(cluster: SimulatedCluster, step: Leave | Kill | Freeze | Hang 
 
 def _change_listener(cluster: SimulatedCluster, step: Slow | NoAck) -> Undo:
     client = cluster.client(step.who)
-    pops = client if isinstance(client, ProxiedClient) else client.pops
+    pops = client if isinstance(client, SimulatedProxiedClient) else client.pops
     if pops is None:
         raise ScenarioError(f"{step.who} does not pop")
     listener = pops.listener
@@ -272,7 +272,7 @@ def _set_clock(cluster: SimulatedCluster, step: SetClock) -> Undo:
 
 
 def _roll_out(cluster: SimulatedCluster, step: Rollout) -> Undo:
-    consumers: list[SimulatedClient | ProxiedClient] = [*cluster.clients.values(), *cluster.proxied.values()]
+    consumers: list[SimulatedClient | SimulatedProxiedClient] = [*cluster.clients.values(), *cluster.proxied.values()]
     clients = [client for client in consumers if client.process.state is not ProcessState.DEAD]
     members = [client.name for client in clients if client.settings.config.group == step.group]
     for number, name in enumerate(members):

@@ -9,7 +9,7 @@ from rebalance_model.entities import MessageQueue
 from rebalance_model.simulation.broker import Broker
 from rebalance_model.simulation.client import SimulatedClient
 from rebalance_model.simulation.cluster import SimulatedCluster
-from rebalance_model.simulation.pop.proxied_client import ProxiedClient
+from rebalance_model.simulation.pop.proxied_client import SimulatedProxiedClient
 from rebalance_model.simulation.process import ProcessState
 from rebalance_model.simulation.scenario import GroupSpec
 from tests.detection.pop_recorder import PopRecorder
@@ -51,7 +51,7 @@ class Snapshot:
         return self.recorder.pops
 
     @cached_property
-    def proxied(self) -> list[ProxiedClient]:
+    def proxied(self) -> list[SimulatedProxiedClient]:
         """The group's clients behind the proxy whose process runs or is frozen."""
         every = self.cluster.proxied.values()
         return [c for c in every if c.group == self.group and c.process.state is not ProcessState.DEAD]

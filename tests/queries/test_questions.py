@@ -95,7 +95,7 @@ def test_who_owned_a_queue_is_the_interval_around_then(model, instant):
             assert interval.to_time is None or instant < interval.to_time
 
 
-def test_an_unowned_queue_had_somebody_before(model):
+def test_an_unassigned_queue_had_somebody_before(model):
     group_at = find_group(model, "g")
     released = [
         one for one in ReportedGroup("g").of(AssignmentChange) if (one.broker, one.queue_id) == ("broker-a", 0)

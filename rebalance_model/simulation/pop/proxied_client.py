@@ -51,7 +51,7 @@ class ProxiedSettings:
         return ConsumerConfig(self.group, self.client_id)
 
 
-class ProxiedClient:
+class SimulatedProxiedClient:
     """One run of a client process."""
 
     def __init__(self, settings: ProxiedSettings, proxy: Proxy, brokers: list[str], world: World) -> None:

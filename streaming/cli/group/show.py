@@ -97,9 +97,9 @@ def _summary(overview: Overview, now: int) -> Iterator[str]:
     yield f"{group.kind}, {labels.strategy_name(group.strategy)}, updated {labels.moment_in_zone(group.time, now)}"
     topics = [visible(topic) for topic in group.subscriptions if not topic.startswith(RETRY_TOPIC_PREFIX)]
     yield f"topics: {', '.join(topics) or 'unknown'}"
-    known = f"{group.unowned or 0:,} unassigned"
-    unowned = _SHARED.get(group.without_owner, known if group.coverage.owners_known else "owners not all known")
-    yield f"{group.queues:,} queues, {unowned}, lag {_lag(group)}"
+    count = f"{group.unowned or 0:,} unassigned"
+    unassigned = _SHARED.get(group.without_owner, count if group.coverage.owners_known else "owners not all known")
+    yield f"{group.queues:,} queues, {unassigned}, lag {_lag(group)}"
     if group.incidents.closed:
         yield f"incidents closed while their condition holds: {group.incidents.closed}, see `incident list --all`"
     retry, dead = (_sum_of(overview.failed, given_up=given_up) for given_up in (False, True))
