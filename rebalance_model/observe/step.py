@@ -29,6 +29,8 @@ DECIDED_WITHIN = 30_000
 """The time after ticks or answers stopped until it is known whether a broker is unreachable; milliseconds."""
 Division: TypeAlias = Literal["DIVIDED", "BROADCAST", "POPPED", "MIXED", "ACTIVE", "PROXIED", ""]
 """How members share a group's queues; see `expectation.division`."""
+Interests: TypeAlias = dict[str, tuple[str, frozenset[str]]]
+"""What a member subscribes, by topic; see `subscriptions`."""
 COLLISION = "CLIENT_ID_COLLISION"
 """The code of incidents about two processes with one client id."""
 LARGE, LARGE_CHECK_EVERY = 256, 1_000
@@ -180,6 +182,8 @@ class GroupStep(Step):
         """How the members share the queues, once a rule has requested it (`expectation.sharing_of`)."""
         self.pools: dict[str, ThreadPool | None] = {}
         """By client, its pool if that is exhausted, once a rule has requested it (`rules.thread_pool`)."""
+        self.interests: dict[str, Interests] | None = None
+        """By member, what it subscribes, once a rule has requested it (`subscriptions.of_members`)."""
         self.route_splits: tuple[RouteSplit, ...] | None = None
         """The topics of which members have different routes, where the group is judged; None: unknown (`route_views`).
         """

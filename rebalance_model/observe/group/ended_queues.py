@@ -106,8 +106,8 @@ def _subscribed(step: GroupStep) -> set[str]:
     if not state.members:
         return set()
     topics = {topic for view in state.views.values() if not view.failing for topic in view.info.subscription_table}
-    for member in state.members:
-        topics.update(subscriptions.of(state.clients[member]))
+    for interests in subscriptions.of_members(step).values():
+        topics.update(interests)
     return {topic for topic in topics if not topic.startswith(_IMPLICIT)}
 
 

@@ -28,6 +28,8 @@ SHARED_BY_MAX = 64
 """At most this many of the clients that pop a queue are named."""
 Basis: TypeAlias = tuple[list[str], frozenset[str], str] | None
 """The inputs of the expected owners: members (once per channel), topics, message model."""
+DeclaredBasis: TypeAlias = tuple[set[str], Division, frozenset[str]]
+"""What else they depend on: the strategies that members declare, how they share the queues, and the popped topics."""
 Trust: TypeAlias = Literal["DECLARED", "CONFIGURED", "INFERRED", ""]
 _named = cache(strategy)
 
@@ -55,6 +57,11 @@ def basis(state: GroupState) -> Basis:
     """Return the inputs of the expected owners: while they are unchanged, so are the owners."""
     info = group_info(state)
     return None if info is None else (info.client_ids(), frozenset(info.subscription_table), state.message_model)
+
+
+def declared_basis(state: GroupState) -> DeclaredBasis:
+    """Return what of the members' answers the expected owners depend on: while it is unchanged, so are the owners."""
+    return declared_strategies(state), division(state), popped_topics(state)
 
 
 def broadcasts(state: GroupState) -> bool:

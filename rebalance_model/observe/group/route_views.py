@@ -8,7 +8,7 @@ keeps its other queues. The collector, too, requests routes from one name server
 broker reports, but that its own route lacks, are `Route.beyond` (`polls.routes`).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain, combinations, islice
 from typing import TypeAlias
 
@@ -42,8 +42,8 @@ def note(step: GroupStep) -> None:
         step.state.route_splits = step.route_splits
 
 
-def held_by_members(step: GroupStep) -> tuple[dict[str, Held], set[str]]:
-    """Return by topic which member has which queues, and the members of which that is unknown.
+def held_by_members(step: GroupStep, topics: Collection[str]) -> tuple[dict[str, Held], set[str]]:
+    """Return by topic, of these, which member has which queues, and the members of which that is unknown.
 
     A member's answer shows it, or the brokers' hooks if it gives none. An ordered client does not have a queue whose
     lock it is refused; that it requests the lock shows its share.
@@ -59,7 +59,7 @@ def held_by_members(step: GroupStep) -> tuple[dict[str, Held], set[str]]:
             mute.add(member)
             continue
         for mq, held in client.queues.items():
-            if not held.dropped and not mq.is_retry:
+            if not held.dropped and mq.topic in topics:
                 by_topic.setdefault(mq.topic, {}).setdefault(member, set()).add(mq)
     observed = [(mq, queue) for mq, queue in state.queues.items() if queue.hook_view is not None]
     for mq, queue in observed:
@@ -127,7 +127,7 @@ def _splits(step: GroupStep) -> tuple[RouteSplit, ...] | None:
         return ()
     if step.now <= members_changed_at(state) + policy.rebalance_wait_interval:
         return None  # clients still move queues
-    by_topic, unknown = held_by_members(step)
+    by_topic, unknown = held_by_members(step, topics)
     found = [split for topic in sorted(topics) if (split := _split_of(step, topic, by_topic.get(topic, {})))]
     return tuple(found) if found or not unknown else None
 
@@ -136,6 +136,8 @@ def _astray(state: GroupState) -> set[str]:
     """Return the topics of which a queue has two readers, no owner, or another one than expected."""
     found = set()
     for mq, queue in state.queues.items():
+        if mq.topic in found:
+            continue
         hook_view = queue.hook_view
         is_shared = queue.rival is not None or (hook_view is not None and hook_view.concurrent_puller is not None)
         if is_shared or queue.owner is None or queue.owner != queue.expected:

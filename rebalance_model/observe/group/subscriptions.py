@@ -10,7 +10,7 @@ from rebalance_model.broker.subscription import SubscriptionData
 from rebalance_model.entities import RETRY_TOPIC_PREFIX
 from rebalance_model.observe.events import Subscription
 from rebalance_model.observe.state import ClientView
-from rebalance_model.observe.step import GroupStep
+from rebalance_model.observe.step import GroupStep, Interests
 
 TOPICS_MAX = 64
 """At most this many topics of a member are kept and compared, the first ones by name."""
@@ -38,7 +38,17 @@ def note_heartbeat(step: GroupStep, client_id: str, subscriptions: Sequence[Subs
     client.heartbeat_subscriptions, client.subscriptions_observed_at = observed, step.now
 
 
-def of(client: ClientView) -> dict[str, Interest]:
+def of_members(step: GroupStep) -> dict[str, Interests]:
+    """Return `of` each member, for rules: they all look at every member, so once for the step.
+
+    Call it only after the event is folded, since members and answers stay the same from then on.
+    """
+    if step.interests is None:
+        step.interests = {member: of(step.state.clients[member]) for member in step.state.members}
+    return step.interests
+
+
+def of(client: ClientView) -> Interests:
     """Return by topic what the member subscribes; empty if it has not reported any. Retry topics are left out."""
     later = client.subscriptions_observed_at >= client.asked_at_answer or not client.subscriptions
     reported = client.heartbeat_subscriptions if later and client.heartbeat_subscriptions else client.subscriptions
@@ -57,7 +67,7 @@ def are_none(client: ClientView) -> bool:
     return client.subscriptions_observed_at > 0 or (client.declared > 1 and bool(client.consume_type))
 
 
-def _interests(reported: tuple[Subscription, ...]) -> dict[str, Interest]:
+def _interests(reported: tuple[Subscription, ...]) -> Interests:
     return {s.topic: _interest(s) for s in reported[:TOPICS_MAX] if not s.topic.startswith(RETRY_TOPIC_PREFIX)}
 
 

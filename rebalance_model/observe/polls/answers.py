@@ -17,9 +17,9 @@ from rebalance_model.observe.events import (
     newest_stamp,
 )
 from rebalance_model.observe.group import member_types, ownership, rebalances, skipped
-from rebalance_model.observe.group.expectation import division, expect
+from rebalance_model.observe.group.expectation import declared_basis, division, expect
 from rebalance_model.observe.polls import clock_skew, offsets, rounds
-from rebalance_model.observe.state import ClientView, PopTarget, ProcessQueueView
+from rebalance_model.observe.state import ClientView, GroupState, PopTarget, ProcessQueueView
 from rebalance_model.observe.step import GroupStep
 
 DECLARED = 2
@@ -60,12 +60,12 @@ def fold_running_info(step: GroupStep, event: ConsumerRunningInfo) -> None:
     asked_before = client.asked if client is not None else 0
     known = ownership.known_of(state, event.client_id) if client is not None else {}
     answer = _view(event, client, state.orderly)
+    is_new = client is None or (client.strategy, client.popped) != (answer.strategy, answer.popped)
+    before = declared_basis(state) if is_new else None
     if client is None or not client.answered or client.unanswered or answer.orderly != state.orderly:
         step.group_touched = True
     state.clients[event.client_id] = answer
-    if answer.popped or event.client_id in state.poppers:
-        others = tuple(c for c in state.poppers if c != event.client_id and c in state.clients)
-        state.poppers = (*others, event.client_id) if answer.popped else others
+    _note_popper(state, event.client_id, pops=bool(answer.popped))
     ownership.note_claims(state, event.client_id, client.queues if client is not None else (), answer.queues)
     state.orderly = answer.orderly
     step.clients_to_judge[event.client_id] = None
@@ -75,8 +75,8 @@ def fold_running_info(step: GroupStep, event: ConsumerRunningInfo) -> None:
         step.group_touched = True
     declared = event.properties.get("PROP_CONSUME_TYPE", ""), event.properties.get("messageModel", "")
     is_news = member_types.note(state, event.client_id, *declared)
-    if is_news or client is None or (client.strategy, client.popped) != (answer.strategy, answer.popped):
-        step.group_touched = True
+    step.group_touched = step.group_touched or is_news or is_new
+    if is_news or (is_new and declared_basis(state) != before):  # of thousands of first answers most add nothing
         expect(step)
     step.group_to_judge = step.group_to_judge or is_news
     affected = answer.queues | known  # including queues that a hook assigns to it and it denies
@@ -84,6 +84,13 @@ def fold_running_info(step: GroupStep, event: ConsumerRunningInfo) -> None:
     ownership.reconsider(step, affected, evidence="FIRST_SEEN" if discovered else "ANSWER")
     _note_claims(step, event.client_id, answer, affected)
     rounds.note(step, event.asked, asked_before)
+
+
+def _note_popper(state: GroupState, client_id: str, *, pops: bool) -> None:
+    """Record whether a client pops; the last one that did is named last."""
+    if pops or client_id in state.poppers:
+        others = tuple(c for c in state.poppers if c != client_id and c in state.clients)
+        state.poppers = (*others, client_id) if pops else others
 
 
 def _note_restart(step: GroupStep, event: ConsumerRunningInfo, client: ClientView) -> None:

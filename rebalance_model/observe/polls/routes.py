@@ -52,7 +52,7 @@ def note_beyond(step: GroupStep) -> None:
     state, changed = step.state, False
     topics = {mq.topic for mq, queue in state.queues.items() if not (queue.in_route or mq.is_retry)}
     topics |= {topic for topic, route in state.routes.items() if route.beyond}
-    by_topic, _ = route_views.held_by_members(step) if topics else ({}, None)
+    by_topic, _ = route_views.held_by_members(step, topics) if topics else ({}, None)
     for topic in sorted(topics & state.routes.keys()):
         route = state.routes[topic]
         beyond = _beyond(step, topic, route, by_topic.get(topic, {}))

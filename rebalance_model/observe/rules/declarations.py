@@ -21,9 +21,8 @@ UNITS: Mapping[str, Unit] = {"declared": "text", "members": "text"}
 
 def verdict(state: GroupState, declares: Declares) -> Verdict:
     """Judge whether all clients declare the same."""
-    declared = {
-        (declares(client), client.declared >= DECLARED) for client in state.clients.values() if declares(client)
-    }
+    clients = state.clients.values()
+    declared = {(what, client.declared >= DECLARED) for client in clients if (what := declares(client))}
     if len({what for what, sure in declared if sure}) > 1:
         return Holds("critical")
     return CLEAR if len({what for what, _ in declared}) <= 1 else None

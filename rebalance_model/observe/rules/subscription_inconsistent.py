@@ -15,7 +15,7 @@ from collections import Counter
 from rebalance_model.observe.group import subscriptions
 from rebalance_model.observe.group.subscriptions import UNREADABLE, Interest
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
-from rebalance_model.observe.step import GroupStep
+from rebalance_model.observe.step import GroupStep, Interests
 
 
 def judge(step: GroupStep, _: str) -> Verdict:
@@ -23,13 +23,14 @@ def judge(step: GroupStep, _: str) -> Verdict:
     if not step.state.members:
         return CLEAR
     reported = _reported(step)
-    known = [one for one in reported.values() if one]
+    every = _distinct(reported)
+    known = [interests for interests in every if interests]
     first = known[0] if known else {}
-    if all(one is first or one == first for one in known):
-        if len(known) < len(reported) or any(_is_unreadable(one) for one in known):
+    if all(interests == first for interests in known):
+        if len(known) < len(every) or any(_is_unreadable(interests) for interests in known):
             return None if len(reported) > 1 else CLEAR
         return Holds("critical", "BROKER_OUTDATED") if _outdated(step, first) is not None else CLEAR
-    topics_differ = any(one.keys() != first.keys() for one in known)
+    topics_differ = any(interests.keys() != first.keys() for interests in known)
     return Holds("critical", "TOPIC_SET" if topics_differ else "EXPRESSION", _odd_one(reported))
 
 
@@ -67,11 +68,10 @@ def _outdated(step: GroupStep, declared: dict[str, Interest]) -> Evidence | None
     return None
 
 
-def _reported(step: GroupStep) -> dict[str, dict[str, Interest]]:
+def _reported(step: GroupStep) -> dict[str, Interests]:
     """Return by member what it subscribes; an expression that can't be read counts as the one of another member."""
-    clients = step.state.clients
-    reported = {member: subscriptions.of(clients[member]) for member in step.state.members}
-    if not any(_is_unreadable(one) for one in reported.values()):
+    reported = subscriptions.of_members(step)
+    if not any(map(_is_unreadable, _distinct(reported))):
         return reported
     readable: dict[str, Interest] = {}
     for one in reported.values():
@@ -82,11 +82,16 @@ def _reported(step: GroupStep) -> dict[str, dict[str, Interest]]:
     }
 
 
-def _is_unreadable(one: dict[str, Interest]) -> bool:
-    return any(interest is UNREADABLE for interest in one.values())
+def _distinct(reported: dict[str, Interests]) -> list[Interests]:
+    """Return what members subscribe, each object once: thousands of members that subscribe alike share one."""
+    return list({id(interests): interests for interests in reported.values()}.values())
 
 
-def _odd_one(reported: dict[str, dict[str, Interest]]) -> str | None:
+def _is_unreadable(interests: Interests) -> bool:
+    return any(interest is UNREADABLE for interest in interests.values())
+
+
+def _odd_one(reported: dict[str, Interests]) -> str | None:
     """Return the only member that subscribes as it does; None if there is not exactly one."""
     ways = Counter(repr(_sorted(one)) for one in reported.values() if one)
     alone = [client_id for client_id, one in reported.items() if one and ways[repr(_sorted(one))] == 1]

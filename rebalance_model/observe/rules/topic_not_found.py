@@ -42,7 +42,7 @@ def _missing(step: GroupStep) -> dict[str, int]:
 
 
 def _subscribers(step: GroupStep, missing: dict[str, int]) -> list[str]:
-    return [member for member in step.state.members if missing.keys() & subscriptions.of(step.state.clients[member])]
+    return [member for member, interests in subscriptions.of_members(step).items() if missing.keys() & interests]
 
 
 def _causes(step: GroupStep, missing: dict[str, int]) -> tuple[IncidentKey, ...]:
