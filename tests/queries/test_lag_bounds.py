@@ -7,8 +7,8 @@ from streaming.queries.lag import lag
 from streaming.serve.dashboard.charts.lag_chart import lines_of
 from streaming.tables import ReadModel
 from tests.serve.dashboard.tables import HOUR, MINUTE, NOW, gaps
+from tests.support.story import Story
 from tests.support.tables import append, make_tables
-from tests.tables.test_read_model import Story
 
 S = 1_000
 

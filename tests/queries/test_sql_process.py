@@ -15,8 +15,8 @@ from streaming.base.errors import NotReadyError, UserError
 from streaming.base.limits import SQL_MEMORY_BYTES
 from streaming.queries.sql_pool import SqlPool
 from streaming.queries.sql_process import SqlProcess
+from tests.support.story import orders
 from tests.support.tables import append, make_tables
-from tests.tables.test_read_model import orders
 
 pytestmark = pytest.mark.xdist_group("sql process")  # one process writes the tables for all of them
 IN_A_FUNCTION = "SELECT levenshtein(repeat('a', 400000), repeat('b', 400000))"

@@ -7,8 +7,8 @@ from streaming.queries.columns.column import Context
 from streaming.queries.group_at import find_group
 from streaming.queries.ownership import queues
 from streaming.tables import ReadModel
+from tests.support.story import Story
 from tests.support.tables import append, make_tables
-from tests.tables.test_read_model import Story
 
 S = 1_000
 MINUTE = 60 * S

@@ -12,9 +12,9 @@ from schemas.spark import spark_schema
 from streaming.tables import maintenance
 from streaming.tables.files import files_of
 from streaming.tables.maintenance import Limits, maintain
+from tests.support.story import log
 from tests.support.tables import accepted, make_tables
 from tests.tables.test_maintenance import HISTORY, Job, rows_of
-from tests.tables.test_read_model import log
 
 
 @pytest.fixture

@@ -24,8 +24,8 @@ from streaming.tables import ReadModel, maintenance
 from streaming.tables.folder import folder_at
 from streaming.tables.maintenance import Limits, maintain, maintained
 from tests.support.basis import BASIS
+from tests.support.story import Story, log
 from tests.support.tables import append, archive, make_tables, read_rows, selected
-from tests.tables.test_read_model import Story, log
 
 HISTORY, STATES = "assignment_history", "queue_state"
 DAY = 86_400_000

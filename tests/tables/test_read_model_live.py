@@ -11,8 +11,8 @@ from streaming.base.errors import UserError
 from streaming.tables import ReadModel, table
 from streaming.tables.files import File, files_of
 from streaming.tables.maintenance import Limits, maintain
+from tests.support.story import Story, log, orders
 from tests.support.tables import accepted, append, archive, make_tables, selected
-from tests.tables.test_read_model import Story, log, orders
 
 HISTORY = TABLE_OF[AssignmentChange]
 

@@ -4,8 +4,8 @@ import pytest
 
 from streaming.base.errors import UserError
 from streaming.tables import ReadModel
+from tests.support.story import orders
 from tests.support.tables import append, make_tables
-from tests.tables.test_read_model import orders
 
 SECRET = "the-secret-of-the-test"
 
