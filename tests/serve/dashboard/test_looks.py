@@ -81,7 +81,7 @@ def test_the_keyboard_leads_from_home_to_the_group_and_the_incident(open_page):
 
 
 def _tab_to(page, name: str) -> None:
-    for _ in range(30):
+    for _ in range(60):  # other tests may have opened incidents, which have links
         page.keyboard.press("Tab")
         focused = page.evaluate(
             "[document.activeElement.innerText, getComputedStyle(document.activeElement).outlineStyle]"
