@@ -82,9 +82,9 @@ BYTES_MAX = 64_000_000
 class Ordering:
     """The buffer of one shard, which releases events in time order."""
 
-    def __init__(self, state: Waiting, held: list[Held], policy: Policy) -> None:
+    def __init__(self, state: Waiting, buffer: list[Held], policy: Policy) -> None:
         self.state = state
-        self.held = held
+        self.held = buffer
         """A heap."""
         self._policy = policy
         self._out: list[OutOfWait] = []
@@ -94,11 +94,11 @@ class Ordering:
         """Return the event under the number of its source's incarnation; see `Source.number_of`."""
         name, (instance, start) = source_of(event), instance_of(event.source_id)
         source = self.state.sources.get(name) or self._source(name)
-        behind, known = source.newest - (event.time - source.correction), source.incarnations
-        if known and known[-1] == (start, start):
+        behind, incarnations = source.newest - (event.time - source.correction), source.incarnations
+        if incarnations and incarnations[-1] == (start, start):
             return event  # the usual case
         number = source.number_of(start, was_set_back=behind > 0)
-        if known and source.incarnations is not known and behind > self.limit_of(source):
+        if incarnations and source.incarnations is not incarnations and behind > self.limit_of(source):
             self._set_clock(name, source, -behind)
         return event if number == start else msgspec.structs.replace(event, source_id=f"{instance}@{number}")
 

@@ -62,10 +62,10 @@ class Shard:
         if saved is not None:
             check_version(saved.blob)
         state = _DECODER.decode(saved.blob) if saved is not None else ShardState()
-        held = [one for chunk in saved.buffer for one in _HELD.decode(chunk)] if saved is not None else []
+        buffer = [one for chunk in saved.buffer for one in _HELD.decode(chunk)] if saved is not None else []
         self._state = state
         self._progress = ProgressLog(groups, policy, state.unwritten)
-        self._ordering = Ordering(state.waiting, held, policy)
+        self._ordering = Ordering(state.waiting, buffer, policy)
         self.timeline = Timeline(state.timeline, groups, policy, state.waiting.clocks, writes_cluster=partition == 0)
 
     def push(self, event: AnyEvent, stamp: int, size: int = 0, *, at_once: bool = False) -> list[AnyRow]:

@@ -246,11 +246,11 @@ class Timeline:
         return Moment(self.state.now, event, self.state.known_at, self._cluster(cluster).state)
 
     def _cluster(self, name: str) -> ClusterObserver:
-        found = self._clusters.get(name)
-        if found is None:
+        observer = self._clusters.get(name)
+        if observer is None:
             state = self.state.clusters.setdefault(name, ClusterState(name))
-            found = self._clusters[name] = ClusterObserver(state, self._policy, self._clocks)
-        return found
+            observer = self._clusters[name] = ClusterObserver(state, self._policy, self._clocks)
+        return observer
 
     def _moment_of(self, source: str) -> Moment:
         return self.moment(source.partition("/")[0])
