@@ -46,10 +46,10 @@ def note(step: GroupStep, code: str, subject: str, client_id: str | None) -> Non
     if code not in _COUNTED:
         return
     state, now = step.state, step.now
-    for known in reversed(state.causes):
-        if now - known.time > ONE_CAUSE_WITHIN:
+    for former in reversed(state.causes):
+        if now - former.time > ONE_CAUSE_WITHIN:
             break
-        if (known.code, known.subject, known.client_id) == (code, subject, client_id):
+        if (former.code, former.subject, former.client_id) == (code, subject, client_id):
             return
     state.causes = (*state.causes, Cause(now, code, subject, client_id))[-KEPT:]
     state.causes_counted += 1
@@ -87,11 +87,11 @@ def repeated(step: GroupStep) -> list[Cause]:
             changes[_what_changed(cause)].append(cause)
     began = min((cause.time for life in lives.values() for cause in life if cause.code in GOES), default=0)
     since = [[cause for cause in life if cause.time >= began] for life in lives.values()]
-    found = [cause for life in since if _rejoined_and_left(life) for cause in life]
+    repeats = [cause for life in since if _rejoined_and_left(life) for cause in life]
     for what in changes.values():
         if len(what) > THERE_AND_BACK and not (what[0].code == SUBSCRIPTIONS and _are_upgrades(step, what)):
-            found += what
-    return found
+            repeats += what
+    return repeats
 
 
 def usual_rate(state: GroupState, policy: Policy, now: int, recent_count: int) -> tuple[int, int] | None:

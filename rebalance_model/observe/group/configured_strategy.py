@@ -101,11 +101,11 @@ def owners(
     Raises:
         AllocationError: the strategy refuses the division; every client keeps its queues then.
     """
-    found: dict[MessageQueue, str | None] = dict.fromkeys(queues)
+    owner_of: dict[MessageQueue, str | None] = dict.fromkeys(queues)
     named: set[MessageQueue] = set()
     for client, share in chosen.plan(group, queues, clients).items():
         for mq in share or ():
-            if mq in found:  # CONFIG gives each client its list, for every topic
-                found[mq] = None if mq in named else client
+            if mq in owner_of:  # CONFIG gives each client its list, for every topic
+                owner_of[mq] = None if mq in named else client
                 named.add(mq)
-    return found
+    return owner_of

@@ -143,17 +143,17 @@ def is_popped(step: GroupStep, mq: MessageQueue) -> bool:
 
 
 def _poppers(state: GroupState) -> dict[str, dict[tuple[str, int], list[str]]]:
-    found: dict[str, dict[tuple[str, int], list[str]]] = {}
+    by_topic: dict[str, dict[tuple[str, int], list[str]]] = {}
     for client_id in state.poppers:
         client = state.clients.get(client_id)
         for place in client.popped if client is not None else ():
-            found.setdefault(place.topic, {}).setdefault((place.broker, place.queue_id), []).append(client_id)
+            by_topic.setdefault(place.topic, {}).setdefault((place.broker, place.queue_id), []).append(client_id)
     for client_id, popper in state.pops.poppers.items() if state.pops is not None else ():
         for place in popper.targets:
-            who = found.setdefault(place.topic, {}).setdefault((place.broker, place.queue_id), [])
+            who = by_topic.setdefault(place.topic, {}).setdefault((place.broker, place.queue_id), [])
             if client_id not in who:
                 who.append(client_id)
-    return found
+    return by_topic
 
 
 def shared_by(step: GroupStep, mq: MessageQueue) -> tuple[str, ...]:
@@ -262,11 +262,11 @@ def _resolve(state: GroupState, declared: set[str], configured: str) -> tuple[st
         return configured, "CONFIGURED"
     if not declared:
         return state.strategy, state.strategy_basis
-    known = strategy_of_class(next(iter(declared))) if len(declared) == 1 else None
-    if known is not None and not takes_parameters(known):
-        return known.name, "DECLARED"
-    if len(declared) == 1 and state.inferred and state.inferred in ((known.name,) if known else NEED_NO_PARAMETERS):
-        return state.inferred, "DECLARED" if known else "INFERRED"
+    strategy_named = strategy_of_class(next(iter(declared))) if len(declared) == 1 else None
+    if strategy_named is not None and not takes_parameters(strategy_named):
+        return strategy_named.name, "DECLARED"
+    if len(declared) == 1 and state.inferred and state.inferred in ((strategy_named.name,) if strategy_named else NEED_NO_PARAMETERS):
+        return state.inferred, "DECLARED" if strategy_named else "INFERRED"
     return "", ""
 
 

@@ -13,10 +13,10 @@ def forget(step: GroupStep) -> None:
     if state.episode is not None:
         return
     before = step.now - step.policy.group_memory
-    held = {mq for client in state.clients.values() for mq in client.queues}
+    at_clients = {mq for client in state.clients.values() for mq in client.queues}
     gone = [mq for mq, queue in state.queues.items() if _is_unused(queue) and _last_seen(queue) < before]
     for mq in gone:
-        if mq not in held and not step.is_unsettled(mq):
+        if mq not in at_clients and not step.is_unsettled(mq):
             del state.queues[mq]
             step.touched.pop(mq, None)
             step.queues_to_judge.pop(mq, None)

@@ -63,13 +63,13 @@ def follow(step: GroupStep, before: Before, *, first_sight: bool) -> None:
     _begin(state, joined, first_sight=first_sight)
     member_types.settle(state)
     expect(step)
-    held = ownership.held_by_hook(state)
+    by_hook = ownership.held_by_hook(state)
     for client_id in left:
-        ownership.clear_claims(step, client_id, held, evidence="LEFT")
+        ownership.clear_claims(step, client_id, by_hook, evidence="LEFT")
         del state.clients[client_id]
     recount_round(state)
     for client_id in joined:  # telemetry that shows it as a holder may have come before the list that names it
-        ownership.reconsider(step, ownership.known_of(state, client_id, held), evidence="ANSWER")
+        ownership.reconsider(step, ownership.known_of(state, client_id, by_hook), evidence="ANSWER")
 
 
 def _begin(state: GroupState, joined: list[str], *, first_sight: bool) -> None:

@@ -29,15 +29,15 @@ def owners_queue(step: GroupStep, q: QueueSubject) -> OwnersQueue | None:
 def _derive(step: GroupStep, q: QueueSubject, client: ClientView) -> OwnersQueue:
     now, answer, entry = step.now, answered_queue(q, client), owners_lock(step, q)
     as_of = client.answered if answer is not None and not client.silent else now
-    held = _answered(step, q, client, answer)
-    pull = held.last_pull_timestamp
+    process_queue = _answered(step, q, client, answer)
+    pull = process_queue.last_pull_timestamp
     if pull is None or client.silent:
         by_hook = pulled_by_hook(step, q)
         pull = as_of - now + by_hook if by_hook is not None else pull
     return OwnersQueue(
-        last_lock_timestamp=min(entry.last_update_timestamp, now) if entry is not None else held.last_lock_timestamp,
+        last_lock_timestamp=min(entry.last_update_timestamp, now) if entry is not None else process_queue.last_lock_timestamp,
         last_pull_timestamp=pull,
-        last_consume_timestamp=held.last_consume_timestamp,
+        last_consume_timestamp=process_queue.last_consume_timestamp,
         client=client,
         answer=answer,
         as_of=as_of,

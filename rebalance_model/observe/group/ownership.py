@@ -43,32 +43,32 @@ def reconsider(step: GroupStep, queues: Iterable[MessageQueue], *, evidence: str
 
 def held_by_hook(state: GroupState) -> HeldByHook:
     """Return the queues of each client that the brokers' hooks name as the holder."""
-    held: HeldByHook = {}
+    by_client: HeldByHook = {}
     for mq, queue in state.queues.items():
         if queue.hook_view is not None and queue.hook_view.holder is not None:
-            held.setdefault(queue.hook_view.holder, []).append(mq)
-    return held
+            by_client.setdefault(queue.hook_view.holder, []).append(mq)
+    return by_client
 
 
 def known_of(state: GroupState, client_id: str, by_hook: HeldByHook | None = None) -> dict[MessageQueue, None]:
     """Return the queues that any telemetry assigns to this client; for many clients, by one `held_by_hook`."""
     if by_hook is not None:
-        held = by_hook.get(client_id, [])
+        hook_queues = by_hook.get(client_id, [])
     elif not any(view.hook_source for view in state.views.values()):
-        held = []
+        hook_queues = []
     else:
-        held = [mq for mq, queue in state.queues.items() if queue.hook_view and queue.hook_view.holder == client_id]
-    return dict.fromkeys((*state.clients[client_id].queues, *held))
+        hook_queues = [mq for mq, queue in state.queues.items() if queue.hook_view and queue.hook_view.holder == client_id]
+    return dict.fromkeys((*state.clients[client_id].queues, *hook_queues))
 
 
 def clear_claims(step: GroupStep, client_id: str, by_hook: HeldByHook | None = None, *, evidence: str) -> None:
     """Clear all claims of a client that is gone, by its answers or by the hook; `by_hook` as for `known_of`."""
     client = step.state.clients[client_id]
-    held = known_of(step.state, client_id, by_hook)
+    claims = known_of(step.state, client_id, by_hook)
     _remember_locks(step, client_id, client)
     note_claims(step.state, client_id, client.queues, ())
     client.queues = {}
-    for mq in held:
+    for mq in claims:
         if (hook_view := step.state.queues[mq].hook_view) is not None and hook_view.holder == client_id:
             former_holder.keep(step, mq, hook_view)
             hook_view.holder = None
@@ -155,11 +155,11 @@ def note_claims(state: GroupState, client_id: str, before: Iterable[MessageQueue
 
 def _claim(step: GroupStep, client: ClientView, mq: MessageQueue) -> tuple[bool, int]:
     """Return the strength of a claim: whether it has a valid lock, and since when the client has claimed the queue."""
-    held = client.queues[mq]
-    is_living = not client.orderly or client.at_answer(held).trusts_lock(
+    process_queue = client.queues[mq]
+    is_living = not client.orderly or client.at_answer(process_queue).trusts_lock(
         client.answered, step.policy.client_lock_max_live_time
     )
-    return is_living, held.claimed_since
+    return is_living, process_queue.claimed_since
 
 
 def _remember_locks(step: GroupStep, client_id: str, client: ClientView) -> None:
@@ -168,10 +168,10 @@ def _remember_locks(step: GroupStep, client_id: str, client: ClientView) -> None
     The last renewal that was seen may not be the last one: the client may have renewed once more after its last
     answer, `lock_interval` later, if it was still alive then.
     """
-    for mq, held in client.queues.items():
+    for mq, process_queue in client.queues.items():
         queue = step.queue(mq)
-        seen = client.at_answer(held).last_lock_timestamp
-        if client.orderly and held.locked and seen is not None and queue.owner == client_id:
+        seen = client.at_answer(process_queue).last_lock_timestamp
+        if client.orderly and process_queue.locked and seen is not None and queue.owner == client_id:
             renewed = min(seen + step.policy.lock_interval, step.now)
             queue.lock_free_at = max(client.answered, renewed + step.policy.broker_lock_max_live_time)
 
@@ -228,7 +228,7 @@ def _release_evidence(step: GroupStep, mq: MessageQueue, current: str, owner: st
         return evidence
     if evidence in _TAKEN:
         return "TAKEN_OVER"
-    held = step.state.clients[current].queues.get(mq)
-    if held is None:
+    process_queue = step.state.clients[current].queues.get(mq)
+    if process_queue is None:
         return "ANSWER_WITHOUT"
-    return "DROPPED" if held.dropped or owner is None else "TAKEN_OVER"
+    return "DROPPED" if process_queue.dropped or owner is None else "TAKEN_OVER"

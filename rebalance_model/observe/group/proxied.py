@@ -47,10 +47,10 @@ def pop(state: GroupState, topic: str) -> bool:
 
 def subscriptions(state: GroupState) -> dict[str, str]:
     """Return what the clients subscribe that proxies list, and with which expression."""
-    found: dict[str, str] = {}
+    expressions: dict[str, str] = {}
     for view in state.proxies.values():
-        found |= view.topics
-    return found
+        expressions |= view.topics
+    return expressions
 
 
 def note_lists(step: GroupStep, before: Mapping[str, ProxyView]) -> None:

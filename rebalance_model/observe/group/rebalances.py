@@ -113,10 +113,10 @@ def note_answer(step: GroupStep, episode: Episode, mq: MessageQueue, client_id: 
     if move is None or move.to_client != client_id or _reports(step, mq) is not None:
         return
     client = step.state.clients.get(client_id)
-    held = client.queues.get(mq) if client is not None else None
-    if client is None or held is None or held.dropped or (client.orderly and not held.locked):
+    process_queue = client.queues.get(mq) if client is not None else None
+    if client is None or process_queue is None or process_queue.dropped or (client.orderly and not process_queue.locked):
         return
-    sign = held.last_lock_timestamp if client.orderly else held.last_pull_timestamp
+    sign = process_queue.last_lock_timestamp if client.orderly else process_queue.last_pull_timestamp
     if sign is None:
         return
     began = client.time_of(sign)
@@ -360,15 +360,15 @@ def _close(step: GroupStep, episode: Episode, *, converged: bool | None) -> None
 def _queue_move(step: GroupStep, mq: MessageQueue, episode: Episode) -> QueueMove:
     queue, move = step.state.queues[mq], episode.moves[mq]
     sign, is_exact = _last_sign(step, mq, move)
-    known = sign is not None and move.to_client is not None and move.begun_at is not None
+    has_pause = sign is not None and move.to_client is not None and move.begun_at is not None
     again = reconsumed.of_move(queue, move, seen_by_hook=_is_within(episode, move, queue.hook_view))
     return QueueMove(
         queue=mq,
         from_client=move.from_client,
         to_client=move.to_client,
         kind=_kind(move),
-        pause_ms=max(0, (move.begun_at or 0) - (sign or 0)) if known else None,
-        pause_is_at_most=known and not (is_exact and move.begun_is_exact),
+        pause_ms=max(0, (move.begun_at or 0) - (sign or 0)) if has_pause else None,
+        pause_is_at_most=has_pause and not (is_exact and move.begun_is_exact),
         reconsumed=again.likely,
         reconsumed_min=again.least,
         reconsumed_max=again.most,

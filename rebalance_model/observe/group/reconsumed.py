@@ -61,13 +61,13 @@ def by_hook(queue: QueueState) -> Reconsumed:
     return Reconsumed(likely if most is None else min(likely, most), least, most)
 
 
-def added(sums: tuple[int, int | None, int | None], one: Reconsumed) -> tuple[int, int | None, int | None]:
+def added(sums: tuple[int, int | None, int | None], more: Reconsumed) -> tuple[int, int | None, int | None]:
     """Add to what was read again at least, likely and at most; an unknown part makes the sum unknown."""
     least, likely, most = sums
     return (
-        least + (one.least or 0),
-        None if likely is None or one.likely is None else likely + one.likely,
-        None if most is None or one.most is None else most + one.most,
+        least + (more.least or 0),
+        None if likely is None or more.likely is None else likely + more.likely,
+        None if most is None or more.most is None else most + more.most,
     )
 
 

@@ -76,18 +76,18 @@ def listed_beyond(step: GroupStep, topic: str, route: Route) -> tuple[MessageQue
     does not know it. A queue stays one while its broker does not answer.
     """
     in_route, limit = set(route.queues), REPORTED_WITHIN * step.policy.poll_interval
-    found = []
+    beyond = []
     for mq, queue in step.state.queues.items():
         if mq.topic == topic and mq not in in_route and queue.ended is None:
             view = step.state.views.get(mq.broker)
             is_unasked = view is None or not view.stats_asked
             is_silent = mq in route.beyond and view is not None and view.failing
             if is_unasked or is_silent or step.now - queue.stats_at <= limit:
-                found.append(mq)
-    return tuple(sorted(found, key=queue_order))
+                beyond.append(mq)
+    return tuple(sorted(beyond, key=queue_order))
 
 
-def followers(step: GroupStep, queues: Sequence[MessageQueue], other: Sequence[MessageQueue], held: Held) -> list[str]:
+def followers(step: GroupStep, queues: Sequence[MessageQueue], other: Sequence[MessageQueue], by_member: Held) -> list[str]:
     """Return the members that have exactly the share of a route with these queues, and not that of the other route."""
     chosen = strategy_of(step.state, step.policy)
     if chosen is None:
@@ -95,7 +95,7 @@ def followers(step: GroupStep, queues: Sequence[MessageQueue], other: Sequence[M
     these, others = (_all_shares(step.state, chosen, one) for one in (queues, other))
     return [
         member
-        for member, has in held.items()
+        for member, has in by_member.items()
         if any(share(member) == has for share in these) and not any(share(member) == has for share in others)
     ]
 
@@ -134,39 +134,39 @@ def _splits(step: GroupStep) -> tuple[RouteSplit, ...] | None:
 
 def _astray(state: GroupState) -> set[str]:
     """Return the topics of which a queue has two readers, no owner, or another one than expected."""
-    found = set()
+    topics = set()
     for mq, queue in state.queues.items():
-        if mq.topic in found:
+        if mq.topic in topics:
             continue
         hook_view = queue.hook_view
         is_shared = queue.rival is not None or (hook_view is not None and hook_view.concurrent_puller is not None)
         if is_shared or queue.owner is None or queue.owner != queue.expected:
-            found.add(mq.topic)
-    return {topic for topic in found if not MessageQueue(topic, "", 0).is_retry}
+            topics.add(mq.topic)
+    return {topic for topic in topics if not MessageQueue(topic, "", 0).is_retry}
 
 
-def _split_of(step: GroupStep, topic: str, held: Held) -> RouteSplit | None:
+def _split_of(step: GroupStep, topic: str, by_member: Held) -> RouteSplit | None:
     """Return how the members' routes of a topic differ; None if they do not, or that does not explain their shares."""
     state, route = step.state, step.state.routes.get(topic)
     if not state.is_polled or route is None:
-        return _by_hooks(step, topic, held) if not state.is_polled else None
+        return _by_hooks(step, topic, by_member) if not state.is_polled else None
     chosen = strategy_of(state, step.policy)
     if chosen is None or not route.queues:
         return None
-    known = tuple(sorted({*route.queues, *route.beyond}, key=queue_order)) if route.beyond else route.queues
-    split = _compare(step, chosen, topic, known, held)
+    queues = tuple(sorted({*route.queues, *route.beyond}, key=queue_order)) if route.beyond else route.queues
+    split = _compare(step, chosen, topic, queues, by_member)
     if split is not None:
         return split
-    brokers = {mq.broker for mq in known}
+    brokers = {mq.broker for mq in queues}
     listed = [mq for mq in listed_beyond(step, topic, route) if mq.broker not in brokers]
     if not listed:
         return None
-    whole = tuple(sorted((*known, *listed), key=queue_order))
-    split = _compare(step, chosen, topic, whole, held, agreed=True)
+    whole = tuple(sorted((*queues, *listed), key=queue_order))
+    split = _compare(step, chosen, topic, whole, by_member, agreed=True)
     return split if split is not None and split.since > route.changed_at else None
 
 
-def _by_hooks(step: GroupStep, topic: str, held: Held) -> RouteSplit | None:
+def _by_hooks(step: GroupStep, topic: str, by_member: Held) -> RouteSplit | None:
     """Return the same by hooks alone: neither the route nor the strategy is known, so one member must have all of it.
 
     The queues are those that any member has read, and the strategy is one that needs no parameters. Nothing is known if
@@ -178,10 +178,10 @@ def _by_hooks(step: GroupStep, topic: str, held: Held) -> RouteSplit | None:
     )
     strategies = [strategy(name) for name in NEED_NO_PARAMETERS]
     for chosen in strategies:
-        split = _compare(step, chosen, topic, queues, held, agreed=True)
+        split = _compare(step, chosen, topic, queues, by_member, agreed=True)
         if split is not None:
             shares = [share for one in strategies for share in _all_shares(step.state, one, queues)]
-            is_ambiguous = any(share(member) == held[member] for member in split.behind for share in shares)
+            is_ambiguous = any(share(member) == by_member[member] for member in split.behind for share in shares)
             return None if is_ambiguous or _was_left_before(step, split) else split
     return None
 
@@ -200,7 +200,7 @@ def _compare(  # noqa: PLR0913  a topic's queues, and who has them
     chosen: AllocateStrategy,
     topic: str,
     queues: Sequence[MessageQueue],
-    held: Held,
+    by_member: Held,
     *,
     agreed: bool = False,
 ) -> RouteSplit | None:
@@ -213,8 +213,8 @@ def _compare(  # noqa: PLR0913  a topic's queues, and who has them
     whole = _all_shares(state, chosen, queues)
     if len(brokers) < 2 or not whole:
         return None
-    whole_of = {member: [share(member) for share in whole] for member in held}
-    others = {member: has for member, has in held.items() if has not in whole_of[member]}
+    whole_of = {member: [share(member) for share in whole] for member in by_member}
+    others = {member: has for member, has in by_member.items() if has not in whole_of[member]}
     others = {member: has for member, has in others.items() if not _is_kept(step, member, has)}
     ways: dict[tuple[str, ...], list[str]] = {}
     for lacks in _sets_of(brokers, others) if others else ():
@@ -227,11 +227,11 @@ def _compare(  # noqa: PLR0913  a topic's queues, and who has them
     behind = max(ways.values(), key=len)
     possible = [lacks for lacks, members in ways.items() if members == behind]
     possible = [lacks for lacks in possible if len(lacks) == len(possible[0])]
-    ahead = [member for member in held if member not in behind and held[member] in whole_of[member]]
+    ahead = [member for member in by_member if member not in behind and by_member[member] in whole_of[member]]
     if not ahead and (agreed or len(behind) < len(state.members)):
         return None
-    affected = {mq for m in behind for mq in held[m] ^ (_first(whole_of[m]) or set())}
-    taken = max(_taken_at(step, member, mq) for member in behind for mq in held[member])
+    affected = {mq for m in behind for mq in by_member[m] ^ (_first(whole_of[m]) or set())}
+    taken = max(_taken_at(step, member, mq) for member in behind for mq in by_member[member])
     since = max(taken, members_changed_at(state))
     return RouteSplit(topic, tuple(behind), tuple(possible), tuple(sorted(affected, key=queue_order)), since)
 

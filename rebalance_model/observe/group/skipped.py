@@ -30,10 +30,10 @@ def note_query(step: GroupStep, mq: MessageQueue, client_id: str, asked: int) ->
         return
     if asked < step.now:  # its channel was unknown, and it has pulled since then
         return
-    known = max(hook_view.commit_offset, hook_view.commit_at_restart)
-    if known >= 0:
+    committed = max(hook_view.commit_offset, hook_view.commit_at_restart)
+    if committed >= 0:
         pulled = hook_view.former.pulled if hook_view.former is not None else -1
-        hook_view.consumed_to = max(known, pulled, hook_view.pull_offset)  # what was pulled may be consumed
+        hook_view.consumed_to = max(committed, pulled, hook_view.pull_offset)  # what was pulled may be consumed
     elif queue.new_since or (not hook_view.lost_by and _has_consumed(step, mq, client_id)):
         hook_view.consumed_to = 0
 
@@ -45,7 +45,7 @@ def note_first_pull(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView,
         _record(step, mq, Skipped(first, start, step.now))
 
 
-def note_answer(step: GroupStep, mq: MessageQueue, client_id: str, held: ProcessQueueView) -> None:
+def note_answer(step: GroupStep, mq: MessageQueue, client_id: str, process_queue: ProcessQueueView) -> None:
     """Record what the owner has skipped of a new queue, while its answer shows that it has consumed nothing yet.
 
     A client answers the offset that it has reached (ProcessQueueInfo.commitOffset); none before its first message. One
@@ -56,13 +56,13 @@ def note_answer(step: GroupStep, mq: MessageQueue, client_id: str, held: Process
     if not queue.new_since or queue.skipped is not None or queue.former_owner is not None:
         return
     client = step.state.clients[client_id]
-    if held.commit_offset is None or held.commit_offset > 0 or client.consume_type == PULL:
+    if process_queue.commit_offset is None or process_queue.commit_offset > 0 or client.consume_type == PULL:
         return
-    if held.cached_count == 0 and not held.transaction_count:
+    if process_queue.cached_count == 0 and not process_queue.transaction_count:
         start = queue.pull_offset
     else:
         interest = subscriptions.of(client).get(mq.topic)
-        start = held.first_offset or 0 if interest == _EVERYTHING else 0
+        start = process_queue.first_offset or 0 if interest == _EVERYTHING else 0
     if start > 0:
         _record(step, mq, Skipped(0, start, step.now))
 
