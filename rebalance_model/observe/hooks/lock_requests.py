@@ -56,12 +56,12 @@ def gives_up(step: GroupStep, hook: HookView, mq: MessageQueue, client_id: str) 
 
 def refused_before(step: GroupStep, event: LockBatchMq) -> list[MessageQueue]:
     """Return the queues whose lock was refused to the client until now."""
-    queues, found = step.state.queues, []
+    queues, refused = step.state.queues, []
     for mq in event.granted:
         queue = queues.get(mq)
         if queue is not None and queue.hook_view is not None and event.client_id in queue.hook_view.refusals:
-            found.append(mq)
-    return found
+            refused.append(mq)
+    return refused
 
 
 def note_restart(step: GroupStep, broker: str, hook: HookView) -> None:

@@ -276,19 +276,19 @@ def _note_proxied(step: GroupStep, pops: Pops, event: ProxyHeartBeat) -> None:
     """Note a heartbeat of a proxy's client that the proxy copies to others, or its end."""
     if event.code not in popped.DONE:
         return
-    known = pops.proxied.get(event.client_id)
+    former = pops.proxied.get(event.client_id)
     if not event.registers:
-        if known is not None:
+        if former is not None:
             proxied.drop_beating(step, pops, event.client_id)
         return
-    if known is None and len(pops.proxied) >= CLIENTS_MAX:
+    if former is None and len(pops.proxied) >= CLIENTS_MAX:
         return
     pops.proxied[event.client_id] = ProxiedClient(event.proxy, event.language, event.version, step.now)
     pops.proxied_left_at = 0
     step.schedule_check(step.now + step.policy.proxy_client_silent_after + 1)
     if event.client_id in step.state.unsettled:
         step.clients_to_judge[event.client_id] = None
-    step.group_touched = step.group_touched or known is None
+    step.group_touched = step.group_touched or former is None
 
 
 def _drop_targets(popper: Popper, now: int) -> bool:

@@ -122,5 +122,5 @@ def _had_cause(step: GroupStep, time: int) -> bool:
     return any(0 <= time - cause.time <= step.policy.rebalance_wait_interval for cause in step.state.causes)
 
 
-def _are_beside(one: MessageQueue, other: MessageQueue) -> bool:
-    return (one.topic, one.broker) == (other.topic, other.broker)
+def _are_beside(queue: MessageQueue, other: MessageQueue) -> bool:
+    return (queue.topic, queue.broker) == (other.topic, other.broker)
