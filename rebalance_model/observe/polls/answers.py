@@ -58,7 +58,7 @@ def fold_running_info(step: GroupStep, event: ConsumerRunningInfo) -> None:
     if client is not None:
         _note_restart(step, event, client)
     asked_before = client.asked if client is not None else 0
-    known = ownership.known_of(state, event.client_id) if client is not None else {}
+    claimed = ownership.known_of(state, event.client_id) if client is not None else {}
     answer = _view(event, client, state.orderly)
     is_new = client is None or (client.strategy, client.popped) != (answer.strategy, answer.popped)
     before = declared_basis(state) if is_new else None
@@ -79,7 +79,7 @@ def fold_running_info(step: GroupStep, event: ConsumerRunningInfo) -> None:
     if is_news or (is_new and declared_basis(state) != before):  # of thousands of first answers most add nothing
         expect(step)
     step.group_to_judge = step.group_to_judge or is_news
-    affected = answer.queues | known  # including queues that a hook assigns to it and it denies
+    affected = answer.queues | claimed  # including queues that a hook assigns to it and it denies
     discovered = client is not None and client.discovered and not client.answered
     ownership.reconsider(step, affected, evidence="FIRST_SEEN" if discovered else "ANSWER")
     _note_claims(step, event.client_id, answer, affected)
@@ -174,20 +174,20 @@ def _note_claims(step: GroupStep, client_id: str, answer: ClientView, affected: 
     """
     outsider = member_types.is_outsider(step.state, answer)
     for mq in affected:
-        queue, held = step.queue(mq), answer.queues.get(mq)
-        if held is not None and queue.owner == client_id:
-            newest = held.newest(orderly=bool(answer.orderly))
+        queue, process_queue = step.queue(mq), answer.queues.get(mq)
+        if process_queue is not None and queue.owner == client_id:
+            newest = process_queue.newest(orderly=bool(answer.orderly))
             queue.owner_seen = client_id, answer.time_of(newest) if newest is not None else answer.asked
             if step.state.episode is not None:
                 rebalances.note_answer(step, step.state.episode, mq, client_id)
             if not queue.commit_known:
-                skipped.note_answer(step, mq, client_id, held)
-                offsets.note_first(queue, held.first_offset)
-        if held is not None and held.dropped:
+                skipped.note_answer(step, mq, client_id, process_queue)
+                offsets.note_first(queue, process_queue.first_offset)
+        if process_queue is not None and process_queue.dropped:
             queue.dropped_by = client_id
         elif queue.dropped_by == client_id:
             queue.dropped_by = None
-        if held is not None and not held.dropped and queue.owner not in (None, client_id) and not outsider:
+        if process_queue is not None and not process_queue.dropped and queue.owner not in (None, client_id) and not outsider:
             queue.rival = client_id
         elif queue.rival == client_id:
             queue.rival = None
@@ -208,9 +208,9 @@ def _topics(subscriptions: Iterable[Subscription]) -> set[tuple[str, str, str | 
 
 def _view(event: ConsumerRunningInfo, client: ClientView | None, group_is_orderly: bool | None) -> ClientView:  # noqa: FBT001  as the group's state has it
     former = client if client is not None else ClientView(0, 0, orderly=group_is_orderly)
-    known = former.queues
+    former_queues = former.queues
     infos = {info.mq: info for info in event.queues or ()}  # of a queue that is there twice, the last one
-    queues = {mq: _process_queue(info, known.get(mq), event) for mq, info in infos.items()}
+    queues = {mq: _process_queue(info, former_queues.get(mq), event) for mq, info in infos.items()}
     newest = newest_stamp(infos.values(), event.pop_queues)
     orderly = event.orderly if event.orderly is not None else former.orderly
     strategy = event.strategy if event.strategy is not None else former.strategy
@@ -233,7 +233,7 @@ def _view(event: ConsumerRunningInfo, client: ClientView | None, group_is_orderl
         skew=clock_skew.bounds(client, newest, event.time),
         heartbeat_subscriptions=former.heartbeat_subscriptions,
         subscriptions_observed_at=former.subscriptions_observed_at,
-        queues=known | queues if event.incomplete else queues,
+        queues=former_queues | queues if event.incomplete else queues,
         unreadable=event.unreadable,
         threads_max=_number(event.properties.get("consumeThreadMax", "")),
         threads_in_listener=len(event.stacks) or former.threads_in_listener,
@@ -264,15 +264,15 @@ def _number(text: str) -> int | None:
 
 
 def _process_queue(
-    info: ProcessQueueInfo, known: ProcessQueueView | None, event: ConsumerRunningInfo
+    info: ProcessQueueInfo, former: ProcessQueueView | None, event: ConsumerRunningInfo
 ) -> ProcessQueueView:
     """Bring the view of a process queue to the state in the answer, in place: a client has thousands of them."""
     dropped, tried = bool(info.dropped), info.unlock_attempts or 0
-    view = known if known is not None else ProcessQueueView(None, None, None)
-    if known is None or known.dropped != dropped:
+    view = former if former is not None else ProcessQueueView(None, None, None)
+    if former is None or former.dropped != dropped:
         view.dropped, view.claimed_since, view.first_unlock_attempts = dropped, event.asked, tried
     else:
-        view.first_unlock_attempts = known.first_unlock_attempts or tried
+        view.first_unlock_attempts = former.first_unlock_attempts or tried
     view.commit_offset, view.cached_count = info.commit_offset, info.cached_count
     view.transaction_count, view.first_offset = info.transaction_count, info.first_offset
     view.locked, view.try_unlock_times = info.locked, info.unlock_attempts

@@ -12,21 +12,21 @@ from rebalance_model.observe.clock_bounds import Bounds
 from rebalance_model.observe.state import ClientView
 
 
-def bounds(known: ClientView | None, newest: int, answered: int) -> Bounds | None:
+def bounds(former: ClientView | None, newest: int, answered: int) -> Bounds | None:
     """Return the bounds of the client's clock minus the collector's, milliseconds; None: unknown.
 
     Args:
-        known: the client's former view.
+        former: the client's former view.
         newest: the newest stamp in its answer, by its clock.
         answered: when that answer came, by the collector's clock.
     """
-    if known is None or not known.client_now or newest <= known.client_now:
-        return known.skew if known is not None else None
-    return narrowed(known.skew, newest - answered, newest - known.asked_at_answer)
+    if former is None or not former.client_now or newest <= former.client_now:
+        return former.skew if former is not None else None
+    return narrowed(former.skew, newest - answered, newest - former.asked_at_answer)
 
 
-def narrowed(known: Bounds | None, low: int, high: int) -> Bounds:
+def narrowed(former: Bounds | None, low: int, high: int) -> Bounds:
     """Return the intersection of two bounds; if it is empty, the bounds of the later answer."""
-    if known is not None and max(low, known[0]) <= min(high, known[1]):
-        return max(low, known[0]), min(high, known[1])
+    if former is not None and max(low, former[0]) <= min(high, former[1]):
+        return max(low, former[0]), min(high, former[1])
     return low, high

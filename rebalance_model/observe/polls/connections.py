@@ -84,12 +84,12 @@ def _note_silence(step: GroupStep, view: BrokerView, event: ConsumerConnection) 
 
 def _note_created(step: GroupStep, view: BrokerView, event: ConsumerConnection) -> None:
     """Record that the broker lacks the group, where each member's heartbeats are lost; one that it lists shows it."""
-    known = view.not_created
+    former = view.not_created
     if event.is_created is False:
-        view.not_created = known[0] if known is not None else event.asked, event.asked
+        view.not_created = former[0] if former is not None else event.asked, event.asked
     elif event.connections:
         view.not_created = None
-    if known != view.not_created:
+    if former != view.not_created:
         step.clients_to_judge |= dict.fromkeys(step.state.members)
 
 

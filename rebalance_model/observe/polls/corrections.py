@@ -103,10 +103,10 @@ def _subscriptions(ours: ConsumerGroupInfo, polled: ConsumerGroupInfo) -> Iterat
         return  # without members there is no table to compare
     for topic in sorted(ours.subscription_table.keys() - polled.subscription_table.keys()):
         yield Difference("SUBSCRIPTION_GONE", topic, "", ours.last_update_timestamp)
-    for topic, one in polled.subscription_table.items():
+    for topic, subscription in polled.subscription_table.items():
         known = ours.subscription_table.get(topic)
-        if known != one:
-            yield Difference("SUBSCRIPTION_MISSED", topic, one.sub_string, known.sub_version if known else 0)
+        if known != subscription:
+            yield Difference("SUBSCRIPTION_MISSED", topic, subscription.sub_string, known.sub_version if known else 0)
 
 
 def _correct(ours: ConsumerGroupInfo, polled: ConsumerGroupInfo, difference: Difference, now: int) -> None:

@@ -23,27 +23,27 @@ def fold_dead_letters(step: GroupStep, event: TopicStats) -> None:
     state, broker = step.state, event.broker
     row = next((one for one in event.queues if one.mq.queue_id == _QUEUE), None)
     low, high = (row.min_offset, row.max_offset) if row is not None else (0, 0)
-    known = state.dead_letters.get(broker)
-    if known is not None and (event.asked < known.asked or (high < known.max_offset and event.broker_id != _MASTER)):
+    letters = state.dead_letters.get(broker)
+    if letters is not None and (event.asked < letters.asked or (high < letters.max_offset and event.broker_id != _MASTER)):
         return
     growing = added(state.dead_letters, step.policy.dead_letters_clear_after)
     _forget_brokers(step)
     step.group_to_judge = step.group_to_judge or bool(growing)
-    if known is None:
+    if letters is None:
         state.dead_letters[broker] = DeadLetters(event.asked, step.now, low, high)
         return
-    if high > known.max_offset:
+    if high > letters.max_offset:
         step.group_to_judge = True
         if not growing:
             for one in state.dead_letters.values():
                 one.added = 0
-        if not known.added:
-            known.first_offset, known.added_after = known.max_offset, known.asked
-        known.added = bounded(known.added + high - known.max_offset)
-        known.last_added_at = step.now
-    elif high < known.max_offset:
-        known.first_offset = high
-    known.asked, known.time, known.min_offset, known.max_offset = event.asked, step.now, low, high
+        if not letters.added:
+            letters.first_offset, letters.added_after = letters.max_offset, letters.asked
+        letters.added = bounded(letters.added + high - letters.max_offset)
+        letters.last_added_at = step.now
+    elif high < letters.max_offset:
+        letters.first_offset = high
+    letters.asked, letters.time, letters.min_offset, letters.max_offset = event.asked, step.now, low, high
 
 
 def _forget_brokers(step: GroupStep) -> None:

@@ -18,10 +18,10 @@ time comes after two minutes; milliseconds."""
 def note(step: GroupStep, queue: QueueState, info: OffsetInfo, *, covered: bool) -> None:
     """Process a row of an answer, which is not applied to the queue yet; ``covered`` if nothing is missing between."""
     state = step.state
-    found = state.returns
+    returns = state.returns
     topic = popped_topic(state.group, info.mq.topic) if info.mq.is_retry else info.mq.topic
     is_return = topic != info.mq.topic
-    if found is None:
+    if returns is None:
         if is_return:
             state.returns = PolledReturns()
         return
@@ -29,10 +29,10 @@ def note(step: GroupStep, queue: QueueState, info: OffsetInfo, *, covered: bool)
         return
     if not is_return:
         if not info.mq.is_retry and queue.commit_offset is not None:
-            found.handed_out.add(step.now, max(0, info.consumer_offset - queue.commit_offset))
+            returns.handed_out.add(step.now, max(0, info.consumer_offset - queue.commit_offset))
     elif (count := info.broker_offset - queue.broker_offset) > 0:
-        found.returned.add(step.now, count)
-        if step.now - found.returned_at > AGAIN_WITHIN:
-            found.since = step.now
-        found.returned_at, found.topic = step.now, topic
+        returns.returned.add(step.now, count)
+        if step.now - returns.returned_at > AGAIN_WITHIN:
+            returns.since = step.now
+        returns.returned_at, returns.topic = step.now, topic
         step.group_to_judge = True

@@ -15,32 +15,32 @@ AGREED_WITHIN = 45_000
 def fold_route(step: GroupStep, event: TopicRoute) -> None:
     """Process the topic's read queues; a change of the set is a cause to rebalance."""
     state = step.state
-    known = state.routes.get(event.topic)
-    if known is not None and event.asked < known.asked:
+    route = state.routes.get(event.topic)
+    if route is not None and event.asked < route.asked:
         return
     if event.queues is None:
         step.group_touched = True
-        _note_missing(step, event, known)
+        _note_missing(step, event, route)
         return
     if state.without_route.pop(event.topic, None):
         step.group_to_judge = True
-    if known is not None and event.queues == known.queues:  # in the collector's order: already sorted
-        known.asked, known.missing_since = event.asked, 0
+    if route is not None and event.queues == route.queues:  # in the collector's order: already sorted
+        route.asked, route.missing_since = event.asked, 0
         ended_queues.note_route(step, event.topic)
         return
     step.group_touched = True
     queues = tuple(sorted(event.queues, key=queue_order))
     state.routes[event.topic] = Route(queues, event.asked)
-    if known is None:
+    if route is None:
         expect(step)
-    elif known.queues != queues:
-        lost = tuple(mq for mq in (*known.lost, *known.queues) if mq not in event.queues)
-        state.routes[event.topic] = Route(queues, event.asked, known.queues, step.now, lost)
+    elif route.queues != queues:
+        lost = tuple(mq for mq in (*route.lost, *route.queues) if mq not in event.queues)
+        state.routes[event.topic] = Route(queues, event.asked, route.queues, step.now, lost)
         step.group_to_judge = True
-        code, subject = _route_cause(state, event.topic, set(known.queues), set(queues))
+        code, subject = _route_cause(state, event.topic, set(route.queues), set(queues))
         rebalances.open_or_extend(step, code, subject, client_id=None)
         expect(step)
-    _note_in_route(step, queues, known)
+    _note_in_route(step, queues, route)
 
 
 def note_beyond(step: GroupStep) -> None:
@@ -66,16 +66,16 @@ def note_beyond(step: GroupStep) -> None:
         expect(step)
 
 
-def _beyond(step: GroupStep, topic: str, route: Route, held: route_views.Held) -> tuple[MessageQueue, ...]:
+def _beyond(step: GroupStep, topic: str, route: Route, by_member: route_views.Held) -> tuple[MessageQueue, ...]:
     """Return the queues that the route lacks; empty if it is complete, or that is not certain."""
     listed = route_views.listed_beyond(step, topic, route)
     if not listed or not route.queues or step.now - route.changed_at <= AGREED_WITHIN:
         return ()
     whole = tuple(sorted((*route.queues, *listed), key=queue_order))
-    read = {mq for mq in listed for member, has in held.items() if mq in has and _has_long(step, member, mq)}
+    read = {mq for mq in listed for member, has in by_member.items() if mq in has and _has_long(step, member, mq)}
     if route.beyond:
-        return listed if read or route_views.followers(step, whole, route.queues, held) else ()
-    return listed if read and not route_views.followers(step, route.queues, whole, held) else ()
+        return listed if read or route_views.followers(step, whole, route.queues, by_member) else ()
+    return listed if read and not route_views.followers(step, route.queues, whole, by_member) else ()
 
 
 def _has_long(step: GroupStep, member: str, mq: MessageQueue) -> bool:
@@ -83,23 +83,23 @@ def _has_long(step: GroupStep, member: str, mq: MessageQueue) -> bool:
     return client is not None and step.now - client.claimed_since > AGREED_WITHIN
 
 
-def _note_missing(step: GroupStep, event: TopicRoute, known: Route | None) -> None:
+def _note_missing(step: GroupStep, event: TopicRoute, route: Route | None) -> None:
     """Process an answer without a route: only the name server's own answer that it has no such topic counts."""
     if event.error is None or event.error.code != TOPIC_NOT_EXIST:
         return
-    if known is None:
+    if route is None:
         if event.topic in step.state.subscribed and event.topic not in step.state.without_route:
             step.state.without_route[event.topic] = event.asked
             step.group_to_judge = True
         return
-    known.asked, known.missing_since = event.asked, known.missing_since or event.asked
+    route.asked, route.missing_since = event.asked, route.missing_since or event.asked
     ended_queues.note_route(step, event.topic)
 
 
-def _note_in_route(step: GroupStep, queues: tuple[MessageQueue, ...], known: Route | None) -> None:
+def _note_in_route(step: GroupStep, queues: tuple[MessageQueue, ...], former_route: Route | None) -> None:
     """Record for each queue whether the route has it."""
-    former = set(known.queues) if known is not None else None
-    for mq in (*known.queues, *known.beyond) if known is not None else ():
+    former = set(former_route.queues) if former_route is not None else None
+    for mq in (*former_route.queues, *former_route.beyond) if former_route is not None else ():
         step.state.queues[mq].in_route = False
     for mq in queues:
         queue = step.queue(mq)
