@@ -92,21 +92,21 @@ def on_stats(state: ProgressState, event: ConsumeStats, policy: Policy) -> list[
 
 def _with_popped(state: ProgressState, row: QueueProgress, queues: list[OffsetInfo]) -> QueueProgress:
     """Return the row with what is known of its popped queues, if it has any."""
-    found = [at_answer(state, info, row.time) for info in queues]
-    if not any(found):
+    popped = [at_answer(state, info, row.time) for info in queues]
+    if not any(popped):
         return row
     return msgspec.structs.replace(
         row,
-        lag=tuple(one.lag if one else lag for one, lag in zip(found, row.lag, strict=True)),
-        lag_is_at_least=tuple(one is not None and one.lag_is_at_least for one in found),
-        in_flight=tuple(one.in_flight if one else count for one, count in zip(found, row.in_flight, strict=True)),
-        in_flight_since=tuple(one.in_flight_since if one else None for one in found),
-        ready=tuple(one.ready if one else count for one, count in zip(found, row.ready, strict=True)),
+        lag=tuple(one.lag if one else lag for one, lag in zip(popped, row.lag, strict=True)),
+        lag_is_at_least=tuple(one is not None and one.lag_is_at_least for one in popped),
+        in_flight=tuple(one.in_flight if one else count for one, count in zip(popped, row.in_flight, strict=True)),
+        in_flight_since=tuple(one.in_flight_since if one else None for one in popped),
+        ready=tuple(one.ready if one else count for one, count in zip(popped, row.ready, strict=True)),
         waiting_ms=tuple(
-            (wait if one.next else one.next) if one else wait for one, wait in zip(found, row.waiting_ms, strict=True)
+            (wait if one.next else one.next) if one else wait for one, wait in zip(popped, row.waiting_ms, strict=True)
         ),
         waiting_is_at_most=tuple(
-            bool(one.next) if one else known for one, known in zip(found, row.waiting_is_at_most, strict=True)
+            bool(one.next) if one else known for one, known in zip(popped, row.waiting_is_at_most, strict=True)
         ),
     )
 
@@ -157,7 +157,7 @@ def on_running_info(state: ProgressState, event: ConsumerRunningInfo, policy: Po
     if event.client_id not in state.clients:
         _forget(state, at - ANSWERS_FORGOTTEN_AFTER)
     client = state.clients.setdefault(event.client_id, ClientProgress())
-    known, client.queues = client.queues, {}
+    former_queues, client.queues = client.queues, {}
     repeats = at - client.repeated_at >= REPEATED_AFTER
     newest = newest_stamp(event.queues, event.pop_queues)
     changed: list[tuple[MessageQueue, ClientQueue]] = []
@@ -166,7 +166,7 @@ def on_running_info(state: ProgressState, event: ConsumerRunningInfo, policy: Po
             continue
         _note_first(state, info)
         place = (info.mq.broker, info.mq.topic, info.mq.queue_id)
-        before = known.get(place)
+        before = former_queues.get(place)
         queue = client.queues[place] = _client_queue(info, before, at - newest, ordered=event.orderly)
         if repeats or before is None or before.differs(info):
             changed.append((info.mq, queue))
@@ -194,10 +194,10 @@ def _popped(event: ConsumerRunningInfo, at: int, interval_ms: int, client_behind
 
     Both change all the time, so every answer is written.
     """
-    found: dict[str, list[PopProcessQueueInfo]] = {}
-    for one in event.pop_queues:
-        if not one.dropped:
-            found.setdefault(one.broker, []).append(one)
+    by_broker: dict[str, list[PopProcessQueueInfo]] = {}
+    for queue in event.pop_queues:
+        if not queue.dropped:
+            by_broker.setdefault(queue.broker, []).append(queue)
     return [
         QueueProgress(
             **_common(event, broker, at, interval_ms),
@@ -207,7 +207,7 @@ def _popped(event: ConsumerRunningInfo, at: int, interval_ms: int, client_behind
             in_flight=tuple(one.wait_ack_count for one in queues),
             pull_at=tuple(one.pop_time + client_behind_ms if one.pop_time else None for one in queues),
         )
-        for broker, queues in found.items()
+        for broker, queues in by_broker.items()
     ]
 
 
@@ -238,32 +238,32 @@ def _forget(state: ProgressState, before: int) -> None:
         del state.spacings[name]
 
 
-def _interval(state: ProgressState, event: Answer, of: str, policy: Policy) -> int:
+def _interval(state: ProgressState, event: Answer, client_id: str, policy: Policy) -> int:
     """Note the answer; return the shorter of the last two gaps between answers of its kind, milliseconds.
 
     A longer gap shows that a request was left out, not that requests are less frequent.
     """
-    name = _name_of(event.source_id, type(event), event.broker, of)
-    at, known = _answered(event), state.spacings.get(name)
-    gaps = known.gaps_ms if known is not None else ()
-    if known is not None and at > known.answered:
-        gaps = (*gaps, at - known.answered)[-2:]
+    name = _name_of(event.source_id, type(event), event.broker, client_id)
+    at, spacing = _answered(event), state.spacings.get(name)
+    gaps = spacing.gaps_ms if spacing is not None else ()
+    if spacing is not None and at > spacing.answered:
+        gaps = (*gaps, at - spacing.answered)[-2:]
     state.spacings[name] = Spacing(at, gaps)
     return min(*gaps, INTERVAL_MAX) if gaps else policy.of_group(event.cluster, event.group).poll_interval
 
 
 @lru_cache(maxsize=65_536)
-def _name_of(source_id: str, kind: type[Answer], broker: str, of: str) -> str:
+def _name_of(source_id: str, kind: type[Answer], broker: str, client_id: str) -> str:
     """Return the key of `ProgressState.spacings`; the same few are made for every answer."""
-    return f"{instance_of(source_id)[0]} {kind.__struct_config__.tag} {broker} {of}".rstrip()
+    return f"{instance_of(source_id)[0]} {kind.__struct_config__.tag} {broker} {client_id}".rstrip()
 
 
 def _by_broker(queues: Iterable[tuple[MessageQueue, _T]]) -> dict[str, list[_T]]:
     """Group the queues of an answer by broker: a client has queues of several."""
-    found: dict[str, list[_T]] = {}
+    by_broker: dict[str, list[_T]] = {}
     for mq, queue in queues:
-        found.setdefault(mq.broker, []).append(queue)
-    return found
+        by_broker.setdefault(mq.broker, []).append(queue)
+    return by_broker
 
 
 def _commits(state: ProgressState, broker: str, queues: list[OffsetInfo]) -> list[int | None]:
@@ -274,12 +274,12 @@ def _commits(state: ProgressState, broker: str, queues: list[OffsetInfo]) -> lis
     commits, committed = list[int | None](), state.committed.setdefault(broker, {})
     for info in queues:
         mq, offset = info.mq, info.consumer_offset
-        known = committed.get(mq.topic)
-        if known is None:
-            known = committed[mq.topic] = set()
+        queue_ids = committed.get(mq.topic)
+        if queue_ids is None:
+            queue_ids = committed[mq.topic] = set()
         if offset > 0:
-            known.add(mq.queue_id)
-        is_known = mq.queue_id in known or _first_offset(state, mq) == 0
+            queue_ids.add(mq.queue_id)
+        is_known = mq.queue_id in queue_ids or _first_offset(state, mq) == 0
         commits.append(offset if offset >= 0 and is_known else None)
     return commits
 

@@ -145,15 +145,15 @@ def _row_of_hook(  # noqa: PLR0913, PLR0917  a row's names
 def _with_popped(state: ProgressState, row: QueueProgress) -> QueueProgress:
     """Return the row with what is in flight of its popped queues, if it has any."""
     places = zip(row.topic, row.queue_id, strict=True)
-    found = [by_hook(state, row.broker, topic, queue_id, row.time) for topic, queue_id in places]
-    if not any(found):
+    quantities = [by_hook(state, row.broker, topic, queue_id, row.time) for topic, queue_id in places]
+    if not any(quantities):
         return row
     return msgspec.structs.replace(
         row,
-        lag=tuple(one.lag if one else lag for one, lag in zip(found, row.lag, strict=True)),
-        lag_is_at_least=tuple(one is not None or known for one, known in zip(found, row.lag_is_at_least, strict=True)),
-        in_flight=tuple(one.in_flight if one else None for one in found),
-        in_flight_since=tuple(one.in_flight_since if one else None for one in found),
+        lag=tuple(one.lag if one else lag for one, lag in zip(quantities, row.lag, strict=True)),
+        lag_is_at_least=tuple(one is not None or known for one, known in zip(quantities, row.lag_is_at_least, strict=True)),
+        in_flight=tuple(one.in_flight if one else None for one in quantities),
+        in_flight_since=tuple(one.in_flight_since if one else None for one in quantities),
     )
 
 

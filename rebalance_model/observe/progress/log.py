@@ -139,8 +139,8 @@ def observe(state: ProgressState, event: GroupEvent, policy: Policy) -> list[Que
         The resulting rows: one for each broker in the event, none for an error.
     """
     instance, start = instance_of(event.source_id)
-    known = state.sequences.get(instance)
-    if known is not None and known.covers(start, event.seq):
+    sequence = state.sequences.get(instance)
+    if sequence is not None and sequence.covers(start, event.seq):
         return []
     state.sequences[instance] = Sequence(start, event.seq)
     if isinstance(event, Answer):
@@ -148,7 +148,7 @@ def observe(state: ProgressState, event: GroupEvent, policy: Policy) -> list[Que
     hook, rows = state.hooks.get(event.broker), list[QueueProgress]()
     if hook is not None and event.time - hook.seen_at >= HOOK_ROW_EVERY:
         rows = pending_hook_row(state, event.cluster, event.group, event.broker)  # pending since before a silence
-    return rows + _of_call(state, event, was_restarted=known is not None and start != known.start)
+    return rows + _of_call(state, event, was_restarted=sequence is not None and start != sequence.start)
 
 
 def _of_answer(state: ProgressState, event: Answer, policy: Policy) -> list[QueueProgress]:
