@@ -43,19 +43,19 @@ def reads_on(step: GroupStep, q: QueueSubject, limit: int) -> bool | None:
     return None
 
 
-def _handed_over(queue: QueueState, held: OwnersQueue | None, now: int, limit: int) -> bool | None:
+def _handed_over(queue: QueueState, process_queue: OwnersQueue | None, now: int, limit: int) -> bool | None:
     """Return whether the client hands over what it has, by its own answer; None: it has nothing, or is silent.
 
     One that has handed over its last message after the newest one was sent has had all of them.
     """
-    consume_ms = held.consume_ms if held is not None else None
-    if held is None or held.answer is None or held.client.silent or consume_ms is None:
+    consume_ms = process_queue.consume_ms if process_queue is not None else None
+    if process_queue is None or process_queue.answer is None or process_queue.client.silent or consume_ms is None:
         return None
     if consume_ms <= limit:
         return True
-    if held.answer.cached_count:
+    if process_queue.answer.cached_count:
         return False
-    has_all = held.answer.cached_count == 0 and now - consume_ms > queue.filled_after > 0
+    has_all = process_queue.answer.cached_count == 0 and now - consume_ms > queue.filled_after > 0
     return True if has_all else None
 
 

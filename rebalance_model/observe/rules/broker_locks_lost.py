@@ -33,11 +33,11 @@ def evidence(step: GroupStep, broker: str) -> Evidence:
     """Return how many locks are not renewed, and the queues where two clients believe they hold the lock."""
     hook = step.hook_of(broker)
     lost, doubles = (_lost(step, hook), _doubles(step, hook)) if hook is not None else ([], [])
-    found: Evidence = {"locks_missing": len(lost), "two_owners": len(doubles)}
+    fields: Evidence = {"locks_missing": len(lost), "two_owners": len(doubles)}
     if hook is not None and doubles:
         mq = doubles[0]
-        found |= {"queue": str(mq), "former": hook.lost_locks[mq].client_id, "first_taker": hook.locks[mq].client_id}
-    return found
+        fields |= {"queue": str(mq), "former": hook.lost_locks[mq].client_id, "first_taker": hook.locks[mq].client_id}
+    return fields
 
 
 def _lost(step: GroupStep, hook: HookView) -> list[MessageQueue]:

@@ -36,10 +36,10 @@ def evidence(step: GroupStep, _: str) -> Evidence:
     """Return which members are missing on which brokers."""
     views = _views(step)
     missing = _missing(step, views)
-    found: Evidence = {"brokers": len(views), "missing": len(missing)}
+    fields: Evidence = {"brokers": len(views), "missing": len(missing)}
     if missing:
-        found["client"], found["broker"] = missing[0]
-    return found | {f"members of {broker}": len(ids) for broker, (ids, _) in views.items()}
+        fields["client"], fields["broker"] = missing[0]
+    return fields | {f"members of {broker}": len(ids) for broker, (ids, _) in views.items()}
 
 
 def is_split(step: GroupStep) -> bool:
@@ -52,12 +52,12 @@ def _causes(step: GroupStep, missing: list[tuple[str, str]]) -> tuple[IncidentKe
     causes: list[IncidentKey] = []
     for client_id, broker in missing:
         is_of_routes = route_view_split.lacks_broker(step, client_id, broker)
-        found = (
+        keys = (
             (IncidentKey(route_view_split.CODE),) if is_of_routes else stale_heartbeat.explains(step, broker, client_id)
         )
-        if not found:
+        if not keys:
             return ()
-        causes += found
+        causes += keys
     return tuple(dict.fromkeys(causes))
 
 

@@ -29,15 +29,15 @@ def _channels(step: GroupStep, client_id: str) -> list[str]:
         hook = step.live_hook(view)
         heartbeats = hook.heartbeats.get(client_id) if hook is not None else None
         if hook is not None and heartbeats is not None and len(heartbeats.channels) > 1:
-            found = returned_channels(heartbeats, step.now, step.policy)
-            if len(found) > 1:
+            channels = returned_channels(heartbeats, step.now, step.policy)
+            if len(channels) > 1:
                 limit = 2 * step.policy.heartbeat_broker_interval
-                step.schedule_check(min(heartbeats.channels[c].last for c in found) + limit + 1)
-                return found
+                step.schedule_check(min(heartbeats.channels[c].last for c in channels) + limit + 1)
+                return channels
         listed = view.doubled.get(client_id, {})
-        found = sorted(c for c, since in listed.items() if view.asked - since > step.policy.channel_expired_after)
-        if len(found) > 1:
-            return found
+        channels = sorted(c for c, since in listed.items() if view.asked - since > step.policy.channel_expired_after)
+        if len(channels) > 1:
+            return channels
     return []
 
 

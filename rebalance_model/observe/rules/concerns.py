@@ -99,20 +99,20 @@ def _of_owner(step: GroupStep, q: QueueSubject, client: ClientView) -> int:
     answer = answered_queue(q, client)
     if answer is not None and q.hook is None and client.is_fresh(answer, min(limit, policy.pull_max_idle_time)):
         return 0
-    held = client.at_answer(answer) if answer is not None else None
+    process_queue = client.at_answer(answer) if answer is not None else None
     if entry is not None:
         if entry.is_expired(step.now, limit):
             flags = LOCK_OLD
         elif not q.mq.is_retry and not broadcasts(step.state):
             step.schedule_check(entry.last_update_timestamp + limit + 1)
-    elif held is not None and client.orderly and held.is_lock_expired(client.answered, limit):
+    elif process_queue is not None and client.orderly and process_queue.is_lock_expired(client.answered, limit):
         flags = LOCK_OLD
-    if held is None:
+    if process_queue is None:
         return flags | (PULL_OLD if pulled is not None else 0)
     idle, tolerance = policy.pull_max_idle_time, 2 * policy.poll_interval
     if pulled is not None and ProcessQueue(pulled, None, None).is_pull_expired(step.now, idle - tolerance):
         return flags | PULL_OLD
-    return flags | (PULL_OLD if held.is_pull_expired(client.answered, idle) else 0)
+    return flags | (PULL_OLD if process_queue.is_pull_expired(client.answered, idle) else 0)
 
 
 def _of_hook(step: GroupStep, q: QueueSubject, seen: HookQueueView) -> int:

@@ -59,11 +59,11 @@ class Coverage(msgspec.Struct, frozen=True):
 
 def hooks_of(state: GroupState) -> int:
     """Return how many brokers have a hook that ticks."""
-    found = 0
+    count = 0
     for view in state.views.values():
         if view.hook is not None and view.hook_source not in state.silent:
-            found += 1
-    return found
+            count += 1
+    return count
 
 
 def coverage(step: GroupStep) -> str:

@@ -29,22 +29,22 @@ def kept(step: GroupStep, q: QueueSubject) -> tuple[str, ClientView, ProcessQueu
     if keeper is None:
         return None
     client = step.state.clients.get(keeper)
-    held = client.queues.get(q.mq) if client is not None else None
-    if client is None or held is None or not held.dropped or q.mq.is_retry:
+    process_queue = client.queues.get(q.mq) if client is not None else None
+    if client is None or process_queue is None or not process_queue.dropped or q.mq.is_retry:
         return None
-    return keeper, client, held
+    return keeper, client, process_queue
 
 
 def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     """Return which client keeps the queue, for how long (ms), and how often it has tried to unlock it."""
-    queue, found = q.queue, kept(step, q)
-    shown: Evidence = {"owner": queue.owner, "expected_owner": queue.expected, "kept_by": None}
-    if found is not None:
-        keeper, client, held = found
-        shown |= {
+    queue, dropped = q.queue, kept(step, q)
+    fields: Evidence = {"owner": queue.owner, "expected_owner": queue.expected, "kept_by": None}
+    if dropped is not None:
+        keeper, client, process_queue = dropped
+        fields |= {
             "kept_by": keeper,
-            "dropped_ms": client.asked_at_answer - held.claimed_since,
-            "unlock_attempts": held.try_unlock_times,
-            "in_listener": held.transaction_count,
+            "dropped_ms": client.asked_at_answer - process_queue.claimed_since,
+            "unlock_attempts": process_queue.try_unlock_times,
+            "in_listener": process_queue.transaction_count,
         }
-    return shown
+    return fields

@@ -46,11 +46,11 @@ def apply(step: StepT, rules: Iterable[Rule[StepT, Subject]], subject: Subject, 
 
     The telemetry of the rules with ``silent`` codes is missing: their verdict is unknown.
     """
-    of = str(subject)
+    subject_name = str(subject)
     for rule in rules:
         verdict = rule.judge(step, subject) if rule.code not in silent else None
-        if isinstance(verdict, Holds) or of in step.state.unsettled:
-            key = IncidentKey(rule.code, of)
+        if isinstance(verdict, Holds) or subject_name in step.state.unsettled:
+            key = IncidentKey(rule.code, subject_name)
             if isinstance(verdict, Holds) or key in step.state.incidents or key in step.state.pending:
                 _settle(step, rule, subject, key, verdict)
 
@@ -91,19 +91,19 @@ def _settle(step: StepT, rule: Rule[StepT, Subject], subject: Subject, key: Inci
 def _before(step: StepT, rule: Rule[StepT, Subject], subject: Subject, key: IncidentKey, verdict: Verdict) -> None:
     pending = step.state.pending.get(key)
     if isinstance(verdict, Holds):
-        held = verdict.held
-        if held is None:
+        duration = verdict.held
+        if duration is None:
             if pending is None:
                 pending = step.state.pending[key] = Pending(step.now)
                 _count(step, subject, +1)
             pending.thaw(step.now)
-            held = step.now - pending.since
-        wanted = rule.open_after(step.policy)
-        if held >= wanted:
+            duration = step.now - pending.since
+        open_after = rule.open_after(step.policy)
+        if duration >= open_after:
             _drop_pending(step, subject, key)
             _open(step, rule, subject, key, verdict)
         else:
-            step.schedule_check(step.now + wanted - held)
+            step.schedule_check(step.now + open_after - duration)
     elif isinstance(verdict, Clear):
         _drop_pending(step, subject, key)
     else:
@@ -117,10 +117,10 @@ def _drop_pending(step: Step, subject: QueueSubject | str, key: IncidentKey) -> 
 
 def _count(step: Step, subject: QueueSubject | str, change: int) -> None:
     """Count one incident more or less about the subject."""
-    unsettled, of = step.state.unsettled, str(subject)
-    unsettled[of] = unsettled.get(of, 0) + change
-    if not unsettled[of]:
-        del unsettled[of]
+    unsettled, subject_name = step.state.unsettled, str(subject)
+    unsettled[subject_name] = unsettled.get(subject_name, 0) + change
+    if not unsettled[subject_name]:
+        del unsettled[subject_name]
 
 
 def _clear(step: StepT, rule: Rule[StepT, Subject], subject: Subject, incident: Incident) -> None:

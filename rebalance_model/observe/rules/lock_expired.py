@@ -18,37 +18,37 @@ from rebalance_model.observe.step import GroupStep
 
 def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     """Check the age of the owner's lock."""
-    held, policy = owners_queue(step, q), step.policy
-    if held is None or broadcasts(step.state):  # a BROADCASTING consumer locks nothing
+    process_queue, policy = owners_queue(step, q), step.policy
+    if process_queue is None or broadcasts(step.state):  # a BROADCASTING consumer locks nothing
         return CLEAR
-    renewed = held.last_lock_timestamp
-    if renewed is None or q.mq.is_retry or not (held.client.orderly or held.lock_is_exact):
+    renewed = process_queue.last_lock_timestamp
+    if renewed is None or q.mq.is_retry or not (process_queue.client.orderly or process_queue.lock_is_exact):
         return None
-    is_expired = held.is_lock_expired(held.lock_as_of, policy.client_lock_max_live_time)
-    is_free = held.is_lock_expired(held.lock_as_of, policy.broker_lock_max_live_time)
-    if _goes_on(held) and not is_free:
+    is_expired = process_queue.is_lock_expired(process_queue.lock_as_of, policy.client_lock_max_live_time)
+    is_free = process_queue.is_lock_expired(process_queue.lock_as_of, policy.broker_lock_max_live_time)
+    if _goes_on(process_queue) and not is_free:
         next_limit = policy.broker_lock_max_live_time if is_expired else policy.client_lock_max_live_time
         step.schedule_check(renewed + next_limit + 1)
-    if is_expired and _has_just_come_back(step, q, held):
+    if is_expired and _has_just_come_back(step, q, process_queue):
         return None
     if is_expired:
         owner = q.queue.owner
         severity: Severity = "critical" if is_free else "warning"
         return Holds(severity, client_id=owner, explained_by=unresponsive.causes_of(step, q.mq.broker, owner))
-    return None if held.client.silent and not held.lock_is_exact else CLEAR
+    return None if process_queue.client.silent and not process_queue.lock_is_exact else CLEAR
 
 
-def _goes_on(held: OwnersQueue) -> bool:
+def _goes_on(process_queue: OwnersQueue) -> bool:
     """Return whether the age of the lock increases without another event."""
-    return held.lock_is_exact or held.client.silent
+    return process_queue.lock_is_exact or process_queue.client.silent
 
 
-def _has_just_come_back(step: GroupStep, q: QueueSubject, held: OwnersQueue) -> bool:
+def _has_just_come_back(step: GroupStep, q: QueueSubject, process_queue: OwnersQueue) -> bool:
     """Return whether the owner may not have had time to renew since the broker came back."""
     view = q.view
     due = view.back_at + step.policy.lock_interval if view is not None and view.back_at else 0
-    if not _goes_on(held):
-        return held.client.asked_at_answer <= due  # judged at the answer: the next one decides
+    if not _goes_on(process_queue):
+        return process_queue.client.asked_at_answer <= due  # judged at the answer: the next one decides
     if step.now > due:
         return False
     step.schedule_check(due + 1)
@@ -57,16 +57,16 @@ def _has_just_come_back(step: GroupStep, q: QueueSubject, held: OwnersQueue) -> 
 
 def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     """Return the owner, the age of its lock and the limits (ms)."""
-    held = owners_queue(step, q)
-    found: Evidence = {"owner": q.queue.owner}
-    if held is not None:
-        found |= {
-            "lock_age_ms": held.lock_ms,
+    process_queue = owners_queue(step, q)
+    fields: Evidence = {"owner": q.queue.owner}
+    if process_queue is not None:
+        fields |= {
+            "lock_age_ms": process_queue.lock_ms,
             "limit_ms": step.policy.client_lock_max_live_time,
             "broker_limit_ms": step.policy.broker_lock_max_live_time,
-            "silent": held.client.silent,
+            "silent": process_queue.client.silent,
         }
-    return found
+    return fields
 
 
 RULE = QueueRule(

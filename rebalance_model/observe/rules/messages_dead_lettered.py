@@ -26,25 +26,25 @@ def judge(step: GroupStep, _: str) -> Verdict:
 
 def evidence(step: GroupStep, _: str) -> Evidence:
     """Return how many messages were added since when, at which brokers and offsets, and how many the topic has."""
-    known = step.state.dead_letters
-    grown = {broker: one for broker, one in sorted(known.items()) if one.added}
-    there = {broker: offsets for broker, one in grown.items() if (offsets := _still_there(one)) is not None}
+    by_broker = step.state.dead_letters
+    grown = {broker: one for broker, one in sorted(by_broker.items()) if one.added}
+    offsets_of = {broker: offsets for broker, one in grown.items() if (offsets := _still_there(one)) is not None}
     since = min((one.added_after for one in grown.values()), default=step.now)
     last = max((one.last_added_at for one in grown.values()), default=step.now)
     count = sum(one.added for one in grown.values())
-    found: Evidence = {
+    fields: Evidence = {
         "topic": f"{DEAD_LETTER_TOPIC_PREFIX}{step.state.group}",
         "added": count,
         "added_after": since,
         "last_added_at": last,
         "added_per_hour": round(count * _HOUR / max(last - since, 1)),
-        "stored": sum(one.max_offset - one.min_offset for one in known.values()),
-        "offsets": ", ".join(f"{broker} {first}..{last}" for broker, (first, last) in there.items()),
+        "stored": sum(one.max_offset - one.min_offset for one in by_broker.values()),
+        "offsets": ", ".join(f"{broker} {first}..{last}" for broker, (first, last) in offsets_of.items()),
     }
-    if there:
-        broker = max(there, key=lambda name: known[name].last_added_at)
-        found |= {"broker": broker, "first_offset": there[broker][0]}
-    return found
+    if offsets_of:
+        broker = max(offsets_of, key=lambda name: by_broker[name].last_added_at)
+        fields |= {"broker": broker, "first_offset": offsets_of[broker][0]}
+    return fields
 
 
 def _still_there(letters: DeadLetters) -> tuple[int, int] | None:

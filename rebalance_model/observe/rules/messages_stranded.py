@@ -42,28 +42,28 @@ def judge(step: GroupStep, _: str) -> Verdict:
     """Check whether messages wait in queues that have ended recently, or were skipped."""
     if broadcasts(step.state):
         return CLEAR
-    found = _stranded(step)
+    stranded = _stranded(step)
     for why, settled_after in (("SKIPPED", GATHERED_AFTER), ("NOT_READ", step.policy.rebalance_wait_interval)):
-        since = min((one.since for one in found.values() if one.why == why), default=0)
+        since = min((one.since for one in stranded.values() if one.why == why), default=0)
         if step.now - since < settled_after:
             step.schedule_check(since + settled_after)
-            found = {mq: one for mq, one in found.items() if one.why != why}
-    if not found:
+            stranded = {mq: one for mq, one in stranded.items() if one.why != why}
+    if not stranded:
         return CLEAR
-    step.schedule_check(min(one.since for one in found.values()) + step.policy.group_memory + 1)
-    whys = {one.why for one in found.values()}
+    step.schedule_check(min(one.since for one in stranded.values()) + step.policy.group_memory + 1)
+    whys = {one.why for one in stranded.values()}
     return Holds("warning", next(why for why in WHYS if why in whys))
 
 
 def evidence(step: GroupStep, _: str) -> Evidence:
     """Return how many messages wait at least, in which queues, until when they had an owner, and where it began."""
-    found, queues = _stranded(step), step.state.queues
-    owned = [at for mq in found if (at := queues[mq].released_at)]
-    begun = [one.start for mq in sorted(found, key=queue_order) if (one := queues[mq].skipped) is not None]
+    stranded, queues = _stranded(step), step.state.queues
+    owned = [at for mq in stranded if (at := queues[mq].released_at)]
+    begun = [one.start for mq in sorted(stranded, key=queue_order) if (one := queues[mq].skipped) is not None]
     return {
-        "messages": sum(one.messages for one in found.values()),
-        "queues": len(found),
-        "queue_names": _names(sorted(found, key=queue_order)),
+        "messages": sum(one.messages for one in stranded.values()),
+        "queues": len(stranded),
+        "queue_names": _names(sorted(stranded, key=queue_order)),
         "last_owned_at": max(owned) if owned else None,
         "begun_at_offset": begun[0] if begun else None,
     }

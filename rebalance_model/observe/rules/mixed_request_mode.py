@@ -17,20 +17,20 @@ NAMED_MAX = 10
 
 def judge(step: GroupStep, _: str) -> Verdict:
     """Check for how long any topic has been popped and pulled."""
-    found = _mixed(step)
-    if found is None:
+    mixed = _mixed(step)
+    if mixed is None:
         return CLEAR if has_no_silent_hook(step) else None
-    if found[1].both_ms(step.now) <= step.policy.request_mode_mixed_after:
+    if mixed[1].both_ms(step.now) <= step.policy.request_mode_mixed_after:
         return None
-    return Holds("critical", stamp=found[1].both_since)
+    return Holds("critical", stamp=mixed[1].both_since)
 
 
 def evidence(step: GroupStep, _: str) -> Evidence:
     """Return the topic, for how long both were seen, when each was last, and which members do what."""
-    found, pops = _mixed(step), step.state.pops
-    if found is None or pops is None:
+    mixed, pops = _mixed(step), step.state.pops
+    if mixed is None or pops is None:
         return {"topics": 0}
-    topic, modes = found
+    topic, modes = mixed
     popping = sorted(
         c for c, one in pops.poppers.items() if any(target.topic == topic for target in one.active(step.now))
     )

@@ -90,18 +90,18 @@ def evidence(step: GroupStep, _: str) -> Evidence:
     """
     state = step.state
     since = _left_at(step) or state.no_members_since
-    found: Evidence = {
+    fields: Evidence = {
         "lag": _waiting(step),
         "members": len(state.members),
         "without_members_ms": step.now - since if since else 0,
         "limit_ms": step.policy.no_clients_after,
     }
     if state.proxies:
-        found |= {"proxied_clients": len(proxied.clients(state))}
+        fields |= {"proxied_clients": len(proxied.clients(state))}
     if not is_consumed_unlisted(state, step.policy) and not proxied.is_listed(state):
-        return found
+        return fields
     most = max(_consumed(state), key=lambda mq: lag_of(state.queues[mq]) or 0, default=None)
-    return found | {"without_advance_ms": step.now - state.advanced_at, "topic": most.topic if most else None}
+    return fields | {"without_advance_ms": step.now - state.advanced_at, "topic": most.topic if most else None}
 
 
 def _consumed(state: GroupState) -> list[MessageQueue]:

@@ -49,11 +49,11 @@ def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     """Return the offsets before and after, and the owner of the queue."""
     queue = q.queue
     hook_view, polled = queue.hook_view, queue.fallen_back
-    found: Evidence = {"owner": queue.owner, "commit_offset": committed(q)}
+    fields: Evidence = {"owner": queue.owner, "commit_offset": committed(q)}
     if polled is not None:
-        found |= {"fell_from": polled.mark, "fell_to": polled.to, "messages": polled.mark - polled.to}
+        fields |= {"fell_from": polled.mark, "fell_to": polled.to, "messages": polled.mark - polled.to}
     if hook_view is not None and (fallen := hook_view.regression) is not None:
-        found |= {
+        fields |= {
             "fell_from": fallen.mark,
             "fell_to": fallen.to,
             "messages": fallen.mark - fallen.to,
@@ -61,12 +61,12 @@ def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
             "channel": fallen.channel,
         }
     if (newest := queue.newest_fall) is not None:
-        found |= {"newest_fell_from": newest.mark, "newest_fell_to": newest.to, "newest_fell_at": newest.at}
+        fields |= {"newest_fell_from": newest.mark, "newest_fell_to": newest.to, "newest_fell_at": newest.at}
     if queue.beyond_since:
-        found["broker_offset"] = queue.broker_offset
+        fields["broker_offset"] = queue.broker_offset
     if (error := pull_errors.error_of(step, q)) is not None and error.code == pull_errors.OFFSET_MOVED:
-        found |= {"illegal_pulls": error.count, "illegal_since": error.since}
-    return found
+        fields |= {"illegal_pulls": error.count, "illegal_since": error.since}
+    return fields
 
 
 def _of_newest(step: GroupStep, q: QueueSubject) -> Verdict:

@@ -115,36 +115,36 @@ def _held_ms(step: GroupStep, q: QueueSubject) -> int | None:
 
 def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     """Return the lag, the offsets, and the last known state of the owner."""
-    held = owners_queue(step, q)
+    process_queue = owners_queue(step, q)
     limit = step.policy.fifo_stuck_after if is_fifo(step, q.mq) else step.policy.stuck_after
-    found = stall.evidence(step, q, committed(q), limit)
-    if held is not None:
-        found |= {"lock_age_ms": held.lock_ms, "pull_age_ms": held.pull_ms, "consume_age_ms": held.consume_ms}
-    if held is not None and held.answer is not None:
-        found |= {
-            "locked": held.answer.locked,
-            "cached_count": held.answer.cached_count,
-            "in_listener": held.answer.transaction_count,
+    fields = stall.evidence(step, q, committed(q), limit)
+    if process_queue is not None:
+        fields |= {"lock_age_ms": process_queue.lock_ms, "pull_age_ms": process_queue.pull_ms, "consume_age_ms": process_queue.consume_ms}
+    if process_queue is not None and process_queue.answer is not None:
+        fields |= {
+            "locked": process_queue.answer.locked,
+            "cached_count": process_queue.answer.cached_count,
+            "in_listener": process_queue.answer.transaction_count,
         }
     if (held_ms := _held_ms(step, q)) is not None:
-        found["held_ms"] = held_ms
-    return found | ghost_evidence(step, q)
+        fields["held_ms"] = held_ms
+    return fields | ghost_evidence(step, q)
 
 
-def _sub_cause(step: GroupStep, q: QueueSubject, held: OwnersQueue | None) -> SubCause:
+def _sub_cause(step: GroupStep, q: QueueSubject, process_queue: OwnersQueue | None) -> SubCause:
     """Return the first sub-cause that applies."""
     policy = step.policy
-    if held is None:
+    if process_queue is None:
         return _without_owner(step, q)
-    if _is_unresponsive(step, q, held):
+    if _is_unresponsive(step, q, process_queue):
         return "OWNER_UNRESPONSIVE"
-    if held.answer is not None and held.answer.locked is False:
+    if process_queue.answer is not None and process_queue.answer.locked is False:
         return "NOT_LOCKED"
-    if held.is_lock_expired(held.lock_as_of, policy.client_lock_max_live_time):
+    if process_queue.is_lock_expired(process_queue.lock_as_of, policy.client_lock_max_live_time):
         return "LOCK_EXPIRED"
-    if (of_pulls := pull_stall.cause_of(step, q, held)) is not None:
+    if (of_pulls := pull_stall.cause_of(step, q, process_queue)) is not None:
         return of_pulls
-    return _of_hook(step, q, held) if held.answer is None else _of_answer(held.answer, held, policy)
+    return _of_hook(step, q, process_queue) if process_queue.answer is None else _of_answer(process_queue.answer, process_queue, policy)
 
 
 def _causes(step: GroupStep, q: QueueSubject, sub_cause: SubCause, owner: str | None) -> tuple[IncidentKey, ...]:
@@ -153,21 +153,21 @@ def _causes(step: GroupStep, q: QueueSubject, sub_cause: SubCause, owner: str | 
     return own or stall.causes(step, q.mq.broker, sub_cause, owner)
 
 
-def _is_unresponsive(step: GroupStep, q: QueueSubject, held: OwnersQueue) -> bool:
+def _is_unresponsive(step: GroupStep, q: QueueSubject, process_queue: OwnersQueue) -> bool:
     """Return whether neither the collector nor the broker receives anything from the owner."""
-    unanswered = step.now - held.client.answered > step.policy.unresponsive_after
-    if held.client.answered and (held.client.silent or not unanswered):
+    unanswered = step.now - process_queue.client.answered > step.policy.unresponsive_after
+    if process_queue.client.answered and (process_queue.client.silent or not unanswered):
         return unanswered
     return stall.is_unresponsive(step, q)
 
 
-def _of_hook(step: GroupStep, q: QueueSubject, held: OwnersQueue) -> SubCause:
+def _of_hook(step: GroupStep, q: QueueSubject, process_queue: OwnersQueue) -> SubCause:
     hook_view = q.seen
-    if held.last_lock_timestamp is None and q.hook is not None:
+    if process_queue.last_lock_timestamp is None and q.hook is not None:
         return "NOT_LOCKED"
     if hook_view is not None and hook_view.waiting_since and _has_held(step, q, hook_view):
         return "LISTENER_BLOCKED"
-    return "NOT_PULLING" if held.is_pull_expired(held.as_of, step.policy.pull_suspended_max) else "UNDETERMINED"
+    return "NOT_PULLING" if process_queue.is_pull_expired(process_queue.as_of, step.policy.pull_suspended_max) else "UNDETERMINED"
 
 
 def _has_held(step: GroupStep, q: QueueSubject, hook_view: HookQueueView) -> bool:
@@ -176,8 +176,8 @@ def _has_held(step: GroupStep, q: QueueSubject, hook_view: HookQueueView) -> boo
     return hook is not None and step.now - hook_view.holder_since > step.policy.consume_frozen_after
 
 
-def _of_answer(queue: ProcessQueueView, held: OwnersQueue, policy: Policy) -> SubCause:
-    taken, consume_ms = queue.transaction_count or 0, held.consume_ms
+def _of_answer(queue: ProcessQueueView, process_queue: OwnersQueue, policy: Policy) -> SubCause:
+    taken, consume_ms = queue.transaction_count or 0, process_queue.consume_ms
     if queue.last_consume_timestamp is None and taken > 0:
         return "LISTENER_HUNG"  # of Go's ordered client, which has no such stamp: one that it rejected it has put back
     if consume_ms is not None and consume_ms > policy.consume_frozen_after:
@@ -185,7 +185,7 @@ def _of_answer(queue: ProcessQueueView, held: OwnersQueue, policy: Policy) -> Su
             return "LISTENER_HUNG"
     elif queue.last_consume_timestamp is not None and (queue.cached_count or 0) + taken > 0:
         return "SUSPEND_LOOP"
-    if queue.cached_count == 0 and held.is_pull_expired(held.as_of, policy.pull_suspended_max):
+    if queue.cached_count == 0 and process_queue.is_pull_expired(process_queue.as_of, policy.pull_suspended_max):
         return "NOT_PULLING"
     return "UNDETERMINED"
 

@@ -44,20 +44,20 @@ def judge(step: GroupStep, _: str) -> Verdict:
 
 def _of_polls(step: GroupStep) -> Verdict:
     """Check by how much retry topics grew in the last minute."""
-    found, now = step.state.returns, step.now
-    if found is None or not found.returned_at:
+    returns, now = step.state.returns, step.now
+    if returns is None or not returns.returned_at:
         return CLEAR
-    if now - found.returned_at > WINDOW_MS:
+    if now - returns.returned_at > WINDOW_MS:
         asked = [view.stats_asked for view in step.state.views.values() if view.stats_asked]
         is_known = step.state.is_polled and asked and now - min(asked) <= RECENT_POLLS * step.policy.poll_interval
         if not is_known:
             step.schedule_check(now + step.policy.poll_interval)
         return CLEAR if is_known else None
-    step.schedule_check(found.returned_at + WINDOW_MS + 1)
-    if found.returned_at - found.since < AGAIN_FOR_MS:
+    step.schedule_check(returns.returned_at + WINDOW_MS + 1)
+    if returns.returned_at - returns.since < AGAIN_FOR_MS:
         return CLEAR
-    count = found.returned.total(now)
-    is_much = count >= MANY and SHARE * count >= found.handed_out.total(now)
+    count = returns.returned.total(now)
+    is_much = count >= MANY and SHARE * count >= returns.handed_out.total(now)
     return Holds("warning" if is_much else "info", UNDETERMINED)
 
 
@@ -65,12 +65,12 @@ def evidence(step: GroupStep, _: str) -> Evidence:
     """Return how many messages came back in the last minute, how many were acknowledged, and the last one's topic."""
     pops, now = step.state.pops, step.now
     if pops is None:
-        found = step.state.returns or PolledReturns()
+        returns = step.state.returns or PolledReturns()
         return {
-            "returned": found.returned.total(now),
-            "handed_out": found.handed_out.total(now),
+            "returned": returns.returned.total(now),
+            "handed_out": returns.handed_out.total(now),
             "window_ms": WINDOW_MS,
-            "topic": found.topic or None,
+            "topic": returns.topic or None,
         }
     return {
         "expired": pops.expired.total(now),

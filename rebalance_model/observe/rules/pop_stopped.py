@@ -53,14 +53,14 @@ def evidence(step: GroupStep, client_id: str) -> Evidence:
     client, popper = step.state.clients.get(client_id), step.state.popper(client_id)
     if client is None:
         return {"member": False}
-    found: Evidence = {"unacked": client.unacked, "queues_full": len(client.full)}
+    fields: Evidence = {"unacked": client.unacked, "queues_full": len(client.full)}
     if client.full:
-        found["full_ms"] = client.answered - client.full_since if client.full_since else 0
+        fields["full_ms"] = client.answered - client.full_since if client.full_since else 0
     if popper is not None:
-        found["pop_age_ms"] = step.now - popper.popped_at if popper.popped_at else None
+        fields["pop_age_ms"] = step.now - popper.popped_at if popper.popped_at else None
     if popper is not None and popper.refused_since:
-        found |= {"code": popper.refused_code, "refused_ms": step.now - popper.refused_since}
-    return found | {"lag": _lag(step, client)}
+        fields |= {"code": popper.refused_code, "refused_ms": step.now - popper.refused_since}
+    return fields | {"lag": _lag(step, client)}
 
 
 def _severity(step: GroupStep, client: ClientView | None) -> Severity:

@@ -34,33 +34,33 @@ from rebalance_model.observe.step import GroupStep
 
 def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     """Check the age of the owner's last pull."""
-    held = owners_queue(step, q)
-    if held is None:
+    process_queue = owners_queue(step, q)
+    if process_queue is None:
         return CLEAR
     error = pull_errors.error_of(step, q)
     if error is not None:
         step.schedule_check(error.last + pull_errors.REPEATED_WITHIN + 1)
         return CLEAR
     info = group_info(step.state)
-    if held.last_pull_timestamp is None or q.mq.is_retry or info is None:
+    if process_queue.last_pull_timestamp is None or q.mq.is_retry or info is None:
         return None
-    if (held.client.consume_type or consume_type_of(step.state, info)) != PUSH:
+    if (process_queue.client.consume_type or consume_type_of(step.state, info)) != PUSH:
         return None
-    if held.answer is None:
-        return _by_hook(step, q, held)
-    return _by_answer(step, q, held)
+    if process_queue.answer is None:
+        return _by_hook(step, q, process_queue)
+    return _by_answer(step, q, process_queue)
 
 
-def _by_answer(step: GroupStep, q: QueueSubject, held: OwnersQueue) -> Verdict:
-    if _is_suspended(step, q, held):
+def _by_answer(step: GroupStep, q: QueueSubject, process_queue: OwnersQueue) -> Verdict:
+    if _is_suspended(step, q, process_queue):
         return Holds("warning", "SUSPENDED", q.queue.owner)
-    limit = _limit(step, held)
-    if held.is_pull_expired(held.as_of, limit):
+    limit = _limit(step, process_queue)
+    if process_queue.is_pull_expired(process_queue.as_of, limit):
         return _expired(step, q)
-    if held.client.silent:
-        step.schedule_check((held.last_pull_timestamp or 0) + limit + 1)
+    if process_queue.client.silent:
+        step.schedule_check((process_queue.last_pull_timestamp or 0) + limit + 1)
         return None
-    exact = _exact(step, q, held)
+    exact = _exact(step, q, process_queue)
     by_hook = _by_hook(step, q, exact) if exact is not None else None
     return by_hook or CLEAR
 
@@ -70,21 +70,21 @@ def _expired(step: GroupStep, q: QueueSubject) -> Holds:
     return Holds("critical", client_id=owner, explained_by=unresponsive.causes_of(step, q.mq.broker, owner))
 
 
-def _as_hook_sees(step: GroupStep, q: QueueSubject, held: OwnersQueue) -> OwnersQueue | None:
+def _as_hook_sees(step: GroupStep, q: QueueSubject, process_queue: OwnersQueue) -> OwnersQueue | None:
     """Return the owner's queue with the last pull that the broker's hook has seen; None: it reports none."""
     pulled = pulled_by_hook(step, q)
-    return replace(held, last_pull_timestamp=pulled, as_of=step.now) if pulled is not None else None
+    return replace(process_queue, last_pull_timestamp=pulled, as_of=step.now) if pulled is not None else None
 
 
-def _is_suspended(step: GroupStep, q: QueueSubject, held: OwnersQueue) -> bool:
+def _is_suspended(step: GroupStep, q: QueueSubject, process_queue: OwnersQueue) -> bool:
     """Return whether messages wait, the client stamps its pulls, and the broker has seen none for `stuck_after`."""
-    queue, seen = q.queue, _as_hook_sees(step, q, held)
+    queue, seen = q.queue, _as_hook_sees(step, q, process_queue)
     if seen is None or not seen.is_pull_expired(seen.as_of, step.policy.pull_max_idle_time):
         return False
-    return bool(lag_of(queue) and queue.stalled_ms) and pull_stall.cause_of(step, q, held) == "SUSPENDED"
+    return bool(lag_of(queue) and queue.stalled_ms) and pull_stall.cause_of(step, q, process_queue) == "SUSPENDED"
 
 
-def _limit(step: GroupStep, held: OwnersQueue) -> int:
+def _limit(step: GroupStep, process_queue: OwnersQueue) -> int:
     """Return how long the owner may not have pulled, milliseconds.
 
     For a silent owner the limit lasts until an answer after the broker's scan still lists it. A client that is cut off
@@ -92,15 +92,15 @@ def _limit(step: GroupStep, held: OwnersQueue) -> int:
     pulling.
     """
     limit = step.policy.pull_max_idle_time
-    return limit + SCAN_PERIOD + step.policy.poll_interval if held.client.silent else limit
+    return limit + SCAN_PERIOD + step.policy.poll_interval if process_queue.client.silent else limit
 
 
-def _exact(step: GroupStep, q: QueueSubject, held: OwnersQueue) -> OwnersQueue | None:
+def _exact(step: GroupStep, q: QueueSubject, process_queue: OwnersQueue) -> OwnersQueue | None:
     """Return the queue by the hook if the client's timestamp, aged since its answer, agrees: then it sees all pulls.
 
     None if it does not agree, or the client is silent or has not answered for this queue.
     """
-    client, answer, seen = held.client, held.answer, _as_hook_sees(step, q, held)
+    client, answer, seen = process_queue.client, process_queue.answer, _as_hook_sees(step, q, process_queue)
     pulled = client.at_answer(answer).last_pull_timestamp if answer is not None else None
     if pulled is None or client.silent or seen is None:
         return None
@@ -111,25 +111,25 @@ def _exact(step: GroupStep, q: QueueSubject, held: OwnersQueue) -> OwnersQueue |
     return seen if answered_ms + tolerance >= (seen.pull_ms or 0) else None
 
 
-def _by_hook(step: GroupStep, q: QueueSubject, held: OwnersQueue) -> Verdict:
+def _by_hook(step: GroupStep, q: QueueSubject, process_queue: OwnersQueue) -> Verdict:
     hook_view = q.seen
     limit = step.policy.pull_max_idle_time
     if (
         hook_view is None
         or q.hook is None
-        or not _should_pull(step, hook_view, held)
+        or not _should_pull(step, hook_view, process_queue)
         or released_queues.is_released_by_owner(step, q)
     ):
         return None
-    if held.is_pull_expired(held.as_of, limit):
+    if process_queue.is_pull_expired(process_queue.as_of, limit):
         return _expired(step, q)
-    step.schedule_check((held.last_pull_timestamp or 0) + limit + 1)
+    step.schedule_check((process_queue.last_pull_timestamp or 0) + limit + 1)
     return CLEAR if step.now - max(hook_view.pull_time, hook_view.holder_since) <= limit else None
 
 
-def _should_pull(step: GroupStep, hook_view: HookQueueView, held: OwnersQueue) -> bool:
+def _should_pull(step: GroupStep, hook_view: HookQueueView, process_queue: OwnersQueue) -> bool:
     """Return whether the client should pull at the master: neither cached messages nor a missing lock prevent it."""
-    if step.state.orderly and not held.lock_is_exact:
+    if step.state.orderly and not process_queue.lock_is_exact:
         return False
     if hook_view.start_offset < 0:
         return True  # it has not pulled yet
@@ -140,17 +140,17 @@ def _should_pull(step: GroupStep, hook_view: HookQueueView, held: OwnersQueue) -
 
 def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     """Return the owner, the age of its last pull that was compared with the limit, and the limit (ms)."""
-    held = owners_queue(step, q)
-    found: Evidence = {"owner": q.queue.owner}
-    if held is not None:
-        exact = _as_hook_sees(step, q, held) if _is_suspended(step, q, held) else _exact(step, q, held)
-        found |= {
-            "pull_age_ms": (exact or held).pull_ms,
-            "limit_ms": _limit(step, held),
-            "cached_count": held.answer.cached_count if held.answer is not None else None,
-            "silent": held.client.silent,
+    process_queue = owners_queue(step, q)
+    fields: Evidence = {"owner": q.queue.owner}
+    if process_queue is not None:
+        exact = _as_hook_sees(step, q, process_queue) if _is_suspended(step, q, process_queue) else _exact(step, q, process_queue)
+        fields |= {
+            "pull_age_ms": (exact or process_queue).pull_ms,
+            "limit_ms": _limit(step, process_queue),
+            "cached_count": process_queue.answer.cached_count if process_queue.answer is not None else None,
+            "silent": process_queue.client.silent,
         }
-    return found
+    return fields
 
 
 RULE = QueueRule(

@@ -51,14 +51,14 @@ ADVICE: Mapping[str, Advice] = {
 """Advice by sub-cause."""
 
 
-def cause_of(step: GroupStep, q: QueueSubject, held: OwnersQueue | None) -> PullCause | None:
+def cause_of(step: GroupStep, q: QueueSubject, process_queue: OwnersQueue | None) -> PullCause | None:
     """Return why the queue's owner receives no message; None if it has some, or pulls as usual, or that is unknown."""
-    answer = held.answer if held is not None else None
+    answer = process_queue.answer if process_queue is not None else None
     if answer is not None and ((answer.cached_count or 0) > 0 or (answer.transaction_count or 0) > 0):
         return None
     if pull_errors.is_refused(step, q):
         return "PULL_REFUSED"
-    if held is None or answer is None or answer.cached_count is None or not _pulls(step, held):
+    if process_queue is None or answer is None or answer.cached_count is None or not _pulls(step, process_queue):
         return None
     route = step.state.routes.get(q.mq.topic)
     if route is not None and not route.queues:
@@ -69,9 +69,9 @@ def cause_of(step: GroupStep, q: QueueSubject, held: OwnersQueue | None) -> Pull
     return "SUSPENDED" if step.now - pulled > step.policy.pull_suspended_max + step.policy.poll_interval else None
 
 
-def _pulls(step: GroupStep, held: OwnersQueue) -> bool:
+def _pulls(step: GroupStep, process_queue: OwnersQueue) -> bool:
     """Return whether the owner's answers show that it pulls, and that it has long consumed nothing."""
-    pull_ms, consume_ms = held.pull_ms, held.consume_ms
-    if held.client.silent or pull_ms is None or pull_ms > step.policy.pull_suspended_max:
+    pull_ms, consume_ms = process_queue.pull_ms, process_queue.consume_ms
+    if process_queue.client.silent or pull_ms is None or pull_ms > step.policy.pull_suspended_max:
         return False
     return consume_ms is None or consume_ms > step.policy.consume_frozen_after

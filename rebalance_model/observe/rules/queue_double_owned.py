@@ -70,38 +70,38 @@ def _by_answers(step: GroupStep, q: QueueSubject, owner: str, rival: str | None)
     """Return the member that claims the queue in its answers as its owner does."""
     if rival is None or rival == owner:
         return CLEAR
-    one, other = step.state.clients[owner], step.state.clients.get(rival)
+    holder, other = step.state.clients[owner], step.state.clients.get(rival)
     if other is None:
         return CLEAR
-    if one.silent or other.silent:
+    if holder.silent or other.silent:
         return None
-    return rival if _overlap(step.policy, q, one, other) else CLEAR
+    return rival if _overlap(step.policy, q, holder, other) else CLEAR
 
 
 def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     """Return both members, since when each has shown the queue, and whether each claims the lock."""
     queue = q.queue
-    found: Evidence = {"owner": queue.owner, "rival": queue.rival, "expected_owner": queue.expected}
+    fields: Evidence = {"owner": queue.owner, "rival": queue.rival, "expected_owner": queue.expected}
     for role, client_id in (("owner", queue.owner), ("rival", queue.rival)):
         client = step.state.clients.get(client_id or "")
-        held = client.queues.get(q.mq) if client is not None else None
-        if client is not None and held is not None:
-            found[f"{role}_since"] = held.claimed_since
-            found[f"{role}_answered"] = client.answered
-            found[f"{role}_locked"] = held.locked if client.orderly else None
+        process_queue = client.queues.get(q.mq) if client is not None else None
+        if client is not None and process_queue is not None:
+            fields[f"{role}_since"] = process_queue.claimed_since
+            fields[f"{role}_answered"] = client.answered
+            fields[f"{role}_locked"] = process_queue.locked if client.orderly else None
     if queue.hook_view is not None and queue.hook_view.concurrent_puller is not None:
-        found["pulled_by"] = queue.hook_view.concurrent_puller.client_id
-        found["pulled_since"] = queue.hook_view.concurrent_puller.since
-        found["pulled_at"] = queue.hook_view.concurrent_puller.pull_time
-    return found
+        fields["pulled_by"] = queue.hook_view.concurrent_puller.client_id
+        fields["pulled_since"] = queue.hook_view.concurrent_puller.since
+        fields["pulled_at"] = queue.hook_view.concurrent_puller.pull_time
+    return fields
 
 
-def _overlap(policy: Policy, q: QueueSubject, one: ClientView, other: ClientView) -> bool:
-    mine, theirs = one.queues.get(q.mq), other.queues.get(q.mq)
+def _overlap(policy: Policy, q: QueueSubject, holder: ClientView, other: ClientView) -> bool:
+    mine, theirs = holder.queues.get(q.mq), other.queues.get(q.mq)
     if mine is None or theirs is None or mine.dropped or theirs.dropped:
         return False
     began = max(mine.claimed_since, theirs.claimed_since)
-    pairs = ((one, mine, other), (other, theirs, one))
+    pairs = ((holder, mine, other), (other, theirs, holder))
     return all(
         client.asked_at_answer > began
         and client.asked_at_answer - client.asked_before <= COVERED_INTERVALS * policy.poll_interval
@@ -110,9 +110,9 @@ def _overlap(policy: Policy, q: QueueSubject, one: ClientView, other: ClientView
     )
 
 
-def _was_locked(policy: Policy, held: ProcessQueueView, client: ClientView, at: int) -> bool:
+def _was_locked(policy: Policy, process_queue: ProcessQueueView, client: ClientView, at: int) -> bool:
     """Return whether the client believes in its lock now, and did so when the other client was asked (``at``)."""
-    queue = client.at_answer(held)
+    queue = client.at_answer(process_queue)
     renewed = queue.last_lock_timestamp
     is_trusted = queue.trusts_lock(client.answered, policy.client_lock_max_live_time)
     return is_trusted and renewed is not None and renewed <= at

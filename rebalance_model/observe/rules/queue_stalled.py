@@ -65,17 +65,17 @@ def judge(step: GroupStep, q: QueueSubject) -> Verdict:
 
 def _of_listener(step: GroupStep, q: QueueSubject, waited_ms: int) -> Verdict:
     """Check a queue that has waited for long, and whose client gives its messages to a listener."""
-    held = owners_queue(step, q)
-    if held is not None and held.answer is not None:
-        cached = held.answer.cached_count
-        if cached is not None and cached <= 0 and not _pulls_in_vain(held, step.policy):
+    process_queue = owners_queue(step, q)
+    if process_queue is not None and process_queue.answer is not None:
+        cached = process_queue.answer.cached_count
+        if cached is not None and cached <= 0 and not _pulls_in_vain(process_queue, step.policy):
             return None
     elif not step.state.is_polled and released_queues.is_released_by_owner(step, q):
         is_open = (
             IncidentKey(RULE.code, str(q)) in step.state.incidents
         )  # what its listener had of it, nobody has any more
         return _unassigned(step, q) if is_open else None
-    sub_cause = _sub_cause(step, q, held)
+    sub_cause = _sub_cause(step, q, process_queue)
     return _unassigned(step, q) if sub_cause == "UNASSIGNED" else _with_pool(step, q, sub_cause, waited_ms)
 
 
@@ -111,12 +111,12 @@ def _of_reader(step: GroupStep, q: QueueSubject, waited: stall.Stall) -> Verdict
 
 
 def _cause_of_reader(step: GroupStep, q: QueueSubject) -> SubCause:
-    held = owners_queue(step, q)
-    if held is None:
+    process_queue = owners_queue(step, q)
+    if process_queue is None:
         return "PULL_REFUSED" if pull_errors.is_refused(step, q) else "READER_STOPPED"
-    if _is_unresponsive(step, q, held):
+    if _is_unresponsive(step, q, process_queue):
         return "OWNER_UNRESPONSIVE"
-    return pull_stall.cause_of(step, q, held) or "READER_STOPPED"
+    return pull_stall.cause_of(step, q, process_queue) or "READER_STOPPED"
 
 
 def _of_retry(step: GroupStep, q: QueueSubject) -> Verdict:
@@ -136,17 +136,17 @@ def _of_retry(step: GroupStep, q: QueueSubject) -> Verdict:
 
 def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     """Return the lag, the offsets, and the last known state of the owner."""
-    queue, held = q.queue, owners_queue(step, q)
-    found = stall.evidence(step, q, position_of(queue), _limit(step.policy))
-    if held is not None:
-        found |= {"pull_age_ms": held.pull_ms, "consume_age_ms": held.consume_ms}
-        found["cached_count"] = held.answer.cached_count if held.answer is not None else None
-    return found | ghost_evidence(step, q) | thread_pool.evidence(step, queue.owner)
+    queue, process_queue = q.queue, owners_queue(step, q)
+    fields = stall.evidence(step, q, position_of(queue), _limit(step.policy))
+    if process_queue is not None:
+        fields |= {"pull_age_ms": process_queue.pull_ms, "consume_age_ms": process_queue.consume_ms}
+        fields["cached_count"] = process_queue.answer.cached_count if process_queue.answer is not None else None
+    return fields | ghost_evidence(step, q) | thread_pool.evidence(step, queue.owner)
 
 
-def _pulls_in_vain(held: OwnersQueue, policy: Policy) -> bool:
+def _pulls_in_vain(process_queue: OwnersQueue, policy: Policy) -> bool:
     """Return whether the owner pulls the queue and has consumed nothing of it for long."""
-    pull_ms, consume_ms = held.pull_ms, held.consume_ms
+    pull_ms, consume_ms = process_queue.pull_ms, process_queue.consume_ms
     pulls = pull_ms is not None and pull_ms <= policy.pull_suspended_max
     return pulls and consume_ms is not None and consume_ms > policy.consume_frozen_after
 
@@ -155,20 +155,20 @@ def _limit(policy: Policy) -> int:
     return policy.stuck_after + policy.stalled_open_after
 
 
-def _sub_cause(step: GroupStep, q: QueueSubject, held: OwnersQueue | None) -> SubCause:
+def _sub_cause(step: GroupStep, q: QueueSubject, process_queue: OwnersQueue | None) -> SubCause:
     """Return the first sub-cause that applies."""
-    if held is None:
+    if process_queue is None:
         return _without_owner(step, q)
-    if _is_unresponsive(step, q, held):
+    if _is_unresponsive(step, q, process_queue):
         return "OWNER_UNRESPONSIVE"
-    if (of_pulls := pull_stall.cause_of(step, q, held)) is not None:
+    if (of_pulls := pull_stall.cause_of(step, q, process_queue)) is not None:
         return of_pulls
     if thread_pool.exhausted(step, q.queue.owner) is not None:
         return "POOL_EXHAUSTED"
-    if held.answer is not None and (held.answer.cached_count or 0) > 0:
+    if process_queue.answer is not None and (process_queue.answer.cached_count or 0) > 0:
         return "LISTENER_HUNG"
     seen = stall.by_hook(step, q)
-    has_pulled = seen is not None and (held.answer is None or bool(seen.lag))
+    has_pulled = seen is not None and (process_queue.answer is None or bool(seen.lag))
     return "LISTENER_BLOCKED" if has_pulled else "UNDETERMINED"
 
 
@@ -180,11 +180,11 @@ def _without_owner(step: GroupStep, q: QueueSubject) -> SubCause:
     return stall.without_owner(step, q)
 
 
-def _is_unresponsive(step: GroupStep, q: QueueSubject, held: OwnersQueue) -> bool:
+def _is_unresponsive(step: GroupStep, q: QueueSubject, process_queue: OwnersQueue) -> bool:
     """Return whether neither the collector nor, where there is no answer, the broker receives anything from it."""
-    if held.client.silent and step.now - held.client.answered > step.policy.unresponsive_after:
+    if process_queue.client.silent and step.now - process_queue.client.answered > step.policy.unresponsive_after:
         return True
-    return held.answer is None and stall.is_unresponsive(step, q)
+    return process_queue.answer is None and stall.is_unresponsive(step, q)
 
 
 RULE = QueueRule(

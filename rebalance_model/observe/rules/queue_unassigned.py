@@ -51,7 +51,7 @@ def judge(step: GroupStep, q: QueueSubject) -> Verdict:
 def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     """Return since when, the limit (ms), the expected owner, and the connections that leave the queue without owner."""
     queue, ghosts = q.queue, ghost_evidence(step, q)
-    found: Evidence = {
+    fields: Evidence = {
         "owner": queue.owner,
         "expected_owner": queue.expected,
         "former_owner": queue.former_owner,
@@ -60,7 +60,7 @@ def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
         "lag": lag_of(queue),
         "lag_then": queue.unowned.lag if queue.unowned is not None else None,
     }
-    return found | ghosts
+    return fields | ghosts
 
 
 def _grows(queue: QueueState, unowned: Unowned) -> bool:

@@ -47,28 +47,28 @@ def judge(step: GroupStep, _: str) -> Verdict:
     is_open = IncidentKey(CODE) in state.incidents
     if not is_open and len(state.causes) < min(policy.storm_causes + 1, policy.storm_causes_rare):
         return CLEAR
-    found = causes.repeated(step)
-    if found and is_open:
-        step.schedule_check(min(cause.time for cause in found) + policy.storm_window + 1)
-    if found and (is_open or _is_storm(step, len(found))):
-        return Holds("critical", _root(found), _culprit(found))
+    repeats = causes.repeated(step)
+    if repeats and is_open:
+        step.schedule_check(min(cause.time for cause in repeats) + policy.storm_window + 1)
+    if repeats and (is_open or _is_storm(step, len(repeats))):
+        return Holds("critical", _root(repeats), _culprit(repeats))
     return CLEAR
 
 
 def evidence(step: GroupStep, _: str) -> Evidence:
     """Return how many causes there were, and the most frequent ones."""
-    found, recent_count = causes.repeated(step), len(causes.recent(step))
+    repeats, recent_count = causes.repeated(step), len(causes.recent(step))
     rate = causes.usual_rate(step.state, step.policy, step.now, recent_count)
-    shown: Evidence = {
-        "causes": len(found),
+    fields: Evidence = {
+        "causes": len(repeats),
         "limit": step.policy.storm_causes,
         "window_ms": step.policy.storm_window,
         "all_causes": recent_count,
         "own_causes_per_hour": rate[0] * 3_600_000 // rate[1] if rate is not None else None,
     }
-    for what, count in Counter(f"{cause.code} {cause.subject}" for cause in found).most_common(3):
-        shown[what] = count
-    return shown
+    for what, count in Counter(f"{cause.code} {cause.subject}" for cause in repeats).most_common(3):
+        fields[what] = count
+    return fields
 
 
 def _is_storm(step: GroupStep, count: int) -> bool:
@@ -81,11 +81,11 @@ def _is_storm(step: GroupStep, count: int) -> bool:
     return count * rate[1] > TIMES_ITS_RATE * rate[0] * policy.storm_window
 
 
-def _root(found: list[Cause]) -> SubCause:
+def _root(repeats: list[Cause]) -> SubCause:
     unregistered = {
-        cause.subject for cause in found if cause.code in ("CLIENT_LEFT", "CLIENT_UNREGISTERED", "CLIENT_RESTARTED")
+        cause.subject for cause in repeats if cause.code in ("CLIENT_LEFT", "CLIENT_UNREGISTERED", "CLIENT_RESTARTED")
     }
-    return Counter(_kind(cause, unregistered) for cause in found).most_common(1)[0][0]
+    return Counter(_kind(cause, unregistered) for cause in repeats).most_common(1)[0][0]
 
 
 def _kind(cause: Cause, unregistered: set[str]) -> SubCause:
@@ -98,10 +98,10 @@ def _kind(cause: Cause, unregistered: set[str]) -> SubCause:
     return "MEMBER_FLAPPING"
 
 
-def _culprit(found: list[Cause]) -> str | None:
+def _culprit(repeats: list[Cause]) -> str | None:
     """Return the client that makes most of the causes, if there is one."""
-    [(client_id, count)] = Counter(cause.client_id for cause in found).most_common(1)
-    return client_id if 2 * count > len(found) else None
+    [(client_id, count)] = Counter(cause.client_id for cause in repeats).most_common(1)
+    return client_id if 2 * count > len(repeats) else None
 
 
 def _has_unreadable_topic(step: GroupStep) -> bool:

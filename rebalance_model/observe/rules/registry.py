@@ -145,11 +145,11 @@ def check(rules: Iterable[AnyRule]) -> None:
     rules = tuple(rules)
     needs: dict[str, tuple[Need, ...]] = {}
     units: dict[tuple[str, str], Unit] = {}
-    known: set[tuple[str, str]] = set()
+    pairs: set[tuple[str, str]] = set()
     for rule in rules:
-        if (rule.code, rule.about) in known:
+        if (rule.code, rule.about) in pairs:
             raise ValueError(f"{rule.code}: two rules about a {rule.about} have this code")
-        known.add((rule.code, rule.about))
+        pairs.add((rule.code, rule.about))
         if needs.setdefault(rule.code, rule.needs) != rule.needs:
             raise ValueError(f"{rule.code}: rules of one code must declare the same needs")
         for name, unit in rule.units.items():

@@ -17,44 +17,44 @@ COVERED_INTERVALS = 3
 """Two answers further apart than this many poll intervals do not show that the backlog did not fall between them."""
 
 
-def noted(known: ReviveBacklog | None, records: int, now: int, poll_interval: int) -> ReviveBacklog:
+def noted(former: ReviveBacklog | None, records: int, now: int, poll_interval: int) -> ReviveBacklog:
     """Return what is known of a broker's backlog with another answer.
 
     Args:
-        known: what was known before.
+        former: what was known before.
         records: how many records the revive group is behind.
         now: when the answer was reported.
         poll_interval: how often brokers are asked, milliseconds.
     """
-    if known is None or records < known.records or now - known.at > COVERED_INTERVALS * poll_interval:
+    if former is None or records < former.records or now - former.at > COVERED_INTERVALS * poll_interval:
         return ReviveBacklog(records, now, now, records)
-    return ReviveBacklog(records, now, known.rising_since, known.rising_from)
+    return ReviveBacklog(records, now, former.rising_since, former.rising_from)
 
 
 def judge(step: ClusterStep, broker: str) -> Verdict:
     """Check for how long the backlog has grown."""
     view = step.state.brokers.get(broker)
-    known = view.revive if view is not None else None
-    if known is None:
+    backlog = view.revive if view is not None else None
+    if backlog is None:
         return CLEAR
-    if step.now - known.at > COVERED_INTERVALS * step.policy.poll_interval:
+    if step.now - backlog.at > COVERED_INTERVALS * step.policy.poll_interval:
         return None
-    if known.records <= step.policy.revive_backlog or known.records == known.rising_from:
+    if backlog.records <= step.policy.revive_backlog or backlog.records == backlog.rising_from:
         return CLEAR
-    return Holds("warning", held=known.at - known.rising_since)
+    return Holds("warning", held=backlog.at - backlog.rising_since)
 
 
 def evidence(step: ClusterStep, broker: str) -> Evidence:
     """Return the backlog, by how much it has grown, and for how long."""
     view = step.state.brokers.get(broker)
-    known = view.revive if view is not None else None
-    if known is None:
+    backlog = view.revive if view is not None else None
+    if backlog is None:
         return {"backlog": None, "limit": step.policy.revive_backlog}
     return {
-        "backlog": known.records,
+        "backlog": backlog.records,
         "limit": step.policy.revive_backlog,
-        "grown_by": known.records - known.rising_from,
-        "growing_ms": known.at - known.rising_since,
+        "grown_by": backlog.records - backlog.rising_from,
+        "growing_ms": backlog.at - backlog.rising_since,
     }
 
 

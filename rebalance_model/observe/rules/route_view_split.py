@@ -123,7 +123,7 @@ def _of_split(step: GroupStep, split: RouteSplit) -> Evidence:
     known = {mq.broker for mq in route.queues} if route is not None else set()
     all_lacks = sorted({broker for lacks in split.lacks for broker in lacks})
     own = sorted({mq.broker for mq in split.affected} - known) if route is not None else []
-    found: Evidence = {
+    fields: Evidence = {
         "topic": split.topic,
         "behind": len(split.behind),
         "who": ", ".join(split.behind[:NAMES_MAX]),
@@ -131,7 +131,7 @@ def _of_split(step: GroupStep, split: RouteSplit) -> Evidence:
         "queues_affected": len(affected),
         "queues_without_owner": len(without),
     }
-    return found | ({"collector_lacks": ", ".join(own)} if own else {})
+    return fields | ({"collector_lacks": ", ".join(own)} if own else {})
 
 
 def _brokers(queues: tuple[MessageQueue, ...]) -> str:

@@ -144,11 +144,11 @@ class Rule(Generic[StepT, Subject]):
 
     def advise(self, sub_cause: str) -> Advice:
         """Return the advice for a sub-cause; raise LookupError if the rule has none for it."""
-        found = self.advice.get(sub_cause)
-        if found is None:
+        advice = self.advice.get(sub_cause)
+        if advice is None:
             msg = f"{self.code} has no advice for the sub-cause {sub_cause!r}"
             raise LookupError(msg)
-        return found
+        return advice
 
 
 @dataclass(frozen=True)

@@ -54,10 +54,10 @@ def judge(step: GroupStep, client_id: str) -> Verdict:
 
 def evidence(step: GroupStep, client_id: str) -> Evidence:
     """Return the broker and the age of the last heartbeat (ms)."""
-    if (found := _refused(step, client_id)) is not None:
-        refused = found[1]
+    if (refused_at := _refused(step, client_id)) is not None:
+        refused = refused_at[1]
         return {
-            "broker": found[0],
+            "broker": refused_at[0],
             "code": refused.code,
             "refused": refused.count,
             "refused_since": refused.since,

@@ -24,45 +24,45 @@ def judge(step: GroupStep, _: str) -> Verdict:
         return CLEAR
     reported = _reported(step)
     every = _distinct(reported)
-    known = [interests for interests in every if interests]
-    first = known[0] if known else {}
-    if all(interests == first for interests in known):
-        if len(known) < len(every) or any(_is_unreadable(interests) for interests in known):
+    declared = [interests for interests in every if interests]
+    first = declared[0] if declared else {}
+    if all(interests == first for interests in declared):
+        if len(declared) < len(every) or any(_is_unreadable(interests) for interests in declared):
             return None if len(reported) > 1 else CLEAR
         return Holds("critical", "BROKER_OUTDATED") if _outdated(step, first) is not None else CLEAR
-    topics_differ = any(interests.keys() != first.keys() for interests in known)
+    topics_differ = any(interests.keys() != first.keys() for interests in declared)
     return Holds("critical", "TOPIC_SET" if topics_differ else "EXPRESSION", _odd_one(reported))
 
 
 def evidence(step: GroupStep, _: str) -> Evidence:
     """Return the topic whose subscription differs, and how many members have which."""
     reported = {client_id: one for client_id, one in _reported(step).items() if one}
-    found: Evidence = {"members": len(step.state.members), "members_known": len(reported)}
+    fields: Evidence = {"members": len(step.state.members), "members_known": len(reported)}
     topics = sorted({topic for one in reported.values() for topic in one})
     if (outdated := _outdated(step, next(iter(reported.values()), {}))) is not None:
-        found |= outdated
+        fields |= outdated
     for topic in topics:
         ways = Counter(_text(one.get(topic)) for one in reported.values())
         if len(ways) > 1:
-            found["topic"] = topic
+            fields["topic"] = topic
             for text, count in sorted(ways.items()):
-                found[f"members with {text}"] = count
-            found["odd_one"] = _odd_one(reported)
+                fields[f"members with {text}"] = count
+            fields["odd_one"] = _odd_one(reported)
             break
-    return found
+    return fields
 
 
 def _outdated(step: GroupStep, declared: dict[str, Interest]) -> Evidence | None:
     """Return the first topic that a broker filters by something else than all members declare, and both."""
     for broker, view in sorted(step.state.views.items()):
         for topic, data in view.info.subscription_table.items() if not view.failing else ():
-            here, wanted = subscriptions.at_broker(data), declared.get(topic)
-            if wanted is not None and here is not UNREADABLE and here != wanted:
+            here, interest = subscriptions.at_broker(data), declared.get(topic)
+            if interest is not None and here is not UNREADABLE and here != interest:
                 return {
                     "topic": topic,
                     "broker": broker,
                     "broker_filters_by": _text(here),
-                    "members_declare": _text(wanted),
+                    "members_declare": _text(interest),
                     "broker_version": data.sub_version,
                 }
     return None
@@ -74,8 +74,8 @@ def _reported(step: GroupStep) -> dict[str, Interests]:
     if not any(map(_is_unreadable, _distinct(reported))):
         return reported
     readable: dict[str, Interest] = {}
-    for one in reported.values():
-        readable |= {topic: interest for topic, interest in one.items() if interest is not UNREADABLE}
+    for interests in reported.values():
+        readable |= {topic: interest for topic, interest in interests.items() if interest is not UNREADABLE}
     return {
         member: {topic: readable.get(topic, UNREADABLE) if of is UNREADABLE else of for topic, of in one.items()}
         for member, one in reported.items()
@@ -98,8 +98,8 @@ def _odd_one(reported: dict[str, Interests]) -> str | None:
     return alone[0] if len(alone) == 1 else None
 
 
-def _sorted(one: dict[str, Interest]) -> list[tuple[str, str]]:
-    return [(topic, _text(one[topic])) for topic in sorted(one)]
+def _sorted(interests: dict[str, Interest]) -> list[tuple[str, str]]:
+    return [(topic, _text(interests[topic])) for topic in sorted(interests)]
 
 
 def _text(interest: Interest | None) -> str:

@@ -75,10 +75,10 @@ def source_evidence(step: ClusterStep, subject: str) -> Evidence:
     """Return since when the source is silent, and the losses that it reports."""
     state = step.state
     source = state.sources.get(subject, "")
-    found: Evidence = {"source": source, "limit_ms": step.policy.source_silent_after}
+    fields: Evidence = {"source": source, "limit_ms": step.policy.source_silent_after}
     if (silence := state.silent.get(source)) is not None:
-        found |= {"silent_since": silence.since}
-    return found | _of_loss(state.losses.get(source))
+        fields |= {"silent_since": silence.since}
+    return fields | _of_loss(state.losses.get(source))
 
 
 def hook_evidence(step: GroupStep, broker: str) -> Evidence:

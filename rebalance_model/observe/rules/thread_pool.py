@@ -64,23 +64,23 @@ def _exhausted(step: GroupStep, client_id: str) -> ThreadPool | None:
 
 def _by_answer(step: GroupStep, client: ClientView) -> list[Waiting] | None:
     """Return the queues with messages at the client, by its answer; None if it goes on with any queue."""
-    found = []
-    for mq, held in client.queues.items():
-        stamp, certain = held.last_consume_timestamp, client.at_answer(held).last_consume_timestamp
-        if mq.is_retry or held.dropped:
+    waiting = []
+    for mq, process_queue in client.queues.items():
+        stamp, certain = process_queue.last_consume_timestamp, client.at_answer(process_queue).last_consume_timestamp
+        if mq.is_retry or process_queue.dropped:
             continue
         if certain is None or stamp is None or client.answered - certain <= step.policy.consume_frozen_after:
             return None
-        if held.cached_count:
+        if process_queue.cached_count:
             known = step.state.queues.get(mq)
             stalled = known.stalled_ms if known is not None else 0
-            found.append(Waiting(mq, held.cached_count, stamp, stalled))
-    return found
+            waiting.append(Waiting(mq, process_queue.cached_count, stamp, stalled))
+    return waiting
 
 
 def _by_hook(step: GroupStep, client_id: str) -> list[Waiting] | None:
     """Return the queues whose pulled messages wait, by hooks; None if a commit of any queue has just advanced."""
-    found, now = [], step.now
+    waiting, now = [], step.now
     for mq, queue in step.state.queues.items():
         seen, hook = queue.hook_view, step.hook_of(mq.broker)
         if seen is None or seen.holder != client_id or mq.is_retry:
@@ -89,8 +89,8 @@ def _by_hook(step: GroupStep, client_id: str) -> list[Waiting] | None:
             return None
         if seen.waiting_since:
             messages = max(0, seen.pull_offset - seen.commit_offset)
-            found.append(Waiting(mq, messages, seen.waiting_since, now - seen.waiting_since))
-    return found
+            waiting.append(Waiting(mq, messages, seen.waiting_since, now - seen.waiting_since))
+    return waiting
 
 
 def _holder(waiting: list[Waiting], threads: int, margin: int) -> str | None:

@@ -12,10 +12,10 @@ from rebalance_model.observe.step import GroupStep
 
 def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     """Check whether the number of attempts grows from one answer to the next."""
-    found = kept(step, q)
-    if found is None:
+    dropped = kept(step, q)
+    if dropped is None:
         return CLEAR
-    keeper, client, held = found
+    keeper, client, held = dropped
     grown = (held.try_unlock_times or 0) > held.first_unlock_attempts > 0
     return Holds("warning", client_id=keeper) if grown and not client.silent else None
 

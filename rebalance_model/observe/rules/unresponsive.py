@@ -20,10 +20,10 @@ def causes_of(step: GroupStep, broker: str, client_id: str | None) -> tuple[Inci
     incidents = step.state.incidents
     if not incidents or client_id is None:
         return ()
-    found = [key] if (key := IncidentKey(CLIENT_UNRESPONSIVE, client_id)) in incidents else []
+    keys = [key] if (key := IncidentKey(CLIENT_UNRESPONSIVE, client_id)) in incidents else []
     if (key := IncidentKey(STALE_HEARTBEAT, client_id)) in incidents and _is_missed_by(step, client_id, broker):
-        found.append(key)
-    return tuple(found)
+        keys.append(key)
+    return tuple(keys)
 
 
 def severity_of(step: GroupStep, code: str, client_id: str) -> Severity:

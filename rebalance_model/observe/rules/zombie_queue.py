@@ -12,13 +12,13 @@ from rebalance_model.observe.step import GroupStep
 
 def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     """Check for how long the client that should have the queue has kept it dropped."""
-    found = kept(step, q)
-    if found is None:
+    dropped = kept(step, q)
+    if dropped is None:
         return CLEAR
-    keeper, client, held = found
+    keeper, client, process_queue = dropped
     if q.queue.expected != keeper:
         return CLEAR
-    if client.silent or client.asked_at_answer - held.claimed_since <= step.policy.rebalance_wait_interval:
+    if client.silent or client.asked_at_answer - process_queue.claimed_since <= step.policy.rebalance_wait_interval:
         return None
     return Holds("critical", client_id=keeper)
 
