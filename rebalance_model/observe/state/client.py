@@ -109,7 +109,7 @@ class ClientView(msgspec.Struct, array_like=True):
     message_model: str = ""
     """As it last declared it; empty: not known."""
 
-    def at_answer(self, held: ProcessQueueView) -> ProcessQueue:
+    def at_answer(self, process_queue: ProcessQueueView) -> ProcessQueue:
         """Return a process queue of its last answer as of `answered`, with the latest stamps that are possible.
 
         An answer does not include the client's present time. So a stamp has two minimum ages, and the larger one
@@ -118,27 +118,27 @@ class ClientView(msgspec.Struct, array_like=True):
         of its queues together would never age: the newest stamp is one of them.
         """
         now, ahead, taken = self.answered, self.client_now - self.answered, self.answered - self.asked_at_answer
-        pull, consume, lock = held.last_pull_timestamp, held.last_consume_timestamp, held.last_lock_timestamp
+        pull, consume, lock = process_queue.last_pull_timestamp, process_queue.last_consume_timestamp, process_queue.last_lock_timestamp
         return ProcessQueue(
-            min(pull - ahead, held.pull_seen + taken, now) if pull is not None else None,
-            min(consume - ahead, held.consume_seen + taken, now) if consume is not None else None,
-            min(lock - ahead, held.lock_seen + taken, now) if lock is not None else None,
-            held.locked,
-            held.dropped,
-            held.try_unlock_times,
+            min(pull - ahead, process_queue.pull_seen + taken, now) if pull is not None else None,
+            min(consume - ahead, process_queue.consume_seen + taken, now) if consume is not None else None,
+            min(lock - ahead, process_queue.lock_seen + taken, now) if lock is not None else None,
+            process_queue.locked,
+            process_queue.dropped,
+            process_queue.try_unlock_times,
         )
 
-    def is_fresh(self, held: ProcessQueueView, limit: int) -> bool:
+    def is_fresh(self, process_queue: ProcessQueueView, limit: int) -> bool:
         """Return whether `at_answer` shows neither a pull nor, of an ordered client, a lock older than ``limit``, ms.
 
         It may be False without a reason, in less time.
         """
         first_seen, oldest = self.asked_at_answer - limit, self.client_now - limit
-        pull, lock = held.last_pull_timestamp, held.last_lock_timestamp
-        if pull is None or pull < oldest or held.pull_seen < first_seen:
+        pull, lock = process_queue.last_pull_timestamp, process_queue.last_lock_timestamp
+        if pull is None or pull < oldest or process_queue.pull_seen < first_seen:
             return False
         return not self.orderly or (
-            bool(held.locked) and lock is not None and lock >= oldest and held.lock_seen >= first_seen
+            bool(process_queue.locked) and lock is not None and lock >= oldest and process_queue.lock_seen >= first_seen
         )
 
     def time_of(self, stamp: int) -> int:

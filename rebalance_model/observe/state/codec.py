@@ -9,10 +9,10 @@ from rebalance_model.observe.state.group import STATE_VERSION, GroupState
 class StateVersionError(ModelError, ValueError):
     """The state of another release, which this one can't continue from."""
 
-    def __init__(self, found: int) -> None:
-        age = "newer" if found > STATE_VERSION else "older"
+    def __init__(self, version: int) -> None:
+        age = "newer" if version > STATE_VERSION else "older"
         super().__init__(
-            f"the state is of version {found}, this release reads only version {STATE_VERSION}: use the {age} "
+            f"the state is of version {version}, this release reads only version {STATE_VERSION}: use the {age} "
             "release that wrote it, or process the log again from its beginning"
         )
 

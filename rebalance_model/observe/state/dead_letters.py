@@ -26,15 +26,15 @@ class DeadLetters(msgspec.Struct, array_like=True):
     """When an answer last showed more than the one before."""
 
 
-def added(known: dict[str, DeadLetters], clear_after: int) -> dict[str, DeadLetters]:
+def added(by_broker: dict[str, DeadLetters], clear_after: int) -> dict[str, DeadLetters]:
     """Return the dead letters of each broker that got some in the present period; empty if there is none.
 
     The period is over when every one of these brokers has answered, more than ``clear_after`` (ms) after the last
     addition to any of them, that it has no more.
     """
-    found = {broker: one for broker, one in known.items() if one.added}
-    if not found:
-        return found
-    last_added_at = max(one.last_added_at for one in found.values())
-    confirmed = min(one.time for one in found.values())
-    return {} if confirmed - last_added_at > clear_after else found
+    recent = {broker: one for broker, one in by_broker.items() if one.added}
+    if not recent:
+        return recent
+    last_added_at = max(one.last_added_at for one in recent.values())
+    confirmed = min(one.time for one in recent.values())
+    return {} if confirmed - last_added_at > clear_after else recent
