@@ -151,14 +151,14 @@ class Observer:
         Raises:
             UnknownSubjectError: no event of the group, or of the cluster, has been folded.
         """
-        known = self._shard.timeline.state.clusters.get(cluster)
+        cluster_state = self._shard.timeline.state.clusters.get(cluster)
         if group:
-            found = self._state(cluster, group).incidents
-        elif known is not None:
-            found = known.incidents
+            by_key = self._state(cluster, group).incidents
+        elif cluster_state is not None:
+            by_key = cluster_state.incidents
         else:
             raise UnknownSubjectError(f"no event of cluster {cluster!r} has been folded")
-        return tuple(_shown(cluster, group, one) for one in sorted(found.values(), key=lambda one: one.opened_at))
+        return tuple(_shown(cluster, group, one) for one in sorted(by_key.values(), key=lambda one: one.opened_at))
 
     def explain(self, cluster: str, group: str, queue: MessageQueue) -> Explanation:
         """Return what is known of a queue, with the evidence of its open incidents; it changes nothing.
@@ -170,15 +170,15 @@ class Observer:
         state = decode_group(encode_group(known))  # a copy: to look at an age may schedule a check
         step = GroupStep(state, self._policy.of_group(cluster, group), self._shard.timeline.moment(cluster))
         q = QueueSubject(step, queue)
-        held = owners_queue(step, q)
+        process_queue = owners_queue(step, q)
         evidence = {rule.code: rule.evidence for rule in QUEUE_RULES}
         return Explanation(
             owner=q.queue.owner,
             expected_owner=q.queue.expected,
             lag=lag_of(q.queue),
-            lock_ms=held.lock_ms if held is not None else None,
-            pull_ms=held.pull_ms if held is not None else None,
-            consume_ms=held.consume_ms if held is not None else None,
+            lock_ms=process_queue.lock_ms if process_queue is not None else None,
+            pull_ms=process_queue.pull_ms if process_queue is not None else None,
+            consume_ms=process_queue.consume_ms if process_queue is not None else None,
             incidents=tuple(
                 _shown(cluster, group, one, evidence[one.code](step, q))
                 for one in state.incidents.values()
@@ -188,10 +188,10 @@ class Observer:
         )
 
     def _state(self, cluster: str, group: str) -> GroupState:
-        found = self._shard.timeline.find(cluster, group)
-        if found is None:
+        state = self._shard.timeline.find(cluster, group)
+        if state is None:
             raise UnknownSubjectError(f"no event of group {group!r} of cluster {cluster!r} has been folded")
-        return found
+        return state
 
     def _queue(self, cluster: str, group: str, queue: MessageQueue) -> tuple[GroupState, QueueState]:
         state = self._state(cluster, group)
@@ -207,7 +207,7 @@ class Observer:
         return rows
 
 
-def _shown(cluster: str, group: str, one: Incident, evidence: Evidence | None = None) -> OpenIncident:
+def _shown(cluster: str, group: str, incident: Incident, evidence: Evidence | None = None) -> OpenIncident:
     return OpenIncident(
-        cluster, group, one.code, one.subject, one.sub_cause, one.severity, one.opened_at, evidence or {}
+        cluster, group, incident.code, incident.subject, incident.sub_cause, incident.severity, incident.opened_at, evidence or {}
     )

@@ -163,14 +163,14 @@ def on_change(
     _keep_bounds(queue)
     queue.popped_to = max(queue.popped_to, offset + 1)
     queue.popped_at = max(queue.popped_at, popped)
-    held = queue.held.pop(offset, None)
+    message = queue.held.pop(offset, None)
     left = popped + event.invisible_ms - now
     renewed = by_proxy and event.changed_ms in RENEWALS_MS and left <= RENEWED_WITHIN
     if renewed or event.order:
         until = now + event.changed_ms
         if len(queue.held) < HELD_MAX:
             newest = popped if event.order else now
-            queue.held[offset] = HeldMessage(held.first_pop if held else popped, newest, until)
+            queue.held[offset] = HeldMessage(message.first_pop if message else popped, newest, until)
         else:
             queue.complete_at = max(queue.complete_at, until + REVIVED_WITHIN)
     if not renewed:
@@ -290,19 +290,19 @@ def _take(queue: PoppedQueue, ranges: Sequence[Sequence[int]]) -> None:
         return
     kept: list[Unacked] = []
     index = 0
-    for one in queue.unacked:
-        while index < len(ranges) and ranges[index][1] < one.first:
+    for span in queue.unacked:
+        while index < len(ranges) and ranges[index][1] < span.first:
             index += 1
-        while index < len(ranges) and ranges[index][0] <= one.last:
+        while index < len(ranges) and ranges[index][0] <= span.last:
             first, last = ranges[index]
-            if one.first < first:
-                kept.append(Unacked(one.first, first - 1, one.popped_by, one.invisible_ms))
-            one.first = last + 1
-            if last > one.last:
+            if span.first < first:
+                kept.append(Unacked(span.first, first - 1, span.popped_by, span.invisible_ms))
+            span.first = last + 1
+            if last > span.last:
                 break  # it may reach into the next ones
             index += 1
-        if one.first <= one.last:
-            kept.append(one)
+        if span.first <= span.last:
+            kept.append(span)
     queue.unacked = kept
 
 

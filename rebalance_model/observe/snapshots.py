@@ -66,11 +66,11 @@ def snapshot_all(step: GroupStep) -> None:
 
 
 def _by_queue(state: GroupState) -> _OfQueues:
-    found: _OfQueues = {}
+    incidents: _OfQueues = {}
     for incident in state.incidents.values():
         if incident.queue is not None:
-            found.setdefault(incident.queue, []).append(incident)
-    return found
+            incidents.setdefault(incident.queue, []).append(incident)
+    return incidents
 
 
 def _worst(step: GroupStep, incidents: Iterable[Incident]) -> tuple[Health, str] | None:
@@ -286,10 +286,10 @@ def _locked(q: QueueSubject) -> bool | None:
     if owner is None:
         return None
     is_known = owner.readable and not owner.silent
-    held, entry = owner.queues.get(q.mq) if is_known else None, hook.locks.get(q.mq) if hook is not None else None
+    process_queue, entry = owner.queues.get(q.mq) if is_known else None, hook.locks.get(q.mq) if hook is not None else None
     granted = entry is not None and entry.client_id == q.queue.owner
-    if held is not None and not (granted and entry is not None and entry.last_update_timestamp > owner.answered):
-        return held.locked if owner.orderly else None
+    if process_queue is not None and not (granted and entry is not None and entry.last_update_timestamp > owner.answered):
+        return process_queue.locked if owner.orderly else None
     return granted if entry is not None else None
 
 
@@ -308,8 +308,8 @@ def _queue_row(step: GroupStep, q: QueueSubject, row: LastQueueRow) -> QueueSnap
     )
 
 
-def _stamps(step: GroupStep, q: QueueSubject, held: OwnersQueue) -> tuple[int | None, int | None, int | None]:
+def _stamps(step: GroupStep, q: QueueSubject, process_queue: OwnersQueue) -> tuple[int | None, int | None, int | None]:
     """Return when the owner renewed its lock, pulled and consumed; of a silent one only what the hook saw."""
-    if held.client.silent:
-        return held.last_lock_timestamp if held.lock_is_exact else None, pulled_by_hook(step, q), None
-    return held.last_lock_timestamp, held.last_pull_timestamp, held.last_consume_timestamp
+    if process_queue.client.silent:
+        return process_queue.last_lock_timestamp if process_queue.lock_is_exact else None, pulled_by_hook(step, q), None
+    return process_queue.last_lock_timestamp, process_queue.last_pull_timestamp, process_queue.last_consume_timestamp

@@ -255,10 +255,10 @@ class GroupStep(Step):
     def queue(self, mq: MessageQueue) -> QueueState:
         """Return the queue's state, created on first sight; the queue is marked as changed."""
         self.touched[mq] = None
-        found = self.state.queues.get(mq)
-        if found is None:
-            found = self.state.queues[mq] = QueueState()
-        return found
+        queue_state = self.state.queues.get(mq)
+        if queue_state is None:
+            queue_state = self.state.queues[mq] = QueueState()
+        return queue_state
 
     def hook_view(self, mq: MessageQueue) -> HookQueueView:
         """Return what the broker's hook has seen of the queue; created on first sight."""
