@@ -22,7 +22,7 @@ from rebalance_model.observe.progress.log import KEY
 from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.rules.registry import QUEUE_RULES
 from rebalance_model.observe.rules.rule import Evidence
-from rebalance_model.observe.state import GroupState, Incident, QueueState, decode_group, encode_group
+from rebalance_model.observe.state import GroupState, IncidentState, QueueState, decode_group, encode_group
 from rebalance_model.observe.step import GroupStep
 
 STEPS_KEPT = 8
@@ -174,7 +174,7 @@ class Observer:
         evidence = {rule.code: rule.evidence for rule in QUEUE_RULES}
         return Explanation(
             owner=q.queue.owner,
-            expected_owner=q.queue.expected,
+            expected_owner=q.queue.expected_owner,
             lag=lag_of(q.queue),
             lock_ms=process_queue.lock_ms if process_queue is not None else None,
             pull_ms=process_queue.pull_ms if process_queue is not None else None,
@@ -207,7 +207,14 @@ class Observer:
         return rows
 
 
-def _shown(cluster: str, group: str, incident: Incident, evidence: Evidence | None = None) -> OpenIncident:
+def _shown(cluster: str, group: str, incident: IncidentState, evidence: Evidence | None = None) -> OpenIncident:
     return OpenIncident(
-        cluster, group, incident.code, incident.subject, incident.sub_cause, incident.severity, incident.opened_at, evidence or {}
+        cluster,
+        group,
+        incident.code,
+        incident.subject,
+        incident.sub_cause,
+        incident.severity,
+        incident.opened_at,
+        evidence or {},
     )

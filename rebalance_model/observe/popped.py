@@ -95,7 +95,7 @@ class PoppedQueue(msgspec.Struct, array_like=True):
     """Whether messages that match no expression are popped, and never acked: what is in flight is unknown."""
     unacked: list[Unacked] = []
     """In the order of their offsets."""
-    held: dict[int, HeldMessage] = {}
+    held_messages: dict[int, HeldMessage] = {}
     """By offset; not among the unacked ones."""
 
 
@@ -121,9 +121,9 @@ def on_ack(queue: PoppedQueue, event: AckMessage) -> None:
     if _has_fallen(queue, event):
         forget(queue, now)
     _take(queue, event.ranges)
-    for offset in [one for one in queue.held if _is_in(event.ranges, one)]:
-        if not event.order or queue.held[offset].newest_pop <= event.pop_time_max:  # or of a later delivery
-            del queue.held[offset]
+    for offset in [one for one in queue.held_messages if _is_in(event.ranges, one)]:
+        if not event.order or queue.held_messages[offset].newest_pop <= event.pop_time_max:  # or of a later delivery
+            del queue.held_messages[offset]
     lowest = event.ranges[0][0]
     for first, last in event.ranges:
         _popped_to(queue, first, below_all if first == lowest else popped, event.invisible_ms, now)
@@ -163,14 +163,14 @@ def on_change(
     _keep_bounds(queue)
     queue.popped_to = max(queue.popped_to, offset + 1)
     queue.popped_at = max(queue.popped_at, popped)
-    message = queue.held.pop(offset, None)
+    message = queue.held_messages.pop(offset, None)
     left = popped + event.invisible_ms - now
     renewed = by_proxy and event.changed_ms in RENEWALS_MS and left <= RENEWED_WITHIN
     if renewed or event.order:
         until = now + event.changed_ms
-        if len(queue.held) < HELD_MAX:
+        if len(queue.held_messages) < HELD_MAX:
             newest = popped if event.order else now
-            queue.held[offset] = HeldMessage(message.first_pop if message else popped, newest, until)
+            queue.held_messages[offset] = HeldMessage(message.first_pop if message else popped, newest, until)
         else:
             queue.complete_at = max(queue.complete_at, until + REVIVED_WITHIN)
     if not renewed:
@@ -192,7 +192,7 @@ def on_offsets(queue: PoppedQueue, now: int, *, commit_offset: int, pull_offset:
     queue.answered_to = popped_to
     if queue.order:
         _take(queue, ((0, commit_offset - 1),))
-        queue.held = {offset: held for offset, held in queue.held.items() if offset >= commit_offset}
+        queue.held_messages = {offset: held for offset, held in queue.held_messages.items() if offset >= commit_offset}
     elif queue.complete_at:
         _popped_to(queue, popped_to, now, queue.invisible_ms, now)
         _keep_bounds(queue)
@@ -204,15 +204,15 @@ def give_back(queue: PoppedQueue, now: int) -> int:
 
     In order they are popped again from the queue itself, and held ones block it until they are acked.
     """
-    if not queue.unacked and not queue.held:
+    if not queue.unacked and not queue.held_messages:
         return 0
     count = sum(one.count for one in queue.unacked if one.returned_at < now)
     if count:
         queue.unacked = [one for one in queue.unacked if one.returned_at >= now]
     if queue.order:
         return 0
-    for offset in [one for one, held in queue.held.items() if held.until + REVIVED_WITHIN < now]:
-        del queue.held[offset]
+    for offset in [one for one, held in queue.held_messages.items() if held.until + REVIVED_WITHIN < now]:
+        del queue.held_messages[offset]
         count += 1
     return count
 
@@ -221,7 +221,7 @@ def forget(queue: PoppedQueue, now: int) -> None:
     """Begin again, after a gap in the telemetry, a restart of the broker, or where the offset was set."""
     queue.popped_to = queue.acked_to = queue.answered_to = -1
     queue.popped_at = 0
-    queue.unacked, queue.held = [], {}
+    queue.unacked, queue.held_messages = [], {}
     if queue.complete_at:
         queue.complete_at = now + queue.invisible_ms + REVIVED_WITHIN
 
@@ -230,7 +230,7 @@ def in_flight(queue: PoppedQueue) -> int | None:
     """Return how many messages are in flight, or at least (`is_at_least`); None: unknown."""
     if not queue.complete_at or queue.filtered:
         return None
-    return sum(one.count for one in queue.unacked) + len(queue.held)
+    return sum(one.count for one in queue.unacked) + len(queue.held_messages)
 
 
 def is_at_least(queue: PoppedQueue, now: int) -> bool:
@@ -240,7 +240,7 @@ def is_at_least(queue: PoppedQueue, now: int) -> bool:
 
 def in_flight_since(queue: PoppedQueue) -> int | None:
     """Return the latest time at which the oldest message in flight can have been popped, epoch milliseconds."""
-    since = [one.popped_by for one in queue.unacked] + [one.first_pop for one in queue.held.values()]
+    since = [one.popped_by for one in queue.unacked] + [one.first_pop for one in queue.held_messages.values()]
     return min(since, default=None)
 
 
@@ -260,7 +260,7 @@ def _has_fallen(queue: PoppedQueue, event: AckMessage) -> bool:
     is_near = queue.popped_to - event.ranges[-1][1] <= STEP_MAX
     if is_near and event.pop_time_min - queue.popped_at <= queue.invisible_ms + REVIVED_WITHIN:
         return False
-    if len(queue.held) == HELD_MAX or any(_is_in(event.ranges, one) for one in queue.held):
+    if len(queue.held_messages) == HELD_MAX or any(_is_in(event.ranges, one) for one in queue.held_messages):
         return False
     unacked = [(one.first, one.last) for one in queue.unacked]
     return not any(_is_in(event.ranges, first) for first, _ in unacked) and not any(

@@ -90,7 +90,7 @@ def forget_all(pops: PoppedQueues, now: int) -> None:
 def forget_unused(pops: PoppedQueues, now: int) -> None:
     """Forget the queues and topics that nobody pops any more."""
     before = now - FORGOTTEN_AFTER
-    for mq in [mq for mq, at in pops.called.items() if at < before and not pops.queues[mq].held]:
+    for mq in [mq for mq, at in pops.called.items() if at < before and not pops.queues[mq].held_messages]:
         del pops.queues[mq], pops.called[mq]
     for place in [place for place, topic in pops.topics.items() if topic.at < before]:
         del pops.topics[place]

@@ -30,7 +30,7 @@ from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.queue_subject import OwnersQueue, QueueSubject
 from rebalance_model.observe.rules import revive_behind
 from rebalance_model.observe.rules.coverage import coverage, hooks_of, is_popped_or_proxied
-from rebalance_model.observe.state import GroupState, Incident, LastGroupRow, LastQueueRow
+from rebalance_model.observe.state import GroupState, IncidentState, LastGroupRow, LastQueueRow
 from rebalance_model.observe.step import GroupStep
 from rebalance_model.observe.utc import utc
 
@@ -42,7 +42,7 @@ _WITHOUT_OWNER: dict[str, tuple[Health, str]] = {
     "PROXIED": ("UNKNOWN", "its clients are behind a proxy"),
 }
 """Health and reason of a queue without owner, by how the members share the queues; see `expectation.division`."""
-_OfQueues: TypeAlias = dict[MessageQueue, list[Incident]]
+_OfQueues: TypeAlias = dict[MessageQueue, list[IncidentState]]
 """The open incidents of each queue that has any."""
 _RANK = {"critical": 0, "warning": 1, "info": 2}
 _HEALTH: dict[str, Health] = {"critical": "BAD", "warning": "WARN", "info": "OK"}
@@ -73,7 +73,7 @@ def _by_queue(state: GroupState) -> _OfQueues:
     return incidents
 
 
-def _worst(step: GroupStep, incidents: Iterable[Incident]) -> tuple[Health, str] | None:
+def _worst(step: GroupStep, incidents: Iterable[IncidentState]) -> tuple[Health, str] | None:
     """Return the worst incident as health and reason; a parent that holds counts instead of those it absorbs."""
     own = {incident.incident_id: incident for incident in incidents}
     if any(incident.absorbed for incident in own.values()):
@@ -85,7 +85,7 @@ def _worst(step: GroupStep, incidents: Iterable[Incident]) -> tuple[Health, str]
     return (_HEALTH[worst.severity], f"{worst.code} {worst.sub_cause}".rstrip()) if worst is not None else None
 
 
-def _of_cluster(step: GroupStep) -> Iterator[Incident]:
+def _of_cluster(step: GroupStep) -> Iterator[IncidentState]:
     """Yield the open incidents of the group's brokers and its collector, without those that wait to be resolved."""
     subjects = {*step.state.views, step.state.collector.partition("/")[2]}
     for incident in step.cluster.incidents.values():
@@ -274,7 +274,7 @@ def _proxied(state: GroupState) -> tuple[str, ...] | None:
 def _snapshot_queue(step: GroupStep, q: QueueSubject, incidents: _OfQueues, *, always: bool) -> None:
     queue, ended = q.queue, q.queue.ended
     status, reason = _queue_health(step, q, incidents) if ended is None else ("UNKNOWN", WHY[ended.why])
-    row = LastQueueRow(queue.owner, queue.expected, _locked(q), status, reason, shared_by(step, q.mq) or None)
+    row = LastQueueRow(queue.owner, queue.expected_owner, _locked(q), status, reason, shared_by(step, q.mq) or None)
     if always or row != queue.last_row:
         queue.last_row = row
         step.emit(_queue_row(step, q, row))
@@ -286,9 +286,14 @@ def _locked(q: QueueSubject) -> bool | None:
     if owner is None:
         return None
     is_known = owner.readable and not owner.silent
-    process_queue, entry = owner.queues.get(q.mq) if is_known else None, hook.locks.get(q.mq) if hook is not None else None
+    process_queue, entry = (
+        owner.queues.get(q.mq) if is_known else None,
+        hook.locks.get(q.mq) if hook is not None else None,
+    )
     granted = entry is not None and entry.client_id == q.queue.owner
-    if process_queue is not None and not (granted and entry is not None and entry.last_update_timestamp > owner.answered):
+    if process_queue is not None and not (
+        granted and entry is not None and entry.last_update_timestamp > owner.answered
+    ):
         return process_queue.locked if owner.orderly else None
     return granted if entry is not None else None
 

@@ -16,8 +16,8 @@ from rebalance_model.observe.state import (
     GroupState,
     HookQueueView,
     HookView,
-    Incident,
     IncidentKey,
+    IncidentState,
     Pending,
     QueueState,
     RouteSplit,
@@ -72,7 +72,7 @@ class Judged(Protocol):
 
     cluster: str
     group: str
-    incidents: dict[IncidentKey, Incident]
+    incidents: dict[IncidentKey, IncidentState]
     pending: dict[IncidentKey, Pending]
     unsettled: dict[str, int]
     next_check: int
@@ -97,10 +97,10 @@ class Step:
         if not self.state.next_check or at < self.state.next_check:
             self.state.next_check = at
 
-    def touch(self, incident: Incident) -> None:
+    def touch(self, incident: IncidentState) -> None:
         """Record that an incident has changed, so that the rows about its subject may change."""
 
-    def parents(self, codes: Collection[str], subject: str, queue: MessageQueue | None) -> Iterator[Incident]:
+    def parents(self, codes: Collection[str], subject: str, queue: MessageQueue | None) -> Iterator[IncidentState]:
         """Yield open incidents of these codes on the same queue, its broker, or the whole group, in this order."""
         for code in codes:
             for where in dict.fromkeys((subject, queue.broker if queue is not None else "", "")):
@@ -108,7 +108,7 @@ class Step:
                 if found is not None:
                     yield found
 
-    def alert_after(self, incident: Incident) -> int | None:
+    def alert_after(self, incident: IncidentState) -> int | None:
         """Return when an alert of the incident may be sent; None: at once."""
         del incident
         return None
@@ -140,7 +140,7 @@ class ClusterStep(Step):
         self.touched: dict[str, None] = {}
         """Brokers and collectors whose incidents have changed."""
 
-    def touch(self, incident: Incident) -> None:
+    def touch(self, incident: IncidentState) -> None:
         """Record the broker or collector, so that its groups are checked."""
         self.touched[incident.subject] = None
 
@@ -187,7 +187,7 @@ class GroupStep(Step):
         self.route_splits: tuple[RouteSplit, ...] | None = None
         """The topics of which members have different routes, where the group is judged; None: unknown (`route_views`).
         """
-        self._collisions: list[Incident] | None = None
+        self._collisions: list[IncidentState] | None = None
         self._members: tuple[tuple[str, ...], frozenset[str]] = (), frozenset()
 
     @property
@@ -215,13 +215,13 @@ class GroupStep(Step):
             at = -(-max(at, self.now + 1) // LARGE_CHECK_EVERY) * LARGE_CHECK_EVERY
         super().schedule_check(at)
 
-    def touch(self, incident: Incident) -> None:
+    def touch(self, incident: IncidentState) -> None:
         """Record the incident's queue and the group, so that their rows are written if they have changed."""
         self.group_touched = True
         if incident.queue is not None:
             self.touched[incident.queue] = None
 
-    def parents(self, codes: Collection[str], subject: str, queue: MessageQueue | None) -> Iterator[Incident]:
+    def parents(self, codes: Collection[str], subject: str, queue: MessageQueue | None) -> Iterator[IncidentState]:
         """Yield open incidents of these codes on the same queue, its broker or the whole group, then on the cluster.
 
         An incident of the group, or of one of its clients, may be explained by any of its brokers; one of a queue by
@@ -237,13 +237,13 @@ class GroupStep(Step):
                 if (found := self.cluster.incidents.get(IncidentKey(code, broker))) is not None:
                     yield found
 
-    def _collisions_now(self) -> list[Incident]:
+    def _collisions_now(self) -> list[IncidentState]:
         """Return the open collisions of client ids, as of the first call of the step: to find them takes a scan."""
         if self._collisions is None:
             self._collisions = [one for one in self.state.incidents.values() if one.code == COLLISION]
         return self._collisions
 
-    def alert_after(self, incident: Incident) -> int | None:
+    def alert_after(self, incident: IncidentState) -> int | None:
         """Return when an alert may be sent: it must first be known whether the incident's broker is unreachable."""
         broker = self.cluster.brokers.get(incident.queue.broker) if incident.queue is not None else None
         if broker is None or incident.severity != "critical" or incident.absorbed:
@@ -297,7 +297,7 @@ class GroupStep(Step):
                 client_id=client_id,
                 action="ASSIGNED" if assigned else "RELEASED",
                 evidence=evidence,
-                expected_owner=self.state.queues[mq].expected,
+                expected_owner=self.state.queues[mq].expected_owner,
                 rebalance_id=rebalance_id,
             )
         )

@@ -104,19 +104,19 @@ def test_a_stated_strategy_names_the_expected_owners(stated, expected):
     trace = Trace(policy=msgspec.json.decode(text, type=Policy))
     rounds(trace, 0, 20, {c: replace(holding(), strategy=OWN) for c in "ab"})
 
-    assert [trace.state.queues[mq(q)].expected for q in range(4)] == expected
+    assert [trace.state.queues[mq(q)].expected_owner for q in range(4)] == expected
     assert (trace.state.strategy, trace.state.strategy_basis) == (stated["allocate_strategy"], "CONFIGURED")
 
 
 def test_another_policy_counts_from_the_next_round_on():
     """The state may be older than the policy: the job was started again with another one."""
     trace = rounds(Trace(policy=Policy(allocate_strategy="AVG")), 0, 20, {c: holding() for c in "ab"})
-    before = [trace.state.queues[mq(q)].expected for q in range(4)]
+    before = [trace.state.queues[mq(q)].expected_owner for q in range(4)]
     trace.restart(Policy(allocate_strategy="AVG_BY_CIRCLE"))
     rounds(trace, 20, 40, {c: holding() for c in "ab"})
 
     assert before == ["a", "a", "b", "b"]
-    assert [trace.state.queues[mq(q)].expected for q in range(4)] == ["a", "b", "a", "b"]
+    assert [trace.state.queues[mq(q)].expected_owner for q in range(4)] == ["a", "b", "a", "b"]
     trace.restart(Policy())
     assert strategy_of(trace.state, trace.policy) is None
     rounds(trace, 40, 60, {c: holding() for c in "ab"})

@@ -10,9 +10,6 @@ from tests.docs.names import classes, empty_names, identifiers, sources
 from tests.docs.references import checked, texts
 from tests.docs.source import ROOT
 
-NOT_YET = ("rebalance_model/observe",)
-"""Folders whose names are not changed yet."""
-
 PUBLIC = {
     ("streaming/cli/check.py", "found"): "in the JSON of `doctor`",
     ("rebalance_model/simulation/scenario.py", "of"): "a key of scenarios",
@@ -23,15 +20,11 @@ PRODUCT = ("rebalance_model/", "schemas/", "streaming/", "checkpoints/")
 JAVAS = {"MessageQueueAssignment", "ProcessQueueInfo"}
 """RocketMQ has one such class; here it stands once as its maker has it, and once as another sees it."""
 
-TWICE = {"Incident", "Waiting"}
-"""Names that two classes still share."""
-
 
 def test_what_lives_longer_than_three_lines_has_a_name_of_its_own():
     named = [
         f"{file}:{line} {name}"
         for file, tree in sources().items()
-        if not file.startswith(NOT_YET)
         for line, name in empty_names(tree)
         if (file, name) not in PUBLIC
     ]
@@ -80,7 +73,7 @@ def test_one_name_is_one_class():
                 files[name].append(file)
     assert len(files) > 600
     twice = {name: where for name, where in files.items() if len(where) > 1}
-    assert {name: where for name, where in twice.items() if name not in JAVAS | TWICE} == {}
+    assert {name: where for name, where in twice.items() if name not in JAVAS} == {}
 
 
 WORDS = {
@@ -101,7 +94,7 @@ def test_one_thing_has_one_word_in_the_code():
     stray = [
         f"{file}: {name}: {word}"
         for file, tree in sources().items()
-        if file.startswith(PRODUCT) and not file.startswith(NOT_YET)
+        if file.startswith(PRODUCT)
         for name in identifiers(tree)
         for part, word in WORDS.items()
         if part in name.lower() and (file, name) not in PUBLIC_WORDS

@@ -139,8 +139,8 @@ def test_a_blocked_queue_has_a_message_that_is_held_since_its_first_pop(events):
     for event in events:
         fold.push(event)
         queue = fold.queues.get(("grpc-fifo", "FifoOrders", 1))
-        if queue is not None and queue.held:
-            since.setdefault(min(queue.held), []).append((event.time, popped.in_flight_since(queue)))
+        if queue is not None and queue.held_messages:
+            since.setdefault(min(queue.held_messages), []).append((event.time, popped.in_flight_since(queue)))
     began, ended = since[67][0], since[67][-1]
     assert began[1] == ended[1]
     assert 0 <= began[1] - FIRST_FAULT <= 1_000

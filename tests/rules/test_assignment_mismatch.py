@@ -86,7 +86,7 @@ def test_the_strategy_is_declared_or_configured_or_inferred(declared, policy, ba
     both = {"a": replace(holding(0, 2), strategy=declared), "b": replace(holding(1, 3), strategy=declared)}
     rounds(trace, 0, 20, both)
     assert (trace.state.strategy, trace.state.strategy_basis) == ("AVG_BY_CIRCLE", basis)
-    assert [trace.state.queues[mq(q)].expected for q in range(4)] == ["a", "b", "a", "b"]
+    assert [trace.state.queues[mq(q)].expected_owner for q in range(4)] == ["a", "b", "a", "b"]
 
 
 def hashed(declared: str = HASH, virtual_nodes: int = 10) -> dict[str, Member]:

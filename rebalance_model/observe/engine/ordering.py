@@ -84,7 +84,7 @@ class Ordering:
 
     def __init__(self, state: Waiting, buffer: list[Held], policy: Policy) -> None:
         self.state = state
-        self.held = buffer
+        self.buffer = buffer
         """A heap."""
         self._policy = policy
         self._out: list[OutOfWait] = []
@@ -137,7 +137,7 @@ class Ordering:
             self._note_reachable(event, time)
         if source.wrong or time < state.watermark:
             return corrected(event, time, source.correction)
-        heapq.heappush(self.held, (time, name, state.arrivals, size, event))
+        heapq.heappush(self.buffer, (time, name, state.arrivals, size, event))
         state.bytes += size
         if not state.started:
             state.started = self._may_start(stamp)
@@ -154,8 +154,8 @@ class Ordering:
             return
         self._limit(followed)
         until = self._complete_until(followed)
-        while self.held and (self.held[0][0] < until or self.is_full()):
-            time, name, _, size, event = heapq.heappop(self.held)
+        while self.buffer and (self.buffer[0][0] < until or self.is_full()):
+            time, name, _, size, event = heapq.heappop(self.buffer)
             state.bytes -= size
             state.watermark = max(state.watermark, time)
             correction = state.sources[name].correction
@@ -207,7 +207,7 @@ class Ordering:
 
     def is_full(self) -> bool:
         """Return whether the buffer exceeds its limit."""
-        return len(self.held) > EVENTS_MAX or self.state.bytes > BYTES_MAX
+        return len(self.buffer) > EVENTS_MAX or self.state.bytes > BYTES_MAX
 
     def limit_of(self, source: Source) -> int:
         """Return how far behind a source may be, milliseconds."""
@@ -263,7 +263,7 @@ class Ordering:
         """Stop waiting for the source that is furthest behind while the buffer is too full."""
         while self.is_full() and (waited_for := self._waited_for(followed)):
             name = min(waited_for, key=lambda name: (waited_for[name].tick, name))
-            if self.held[0][0] < waited_for[name].tick:
+            if self.buffer[0][0] < waited_for[name].tick:
                 return  # releasing what is complete makes room
             self._stop_waiting(name, waited_for[name], "BUFFER_FULL")
 
@@ -401,9 +401,9 @@ class Ordering:
         state = self.state
         if not state.started and state.first_stamp >= source.newest + source.correction - JUMP:
             state.first_stamp += min(0, event.step)  # the log was stamped by that clock, too
-        self.held = [
+        self.buffer = [
             (*one[:4], corrected(one[4], max(0, one[4].time + event.step), -event.step) if one[1] == name else one[4])
-            for one in self.held
+            for one in self.buffer
         ]
         self._set_clock(name, source, event.step)
         return True
@@ -432,16 +432,16 @@ class Ordering:
         highest = max((tick for tick in ticks if tick >= 0), default=state.highest)
         if highest <= max(state.highest, state.watermark) + JUMP:  # else it must be doubted
             state.highest = highest
-        self.held = [(_time_of(one[4], state.sources[one[1]]), *one[1:]) for one in self.held]
-        heapq.heapify(self.held)
+        self.buffer = [(_time_of(one[4], state.sources[one[1]]), *one[1:]) for one in self.buffer]
+        heapq.heapify(self.buffer)
         self._skip(lambda one: one[0] < state.watermark)
 
     def _skip(self, which: Callable[[Held], bool]) -> None:
         """Take events out of the buffer that are not to be folded."""
-        skipped = sorted(one for one in self.held if which(one))
+        skipped = sorted(one for one in self.buffer if which(one))
         if skipped:
-            self.held = [one for one in self.held if not which(one)]
-            heapq.heapify(self.held)
+            self.buffer = [one for one in self.buffer if not which(one)]
+            heapq.heapify(self.buffer)
             self.state.bytes -= sum(one[3] for one in skipped)
             self._skipped += [corrected(one[4], one[0], self.state.sources[one[1]].correction) for one in skipped]
 

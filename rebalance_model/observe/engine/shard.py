@@ -103,8 +103,8 @@ class Shard:
         """Write the changed groups to the store; return the shard's own part."""
         self.timeline.flush()
         self._progress.flush()
-        held = sorted(self._ordering.held)
-        chunks = (held[i : i + CHUNK_EVENTS] for i in range(0, len(held), CHUNK_EVENTS))
+        buffer = sorted(self._ordering.buffer)
+        chunks = (buffer[i : i + CHUNK_EVENTS] for i in range(0, len(buffer), CHUNK_EVENTS))
         return Saved(_ENCODER.encode(self._state), tuple(_ENCODER.encode(chunk) for chunk in chunks))
 
     def _release(self) -> list[AnyRow]:

@@ -21,7 +21,7 @@ from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue, java_orde
 from rebalance_model.observe.group.configured_strategy import configured_strategy, owners
 from rebalance_model.observe.group.member_types import BROADCASTING, PUSH, consume_type_of
 from rebalance_model.observe.policy import NEED_NO_PARAMETERS, Policy
-from rebalance_model.observe.state import BrokerView, GroupState, Unowned
+from rebalance_model.observe.state import BrokerView, GroupState, Unassigned
 from rebalance_model.observe.step import Division, GroupStep, Sharing
 
 SHARED_BY_MAX = 64
@@ -222,7 +222,7 @@ def expect(step: GroupStep) -> None:
     state.strategy, state.strategy_basis = ("", "") if shared else resolved
     expected = _plan(state, info, step.policy)
     for mq in {**dict.fromkeys(expected), **dict.fromkeys(state.queues)}:
-        if (queue := state.queues.get(mq)) is None or queue.expected != expected.get(mq):
+        if (queue := state.queues.get(mq)) is None or queue.expected_owner != expected.get(mq):
             _set_expected(step, mq, expected.get(mq))
 
 
@@ -265,19 +265,23 @@ def _resolve(state: GroupState, declared: set[str], configured: str) -> tuple[st
     strategy_named = strategy_of_class(next(iter(declared))) if len(declared) == 1 else None
     if strategy_named is not None and not takes_parameters(strategy_named):
         return strategy_named.name, "DECLARED"
-    if len(declared) == 1 and state.inferred and state.inferred in ((strategy_named.name,) if strategy_named else NEED_NO_PARAMETERS):
+    if (
+        len(declared) == 1
+        and state.inferred
+        and state.inferred in ((strategy_named.name,) if strategy_named else NEED_NO_PARAMETERS)
+    ):
         return state.inferred, "DECLARED" if strategy_named else "INFERRED"
     return "", ""
 
 
 def _set_expected(step: GroupStep, mq: MessageQueue, client_id: str | None) -> None:
     queue = step.queue(mq)
-    queue.expected = client_id
+    queue.expected_owner = client_id
     step.state.expected_at = step.now
-    unowned = queue.unowned
-    if unowned is not None and client_id not in (None, unowned.expected_owner):
+    unassigned = queue.unassigned
+    if unassigned is not None and client_id not in (None, unassigned.expected_owner):
         # Another expected owner gets its own time.
-        queue.unowned = Unowned(step.now, lag=unowned.lag, expected_owner=client_id)
+        queue.unassigned = Unassigned(step.now, lag=unassigned.lag, expected_owner=client_id)
 
 
 def _plan(state: GroupState, info: ConsumerGroupInfo, policy: Policy) -> dict[MessageQueue, str | None]:

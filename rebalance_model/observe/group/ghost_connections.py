@@ -56,7 +56,7 @@ def find(step: GroupStep) -> list[Ghost]:
 
 def leaves_unassigned(step: GroupStep, queue: QueueState) -> list[Ghost]:
     """Return the ghosts that explain why the queue has no owner: the strategy assigns it to no client."""
-    return find(step) if queue.owner is None and queue.expected is None else []
+    return find(step) if queue.owner is None and queue.expected_owner is None else []
 
 
 def share(step: GroupStep) -> list[MessageQueue]:
@@ -66,7 +66,7 @@ def share(step: GroupStep) -> list[MessageQueue]:
         (
             mq
             for mq, queue in state.queues.items()
-            if queue.owner is None and queue.expected is None and not mq.is_retry
+            if queue.owner is None and queue.expected_owner is None and not mq.is_retry
             if queue.in_route or not state.routes  # without polls no route is known
         ),
         key=queue_order,

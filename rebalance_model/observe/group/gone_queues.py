@@ -24,7 +24,7 @@ def forget(step: GroupStep) -> None:
 
 def _is_unused(queue: QueueState) -> bool:
     holder = queue.hook_view.holder if queue.hook_view is not None else None
-    return not queue.in_route and queue.owner is None and queue.expected is None and holder is None
+    return not queue.in_route and queue.owner is None and queue.expected_owner is None and holder is None
 
 
 def _last_seen(queue: QueueState) -> int:

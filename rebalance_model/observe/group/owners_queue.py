@@ -35,7 +35,9 @@ def _derive(step: GroupStep, q: QueueSubject, client: ClientView) -> OwnersQueue
         by_hook = pulled_by_hook(step, q)
         pull = as_of - now + by_hook if by_hook is not None else pull
     return OwnersQueue(
-        last_lock_timestamp=min(entry.last_update_timestamp, now) if entry is not None else process_queue.last_lock_timestamp,
+        last_lock_timestamp=min(entry.last_update_timestamp, now)
+        if entry is not None
+        else process_queue.last_lock_timestamp,
         last_pull_timestamp=pull,
         last_consume_timestamp=process_queue.last_consume_timestamp,
         client=client,

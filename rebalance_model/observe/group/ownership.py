@@ -20,7 +20,7 @@ from rebalance_model.observe.group import former_holder, rebalances
 from rebalance_model.observe.group.expectation import broadcasts
 from rebalance_model.observe.group.member_types import is_outsider
 from rebalance_model.observe.group.offsets import lag_of
-from rebalance_model.observe.state import ClientView, GroupState, HookQueueView, QueueState, Unowned
+from rebalance_model.observe.state import ClientView, GroupState, HookQueueView, QueueState, Unassigned
 from rebalance_model.observe.step import GroupStep
 
 HeldByHook: TypeAlias = dict[str, list[MessageQueue]]
@@ -57,7 +57,9 @@ def known_of(state: GroupState, client_id: str, by_hook: HeldByHook | None = Non
     elif not any(view.hook_source for view in state.views.values()):
         hook_queues = []
     else:
-        hook_queues = [mq for mq, queue in state.queues.items() if queue.hook_view and queue.hook_view.holder == client_id]
+        hook_queues = [
+            mq for mq, queue in state.queues.items() if queue.hook_view and queue.hook_view.holder == client_id
+        ]
     return dict.fromkeys((*state.clients[client_id].queues, *hook_queues))
 
 
@@ -192,7 +194,7 @@ def _hand_over(step: GroupStep, mq: MessageQueue, current: str | None, owner: st
         queue.former_owner, queue.released_at = current, step.now
     queue.owner = owner
     _count(step.state, mq, current, owner)
-    queue.unowned = _unowned(step, queue, current, evidence) if owner is None else None
+    queue.unassigned = _unassigned(step, queue, current, evidence) if owner is None else None
     if owner is not None:
         step.state.owner_changed_at = step.state.owner_changed_at if mq.is_retry else step.now
         shown = evidence if evidence in _TAKEN or first_seen else "ANSWER"
@@ -211,7 +213,7 @@ def _count(state: GroupState, mq: MessageQueue, current: str | None, owner: str 
         state.shares[owner] = state.shares.get(owner, 0) + 1
 
 
-def _unowned(step: GroupStep, queue: QueueState, current: str | None, evidence: str) -> Unowned:
+def _unassigned(step: GroupStep, queue: QueueState, current: str | None, evidence: str) -> Unassigned:
     """Return the record of a queue that lost its owner, and whether that owner was seen to release it.
 
     After a release the next owner does not wait for a lock that no client holds.
@@ -220,7 +222,7 @@ def _unowned(step: GroupStep, queue: QueueState, current: str | None, evidence: 
         evidence == "LEFT"
         and any(view.hook and current in view.hook.recent_unregisters for view in step.state.views.values())
     )
-    return Unowned(step.now, "RELEASED" if was_released else "", lag_of(queue), queue.expected)
+    return Unassigned(step.now, "RELEASED" if was_released else "", lag_of(queue), queue.expected_owner)
 
 
 def _release_evidence(step: GroupStep, mq: MessageQueue, current: str, owner: str | None, evidence: str) -> str:

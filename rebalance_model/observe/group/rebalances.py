@@ -114,7 +114,12 @@ def note_answer(step: GroupStep, episode: Episode, mq: MessageQueue, client_id: 
         return
     client = step.state.clients.get(client_id)
     process_queue = client.queues.get(mq) if client is not None else None
-    if client is None or process_queue is None or process_queue.dropped or (client.orderly and not process_queue.locked):
+    if (
+        client is None
+        or process_queue is None
+        or process_queue.dropped
+        or (client.orderly and not process_queue.locked)
+    ):
         return
     sign = process_queue.last_lock_timestamp if client.orderly else process_queue.last_pull_timestamp
     if sign is None:
@@ -176,7 +181,7 @@ def settle(step: GroupStep) -> None:
 def _keeps_open(step: GroupStep, episode: Episode, mq: MessageQueue) -> bool:
     """Return whether the queue's owner is not the expected one, or has not begun."""
     queue = step.state.queues[mq]
-    if queue.owner != queue.expected and not mq.is_retry:
+    if queue.owner != queue.expected_owner and not mq.is_retry:
         return True
     move = episode.moves.get(mq)
     return move is not None and not _has_begun(step, mq, move)

@@ -19,7 +19,7 @@ def note_skipped(hook: HookView, view: BrokerView, asked: int) -> None:
             note(hook, info.client_id, 0, info.last_update_timestamp)
 
 
-def of(hook: HookView, client_id: str, now: int, policy: Policy) -> RefusedHeartbeats | None:
+def find(hook: HookView, client_id: str, now: int, policy: Policy) -> RefusedHeartbeats | None:
     """Return a client's refused heartbeats; None if it has none, or sends none any more."""
     refused = hook.refused_heartbeats.get(client_id)
     return refused if refused is not None and now - refused.last <= 2 * policy.heartbeat_broker_interval else None

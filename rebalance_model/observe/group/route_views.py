@@ -87,7 +87,9 @@ def listed_beyond(step: GroupStep, topic: str, route: Route) -> tuple[MessageQue
     return tuple(sorted(beyond, key=queue_order))
 
 
-def followers(step: GroupStep, queues: Sequence[MessageQueue], other: Sequence[MessageQueue], by_member: Held) -> list[str]:
+def followers(
+    step: GroupStep, queues: Sequence[MessageQueue], other: Sequence[MessageQueue], by_member: Held
+) -> list[str]:
     """Return the members that have exactly the share of a route with these queues, and not that of the other route."""
     chosen = strategy_of(step.state, step.policy)
     if chosen is None:
@@ -140,7 +142,7 @@ def _astray(state: GroupState) -> set[str]:
             continue
         hook_view = queue.hook_view
         is_shared = queue.rival is not None or (hook_view is not None and hook_view.concurrent_puller is not None)
-        if is_shared or queue.owner is None or queue.owner != queue.expected:
+        if is_shared or queue.owner is None or queue.owner != queue.expected_owner:
             topics.add(mq.topic)
     return {topic for topic in topics if not MessageQueue(topic, "", 0).is_retry}
 

@@ -61,7 +61,7 @@ def note_answer(step: GroupStep, mq: MessageQueue, client_id: str, process_queue
     if process_queue.cached_count == 0 and not process_queue.transaction_count:
         start = queue.pull_offset
     else:
-        interest = subscriptions.of(client).get(mq.topic)
+        interest = subscriptions.of_member(client).get(mq.topic)
         start = process_queue.first_offset or 0 if interest == _EVERYTHING else 0
     if start > 0:
         _record(step, mq, Skipped(0, start, step.now))

@@ -39,16 +39,16 @@ def note_heartbeat(step: GroupStep, client_id: str, subscriptions: Sequence[Subs
 
 
 def of_members(step: GroupStep) -> dict[str, Interests]:
-    """Return `of` each member, for rules: they all look at every member, so once for the step.
+    """Return `of_member` of each, for rules: they all look at every member, so once for the step.
 
     Call it only after the event is folded, since members and answers stay the same from then on.
     """
     if step.interests is None:
-        step.interests = {member: of(step.state.clients[member]) for member in step.state.members}
+        step.interests = {member: of_member(step.state.clients[member]) for member in step.state.members}
     return step.interests
 
 
-def of(client: ClientView) -> Interests:
+def of_member(client: ClientView) -> Interests:
     """Return by topic what the member subscribes; empty if it has not reported any. Retry topics are left out."""
     later = client.subscriptions_observed_at >= client.asked_at_answer or not client.subscriptions
     reported = client.heartbeat_subscriptions if later and client.heartbeat_subscriptions else client.subscriptions

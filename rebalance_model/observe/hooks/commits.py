@@ -159,7 +159,7 @@ def _note_regression(step: GroupStep, hook_view: HookQueueView, commit: Commit, 
         hook_view.commit_at_restart, hook_view.former, hook_view.reread = -1, None, None
         hook_view.pull_offset, hook_view.waiting_since = commit.offset, 0  # what waited is gone
         hook_view.regression = Regression(
-            before, commit.offset, commit.time, NEWEST_FELL, commit.channel, shown=True, consume_time_ms=None
+            before, commit.offset, commit.time, NEWEST_FELL, commit.channel, counts=True, consume_time_ms=None
         )
     elif fallen is None:
         cause = _cause(step, hook_view, commit, before_time)
@@ -168,7 +168,7 @@ def _note_regression(step: GroupStep, hook_view: HookQueueView, commit: Commit, 
         hook_view.regression = Regression(before, commit.offset, commit.time, cause, commit.channel, at_once, ms)
     else:
         fallen.to = min(fallen.to, commit.offset)
-        fallen.shown = fallen.shown or commit.time - fallen.at > OVERTAKEN_WITHIN
+        fallen.counts = fallen.counts or commit.time - fallen.at > OVERTAKEN_WITHIN
 
 
 def _is_void(hook_view: HookQueueView, now: int) -> bool:

@@ -175,7 +175,7 @@ def scan(step: GroupStep, broker: str, view: BrokerView, hook: HookView) -> None
     }
     heartbeats.note_listed(hook, view.info.client_ids(), now)
     hook.refused_heartbeats = {
-        c: one for c, one in hook.refused_heartbeats.items() if refused_heartbeats.of(hook, c, now, step.policy)
+        c: one for c, one in hook.refused_heartbeats.items() if refused_heartbeats.find(hook, c, now, step.policy)
     }
     follow(step, before, first_sight=False)
     hook.client_by_channel = {channel: c for channel, c in hook.client_by_channel.items() if c in step.members}

@@ -191,7 +191,7 @@ def _due_of(popper: Popper, policy: Policy) -> tuple[int, int, int]:
 
 def held_since(queue: PoppedQueue) -> int:
     """Return when the oldest of the messages was popped that are held; far in the future: none is."""
-    return min((held.first_pop for held in queue.held.values()), default=NEVER)
+    return min((held.first_pop for held in queue.held_messages.values()), default=NEVER)
 
 
 def _member_of(step: GroupStep, event: PoppedEvent) -> str | None:

@@ -93,7 +93,7 @@ def _last_sign(hook_view: HookQueueView, hook: HookView) -> int:
 def is_removed_from_topic(step: GroupStep, q: QueueSubject) -> bool:
     """Return whether the topic seems to have lost the ordered queue; by hooks alone, since polls show the route."""
     state, queue = step.state, q.queue
-    released = queue.unowned
+    released = queue.unassigned
     if state.is_polled or q.view is None or released is None or released.how != "RELEASED":
         return False
     if step.now - released.since <= step.policy.unassigned_after_release or _had_cause(step, released.since):

@@ -187,7 +187,12 @@ def _note_claims(step: GroupStep, client_id: str, answer: ClientView, affected: 
             queue.dropped_by = client_id
         elif queue.dropped_by == client_id:
             queue.dropped_by = None
-        if process_queue is not None and not process_queue.dropped and queue.owner not in (None, client_id) and not outsider:
+        if (
+            process_queue is not None
+            and not process_queue.dropped
+            and queue.owner not in (None, client_id)
+            and not outsider
+        ):
             queue.rival = client_id
         elif queue.rival == client_id:
             queue.rival = None

@@ -35,13 +35,13 @@ class Difference(NamedTuple):
     kind: Literal["CHANNEL_CLOSED", "CHANNEL_MISSED", "SUBSCRIPTION_GONE", "SUBSCRIPTION_MISSED"]
     name: str
     """The channel, or the topic."""
-    of: str
+    detail: str
     """The client, or the expression."""
     since: int
     """The stamp of the view's entry: a later event makes it another difference."""
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.name} {self.of}".rstrip()
+        return f"{self.kind} {self.name} {self.detail}".rstrip()
 
 
 def is_gone(step: GroupStep, hook: HookView) -> bool:

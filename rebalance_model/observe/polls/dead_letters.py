@@ -24,7 +24,9 @@ def fold_dead_letters(step: GroupStep, event: TopicStats) -> None:
     row = next((one for one in event.queues if one.mq.queue_id == _QUEUE), None)
     low, high = (row.min_offset, row.max_offset) if row is not None else (0, 0)
     letters = state.dead_letters.get(broker)
-    if letters is not None and (event.asked < letters.asked or (high < letters.max_offset and event.broker_id != _MASTER)):
+    if letters is not None and (
+        event.asked < letters.asked or (high < letters.max_offset and event.broker_id != _MASTER)
+    ):
         return
     growing = added(state.dead_letters, step.policy.dead_letters_clear_after)
     _forget_brokers(step)

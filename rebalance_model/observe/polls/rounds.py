@@ -8,7 +8,7 @@ from rebalance_model.observe.group.expectation import broadcasts, infer
 from rebalance_model.observe.group.membership import recount_round
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.polls.routes import note_beyond
-from rebalance_model.observe.state import Unowned
+from rebalance_model.observe.state import Unassigned
 from rebalance_model.observe.step import GroupStep
 
 
@@ -43,10 +43,12 @@ def _compare_answers(step: GroupStep) -> None:
     for mq, queue in state.queues.items():
         if queue.owner is None:
             wrong = queue.in_route
-            if wrong and queue.unowned is None:
-                queue.unowned = Unowned(step.now, lag=lag_of(queue), expected_owner=queue.expected)
+            if wrong and queue.unassigned is None:
+                queue.unassigned = Unassigned(step.now, lag=lag_of(queue), expected_owner=queue.expected_owner)
         else:
-            wrong = queue.rival is not None or (queue.expected is not None and queue.expected != queue.owner)
+            wrong = queue.rival is not None or (
+                queue.expected_owner is not None and queue.expected_owner != queue.owner
+            )
         if wrong and not mq.is_retry:
             astray.append(mq)
     if astray:

@@ -4,7 +4,7 @@ from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.observe.events import TOPIC_NOT_EXIST, TopicRoute
 from rebalance_model.observe.group import ended_queues, rebalances, route_views, skipped
 from rebalance_model.observe.group.expectation import expect
-from rebalance_model.observe.state import GroupState, Route, Unowned
+from rebalance_model.observe.state import GroupState, Route, Unassigned
 from rebalance_model.observe.step import GroupStep
 
 AGREED_WITHIN = 45_000
@@ -109,7 +109,7 @@ def _note_in_route(step: GroupStep, queues: tuple[MessageQueue, ...], former_rou
             continue
         skipped.note_new(step, mq)
         if queue.owner is None:
-            queue.unowned = Unowned(step.now, "NEW", expected_owner=queue.expected)
+            queue.unassigned = Unassigned(step.now, "NEW", expected_owner=queue.expected_owner)
 
 
 def _route_cause(

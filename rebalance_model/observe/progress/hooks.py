@@ -151,7 +151,9 @@ def _with_popped(state: ProgressState, row: QueueProgress) -> QueueProgress:
     return msgspec.structs.replace(
         row,
         lag=tuple(one.lag if one else lag for one, lag in zip(quantities, row.lag, strict=True)),
-        lag_is_at_least=tuple(one is not None or known for one, known in zip(quantities, row.lag_is_at_least, strict=True)),
+        lag_is_at_least=tuple(
+            one is not None or known for one, known in zip(quantities, row.lag_is_at_least, strict=True)
+        ),
         in_flight=tuple(one.in_flight if one else None for one in quantities),
         in_flight_since=tuple(one.in_flight_since if one else None for one in quantities),
     )

@@ -18,7 +18,7 @@ def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     """Compare the queue's owner with the expected owner."""
     state = step.state
     queue = q.queue
-    if queue.owner == queue.expected or queue.owner is None or queue.expected is None or q.mq.is_retry:
+    if queue.owner == queue.expected_owner or queue.owner is None or queue.expected_owner is None or q.mq.is_retry:
         return CLEAR
     if state.strategy_basis == "INFERRED" or not is_divided(step):
         return CLEAR
@@ -38,7 +38,7 @@ def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     queue = q.queue
     return {
         "owner": queue.owner,
-        "expected_owner": queue.expected,
+        "expected_owner": queue.expected_owner,
         "strategy": state.strategy,
         "strategy_basis": state.strategy_basis,
         "settled_ms": step.now - max(state.expected_at, state.owner_changed_at),

@@ -54,7 +54,7 @@ def judge_source_clock(step: ClusterStep, subject: str) -> Verdict:
         source = step.state.sources.get(subject, "")
         whose = "COLLECTOR" if source in step.state.collectors else "HOOK"
         sub_cause = f"{whose}_SET_BACK" if clock_set.step < 0 else f"{whose}_SET_AHEAD"
-        return Holds("info", sub_cause, held=shown_for, stamp=clock_set.at)
+        return Holds("info", sub_cause, duration_ms=shown_for, stamp=clock_set.at)
     view = step.state.brokers.get(subject)
     if view is None or (clock_set is not None and view.skew is None):
         return CLEAR

@@ -14,7 +14,7 @@ from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.state import ClientView, HookQueueView
 from rebalance_model.observe.step import GroupStep
 
-UNOWNED = 1 << 0
+UNASSIGNED = 1 << 0
 """No client has the queue."""
 MISPLACED = 1 << 1
 """Its owner is not the expected one."""
@@ -61,8 +61,8 @@ def of_queue(step: GroupStep, q: QueueSubject) -> int:
     """Return the flags of a queue; schedule the check that is due when its owner's lock expires."""
     queue, policy, flags = q.queue, step.policy, 0
     if queue.owner is None:
-        flags = UNOWNED
-    elif queue.owner != queue.expected:
+        flags = UNASSIGNED
+    elif queue.owner != queue.expected_owner:
         flags = MISPLACED
     if q.owner is not None:
         flags |= _of_owner(step, q, q.owner)
@@ -73,7 +73,7 @@ def of_queue(step: GroupStep, q: QueueSubject) -> int:
     if queue.fallen_back is not None or queue.newest_fall is not None or queue.beyond_since:
         flags |= FALLEN
     popped = step.state.popped_queue(q.mq) if step.state.pops is not None else None
-    flags |= HELD | STUCK if popped is not None and popped.held else 0
+    flags |= HELD | STUCK if popped is not None and popped.held_messages else 0
     flags |= (RIVAL if queue.rival is not None else 0) | (DROPPED if queue.dropped_by is not None else 0)
     trend = queue.lag_trend
     if trend is not None and queue.stats_at == step.now and step.now - trend.rising_since >= policy.lag_growth_window:

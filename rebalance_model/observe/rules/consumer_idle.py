@@ -54,7 +54,7 @@ def _topics(state: GroupState) -> Collection[str]:
     info = group_info(state)
     topics = [t for t in info.subscription_table if not t.startswith(RETRY_TOPIC_PREFIX)] if info is not None else []
     known = (client for member in state.members if (client := state.clients.get(member)) is not None)
-    of_all = topics or {topic: None for client in known for topic in subscriptions.of(client)}
+    of_all = topics or {topic: None for client in known for topic in subscriptions.of_member(client)}
     return of_all if not (popped := popped_topics(state)) else [topic for topic in of_all if topic not in popped]
 
 

@@ -38,7 +38,7 @@ def kept(step: GroupStep, q: QueueSubject) -> tuple[str, ClientView, ProcessQueu
 def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     """Return which client keeps the queue, for how long (ms), and how often it has tried to unlock it."""
     queue, dropped = q.queue, kept(step, q)
-    fields: Evidence = {"owner": queue.owner, "expected_owner": queue.expected, "kept_by": None}
+    fields: Evidence = {"owner": queue.owner, "expected_owner": queue.expected_owner, "kept_by": None}
     if dropped is not None:
         keeper, client, process_queue = dropped
         fields |= {

@@ -22,7 +22,7 @@ from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.identity import stable_id
 from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.rules.rule import Clear, Evidence, Holds, Rule, StepT, Subject, Unit, Verdict
-from rebalance_model.observe.state import Incident, IncidentKey, Pending
+from rebalance_model.observe.state import IncidentKey, IncidentState, Pending
 from rebalance_model.observe.step import COLLISION, Step
 
 Transition: TypeAlias = Literal["OPENED", "ESCALATED", "DEESCALATED", "RECLASSIFIED", "RESOLVED"]
@@ -91,7 +91,7 @@ def _settle(step: StepT, rule: Rule[StepT, Subject], subject: Subject, key: Inci
 def _before(step: StepT, rule: Rule[StepT, Subject], subject: Subject, key: IncidentKey, verdict: Verdict) -> None:
     pending = step.state.pending.get(key)
     if isinstance(verdict, Holds):
-        duration = verdict.held
+        duration = verdict.duration_ms
         if duration is None:
             if pending is None:
                 pending = step.state.pending[key] = Pending(step.now)
@@ -123,7 +123,7 @@ def _count(step: Step, subject: QueueSubject | str, change: int) -> None:
         del unsettled[subject_name]
 
 
-def _clear(step: StepT, rule: Rule[StepT, Subject], subject: Subject, incident: Incident) -> None:
+def _clear(step: StepT, rule: Rule[StepT, Subject], subject: Subject, incident: IncidentState) -> None:
     if incident.cleared_at is None:
         incident.cleared_at = step.now
         step.touch(incident)
@@ -134,7 +134,9 @@ def _clear(step: StepT, rule: Rule[StepT, Subject], subject: Subject, incident: 
     _resolve(step, rule, subject, incident, None)
 
 
-def _resolve(step: StepT, rule: Rule[StepT, Subject], subject: Subject, incident: Incident, why: str | None) -> None:
+def _resolve(
+    step: StepT, rule: Rule[StepT, Subject], subject: Subject, incident: IncidentState, why: str | None
+) -> None:
     del step.state.incidents[incident.key]
     _count(step, subject, -1)
     cleared = incident.cleared_at
@@ -145,7 +147,7 @@ def _resolve(step: StepT, rule: Rule[StepT, Subject], subject: Subject, incident
 def _open(step: StepT, rule: Rule[StepT, Subject], subject: Subject, key: IncidentKey, verdict: Holds) -> None:
     state, queue = step.state, subject.mq if isinstance(subject, QueueSubject) else None
     stamp = verdict.stamp if verdict.stamp is not None else step.now
-    incident = Incident(
+    incident = IncidentState(
         incident_id=stable_id(state.cluster, state.group, rule.code, str(subject), stamp),
         code=rule.code,
         subject=str(subject),
@@ -168,13 +170,13 @@ def _parent_codes(rule: Rule[StepT, Subject], queue: MessageQueue | None) -> tup
     return rule.absorbed_by if queue is None else tuple(dict.fromkeys((*rule.absorbed_by, *_SOURCES)))
 
 
-def _set_parent(rule: Rule[StepT, Subject], incident: Incident, parent: Incident | None) -> None:
+def _set_parent(rule: Rule[StepT, Subject], incident: IncidentState, parent: IncidentState | None) -> None:
     incident.parent = parent.incident_id if parent is not None else None
     own_alerts = rule.alerts_as_child and parent is not None and parent.code not in _parent_codes(rule, incident.queue)
     incident.absorbed = parent is not None and not own_alerts
 
 
-def _parent(step: StepT, rule: Rule[StepT, Subject], incident: Incident, since: int = 0) -> Incident | None:
+def _parent(step: StepT, rule: Rule[StepT, Subject], incident: IncidentState, since: int = 0) -> IncidentState | None:
     """Return an incident of the codes that absorb it that has held since ``since`` or later; None: there is none."""
     for parent in step.parents(_parent_codes(rule, incident.queue), incident.subject, incident.queue):
         explains = parent.cleared_at is None and parent.holds_since >= since
@@ -184,17 +186,17 @@ def _parent(step: StepT, rule: Rule[StepT, Subject], incident: Incident, since: 
     return None
 
 
-def _named(step: Step, verdict: Holds) -> Incident | None:
+def _named(step: Step, verdict: Holds) -> IncidentState | None:
     """Return the first incident that the verdict names as its explanation and that holds; None if there is none."""
     return next((parent for parent in _all_named(step, verdict) if parent.cleared_at is None), None)
 
 
-def _all_named(step: Step, verdict: Holds) -> Iterator[Incident]:
+def _all_named(step: Step, verdict: Holds) -> Iterator[IncidentState]:
     incidents = step.state.incidents
     return (incidents[key] for key in verdict.explained_by if key in incidents)
 
 
-def _adopt(step: StepT, rule: Rule[StepT, Subject], incident: Incident, verdict: Holds | None) -> bool:
+def _adopt(step: StepT, rule: Rule[StepT, Subject], incident: IncidentState, verdict: Holds | None) -> bool:
     """Make the incident a child of one that opened soon after it; return whether it has become one.
 
     One that is shown under another, and has alerts of its own, may yet be absorbed.
@@ -209,13 +211,13 @@ def _adopt(step: StepT, rule: Rule[StepT, Subject], incident: Incident, verdict:
     return parent is not None
 
 
-def _is_explained(step: StepT, rule: Rule[StepT, Subject], incident: Incident, verdict: Holds) -> bool:
+def _is_explained(step: StepT, rule: Rule[StepT, Subject], incident: IncidentState, verdict: Holds) -> bool:
     """Return whether the parent of the incident is still open, and explains it."""
     parents = step.parents(_parent_codes(rule, incident.queue), incident.subject, incident.queue)
     return any(parent.incident_id == incident.parent for parent in chain(_all_named(step, verdict), parents))
 
 
-def _change(step: StepT, rule: Rule[StepT, Subject], subject: Subject, incident: Incident, verdict: Holds) -> None:
+def _change(step: StepT, rule: Rule[StepT, Subject], subject: Subject, incident: IncidentState, verdict: Holds) -> None:
     rise = _RANK[verdict.severity] - _RANK[incident.severity]
     reclassified = verdict.sub_cause != incident.sub_cause
     was_absorbed = incident.absorbed
@@ -237,7 +239,7 @@ def _change(step: StepT, rule: Rule[StepT, Subject], subject: Subject, incident:
 def _emit(  # noqa: PLR0913, PLR0917  what a row of a transition is made of
     step: StepT,
     rule: Rule[StepT, Subject],
-    incident: Incident,
+    incident: IncidentState,
     transition: Transition,
     evidence: Evidence,
     resolution: str | None = None,

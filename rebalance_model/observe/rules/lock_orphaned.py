@@ -40,7 +40,7 @@ def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     if hook is None or entry is None or queue.hook_view is None:
         return {
             "former_owner": queue.former_owner,
-            "expected_owner": queue.expected,
+            "expected_owner": queue.expected_owner,
             "lock_free_at": queue.lock_free_at,
         }
     return {
@@ -74,11 +74,11 @@ def _inferred(step: GroupStep, queue: QueueState) -> Verdict:
     if now >= free_at:
         return CLEAR
     step.schedule_check(free_at)
-    expected = step.state.clients.get(queue.expected or "")
+    expected = step.state.clients.get(queue.expected_owner or "")
     expected_since = max(gone_at, step.state.expected_at)
     if expected is None or expected.asked_at_answer - expected_since <= step.policy.rebalance_wait_interval:
         return None
-    return Holds(_severity(step, queue, now - gone_at), "INFERRED", queue.former_owner, held=now - gone_at)
+    return Holds(_severity(step, queue, now - gone_at), "INFERRED", queue.former_owner, duration_ms=now - gone_at)
 
 
 def _severity(step: GroupStep, queue: QueueState, orphaned_ms: int) -> Severity:
@@ -108,7 +108,7 @@ RULE = QueueRule(
         "refusals": "count",
     },
     sub_causes=("", "INFERRED"),
-    concerns=concerns.LOCK_REFUSED | concerns.UNOWNED,
+    concerns=concerns.LOCK_REFUSED | concerns.UNASSIGNED,
     open_after=lambda _: BACK_WITHIN,
     absorbed_by=("REBALANCE_STORM",),
     advice={

@@ -54,7 +54,7 @@ def _has_another_model(state: GroupState, client: ClientView) -> bool:
 
 
 def _subscribes_nothing(state: GroupState, client: ClientView) -> bool:
-    return subscriptions.are_none(client) and any(subscriptions.of(one) for one in state.clients.values())
+    return subscriptions.are_none(client) and any(subscriptions.of_member(one) for one in state.clients.values())
 
 
 def _has_another_type(state: GroupState, client: ClientView) -> bool:

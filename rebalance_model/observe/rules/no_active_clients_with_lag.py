@@ -41,7 +41,7 @@ def _of_group(step: GroupStep) -> Verdict:
         return CLEAR
     hooks = (step.live_hook(view) for view in state.views.values())
     refused = any(hook is not None and hook.refused_heartbeats for hook in hooks)
-    return Holds("critical", "HEARTBEATS_REFUSED" if refused else "", held=alone)
+    return Holds("critical", "HEARTBEATS_REFUSED" if refused else "", duration_ms=alone)
 
 
 def _of_unlisted(step: GroupStep) -> Verdict:
@@ -62,7 +62,7 @@ def _of_unlisted(step: GroupStep) -> Verdict:
     stopped = min(waited, step.now - state.advanced_at)
     if not stopped:
         return CLEAR
-    return Holds("critical", "NOT_POPPED", held=stopped) if stopped > step.policy.stuck_after else None
+    return Holds("critical", "NOT_POPPED", duration_ms=stopped) if stopped > step.policy.stuck_after else None
 
 
 def _left_at(step: GroupStep) -> int | None:
@@ -79,7 +79,7 @@ def _held_since(step: GroupStep, since: int) -> Verdict:
     if step.now - since > step.policy.group_memory:
         return CLEAR
     step.schedule_check(since + step.policy.group_memory + 1)
-    return Holds("critical", "", held=step.now - since)
+    return Holds("critical", "", duration_ms=step.now - since)
 
 
 def evidence(step: GroupStep, _: str) -> Evidence:

@@ -32,7 +32,7 @@ def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     if ended is not None:
         return ended
     fallen, polled = queue.hook_view.regression if queue.hook_view is not None else None, queue.fallen_back
-    if fallen is not None and fallen.shown and fallen.cause != NEWEST_FELL:
+    if fallen is not None and fallen.counts and fallen.cause != NEWEST_FELL:
         hook = q.hook
         if hook is None:
             return None

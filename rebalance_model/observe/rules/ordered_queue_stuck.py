@@ -74,7 +74,7 @@ def judge(step: GroupStep, q: QueueSubject) -> Verdict:
 
 def _of_pulled(step: GroupStep, q: QueueSubject) -> Verdict:
     """Check a queue that one client has, which locks it."""
-    waited = stall.of(step, q, step.policy.stuck_after) if not pull_errors.is_illegal(step, q) else None
+    waited = stall.find(step, q, step.policy.stuck_after) if not pull_errors.is_illegal(step, q) else None
     if waited is None:
         return None
     if waited.ms <= step.policy.stuck_after:
@@ -105,7 +105,7 @@ def _of_fifo(step: GroupStep, q: QueueSubject) -> Verdict:
 def _held_ms(step: GroupStep, q: QueueSubject) -> int | None:
     """Return for how long a popped message has held back those behind it; None: none does, as far as is known."""
     queue = step.state.popped_queue(q.mq)
-    if queue is None or not queue.held:
+    if queue is None or not queue.held_messages:
         return None
     held_ms = step.now - held_since(queue)
     if held_ms <= step.policy.pop_held_after:
@@ -119,7 +119,11 @@ def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     limit = step.policy.fifo_stuck_after if is_fifo(step, q.mq) else step.policy.stuck_after
     fields = stall.evidence(step, q, committed(q), limit)
     if process_queue is not None:
-        fields |= {"lock_age_ms": process_queue.lock_ms, "pull_age_ms": process_queue.pull_ms, "consume_age_ms": process_queue.consume_ms}
+        fields |= {
+            "lock_age_ms": process_queue.lock_ms,
+            "pull_age_ms": process_queue.pull_ms,
+            "consume_age_ms": process_queue.consume_ms,
+        }
     if process_queue is not None and process_queue.answer is not None:
         fields |= {
             "locked": process_queue.answer.locked,
@@ -144,7 +148,11 @@ def _sub_cause(step: GroupStep, q: QueueSubject, process_queue: OwnersQueue | No
         return "LOCK_EXPIRED"
     if (of_pulls := pull_stall.cause_of(step, q, process_queue)) is not None:
         return of_pulls
-    return _of_hook(step, q, process_queue) if process_queue.answer is None else _of_answer(process_queue.answer, process_queue, policy)
+    return (
+        _of_hook(step, q, process_queue)
+        if process_queue.answer is None
+        else _of_answer(process_queue.answer, process_queue, policy)
+    )
 
 
 def _causes(step: GroupStep, q: QueueSubject, sub_cause: SubCause, owner: str | None) -> tuple[IncidentKey, ...]:
@@ -167,7 +175,11 @@ def _of_hook(step: GroupStep, q: QueueSubject, process_queue: OwnersQueue) -> Su
         return "NOT_LOCKED"
     if hook_view is not None and hook_view.waiting_since and _has_held(step, q, hook_view):
         return "LISTENER_BLOCKED"
-    return "NOT_PULLING" if process_queue.is_pull_expired(process_queue.as_of, step.policy.pull_suspended_max) else "UNDETERMINED"
+    return (
+        "NOT_PULLING"
+        if process_queue.is_pull_expired(process_queue.as_of, step.policy.pull_suspended_max)
+        else "UNDETERMINED"
+    )
 
 
 def _has_held(step: GroupStep, q: QueueSubject, hook_view: HookQueueView) -> bool:

@@ -15,7 +15,7 @@ from rebalance_model.observe.step import GroupStep
 def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     """Check since when the oldest of the renewed messages was popped."""
     queue = step.state.popped_queue(q.mq)
-    if queue is None or queue.order or not queue.held:
+    if queue is None or queue.order or not queue.held_messages:
         return CLEAR
     since = held_since(queue)
     if step.now - since <= step.policy.pop_held_after:
@@ -27,13 +27,13 @@ def judge(step: GroupStep, q: QueueSubject) -> Verdict:
 def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     """Return how many messages are kept, the oldest one's offset, and for how long."""
     queue = step.state.popped_queue(q.mq)
-    if queue is None or not queue.held:
+    if queue is None or not queue.held_messages:
         return {"messages": 0}
-    offset = min(queue.held, key=lambda one: queue.held[one].first_pop)
+    offset = min(queue.held_messages, key=lambda one: queue.held_messages[one].first_pop)
     return {
-        "messages": len(queue.held),
+        "messages": len(queue.held_messages),
         "held_offset": offset,
-        "held_ms": step.now - queue.held[offset].first_pop,
+        "held_ms": step.now - queue.held_messages[offset].first_pop,
         "limit_ms": step.policy.pop_held_after,
     }
 

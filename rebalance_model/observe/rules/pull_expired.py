@@ -143,7 +143,11 @@ def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     process_queue = owners_queue(step, q)
     fields: Evidence = {"owner": q.queue.owner}
     if process_queue is not None:
-        exact = _as_hook_sees(step, q, process_queue) if _is_suspended(step, q, process_queue) else _exact(step, q, process_queue)
+        exact = (
+            _as_hook_sees(step, q, process_queue)
+            if _is_suspended(step, q, process_queue)
+            else _exact(step, q, process_queue)
+        )
         fields |= {
             "pull_age_ms": (exact or process_queue).pull_ms,
             "limit_ms": _limit(step, process_queue),

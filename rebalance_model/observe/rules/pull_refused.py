@@ -45,9 +45,9 @@ def judge(step: GroupStep, q: QueueSubject) -> Verdict:
         return None
     step.schedule_check(error.last + pull_errors.REPEATED_WITHIN + 1)
     severity: Severity = "warning" if q.mq.is_retry else "critical"
-    held = error.last - max(error.since, hook.covered_since)  # a client that has left is refused no longer
+    duration_ms = error.last - max(error.since, hook.covered_since)  # a client that has left is refused no longer
     sub_cause, causes = _sub_cause(step, q, error), _causes(step, q, error)
-    return Holds(severity, sub_cause, error.client_id, held=held, stamp=error.since, explained_by=causes)
+    return Holds(severity, sub_cause, error.client_id, duration_ms=duration_ms, stamp=error.since, explained_by=causes)
 
 
 def evidence(step: GroupStep, q: QueueSubject) -> Evidence:

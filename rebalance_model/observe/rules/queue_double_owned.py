@@ -81,7 +81,7 @@ def _by_answers(step: GroupStep, q: QueueSubject, owner: str, rival: str | None)
 def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     """Return both members, since when each has shown the queue, and whether each claims the lock."""
     queue = q.queue
-    fields: Evidence = {"owner": queue.owner, "rival": queue.rival, "expected_owner": queue.expected}
+    fields: Evidence = {"owner": queue.owner, "rival": queue.rival, "expected_owner": queue.expected_owner}
     for role, client_id in (("owner", queue.owner), ("rival", queue.rival)):
         client = step.state.clients.get(client_id or "")
         process_queue = client.queues.get(q.mq) if client is not None else None

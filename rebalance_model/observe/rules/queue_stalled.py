@@ -54,7 +54,7 @@ def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     concurrent = state.orderly is False or (state.orderly is None and not state.is_polled)  # no lock was requested
     if q.mq.is_retry or not concurrent:
         return _of_retry(step, q) if concurrent else None
-    waited = stall.of(step, q, _limit(step.policy)) if not pull_errors.is_illegal(step, q) else None
+    waited = stall.find(step, q, _limit(step.policy)) if not pull_errors.is_illegal(step, q) else None
     if waited is None:
         return None
     if waited.ms <= _limit(step.policy):

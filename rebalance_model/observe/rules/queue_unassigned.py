@@ -21,7 +21,7 @@ from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.rules import concerns, route_view_split
 from rebalance_model.observe.rules.ghost_connection import GHOST_ADVICE, GHOST_CONNECTION, GHOST_UNITS, ghost_evidence
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Severity, Verdict
-from rebalance_model.observe.state import GroupState, QueueState, Unowned
+from rebalance_model.observe.state import GroupState, QueueState, Unassigned
 from rebalance_model.observe.step import GroupStep
 
 
@@ -33,10 +33,10 @@ def judge(step: GroupStep, q: QueueSubject) -> Verdict:
         return CLEAR
     if not state.members or not is_divided(step) or not is_subscribed(state, q.mq.topic):
         return CLEAR
-    if queue.unowned is None:
+    if queue.unassigned is None:
         return None
     ghosts = ghost_connections.leaves_unassigned(step, q.queue)
-    since, grows = _since(state, queue), _grows(queue, queue.unowned)
+    since, grows = _since(state, queue), _grows(queue, queue.unassigned)
     if ghosts and grows and step.now - since > step.policy.rebalance_wait_interval:
         severity: Severity = "critical" if step.now - since > step.policy.stuck_after else "warning"
         return Holds(severity, GHOST_CONNECTION, ghosts[0].client_id)
@@ -53,30 +53,30 @@ def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     queue, ghosts = q.queue, ghost_evidence(step, q)
     fields: Evidence = {
         "owner": queue.owner,
-        "expected_owner": queue.expected,
+        "expected_owner": queue.expected_owner,
         "former_owner": queue.former_owner,
         "unowned_ms": step.now - _since(step.state, queue) if queue.owner is None else 0,
         "limit_ms": _grace(step.policy, queue) if not ghosts else step.policy.rebalance_wait_interval,
         "lag": lag_of(queue),
-        "lag_then": queue.unowned.lag if queue.unowned is not None else None,
+        "lag_then": queue.unassigned.lag if queue.unassigned is not None else None,
     }
     return fields | ghosts
 
 
-def _grows(queue: QueueState, unowned: Unowned) -> bool:
+def _grows(queue: QueueState, unassigned: Unassigned) -> bool:
     lag = lag_of(queue)
-    return lag is not None and unowned.lag is not None and lag > unowned.lag
+    return lag is not None and unassigned.lag is not None and lag > unassigned.lag
 
 
 def _since(state: GroupState, queue: QueueState) -> int:
-    return max(queue.unowned.since if queue.unowned is not None else 0, queue.returned_at, state.members_since)
+    return max(queue.unassigned.since if queue.unassigned is not None else 0, queue.returned_at, state.members_since)
 
 
 def _grace(policy: Policy, queue: QueueState) -> int:
-    how = queue.unowned.how if queue.unowned is not None else ""
+    how = queue.unassigned.how if queue.unassigned is not None else ""
     if how == "NEW":
         return policy.unassigned_after_new
-    if how == "RELEASED" and queue.expected is not None:
+    if how == "RELEASED" and queue.expected_owner is not None:
         return policy.unassigned_after_release
     return policy.unassigned_after
 
@@ -97,7 +97,7 @@ RULE = QueueRule(
         **GHOST_UNITS,
     },
     sub_causes=("", GHOST_CONNECTION),
-    concerns=concerns.UNOWNED,
+    concerns=concerns.UNASSIGNED,
     needs=("POLLS", "OWNERS"),
     absorbed_by=(
         "LOCK_ORPHANED",

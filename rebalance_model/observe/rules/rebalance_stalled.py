@@ -25,7 +25,7 @@ def judge(step: GroupStep, _: str) -> Verdict:
     ):
         return CLEAR
     behind = _behind(step)
-    if not behind or any(state.queues[mq].rival == state.queues[mq].expected for mq in behind):
+    if not behind or any(state.queues[mq].rival == state.queues[mq].expected_owner for mq in behind):
         return CLEAR
     since = min(max(state.expected_at, _free_at(step, mq), state.queues[mq].released_at or 0) for mq in behind)
     if state.rounds.known_at <= since + step.policy.assignment_settled_after or cid_view_split.is_split(step):
@@ -43,7 +43,7 @@ def evidence(step: GroupStep, _: str) -> Evidence:
         "queues_behind": len(behind),
         "first": str(behind[0]) if behind else None,
         "owner": state.queues[behind[0]].owner if behind else None,
-        "expected_owner": state.queues[behind[0]].expected if behind else None,
+        "expected_owner": state.queues[behind[0]].expected_owner if behind else None,
         "changed_ms": step.now - state.expected_at,
         "limit_ms": step.policy.assignment_settled_after,
     }
@@ -55,13 +55,15 @@ def _behind(step: GroupStep) -> list[MessageQueue]:
     return [
         mq
         for mq, queue in state.queues.items()
-        if queue.owner != queue.expected and queue.in_route and not mq.is_retry and _could_move(state, queue)
+        if queue.owner != queue.expected_owner and queue.in_route and not mq.is_retry and _could_move(state, queue)
     ]
 
 
 def _could_move(state: GroupState, queue: QueueState) -> bool:
-    concerned = (state.clients.get(client_id) for client_id in (queue.owner, queue.expected) if client_id is not None)
-    return queue.expected is not None and queue.dropped_by is None and not any(c and c.silent for c in concerned)
+    concerned = (
+        state.clients.get(client_id) for client_id in (queue.owner, queue.expected_owner) if client_id is not None
+    )
+    return queue.expected_owner is not None and queue.dropped_by is None and not any(c and c.silent for c in concerned)
 
 
 def _free_at(step: GroupStep, mq: MessageQueue) -> int:

@@ -41,7 +41,7 @@ def judge(step: ClusterStep, broker: str) -> Verdict:
         return None
     if backlog.records <= step.policy.revive_backlog or backlog.records == backlog.rising_from:
         return CLEAR
-    return Holds("warning", held=backlog.at - backlog.rising_since)
+    return Holds("warning", duration_ms=backlog.at - backlog.rising_since)
 
 
 def evidence(step: ClusterStep, broker: str) -> Evidence:

@@ -31,8 +31,8 @@ def judge(step: GroupStep, _: str) -> Verdict:
     certain = [split for split in splits or () if _is_certain(step, split)]
     if certain:
         behind = {member for split in certain for member in split.behind}
-        held = 0 if _awaits_answers(step) else None
-        return Holds("critical", NAME_SERVERS, behind.pop() if len(behind) == 1 else None, held=held)
+        duration_ms = 0 if _awaits_answers(step) else None
+        return Holds("critical", NAME_SERVERS, behind.pop() if len(behind) == 1 else None, duration_ms=duration_ms)
     if not step.state.is_polled:
         return None if splits is None or step.state.routes else CLEAR
     former = _of_former(step)
@@ -149,7 +149,7 @@ def _of_former(step: GroupStep) -> Verdict:
         if state.rounds.known_at <= due:
             verdict = None
         elif _behind(step, route):
-            return Holds("info", held=step.now - route.changed_at)
+            return Holds("info", duration_ms=step.now - route.changed_at)
     return verdict
 
 

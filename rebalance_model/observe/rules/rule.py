@@ -57,7 +57,7 @@ class Holds(msgspec.Struct, frozen=True, gc=False):
     sub_cause: str = ""
     client_id: str | None = None
     """The client that causes it, if it is a single one."""
-    held: int | None = None
+    duration_ms: int | None = None
     """How long it has held by its evidence, milliseconds; None: since it was first judged to hold."""
     stamp: int | None = None
     """The timestamp of the first evidence, epoch milliseconds, used in the incident's id; None: now."""

@@ -92,7 +92,7 @@ def _refused(step: GroupStep, client_id: str) -> tuple[str, RefusedHeartbeats] |
     """Return the broker that does not take the client's heartbeats, and since when; None if there is none."""
     for broker, view in step.state.views.items():
         hook = step.live_hook(view)
-        refused = refused_heartbeats.of(hook, client_id, step.now, step.policy) if hook is not None else None
+        refused = refused_heartbeats.find(hook, client_id, step.now, step.policy) if hook is not None else None
         if refused is not None:
             return broker, refused
     return None

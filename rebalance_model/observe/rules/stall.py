@@ -73,7 +73,7 @@ class Stall(msgspec.Struct, frozen=True, gc=False):
     """Whether the commit was seen to advance since the wait began, or nothing waited before."""
 
 
-def of(step: GroupStep, q: QueueSubject, limit: int) -> Stall | None:
+def find(step: GroupStep, q: QueueSubject, limit: int) -> Stall | None:
     """Return the longer wait of both sources; check again when it reaches the limit (ms). None: unknown, or no news."""
     queue, seen = q.queue, by_hook(step, q)
     lag, ms = lag_of(queue), queue.stalled_ms

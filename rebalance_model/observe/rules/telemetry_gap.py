@@ -95,9 +95,9 @@ def polls_evidence(step: GroupStep, _: str) -> Evidence:
 
 def _since(step: ClusterStep, silence: Silence, kind: str) -> Holds:
     if silence.wrong_clock:  # it has been observed for as long; and a wrong clock may be the only one
-        return Holds("warning", "CLOCK_WRONG", held=step.policy.source_silent_after, stamp=silence.since)
+        return Holds("warning", "CLOCK_WRONG", duration_ms=step.policy.source_silent_after, stamp=silence.since)
     sub_cause = f"{kind}_SILENT" if silence.why == "SILENT" else silence.why
-    return Holds("warning", sub_cause, held=step.now - silence.since, stamp=silence.since)
+    return Holds("warning", sub_cause, duration_ms=step.now - silence.since, stamp=silence.since)
 
 
 def _until(step: GroupStep, until: int, sub_cause: str) -> Verdict:

@@ -31,7 +31,7 @@ STOPPED_TOGETHER = 1_000
 """Topics whose stamps differ by less stopped together; milliseconds."""
 
 
-class Waiting(NamedTuple):
+class WaitingQueue(NamedTuple):
     """A queue whose messages wait at their client."""
 
     mq: MessageQueue
@@ -62,7 +62,7 @@ def _exhausted(step: GroupStep, client_id: str) -> ThreadPool | None:
     return ThreadPool(tuple(sorted(topics)), _holder(waiting, threads, margin))
 
 
-def _by_answer(step: GroupStep, client: ClientView) -> list[Waiting] | None:
+def _by_answer(step: GroupStep, client: ClientView) -> list[WaitingQueue] | None:
     """Return the queues with messages at the client, by its answer; None if it goes on with any queue."""
     waiting = []
     for mq, process_queue in client.queues.items():
@@ -74,11 +74,11 @@ def _by_answer(step: GroupStep, client: ClientView) -> list[Waiting] | None:
         if process_queue.cached_count:
             known = step.state.queues.get(mq)
             stalled = known.stalled_ms if known is not None else 0
-            waiting.append(Waiting(mq, process_queue.cached_count, stamp, stalled))
+            waiting.append(WaitingQueue(mq, process_queue.cached_count, stamp, stalled))
     return waiting
 
 
-def _by_hook(step: GroupStep, client_id: str) -> list[Waiting] | None:
+def _by_hook(step: GroupStep, client_id: str) -> list[WaitingQueue] | None:
     """Return the queues whose pulled messages wait, by hooks; None if a commit of any queue has just advanced."""
     waiting, now = [], step.now
     for mq, queue in step.state.queues.items():
@@ -89,13 +89,13 @@ def _by_hook(step: GroupStep, client_id: str) -> list[Waiting] | None:
             return None
         if seen.waiting_since:
             messages = max(0, seen.pull_offset - seen.commit_offset)
-            waiting.append(Waiting(mq, messages, seen.waiting_since, now - seen.waiting_since))
+            waiting.append(WaitingQueue(mq, messages, seen.waiting_since, now - seen.waiting_since))
     return waiting
 
 
-def _holder(waiting: list[Waiting], threads: int, margin: int) -> str | None:
+def _holder(waiting: list[WaitingQueue], threads: int, margin: int) -> str | None:
     """Return the topic that stopped first, and has waited longest, with enough messages to take every thread."""
-    of_topic: defaultdict[str, list[Waiting]] = defaultdict(list)
+    of_topic: defaultdict[str, list[WaitingQueue]] = defaultdict(list)
     for one in waiting:
         of_topic[one.mq.topic].append(one)
     (first, topic), (second, _), *_ = sorted((max(w.stopped for w in of), t) for t, of in of_topic.items())

@@ -16,7 +16,7 @@ def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     if dropped is None:
         return CLEAR
     keeper, client, process_queue = dropped
-    if q.queue.expected != keeper:
+    if q.queue.expected_owner != keeper:
         return CLEAR
     if client.silent or client.asked_at_answer - process_queue.claimed_since <= step.policy.rebalance_wait_interval:
         return None

@@ -21,7 +21,7 @@ from rebalance_model.observe.state.hook_queue_view import (
     Regression,
     Reread,
 )
-from rebalance_model.observe.state.incident import HeldCause, Incident, IncidentKey, Pending
+from rebalance_model.observe.state.incident import HeldCause, IncidentKey, IncidentState, Pending
 from rebalance_model.observe.state.pops import LastMinute, PolledReturns, Popper, Pops, ProxiedClient, RequestModes
 from rebalance_model.observe.state.proxy import ListedClient, ProxyView
 from rebalance_model.observe.state.queue import (
@@ -35,7 +35,7 @@ from rebalance_model.observe.state.queue import (
     Route,
     RouteSplit,
     Skipped,
-    Unowned,
+    Unassigned,
 )
 from rebalance_model.observe.state.rebalance import Cause, Episode, Move
 from rebalance_model.observe.state.source import ClockSet, Loss, Sequence, Silence
@@ -61,8 +61,8 @@ __all__ = [
     "HeldCause",
     "HookQueueView",
     "HookView",
-    "Incident",
     "IncidentKey",
+    "IncidentState",
     "InvariantError",
     "LagTrend",
     "LastGroupRow",
@@ -97,7 +97,7 @@ __all__ = [
     "Silence",
     "Skipped",
     "StateVersionError",
-    "Unowned",
+    "Unassigned",
     "check_version",
     "decode_group",
     "encode_group",

@@ -118,7 +118,11 @@ class ClientView(msgspec.Struct, array_like=True):
         of its queues together would never age: the newest stamp is one of them.
         """
         now, ahead, taken = self.answered, self.client_now - self.answered, self.answered - self.asked_at_answer
-        pull, consume, lock = process_queue.last_pull_timestamp, process_queue.last_consume_timestamp, process_queue.last_lock_timestamp
+        pull, consume, lock = (
+            process_queue.last_pull_timestamp,
+            process_queue.last_consume_timestamp,
+            process_queue.last_lock_timestamp,
+        )
         return ProcessQueue(
             min(pull - ahead, process_queue.pull_seen + taken, now) if pull is not None else None,
             min(consume - ahead, process_queue.consume_seen + taken, now) if consume is not None else None,

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from rebalance_model.observe.state.incident import Incident, IncidentKey, Pending
+from rebalance_model.observe.state.incident import IncidentKey, IncidentState, Pending
 from rebalance_model.observe.state.source import ClockSet, Loss, Sequence, Silence
 
 
@@ -68,7 +68,7 @@ class ClusterState(msgspec.Struct):
     """Sources that have reported their end, and when."""
     losses: dict[str, Loss] = {}
     """By source, its last report of events that it could not send."""
-    incidents: dict[IncidentKey, Incident] = {}
+    incidents: dict[IncidentKey, IncidentState] = {}
     """By ``code subject``."""
     pending: dict[IncidentKey, Pending] = {}
     unsettled: dict[str, int] = {}
@@ -85,7 +85,7 @@ class ClusterState(msgspec.Struct):
         """Return whether the source ticks, and is not late."""
         return source not in self.silent and source not in self.ended
 
-    def incident(self, code: str, subject: str) -> Incident | None:
+    def incident(self, code: str, subject: str) -> IncidentState | None:
         """Return the incident of that code and subject that holds now; None also while it waits to be resolved."""
         found = self.incidents.get(IncidentKey(code, subject))
         return found if found is not None and found.cleared_at is None else None

@@ -13,7 +13,7 @@ from rebalance_model.observe.state.broker import BrokerView
 from rebalance_model.observe.state.client import ClientView
 from rebalance_model.observe.state.dead_letters import DeadLetters
 from rebalance_model.observe.state.hook_queue_view import Reread
-from rebalance_model.observe.state.incident import Incident, IncidentKey, Pending
+from rebalance_model.observe.state.incident import IncidentKey, IncidentState, Pending
 from rebalance_model.observe.state.pops import PolledReturns, Popper, Pops
 from rebalance_model.observe.state.proxy import ProxyView
 from rebalance_model.observe.state.queue import QueueState, Route, RouteSplit
@@ -76,7 +76,7 @@ class GroupState(msgspec.Struct):
     routes: dict[str, Route] = {}
     queues: dict[MessageQueue, QueueState] = {}
     episode: Episode | None = None
-    incidents: dict[IncidentKey, Incident] = {}
+    incidents: dict[IncidentKey, IncidentState] = {}
     pending: dict[IncidentKey, Pending] = {}
     """Conditions that hold, but not for long enough."""
     unsettled: dict[str, int] = {}

@@ -28,7 +28,7 @@ class Regression(msgspec.Struct, array_like=True):
     cause: str
     channel: str
     """The channel of that commit: the client may become known later."""
-    shown: bool
+    counts: bool
     """Whether it counts already; see `commits`."""
     consume_time_ms: int | None
     """How long it took to consume from `to` to `mark`, milliseconds; None: unknown."""

@@ -44,10 +44,10 @@ class HeldCause(msgspec.Struct, array_like=True):
     client_id: str | None
     """The client that caused it when it was first seen."""
     held_ms: int = 0
-    """For how long it has held, up to `Incident.counted_until`."""
+    """For how long it has held, up to `IncidentState.counted_until`."""
 
 
-class Incident(msgspec.Struct, array_like=True):
+class IncidentState(msgspec.Struct, array_like=True):
     """An open incident."""
 
     incident_id: str

@@ -19,7 +19,7 @@ class LastQueueRow(NamedTuple):
     shared_by: tuple[str, ...] | None = None
 
 
-class Unowned(msgspec.Struct, array_like=True, frozen=True):
+class Unassigned(msgspec.Struct, array_like=True, frozen=True):
     """Since when a queue has no owner, and how that began."""
 
     since: int
@@ -101,7 +101,7 @@ class QueueState(msgspec.Struct, array_like=True):
     """One queue: its owner, its expected owner, and its progress."""
 
     owner: str | None = None
-    expected: str | None = None
+    expected_owner: str | None = None
     former_owner: str | None = None
     released_at: int | None = None
     lock_free_at: int | None = None
@@ -118,7 +118,7 @@ class QueueState(msgspec.Struct, array_like=True):
     hook_view: HookQueueView | None = None
     in_route: bool = False
     """Whether the topic's route has it."""
-    unowned: Unowned | None = None
+    unassigned: Unassigned | None = None
     """None while it has an owner, and before that could be known."""
     dropped_by: str | None = None
     """The client whose last answer shows it dropped, but still held."""

@@ -125,4 +125,4 @@ def test_the_buffer_keeps_its_limit_if_a_collectors_clock_is_a_day_ahead(monkeyp
         shard.push(poll(Tick, stamp + DAY, 2 * second), stamp)
         status = poll(BrokerStatus, stamp + DAY, 2 * second + 1, broker="broker-a", boot_time=1)
         shard.push(status, stamp)
-        assert len(shard._ordering.held) <= 101
+        assert len(shard._ordering.buffer) <= 101

@@ -32,7 +32,7 @@ def test_an_unsubscribed_topic_has_no_expected_owner():
     trace = Trace().poll(0, TWO)
     other = tuple(mq(q, "Other") for q in range(2))
     trace._fold(TopicRoute(topic="Other", queues=other, **trace._poll(START + 5_000)))
-    assert [trace.state.queues[one].expected for one in other] == [None, None]
+    assert [trace.state.queues[one].expected_owner for one in other] == [None, None]
 
 
 def test_a_late_failed_or_reordered_route_changes_nothing():

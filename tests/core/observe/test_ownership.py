@@ -59,7 +59,7 @@ def test_a_client_on_two_channels_is_a_member_twice():
     twice = {"a": holding(0), "b": holding(2)}
     trace.listed_twice = "a"
     trace.poll(10, TWO).poll(20, twice)
-    assert {m.queue_id: q.expected for m, q in trace.state.queues.items()} == {0: "a", 1: "a", 2: None, 3: "b"}
+    assert {m.queue_id: q.expected_owner for m, q in trace.state.queues.items()} == {0: "a", 1: "a", 2: None, 3: "b"}
     trace.listed_twice = None
     trace.poll(30, twice).poll(40, TWO)
     assert [r.trigger for r in trace.rebalances()] == ["CONNECTIONS_CHANGED"]
@@ -193,7 +193,7 @@ def test_broadcasting_members_own_nothing():
     trace._connections = lambda members, now: _broadcasting(Trace._connections(trace, members, now))
     trace.poll(10, TWO)
     assert trace.moves() == []
-    assert {q.expected for q in trace.state.queues.values()} == {None}
+    assert {q.expected_owner for q in trace.state.queues.values()} == {None}
 
 
 def _broadcasting(event: ConsumerConnection) -> ConsumerConnection:

@@ -51,7 +51,7 @@ def answer(queue, popped_to, at=T, *, commit=None):
 
 
 def offsets(queue):
-    return {one for part in queue.unacked for one in range(part.first, part.last + 1)} | queue.held.keys()
+    return {one for part in queue.unacked for one in range(part.first, part.last + 1)} | queue.held_messages.keys()
 
 
 def consumed(acked_to=100):
@@ -150,7 +150,7 @@ def test_a_renewed_message_is_held_until_it_is_acked_or_renewed_no_more():
     assert (popped.in_flight(queue), popped.in_flight_since(queue)) == (1, T)
     again = at + 55_000
     assert change(queue, 100, 180_000, at=again, popped_at=at, invisible=60_000) == "RENEWED"
-    assert queue.held[100] == popped.HeldMessage(T, again, again + 180_000)
+    assert queue.held_messages[100] == popped.HeldMessage(T, again, again + 180_000)
     assert popped.give_back(queue, again + 180_001 + REVIVED_WITHIN) == 1
     assert popped.in_flight(queue) == 0
 
@@ -204,7 +204,7 @@ def test_in_order_an_ack_of_another_delivery_has_no_effect():
     change(queue, 100, 60_000, at=T + INVISIBLE, order=True)
     newest = T + 200_000
     change(queue, 100, 180_000, at=newest + INVISIBLE, popped_at=newest, order=True)
-    assert queue.held[100].first_pop == T
+    assert queue.held_messages[100].first_pop == T
     ack(queue, 100, at=newest + INVISIBLE, popped_at=T, order=True)
     assert (popped.in_flight(queue), popped.in_flight_since(queue)) == (1, T)
     ack(queue, 100, at=newest + INVISIBLE, popped_at=newest, order=True)
@@ -216,7 +216,7 @@ def test_in_order_an_ack_of_a_later_delivery_ends_the_held_one():
     queue = PoppedQueue()
     change(queue, 7, 1_000, at=T + 5_000, popped_at=T, order=True)
     ack(queue, 7, at=T + 9_000, popped_at=T + 7_000, order=True)
-    assert queue.held == {}
+    assert queue.held_messages == {}
 
 
 def test_in_order_a_message_stays_held_until_the_commit_has_passed_it():
@@ -287,7 +287,7 @@ def test_with_all_held_messages_kept_an_ack_may_be_of_another_one():
     queue = consumed(100)
     for offset in range(100, 101 + HELD_MAX):
         change(queue, offset, 60_000, at=T + INVISIBLE)
-    assert len(queue.held) == HELD_MAX
+    assert len(queue.held_messages) == HELD_MAX
     until = T + INVISIBLE + 60_000 + REVIVED_WITHIN
     assert popped.is_at_least(queue, until - 1)
     assert not popped.is_at_least(queue, until)
@@ -311,7 +311,7 @@ def test_a_pop_in_the_future_is_one_of_now():
     ack(queue, 102, popped_at=TIME_MAX)
     assert popped.in_flight_since(queue) == T
     change(queue, 104, 60_000, popped_at=TIME_MAX, order=True)
-    assert queue.held[104].first_pop == T
+    assert queue.held_messages[104].first_pop == T
 
 
 # Bounds
@@ -329,7 +329,7 @@ def test_at_rest_a_queue_takes_little_room_and_never_more_than_its_bounds():
         ack(queue, offset, at=TIME_MAX, popped_at=TIME_MAX, invisible=TIME_MAX)
     for offset in range(OFFSET_MAX - 1_000, OFFSET_MAX - 800):
         change(queue, offset, TIME_MAX, at=TIME_MAX, popped_at=TIME_MAX, order=True)
-    assert (len(queue.unacked), len(queue.held)) == (UNACKED_MAX, HELD_MAX)
+    assert (len(queue.unacked), len(queue.held_messages)) == (UNACKED_MAX, HELD_MAX)
     assert size(queue) < MOST_BYTES
 
 
@@ -532,8 +532,8 @@ def test_any_order_of_valid_events_leaves_a_state_within_its_bounds(steps):
         for span in queue.unacked:
             assert end < span.first <= span.last < queue.popped_to
             end = span.last
-        assert (len(queue.unacked) <= UNACKED_MAX, len(queue.held) <= HELD_MAX) == (True, True)
-        assert not any(one.first <= held <= one.last for one in queue.unacked for held in queue.held)
+        assert (len(queue.unacked) <= UNACKED_MAX, len(queue.held_messages) <= HELD_MAX) == (True, True)
+        assert not any(one.first <= held <= one.last for one in queue.unacked for held in queue.held_messages)
         assert (popped.in_flight(queue) or 0) >= 0
         blob = msgspec.msgpack.encode(queue)
         assert len(blob) <= MOST_BYTES

@@ -178,7 +178,7 @@ def test_active_pullers_have_no_expected_owner():
         trace.poll(at, {"a": concurrent(2, 3), "b": concurrent(0, 1)})
     assert trace.incidents() == []
     assert trace.owners() == {0: "b", 1: "b", 2: "a", 3: "a"}
-    assert {queue.expected for queue in trace.state.queues.values()} == {None}
+    assert {queue.expected_owner for queue in trace.state.queues.values()} == {None}
     assert "ASSIGNMENT_MISMATCH" in coverage(trace)["silent_rules"]
 
 

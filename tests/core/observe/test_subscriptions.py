@@ -18,7 +18,7 @@ def test_long_subscriptions_are_compared_but_not_kept():
     members = [member(f"{number:0{LONG}}") for number in range(MEMBERS)]
     tracemalloc.start()
     try:
-        assert all(len(subscriptions.of(one)["Orders"][1]) == 1 for one in members)
+        assert all(len(subscriptions.of_member(one)["Orders"][1]) == 1 for one in members)
         members.clear()
         kept, _ = tracemalloc.get_traced_memory()
     finally:
