@@ -9,6 +9,7 @@ import pytest
 from streaming.queries.group_at import find_group
 from streaming.queries.groups import groups
 from streaming.queries.incidents import incidents
+from streaming.queries.ownership import owners
 from streaming.queries.rebalances import rebalance_totals
 from streaming.tables import ReadModel
 from tests.docs.source import ROOT
@@ -43,12 +44,12 @@ def test_the_stored_outputs_are_those_of_a_run(run_outputs):
 
 @pytest.mark.spark
 def test_its_answers_are_those_of_the_questions(run_outputs, demo_run):
-    _, stuck, owners, _, costliest, *_ = (one["text/plain"] for one in run_outputs)
+    _, stuck, owned_text, _, costliest, *_ = (one["text/plain"] for one in run_outputs)
     with ReadModel(demo_run.root / "tables") as model:
         assert [group.group for group in groups(model)] == ["orders-group", "audit-group"]
-        of = find_group(model, "orders-group", at=FIFTY)
-        owned = [(str(one.queue_id), one.client_id) for one in owners(model, of, "Orders")]
-        assert [tuple(line.split()[1:3]) for line in owners.splitlines()[1:]] == owned
+        group_at = find_group(model, "orders-group", at=FIFTY)
+        owned = [(str(one.queue_id), one.client_id) for one in owners(model, group_at, "Orders")]
+        assert [tuple(line.split()[1:3]) for line in owned_text.splitlines()[1:]] == owned
         found = [one for one in incidents(model) if one.code == "ORDERED_QUEUE_STUCK"]
         assert sorted(line.split()[1] for line in stuck.splitlines()[1:]) == sorted(one.subject for one in found)
         totals = rebalance_totals(model, find_group(model, "orders-group"))
