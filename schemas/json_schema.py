@@ -4,9 +4,9 @@
 ones, unless the break is intended (``--breaking``: tables must then be rebuilt, and sources changed first).
 
 The schemas give the range of each field; four rules that they can't express are checked only by the decoder
-(`rebalance_model.observe.decoding`): an answer carries its payload or an `error`, never both; the ranges of acked
-offsets, and the times of their POPs, are in order; an event's time is at most 25 hours past the transport's stamp; a
-value has at most 1 MB.
+(`observe.events.decoding`): an answer carries its payload or an `error`, never both; the ranges of acked offsets, and
+the times of their POPs, are in order; an event's time is at most 25 hours past the transport's stamp; a value has at
+most 1 MB.
 """
 
 import sys

@@ -85,7 +85,7 @@ class RejectedRow(msgspec.Struct, frozen=True, kw_only=True):
     value: bytes | None
     """The value, byte for byte; null: it had none."""
     reason: str
-    """A stable code, see `rebalance_model.observe.decoding`."""
+    """A stable code, see `rebalance_model.observe.events.decoding`."""
     detail: str
     """The reason in words."""
     origin: str

@@ -36,7 +36,6 @@ Times are epoch milliseconds. `decode` makes a valid event of a row of a recordi
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from rebalance_model.observe.decoding import RejectedError, decode
 from rebalance_model.observe.effects import (
     TABLE_OF,
     AnyRow,
@@ -48,6 +47,7 @@ from rebalance_model.observe.effects import (
     RebalanceSettled,
 )
 from rebalance_model.observe.events import AnyEvent
+from rebalance_model.observe.events.decoding import RejectedError, decode
 from rebalance_model.observe.group_store import GroupsInMemory, GroupStore
 from rebalance_model.observe.policy import Policy
 

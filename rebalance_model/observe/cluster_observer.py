@@ -6,8 +6,6 @@ depend on when rows arrive in one shard's log, so shards may see them at other t
 """
 
 from rebalance_model.observe.changes import SourceBack, SourceSilent
-from rebalance_model.observe.clock_bounds import Bounds, bounds_of_now
-from rebalance_model.observe.clocks import Clocks
 from rebalance_model.observe.effects import AnyEffect
 from rebalance_model.observe.events import (
     Broadcast,
@@ -23,6 +21,8 @@ from rebalance_model.observe.rules import broker_unreachable, revive_behind
 from rebalance_model.observe.rules.lifecycle import apply, end
 from rebalance_model.observe.rules.registry import CLUSTER_RULES
 from rebalance_model.observe.state import ClockSet, ClusterBroker, ClusterState, Loss, Reach, Sequence
+from rebalance_model.observe.state.clock_bounds import Bounds, bounds_of_now
+from rebalance_model.observe.state.clocks import Clocks
 from rebalance_model.observe.step import ClusterStep, Moment
 
 

@@ -6,8 +6,8 @@ Each is well above what the real parts send; `LIMITS.md` lists them.
 from typing import Final
 
 from rebalance_model.entities import NAME_CHARACTERS_MAX, NATURAL_MAX, TIME_MAX
-from rebalance_model.observe.decoding import DEPTH_MAX, VALUE_BYTES_MAX
 from rebalance_model.observe.events import OFFSET_MAX
+from rebalance_model.observe.events.decoding import DEPTH_MAX, VALUE_BYTES_MAX
 
 FRAME_BYTES: Final = 16_777_216
 """Bytes of one frame of RocketMQ's protocol, header and body (com.rocketmq.remoting.frameMaxLength: Netty refuses

@@ -16,10 +16,10 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from checkpoints.generation import check_state_version, verify
-from rebalance_model.observe.clock_bounds import bounds_of_now
 from rebalance_model.observe.events import BrokerStatus, ClockStep, Event
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import STATE_VERSION
+from rebalance_model.observe.state.clock_bounds import bounds_of_now
 from streaming.base import jars, java
 from streaming.base.errors import NotReadyError, SettingsError, UserError
 from streaming.base.place import queries_of, tables_of

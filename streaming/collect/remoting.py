@@ -9,7 +9,7 @@ from enum import IntEnum
 
 import msgspec
 
-from rebalance_model.observe.event_fields import Int32
+from rebalance_model.observe.events.fields import Int32
 from streaming.base.limits import FRAME_BYTES, REMARK_CHARACTERS
 from streaming.collect import fastjson
 from streaming.collect.fastjson import FastjsonError

@@ -14,7 +14,6 @@ import msgspec
 from msgspec.structs import asdict, astuple
 
 from rebalance_model.entities import MessageQueue, Name, Natural, Time
-from rebalance_model.observe.event_fields import Text
 from rebalance_model.observe.events import (
     Connection,
     OffsetInfo,
@@ -24,6 +23,7 @@ from rebalance_model.observe.events import (
     TimeSpanInfo,
     TopicOffset,
 )
+from rebalance_model.observe.events.fields import Text
 from streaming.base.limits import ANSWER_KEY_CHARACTERS, ROUTE_QUEUES
 from streaming.collect.fastjson import FastjsonError, Json, items, parse
 from streaming.collect.fields import Names, Unreadable, as_sent, row, rows, value

@@ -8,8 +8,8 @@ import msgspec
 from kafka.partitioner.default import murmur2
 
 from rebalance_model.entities import INT64_MAX
-from rebalance_model.observe.decoding import RejectedError, decode
 from rebalance_model.observe.events import Event, key_of
+from rebalance_model.observe.events.decoding import RejectedError, decode
 
 
 class KeyedRow(NamedTuple):

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import msgspec
 import pyarrow as pa
 
-from rebalance_model.observe.decoding import RejectedError, decode
 from rebalance_model.observe.events import AnyEvent, GroupEvent, key_of
+from rebalance_model.observe.events.decoding import RejectedError, decode
 from schemas.arrow import arrow_schema, column_of
 from schemas.rows import RejectedRow, TelemetryRow
 from streaming.base.times import DAY_MS

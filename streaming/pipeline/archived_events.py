@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rebalance_model.observe.decoding import RejectedError, decode
 from rebalance_model.observe.events import AnyEvent
+from rebalance_model.observe.events.decoding import RejectedError, decode
 from streaming.tables import ReadModel
 
 

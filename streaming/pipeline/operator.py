@@ -22,9 +22,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  pyspark's own convention
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from rebalance_model.observe.decoding import RejectedError, decode
 from rebalance_model.observe.effects import AnyRow
 from rebalance_model.observe.engine.shard import Shard
+from rebalance_model.observe.events.decoding import RejectedError, decode
 from rebalance_model.observe.policy import Policy
 from streaming.base.errors import UserError
 from streaming.base.garbage import without_collection

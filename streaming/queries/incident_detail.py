@@ -7,8 +7,8 @@ from datetime import UTC, date, datetime
 import msgspec
 
 from rebalance_model.entities import INT64_MAX
-from rebalance_model.observe.decoding import nests_deeper
 from rebalance_model.observe.events import ConsumerRunningInfo
+from rebalance_model.observe.events.decoding import nests_deeper
 from streaming.base.errors import NotFoundError
 from streaming.base.limits import REMARK_CHARACTERS
 from streaming.base.statements import statements_of

@@ -11,8 +11,8 @@ import time
 import pytest
 
 from rebalance_model.entities import INT64_MAX
-from rebalance_model.observe.decoding import decode
 from rebalance_model.observe.events import Answer, ClockStep, Tick
+from rebalance_model.observe.events.decoding import decode
 from streaming.log.files import files_of
 from tests.support.counted_cluster import CountedCluster
 from tests.support.faketime import FakeClock

@@ -2,8 +2,8 @@ import asyncio
 
 import pytest
 
-from rebalance_model.observe.decoding import VALUE_BYTES_MAX
 from rebalance_model.observe.events import ConsumeStats, RpcError, Tick
+from rebalance_model.observe.events.decoding import VALUE_BYTES_MAX
 from streaming.base.errors import UserError
 from streaming.collect.emitter import Emitter, UnsendableError
 

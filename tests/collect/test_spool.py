@@ -12,8 +12,8 @@ from unittest import mock
 import pytest
 import structlog
 
-from rebalance_model.observe.decoding import VALUE_BYTES_MAX, RejectedError, decode
 from rebalance_model.observe.events import Tick
+from rebalance_model.observe.events.decoding import VALUE_BYTES_MAX, RejectedError, decode
 from streaming.base.errors import UserError
 from streaming.collect import spool as spooling
 from streaming.collect.shipper import LogOutlet, RecordingOutlet, Shipper, ship

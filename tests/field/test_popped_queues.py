@@ -9,7 +9,6 @@ from collections import Counter, defaultdict
 import msgspec
 import pytest
 
-from rebalance_model.observe import popped
 from rebalance_model.observe.effects import GroupSnapshot, IncidentTransition
 from rebalance_model.observe.events import (
     AckMessage,
@@ -23,8 +22,9 @@ from rebalance_model.observe.events import (
     key_of,
 )
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.popped import PoppedQueue
 from rebalance_model.observe.progress import ProgressState, observe
+from rebalance_model.observe.state import popped
+from rebalance_model.observe.state.popped import PoppedQueue
 from tests.support import pop_recording
 from tests.support.folding import Fold, folded
 from tests.support.recordings import unpacked

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rebalance_model.observe.decoding import decode
 from rebalance_model.observe.events import ConsumerRunningInfo, PullMessage
+from rebalance_model.observe.events.decoding import decode
 from tests.support.field import Concluded, changed, concluded, concluded_of, events_of
 
 LAB = Path(__file__).parent / "lab"

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import atheris
 
 with atheris.instrument_imports(include=["rebalance_model", "streaming"]):
-    from rebalance_model.observe.decoding import RejectedError, decode
     from rebalance_model.observe.engine.shard import Shard
+    from rebalance_model.observe.events.decoding import RejectedError, decode
     from rebalance_model.observe.group_store import GroupsInMemory
     from rebalance_model.observe.policy import Policy
     from streaming.base.errors import UserError

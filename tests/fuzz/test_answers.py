@@ -6,7 +6,7 @@ from contextlib import suppress
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalance_model.observe.decoding import decode
+from rebalance_model.observe.events.decoding import decode
 from streaming.base.settings import load_settings
 from streaming.collect.client import RpcFailedError
 from streaming.collect.emitter import Emitter

@@ -10,8 +10,8 @@ import random
 
 import pytest
 
-from rebalance_model.observe.decoding import decode
 from rebalance_model.observe.events import ConsumerRunningInfo, GroupEvent
+from rebalance_model.observe.events.decoding import decode
 from streaming.base.settings import load_settings
 from streaming.collect.collector import RoundSchedule, collect
 from streaming.collect.reading import Reading

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from rebalance_model.observe.decoding import FUTURE_MS_MAX, decode
+from rebalance_model.observe.events.decoding import FUTURE_MS_MAX, decode
 from tests.fuzz.test_events import KINDS, LINES
 from tests.support.fitting import fold
 

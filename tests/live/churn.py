@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from rebalance_model.observe.decoding import decode
+from rebalance_model.observe.events.decoding import decode
 from streaming.base.settings import load_settings
 from streaming.collect.client import RemotingClient, RpcFailedError
 from streaming.collect.rpc import Rpc

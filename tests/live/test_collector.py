@@ -13,7 +13,6 @@ from statistics import median
 
 import pytest
 
-from rebalance_model.observe.decoding import decode
 from rebalance_model.observe.events import (
     Answer,
     BrokerStatus,
@@ -27,6 +26,7 @@ from rebalance_model.observe.events import (
     TopicStats,
     key_of,
 )
+from rebalance_model.observe.events.decoding import decode
 from streaming.base.settings import load_settings
 from streaming.log.files import files_of
 from streaming.log.recording import recorded_rows

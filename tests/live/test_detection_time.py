@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from rebalance_model.observe import events
-from rebalance_model.observe.decoding import decode
 from rebalance_model.observe.effects import IncidentTransition
+from rebalance_model.observe.events.decoding import decode
 from rebalance_model.observe.policy import Policy
 from streaming.collect.client import RpcFailedError
 from streaming.log.recording import recorded_rows

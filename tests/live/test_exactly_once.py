@@ -21,7 +21,7 @@ from kafka import KafkaConsumer, TopicPartition
 from checkpoints.manifest import ARCHIVE, OPERATOR
 from rebalance_model.entities import INT64_MAX
 from rebalance_model.observe import events
-from rebalance_model.observe.decoding import decode
+from rebalance_model.observe.events.decoding import decode
 from rebalance_model.observe.policy import Policy
 from schemas.arrow import in_epoch_ms
 from schemas.tables import DERIVED

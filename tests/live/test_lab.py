@@ -10,8 +10,8 @@ from collections import Counter
 import msgspec
 import pytest
 
-from rebalance_model.observe.decoding import decode
 from rebalance_model.observe.events import BrokerStatus, HeartBeat, LockBatchMq, Tick, UnlockBatchMq
+from rebalance_model.observe.events.decoding import decode
 from streaming.collect.client import RpcFailedError
 from streaming.lab.lab import Lab
 from streaming.lab.state import FaultRecord

@@ -9,8 +9,8 @@ import time
 import msgspec
 import pytest
 
-from rebalance_model.observe.decoding import decode
 from rebalance_model.observe.effects import GroupSnapshot, IncidentTransition
+from rebalance_model.observe.events.decoding import decode
 from streaming.lab.lab import Lab
 from streaming.log.files import files_of
 from tests.live.commands import Command

@@ -14,9 +14,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rebalance_model.observe.decoding import decode
 from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.events import BrokerStatus, ConsumerConnection
+from rebalance_model.observe.events.decoding import decode
 from rebalance_model.observe.policy import Policy
 from streaming.base.settings import load_settings
 from streaming.lab.lab import Lab

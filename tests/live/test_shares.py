@@ -13,9 +13,9 @@ from itertools import dropwhile, groupby, pairwise
 import msgspec
 import pytest
 
-from rebalance_model.observe.decoding import decode
 from rebalance_model.observe.effects import GroupSnapshot, IncidentTransition
 from rebalance_model.observe.events import ConsumerRunningInfo
+from rebalance_model.observe.events.decoding import decode
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.rules.coverage import Coverage
 from streaming.log.kafka import create_topic

@@ -7,7 +7,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from rebalance_model.observe.decoding import VALUE_BYTES_MAX
+from rebalance_model.observe.events.decoding import VALUE_BYTES_MAX
 from schemas.json_schema import FOLDER
 from schemas.rows import RejectedRow, TelemetryRow
 from streaming.log.files import offset_of

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from rebalance_model.observe.decoding import decode
 from rebalance_model.observe.effects import AnyEffect, GroupSnapshot, IncidentTransition, QueueSnapshot
 from rebalance_model.observe.events import AnyEvent, key_of
+from rebalance_model.observe.events.decoding import decode
 from rebalance_model.observe.policy import Policy
 from tests.support.folding import folded
 

@@ -2,10 +2,10 @@
 
 import msgspec
 
-from rebalance_model.observe.decoding import decode
 from rebalance_model.observe.effects import AnyRow
 from rebalance_model.observe.engine.shard import Shard
 from rebalance_model.observe.events import AnyEvent
+from rebalance_model.observe.events.decoding import decode
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
 from schemas.arrow import table_of_json

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from rebalance_model.observe import events
-from rebalance_model.observe.decoding import decode
+from rebalance_model.observe.events.decoding import decode
 from streaming.base import jars
 from streaming.base.java import java_home
 from streaming.base.settings import load_settings

@@ -3,8 +3,8 @@
 from collections import defaultdict
 from urllib.parse import quote
 
-from rebalance_model.observe.decoding import RejectedError, decode
 from rebalance_model.observe.events import Tick, UpdateConsumerOffset, key_of
+from rebalance_model.observe.events.decoding import RejectedError, decode
 from streaming.log.rows import encode
 
 

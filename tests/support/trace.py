@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from rebalance_model.entities import MessageQueue
-from rebalance_model.observe.clocks import Clocks
 from rebalance_model.observe.effects import AnyEffect, AssignmentChange, IncidentTransition, RebalanceSettled
 from rebalance_model.observe.engine.sources import OutOfWait
 from rebalance_model.observe.engine.timeline import Timeline, TimelineState
@@ -35,6 +34,7 @@ from rebalance_model.observe.group_observer import GroupObserver
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import ClusterState, GroupState, decode_group, encode_group
+from rebalance_model.observe.state.clocks import Clocks
 from rebalance_model.observe.step import Moment
 from tests.support.evidence import undeclared
 

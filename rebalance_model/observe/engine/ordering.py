@@ -42,7 +42,6 @@ from collections.abc import Callable, Collection, Iterator
 
 import msgspec
 
-from rebalance_model.observe.decoding import FUTURE_MS_MAX
 from rebalance_model.observe.engine.sources import JUMP, NEVER, Doubt, Held, OutOfWait, Source, Waiting, Why
 from rebalance_model.observe.events import (
     AnyEvent,
@@ -56,6 +55,7 @@ from rebalance_model.observe.events import (
     instance_of,
     source_of,
 )
+from rebalance_model.observe.events.decoding import FUTURE_MS_MAX
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import Sequence
 

@@ -4,9 +4,9 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from rebalance_model.observe.clocks import Clocks
 from rebalance_model.observe.events import AnyEvent
 from rebalance_model.observe.state import Sequence
+from rebalance_model.observe.state.clocks import Clocks
 
 INTERVAL_MAX = 600_000
 """A source whose ticks are further apart is waited for as if they came after this; milliseconds. Otherwise two ticks

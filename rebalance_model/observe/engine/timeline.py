@@ -19,7 +19,6 @@ from rebalance_model.observe.changes import (
     SourceChange,
     SourceSilent,
 )
-from rebalance_model.observe.clocks import Clocks
 from rebalance_model.observe.cluster_observer import ClusterObserver
 from rebalance_model.observe.effects import AnyEffect
 from rebalance_model.observe.engine.sources import NEVER, OutOfWait
@@ -45,6 +44,7 @@ from rebalance_model.observe.state import (
     decode_group,
     encode_group,
 )
+from rebalance_model.observe.state.clocks import Clocks
 from rebalance_model.observe.step import Moment
 
 ENDED_AFTER = 5_000

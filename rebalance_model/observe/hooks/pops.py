@@ -8,7 +8,6 @@ proxies' clients are none, does not count as observed by such calls (`hook.fold_
 from collections.abc import Iterator
 
 from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue
-from rebalance_model.observe import popped, popped_queues
 from rebalance_model.observe.events import (
     AckMessage,
     ChangeMessageInvisibletime,
@@ -18,14 +17,23 @@ from rebalance_model.observe.events import (
     PullMessage,
     source_of,
 )
+from rebalance_model.observe.events.hook_events import PoppedEvent
 from rebalance_model.observe.group import proxied
 from rebalance_model.observe.group.channels import client_of_channel
 from rebalance_model.observe.group.expectation import expect
 from rebalance_model.observe.group.proxied import PROXIED_FORGOTTEN
-from rebalance_model.observe.hook_events import PoppedEvent
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.popped import PoppedQueue
-from rebalance_model.observe.state import GroupState, Popper, Pops, PopTarget, ProxiedClient, RequestModes
+from rebalance_model.observe.state import (
+    GroupState,
+    Popper,
+    Pops,
+    PopTarget,
+    ProxiedClient,
+    RequestModes,
+    popped,
+    popped_queues,
+)
+from rebalance_model.observe.state.popped import PoppedQueue
 from rebalance_model.observe.state.pops import WINDOW_MS
 from rebalance_model.observe.step import GroupStep
 

@@ -8,8 +8,8 @@ A broker's answer reports when it stored the last message of each queue that the
 lastTimestamp), by its own clock. For a message newer than the answer before, that is such a stamp.
 """
 
-from rebalance_model.observe.clock_bounds import Bounds
 from rebalance_model.observe.state import ClientView
+from rebalance_model.observe.state.clock_bounds import Bounds
 
 
 def bounds(former: ClientView | None, newest: int, answered: int) -> Bounds | None:

@@ -6,8 +6,8 @@ is another one.
 """
 
 from rebalance_model.observe.events import OffsetInfo
-from rebalance_model.observe.popped_queues import popped_topic
 from rebalance_model.observe.state import PolledReturns, QueueState
+from rebalance_model.observe.state.popped_queues import popped_topic
 from rebalance_model.observe.step import GroupStep
 
 AGAIN_WITHIN = 130_000

@@ -7,7 +7,6 @@ from typing import Literal, TypedDict, TypeVar
 import msgspec
 
 from rebalance_model.entities import MessageQueue
-from rebalance_model.observe.decoding import FUTURE_MS_MAX
 from rebalance_model.observe.effects import QueueProgress
 from rebalance_model.observe.events import (
     Answer,
@@ -22,6 +21,7 @@ from rebalance_model.observe.events import (
     instance_of,
     newest_stamp,
 )
+from rebalance_model.observe.events.decoding import FUTURE_MS_MAX
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.progress.popped import at_answer, may_be_popped
 from rebalance_model.observe.progress.state import (

@@ -6,10 +6,9 @@ A client renews its locks every 20 s, and they expire for it after 30 s: a lock'
 
 import msgspec
 
-from rebalance_model.observe import popped
 from rebalance_model.observe.effects import QueueProgress
 from rebalance_model.observe.events import GroupEvent, LockBatchMq, PopMessage, PullMessage, UpdateConsumerOffset
-from rebalance_model.observe.hook_events import PoppedEvent
+from rebalance_model.observe.events.hook_events import PoppedEvent
 from rebalance_model.observe.progress.popped import by_hook, on_call
 from rebalance_model.observe.progress.state import (
     REPEATED_AFTER,
@@ -18,6 +17,7 @@ from rebalance_model.observe.progress.state import (
     ProgressState,
     behind_by,
 )
+from rebalance_model.observe.state import popped
 
 HOOK_ROW_EVERY = 10_000
 """The interval of rows from a hook's calls, for each broker and group, and the delay of a row after the last call;

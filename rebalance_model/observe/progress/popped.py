@@ -12,12 +12,12 @@ has passed.
 from typing import NamedTuple
 
 from rebalance_model.entities import MessageQueue
-from rebalance_model.observe import popped, popped_queues
 from rebalance_model.observe.events import OffsetInfo
-from rebalance_model.observe.hook_events import PopMessage, PoppedEvent
-from rebalance_model.observe.popped import PoppedQueue
-from rebalance_model.observe.popped_queues import PoppedQueues
+from rebalance_model.observe.events.hook_events import PopMessage, PoppedEvent
 from rebalance_model.observe.progress.state import ProgressState, behind_by
+from rebalance_model.observe.state import popped, popped_queues
+from rebalance_model.observe.state.popped import PoppedQueue
+from rebalance_model.observe.state.popped_queues import PoppedQueues
 
 
 class PoppedQuantities(NamedTuple):

@@ -3,8 +3,8 @@
 import msgspec
 
 from rebalance_model.observe.events import ProcessQueueInfo
-from rebalance_model.observe.popped_queues import PoppedQueues
 from rebalance_model.observe.state import Sequence
+from rebalance_model.observe.state.popped_queues import PoppedQueues
 
 REPEATED_AFTER = 60_000
 """The interval after which an unchanged value is written again; milliseconds."""

@@ -11,7 +11,6 @@ broker can't be compared with those of others.
 
 from collections.abc import Mapping
 
-from rebalance_model.observe.clock_bounds import Bounds
 from rebalance_model.observe.rules import concerns
 from rebalance_model.observe.rules.rule import (
     CLEAR,
@@ -25,6 +24,7 @@ from rebalance_model.observe.rules.rule import (
     Verdict,
 )
 from rebalance_model.observe.state import ClockSet
+from rebalance_model.observe.state.clock_bounds import Bounds
 from rebalance_model.observe.step import ClusterStep, GroupStep, Step
 
 CODE = "CLOCK_SKEW"

@@ -6,11 +6,11 @@ that was killed, or lost its network, does not: its proxy keeps and renews its m
 130 s, and messages in order wait for so long. Clear at a heartbeat, at its end, or when the proxy has dropped it.
 """
 
-from rebalance_model.observe.popped_queues import popped_topic
 from rebalance_model.observe.rules import concerns
 from rebalance_model.observe.rules.pop_coverage import has_all_hooks
 from rebalance_model.observe.rules.rule import CLEAR, Advice, ClientRule, Evidence, Holds, Verdict
 from rebalance_model.observe.state import IncidentKey, ProxiedClient
+from rebalance_model.observe.state.popped_queues import popped_topic
 from rebalance_model.observe.step import GroupStep
 
 CODE = "PROXY_CLIENT_GONE"

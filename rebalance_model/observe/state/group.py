@@ -8,12 +8,12 @@ import msgspec
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.errors import ModelError
-from rebalance_model.observe.popped import PoppedQueue
 from rebalance_model.observe.state.broker import BrokerView
 from rebalance_model.observe.state.client import ClientView
 from rebalance_model.observe.state.dead_letters import DeadLetters
 from rebalance_model.observe.state.hook_queue_view import Reread
 from rebalance_model.observe.state.incident import IncidentKey, IncidentState, Pending
+from rebalance_model.observe.state.popped import PoppedQueue
 from rebalance_model.observe.state.pops import PolledReturns, Popper, Pops
 from rebalance_model.observe.state.proxy import ProxyView
 from rebalance_model.observe.state.queue import QueueState, Route, RouteSplit

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from rebalance_model.observe.popped_queues import PoppedQueues
 from rebalance_model.observe.state.client import PopTarget
+from rebalance_model.observe.state.popped_queues import PoppedQueues
 
 BUCKET_MS = 10_000
 """Counts are kept for intervals of this length; milliseconds."""

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from rebalance_model.entities import INT64_MAX
-from rebalance_model.observe.decoding import decode
 from rebalance_model.observe.effects import AnyEffect, IncidentTransition, QueueProgress
 from rebalance_model.observe.events import AnyEvent
+from rebalance_model.observe.events.decoding import decode
 from rebalance_model.simulation import story
 from rebalance_model.simulation.cluster import SimulatedCluster
 from rebalance_model.simulation.scenario import Scenario

@@ -1,10 +1,10 @@
 """Which sources are waited for, which are silent, late or ended; and how wrong clocks are corrected."""
 
-from rebalance_model.observe.clocks import Clocks
 from rebalance_model.observe.engine import ordering
 from rebalance_model.observe.engine.ordering import Ordering, Waiting
 from rebalance_model.observe.events import BrokerStatus, ClockSeen, Tick
 from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.state.clocks import Clocks
 
 START = 1_800_000_000_000
 BROKERS = {"poll": "", "a": "broker-a", "b": "broker-b"}

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalance_model.observe.clocks import TOLERANCE, UNANSWERED_MAX, Clocks, agreements
+from rebalance_model.observe.state.clocks import TOLERANCE, UNANSWERED_MAX, Clocks, agreements
 
 POLL, HOOK = "c/poll-1", "c/hook-a"
 

@@ -6,8 +6,8 @@ import json
 import msgspec
 import pytest
 
-from rebalance_model.observe.decoding import DEPTH_MAX, VALUE_BYTES_MAX, RejectedError, decode
 from rebalance_model.observe.events import AnyEvent, key_of
+from rebalance_model.observe.events.decoding import DEPTH_MAX, VALUE_BYTES_MAX, RejectedError, decode
 from schemas.json_schema import FOLDER
 from tests.support.proportion import takes_proportional_time
 

@@ -5,7 +5,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rebalance_model.observe.decoding import RejectedError, decode
 from rebalance_model.observe.effects import GroupSnapshot
 from rebalance_model.observe.events import (
     AckMessage,
@@ -13,6 +12,7 @@ from rebalance_model.observe.events import (
     PopMessage,
     ProxyHeartBeat,
 )
+from rebalance_model.observe.events.decoding import RejectedError, decode
 from tests.support.hook_groups import ordered
 from tests.support.hook_trace import HookTrace
 

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalance_model.entities import TIME_MAX
-from rebalance_model.observe import popped
 from rebalance_model.observe.events import (
     ACK_RANGES_MAX,
     OFFSET_MAX,
@@ -17,7 +16,8 @@ from rebalance_model.observe.events import (
     ChangeMessageInvisibletime,
     PopMessage,
 )
-from rebalance_model.observe.popped import HELD_MAX, REVIVED_WITHIN, STEP_MAX, UNACKED_MAX, PoppedQueue
+from rebalance_model.observe.state import popped
+from rebalance_model.observe.state.popped import HELD_MAX, REVIVED_WITHIN, STEP_MAX, UNACKED_MAX, PoppedQueue
 
 T = 1_800_000_000_000
 INVISIBLE = 20_000

@@ -5,8 +5,6 @@ from collections import Counter
 import pytest
 
 from rebalance_model.entities import MessageQueue
-from rebalance_model.observe import popped as in_flight
-from rebalance_model.observe import popped_queues
 from rebalance_model.observe.events import (
     AckMessage,
     ChangeMessageInvisibletime,
@@ -19,7 +17,9 @@ from rebalance_model.observe.events import (
     PullMessage,
     Tick,
 )
-from rebalance_model.observe.popped_queues import PoppedQueues
+from rebalance_model.observe.state import popped as in_flight
+from rebalance_model.observe.state import popped_queues
+from rebalance_model.observe.state.popped_queues import PoppedQueues
 from tests.core.simulation.pop_scenario import BROKER, GROUP, RETRY, TOPIC, popped, second
 
 MQ = MessageQueue(TOPIC, BROKER, 0)

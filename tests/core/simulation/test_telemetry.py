@@ -7,7 +7,6 @@ import msgspec
 import pytest
 
 from rebalance_model.entities import INT64_MAX, MessageQueue
-from rebalance_model.observe.decoding import decode
 from rebalance_model.observe.events import (
     Answer,
     BrokerStatus,
@@ -28,6 +27,7 @@ from rebalance_model.observe.events import (
     UpdateConsumerOffset,
     key_of,
 )
+from rebalance_model.observe.events.decoding import decode
 from rebalance_model.simulation.cluster import START
 from rebalance_model.simulation.truth import Fault
 from tests.support.simulated import BEGAN, simulate, small

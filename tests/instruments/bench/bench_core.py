@@ -16,13 +16,13 @@ import msgspec
 import typer
 from rich.console import Console
 
-from rebalance_model.observe.clocks import Clocks
-from rebalance_model.observe.decoding import decode
 from rebalance_model.observe.engine.shard import Shard
 from rebalance_model.observe.engine.timeline import Timeline, TimelineState
 from rebalance_model.observe.events import AnyEvent, LockBatchMq
+from rebalance_model.observe.events.decoding import decode
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.state.clocks import Clocks
 from rebalance_model.simulation import scenario
 from rebalance_model.simulation.scenario import Scenario
 from tests.detection.generator import scenario_of

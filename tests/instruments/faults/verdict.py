@@ -15,8 +15,8 @@ from pathlib import Path
 
 import msgspec
 
-from rebalance_model.observe.decoding import decode
 from rebalance_model.observe.effects import IncidentTransition
+from rebalance_model.observe.events.decoding import decode
 from streaming.log.recording import recorded_rows
 from tests.instruments.faults.cases import BOTH, BROKER, HOOK, REREADS, SOURCES, STORIES
 from tests.instruments.faults.mqadmin_loop import Answer

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import msgspec
 
 from rebalance_model.entities import INT64_MAX
-from rebalance_model.observe.decoding import decode
 from rebalance_model.observe.effects import TABLE_OF, AnyRow, QueueProgress
 from rebalance_model.observe.engine.shard import Shard
 from rebalance_model.observe.events import AnyEvent
+from rebalance_model.observe.events.decoding import decode
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
 from streaming.lab.demo.play import CAPTURE

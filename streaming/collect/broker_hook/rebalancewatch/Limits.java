@@ -16,7 +16,7 @@ final class Limits {
     static final int NUMBER_CHARACTERS = 32;
     /** Groups of one heartbeat: each makes an event that repeats the client's id. */
     static final int HEARTBEAT_GROUPS = 1_000;
-    /** Bytes of an event; the decoder rejects a larger one (rebalance_model/observe/decoding.py). */
+    /** Bytes of an event; the decoder rejects a larger one (rebalance_model/observe/events/decoding.py). */
     static final int EVENT_BYTES = 1_000_000;
     /** Characters of a name; the decoder rejects a longer one (rebalance_model/entities.py, NAME_CHARACTERS_MAX). */
     static final int NAME_CHARACTERS = 1_000;
@@ -28,7 +28,7 @@ final class Limits {
     static final int SUMS = 50_000;
     /** Memory of these sums, bytes. */
     static final int SUM_BYTES = 24 << 20;
-    /** Ranges of offsets in a sum of acks; the decoder rejects more (rebalance_model/observe/hook_events.py). */
+    /** Ranges of offsets in a sum of acks; the decoder rejects more (rebalance_model/observe/events/hook_events.py). */
     static final int ACK_RANGES = 256;
     /** Bits of a receipt of a BATCH_ACK, one an offset: of at most 32 messages, among others that its group skips. */
     static final int ACK_BITS = 4_096;

@@ -5,7 +5,7 @@ import java.util.List;
 import java.util.function.BooleanSupplier;
 
 /**
- * Makes the events of the calls, as rebalance_model/observe/events.py defines them. All of it happens in the writer's
+ * Makes the events of the calls, as rebalance_model/observe/events/__init__.py defines them. All of it happens in the writer's
  * thread, in the order that {@link CallQueue} fixed.
  *
  * <p>{@code seq} is given here, not beside {@code time}: the groups of a heartbeat or of a lock are known only when its

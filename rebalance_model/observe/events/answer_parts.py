@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from rebalance_model.entities import MessageQueue, Name, Natural, Time
-from rebalance_model.observe.event_fields import Difference, Int32, Offset, Part, StoredOffset, Text
+from rebalance_model.observe.events.fields import Difference, Int32, Offset, Part, StoredOffset, Text
 
 UNREACHABLE = -1
 """`RpcError.code` of a broker or client that could not be reached."""

@@ -14,7 +14,7 @@ from typing import ClassVar
 import msgspec
 
 from rebalance_model.entities import MessageQueue, Name, Natural, Time
-from rebalance_model.observe.answer_parts import (
+from rebalance_model.observe.events.answer_parts import (
     DEADLINE,
     NOT_SUPPORTED,
     SYSTEM_ERROR,
@@ -31,7 +31,7 @@ from rebalance_model.observe.answer_parts import (
     TopicOffset,
     newest_stamp,
 )
-from rebalance_model.observe.event_fields import (
+from rebalance_model.observe.events.fields import (
     OFFSET_MAX,
     Difference,
     Event,
@@ -40,7 +40,7 @@ from rebalance_model.observe.event_fields import (
     Subscription,
     Text,
 )
-from rebalance_model.observe.hook_events import (
+from rebalance_model.observe.events.hook_events import (
     ACK_RANGES_MAX,
     AckMessage,
     ChangeMessageInvisibletime,

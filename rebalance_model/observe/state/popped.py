@@ -22,7 +22,7 @@ from typing import Literal
 
 import msgspec
 
-from rebalance_model.observe.hook_events import AckMessage, ChangeMessageInvisibletime, PopMessage
+from rebalance_model.observe.events.hook_events import AckMessage, ChangeMessageInvisibletime, PopMessage
 
 UNACKED_MAX = 256
 """Ranges of unacked offsets that are kept of a queue."""

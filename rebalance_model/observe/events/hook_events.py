@@ -5,7 +5,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from rebalance_model.entities import INT32_MAX, TIME_MAX, MessageQueue, Name, Natural, Time
-from rebalance_model.observe.event_fields import GroupEvent, Int32, Offset, StoredOffset, Subscription, Text
+from rebalance_model.observe.events.fields import GroupEvent, Int32, Offset, StoredOffset, Subscription, Text
 
 ACK_RANGES_MAX = 256
 """An event of ACK_MESSAGE has at most so many ranges of offsets."""

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import msgspec
 
 from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue
-from rebalance_model.observe import popped
-from rebalance_model.observe.hook_events import AckMessage, ChangeMessageInvisibletime, PopMessage, PoppedEvent
-from rebalance_model.observe.popped import PoppedQueue
+from rebalance_model.observe.events.hook_events import AckMessage, ChangeMessageInvisibletime, PopMessage, PoppedEvent
+from rebalance_model.observe.state import popped
+from rebalance_model.observe.state.popped import PoppedQueue
 
 QUEUES_MAX = 4_096
 """Popped queues that are kept of a group."""

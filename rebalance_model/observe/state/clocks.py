@@ -18,7 +18,7 @@ from typing import TypeVar
 
 import msgspec
 
-from rebalance_model.observe.clock_bounds import Bounds, bounds_of_now
+from rebalance_model.observe.state.clock_bounds import Bounds, bounds_of_now
 
 K = TypeVar("K")
 T = TypeVar("T")
