@@ -6,8 +6,8 @@ import pytest
 
 from streaming.queries.incident_detail import _shown, incident
 from streaming.tables import ReadModel
+from tests.support.story import Story, log
 from tests.support.tables import accepted, append, archive, make_tables
-from tests.tables.test_read_model import Story, log
 
 EVENT = accepted(log())[3]
 HOUR = 3_600_000

@@ -9,8 +9,8 @@ from streaming.queries.present import STALE_AFTER, UNHEARD_AFTER, Heard, History
 from streaming.tables import ReadModel, table
 from streaming.tables.files import File, files_of
 from tests.serve.dashboard.tables import HOUR, MINUTE, NOW
+from tests.support.story import COMMON, Story
 from tests.support.tables import append, make_tables
-from tests.tables.test_read_model import COMMON, Story
 
 
 def progress(time: int, source: str) -> QueueProgress:

@@ -13,8 +13,8 @@ from streaming.queries.groups import groups
 from streaming.queries.ownership import queues, who_owned
 from streaming.queries.present import known_ends
 from streaming.tables import ReadModel
+from tests.support.story import Story
 from tests.support.tables import append, append_rows, make_tables
-from tests.tables.test_read_model import Story
 
 BEGIN = 1_795_300_000_000
 S = 1_000

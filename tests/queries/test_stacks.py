@@ -8,8 +8,8 @@ import pytest
 from streaming.queries.incident_detail import incident
 from streaming.queries.results import ListenerThread
 from streaming.tables import ReadModel
+from tests.support.story import Story
 from tests.support.tables import append, append_rows, make_tables
-from tests.tables.test_read_model import Story
 
 OPENED, RESOLVED = 1_000_000, 1_060_000
 DAY = date(1970, 1, 1)

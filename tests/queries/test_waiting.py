@@ -5,8 +5,8 @@ import pytest
 from streaming.queries.group_at import find_group
 from streaming.queries.ownership import queues
 from streaming.tables import ReadModel
+from tests.support.story import Story
 from tests.support.tables import append, make_tables
-from tests.tables.test_read_model import Story
 
 S = 1_000
 STATS, SPAN = "CONSUME_STATS", "CONSUME_TIME_SPAN"
