@@ -1,9 +1,9 @@
 """Quantities of popped queues: what is ready, and what is in flight.
 
 Ready is what nobody has popped, by a broker's answer. In flight is what was popped and is neither acknowledged nor
-given back, by hooks (`observe.popped`). The lag of a queue that is not popped in order is both together: its commit
-advances when messages are handed out. It is a lower bound while one of both is unknown. In order the commit stays at
-the first message without an acknowledgement, and the lag is the offsets' difference, as of any other queue.
+given back, by hooks (`observe.state.popped`). The lag of a queue that is not popped in order is both together: its
+commit advances when messages are handed out. It is a lower bound while one of both is unknown. In order the commit
+stays at the first message without an acknowledgement, and the lag is the offsets' difference, as of any other queue.
 
 Calls that a hook has lost are not known here. A message whose ack is lost counts as in flight until its invisible time
 has passed.

@@ -7,7 +7,7 @@ twice; a client that thaws sends six requests within milliseconds. Neither is co
 
 How long a refusal must last was measured: with the 5 s of the first design, a rollout of 50 clients in the lab showed
 12 false contentions. New owners were refused for up to 15 s until the former owners' next rebalance, and for up to 25 s
-when a topic's queues change (tests/PROVED.md). Hence 50 s (`Policy.lock_contended_after`).
+when a topic's queues change. Hence 50 s (`Policy.lock_contended_after`).
 """
 
 from rebalance_model.observe.hooks.lock_requests import HANDOVERS_KEPT
