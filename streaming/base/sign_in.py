@@ -12,7 +12,7 @@ from streaming.base.addresses import is_loopback
 Role: TypeAlias = Literal["viewer", "operator"]
 """A viewer sees everything; an operator also acknowledges, silences and closes incidents, and runs SQL."""
 EVERYONE = "*"
-"""In the place of a role's values: whoever signs in has it."""
+"""In the place of a role's values: everybody who signs in has it."""
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 

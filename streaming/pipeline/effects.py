@@ -1,6 +1,6 @@
 """The operator's effects on their way to the sink.
 
-Those of one table are one row of Spark's: with a row for each, Spark and Python took longer than for all that is in it.
+Those of one table are one row of Spark's, so that neither Spark nor the driver handles each by itself.
 """
 
 from collections.abc import Iterable, Iterator

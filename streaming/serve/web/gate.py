@@ -105,7 +105,7 @@ class RequestGate:
             await self._app(scope, receive, send)
 
     def _refused(self, connection: HTTPConnection) -> Response | None:
-        """Return the response that rejects a connection, whoever asks; None if nothing is wrong with it."""
+        """Return the response that rejects a connection of any client; None if nothing is wrong with it."""
         hosts = self._access.hosts
         if hosts is not None and _name(connection.headers.get("host", "")) not in hosts:
             return failure(HTTPStatus.BAD_REQUEST, "Unknown host name: use 127.0.0.1, or set web.url.")
