@@ -56,13 +56,15 @@ def _near(clock: str) -> set[str]:
 
 
 def test_charts_begin_and_end_where_the_lanes_do_at_any_width(page):
+    ends = "element => { const box = element.getBoundingClientRect(); return [box.left, box.right]; }"
+    fills = """([chart, width]) => innerWidth === width &&
+        chart.querySelector("svg").width.baseVal.value === Math.round(chart.getBoundingClientRect().width)"""
     for width in (1440, 390):
         page.set_viewport_size({"width": width, "height": 900})
-        ends = "one => { const box = one.getBoundingClientRect(); return [box.left, box.right]; }"
-        lanes = page.locator(".lanes-range").evaluate(ends)
         for name in ("Lag by topic", "Waiting time by topic"):
             chart = page.get_by_role("img", name=name)
-            expect(chart.locator("svg")).to_have_attribute("width", str(round(chart.bounding_box()["width"])))
+            page.wait_for_function(fills, arg=[chart.element_handle(), width])
+            lanes = page.locator(".lanes-range").evaluate(ends)
             begin, end = chart.evaluate(ends)
             assert begin == pytest.approx(lanes[0] + 8, abs=3)  # the slider is as wide as its knob beyond the lanes
             assert end == pytest.approx(lanes[1] - 8, abs=12)
