@@ -220,7 +220,7 @@ class AlertControl(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OperatorAction(msgspec.Struct, frozen=True, kw_only=True):
-    """One action of a person or a program on the alerts of incidents, done or not; rows are only appended."""
+    """One action of a person or a program on alerts, or by SQL, done or not; rows are only appended."""
 
     time: Time
     """When it was asked for, by the clock of the machine that handled it."""
@@ -230,17 +230,21 @@ class OperatorAction(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """The name of who did it: of a person who has signed in as the provider or proxy has it, else as that person or
     program gave it; may be empty."""
-    source: Literal["PAGE", "REST", "CLI"]
-    """PAGE: on a page of the dashboard; REST: by a program; CLI: by a command."""
-    action: Literal["ACKNOWLEDGE", "SILENCE", "UNSILENCE", "CLOSE", "REOPEN"]
+    source: Literal["PAGE", "REST", "MCP", "CLI"]
+    """PAGE: on a page of the dashboard; REST: by a program; MCP: by a model's client; CLI: by a command."""
+    action: Literal["ACKNOWLEDGE", "SILENCE", "UNSILENCE", "CLOSE", "REOPEN", "SQL"]
     """ACKNOWLEDGE: stop the reminders of an incident; SILENCE: hold back the alerts of what matches for a time;
-    UNSILENCE: end a silence; CLOSE: let an incident count as resolved; REOPEN: undo that."""
+    UNSILENCE: end a silence; CLOSE: let an incident count as resolved; REOPEN: undo that; SQL: run a query by REST or
+    MCP."""
     target: str
     """The id of the incident or the silence, as it was named if it was not found; of a new silence the incident that it
-    was made from, or what it matches."""
+    was made from, or what it matches; empty: SQL."""
     detail: str
-    """The reason, in words of who did it, and of a silence how long; may be empty."""
+    """The reason, in words of who did it, and of a silence how long; may be empty. Of SQL the query; after 4,000
+    characters its length instead of the rest."""
     result: Literal["DONE", "REFUSED", "FAILED"]
     """DONE: it was done; REFUSED: who asked may not do it; FAILED: it could not be done."""
     message: str | None
     """Why it was not done; null: it was."""
+    rows: int | None = None
+    """How many rows the answer of SQL had; null: another action, or no answer."""

@@ -18,4 +18,4 @@ def mcp() -> None:
     settings = load_settings()
     start_lines(settings.log.format, "mcp")
     with Store(tables_of(settings)) as store:
-        serve_stdio(question_server(settings, store))
+        serve_stdio(question_server(settings, store, None))

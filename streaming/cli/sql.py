@@ -31,7 +31,7 @@ def sql(
 
     text = sys.stdin.read() if query == "-" else query
     with SqlProcess(place_of_tables()) as process:
-        answer = SqlResult.model_validate_json(process.ask(text, timeout_s=timeout, limit=limit))
+        answer = SqlResult.model_validate_json(process.ask(text, timeout_s=timeout, limit=limit).content)
     if output == "json":
         print_json(answer)
     elif output == "csv":

@@ -6,7 +6,7 @@ from typing import Final
 from streaming.base.errors import UserError
 from streaming.base.limits import SQL_QUERIES
 from streaming.base.place import Place
-from streaming.queries.sql_process import SqlProcess
+from streaming.queries.sql_process import SqlAnswer, SqlProcess
 
 _PATIENCE_SECONDS: Final = 1.0
 
@@ -23,7 +23,7 @@ class SqlPool:
         for _ in range(SQL_QUERIES):
             self._free.put(None)
 
-    def ask(self, query: str, *, timeout_s: float, limit: int) -> bytes:
+    def ask(self, query: str, *, timeout_s: float, limit: int) -> SqlAnswer:
         """Run one SELECT; thread-safe. See `SqlProcess.ask`.
 
         Raises:

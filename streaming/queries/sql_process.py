@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from multiprocessing import Pipe
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from streaming.base.errors import ERRORS_BY_NAME, UserError
 from streaming.base.limits import SQL_ANSWER_BYTES, SQL_MEMORY_BYTES
@@ -18,6 +18,15 @@ from streaming.base.place import Place
 _WORKER: Final = "streaming.queries.sql_worker"
 _OPEN_SECONDS: Final = 120.0
 """The first query over tables in an object store copies their files, as every command does."""
+
+
+class SqlAnswer(NamedTuple):
+    """What a query has found."""
+
+    content: bytes
+    """A `SqlResult` as JSON."""
+    rows: int
+    """How many rows it has."""
 
 
 class SqlProcess:
@@ -42,8 +51,8 @@ class SqlProcess:
         self._connection.send((tables, lasting))
         self._is_open = False
 
-    def ask(self, query: str, *, timeout_s: float, limit: int) -> bytes:
-        """Run one SELECT over tables, views and functions; return a `SqlResult` as JSON.
+    def ask(self, query: str, *, timeout_s: float, limit: int) -> SqlAnswer:
+        """Run one SELECT over tables, views and functions.
 
         Args:
             query: a query in DuckDB's SQL.
@@ -103,12 +112,12 @@ class SqlProcess:
             self.close()
             raise UserError(says.format(seconds))
 
-    def _received(self) -> bytes:
+    def _received(self) -> SqlAnswer:
         """Return what the process sends, see `sql_worker`."""
-        kind, *last = self._connection.recv_bytes(100).decode().split(",")
+        kind, rows, last = self._connection.recv_bytes(100).decode().split(",")
         content = self._connection.recv_bytes(SQL_ANSWER_BYTES)
-        if any(last):
+        if last:
             self.close()
         if kind:
             raise ERRORS_BY_NAME[kind](content.decode())
-        return content
+        return SqlAnswer(content, int(rows))

@@ -1,7 +1,8 @@
 """The process in which users' own SQL runs: it opens the tables, and answers one query after the other.
 
 It gets the tables, and then each query, over the connection that is its first argument. It sends two messages in turn:
-the name of an error, or nothing, and whether the process ends now; then the text of the error, or the answer as JSON.
+the name of an error, or nothing, how many rows the answer has, and whether the process ends now; then the text of the
+error, or the answer as JSON.
 """
 
 import resource
@@ -72,7 +73,7 @@ class Worker:
         try:
             if self._is_lasting and time.monotonic() - self._refreshed > _REFRESH_SECONDS:
                 self._refresh(model)
-            self._send("", _found(model, query, limit))
+            self._send("", *_found(model, query, limit))
         except UserError as error:
             self._fail(error)
         except Exception as error:  # noqa: BLE001  such as MemoryError: whatever it is, the query caused it
@@ -86,9 +87,9 @@ class Worker:
     def _fail(self, error: UserError) -> None:
         self._send(type(error).__name__, str(error).encode("utf-8", "replace"))
 
-    def _send(self, kind: str, content: bytes) -> None:
+    def _send(self, kind: str, content: bytes, rows: int = 0) -> None:
         self._is_last |= not self._has_memory()
-        self._connection.send_bytes(f"{kind},{'last' if self._is_last else ''}".encode())
+        self._connection.send_bytes(f"{kind},{rows},{'last' if self._is_last else ''}".encode())
         self._connection.send_bytes(content)
 
     def _limit_memory(self) -> None:
@@ -102,9 +103,11 @@ class Worker:
         return not self._begin or _data_bytes() - self._begin < SQL_MEMORY_BYTES / 4
 
 
-def _found(model: ReadModel, query: str, limit: int) -> bytes:
+def _found(model: ReadModel, query: str, limit: int) -> tuple[bytes, int]:
+    """Return the answer as JSON, and how many rows it has."""
     try:
-        answer = as_json(sql(model, query, limit=limit))
+        result = sql(model, query, limit=limit)
+        answer = as_json(result)
     except (RecursionError, ValueError):  # ValueError: pydantic, from another depth
         raise UserError("The result nests too deeply: unnest its lists and structs.") from None
     if len(answer) > SQL_ANSWER_BYTES:
@@ -112,7 +115,7 @@ def _found(model: ReadModel, query: str, limit: int) -> bytes:
             f"The result has {len(answer) / 1e6:,.0f} MB, the limit is {SQL_ANSWER_BYTES / 1e6:,.0f}: select fewer "
             "columns or rows."
         )
-    return answer
+    return answer, len(result.rows)
 
 
 def _data_bytes() -> int:

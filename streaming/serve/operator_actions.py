@@ -1,10 +1,12 @@
 """The audit trail: what people and programs did about the alerts of incidents, done or not, as a table.
 
+Their SQL is recorded there, too, but in another way: see `sql_actions`.
+
 A row is appended by the process that handled the action, in a commit of its own, as `alert_controls` is: any number of
 processes append, and none reads before it does, so no commit conflicts with those of the job or of `maintain`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -20,9 +22,10 @@ from streaming.tables.append import append
 from streaming.tables.delta import delta_at
 
 TABLE = "operator_actions"
-Source: TypeAlias = Literal["PAGE", "REST", "CLI"]
+Source: TypeAlias = Literal["PAGE", "REST", "MCP", "CLI"]
 Action: TypeAlias = Literal["ACKNOWLEDGE", "SILENCE", "UNSILENCE", "CLOSE", "REOPEN"]
-_CHARACTERS_MAX = 1_000
+Result: TypeAlias = Literal["DONE", "REFUSED", "FAILED"]
+CHARACTERS_MAX = 1_000
 """Of each text: they come from outside."""
 
 
@@ -65,25 +68,39 @@ def recorded(tables: Place, actor: Actor, action: Action, target: str, detail: s
             "creates it."
         ) from None
 
-    def record(result: Literal["DONE", "REFUSED", "FAILED"], message: str | None = None) -> None:
+    def record(result: Result, message: str | None) -> None:
         row = OperatorAction(
-            time=time, subject=_kept(actor.subject), name=_kept(actor.name), source=actor.source, action=action,
-            target=_kept(recording.target), detail=_kept(detail), result=result,
-            message=None if message is None else _kept(message),
+            time=time, subject=kept(actor.subject), name=kept(actor.name), source=actor.source, action=action,
+            target=kept(recording.target), detail=kept(detail), result=result,
+            message=None if message is None else kept(message),
         )  # fmt: skip
         append(table, table_of(TABLE, [msgspec.structs.asdict(row)]))
 
-    try:
+    with with_result(record):
         yield recording
+
+
+@contextmanager
+def with_result(record: Callable[[Result, str | None], None]) -> Iterator[None]:
+    """Record how the block ends.
+
+    Args:
+        record: is called once, with the result and why it was not done.
+
+    Raises:
+        UserError: what the block raises, or ``record``.
+    """
+    try:
+        yield
     except ForbiddenError as error:
         record("REFUSED", str(error))
         raise
     except UserError as error:
         record("FAILED", str(error))
         raise
-    record("DONE")
+    record("DONE", None)
 
 
-def _kept(text: str) -> str:
+def kept(text: str, characters: int = CHARACTERS_MAX) -> str:
     """Return a text as it is stored: of limited length, and without what is not Unicode."""
-    return text[:_CHARACTERS_MAX].encode("utf-8", "replace").decode()
+    return text[:characters].encode("utf-8", "replace").decode()

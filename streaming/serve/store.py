@@ -11,6 +11,7 @@ from streaming.base.health import Health
 from streaming.base.language import gettext
 from streaming.base.place import Place
 from streaming.queries.sql_pool import SqlPool
+from streaming.serve.sql_actions import SqlActions
 from streaming.tables import ReadModel
 
 _LOG = logging.getLogger(__name__)
@@ -35,6 +36,8 @@ class Store:
         self._refreshed = self.health.task("refresh of the tables", _REFRESH_AGE_MS_MAX)
         self.sql = SqlPool(tables)
         """Runs users' own SQL, each query in a process of its own."""
+        self.sql_actions = SqlActions(tables)
+        """Records users' own SQL in the audit trail."""
         self._tables = tables
         self._model = _opened(tables)
         self._note_refresh()
@@ -48,6 +51,7 @@ class Store:
     def __exit__(self, *_: object) -> None:
         self._closing.set()
         self.sql.close()
+        self.sql_actions.close()
         self._follower.join()
         if self._model is not None:
             self._model.close()

@@ -76,7 +76,7 @@ class Asker:
     def ask(self, query):
         """Return the answer, or the refusal, and whether the process has ended."""
         try:
-            text, answered = self._process.ask(query, timeout_s=SECONDS_MAX, limit=8).decode(), True
+            text, answered = self._process.ask(query, timeout_s=SECONDS_MAX, limit=8).content.decode(), True
         except UserError as error:
             text, answered = str(error), False
         has_ended = self._process.closed

@@ -47,7 +47,7 @@ def shared(tables):
 
 
 def ask(process, query, timeout_s=90.0, limit=100):
-    return json.loads(process.ask(query, timeout_s=timeout_s, limit=limit))
+    return json.loads(process.ask(query, timeout_s=timeout_s, limit=limit).content)
 
 
 def test_a_query_is_stopped_in_time_wherever_it_is(pool):

@@ -1,12 +1,14 @@
 """The columns of what people and programs did about alerts."""
 
-from streaming.base.language import gettext, marked
+from streaming.base.language import gettext, marked, ngettext
 from streaming.queries.columns.column import ColumnValue, Context, ResultColumn, Table, Tone
 from streaming.queries.results import RecordedAction
 
+_DETAIL_CHARACTERS = 300
 _ACTIONS = {
     "ACKNOWLEDGE": marked("acknowledged"), "SILENCE": marked("silenced"), "UNSILENCE": marked("ended the silence"),
     "CLOSE": marked("closed"), "REOPEN": marked("reopened"),
+    "SQL": marked("ran SQL"),
 }  # fmt: skip
 _ACTION_RESULTS: dict[str, tuple[str, Tone]] = {
     "DONE": (marked("done"), ""),
@@ -17,13 +19,21 @@ _ACTION_RESULTS: dict[str, tuple[str, Tone]] = {
 
 def _action_result(row: RecordedAction, _: Context) -> ColumnValue:
     text, tone = _ACTION_RESULTS[row.result]
-    return ColumnValue(gettext(text), tone, row.message or "")
+    note = row.message or ("" if row.rows is None else ngettext("{n} row", "{n} rows", row.rows))
+    return ColumnValue(gettext(text), tone, note)
 
 
 def _who(row: RecordedAction, _: Context) -> ColumnValue:
     """Show who did it, with what identifies the person if that says more."""
     name = row.name or row.subject
     return ColumnValue(name or gettext("someone on this machine"), "" if name else "quiet", hint=row.subject)
+
+
+def _detail(row: RecordedAction, _: Context) -> ColumnValue:
+    """Show a reason, or the beginning of a query, with the whole of it."""
+    if len(row.detail) <= _DETAIL_CHARACTERS:
+        return ColumnValue(row.detail)
+    return ColumnValue(f"{row.detail[:_DETAIL_CHARACTERS]}…", hint=row.detail)
 
 
 RECORDED_ACTION = Table(
@@ -33,6 +43,6 @@ RECORDED_ACTION = Table(
     ResultColumn(RecordedAction, "action", show=lambda a, _: gettext(_ACTIONS[a.action])),
     ResultColumn(RecordedAction, "target", wide=True),
     ResultColumn(RecordedAction, "result", show=_action_result),
-    ResultColumn(RecordedAction, "detail", wide=True),
+    ResultColumn(RecordedAction, "detail", wide=True, show=_detail),
     page="time name action result source target detail",
 )

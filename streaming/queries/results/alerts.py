@@ -46,7 +46,7 @@ class AlertSilence(QueryResult):
 
 
 class RecordedAction(QueryResult):
-    """What a person or a program did about the alerts of incidents, or was refused."""
+    """What a person or a program did about the alerts of incidents or by SQL, or was refused."""
 
     time: Instant
     name: str = Field(title="Who", description="Name of who did it; may be empty.")
@@ -54,13 +54,14 @@ class RecordedAction(QueryResult):
         description="What identifies a person for the identity provider or the proxy; of a command the system's user; "
         "token: who had the token; empty: someone on the dashboard's machine."
     )
-    source: str = Field(title="By", description="PAGE, REST or CLI.")
-    action: str = Field(description="ACKNOWLEDGE, SILENCE, UNSILENCE, CLOSE or REOPEN.")
+    source: str = Field(title="By", description="PAGE, REST, MCP or CLI.")
+    action: str = Field(description="ACKNOWLEDGE, SILENCE, UNSILENCE, CLOSE, REOPEN or SQL.")
     target: str = Field(
         title="Incident or silence",
         description="Id of the incident or the silence, as it was named if it was not found; of a new silence the "
-        "incident that it was made from, or what it matches.",
+        "incident that it was made from, or what it matches; empty: SQL.",
     )
-    detail: str = Field(title="Reason", description="Why, and of a silence how long; may be empty.")
+    detail: str = Field(title="Reason or query", description="Why, and of a silence how long, or the query of SQL.")
     result: str = Field(description="DONE; REFUSED: not allowed; FAILED: it could not be done.")
     message: str | None = Field(description="Why it was not done; null: it was.")
+    rows: int | None = Field(description="How many rows the answer of SQL had; null: another action, or no answer.")

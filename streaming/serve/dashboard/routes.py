@@ -11,7 +11,7 @@ from nicegui import app as nicegui
 from streaming.base.errors import NotFoundError, NotReadyError, UserError
 from streaming.base.language import gettext
 from streaming.queries import labels
-from streaming.serve.dashboard.pages.actions import ActionsPage
+from streaming.serve.dashboard.pages.actions import ActionsPage, kind_of
 from streaming.serve.dashboard.pages.client import ClientPage
 from streaming.serve.dashboard.pages.clients import ClientFilters, ClientsPage
 from streaming.serve.dashboard.pages.clients import checked as checked_clients
@@ -145,8 +145,8 @@ def _register_others(store: Store) -> None:
         await _built(gettext("Runbook"), RunbookPage)
 
     @_route("/actions")
-    async def actions(find: str = "") -> None:
-        await _built(gettext("Actions"), lambda: ActionsPage(store, find))
+    async def actions(find: str = "", kind: str = "") -> None:
+        await _built(gettext("Actions"), lambda: ActionsPage(store, kind_of(kind), find))
 
     @_route("/{path:path}")
     async def elsewhere(path: str) -> None:

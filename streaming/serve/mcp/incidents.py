@@ -1,5 +1,6 @@
 """Tools about incidents, the rules that find them, the checks of the data, and a reader's own SQL."""
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -15,8 +16,10 @@ from streaming.queries.rule_text import RuleText, rule_text
 from streaming.serve.mcp.dated import DatedAnswer, dated, dated_list
 from streaming.serve.mcp.descriptions import table_text, tables_text
 from streaming.serve.mcp.parameters import ROWS, At, Cluster, Limit, time_of
+from streaming.serve.operator_actions import Actor
+from streaming.serve.sql_actions import SqlActions, SqlRecording
 from streaming.serve.store import Store
-from streaming.serve.user import check_operator
+from streaming.serve.user import check_operator, current_user
 
 State = Literal["open", "resolved", "all"]
 
@@ -24,9 +27,10 @@ State = Literal["open", "resolved", "all"]
 class IncidentTools:
     """The tools; the docstring of each is its description for a model."""
 
-    def __init__(self, store: Store, settings: Settings) -> None:
+    def __init__(self, store: Store, settings: Settings, sql_actions: SqlActions | None) -> None:
         self._store = store
         self._web = settings.web
+        self._sql_actions = sql_actions
         self.tools = (
             self.list_incidents,
             self.show_incident,
@@ -117,7 +121,15 @@ class IncidentTools:
         What there is, describe_tables says. A function takes an instant: owners_at(TIMESTAMPTZ '2026-11-21 15:50Z').
         Times in the answer are ISO 8601, UTC.
         """
-        check_operator()
-        model, most = self._store.model(), min(limit, self._web.sql_rows)
-        found = self._store.sql.ask(query, timeout_s=self._web.sql_seconds, limit=most)
-        return dated(model, SqlResult.model_validate_json(found))
+        with self._recorded(query) as recording:
+            check_operator()
+            model, most = self._store.model(), min(limit, self._web.sql_rows)
+            answer = self._store.sql.ask(query, timeout_s=self._web.sql_seconds, limit=most)
+            recording.rows = answer.rows
+        return dated(model, SqlResult.model_validate_json(answer.content))
+
+    def _recorded(self, query: str) -> AbstractContextManager[SqlRecording]:
+        if self._sql_actions is None:
+            return nullcontext(SqlRecording())
+        user = current_user()
+        return self._sql_actions.recorded(Actor(user.subject, user.name, "MCP"), query)

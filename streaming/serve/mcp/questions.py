@@ -15,16 +15,23 @@ from streaming.serve.mcp.incidents import IncidentTools
 from streaming.serve.mcp.ownership import OwnershipTools
 from streaming.serve.mcp.resources import add_resources
 from streaming.serve.mcp.server import READ_ONLY, McpServer
+from streaming.serve.sql_actions import SqlActions
 from streaming.serve.store import Store
 
 PATH = "/mcp"
 """The path of the server on the dashboard's port."""
 
 
-def question_server(settings: Settings, store: Store) -> McpServer:
-    """Create the server of these tables."""
+def question_server(settings: Settings, store: Store, sql_actions: SqlActions | None) -> McpServer:
+    """Create the server of these tables.
+
+    Args:
+        settings: of the process.
+        store: the tables.
+        sql_actions: records who runs SQL; None: somebody who has the tables anyway.
+    """
     server = McpServer()
-    for tools in (GroupTools(store), IncidentTools(store, settings), OwnershipTools(store)):
+    for tools in (GroupTools(store), IncidentTools(store, settings, sql_actions), OwnershipTools(store)):
         for tool in tools.tools:
             server.add_tool(tool, description=" ".join((tool.__doc__ or "").split()), annotations=READ_ONLY)
     add_resources(server)

@@ -23,7 +23,7 @@ def add_mcp(app: FastAPI, settings: Settings, store: Store) -> None:
         return
     from streaming.serve.mcp.questions import http_lifespan, http_routes, question_server  # noqa: PLC0415  may be absent
 
-    server = question_server(settings, store)
+    server = question_server(settings, store, store.sql_actions)
     app.router.routes.extend(http_routes(server))
     outer = app.router.lifespan_context
 

@@ -89,6 +89,15 @@ def test_an_operator_signs_in_acknowledges_and_signs_out(context, base, root):
     expect(listed).to_contain_text("ann")
     expect(listed.get_by_role("link", name="stuck0001")).to_have_attribute("href", f"{PREFIX}/incident/stuck0001")
 
+    query = f"SELECT 1 -- {'x' * 400}"
+    assert page.request.post(f"{base}/api/v1/sql", data={"query": query}).status == 200
+    page.get_by_label("Kind of action").select_option("SQL")
+    listed = page.get_by_role("row").filter(has_text="ran SQL")
+    expect(listed.get_by_role("cell", name="done (1 row)")).to_be_visible()
+    expect(listed.get_by_text(re.compile("^SELECT 1 -- x{288}…$"))).to_be_visible()
+    expect(page.get_by_role("row").filter(has_text="acknowledged")).to_have_count(0)
+    page.go_back()
+
     other = context.new_page()
     other.goto(f"{base}/incidents")
     expect(other.get_by_role("heading", level=1)).to_have_text("Incidents")

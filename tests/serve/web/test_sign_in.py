@@ -318,7 +318,7 @@ def test_a_viewer_sees_everything_and_changes_nothing(person, tables):
         answer = person.post(path, json=body)
         assert (answer.status_code, answer.json()) == (403, {"error": sentence}), path
     assert read_rows(tables, "alert_controls") == []
-    refused = actions(tables)[before:]
+    refused = [row for row in actions(tables)[before:] if row["action"] != "SQL"]
     assert [
         (row["subject"], row["name"], row["action"], row["target"], row["result"], row["message"]) for row in refused
     ] == [(BOB, "bob", action, "stuck", "REFUSED", sentence) for action in ("ACKNOWLEDGE", "SILENCE", "CLOSE")]
@@ -343,6 +343,14 @@ def test_an_operator_acts_under_the_name_of_the_provider(provider, tmp_path):
         assert person.post(SILENCE, json={"reason": "x", "for": "2h"}).status_code == 200
         until(lambda: len(person.get("/api/v1/actions").json()) == 2, SECONDS)
         listed = person.get("/api/v1/actions").json()
+        assert person.post(SQL, json={"query": "SELECT 1"}).status_code == 200
+        person.cookies.clear()
+        sign_in(person, BOB)
+        assert person.post(SQL, json={"query": "SELECT 2"}).status_code == 403
+    sql = [row for row in actions(own) if row["action"] == "SQL"]
+    assert [(row["subject"], row["name"], row["detail"], row["result"], row["rows"]) for row in sql] == [
+        (ANN, "ann", "SELECT 1", "DONE", 1), (BOB, "bob", "SELECT 2", "REFUSED", None),
+    ]  # fmt: skip
     assert {row["author"] for row in read_rows(own, "alert_controls")} == {"ann"}
     assert [(row["name"], row["subject"], row["action"], row["source"], row["result"]) for row in listed] == [
         ("ann", ANN, "SILENCE", "REST", "DONE"), ("ann", ANN, "ACKNOWLEDGE", "REST", "DONE"),

@@ -1,20 +1,37 @@
-"""The page of what people and programs did about the alerts of incidents: the audit trail."""
+"""The page of what people and programs did about the alerts of incidents, and by SQL: the audit trail."""
 
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
-from streaming.base.language import gettext
+from streaming.base.errors import UserError
+from streaming.base.language import gettext, marked
 from streaming.queries.columns import RECORDED_ACTION
-from streaming.queries.operator_actions import LAST, operator_actions
+from streaming.queries.operator_actions import LAST, ActionKind, operator_actions
 from streaming.queries.present import HistoryBounds, history_ends
 from streaming.queries.results import RecordedAction
 from streaming.serve.dashboard.parts.frame import element, frame
 from streaming.serve.dashboard.parts.live_page import LivePage
 from streaming.serve.dashboard.parts.markup import LiveMarkup
+from streaming.serve.dashboard.parts.moment import one_of
 from streaming.serve.dashboard.parts.paging import page_of
 from streaming.serve.store import Store
 from streaming.tables import ReadModel
 
+_KINDS: dict[ActionKind | None, str] = {
+    None: marked("Incidents and SQL"), "incident": marked("On incidents"), "sql": marked("SQL"),
+}  # fmt: skip
 _ROWS = 100
+
+
+def kind_of(name: str) -> ActionKind | None:
+    """Return the kind of actions of that name; empty: both.
+
+    Raises:
+        UserError: there is none.
+    """
+    for kind in _KINDS:
+        if name == (kind or ""):
+            return kind
+    raise UserError(one_of("kind", name, get_args(ActionKind)))
 
 
 class ActionsData(NamedTuple):
@@ -26,17 +43,17 @@ class ActionsData(NamedTuple):
     """Whether there are more actions than were read."""
 
 
-def _asked(model: ReadModel) -> ActionsData:
-    actions = operator_actions(model, last=LAST + 1)
+def _asked(model: ReadModel, kind: ActionKind | None) -> ActionsData:
+    actions = operator_actions(model, kind=kind, last=LAST + 1)
     return ActionsData(history_ends(model), actions[:LAST], len(actions) > LAST)
 
 
 class ActionsPage(LivePage[ActionsData]):
     """The last actions, the newest first."""
 
-    def __init__(self, store: Store, find: str) -> None:
+    def __init__(self, store: Store, kind: ActionKind | None, find: str) -> None:
         super().__init__(store)
-        self._find = find.strip()
+        self._kind, self._find = kind, find.strip()
 
     async def ask(self) -> None:
         """Read the data of the page.
@@ -44,7 +61,7 @@ class ActionsPage(LivePage[ActionsData]):
         Raises:
             UserError: there are no rows yet.
         """
-        self._data = await self._store.ask(_asked)
+        self._data = await self._store.ask(_asked, self._kind)
 
     def lay_out(self) -> None:
         """Create the page and show it."""
@@ -62,7 +79,7 @@ class ActionsPage(LivePage[ActionsData]):
         listed = page_of(matching, self._pages["actions"], _ROWS)
         self._table.show(
             actions=listed.rows, **listed.pager, columns=RECORDED_ACTION.page, cut=LAST if cut else None,
-            now=ends.instant(None), find=self._find,
+            now=ends.instant(None), find=self._find, kind=self._kind, kinds=_KINDS,
         )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from streaming.queries import incident_detail
 from streaming.queries import incidents as of_incidents
 from streaming.queries import operator_actions as of_actions
 from streaming.queries.health import Severity
+from streaming.queries.operator_actions import ActionKind
 from streaming.queries.results import Acknowledgement, AlertSilence, Closing, Incident, IncidentDetail, RecordedAction
 from streaming.serve.alerting import actions
 from streaming.serve.operator_actions import Action, Actor, recorded
@@ -137,8 +138,9 @@ def list_actions(
     *,
     store: StoreOf,
     since: Annotated[str | None, Query(description="Actions since then. Default: all.")] = None,
+    kind: Annotated[ActionKind | None, Query(description="Only actions on incidents, or only SQL.")] = None,
     last: Annotated[int, Query(ge=1, le=of_actions.LAST, description="Maximum number of actions.")] = of_actions.LAST,
 ) -> Response:
-    """List who acknowledged, silenced or closed incidents, or was refused, the newest first."""
+    """List who acknowledged, silenced or closed incidents, ran SQL, or was refused, the newest first."""
     begin = 0 if since is None else instant_ms(since, now_ms())
-    return sent(store.ask_here(of_actions.operator_actions, since=begin, last=last))
+    return sent(store.ask_here(of_actions.operator_actions, since=begin, kind=kind, last=last))

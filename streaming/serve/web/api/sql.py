@@ -7,7 +7,8 @@ from fastapi.responses import Response
 
 from streaming.base.limits import SQL_CHARACTERS
 from streaming.queries.results import SqlResult
-from streaming.serve.user import check_operator
+from streaming.serve.operator_actions import Actor
+from streaming.serve.user import check_operator, current_user
 from streaming.serve.web.api.parameters import SettingsOf, StoreOf, sent_json
 
 router = APIRouter(tags=["sql"])
@@ -28,5 +29,9 @@ def sql(
     settings: SettingsOf,
 ) -> Response:
     """Run one SELECT in DuckDB's SQL, limited to web.sql_seconds and web.sql_rows."""
-    check_operator()
-    return sent_json(store.sql.ask(query, timeout_s=settings.web.sql_seconds, limit=settings.web.sql_rows))
+    user, web = current_user(), settings.web
+    with store.sql_actions.recorded(Actor(user.subject, user.name, "REST"), query) as recording:
+        check_operator()
+        answer = store.sql.ask(query, timeout_s=web.sql_seconds, limit=web.sql_rows)
+        recording.rows = answer.rows
+    return sent_json(answer.content)
