@@ -2,15 +2,18 @@
 
 import ast
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from html.parser import HTMLParser
 
 import pytest
 from jinja2 import Environment, nodes
 
+from rebalance_model.observe.rules.registry import RULES
 from streaming.base.errors import ERRORS_BY_NAME
 from streaming.base.language import ENGLISH, LANGUAGES, gettext, in_language, ngettext, recognized
 from streaming.queries import labels
+from streaming.queries.evidence import english_label
 from streaming.queries.health import HEALTH
 from tests.languages.catalogues import brought_up_to_date, path_of, read, untranslated, written
 from tests.languages.texts import ROOT, TEMPLATES, names
@@ -147,3 +150,23 @@ def test_an_error_that_a_page_shows_is_translated(path):
     for one in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(one, ast.Call) and getattr(one.func, "id", "") in ERRORS_BY_NAME:
             assert not isinstance(one.args[0], ast.Constant | ast.JoinedStr), f"line {one.lineno}: use gettext(…)"
+
+
+_ENDINGS = {"时长": "ms", "时间": "epoch_ms", "始于": "epoch_ms", "数": "a number", "次数": "a number"}
+"""How a Chinese label says what its values are: a duration, an instant, a number."""
+_NUMBERS = {"count", "messages", "offset", "per_hour"}
+
+
+def test_a_label_of_evidence_says_what_its_values_are():
+    units = defaultdict(set)
+    for rule in RULES:
+        for name, unit in rule.units.items():
+            units[english_label(rule.code, name)].add("a number" if unit in _NUMBERS else unit)
+    with in_language("zh"):
+        wrong = [
+            (english, gettext(english), said)
+            for english, said in units.items()
+            for ending, unit in _ENDINGS.items()
+            if gettext(english).endswith(ending) and said != {unit}
+        ]
+    assert wrong == []
