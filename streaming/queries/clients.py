@@ -19,7 +19,7 @@ from streaming.base.statements import statements_of
 from streaming.queries.group_at import GroupAt, find_group, instant_of
 from streaming.queries.health import HEALTH, SEVERITY, Health
 from streaming.queries.incidents import incident_from_row
-from streaming.queries.present import present
+from streaming.queries.present import Freshness, SilenceByCluster, last_known, present
 from streaming.queries.results import ClientDetail, GroupClient, Interval
 from streaming.tables.reader import ReadModel, Row
 
@@ -119,7 +119,10 @@ def _clients(
         "back": _BACK_MS,
     }  # fmt: skip
     rows = partial(_rows, model, parameters=parameters)
-    members = {_key(row) for row in rows("members")}
+    groups = rows("members")
+    members = {(row["cluster"], row["group"], client) for row in groups for client in row["clients"]}
+    last = {(row["cluster"], row["group"]): row["time"] for row in groups}
+    silence = SilenceByCluster(model, at, ((cluster, time) for (cluster, _), time in last.items()))
     queues = {_key(row): int(row["queues"]) for row in rows("owned")}
     attributes = _known(rows("lists"), rows("reports"))
     open_of: dict[_Key, list[Row]] = defaultdict(list)
@@ -134,7 +137,11 @@ def _clients(
         for key in sorted(members | queues.keys())
     ]  # fmt: skip
     judged = (
-        _with_health(client, open_of.get((client.cluster, client.group, client.client_id), ())) for client in listed
+        _as_heard(
+            _with_health(client, open_of.get((client.cluster, client.group, client.client_id), ())),
+            silence.of(client.cluster, last[client.cluster, client.group]),
+        )
+        for client in listed
     )
     return sorted(judged, key=lambda client: HEALTH[client.health].rank)
 
@@ -151,6 +158,14 @@ def _with_health(client: GroupClient, incidents: Sequence[Row]) -> GroupClient:
     elif client.seen_at is None and client.last_heartbeat is None and client.subscriptions is None:
         health, reason = "UNKNOWN", NOT_REPORTED
     return client.model_copy(update={"health": health, "health_reason": reason})
+
+
+def _as_heard(client: GroupClient, freshness: Freshness) -> GroupClient:
+    """Return the client as it is shown by what had been heard of its group."""
+    changes: dict[str, object] = {"telemetry_age_ms": freshness.age_ms, "is_stale": freshness.is_stale}
+    if freshness.silent_since is not None and client.health != "UNKNOWN":
+        changes |= {"health": "UNKNOWN", "health_reason": last_known(freshness.silent_since, client.health)}
+    return client.model_copy(update=changes)
 
 
 def _key(row: Row) -> _Key:

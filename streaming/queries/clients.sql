@@ -30,7 +30,7 @@ WHERE $client IS NULL OR t.client_id = $client
 GROUP BY t.cluster, t.group, t.type, t.client_id
 
 -- name: members
-SELECT g.cluster, g.group, unnest(list_distinct(list_concat(g.members, g.proxied_clients))) AS client_id
+SELECT g.cluster, g.group, g.time, list_distinct(list_concat(g.members, g.proxied_clients)) AS clients
 FROM groups_at(from_ms($instant)) g
 WHERE ($cluster IS NULL OR g.cluster = $cluster) AND ($group IS NULL OR g.group = $group)
 

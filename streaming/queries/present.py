@@ -181,7 +181,9 @@ class SilenceByCluster:
 
 def last_known(silent_since: int, health: str) -> str:
     """Return the reason of a health that is unknown since a time, epoch milliseconds, and what it was then."""
-    return gettext("no telemetry since {time}; last known health: {health}", time=written(silent_since), health=health)
+    return gettext(
+        "no telemetry since {time}; last known health: {health}", time=written(silent_since), health=gettext(health)
+    )
 
 
 def history_ends(model: ReadModel, at: int | None = None) -> HistoryBounds:

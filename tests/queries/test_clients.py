@@ -8,6 +8,7 @@ import pytest
 from streaming.base.errors import NotFoundError
 from streaming.queries.clients import client, clients, mixed_versions
 from streaming.queries.columns import CLIENT, shown_columns
+from streaming.queries.columns.column import Context
 from streaming.queries.group_at import find_group
 from streaming.queries.groups import overview
 from streaming.tables import ReadModel
@@ -114,6 +115,17 @@ def test_the_worst_clients_come_first_with_the_reason(model):
     ]
     before = clients(model, GROUP, at=NOW - 15 * MINUTE)
     assert {(one.health, one.health_reason) for one in before} == {("UNKNOWN", "not reported for 5 minutes")}
+
+
+def test_after_the_last_telemetry_no_client_is_healthy_or_unhealthy(model):
+    last, silent = NOW + 30_000, NOW + 240 * MINUTE
+    assert {one.is_stale for one in clients(model, GROUP, at=last)} == {False}
+    assert {(one.health, one.is_stale) for one in clients(model, GROUP, at=silent)} == {("UNKNOWN", True)}
+    assert clients(model, GROUP, at=silent)[0].health_reason.endswith("; last known health: BAD")
+
+    stale = clients(model, GROUP, at=NOW + 90_000)
+    shown = [str(CLIENT["health"].value(one, Context(NOW))) for one in stale]
+    assert shown == ["BAD ORDERED_QUEUE_STUCK (stale, 2 min 30 s old)", "OK (stale, 2 min 30 s old)"]
 
 
 def test_a_client_that_has_queues_and_is_no_member_is_not_ok(tmp_path):

@@ -5,7 +5,7 @@ from typing import Any
 
 from streaming.base.language import gettext
 from streaming.queries import labels
-from streaming.queries.columns.column import ColumnValue, Context, ResultColumn, Table, counted
+from streaming.queries.columns.column import ColumnValue, Context, ResultColumn, Table, counted, health_value
 from streaming.queries.results import GroupClient, GroupMember
 
 
@@ -23,7 +23,7 @@ def _subscribed(client: GroupClient, _: Context) -> str:
 
 
 def _client_health(client: GroupClient, _: Context) -> ColumnValue:
-    return ColumnValue(f"{client.health} {gettext(client.health_reason)}".rstrip(), client.health)
+    return health_value(client, f"{client.health} {gettext(client.health_reason)}".rstrip())
 
 
 CLIENT = Table(

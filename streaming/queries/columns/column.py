@@ -11,7 +11,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 from streaming.base.language import gettext
 from streaming.queries import labels
 from streaming.queries.health import Health, Severity
-from streaming.queries.results import QueryResult
+from streaming.queries.results import Group, GroupClient, QueryResult
 from streaming.queries.without_owner import WithoutOwner
 
 R = TypeVar("R", bound=QueryResult)
@@ -130,6 +130,14 @@ def plain(kind: Kind, value: Any, context: Context) -> ColumnValue:
 def counted(value: int) -> ColumnValue:
     """Show a number that should be 0."""
     return ColumnValue(labels.number(value), "attention" if value else "")
+
+
+def health_value(row: Group | GroupClient, text: str) -> ColumnValue:
+    """Show a health, and how old it is if it is stale; one that is unknown has its age in the reason."""
+    if not row.is_stale or row.health == "UNKNOWN":
+        return ColumnValue(text, row.health)
+    note = gettext("stale, {age} old", age=labels.duration(row.telemetry_age_ms))
+    return ColumnValue(text, "stale" if row.health == "OK" else row.health, note)
 
 
 def observed(text: str, age_ms: int | None, *, is_stale: bool, bound: Literal["≥", "≤", ""] = "") -> ColumnValue:

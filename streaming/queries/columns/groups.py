@@ -2,7 +2,7 @@
 
 from streaming.base.language import gettext
 from streaming.queries import labels
-from streaming.queries.columns.column import ColumnValue, Context, ResultColumn, Table, counted, plain
+from streaming.queries.columns.column import ColumnValue, Context, ResultColumn, Table, counted, health_value, plain
 from streaming.queries.results import Group
 
 
@@ -17,12 +17,7 @@ def _unassigned(group: Group, _: Context) -> ColumnValue:
 
 
 def _health(group: Group, _: Context) -> ColumnValue:
-    if not group.is_stale or group.health == "UNKNOWN":
-        return ColumnValue(group.health, group.health)
-    age = labels.duration(group.telemetry_age_ms)
-    return ColumnValue(
-        group.health, "stale" if group.health == "OK" else group.health, gettext("stale, {age} old", age=age)
-    )
+    return health_value(group, group.health)
 
 
 def _lag_sum(group: Group, _: Context) -> ColumnValue:

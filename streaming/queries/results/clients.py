@@ -46,9 +46,13 @@ class GroupClient(QueryResult):
     health: Health = Field(
         default="UNKNOWN",
         description="BAD: a critical incident about it is open; WARN: one of severity warning, or it has queues and is"
-        " no member; UNKNOWN: no broker and no collector has reported it for 5 minutes.",
+        " no member; UNKNOWN: no broker and no collector has reported it for 5 minutes, or telemetry has stopped.",
     )
     health_reason: str = Field(default="", title="Reason", description="The incident, or what is wrong.")
+    telemetry_age_ms: int = Field(
+        default=0, description="Age of the newest telemetry of its cluster at the requested time, in milliseconds."
+    )
+    is_stale: bool = Field(default=False, description="Whether the client may have changed since, as of its group.")
 
 
 class ClientDetail(QueryResult):

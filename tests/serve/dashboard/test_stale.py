@@ -91,5 +91,6 @@ def test_at_a_time_after_the_last_telemetry_nothing_is_known(opened, path):
     page = opened(f"{path}?at={written(LATER)}")
     expect(page.get_by_text("That is 4 d 23 h after the last telemetry")).to_be_visible()
     assert not re.search(r"-\d+ (s|min|h|d)\b", page.inner_text("body"))
+    assert not re.search(r"\dT\d\d:", page.inner_text("body")), "a time as no other one of the page"
     assert not page.locator(".status.OK").count()
     assert not green(page)

@@ -387,7 +387,7 @@ export default {
       }
       this.sign(pen, status[lane], 7 + indent, line);
       this.text(pen, lanes[lane], 18 + indent, line, (this.narrow ? this.width : this.gutter) - 26 - indent, "--ink", true);
-      if (why[lane]) this.text(pen, why[lane], this.gutter + 2, y + LANE + LINE / 2 - 3, this.width - this.gutter - PAD, "--ink-2");
+      if (why[lane]) this.text(pen, rebalanceWatchTimes.dated(why[lane]), this.gutter + 2, y + LANE + LINE / 2 - 3, this.width - this.gutter - PAD, "--ink-2");
       pen.save();
       pen.beginPath();
       pen.rect(this.gutter, y, this.width - this.gutter - PAD, LANE);

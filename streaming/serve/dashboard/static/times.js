@@ -46,6 +46,8 @@ const rebalanceWatchTimes = (() => {
       node.setAttribute("value", node.dataset.at ? shown(Date.parse(node.dataset.at)) : "");
     }
   };
+  // A sentence in which each time that is written by ISO 8601 is shown as every other one; as `markup.dated`.
+  const dated = (said) => said.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g, (time) => clock(Date.parse(time), true));
   addEventListener("click", (event) => {
     if (!event.target.closest?.("[data-zone-switch]")) return;
     localStorage.setItem(key, isUtc ? "local" : "UTC");
@@ -68,5 +70,5 @@ const rebalanceWatchTimes = (() => {
   });
   addEventListener("input", (event) => event.target.matches?.("[data-pick-time]") && event.target.setCustomValidity(""));
   new MutationObserver(localize).observe(document.documentElement, { childList: true, subtree: true });
-  return { clock, day };
+  return { clock, dated, day };
 })();
