@@ -15,6 +15,7 @@ from streaming.base.statements import statements_of
 from streaming.base.times import now_ms
 from streaming.queries.commands import commands_of
 from streaming.queries.group_at import GroupAt
+from streaming.queries.groups import LastGroupState, last_group_state
 from streaming.queries.impact import impact_of
 from streaming.queries.incidents import find_incident, incident_from_row, transitions_of
 from streaming.queries.notifications import acknowledgement_of, notifications_of, silences_of
@@ -94,6 +95,11 @@ def _stacks(model: ReadModel, incident: Incident) -> ListenerStacks | None:
     event = msgspec.json.decode(rows[0]["value"], type=ConsumerRunningInfo)
     threads = tuple(ListenerThread.model_validate(msgspec.structs.asdict(stack)) for stack in event.stacks)
     return ListenerStacks(client_id=event.client_id, time=event.answered or event.time, threads=threads)
+
+
+def current_group_state(model: ReadModel, incident: Incident) -> LastGroupState:
+    """Return the last reported attributes of the group of an incident."""
+    return last_group_state(model, GroupAt(incident.cluster, incident.group, INT64_MAX))
 
 
 def _queue_now(model: ReadModel, incident: Incident) -> Queue | None:

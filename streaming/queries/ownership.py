@@ -147,11 +147,17 @@ def diff(
 
     Raises:
         NotFoundError: the group has no such topic.
-        UserError: the later instant is the earlier one, or the group is broadcasting.
+        UserError: the later instant is the earlier one, the group is broadcasting, or telemetry had stopped by one of
+            the instants.
     """
-    refuse_broadcasting(last_group_state(model, group_at).message_model, group_at)
+    first = last_group_state(model, group_at)
+    refuse_broadcasting(first.message_model, group_at)
     if instant_of(later) < group_at.instant:
         raise UserError(gettext("--from must be before --to: swap them."))
+    _refuse_unheard(first.freshness, group_at)
+    if later is not None:
+        until = group_at._replace(instant=later)
+        _refuse_unheard(last_group_state(model, until).freshness, until)
     of_group = {"cluster": group_at.cluster, "group": group_at.group}
     period = {"earlier": group_at.instant, "later": instant_of(later)}
     rows = model.rows(_SQL["owner_changes"], of_group | period | {"topic": topic, "retry": retry})

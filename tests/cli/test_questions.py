@@ -409,6 +409,8 @@ def test_after_the_last_telemetry_the_time_and_its_distance_are_said(ask):
 def test_who_owned_a_queue_after_the_last_telemetry_is_unknown(ask):
     with pytest.raises(UserError, match=rf"at {written(LATER)} are unknown: that is 4 d 23 h after"):
         ask("who-owned", "g", "Orders@broker-a:0", "--at", written(LATER))
+    with pytest.raises(UserError, match=rf"at {written(LATER)} are unknown: that is 4 d 23 h after"):
+        ask("group", "diff", "g", "--from", written(AMID), "--to", written(LATER))
 
 
 def test_a_time_that_telemetry_covers_is_named_in_full(ask):

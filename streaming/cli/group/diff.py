@@ -47,8 +47,8 @@ def diff(  # noqa: PLR0913  a command line
     def draw(changes: Sequence[OwnerChange], now: int) -> RenderableType:
         if changes:
             return Grid.of(OWNER_CHANGE.grid, changes, Context(now))
-        until = "now" if end is None else labels.moment_in_zone(end, now)
-        return Text(f"No owner changed between {labels.moment_in_zone(begin, now)} and {until}.")
+        until = "now" if end is None else f"at {labels.moment_in_zone(end, now)}"
+        return Text(f"Each queue has the same owner at {labels.moment_in_zone(begin, now)} and {until}.")
 
     present(
         lambda model: ask(model, find_group(model, name, cluster, begin), end, topic, retry=retry),

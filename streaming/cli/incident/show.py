@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Group as Lines
@@ -19,6 +19,10 @@ from streaming.queries import labels
 from streaming.queries.columns import QUEUE, TRANSITION
 from streaming.queries.columns.column import SHORT_ID, Context
 from streaming.queries.results import IncidentDetail, ListenerStacks, SuggestedCommand
+from streaming.queries.without_owner import WithoutOwner
+
+if TYPE_CHECKING:
+    from streaming.tables import ReadModel
 
 _EVENT = 1_500
 """The maximum characters shown of an event: a snapshot of a large group has megabytes."""
@@ -34,20 +38,32 @@ def show(
     every: EveryOption = 2.0,
 ) -> None:
     """Show one incident: diagnosis, first step, evidence, timeline and triggering event."""
-    from streaming.queries.incident_detail import incident
+    from streaming.queries.incident_detail import current_group_state, incident
 
-    present(lambda model: incident(model, incident_id), _draw, IncidentDetail, Output(output, watch, every))
+    without_owner = WithoutOwner.UNASSIGNED
+
+    def ask(model: "ReadModel") -> IncidentDetail:
+        nonlocal without_owner
+        detail = incident(model, incident_id)
+        if detail.queue is not None:
+            without_owner = current_group_state(model, detail.incident).without_owner
+        return detail
+
+    def draw(detail: IncidentDetail, now: int) -> RenderableType:
+        return _draw(detail, Context(now, without_owner))
+
+    present(ask, draw, IncidentDetail, Output(output, watch, every))
 
 
-def _draw(detail: IncidentDetail, now: int) -> RenderableType:
+def _draw(detail: IncidentDetail, context: Context) -> RenderableType:
     from streaming.queries.advice import headline
     from streaming.queries.evidence import evidence_items
 
-    incident = detail.incident
+    incident, now = detail.incident, context.now
     parts: list[RenderableType] = [
         Text.assemble((incident.title, severity(incident.severity).style), f"  {incident.severity}"),
         Text(headline(incident)),
-        *map(Text, _summary(detail, now)),
+        *map(Text, _summary(detail, context)),
         *section("Diagnosis", Text(incident.main_explanation)),
         *section("First step", Text(incident.first_step)),
         *_commands(detail.commands),
@@ -86,11 +102,11 @@ def _stacks(stacks: ListenerStacks | None, now: int) -> list[RenderableType]:
     return section(f"Listener of {stacks.client_id} at {labels.moment(stacks.time, now)}", Text("\n".join(threads)))
 
 
-def _summary(detail: IncidentDetail, now: int) -> Iterator[str]:
+def _summary(detail: IncidentDetail, context: Context) -> Iterator[str]:
     from streaming.queries.impact import unknown_text, waiting_text
     from streaming.queries.notifications import step_text
 
-    incident = detail.incident
+    incident, now = detail.incident, context.now
     client = "" if incident.main_client_id in {None, incident.subject} else f", client {incident.main_client_id}"
     yield f"{incident.subject or 'the group'} of {incident.group or 'the cluster'} ({incident.cluster}){client}"
     if detail.reach is not None:
@@ -106,12 +122,15 @@ def _summary(detail: IncidentDetail, now: int) -> Iterator[str]:
     if incident.resolution:
         yield f"ended: {incident.resolution}"
     if (queue := detail.queue) is not None:
-        age = f", {labels.duration(queue.lag_age_ms)} old" if queue.lag is not None and not queue.lag_is_stale else ""
-        owner = queue.owner or "owner unknown"
-        lag, waiting = (QUEUE[name].value(queue, Context(now)) for name in ("lag", "waiting_ms"))
-        yield f"currently: owner {owner}, lag {lag}{age}, waiting {waiting}, {queue.status}"
-    if detail.impact is not None:
-        yield " ".join(filter(None, (waiting_text(detail.impact), unknown_text(detail.impact))))
+        lag, waiting = (QUEUE[name].value(queue, context) for name in ("lag", "waiting_ms"))
+        owner = QUEUE["owner"].value(queue, context).text
+        owner = "unknown" if owner == labels.NOT_KNOWN else owner
+        when = "last known" if queue.is_stale else "currently"
+        yield f"{when}: owner {owner}, lag {lag}, waiting {waiting}, {queue.status}"
+    if (impact := detail.impact) is not None:
+        time = impact.lag_time
+        observed = f"Observed {labels.moment_in_zone(time, now)}, {labels.ago(now - time)}." if time is not None else ""
+        yield " ".join(filter(None, (waiting_text(impact), unknown_text(impact), observed)))
     for one in detail.notifications:
         what = ", ".join(filter(None, ((one.message or "").lower(), step_text(one))))
         yield f"{one.channel or 'no channel'}: {what} {labels.moment(one.time, now)}"

@@ -94,3 +94,26 @@ def test_at_a_time_after_the_last_telemetry_nothing_is_known(opened, path):
     assert not re.search(r"\dT\d\d:", page.inner_text("body")), "a time as no other one of the page"
     assert not page.locator(".status.OK").count()
     assert not green(page)
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory) -> Iterator[str]:
+    """The pages a day after the last telemetry, by which a queue had no owner."""
+    root = tmp_path_factory.mktemp("ended")
+    group = Group("audit-group", "Audit", (CLIENT,))
+    group.state(NOW - 20 * MINUTE)
+    group.incident(NOW - 5 * MINUTE, "open0001", "OPENED", NOW - 5 * MINUTE, code="QUEUE_STALLED")
+    group.queue(NOW - 10_000, 0, None, lag=7, status="BAD", status_reason="QUEUE_STALLED")
+    group.state(NOW, "BAD", "QUEUE_STALLED")
+    append(make_tables(root / "tables"), group.taken())
+    with served("dashboard", root, now=NOW + 86_400_000) as base:
+        yield base
+
+
+def test_an_incident_that_was_open_at_the_end_has_its_last_owner_and_the_age_of_the_lag(ended, browser):
+    page = browser.new_page()
+    page.set_default_timeout(40_000)
+    page.goto(f"{ended}/incident/open0001")
+
+    expect(page.get_by_text(re.compile("Observed .*, 1 d ago"))).to_be_visible()
+    expect(page.locator("dt", has_text="Current owner").locator("+ dd")).to_have_text("unassigned (last known)")

@@ -11,13 +11,14 @@ from streaming.queries.advice import headline
 from streaming.queries.evidence import formatted, label
 from streaming.queries.group_at import GroupAt
 from streaming.queries.impact import unknown_text, waiting_text
-from streaming.queries.incident_detail import incident
+from streaming.queries.incident_detail import current_group_state, incident
 from streaming.queries.incidents import find_incident
 from streaming.queries.labels import NOT_KNOWN
 from streaming.queries.notifications import MESSAGES, step_text
 from streaming.queries.present import HistoryBounds, history_ends
 from streaming.queries.queue_history import queue_history
 from streaming.queries.results import Incident, IncidentDetail, Transition
+from streaming.queries.without_owner import WithoutOwner
 from streaming.serve.dashboard.charts.queue_picture import Picture, picture
 from streaming.serve.dashboard.parts.cards import cards
 from streaming.serve.dashboard.parts.frame import frame, stale
@@ -49,12 +50,18 @@ class IncidentData(NamedTuple):
     ends: HistoryBounds
     picture: Picture | None
     """Its queue around the opening; None if it is not about a queue."""
+    without_owner: WithoutOwner
+    """What its queue is if it has no owner."""
 
 
 def _asked(model: ReadModel, incident_id: str) -> IncidentData:
     detail = incident(model, incident_id)
     parent, ends = detail.incident.parent, history_ends(model)
-    return IncidentData(detail, find_incident(model, parent) if parent else None, ends, _picture(model, detail, ends))
+    without_owner = WithoutOwner.UNASSIGNED
+    if detail.queue is not None:
+        without_owner = current_group_state(model, detail.incident).without_owner
+    explained_by = find_incident(model, parent) if parent else None
+    return IncidentData(detail, explained_by, ends, _picture(model, detail, ends), without_owner)
 
 
 def _picture(model: ReadModel, detail: IncidentDetail, ends: HistoryBounds) -> Picture | None:
@@ -96,7 +103,7 @@ class IncidentPage(LivePage[IncidentData]):
         self._begin()
 
     def _show(self) -> None:
-        detail, parent, ends, around = self._data
+        detail, parent, ends, around, without_owner = self._data
         incident, life = detail.incident, detail.life
         event = detail.cause_event
         if incident.resolved_at is None:
@@ -112,6 +119,7 @@ class IncidentPage(LivePage[IncidentData]):
             changed=life[0].evidence != life[-1].evidence,
             here=group_link(incident.cluster, incident.group, incident.opened_at),
             before=group_link(incident.cluster, incident.group, incident.opened_at - _MINUTE_MS),
+            without_owner=without_owner, colours={}, short={},
             user=self._user, event=event, raw=json.dumps(event, indent=2, ensure_ascii=False), cause=life[0].cause,
         )  # fmt: skip
 
