@@ -32,28 +32,16 @@ class QueueOfAnyGroup(NamedTuple):
     queue_id: int
 
 
-def parse_queue(names: Sequence[str] | None, group: str | None, topic: str | None, example: str) -> NamedQueue:
-    """Return the queue of a group that arguments and options name.
+def parse_any_queue(
+    names: Sequence[str] | None, group: str | None, topic: str | None, example: str
+) -> NamedQueue | QueueOfAnyGroup:
+    """Return the queue that arguments and options name, perhaps without a group.
 
     Args:
         names: the arguments.
         group: the option of the group.
         topic: the option of the topic.
         example: a valid command, for the error message.
-
-    Raises:
-        BadParameter: group or queue is missing.
-    """
-    queue = parse_any_queue(names, group, topic, example)
-    if not isinstance(queue, NamedQueue):
-        raise typer.BadParameter(f"Specify group, topic and queue: {example}")
-    return queue
-
-
-def parse_any_queue(
-    names: Sequence[str] | None, group: str | None, topic: str | None, example: str
-) -> NamedQueue | QueueOfAnyGroup:
-    """Return the queue that arguments and options name, perhaps without a group; see `parse_queue`.
 
     Raises:
         BadParameter: the queue is missing, or too much is given.

@@ -57,6 +57,49 @@ def queue_owners(  # noqa: PLR0913  a queue has three names
         NotFoundError: no group has such a queue, or had it yet.
         UserError: the broker is not given and several have such a queue; or history begins after the instant.
     """
+    queue, groups = _groups_of(model, topic, broker, queue_id, cluster, at)
+    answers = []
+    refused: UserError | None = None
+    for of_cluster, group in groups:
+        try:
+            group_at = find_group(model, group, of_cluster, at)
+            answers.append(queue_owner(model, group_at, queue))
+        except UserError as error:  # the group, or its queue, did not exist yet
+            refused = error
+    if refused is not None and not answers:
+        raise refused
+    return answers
+
+
+def only_group_of(  # noqa: PLR0913  a queue has three names
+    model: ReadModel,
+    topic: str,
+    broker: str | None,
+    queue_id: int,
+    *,
+    cluster: str | None = None,
+    at: int | None = None,
+) -> tuple[GroupAt, MessageQueue]:
+    """Return the only group that has a queue, and the queue; see `queue_owners`.
+
+    Raises:
+        NotFoundError: no group has such a queue, or had it yet.
+        UserError: several have it; or see `queue_owners`.
+    """
+    queue, groups = _groups_of(model, topic, broker, queue_id, cluster, at)
+    if len(groups) > 1:
+        names = ", ".join(f"{group} ({of_cluster})" for of_cluster, group in groups)
+        raise UserError(
+            gettext("Several groups have the queue {queue}: specify one of {names}.", queue=queue, names=names)
+        )
+    [(of_cluster, group)] = groups
+    return find_group(model, group, of_cluster, at), queue
+
+
+def _groups_of(  # noqa: PLR0913, PLR0917  a queue has three names
+    model: ReadModel, topic: str, broker: str | None, queue_id: int, cluster: str | None, at: int | None
+) -> tuple[MessageQueue, list[tuple[str, str]]]:
+    """Return the queue with these names, and the groups that have it: cluster and name."""
     parameters = {"topic": topic, "broker": broker, "queue_id": queue_id, "cluster": cluster}
     rows = model.rows(_SQL["groups_of_queue"], parameters)
     if not rows:
@@ -67,17 +110,7 @@ def queue_owners(  # noqa: PLR0913  a queue has three names
         names = ", ".join(sorted(map(str, queues)))
         raise UserError(gettext("Several brokers have such a queue: specify one of {names}.", names=names))
     [queue] = queues
-    answers = []
-    refused: UserError | None = None
-    for row in rows:
-        try:
-            group_at = find_group(model, row["group"], row["cluster"], at)
-            answers.append(queue_owner(model, group_at, queue))
-        except UserError as error:  # the group, or its queue, did not exist yet
-            refused = error
-    if refused is not None and not answers:
-        raise refused
-    return answers
+    return queue, [(row["cluster"], row["group"]) for row in rows]
 
 
 def queue_owner(model: ReadModel, group_at: GroupAt, queue: MessageQueue) -> QueueOwner:

@@ -268,6 +268,14 @@ def test_who_owned_a_queue_is_answered_for_each_group_that_has_it(ask, model):
     assert "everyone: everyone is broadcasting: every client reads every queue" in printed
 
 
+def test_a_queue_that_only_one_group_has_needs_no_group(ask, model):
+    [of_one, *_] = model.rows(
+        "SELECT s.topic || '@' || s.broker || ':' || s.queue_id AS queue, any_value(s.group) AS name FROM queue_state s"
+        " GROUP BY s.topic, s.broker, s.queue_id HAVING count(DISTINCT (s.cluster, s.group)) = 1 ORDER BY queue"
+    )
+    assert ask("queue", "show", of_one["queue"]) == ask("queue", "show", of_one["name"], of_one["queue"])
+
+
 @pytest.mark.parametrize("command", ["assignments", "show", "rebalances"])
 def test_a_command_about_one_group_lists_the_groups_if_none_is_named(ask, model, command):
     ended = ask("group", command)
@@ -347,7 +355,7 @@ def test_a_health_check_ends_with_3_unless_all_is_well(ask):
         (("group", "show", "g", "-g", "h"), "Specify one group"),
         (("group", "diff", "g"), "--from"),
         (("who-owned", "g", "Orders"), "Specify the queue last"),
-        (("queue", "show", "broker-a:0"), "Specify group, topic and queue"),
+        (("queue", "show", "x", "g", "Orders", "broker-a:0"), "Specify group, topic and queue"),
         (("who-owned", "x", "g", "Orders", "broker-a:0"), "Specify group, topic and queue"),
         (("allocate", "g", "--strategy", "FAIR"), "Unsupported strategy FAIR"),
         (("allocate", "g", "--rolling-restart", "--join", "1"), "omit --leave, --join and --clients"),
@@ -370,6 +378,8 @@ def test_wrong_usage_ends_with_2(ask, command, says):
             ("who-owned", "Orders:0"),
             "Several brokers have such a queue: specify one of Orders@broker-a:0, ",
         ),
+        (("queue", "show", "Orders@broker-a:0"), r"Several groups have the queue Orders@broker-a:0: specify one of "),
+        (("queue", "show", "Orders@broker-a:99"), "No group has a queue Orders@broker-a:99: Orders has queues 0 to "),
         (("who-owned", "Orders@broker-a:99"), "No group has a queue Orders@broker-a:99: Orders has queues 0 to "),
         (("who-owned", "g", "Orders:99"), "Unknown queue 99 of Orders in g."),
         (("who-owned", "g", "broker-a:0"), "Unknown topic broker-a of g. Known topics"),

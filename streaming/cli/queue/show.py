@@ -22,7 +22,7 @@ from streaming.cli.options import (
     instant,
 )
 from streaming.cli.output import AsOf, present, section
-from streaming.cli.queue_name import HELP, METAVAR, parse_queue
+from streaming.cli.queue_name import HELP, METAVAR, QueueOfAnyGroup, parse_any_queue
 from streaming.queries import labels
 from streaming.queries.columns import INTERVAL, OBSERVATION, QUEUE
 from streaming.queries.columns.column import Context
@@ -47,16 +47,23 @@ def show(  # noqa: PLR0913  a command line
     watch: WatchOption = False,
     every: EveryOption = 2.0,
 ) -> None:
-    """Show one queue: its state, and over the last hour (--since) owners, offsets, lag, lock and incidents."""
+    """Show one queue: its state, and over the last hour (--since) owners, offsets, lag, lock and incidents.
+
+    The group may be omitted if only one has the queue, as `queue show Orders@broker-a:3`.
+    """
     from streaming.queries.group_at import find_group
     from streaming.queries.known_queues import named_queue
     from streaming.queries.queue_history import queue_detail
+    from streaming.queries.queue_owners import only_group_of
 
-    name = parse_queue(names, group, topic, "rebalance-watch queue show orders Orders broker-a:0")
+    name = parse_any_queue(names, group, topic, "rebalance-watch queue show orders Orders broker-a:0")
 
     def ask(model: "ReadModel") -> QueueDetail:
-        group_at = find_group(model, name.group, cluster, instant(at))
-        mq = named_queue(model, group_at, name.topic, name.name, name.queue_id)
+        if isinstance(name, QueueOfAnyGroup):
+            group_at, mq = only_group_of(model, *name, cluster=cluster, at=instant(at))
+        else:
+            group_at = find_group(model, name.group, cluster, instant(at))
+            mq = named_queue(model, group_at, name.topic, name.name, name.queue_id)
         return queue_detail(model, group_at, mq, instant(since))
 
     present(ask, _draw, QueueDetail, Output(output, watch, every), as_of=AsOf(instant(at)))
