@@ -260,7 +260,7 @@ def _incidents(incidents: Sequence["AlertedIncident"], now: int) -> RenderableTy
         subject, notified = f"{incident.group} {incident.subject}".strip(), ", ".join(incident.notified) or "none"
         opened = labels.moment(incident.opened_at, now)
         table.add(incident.incident_id, opened, severity(incident.severity), incident.code, subject, notified, note)
-    return table if incidents else Text("no open incident")
+    return table if incidents else Text("no open incident that the alert process has seen")
 
 
 def _silences(silences: Sequence[AlertControl], now: int) -> RenderableType:

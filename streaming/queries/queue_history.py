@@ -5,6 +5,7 @@ from typing import Any
 from rebalance_model.entities import MessageQueue
 from streaming.base.errors import NotFoundError, UserError
 from streaming.base.language import gettext
+from streaming.base.shell import command_line, group_argument
 from streaming.base.statements import statements_of, with_parts
 from streaming.queries.group_at import GroupAt
 from streaming.queries.incidents import group_incidents
@@ -49,8 +50,9 @@ def queue_detail(
     if not (state or history.intervals or history.observations):
         raise NotFoundError(
             gettext(
-                "{group} had no queue {queue} in this period: `group assignments` lists its queues.",
+                "{group} had no queue {queue} in this period: `{command}` lists its queues.",
                 group=group_at.group, queue=queue,
+                command=command_line("rebalance-watch", "group", "assignments", *group_argument(group_at.group)),
             )
         )  # fmt: skip
     return QueueDetail(queue=state, history=history)

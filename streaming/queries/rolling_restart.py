@@ -72,19 +72,23 @@ class RollingRestart(QueryResult):
         """What it moves, in sentences."""
         each = labels.pause(self.pause_ms, at_most=self.pause_is_at_most)
         cost = gettext(
-            "By {moves} measured moves each one pauses its queue for {pause}; duplicates if overlapped: {duplicates}.",
+            "Each move pauses its queue for {pause}, the median of {moves} measured ones; duplicates if overlapped: "
+            "{duplicates}.",
             moves=f"{self.measured_moves:,}",
             pause=each,
             duplicates=labels.number(self.duplicates),
         )
         return [
             gettext(
-                "{n} moves of queues if each member is back before the next one stops, in any order.",
+                "{n} moves of queues if each member is back before the next one stops, in any order: those below, and "
+                "as many when it is back.",
                 n=f"{self.moved:,}",
             ),
             gettext(
-                "{n} moves if each one stops as the one before it starts, in this order.",
+                "{n} moves if each one stops as the one before it starts, in this order: those below, and {last} when "
+                "the last one is back.",
                 n=f"{self.moved_overlapped:,}",
+                last=f"{self.moved_overlapped - sum(step.moved_overlapped for step in self.steps):,}",
             ),
             cost if self.measured_moves else labels.measured_moves(0, 0),
             gettext("Ids that change with a restart are assumed to sort where the former ones did."),

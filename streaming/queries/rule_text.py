@@ -7,9 +7,14 @@ from pydantic import Field
 from rebalance_model.observe.rules import rule as rule_module
 from rebalance_model.observe.rules.registry import RULES
 from streaming.base.errors import NotFoundError
-from streaming.base.language import gettext
+from streaming.base.language import gettext, marked
 from streaming.base.nearest import did_you_mean
 from streaming.queries.results import QueryResult
+
+ABOUT = (
+    marked("queue"), marked("client"), marked("broker"), marked("rebalance"), marked("group"), marked("cluster"),
+)  # fmt: skip
+"""The kinds of subject of a rule."""
 
 
 class SubCauseText(QueryResult):

@@ -132,14 +132,22 @@ def warnings_of(now: Group, queues: Sequence[Queue], own: str, strategies: Mappi
         yield gettext("No collector polls the group: its queues and owners are known by broker hooks alone.")
     elif coverage.members_answering < coverage.members:
         silent = coverage.members - coverage.members_answering
-        yield gettext(
+        yield ngettext(
+            "{n} of {members} members does not answer: what it owns is as last known.",
             "{n} of {members} members do not answer: what they own is as last known.",
+            silent,
             n=f"{silent:,}",
             members=f"{coverage.members:,}",
         )
     if coverage.brokers_answering < coverage.brokers and coverage.polls:
         silent = coverage.brokers - coverage.brokers_answering
-        yield gettext("{n} of {brokers} brokers do not answer.", n=f"{silent:,}", brokers=f"{coverage.brokers:,}")
+        yield ngettext(
+            "{n} of {brokers} brokers does not answer.",
+            "{n} of {brokers} brokers do not answer.",
+            silent,
+            n=f"{silent:,}",
+            brokers=f"{coverage.brokers:,}",
+        )
     if unassigned := sum(queue.owner is None for queue in queues):
         yield ngettext(
             "{n} queue has no owner now: giving it to a client counts as a move.",

@@ -26,7 +26,8 @@ def _duplicates(row: RebalanceMove | Rebalance, _: Context) -> str:
 
 def _pause(move: RebalanceMove, _: Context) -> ColumnValue:
     if move.to_client is None:
-        return ColumnValue(gettext("ongoing"), "quiet")
+        hint = gettext("When the rebalance was over, the queue had no owner.")
+        return ColumnValue(gettext("not ended then"), "quiet", hint=hint)
     if move.pause_ms is None and move.from_client is None:
         return ColumnValue(gettext("first owner"), "quiet")
     return _paused(move.pause_ms, at_most=move.pause_is_at_most)
@@ -83,7 +84,7 @@ def _total_pause(rebalance: Rebalance, _: Context) -> ColumnValue:
 
 
 DURATION_MEANING = marked("From the first cause until the last queue changed its owner.")
-LONGEST_MEANING = marked("How long the queue that stood still longest was not consumed while it changed its owner.")
+LONGEST_MEANING = marked("The longest time for which a queue was not consumed while its owner changed.")
 TOTAL_MEANING = marked("The sum of the pauses of all its queues.")
 REBALANCE = Table(
     ResultColumn(Rebalance, "start_time", "time"),

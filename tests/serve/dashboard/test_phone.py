@@ -26,6 +26,24 @@ def test_what_can_be_tapped_is_at_least_24_px_wide_and_high(open_page, path):
     assert page.evaluate("document.documentElement.scrollWidth") == 390
 
 
+# A highlighted number has a margin of a few pixels.
+_DOES_NOT_FIT = """() => [...document.querySelectorAll(".scroll, .cards td")]
+  .filter((node) => node.scrollWidth > node.clientWidth + 8 || node.matches("td.number") && node.clientHeight > 44)
+  .map((node) => `${node.dataset.label} ${node.innerText} ${node.scrollWidth} ${node.clientHeight}`)"""
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/group/orders-group/what-if?leave=orders-1", "/group/orders-group/rebalance/r1", "/clients",
+     "/rule/ORDERED_QUEUE_STUCK"],
+)  # fmt: skip
+def test_labels_and_values_of_a_table_have_room(open_page, path):
+    page = open_page(path, width=390)
+    page.locator(".cards").first.wait_for()
+
+    assert page.evaluate(_DOES_NOT_FIT) == []
+
+
 def test_a_group_with_a_long_history_is_short_and_all_of_it_can_be_shown(open_page, site):
     names = tuple(f"10.0.0.8@long-{n}" for n in range(1, 5))
     group, now = Group("long-group", "Long", names), site.now

@@ -6,8 +6,9 @@ import pytest
 from playwright.sync_api import expect
 
 from rebalance_model.observe.rules.registry import RULES
+from streaming.base.language import in_language
 from streaming.base.settings import conf_file
-from streaming.queries.rule_text import rule_codes, rule_text
+from streaming.queries.rule_text import ABOUT, rule_codes, rule_text
 from streaming.serve.dashboard.parts.markup import rendered
 from streaming.serve.links import incidents_link
 
@@ -29,6 +30,13 @@ def test_a_rule_says_what_each_cause_means_and_what_to_do_first(open_page):
 def test_every_code_has_a_page(code):
     page = rendered("rule", rule=rule_text(code), now_open=incidents_link(code=code))
     assert f"<h1>{code}</h1>" in page
+
+
+def test_the_kinds_of_subject_are_translated():
+    assert {rule.about for rule in RULES} == set(ABOUT)
+    with in_language("zh"):
+        page = rendered("rule", rule=rule_text("CLOCK_SKEW"), now_open="")
+    assert "客户端、Broker、集群" in page
 
 
 def test_an_unknown_code_is_a_page_that_names_the_nearest_one(open_page):

@@ -52,7 +52,9 @@ def test_a_rolling_restart_is_planned_by_keyboard_alone(open_page, width, scheme
 
     page.wait_for_url(re.compile("restart=true"))
     region = page.get_by_role("region", name="Rolling restart")
-    expect(region).to_contain_text("12 moves of queues if each member is back before the next one stops, in any order.")
+    expect(region).to_contain_text(
+        "12 moves of queues if each member is back before the next one stops, in any order: "
+    )
     expect(region.get_by_role("rowheader")).to_have_text(["1. 10.0.0.5@orders-1", "2. 10.0.0.5@orders-2"])
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
