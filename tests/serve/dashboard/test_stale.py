@@ -110,7 +110,7 @@ def ended(tmp_path_factory) -> Iterator[str]:
         yield base
 
 
-def test_an_incident_that_was_open_at_the_end_has_its_last_owner_and_the_age_of_the_lag(ended, browser):
+def test_an_incident_open_at_the_end_has_its_last_owner_and_an_age(ended, browser):
     page = browser.new_page()
     page.set_default_timeout(40_000)
     page.goto(f"{ended}/incident/open0001")
