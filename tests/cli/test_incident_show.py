@@ -30,7 +30,7 @@ def model(tmp_path_factory):
 
 
 @pytest.fixture
-def shown(model, monkeypatch):
+def printed(model, monkeypatch):
     """Return what the command prints some time after the last telemetry; milliseconds."""
 
     def show(incident_id: str, later: int) -> str:
@@ -41,13 +41,13 @@ def shown(model, monkeypatch):
     return show
 
 
-def test_a_queue_without_an_owner_is_unassigned_not_unknown(shown):
-    assert "currently: owner unassigned, lag 7" in shown("split-open", 0)
-    assert "currently: owner every client, lag 7" in shown("cast-open", 0)
+def test_a_queue_without_an_owner_is_unassigned_not_unknown(printed):
+    assert "currently: owner unassigned, lag 7" in printed("split-open", 0)
+    assert "currently: owner every client, lag 7" in printed("cast-open", 0)
 
 
-def test_what_waits_has_its_time_and_age(shown):
-    assert "the oldest for 7 s or less. Observed 22:26:30 UTC, 10 s ago." in shown("split-open", 0)
-    old = shown("split-open", DAY)
+def test_what_waits_has_its_time_and_age(printed):
+    assert "the oldest for 7 s or less. Observed 22:26:30 UTC, 10 s ago." in printed("split-open", 0)
+    old = printed("split-open", DAY)
     assert "Observed 11-21 22:26:30 UTC, 1 d ago." in old
     assert "last known: owner unassigned" in old
