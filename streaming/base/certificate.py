@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import serialization
 
 from streaming.base.errors import SettingsError, first_line
 from streaming.base.secrets import secret_of, text_of
-from streaming.base.settings import Certified
+from streaming.base.sections.tls import Certified
 
 
 @dataclass(frozen=True)

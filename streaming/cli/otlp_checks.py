@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from streaming.base.errors import SettingsError
-from streaming.base.otlp import Otlp
+from streaming.base.sections.otlp import Otlp
 from streaming.cli.check import Check
 from streaming.serve.otlp.start import check
 

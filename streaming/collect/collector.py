@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import structlog
 
 from streaming.base.errors import UnavailableError, UserError
-from streaming.base.settings import NameServers, Settings
+from streaming.base.sections.collector import NameServers
+from streaming.base.settings import Settings
 from streaming.collect.client import RemotingClient, RequestRefusedError, RpcFailedError
 from streaming.collect.emitter import Emitter, Sink
 from streaming.collect.poll import Claims, Poller

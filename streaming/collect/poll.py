@@ -50,7 +50,7 @@ from rebalance_model.observe.events import (
     TopicStats,
 )
 from streaming.base.limits import BROKERS, REMARK_CHARACTERS, SILENT_BROKER_GROUPS, UNREADABLE_KEPT
-from streaming.base.settings import Collector
+from streaming.base.sections.collector import Collector
 from streaming.base.span import Span
 from streaming.collect import revive
 from streaming.collect.access import check_access

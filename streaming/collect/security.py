@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from streaming.base.certificate import load_certificate
 from streaming.base.errors import SettingsError
 from streaming.base.secrets import secret_of, text_of
-from streaming.base.settings import RocketMq
+from streaming.base.sections.collector import RocketMq
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import msgspec
 from streaming.base import jars
 from streaming.base.errors import UserError
 from streaming.base.java import java_home
-from streaming.base.settings import LabGroup, PopGroup
+from streaming.base.sections.lab import LabGroup, PopGroup
 from streaming.collect.broker_hook.build import JAR, build
 from streaming.lab import replication, servers
 from streaming.lab.control import (

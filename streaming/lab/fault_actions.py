@@ -8,7 +8,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from streaming.base.errors import UserError
-from streaming.base.settings import LabGroup
+from streaming.base.sections.lab import LabGroup
 from streaming.base.times import now_ms
 from streaming.lab.cluster import LabCluster
 from streaming.lab.control import TAGS, ConsumerOrders, LabQueue

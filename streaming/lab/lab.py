@@ -10,7 +10,8 @@ import msgspec
 
 from streaming.base import jars
 from streaming.base.errors import UserError
-from streaming.base.settings import LabGroup, Settings
+from streaming.base.sections.lab import LabGroup
+from streaming.base.settings import Settings
 from streaming.base.times import now_ms
 from streaming.lab import replication, servers
 from streaming.lab.cluster import PRODUCER, LabCluster

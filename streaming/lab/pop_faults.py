@@ -5,7 +5,7 @@ What a fault leads to depends on how its consumer pops: each name has a fault fo
 
 from collections.abc import Iterator
 
-from streaming.base.settings import PopClient
+from streaming.base.sections.lab import PopClient
 from streaming.lab import fault_actions
 from streaming.lab.control import INVISIBLE_MS
 from streaming.lab.faults import LabFault

@@ -8,7 +8,7 @@ the name server elects one replica as master, and another one when that is gone.
 from collections.abc import Mapping
 from pathlib import Path
 
-from streaming.base.settings import Replication
+from streaming.base.sections.lab import Replication
 
 _SECOND = "-2"
 

@@ -7,7 +7,7 @@ import msgspec
 
 from streaming.base.errors import UserError
 from streaming.base.files import FileLock, replace_atomically
-from streaming.base.settings import Replication
+from streaming.base.sections.lab import Replication
 from streaming.lab.control import LabQueue
 from streaming.lab.processes import ProcessId
 

@@ -1,8 +1,7 @@
 """On what a fault is put: the target that is named, or a healthy one; what can't have it is refused in a sentence."""
 
-from streaming.base import settings
 from streaming.base.errors import UserError
-from streaming.base.settings import LabGroup, PopGroup
+from streaming.base.sections.lab import LabGroup, LabSettings, PopGroup
 from streaming.lab.cluster import LabCluster
 from streaming.lab.fault_actions import FaultTarget
 from streaming.lab.faults import FAULTS, LabFault
@@ -13,7 +12,7 @@ from streaming.lab.state import ActiveFault
 class Targets:
     """The possible targets in a running lab."""
 
-    def __init__(self, cluster: LabCluster, lab: settings.LabSettings) -> None:
+    def __init__(self, cluster: LabCluster, lab: LabSettings) -> None:
         self._cluster = cluster
         self._classic = lab.groups
         self._pops: dict[str, PopGroup] = lab.pop_groups if cluster.state.proxy else {}

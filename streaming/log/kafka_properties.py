@@ -12,7 +12,8 @@ from kafka import KafkaAdminClient, KafkaProducer
 from streaming.base.certificate import certificate_of
 from streaming.base.errors import UserError
 from streaming.base.secrets import bytes_of, secret_of, text_of
-from streaming.base.settings import Kafka, Settings
+from streaming.base.sections.telemetry_log import Kafka
+from streaming.base.settings import Settings
 from streaming.log.oauth import ClientCredentials
 
 _SECURITY = "org.apache.kafka.common.security"

@@ -16,7 +16,8 @@ import pytest
 
 from rebalance_model.observe.events import UnlockBatchMq
 from streaming.base.java import java_home
-from streaming.base.settings import LabGroup, load_settings
+from streaming.base.sections.lab import LabGroup
+from streaming.base.settings import load_settings
 from streaming.lab import servers
 from streaming.lab.cluster import LabCluster
 from streaming.lab.state import LabFolder, LabState

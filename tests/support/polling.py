@@ -2,7 +2,7 @@
 
 import asyncio
 
-from streaming.base.settings import Collector
+from streaming.base.sections.collector import Collector
 from streaming.collect.emitter import Emitter
 from streaming.collect.poll import Poller
 

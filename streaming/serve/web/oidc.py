@@ -30,8 +30,8 @@ from starlette.routing import Route
 from streaming.base.errors import SettingsError, first_line
 from streaming.base.language import gettext
 from streaming.base.redaction import Redaction
-from streaming.base.settings import Web
-from streaming.base.sign_in import SignIn
+from streaming.base.sections.sign_in import SignIn
+from streaming.base.sections.web import Web
 from streaming.base.visible import visible
 from streaming.serve.links import LOGOUT_PATH, prefix
 from streaming.serve.user import User

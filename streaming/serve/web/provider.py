@@ -7,7 +7,7 @@ from typing import Final, Self
 
 from authlib.integrations.starlette_client import StarletteIntegration, StarletteOAuth2App
 
-from streaming.base.sign_in import SignIn
+from streaming.base.sections.sign_in import SignIn
 
 SIGN_IN_SECONDS: Final = 600
 """The time that a person has at the provider."""

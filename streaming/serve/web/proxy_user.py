@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from streaming.base.sign_in import SignIn
+from streaming.base.sections.sign_in import SignIn
 from streaming.serve.user import User
 
 

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from fastapi import FastAPI
 
 from streaming.base.errors import SettingsError
-from streaming.base.settings import Web
+from streaming.base.sections.web import Web
 from streaming.serve.web.access import Access
 from streaming.serve.web.login import login_routes
 

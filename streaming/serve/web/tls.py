@@ -8,7 +8,7 @@ from threading import Event, Thread
 
 from streaming.base.certificate import load_certificate
 from streaming.base.errors import SettingsError, first_line
-from streaming.base.settings import Web
+from streaming.base.sections.web import Web
 
 _RENEWED_WITHIN_SECONDS = 60.0
 

@@ -3,15 +3,15 @@
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, field_validator
+
+from streaming.base.sections.section import Section
 
 Signal: TypeAlias = Literal["metrics", "traces"]
 
 
-class Otlp(BaseModel):
+class Otlp(Section):
     """Where metrics and traces are pushed to, and how often."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     endpoint: str = Field(pattern=r"^(https?://[^/\s?#]+(/[^\s?#]*)?)?$")
     signals: tuple[Signal, ...] = Field(min_length=1)

@@ -5,9 +5,10 @@ from collections.abc import Collection
 from typing import Literal, Self, TypeAlias
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
 from streaming.base.addresses import is_loopback
+from streaming.base.sections.section import Section
 
 Role: TypeAlias = Literal["viewer", "operator"]
 """A viewer sees everything; an operator also acknowledges, silences and closes incidents, and runs SQL."""
@@ -16,10 +17,8 @@ EVERYONE = "*"
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
-class SignIn(BaseModel):
+class SignIn(Section):
     """How people sign in. Programs send the token, whatever this is."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: Literal["token", "oidc", "proxy"]
     operators: tuple[str, ...]

@@ -1,0 +1,21 @@
+"""The settings of TLS, of either side of a connection."""
+
+from pydantic import SecretStr
+
+from streaming.base.sections.section import Section
+
+
+class Certified(Section):
+    """What one side of a TLS connection shows to the other; files are PEM."""
+
+    certificate_file: str
+    key_file: str
+    key_password: SecretStr
+    key_password_file: str
+
+
+class TlsClient(Certified):
+    """What a client needs for TLS; files are PEM."""
+
+    ca_file: str
+    check_hostname: bool
