@@ -10,9 +10,7 @@ rarely: they are requested in one of several rounds, not of all groups in the sa
 Each answer, and each request without an answer, becomes an event at once. The event has the times of the request and of
 the answer. Within a group and a broker the members come before the offsets, and a client's state after both; a topic's
 first route comes before the events that name the topic, which is the only reason to delay an answer. Brokers don't wait
-for each other. A frozen client occupies a thread of its broker for 10 s, so it must not delay the others: its answer
-may come after the round's end, and until then the client gets no other request; clients that did not answer last time
-share a smaller number of concurrent requests.
+for each other, nor for a frozen client (`member_requests`).
 
 Of a broker with more groups than a round has time for, some groups get no request and no event: the next round begins
 with them, so each has its turn.
@@ -28,7 +26,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Any, TypeAlias, TypeVarTuple
+from typing import TypeVarTuple
 
 import structlog
 
@@ -39,31 +37,31 @@ from rebalance_model.observe.events import (
     UNREADABLE,
     BrokerStatus,
     ConsumerConnection,
-    ConsumerRunningInfo,
     ConsumeStats,
     ConsumeTimeSpan,
-    Event,
     ProxyConnection,
     RpcError,
     Tick,
     TopicRoute,
     TopicStats,
 )
-from streaming.base.limits import BROKERS, REMARK_CHARACTERS, SILENT_BROKER_GROUPS, UNREADABLE_KEPT
+from streaming.base.limits import BROKERS, REMARK_CHARACTERS, SILENT_BROKER_GROUPS
 from streaming.base.sections.collector import Collector
 from streaming.base.span import Span
 from streaming.collect import revive
 from streaming.collect.access import check_access
 from streaming.collect.client import RequestRefusedError, RpcFailedError
-from streaming.collect.emitter import Emitter, UnsendableError
+from streaming.collect.emitter import Emitter
 from streaming.collect.gates import Gates
 from streaming.collect.known_brokers import KnownBrokers, Place
 from streaming.collect.known_groups import KnownGroups
-from streaming.collect.poll_round import PolledAnswer, PolledGroup, Round, Share, Summary, everything
+from streaming.collect.member_requests import LeftError, MemberRequests
+from streaming.collect.poll_round import PolledAnswer, PolledGroup, Request, Round, Share, Summary, everything
+from streaming.collect.polled_events import PolledEvents
 from streaming.collect.proxies import Proxies
 from streaming.collect.responses import ListedBroker, Payload
 from streaming.collect.rpc import Rpc
-from streaming.collect.stacks import Listeners, Member
+from streaming.collect.stacks import Listeners
 from streaming.collect.system_groups import is_system_group
 from streaming.collect.told_once import ToldOnce
 
@@ -71,18 +69,12 @@ log = structlog.get_logger()
 
 IMPLICIT_TOPICS = (RETRY_TOPIC_PREFIX, DEAD_LETTER_TOPIC_PREFIX)
 """Topics that no rule needs a route of."""
-_CONSUME_MSG_TIMEOUT = 207  # ResponseCode: the broker waited 10 s for the client
 
 _Ts = TypeVarTuple("_Ts")
-_Ask: TypeAlias = Callable[[float], Awaitable[Payload]]
 
 
 class Claims(dict[str, "Poller"]):
     """By cluster, the poller that polls it: two clusters of one name could not be distinguished."""
-
-
-class _LeftError(Exception):
-    """Another collector polls the group now."""
 
 
 class Poller:
@@ -117,17 +109,17 @@ class Poller:
         self._groups = KnownGroups()
         self._first: dict[Place, str] = {}
         """By broker, the group with which the next round begins, if the last one was too short for all."""
-        self._silent: set[str] = set()
-        self._listeners = Listeners(settings.stacks_after_ms)
         self._routed: set[tuple[str, str, str]] = set()
         """The topics whose routes have been sent to which groups: (cluster, group, topic)."""
-        self._last_question: dict[str, asyncio.Task[None]] = {}
-        self._under_way: dict[Member, asyncio.Task[None]] = {}
         self._rounds = 0
         self._dead_letters_every = max(1, round(settings.dead_letters_interval_ms / settings.interval_ms))
         """Dead letters are requested in one of this many rounds."""
-        self._tally = Summary()
         self._told = ToldOnce(log)
+        self._events = PolledEvents(emitter, self._told)
+        self._members = MemberRequests(
+            rpc, emitter.clock, self._gates, Listeners(settings.stacks_after_ms), self._ask_member, self._events,
+            self._confined,
+        )  # fmt: skip
         asked = self._ask_proxy, self._emit_of_proxy, self._confined
         self._proxies = Proxies(proxies, settings.parallelism, *asked)
 
@@ -185,22 +177,19 @@ class Poller:
         try:
             await work(*args)
         except RpcFailedError as error:
-            self._tally.errors += 1
+            self._events.tally.errors += 1
             self._told.warn("a part of the round failed", subject=subject, error=str(error))
         except Exception as error:  # noqa: BLE001  no answer of anybody may end the collector
-            self._tally.errors += 1
+            self._events.tally.errors += 1
             self._told.warn("a part of the round failed", subject=subject, error=repr(error), exc_info=error)
 
     async def drain(self) -> None:
         """Wait for clients that have not answered yet."""
-        await asyncio.gather(*self._under_way.values())
+        await self._members.drain()
 
     async def cancel(self) -> None:
         """Cancel the pending requests."""
-        tasks = list(self._under_way.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._members.cancel()
 
     async def _find_more_brokers(self) -> None:
         """Find new brokers for the next round; the known ones don't wait for a name server."""
@@ -210,7 +199,7 @@ class Poller:
         except RpcFailedError as error:
             log.warning("no name server answers", error=str(error))
             self._brokers.note_unlisted()
-            self._tally.errors += 1
+            self._events.tally.errors += 1
         else:
             await self._rpc.keep_connections(self._brokers.in_use())
         for name in sorted(self.doubles - doubles):
@@ -224,12 +213,11 @@ class Poller:
         groups = current.groups.values()
         self._routed &= {(group.cluster, group.name, topic) for group in groups for topic in group.routes}
         members = [group.member(client) for group in groups for client in group.members]
-        self._silent &= {client for _, _, client in members}
-        self._listeners.keep({*members, *self._under_way})
-        summary, self._tally = self._tally, Summary()  # late answers count in the next round
+        self._members.keep(members)
+        summary = self._events.take()  # late answers count in the next round
         summary.groups = len(current.groups)
         summary.members = len(members)
-        summary.pending = len(self._under_way)
+        summary.pending = self._members.pending
         summary.ms = round((loop.time() - current.started) * 1000)
         summary.trace = self._trace(summary)
         return summary
@@ -251,12 +239,12 @@ class Poller:
         self._proxies.begin(current, broker.cluster, names)
         if not answers:
             self._first[place] = names[SILENT_BROKER_GROUPS] if len(names) > SILENT_BROKER_GROUPS else first
-            self._tally.late += max(0, len(names) - SILENT_BROKER_GROUPS)
+            self._events.tally.late += max(0, len(names) - SILENT_BROKER_GROUPS)
             names = names[:SILENT_BROKER_GROUPS]
         for number, name in enumerate(names):
             if answers and not await current.has_time(room):
                 self._first[place] = name
-                self._tally.late += len(names) - number
+                self._events.tally.late += len(names) - number
                 break
             asking = self._confined(name, self._ask_group, current, current.group(broker.cluster, name), broker)
             # Not in a task group of its own: that is cancelled later than the round, and its tasks would begin others.
@@ -269,7 +257,9 @@ class Poller:
             now = self._emitter.clock.steady()
             missing = RpcError(code=UNREACHABLE, remark=f"the name server lists no master of {name}")
             listed = self._brokers.is_listed(place)
-            self._emit(BrokerStatus, PolledAnswer(now, now, None, missing), cluster=cluster, broker=name, listed=listed)
+            self._events.emit(
+                BrokerStatus, PolledAnswer(now, now, None, missing), cluster=cluster, broker=name, listed=listed
+            )
             return
         ask, steps = partial(self._rpc.broker_status, master, self._emitter.source_id), self._emitter.clock.steps
         gate = None if place in self._brokers.silent else self._gates.broker(place)
@@ -279,7 +269,9 @@ class Poller:
         if answer.payload is not None and self._emitter.clock.steps != steps:
             del answer.payload["asked"]  # by the clock as it was set before
         listed = self._brokers.is_listed(place) if answer.payload is None else None
-        self._emit_as_set(BrokerStatus, answer, cluster=cluster, broker=name, broker_id=master.broker_id, listed=listed)
+        self._events.emit_as_set(
+            BrokerStatus, answer, cluster=cluster, broker=name, broker_id=master.broker_id, listed=listed
+        )
 
     async def _groups_of(self, current: Round, broker: ListedBroker) -> tuple[set[str], bool]:
         """Return the groups to request from this broker, the last known ones if it does not answer; whether it does.
@@ -292,7 +284,7 @@ class Poller:
         if answer.payload is None:
             if is_news and answer.error is not None:
                 self._told.say("a broker does not return its groups", broker=broker.name, error=answer.error.remark)
-            self._tally.errors += 1
+            self._events.tally.errors += 1
             return self._groups.of(place), False
         listed = {
             name: is_fifo is True
@@ -313,7 +305,7 @@ class Poller:
 
         The requests are sequential: this keeps the order of their answers without delaying any.
         """
-        emit = partial(self._emit_of, group, broker=broker)
+        emit = partial(self._events.emit_of, group, broker=broker)
         gate = self._gates.broker(broker.place)
         members = await self._ask(partial(self._rpc.connection, broker, group.name), current, gate)
         await self._routes(current, group, [one.topic for one in members.rows("subscriptions")])
@@ -329,7 +321,7 @@ class Poller:
         await self._routes(current, group, topics)
         emit(ConsumeStats, stats)
         for one in listed:
-            self._ask_client_once(current, group, broker, one.client_id)
+            self._members.begin(current, group, broker, one.client_id)
         if self._settings.consume_time_span:
             await asyncio.gather(*(self._ask_time_span(current, group, broker, topic) for topic in topics))
         if self._settings.dead_letters_interval_ms and current.is_turn_of(group.name, self._dead_letters_every):
@@ -339,13 +331,13 @@ class Poller:
         """Request how long the messages of one topic wait; for all topics of the offsets, retry topics included."""
         ask = partial(self._rpc.consume_time_span, broker, group.name, topic)
         answer = await self._ask(ask, current, self._gates.broker(broker.place))
-        self._emit_of(group, ConsumeTimeSpan, answer, broker=broker, topic=topic)
+        self._events.emit_of(group, ConsumeTimeSpan, answer, broker=broker, topic=topic)
 
     async def _ask_dead_letters(self, current: Round, group: PolledGroup, broker: ListedBroker) -> None:
         topic = f"{DEAD_LETTER_TOPIC_PREFIX}{group.name}"
         ask = partial(self._rpc.topic_stats, broker, topic)
         answer = await self._ask(ask, current, self._gates.broker(broker.place))
-        self._emit_of(group, TopicStats, answer, broker=broker, topic=topic)
+        self._events.emit_of(group, TopicStats, answer, broker=broker, topic=topic)
 
     async def _routes(self, current: Round, group: PolledGroup, topics: list[str]) -> None:
         """Request the routes of these topics; wait for those that were never emitted for the group."""
@@ -363,56 +355,10 @@ class Poller:
         route = await current.routes[topic]
         brokers = {mq.broker for mq in route.rows("queues")}
         self._groups.note_route(group.cluster, group.name, brokers, self._emitter.clock.steady())
-        self._emit_of(group, TopicRoute, route, topic=topic)
+        self._events.emit_of(group, TopicRoute, route, topic=topic)
         self._routed.add((group.cluster, group.name, topic))
 
-    def _ask_client_once(self, current: Round, group: PolledGroup, broker: ListedBroker, client: str) -> None:
-        """Request a member's state, unless another broker listed it too or a request is pending."""
-        member = group.member(client)
-        if client in group.members:
-            return
-        group.members.add(client)
-        if member in self._under_way:
-            return
-        before = self._last_question.get(client)  # one client may be in several groups: one request at a time
-        asking = self._confined(client, self._ask_client, group, broker, client, before)
-        task = asyncio.create_task(asking)
-        self._last_question[client] = self._under_way[member] = task
-        current.clients.add(task)
-        task.add_done_callback(lambda _: self._answered(member, task))
-
-    async def _ask_client(
-        self, group: PolledGroup, broker: ListedBroker, client: str, before: asyncio.Task[None] | None
-    ) -> None:
-        if before is not None:
-            await asyncio.wait([before])
-        gate = self._gates.silent if client in self._silent else self._gates.client((group.cluster, group.name))
-        member = group.member(client)
-        stacks = self._listeners.is_due(member, self._emitter.clock.steady())
-
-        async def running_info(seconds: float) -> Payload:
-            if not group.is_ours():  # checked last: to wait for the client's other answer or the gate takes time
-                raise _LeftError
-            return await self._rpc.running_info(broker, group.name, client, seconds, stacks=stacks)
-
-        try:
-            answer = await self._ask(running_info, None, gate)
-        except _LeftError:
-            return
-        if answer.error is not None and answer.error.code in (DEADLINE, _CONSUME_MSG_TIMEOUT):
-            self._silent.add(client)
-        else:
-            self._silent.discard(client)
-        if answer.payload is not None:
-            self._listeners.note(member, answer.payload["queues"], answer.answered, asked=stacks)
-        self._emit_of(group, ConsumerRunningInfo, answer, broker=broker, client_id=client)
-
-    def _answered(self, member: Member, task: asyncio.Task[None]) -> None:
-        del self._under_way[member]
-        if self._last_question.get(member[2]) is task:
-            del self._last_question[member[2]]
-
-    async def _ask(self, ask: _Ask, current: Round | None, gate: AbstractAsyncContextManager[None]) -> PolledAnswer:
+    async def _ask(self, ask: Request, current: Round | None, gate: AbstractAsyncContextManager[None]) -> PolledAnswer:
         """Send a request when there is room: by the round's deadline or, without a round, by a client's own."""
         try:
             async with asyncio.timeout_at(current.deadline if current else None) as to_wait, gate:
@@ -421,7 +367,7 @@ class Poller:
         except TimeoutError:
             return self._not_asked()
 
-    async def _ask_at_once(self, ask: _Ask, current: Round | None) -> PolledAnswer:
+    async def _ask_at_once(self, ask: Request, current: Round | None) -> PolledAnswer:
         loop = asyncio.get_running_loop()
         asked = self._emitter.clock.steady()
         left = current.deadline - loop.time() if current else self._settings.client_deadline_ms / 1000
@@ -432,7 +378,7 @@ class Poller:
             return PolledAnswer(asked, self._emitter.clock.steady(), payload, None)
         except RpcFailedError as error:
             return PolledAnswer(asked, self._emitter.clock.steady(), None, self._error_of(error))
-        except _LeftError:
+        except LeftError:
             raise
         except Exception as error:  # noqa: BLE001  of any answer, address, client or parser: it ends this request alone
             self._told.warn("a request failed", request=_name_of(ask), error=repr(error), exc_info=error)
@@ -449,71 +395,22 @@ class Poller:
             self._told.warn("no answer", error=error.remark, detail=error.detail)
         if not isinstance(error, RequestRefusedError):
             return RpcError(code=error.code, remark=error.remark)
-        self._tally.refusals.add(error.remark)
+        self._events.tally.refusals.add(error.remark)
         # What listens at an address that anybody may have registered is for who runs the collector alone.
         remark = error.remark if error.code != UNREACHABLE else "the connection was refused"
         return RpcError(code=error.code, remark=remark)
 
-    def _emit_of(
-        self,
-        group: PolledGroup,
-        kind: type[Event],
-        answer: PolledAnswer,
-        *,
-        broker: ListedBroker | None = None,
-        **fields: str,
-    ) -> bool:
-        replica = {} if broker is None else {"broker": broker.name, "broker_id": broker.broker_id}
-        return self._emit(kind, answer, cluster=group.cluster, group=group.name, **replica, **fields)
+    async def _ask_member(self, ask: Request, gate: AbstractAsyncContextManager[None]) -> PolledAnswer:
+        return await self._ask(ask, None, gate)
 
     async def _ask_proxy(self, current: Round, gate: asyncio.Semaphore, proxy: str, group: str) -> PolledAnswer:
         return await self._ask(partial(self._rpc.proxy_connection, proxy, group), current, gate)
 
     def _emit_of_proxy(self, answer: PolledAnswer, proxy: str, cluster: str, group: str) -> None:
-        self._emit(ProxyConnection, answer, cluster=cluster, group=group, proxy=proxy)
-
-    def _emit(self, kind: type[Event], answer: PolledAnswer, **fields: Any) -> bool:
-        """Emit an answer as an event, or the error if it is missing or invalid; return whether there was an answer."""
-        self._emitter.follow_clock()
-        return self._emit_as_set(kind, answer, **fields)
-
-    def _emit_as_set(self, kind: type[Event], answer: PolledAnswer, **fields: Any) -> bool:
-        """Do the same by the clock as it was just followed: the answer's times and the event's own are by one clock."""
-        time_of = self._emitter.clock.time_of
-        emit = partial(
-            self._emitter.emit_as_set, kind, asked=time_of(answer.asked), answered=time_of(answer.answered), **fields
-        )
-        error = answer.error
-        if answer.payload is not None:
-            try:
-                emit(**answer.payload)
-            except UnsendableError as problem:
-                error = RpcError(code=UNREADABLE, remark=str(problem))
-        if (answer.payload or {}).get("unreadable") or (error is not None and error.code == UNREADABLE):
-            self._note_unreadable(kind, answer, error, fields)
-        if error is None:
-            self._tally.answered += 1
-            return True
-        self._tally.errors += 1
-        try:
-            emit(error=error)
-        except UnsendableError as problem:  # a name that no event can have
-            log.warning("an answer is left out", event_type=kind.__name__, reason=str(problem))
-        return False
-
-    def _note_unreadable(
-        self, kind: type[Event], answer: PolledAnswer, error: RpcError | None, fields: dict[str, Any]
-    ) -> None:
-        """Count an answer that can't be read, whole or in part, and print once what of whom."""
-        self._tally.unreadable += 1
-        sender = fields.get("client_id") or fields.get("proxy") or fields.get("broker", "")
-        for text in (error.remark,) if error is not None else (answer.payload or {})["unreadable"]:
-            self._told.warn("an answer can't be read", event_type=kind.__name__, sender=sender, reason=text)
-            if len(self._tally.unreadable_texts) < UNREADABLE_KEPT:
-                self._tally.unreadable_texts.append(f"{sender}: {text}")
+        self._events.emit(ProxyConnection, answer, cluster=cluster, group=group, proxy=proxy)
 
 
-def _name_of(ask: _Ask) -> str:
+def _name_of(ask: Request) -> str:
     """Return the name of a request, with what it is about."""
     if isinstance(ask, partial):
         return " ".join([ask.func.__name__, *map(str, ask.args)])

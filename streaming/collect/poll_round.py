@@ -1,7 +1,7 @@
 """One round of the poll collector: its deadline, the groups that it has, and what became of its requests."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, TypeAlias
 from zlib import crc32
 
@@ -14,6 +14,8 @@ from streaming.collect.stacks import Member
 
 Share: TypeAlias = Callable[[str, str], bool]
 """Whether this collector polls a group, by its cluster and its name, or leaves it to another collector."""
+Request: TypeAlias = Callable[[float], Awaitable[Payload]]
+"""Sends a request that has so many seconds, and returns the answer."""
 
 
 def everything(_cluster: str, _group: str) -> bool:

@@ -1,0 +1,88 @@
+"""What was polled, as events, and how often an answer came, was missing or could not be read."""
+
+from functools import partial
+from typing import Any
+
+import structlog
+
+from rebalance_model.observe.events import UNREADABLE, Event, RpcError
+from streaming.base.limits import UNREADABLE_KEPT
+from streaming.collect.emitter import Emitter, UnsendableError
+from streaming.collect.poll_round import PolledAnswer, PolledGroup, Summary
+from streaming.collect.responses import ListedBroker
+from streaming.collect.told_once import ToldOnce
+
+log = structlog.get_logger()
+
+
+class PolledEvents:
+    """Emits answers as events, and counts them for the summary of the round."""
+
+    def __init__(self, emitter: Emitter, told: ToldOnce) -> None:
+        """Count from the first round on.
+
+        Args:
+            emitter: stamps the events.
+            told: prints what can't be read.
+        """
+        self._emitter = emitter
+        self._told = told
+        self.tally = Summary()
+
+    def take(self) -> Summary:
+        """Return the numbers so far, and count from here on."""
+        summary, self.tally = self.tally, Summary()
+        return summary
+
+    def emit(self, kind: type[Event], answer: PolledAnswer, **fields: Any) -> bool:
+        """Emit an answer as an event, or the error if it is missing or invalid; return whether there was an answer."""
+        self._emitter.follow_clock()
+        return self.emit_as_set(kind, answer, **fields)
+
+    def emit_as_set(self, kind: type[Event], answer: PolledAnswer, **fields: Any) -> bool:
+        """Do the same by the clock as it was just followed: the answer's times and the event's own are by one clock."""
+        time_of = self._emitter.clock.time_of
+        emit = partial(
+            self._emitter.emit_as_set, kind, asked=time_of(answer.asked), answered=time_of(answer.answered), **fields
+        )
+        error = answer.error
+        if answer.payload is not None:
+            try:
+                emit(**answer.payload)
+            except UnsendableError as problem:
+                error = RpcError(code=UNREADABLE, remark=str(problem))
+        if (answer.payload or {}).get("unreadable") or (error is not None and error.code == UNREADABLE):
+            self._note_unreadable(kind, answer, error, fields)
+        if error is None:
+            self.tally.answered += 1
+            return True
+        self.tally.errors += 1
+        try:
+            emit(error=error)
+        except UnsendableError as problem:  # a name that no event can have
+            log.warning("an answer is left out", event_type=kind.__name__, reason=str(problem))
+        return False
+
+    def emit_of(
+        self,
+        group: PolledGroup,
+        kind: type[Event],
+        answer: PolledAnswer,
+        *,
+        broker: ListedBroker | None = None,
+        **fields: str,
+    ) -> bool:
+        """Do the same about a group, by the broker that was asked, if any."""
+        replica = {} if broker is None else {"broker": broker.name, "broker_id": broker.broker_id}
+        return self.emit(kind, answer, cluster=group.cluster, group=group.name, **replica, **fields)
+
+    def _note_unreadable(
+        self, kind: type[Event], answer: PolledAnswer, error: RpcError | None, fields: dict[str, Any]
+    ) -> None:
+        """Count an answer that can't be read, whole or in part, and print once what of whom."""
+        self.tally.unreadable += 1
+        sender = fields.get("client_id") or fields.get("proxy") or fields.get("broker", "")
+        for text in (error.remark,) if error is not None else (answer.payload or {})["unreadable"]:
+            self._told.warn("an answer can't be read", event_type=kind.__name__, sender=sender, reason=text)
+            if len(self.tally.unreadable_texts) < UNREADABLE_KEPT:
+                self.tally.unreadable_texts.append(f"{sender}: {text}")
