@@ -1,0 +1,67 @@
+"""Fold the queries of offsets (QUERY_CONSUMER_OFFSET): a client that makes a process queue begins with that call.
+
+The call names no client: its channel does, once a heartbeat or another call came on it. Until then a query waits.
+"""
+
+from rebalance_model.broker.consumer_manage_processor import QUERY_NOT_FOUND
+from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.events import QueryConsumerOffset
+from rebalance_model.observe.group import former_holder, rebalances, skipped
+from rebalance_model.observe.group.channels import client_of_channel, name_channel
+from rebalance_model.observe.hooks import holders
+from rebalance_model.observe.state import BrokerView, HookView
+from rebalance_model.observe.step import GroupStep
+
+
+def fold_query(step: GroupStep, view: BrokerView, hook: HookView, event: QueryConsumerOffset) -> None:
+    """Fold the query of a queue's offset."""
+    mq = MessageQueue(event.topic, event.broker, event.queue_id)
+    client_id = client_of_channel(view, hook, event.channel)
+    if event.code == QUERY_NOT_FOUND:
+        step.hook_view(mq).not_found_at = event.time
+    if (queue := step.state.queues.get(mq)) is not None and queue.hook_view is not None:
+        queue.hook_view.asked_at = event.time
+    if client_id is None:
+        hook.unattributed_queries.setdefault(event.channel, {})[mq] = event.time
+    else:
+        _begin(step, hook, client_id, {mq: event.time})
+
+
+def note_channel(step: GroupStep, view: BrokerView, hook: HookView, channel: str, client_id: str) -> None:
+    """Record the channel of a client that a call names, whether it has sent a heartbeat or not."""
+    if channel in view.info.channel_info_table:
+        return  # the usual case
+    name_channel(view, client_id, channel)
+    if channel not in view.info.channel_info_table and client_id in step.state.members:
+        hook.client_by_channel[channel] = client_id
+        attribute(step, hook, channel, client_id)
+
+
+def attribute(step: GroupStep, hook: HookView, channel: str, client_id: str) -> None:
+    """Attribute the queries of an unknown channel to the client that is now known to use it."""
+    if (queries := hook.unattributed_queries.pop(channel, None)) is not None:
+        _begin(step, hook, client_id, queries)
+
+
+def _begin(step: GroupStep, hook: HookView, client_id: str, queues: dict[MessageQueue, int]) -> None:
+    """Record that a client makes process queues; for ordered queues it has the locks already, which decide."""
+    for mq, asked in queues.items():
+        skipped.note_query(step, mq, client_id, asked)
+    taken = [mq for mq in queues if not holders.is_locked(step, hook, mq)]
+    for mq in taken:
+        _retake(step, mq, client_id, queues[mq])
+    holders.hold(step, hook, client_id, taken, "OFFSET_ASKED")
+    for mq in taken:
+        hook_view = step.hook_view(mq)
+        hook_view.pull_time = queues[mq]
+        hook_view.pull_offset = hook_view.start_offset = -1
+
+
+def _retake(step: GroupStep, mq: MessageQueue, client_id: str, now: int) -> None:
+    """Record that a client that has pulled a queue queries its offset again: it has made a new process queue."""
+    hook_view = step.hook_view(mq)
+    if hook_view.holder != client_id or hook_view.start_offset < 0:
+        return
+    former_holder.keep(step, mq, hook_view)
+    hook_view.begun_at = 0
+    rebalances.note_retaken(step, mq, client_id, now)
