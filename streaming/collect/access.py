@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from streaming.collect.client import CONNECT_SECONDS, RequestRefusedError, RpcFailedError
-from streaming.collect.responses import ListedBroker
+from streaming.collect.cluster_responses import ListedBroker
 from streaming.collect.rpc import Rpc
 
 

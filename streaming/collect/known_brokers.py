@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from streaming.base.limits import BROKER_FORGOTTEN_MS, BROKERS
-from streaming.collect.responses import ListedBroker
+from streaming.collect.cluster_responses import ListedBroker
 
 Place: TypeAlias = tuple[str, str]
 """A broker: its cluster and its name."""

@@ -12,10 +12,11 @@ from functools import partial
 from typing import TypeAlias
 
 from rebalance_model.observe.events import DEADLINE, ConsumerRunningInfo
+from streaming.collect.cluster_responses import ListedBroker
 from streaming.collect.gates import Gates
 from streaming.collect.poll_round import PolledAnswer, PolledGroup, Request, Round
 from streaming.collect.polled_events import PolledEvents
-from streaming.collect.responses import ListedBroker, Payload
+from streaming.collect.response_parts import Payload
 from streaming.collect.rpc import Rpc
 from streaming.collect.source_clock import SourceClock
 from streaming.collect.stacks import Listeners, Member

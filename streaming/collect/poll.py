@@ -51,6 +51,7 @@ from streaming.base.span import Span
 from streaming.collect import revive
 from streaming.collect.access import check_access
 from streaming.collect.client import RequestRefusedError, RpcFailedError
+from streaming.collect.cluster_responses import ListedBroker
 from streaming.collect.emitter import Emitter
 from streaming.collect.gates import Gates
 from streaming.collect.known_brokers import KnownBrokers, Place
@@ -59,7 +60,7 @@ from streaming.collect.member_requests import LeftError, MemberRequests
 from streaming.collect.poll_round import PolledAnswer, PolledGroup, Request, Round, Share, Summary, everything
 from streaming.collect.polled_events import PolledEvents
 from streaming.collect.proxies import Proxies
-from streaming.collect.responses import ListedBroker, Payload
+from streaming.collect.response_parts import Payload
 from streaming.collect.rpc import Rpc
 from streaming.collect.stacks import Listeners
 from streaming.collect.system_groups import is_system_group

@@ -9,7 +9,7 @@ import msgspec
 
 from rebalance_model.observe.events import RpcError
 from streaming.base.span import Span
-from streaming.collect.responses import Payload
+from streaming.collect.response_parts import Payload
 from streaming.collect.stacks import Member
 
 Share: TypeAlias = Callable[[str, str], bool]

@@ -7,9 +7,9 @@ import structlog
 
 from rebalance_model.observe.events import UNREADABLE, Event, RpcError
 from streaming.base.limits import UNREADABLE_KEPT
+from streaming.collect.cluster_responses import ListedBroker
 from streaming.collect.emitter import Emitter, UnsendableError
 from streaming.collect.poll_round import PolledAnswer, PolledGroup, Summary
-from streaming.collect.responses import ListedBroker
 from streaming.collect.told_once import ToldOnce
 
 log = structlog.get_logger()

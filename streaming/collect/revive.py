@@ -4,7 +4,7 @@ import asyncio
 from contextlib import AbstractAsyncContextManager
 
 from streaming.collect.client import CONNECT_SECONDS, RpcFailedError
-from streaming.collect.responses import ListedBroker
+from streaming.collect.cluster_responses import ListedBroker
 from streaming.collect.rpc import Rpc
 
 

@@ -6,11 +6,12 @@ from typing import TypeVar
 
 from rebalance_model.observe.events import UNREACHABLE
 from streaming.base.times import now_ms
-from streaming.collect import responses
+from streaming.collect import client_responses, cluster_responses, group_responses
 from streaming.collect.client import RemotingClient, RpcFailedError
+from streaming.collect.cluster_responses import Listed, ListedBroker
 from streaming.collect.reading import Reading, UnreadableError
 from streaming.collect.requests import ReadCode, Request
-from streaming.collect.responses import Listed, ListedBroker, Payload
+from streaming.collect.response_parts import Payload
 from streaming.collect.round_requests import RoundRequests
 
 T = TypeVar("T")
@@ -67,19 +68,19 @@ class Rpc:
     async def brokers(self, seconds: float) -> Listed:
         """Return the brokers of every cluster."""
         request = Request(ReadCode.GET_BROKER_CLUSTER_INFO)
-        found = await self._ask_name_servers(request, responses.brokers, seconds)
+        found = await self._ask_name_servers(request, cluster_responses.brokers, seconds)
         named = [broker._replace(cluster=self._names.get(broker.cluster, broker.cluster)) for broker in found.brokers]
         return found._replace(brokers=named)
 
     async def route(self, topic: str, seconds: float) -> Payload:
         """Return the read queues of a topic."""
         request = Request(ReadCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
-        return await self._ask_name_servers(request, partial(responses.route, topic=topic), seconds)
+        return await self._ask_name_servers(request, partial(cluster_responses.route, topic=topic), seconds)
 
     async def groups(self, broker: ListedBroker, seconds: float) -> dict[str, bool]:
         """Return the broker's consumer groups, each with whether it is FIFO for clients that pop."""
         request = Request(ReadCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
-        return await self._ask(broker.address, request, responses.groups, seconds)
+        return await self._ask(broker.address, request, cluster_responses.groups, seconds)
 
     async def broker_status(self, broker: ListedBroker, collector: str, seconds: float) -> Payload:
         """Return the broker's boot time and its clock; epoch milliseconds.
@@ -90,40 +91,40 @@ class Rpc:
         """
         asked = self._now()
         request = Request(ReadCode.GET_BROKER_RUNTIME_INFO, {COLLECTOR_FIELD: collector, ASKED_FIELD: str(asked)})
-        return {"asked": asked, **await self._ask(broker.address, request, responses.broker_status, seconds)}
+        return {"asked": asked, **await self._ask(broker.address, request, cluster_responses.broker_status, seconds)}
 
     async def connection(self, broker: ListedBroker, group: str, seconds: float) -> Payload:
         """Return the group's members and subscriptions on this broker."""
-        return await self._members(broker.address, group, responses.connection, seconds)
+        return await self._members(broker.address, group, group_responses.connection, seconds)
 
     async def proxy_connection(self, address: str, group: str, seconds: float) -> Payload:
         """Return the group's clients at a proxy, by the address of its remoting server, and their subscriptions."""
         subject = f"proxy {address}"  # the time to read its answers is its own, not that of the group's brokers
-        return await self._members(address, group, responses.proxy_connection, seconds, subject=subject)
+        return await self._members(address, group, group_responses.proxy_connection, seconds, subject=subject)
 
     async def consume_stats(self, broker: ListedBroker, group: str, seconds: float) -> Payload:
         """Return the group's offsets on this broker."""
         request = Request(ReadCode.GET_CONSUME_STATS, {"consumerGroup": group})
-        return await self._ask(broker.address, request, responses.consume_stats, seconds)
+        return await self._ask(broker.address, request, group_responses.consume_stats, seconds)
 
     async def revive_backlog(self, broker: ListedBroker, seconds: float) -> int | None:
         """Return how many records of POPs the broker has not checked yet; None: its revive group has no offsets."""
         request = Request(ReadCode.GET_CONSUME_STATS, {"consumerGroup": REVIVE_GROUP})
-        return await self._ask(broker.address, request, responses.backlog, seconds)
+        return await self._ask(broker.address, request, group_responses.backlog, seconds)
 
     async def consume_time_span(self, broker: ListedBroker, group: str, topic: str, seconds: float) -> Payload:
         """Return how long the next message of each of the topic's queues on this broker has waited for the group."""
         request = Request(ReadCode.QUERY_CONSUME_TIME_SPAN, {"topic": topic, "group": group})
-        return await self._ask(broker.address, request, responses.consume_time_span, seconds)
+        return await self._ask(broker.address, request, group_responses.consume_time_span, seconds)
 
     async def topic_stats(self, broker: ListedBroker, topic: str, seconds: float) -> Payload:
         """Return between which offsets the topic's messages are stored on this broker; no queues if it has no topic."""
         request = Request(ReadCode.GET_TOPIC_STATS_INFO, {"topic": topic})
         try:
-            return await self._ask(broker.address, request, responses.topic_stats, seconds)
+            return await self._ask(broker.address, request, group_responses.topic_stats, seconds)
         except RpcFailedError as error:
             if error.code == _TOPIC_NOT_EXIST:
-                return responses.NO_TOPIC
+                return group_responses.NO_TOPIC
             raise
 
     async def running_info(
@@ -137,7 +138,7 @@ class Rpc:
             ReadCode.GET_CONSUMER_RUNNING_INFO,
             {"consumerGroup": group, "clientId": client_id, "jstackEnable": str(stacks).lower()},
         )
-        return await self._ask(broker.address, request, partial(responses.running_info, stacks=stacks), seconds)
+        return await self._ask(broker.address, request, partial(client_responses.running_info, stacks=stacks), seconds)
 
     async def _members(
         self, address: str, group: str, read: Callable[[bytes], Payload], seconds: float, *, subject: str = ""
@@ -148,7 +149,7 @@ class Rpc:
             return await self._ask(address, request, read, seconds, subject=subject)
         except RpcFailedError as error:
             if error.code == _CONSUMER_NOT_ONLINE:
-                return responses.NO_MEMBERS
+                return group_responses.NO_MEMBERS
             raise
 
     async def _ask_name_servers(self, request: Request, read: Callable[[bytes], T], seconds: float) -> T:

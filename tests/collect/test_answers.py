@@ -13,7 +13,7 @@ from rebalance_model.observe.events import (
     TopicRoute,
     TopicStats,
 )
-from streaming.collect import responses
+from streaming.collect import client_responses, cluster_responses, group_responses
 from streaming.collect.emitter import Emitter
 from streaming.collect.fastjson import FastjsonError
 
@@ -29,7 +29,7 @@ def _event(kind, payload, **fields):
 
 
 def test_members_and_subscriptions_of_a_real_answer():
-    event = _event(ConsumerConnection, responses.connection(_body("consumer_connection_203")))
+    event = _event(ConsumerConnection, group_responses.connection(_body("consumer_connection_203")))
     assert [(one.client_id, one.channel, one.version) for one in event.connections] == [
         ("192.0.2.2@i1", "127.0.0.1:40452", 493),
         ("192.0.2.2@i2", "127.0.0.1:40440", 493),
@@ -42,22 +42,24 @@ def test_members_and_subscriptions_of_a_real_answer():
 
 def test_an_ordered_client_in_go_renews_locks_and_has_no_consume_time():
     """Its lastConsumeTimestamp is the last renewal, its lastLockTimestamp may be 35 s old while all is well."""
-    hung = responses.running_info((WIRE / "clients/go-2.1.2/307-ordered-hung-stacks.body").read_bytes())
+    hung = client_responses.running_info((WIRE / "clients/go-2.1.2/307-ordered-hung-stacks.body").read_bytes())
     [queue] = [one for one in hung["queues"] if one.mq == MessageQueue("Orders", "broker-a", 0)]
     assert (queue.lock_time, queue.consume_time) == (1795726559853, None)  # sent: 1795726519065 and 1795726559853
     assert (queue.pull_time, queue.cached_count, queue.transaction_count) == (1795726570138, 101, 1)
     assert queue.dropped is False
-    concurrent = responses.running_info((WIRE / "clients/go-2.1.2/307-concurrent.body").read_bytes())
+    concurrent = client_responses.running_info((WIRE / "clients/go-2.1.2/307-concurrent.body").read_bytes())
     assert all(one.consume_time for one in concurrent["queues"])
 
 
 def test_a_clients_state_of_a_real_answer():
-    event = _event(ConsumerRunningInfo, responses.running_info(_body("consumer_running_info_307")), client_id="c")
+    event = _event(
+        ConsumerRunningInfo, client_responses.running_info(_body("consumer_running_info_307")), client_id="c"
+    )
     assert event.orderly
     assert event.strategy == "AllocateMessageQueueAveragely"
     assert event.start_time > 1795255000000
     assert event.properties["pullThresholdForQueue"] == "1000"
-    assert set(event.properties) <= set(responses.PROPERTIES)
+    assert set(event.properties) <= set(client_responses.PROPERTIES)
     assert [str(queue.mq) for queue in event.queues] == [
         "%RETRY%orders-group@broker-a:0",
         "Orders@broker-a:0",
@@ -69,7 +71,7 @@ def test_a_clients_state_of_a_real_answer():
 
 
 def test_offsets_of_a_real_answer():
-    event = _event(ConsumeStats, responses.consume_stats(_body("consume_stats_208")))
+    event = _event(ConsumeStats, group_responses.consume_stats(_body("consume_stats_208")))
     assert [str(row.mq) for row in event.queues] == [
         "%RETRY%orders-group@broker-a:0",
         *(f"Orders@broker-a:{number}" for number in range(4)),
@@ -79,27 +81,27 @@ def test_offsets_of_a_real_answer():
 
 
 def test_the_dead_letters_of_a_real_answer():
-    event = _event(TopicStats, responses.topic_stats(_body("topic_stats_202")), topic="%DLQ%audit-group")
+    event = _event(TopicStats, group_responses.topic_stats(_body("topic_stats_202")), topic="%DLQ%audit-group")
     [row] = event.queues
     assert str(row.mq) == "%DLQ%audit-group@broker-a:0"
     assert (row.min_offset, row.max_offset, row.last_time) == (0, 1, 1795569028873)
 
 
 def test_the_read_queues_of_a_real_answer():
-    event = _event(TopicRoute, responses.route(_body("route_105"), "Orders"), topic="Orders")
+    event = _event(TopicRoute, cluster_responses.route(_body("route_105"), "Orders"), topic="Orders")
     assert [str(queue) for queue in event.queues] == [f"Orders@broker-a:{number}" for number in range(4)]
 
 
 def test_the_boot_time_of_a_real_answer():
-    event = _event(BrokerStatus, responses.broker_status(_body("broker_runtime_28")), group=None)
+    event = _event(BrokerStatus, cluster_responses.broker_status(_body("broker_runtime_28")), group=None)
     assert (event.boot_time, event.now) == (1795255650380, 1795255650380 + 57_000)
 
 
 def test_the_boot_time_from_an_age_in_days_or_unknown():
     body = b'{"table":{"bootTimestamp":"5","runtime":"[ 2 days, 3 hours, 4 minutes, 5 seconds ]"}}'
-    assert responses.broker_status(body)["now"] == 5 + 183_845_000
+    assert cluster_responses.broker_status(body)["now"] == 5 + 183_845_000
     for body in (b'{"table":{"bootTimestamp":"5","runtime":"2d"}}', b'{"table":{"bootTimestamp":"5"}}'):
-        assert responses.broker_status(body) == {"boot_time": 5, "now": 0}
+        assert cluster_responses.broker_status(body) == {"boot_time": 5, "now": 0}
 
 
 def test_a_waiting_time_without_a_stored_message_is_omitted():
@@ -110,7 +112,7 @@ def test_a_waiting_time_without_a_stored_message_is_omitted():
         for number, most, delay in reversed(spans)
     ]
     body = msgspec.json.encode({"consumeTimeSpanSet": rows})
-    event = _event(ConsumeTimeSpan, responses.consume_time_span(body), topic="T")
+    event = _event(ConsumeTimeSpan, group_responses.consume_time_span(body), topic="T")
     assert [(row.mq.queue_id, row.delay_time) for row in event.queues] == [(0, 0), (1, 4_000), (4, 0), (5, -3)]
 
 
@@ -120,7 +122,7 @@ def test_only_brokers_with_read_permission_have_read_queues():
         {"brokerName": "a", "perm": 4, "readQueueNums": 1, "writeQueueNums": 1},
         {"brokerName": "c", "perm": 2, "readQueueNums": 4, "writeQueueNums": 4},
     ]
-    queues = responses.route(msgspec.json.encode({"queueDatas": queue_datas}), "T")["queues"]
+    queues = cluster_responses.route(msgspec.json.encode({"queueDatas": queue_datas}), "T")["queues"]
     assert [str(mq) for mq in queues] == ["T@a:0", "T@b:0", "T@b:1"]
 
 
@@ -138,25 +140,25 @@ def test_a_broker_is_asked_at_its_master_or_lowest_slave(addresses, broker):
     data = '"b":{"brokerName":"b","cluster":"C","brokerAddrs":' + addresses + "}"
     gone = '"e":{"brokerName":"e","cluster":"C","brokerAddrs":{}}'
     body = ('{"brokerAddrTable":{' + data + "," + gone + '},"clusterAddrTable":{"C":["b","e"]}}').encode()
-    assert responses.brokers(body) == ([responses.ListedBroker("C", "b", *broker)], ())
+    assert cluster_responses.brokers(body) == ([cluster_responses.ListedBroker("C", "b", *broker)], ())
 
 
 @pytest.mark.parametrize("body", [b"{}", b'{"brokerAddrTable":null}', b'{"clusterAddrTable":{"C":["b"]}}'])
 def test_a_list_of_brokers_that_is_missing_is_no_cluster_without_brokers(body):
     with pytest.raises(FastjsonError, match="brokerAddrTable is missing"):
-        responses.brokers(body)
+        cluster_responses.brokers(body)
 
 
 def test_groups_of_a_broker():
     configs = b'{"g":{"groupName":"g"},"h":{},"f":{"consumeMessageOrderly":true}}'
     sent = b'{"subscriptionGroupTable":%s,"dataVersion":{}}' % configs
-    assert responses.groups(sent) == {"g": False, "h": False, "f": True}
+    assert cluster_responses.groups(sent) == {"g": False, "h": False, "f": True}
 
 
 def test_queue_keys_may_be_strings_and_numbers_may_be_quoted():
     key = rb'"{\"brokerName\":\"b\",\"queueId\":\"3\",\"topic\":\"T\"}"'
     body = b'{"offsetTable":{' + key + b':{"brokerOffset":"7","consumerOffset":5,"lastTimestamp":0}}}'
-    (row,) = _event(ConsumeStats, responses.consume_stats(body)).queues
+    (row,) = _event(ConsumeStats, group_responses.consume_stats(body)).queues
     assert (str(row.mq), row.broker_offset, row.consumer_offset, row.pull_offset) == ("T@b:3", 7, 5, -1)
 
 
@@ -167,7 +169,7 @@ def test_fields_that_an_old_client_does_not_send_are_unknown():
     )
     key = '{"brokerName":"b","queueId":0,"topic":"T"}'
     body = ('{"properties":{},"subscriptionSet":[],"mqTable":{' + key + ":" + queue + "}}").encode()
-    event = _event(ConsumerRunningInfo, responses.running_info(body), client_id="c")
+    event = _event(ConsumerRunningInfo, client_responses.running_info(body), client_id="c")
     assert (event.orderly, event.strategy, event.pop_queues) == (False, "", ())
     assert event.queues[0].commit_offset == -1  # -2 says that reading the offset failed
     assert event.queues[0].dropped
@@ -179,7 +181,7 @@ def test_pop_queues_are_kept():
     body = (
         '{"properties":{"PROP_CONSUMEORDERLY":"false"},"mqTable":{},"mqPopTable":{' + key + ":" + row + "}}"
     ).encode()
-    (pop,) = _event(ConsumerRunningInfo, responses.running_info(body), client_id="c").pop_queues
+    (pop,) = _event(ConsumerRunningInfo, client_responses.running_info(body), client_id="c").pop_queues
     assert (pop.topic, pop.broker, pop.queue_id, pop.wait_ack_count, pop.pop_time) == ("T", "b", -1, 2, 9)
 
 
@@ -193,4 +195,4 @@ def test_pop_queues_are_kept():
 )
 def test_a_strategy_is_its_simple_class_name(text, name):
     body = msgspec.json.encode({"properties": {"allocateMessageQueueStrategy": text}, "mqTable": {}})
-    assert responses.running_info(body)["strategy"] == name
+    assert client_responses.running_info(body)["strategy"] == name

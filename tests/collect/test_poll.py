@@ -22,10 +22,10 @@ from rebalance_model.observe.events import (
     TopicStats,
 )
 from streaming.collect.client import RequestRefusedError, RpcFailedError
+from streaming.collect.cluster_responses import ListedBroker
 from streaming.collect.emitter import Emitter
 from streaming.collect.poll import Claims, Poller
 from streaming.collect.poll_round import Round, everything
-from streaming.collect.responses import ListedBroker
 from tests.support.polling import SETTINGS, of_kinds, polled
 from tests.support.scripted_cluster import A, B, ScriptedCluster
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import ProcessQueueInfo, ThreadStack
 from streaming.base.limits import STACK_FRAMES, STACK_THREADS
-from streaming.collect.responses import running_info
+from streaming.collect.client_responses import running_info
 from streaming.collect.stacks import Listeners, listener_stacks
 
 MEMBER = ("lab", "orders-group", "orders-1")

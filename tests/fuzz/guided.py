@@ -23,7 +23,7 @@ with atheris.instrument_imports(include=["rebalance_model", "streaming"]):
     from rebalance_model.observe.policy import Policy
     from streaming.base.errors import UserError
     from streaming.base.settings import load_policy
-    from streaming.collect import responses
+    from streaming.collect import client_responses, cluster_responses, group_responses
     from streaming.collect.fastjson import FastjsonError
     from streaming.collect.remoting import FrameError, frame_length
     from streaming.collect.remoting import decode as decode_frame
@@ -42,10 +42,11 @@ HANG_SECONDS = 30
 MEMORY_MB_MAX = 1_500
 """Of the whole process, with all that coverage needs."""
 _READERS = (
-    responses.brokers, responses.groups, responses.broker_status, partial(responses.route, topic="T"),
-    responses.connection, responses.proxy_connection, responses.backlog,
-    responses.consume_stats, responses.consume_time_span, responses.topic_stats, responses.running_info,
-    partial(responses.running_info, stacks=True),
+    cluster_responses.brokers, cluster_responses.groups, cluster_responses.broker_status,
+    partial(cluster_responses.route, topic="T"),
+    group_responses.connection, group_responses.proxy_connection, group_responses.backlog,
+    group_responses.consume_stats, group_responses.consume_time_span, group_responses.topic_stats,
+    client_responses.running_info, partial(client_responses.running_info, stacks=True),
 )  # fmt: skip
 
 
