@@ -11,7 +11,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.audit.compare import Difference, Result, compare
+from tests.audit.compare import compare
+from tests.audit.differences import Difference, Result
 from tests.audit.telemetry import read
 
 

@@ -11,8 +11,9 @@ import pytest
 
 from streaming.lab.demo.play import CAPTURE
 from tests.audit import __main__ as command
-from tests.audit.compare import Difference, compare
+from tests.audit.compare import compare
 from tests.audit.costs import hand_overs
+from tests.audit.differences import Difference
 from tests.audit.job import run_loop
 from tests.audit.owners import owners
 from tests.audit.telemetry import read

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from rebalance_model.observe.effects import IncidentTransition
+from rebalance_model.observe.effects import AssignmentChange, GroupSnapshot, IncidentTransition
 from streaming.base.lines import print_error, start_lines
 from streaming.cli import main, output
-from tests.support.asked import everything
+from tests.support.asked import AMID, everything, write
 from tests.support.tables import append, make_tables
 
 GROUP = "=HYPERLINK(1);reboot\x1b]0;x\a\x9b31m"
@@ -117,3 +117,27 @@ def test_lines_of_a_process_do_not_control_a_terminal(capsys):
     assert capsys.readouterr().err.splitlines() == [
         "refused @SUM(1)$(reboot)\\x1b[2J", "next", "error: unknown @SUM(1)$(reboot)\\x1b[2J",
     ]  # fmt: skip
+
+
+def test_a_name_has_no_power_over_the_terminal(tmp_path, ask_at):
+    """A client's id is what the client says it is."""
+    evil = "\x1b[2J\x9b31m\nevil"
+    write(tmp_path / "tables", tuple(
+        msgspec.structs.replace(effect, members=(evil,)) if type(effect) is GroupSnapshot
+        else msgspec.structs.replace(effect, client_id=evil) if type(effect) is AssignmentChange
+        else msgspec.structs.replace(effect, client_id=evil, main_client_id=evil) if type(effect) is IncidentTransition
+        else effect
+        for effect in everything() if effect.group in {"g", "everyone"}
+    ))  # fmt: skip
+    for command in (
+        ("group", "show", "everyone"),
+        ("group", "show", "g"),
+        ("group", "assignments", "g", "--at", str(AMID)),
+        ("who-owned", "g", "Orders", "broker-a:0"),
+        ("incident", "list", "--all"),
+        ("sql", "SELECT a.client_id FROM anomalies a"),
+    ):
+        printed = ask_at(tmp_path, *command).stdout
+        assert "evil" in printed or command[1] == "show"
+        assert not {"\x1b", "\x9b"} & {*printed}
+        assert all("evil" not in line[:4] for line in printed.splitlines())

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from rebalance_model.observe.events import ConsumerRunningInfo
-from tests.instruments.faults.cases import POLL, STORIES, due
+from tests.instruments.faults.case import POLL, due
 from tests.instruments.faults.run import play
+from tests.instruments.faults.stories import STORIES
 from tests.instruments.faults.verdict import answers, judge, read, report, table, wrong
 from tests.support.recordings import unpacked
 

@@ -14,7 +14,7 @@ import pytest
 from rebalance_model.observe.events import ConsumerConnection, ConsumerRunningInfo, HeartBeat
 from rebalance_model.observe.group.offsets import lag_of
 from tests.instruments.faults import go_run
-from tests.instruments.faults.cases import BOTH, HOOK, POLL, SOURCES
+from tests.instruments.faults.case import BOTH, HOOK, POLL, SOURCES
 from tests.instruments.faults.verdict import events, incidents, is_reread
 from tests.support.folding import Fold
 from tests.support.recordings import unpacked

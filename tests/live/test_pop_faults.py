@@ -1,6 +1,6 @@
 """Every fault of consumers that pop opens its incident, by the telemetry that can show it, and no other; then it ends.
 
-As `test_faults`: `faults.cases` has what is required, and the short form judges a recording. To replace it after a
+As `test_faults`: `faults.pop_cases` has what is required, and the short form judges a recording. To replace it after a
 change of the hook or of the collector: run `python -m tests.instruments.faults.run pop FOLDER`, then `tar -cJf
 tests/live/pop.tar.xz -C FOLDER recording.jsonl faults.jsonl mqadmin.jsonl otel.jsonl run.json`.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.instruments.faults import pop_verdict
-from tests.instruments.faults.cases import POP
+from tests.instruments.faults.pop_cases import POP
 from tests.instruments.faults.run import play
 from tests.instruments.faults.verdict import judge, read, report
 from tests.support.recordings import unpacked

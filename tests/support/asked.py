@@ -23,6 +23,7 @@ from rebalance_model.observe.effects import (
     RebalanceSettled,
 )
 from rebalance_model.observe.policy import Policy
+from streaming.base.times import written
 from streaming.log.rows import encode
 from streaming.pipeline.archive_rows import LogRow
 from streaming.tables.reader import Parameters, ReadModel
@@ -33,6 +34,10 @@ from tests.support.trace import START
 END = START + 700_000
 INSTANTS = [START + 1000 * second for second in (20, 75, 101, 110, 118, 150, 165, 230, 300, 420, 699)]
 """Instants during a storm, while queues are stuck, while a broker restarts, with and without members."""
+AMID = INSTANTS[5]
+"""Client a is silent, its queues are stuck."""
+AT = ("--at", written(AMID))
+"""The option of a command that asks about that instant."""
 
 Place = tuple[str, str, int]
 

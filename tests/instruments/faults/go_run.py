@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from streaming.lab.lab import Lab
-from tests.instruments.faults.cases import Group
+from tests.instruments.faults.case import Group
 from tests.instruments.faults.run import settings_of
 from tests.instruments.figures import commit
 from tests.live.commands import Command

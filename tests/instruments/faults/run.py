@@ -21,10 +21,11 @@ import msgspec
 from streaming.base.settings import load_settings
 from streaming.lab.lab import Lab
 from streaming.lab.pop_faults import POP_FAULTS
-from tests.instruments.faults.cases import BROKER, FLEET, FLEET_PACE_SECONDS, FLEET_SIZE, LAB_OF, STORIES
+from tests.instruments.faults.case import BROKER
 from tests.instruments.faults.field import FIELD_FAULTS, FieldFaults
 from tests.instruments.faults.fleet import Fleet
 from tests.instruments.faults.otel import Otel, otel_properties
+from tests.instruments.faults.stories import FLEET, FLEET_PACE_SECONDS, FLEET_SIZE, LAB_OF, STORIES
 from tests.instruments.figures import commit
 from tests.live.commands import Command
 from tests.live.conftest import Watch, eventually

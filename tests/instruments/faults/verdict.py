@@ -18,9 +18,11 @@ import msgspec
 from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.events.decoding import decode
 from streaming.log.recording import recorded_rows
-from tests.instruments.faults.cases import BOTH, BROKER, HOOK, REREADS, SOURCES, STORIES
+from tests.instruments.faults.case import BOTH, BROKER, HOOK, SOURCES
+from tests.instruments.faults.cases import REREADS
 from tests.instruments.faults.mqadmin_loop import Answer
 from tests.instruments.faults.run import Played, Run
+from tests.instruments.faults.stories import STORIES
 from tests.instruments.figures import PROOFS, commit
 from tests.support.folding import folded
 

@@ -30,8 +30,9 @@ from streaming.lab import servers
 from streaming.lab.lab import Lab
 from streaming.lab.state import LabFolder
 from streaming.log.kafka import create_topic, offsets_of
-from tests.instruments.faults.cases import BROKER, SOAK, Case
+from tests.instruments.faults.case import BROKER, Case
 from tests.instruments.faults.run import man, play_case, settings_of
+from tests.instruments.faults.stories import SOAK
 from tests.instruments.figures import commit
 from tests.instruments.soak import verdict
 from tests.instruments.soak.records import PART_OF, PARTITIONS, Fault, Run

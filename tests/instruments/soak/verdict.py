@@ -16,7 +16,8 @@ from types import SimpleNamespace
 
 from checkpoints.quality import SUITE
 from rebalance_model.observe.effects import TABLE_OF, IncidentTransition
-from tests.instruments.faults.cases import BOTH, BROKER, SOAK
+from tests.instruments.faults.case import BOTH, BROKER
+from tests.instruments.faults.stories import SOAK
 from tests.instruments.faults.verdict import Incident, incidents_of, is_due, is_reread, show, within, wrong_by
 from tests.instruments.figures import PROOFS
 from tests.instruments.soak.measures import flatness, growing_of, measures_of, speed_of
