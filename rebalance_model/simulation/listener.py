@@ -1,13 +1,13 @@
 """The user's listener in a simulated consumer, and its faults."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from rebalance_model.client.cached_messages import Message
 from rebalance_model.client.concurrent_consumption import ConcurrentlyContext, ConcurrentlyStatus
 from rebalance_model.client.ordered_consumption import OrderlyContext, OrderlyStatus
 from rebalance_model.entities import MessageQueue
-from rebalance_model.simulation.process import Process, Promise
+from rebalance_model.simulation.blocked_calls import BlockedCalls
+from rebalance_model.simulation.process import Process
 from rebalance_model.simulation.scheduler import MS
 
 Consumed = Callable[[MessageQueue, range, tuple[int, int]], None]
@@ -26,7 +26,7 @@ class Behaviour:
         self._hangs: int | None = None
         self._poisons: int | None = None
         self._poisoned: tuple[MessageQueue, int] | None = None
-        self._hung: list[Promise[None]] = []
+        self._blocked = BlockedCalls(process)
 
     @property
     def well(self) -> bool:
@@ -44,16 +44,12 @@ class Behaviour:
     def behave(self) -> None:
         """Work normally again; release blocked calls."""
         self._hangs = self._poisons = self._poisoned = None
-        hung, self._hung = self._hung, []
-        for promise in hung:
-            self._process.run(partial(promise.resolve, None))
+        self._blocked.release()
 
     async def accepts(self, messages: Sequence[Message], queue: MessageQueue) -> bool:
         """Return whether the messages are consumed, once the listener has finished."""
         if self._hangs in (ANY, queue.queue_id) and not queue.is_retry:
-            promise: Promise[None] = Promise()
-            self._hung.append(promise)
-            await promise
+            await self._blocked.wait()
         await self._process.sleep_until(self._process.scheduler.now + self.work)
         first = messages[0].queue_offset
         if self._poisoned is None and self._poisons in (ANY, queue.queue_id) and not queue.is_retry:

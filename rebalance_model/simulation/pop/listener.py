@@ -2,11 +2,11 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from functools import partial
 
+from rebalance_model.simulation.blocked_calls import BlockedCalls
 from rebalance_model.simulation.listener import ANY
 from rebalance_model.simulation.popped.messages import Origin, PoppedMessage
-from rebalance_model.simulation.process import Process, Promise
+from rebalance_model.simulation.process import Process
 
 Task = Callable[[], Awaitable[None]]
 
@@ -52,7 +52,7 @@ class PopListener:
         self._usual_work = work
         self._free = threads
         self._backlog: list[Task] = []
-        self._hung: list[Promise[None]] = []
+        self._blocked = BlockedCalls(process)
 
     def hang(self) -> None:
         """Block from the next message on."""
@@ -62,9 +62,7 @@ class PopListener:
         """Work normally again; release blocked calls."""
         self.hangs, self.acknowledges, self.work = False, True, self._usual_work
         self.code.behave()
-        hung, self._hung = self._hung, []
-        for promise in hung:
-            self._process.run(partial(promise.resolve, None))
+        self._blocked.release()
 
     def submit(self, task: Task) -> None:
         """Run a task on a thread, when one is free."""
@@ -74,9 +72,7 @@ class PopListener:
     async def accepts(self, message: PoppedMessage) -> bool:
         """Return whether the message is consumed, once the listener has finished."""
         if self.hangs:
-            promise: Promise[None] = Promise()
-            self._hung.append(promise)
-            await promise
+            await self._blocked.wait()
         await self._process.sleep_until(self._process.scheduler.now + self.work)
         return not self.code.refuses(message)
 
