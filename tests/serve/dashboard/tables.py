@@ -1,5 +1,6 @@
 """Tables for the pages: a few groups with a history, and one very large group."""
 
+import time
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +19,7 @@ from rebalance_model.observe.effects import (
     QueueSnapshot,
     RebalanceSettled,
 )
-from tests.support.tables import append_rows
+from tests.support.tables import append, append_rows, make_tables
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE
@@ -39,21 +40,29 @@ COVERAGE = (
 
 def archive(folder: Path, now: int) -> None:
     """Archive the event that opened the incident of `orders`, and the stacks of its client's listener."""
-    time = now - STUCK
-    tick = {"type": "TICK", "time": time, "cluster": "prod", "broker": "", "broker_id": 0, "source": "poll"}
+    opened_at = now - STUCK
+    tick = {"type": "TICK", "time": opened_at, "cluster": "prod", "broker": "", "broker_id": 0, "source": "poll"}
     tick |= {"source_id": "poll-1@1", "seq": 1}
     stack = {"name": "ConsumeMessageThread_orders-group_1", "state": "TIMED_WAITING", "frames": FRAMES}
     answer = tick | {"type": "CONSUMER_RUNNING_INFO", "seq": 2, "group": "orders-group", "client_id": CLIENTS[0]}
     answer |= {"orderly": True, "queues": [], "stacks": [stack]}
     rows = [
         event | {
-            "date": datetime.fromtimestamp(time / 1000, UTC).date(), "group": event.get("group"),
+            "date": datetime.fromtimestamp(opened_at / 1000, UTC).date(), "group": event.get("group"),
             "key": "prod/orders-group", "value": msgspec.json.encode(event).decode(), "partition": 0, "offset": 0,
-            "ingest_time": time,
+            "ingest_time": opened_at,
         }
         for event in (tick, answer)
     ]  # fmt: skip
     append_rows(folder, "telemetry", rows)
+
+
+def current_root(folder: Path) -> Path:
+    """Write the tables of `orders` as of now, with their archive, below a runtime root; return the root."""
+    now = time.time_ns() // 1_000_000
+    append(make_tables(folder / "tables"), orders(now).taken())
+    archive(folder / "tables", now)
+    return folder
 
 
 class Group:

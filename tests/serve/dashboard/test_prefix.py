@@ -10,11 +10,11 @@ from playwright.sync_api import expect
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from tests.serve.dashboard.tables import CLIENTS, Group, archive, orders
+from tests.serve.dashboard.tables import CLIENTS, Group, current_root
 from tests.support.mcp_client import over_http
 from tests.support.proxy import proxied
 from tests.support.served import served
-from tests.support.tables import append, make_tables
+from tests.support.tables import append
 
 PREFIX = "/ops/rw"
 TOKEN = "a token of some length"
@@ -24,11 +24,7 @@ expect.set_options(timeout=40_000)  # beside other tests on two cores
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
     """A runtime root whose tables follow the clock."""
-    made = tmp_path_factory.mktemp("prefix")
-    now = time.time_ns() // 1_000_000
-    append(make_tables(made / "tables"), orders(now).taken())
-    archive(made / "tables", now)
-    return made
+    return current_root(tmp_path_factory.mktemp("prefix"))
 
 
 @pytest.fixture(scope="module")

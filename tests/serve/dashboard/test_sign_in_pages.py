@@ -1,7 +1,6 @@
 """Signing in with a real browser, through a proxy with a path prefix, at a real provider on another site."""
 
 import re
-import time
 
 import httpx
 import pytest
@@ -10,11 +9,11 @@ from playwright.sync_api import expect
 
 from streaming.serve.web.gate import SESSION_COOKIE
 from tests.serve.dashboard.conftest import SIZES
-from tests.serve.dashboard.tables import archive, orders
+from tests.serve.dashboard.tables import current_root
 from tests.support.identity_provider import CLIENT_ID, CLIENT_SECRET, identity_provider
 from tests.support.proxy import proxied
 from tests.support.served import served
-from tests.support.tables import append, make_tables, read_rows
+from tests.support.tables import read_rows
 
 PREFIX = "/ops/rw"
 expect.set_options(timeout=40_000)  # beside other tests on two cores
@@ -22,11 +21,7 @@ expect.set_options(timeout=40_000)  # beside other tests on two cores
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    made = tmp_path_factory.mktemp("sign-in-pages")
-    now = time.time_ns() // 1_000_000
-    append(make_tables(made / "tables"), orders(now).taken())
-    archive(made / "tables", now)
-    return made
+    return current_root(tmp_path_factory.mktemp("sign-in-pages"))
 
 
 @pytest.fixture(scope="module")
