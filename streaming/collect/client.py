@@ -82,7 +82,7 @@ class RemotingClient:
         except NotReachedError as error:
             raise RpcFailedError(UNREACHABLE, str(error)) from None
         except OSError as error:
-            detail = error.detail if isinstance(error, _UntoldError) else ""
+            detail = error.detail if isinstance(error, _HiddenError) else ""
             raise RpcFailedError(UNREACHABLE, f"{address}: {error}", detail) from None
         if answer.code != _SUCCESS:
             if sentence := refusal(address, request, answer, self._security.credentials):
@@ -136,7 +136,7 @@ class _Server(NamedTuple):
     """Held while a large frame is received and read."""
 
 
-class _UntoldError(ConnectionError):
+class _HiddenError(ConnectionError):
     """No connection to a server, or no answer; why is for the log alone."""
 
     def __init__(self, detail: str) -> None:
@@ -164,13 +164,13 @@ class _Connection:
                 opened = await _opened(server)
         except TimeoutError:
             msg = f"no connection within {CONNECT_SECONDS:.0f} s"
-            raise _told(server, ConnectionError(msg)) from None  # unreachable, not late
+            raise _public(server, ConnectionError(msg)) from None  # unreachable, not late
         except (ssl.SSLError, ConnectionResetError, ConnectionAbortedError) as error:
             if server.security.tls is None:
-                raise _told(server, error) from None
+                raise _public(server, error) from None
             raise _not_connected(server.address, server.security, error) from None
         except OSError as error:
-            raise _told(server, error) from None
+            raise _public(server, error) from None
         return cls(server, *opened)
 
     async def ask(
@@ -214,7 +214,7 @@ class _Connection:
                 _lost(error) if self.is_heard else _not_answered(self._server.address, self._server.security, error)
             )
         except FrameError as error:
-            failure = _told(self._server, ConnectionError(f"not RocketMQ's protocol: {error}"))
+            failure = _public(self._server, ConnectionError(f"not RocketMQ's protocol: {error}"))
         finally:
             self.failure = failure
             self._writer.transport.abort()  # close() over TLS waits 30 s for an answer that RocketMQ does not send
@@ -278,11 +278,11 @@ async def _opened(server: _Server) -> tuple[asyncio.StreamReader, asyncio.Stream
     raise failure
 
 
-def _told(server: _Server, error: OSError) -> OSError:
+def _public(server: _Server, error: OSError) -> OSError:
     """Return the error as events may have it."""
     reach = server.reach
-    is_told = isinstance(error, NotReachedError) or reach is None or reach.is_configured(server.address)
-    return error if is_told else _UntoldError(str(error))
+    is_public = isinstance(error, NotReachedError) or reach is None or reach.is_configured(server.address)
+    return error if is_public else _HiddenError(str(error))
 
 
 def _lost(error: asyncio.IncompleteReadError | OSError) -> OSError:

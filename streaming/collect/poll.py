@@ -61,10 +61,10 @@ from streaming.collect.poll_round import PolledAnswer, PolledGroup, Request, Rou
 from streaming.collect.polled_events import PolledEvents
 from streaming.collect.proxies import Proxies
 from streaming.collect.response_parts import Payload
+from streaming.collect.round_warnings import RoundWarnings
 from streaming.collect.rpc import Rpc
 from streaming.collect.stacks import Listeners
 from streaming.collect.system_groups import is_system_group
-from streaming.collect.told_once import ToldOnce
 
 log = structlog.get_logger()
 
@@ -115,8 +115,8 @@ class Poller:
         self._rounds = 0
         self._dead_letters_every = max(1, round(settings.dead_letters_interval_ms / settings.interval_ms))
         """Dead letters are requested in one of this many rounds."""
-        self._told = ToldOnce(log)
-        self._events = PolledEvents(emitter, self._told)
+        self._warnings = RoundWarnings(log)
+        self._events = PolledEvents(emitter, self._warnings)
         self._members = MemberRequests(
             rpc, emitter.clock, self._gates, Listeners(settings.stacks_after_ms), self._ask_member, self._events,
             self._confined,
@@ -137,9 +137,9 @@ class Poller:
         self._brokers.update(here, self._emitter.clock.steady())
         self._groups.keep(self._brokers.masters)
         for text in answer.unreadable:
-            self._told.warn("the name server lists a broker that can't be read", reason=text)
+            self._warnings.warn("the name server lists a broker that can't be read", reason=text)
         if self._brokers.left_out:
-            self._told.warn("the name server lists too many brokers: some are not polled", limit=BROKERS)
+            self._warnings.warn("the name server lists too many brokers: some are not polled", limit=BROKERS)
 
     async def check_access(self) -> None:
         """Do `access.check_access` with the brokers found so far."""
@@ -155,7 +155,7 @@ class Poller:
             current = Round(self._settings.deadline_ms / 1000, tasks, share, self._rounds)
             self._rounds += 1
             self._rpc.begin_round()
-            self._told.begin_round()
+            self._warnings.begin_round()
             tasks.create_task(self._confined("the name server", self._find_more_brokers))
             for place, master in list(self._brokers.masters.items()):
                 tasks.create_task(self._confined(place[1], self._ask_status, current, place, master))
@@ -179,10 +179,10 @@ class Poller:
             await work(*args)
         except RpcFailedError as error:
             self._events.tally.errors += 1
-            self._told.warn("a part of the round failed", subject=subject, error=str(error))
+            self._warnings.warn("a part of the round failed", subject=subject, error=str(error))
         except Exception as error:  # noqa: BLE001  no answer of anybody may end the collector
             self._events.tally.errors += 1
-            self._told.warn("a part of the round failed", subject=subject, error=repr(error), exc_info=error)
+            self._warnings.warn("a part of the round failed", subject=subject, error=repr(error), exc_info=error)
 
     async def drain(self) -> None:
         """Wait for clients that have not answered yet."""
@@ -284,7 +284,7 @@ class Poller:
         is_news = self._brokers.note(broker, answers=answer.payload is not None)
         if answer.payload is None:
             if is_news and answer.error is not None:
-                self._told.say("a broker does not return its groups", broker=broker.name, error=answer.error.remark)
+                self._warnings.say("a broker does not return its groups", broker=broker.name, error=answer.error.remark)
             self._events.tally.errors += 1
             return self._groups.of(place), False
         listed = {
@@ -382,7 +382,7 @@ class Poller:
         except LeftError:
             raise
         except Exception as error:  # noqa: BLE001  of any answer, address, client or parser: it ends this request alone
-            self._told.warn("a request failed", request=_name_of(ask), error=repr(error), exc_info=error)
+            self._warnings.warn("a request failed", request=_name_of(ask), error=repr(error), exc_info=error)
             unreadable = RpcError(code=UNREADABLE, remark=repr(error)[:REMARK_CHARACTERS])
             return PolledAnswer(asked, self._emitter.clock.steady(), None, unreadable)
 
@@ -393,7 +393,7 @@ class Poller:
     def _error_of(self, error: RpcFailedError) -> RpcError:
         """Return a failed request as events have it; more about it is printed once."""
         if error.detail:
-            self._told.warn("no answer", error=error.remark, detail=error.detail)
+            self._warnings.warn("no answer", error=error.remark, detail=error.detail)
         if not isinstance(error, RequestRefusedError):
             return RpcError(code=error.code, remark=error.remark)
         self._events.tally.refusals.add(error.remark)

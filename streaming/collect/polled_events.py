@@ -10,7 +10,7 @@ from streaming.base.limits import UNREADABLE_KEPT
 from streaming.collect.cluster_responses import ListedBroker
 from streaming.collect.emitter import Emitter, UnsendableError
 from streaming.collect.poll_round import PolledAnswer, PolledGroup, Summary
-from streaming.collect.told_once import ToldOnce
+from streaming.collect.round_warnings import RoundWarnings
 
 log = structlog.get_logger()
 
@@ -18,15 +18,15 @@ log = structlog.get_logger()
 class PolledEvents:
     """Emits answers as events, and counts them for the summary of the round."""
 
-    def __init__(self, emitter: Emitter, told: ToldOnce) -> None:
+    def __init__(self, emitter: Emitter, warnings: RoundWarnings) -> None:
         """Count from the first round on.
 
         Args:
             emitter: stamps the events.
-            told: prints what can't be read.
+            warnings: prints what can't be read.
         """
         self._emitter = emitter
-        self._told = told
+        self._warnings = warnings
         self.tally = Summary()
 
     def take(self) -> Summary:
@@ -83,6 +83,6 @@ class PolledEvents:
         self.tally.unreadable += 1
         sender = fields.get("client_id") or fields.get("proxy") or fields.get("broker", "")
         for text in (error.remark,) if error is not None else (answer.payload or {})["unreadable"]:
-            self._told.warn("an answer can't be read", event_type=kind.__name__, sender=sender, reason=text)
+            self._warnings.warn("an answer can't be read", event_type=kind.__name__, sender=sender, reason=text)
             if len(self.tally.unreadable_texts) < UNREADABLE_KEPT:
                 self.tally.unreadable_texts.append(f"{sender}: {text}")

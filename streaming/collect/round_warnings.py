@@ -7,13 +7,13 @@ _KEPT = 1_000
 _IN_A_ROUND = 20
 
 
-class ToldOnce:
+class RoundWarnings:
     """Prints each warning once: their texts may come from anybody, so there may be any number of them."""
 
     def __init__(self, log: Any) -> None:
         """Print to a structlog logger."""
         self._log = log
-        self._told: set[str] = set()
+        self._printed: set[str] = set()
         self._in_round = 0
 
     def begin_round(self) -> None:
@@ -31,11 +31,11 @@ class ToldOnce:
             values: more about it.
         """
         key = f"{event} {values}"
-        if key in self._told:
+        if key in self._printed:
             return
-        if len(self._told) >= _KEPT:
-            self._told.clear()
-        self._told.add(key)
+        if len(self._printed) >= _KEPT:
+            self._printed.clear()
+        self._printed.add(key)
         if self.say(event, **values) and exc_info is not None:
             self._log.debug(event, exc_info=exc_info)
 

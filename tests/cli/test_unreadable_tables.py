@@ -127,13 +127,13 @@ def test_a_damaged_file_is_named_with_what_to_do(root, damage):
         for ask in (model.sql, model.ask, lambda query: list(model.scan(query))):
             with pytest.raises(
                 UserError, match=r"can't be read .*see checkpoints/README.md: restore tables and"
-            ) as told:
+            ) as raised:
                 ask("FROM anomalies")
             what = (
                 "A file of the tables anomalies in" if damage is with_another_page else f"The file {file} of the table"
             )
-            assert str(told.value).startswith(what)
-            assert "\n" not in str(told.value)
+            assert str(raised.value).startswith(what)
+            assert "\n" not in str(raised.value)
         assert model.rows("SELECT count(*) AS n FROM group_state")[0]["n"], "other tables are read"
         with pytest.raises(UserError, match=r"^The query failed: .*nonsense"):
             model.ask("SELECT nonsense FROM group_state")

@@ -115,7 +115,7 @@ def changed(value, path, how):
     return copy
 
 
-class Told:
+class GroupLog:
     """The log of a group with two members; each round has the given answers and two ticks."""
 
     def __init__(self):
@@ -192,19 +192,19 @@ class Scenario:
             208: {"queues": [OffsetInfo(mq=mq, broker_offset=12, consumer_offset=10) for mq in self.queues]},
             307: info,
         }  # fmt: skip
-        self.told, fold = Told(), Fold()
+        self.log, fold = GroupLog(), Fold()
         for _ in range(3):
             self.round(good)
-        self.before = [effect for event in self.told.events for effect in fold.push(event)]
+        self.before = [effect for event in self.log.events for effect in fold.push(event)]
         self.saved, self.groups, self.stamp = fold.shard.flush(), dict(fold.groups), fold.stamp
-        self.clock = self.told.now, Counter(self.told.seq)
+        self.clock = self.log.now, Counter(self.log.seq)
 
     def round(self, payload):
         if self.code == 203 and "connections" in payload:
             other = Connection(client_id=BESIDE, channel=f"{BESIDE}:1")
             payload = payload | {"connections": [*payload["connections"], other]}
         parts = self.parts | {self.code: payload}
-        self.told.round(self.queues, parts[307], parts[203], parts[208], self.beside)
+        self.log.round(self.queues, parts[307], parts[203], parts[208], self.beside)
 
     def beside(self, now):
         return {
@@ -214,12 +214,12 @@ class Scenario:
 
     def concluded(self, payload):
         """Return what is concluded after two more rounds with this answer."""
-        self.told.now, self.told.seq, self.told.events = self.clock[0], Counter(self.clock[1]), []
+        self.log.now, self.log.seq, self.log.events = self.clock[0], Counter(self.clock[1]), []
         for _ in range(2):
             self.round(payload)
         fold = Fold(saved=self.saved, groups=GroupsInMemory(self.groups))
         fold.stamp = self.stamp
-        after = [effect for event in self.told.events for effect in fold.push(event)] + fold.shard.finish()
+        after = [effect for event in self.log.events for effect in fold.push(event)] + fold.shard.finish()
         for state in fold.shard.timeline.groups():
             state.validate()
         return conclusions(self.before + after)

@@ -159,8 +159,8 @@ def test_a_hard_link_to_a_file_of_another_user_is_not_shipped(tmp_path, secret, 
     odd.unlink(missing_ok=True)
     os.link(secret, odd)
     check_delivery([writer, other], steps(tmp_path / "spool"))
-    told = [("a spool file belongs to another user than its folder and is skipped", odd.name)]
-    assert [one for one in warnings(said) if "missing" not in one[0]] == told
+    expected = [("a spool file belongs to another user than its folder and is skipped", odd.name)]
+    assert [one for one in warnings(said) if "missing" not in one[0]] == expected
     assert secret.read_bytes() == SECRET
 
 

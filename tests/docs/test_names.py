@@ -102,6 +102,17 @@ def test_one_thing_has_one_word_in_the_code():
     assert stray == []
 
 
+def test_nothing_is_named_told():
+    """It had some twenty meanings: a name says what was reported, printed or written. Titles of tests are prose."""
+    named = [
+        f"{file}: {name}"
+        for file, tree in sources().items()
+        for name in identifiers(tree)
+        if re.search("(^|_)told(_|$)|Told", name) and not name.startswith("test_")
+    ]
+    assert named == []
+
+
 def test_one_thing_has_one_word_in_the_prose():
     """The plural of an anomaly is the table's name."""
     stray = [

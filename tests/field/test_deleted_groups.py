@@ -18,7 +18,7 @@ from rebalance_model.observe.events import (
 from rebalance_model.observe.group.deleted_group import GROUP_DELETED
 from rebalance_model.observe.group_observer import GROUP_ENDED
 from rebalance_model.observe.policy import Policy
-from tests.support.field import Change, Concluded, changed, concluded_of, told
+from tests.support.field import Change, Concluded, changed, changed_events, concluded_of
 from tests.support.folding import Fold
 
 CASE, TWO_BROKERS = "01-queues-removed", "13-skipped-by-expansion"
@@ -79,7 +79,7 @@ def is_open(conclusions: Concluded, code: str) -> bool:
 
 
 def test_a_group_that_nobody_reports_any_more_ends_with_its_incidents():
-    conclusions = concluded_of(told(CASE, "poll", behind(), stopped(STOP), unreported(DELETED)), SOON)
+    conclusions = concluded_of(changed_events(CASE, "poll", behind(), stopped(STOP), unreported(DELETED)), SOON)
     assert conclusions.transitions(LAG)[0].transition == "OPENED"
     assert conclusions.open_at_end() == []
     assert resolutions(conclusions)[LAG] == GROUP_ENDED
@@ -88,13 +88,13 @@ def test_a_group_that_nobody_reports_any_more_ends_with_its_incidents():
 
 def test_the_state_of_such_a_group_is_forgotten():
     fold = Fold(SOON)
-    fold.all(told(CASE, "poll", stopped(STOP), unreported(DELETED)))
+    fold.all(changed_events(CASE, "poll", stopped(STOP), unreported(DELETED)))
     assert list(fold.shard.timeline.groups()) == []
 
 
 def test_a_group_whose_members_are_still_listed_is_kept():
     """The near miss: what they do is unknown, not over."""
-    found = concluded_of(told(CASE, "poll", unreported(190)), SOON)
+    found = concluded_of(changed_events(CASE, "poll", unreported(190)), SOON)
     assert is_open(found, "QUEUE_STALLED")
 
 
@@ -105,14 +105,14 @@ def test_a_group_of_a_broker_that_is_away_is_kept():
         is_meant = isinstance(event, BrokerStatus) and at >= DELETED
         return changed(event, boot_time=None, now=0, error=RpcError(code=-1, remark="away")) if is_meant else event
 
-    found = concluded_of(told(CASE, "poll", behind(), stopped(STOP), unreported(DELETED), away), SOON)
+    found = concluded_of(changed_events(CASE, "poll", behind(), stopped(STOP), unreported(DELETED), away), SOON)
     assert GROUP_ENDED not in resolutions(found).values()
     assert is_open(found, "BROKER_UNREACHABLE")
 
 
 def test_a_collector_that_stops_ends_no_group():
     """The near miss: it may be down for long."""
-    events = told(CASE, "poll", behind(), stopped(STOP))
+    events = changed_events(CASE, "poll", behind(), stopped(STOP))
     start = events[0].time
     found = concluded_of([event for event in events if event.time < start + DELETED * 1000], SOON)
     assert is_open(found, LAG)
@@ -120,7 +120,7 @@ def test_a_collector_that_stops_ends_no_group():
 
 def test_a_group_that_is_left_out_for_two_rounds_is_kept():
     changes = behind(), stopped(STOP), unreported(DELETED, DELETED + 20)
-    found = concluded_of(told(CASE, "poll", *changes), SOON)
+    found = concluded_of(changed_events(CASE, "poll", *changes), SOON)
     assert is_open(found, LAG)
 
 
@@ -129,12 +129,12 @@ def test_a_group_that_one_of_two_brokers_still_reports_is_kept():
         is_left_out = isinstance(event, GroupEvent) and event.broker == "broker-b" and at >= DELETED
         return None if is_left_out else event
 
-    assert is_open(concluded_of(told(TWO_BROKERS, "poll", behind(), stopped(STOP), without_b), SOON), LAG)
+    assert is_open(concluded_of(changed_events(TWO_BROKERS, "poll", behind(), stopped(STOP), without_b), SOON), LAG)
 
 
 @pytest.mark.parametrize("case", [CASE, TWO_BROKERS])
 def test_a_group_that_no_broker_has_ends_within_a_minute(case):
-    conclusions = concluded_of(told(case, "poll", behind(), stopped(STOP), refused(DELETED)))
+    conclusions = concluded_of(changed_events(case, "poll", behind(), stopped(STOP), refused(DELETED)))
     assert conclusions.transitions(LAG)[0].transition == "OPENED"
     assert (conclusions.open_at_end(), resolutions(conclusions)[LAG]) == ([], GROUP_DELETED)
     assert 60 <= conclusions.seconds(conclusions.transitions(LAG)[-1]) - DELETED <= 75
@@ -144,23 +144,23 @@ def test_a_group_that_no_broker_has_ends_within_a_minute(case):
 def test_a_group_that_one_of_two_brokers_does_not_have_is_kept():
     """The near miss: it was never created on the second one, which was added later."""
     changes = behind(), stopped(STOP), refused(DELETED, broker="broker-b")
-    assert is_open(concluded_of(told(TWO_BROKERS, "poll", *changes)), LAG)
+    assert is_open(concluded_of(changed_events(TWO_BROKERS, "poll", *changes)), LAG)
 
 
 def test_one_odd_answer_ends_nothing():
-    found = concluded_of(told(CASE, "poll", behind(), stopped(STOP), refused(DELETED, DELETED + 10)))
+    found = concluded_of(changed_events(CASE, "poll", behind(), stopped(STOP), refused(DELETED, DELETED + 10)))
     assert is_open(found, LAG)
 
 
 def test_a_group_with_members_is_not_deleted():
-    found = concluded_of(told(CASE, "poll", refused(STOP)))
+    found = concluded_of(changed_events(CASE, "poll", refused(STOP)))
     assert GROUP_DELETED not in resolutions(found).values()
 
 
 def test_a_group_that_is_created_again_is_watched_again():
     """The recovery: deleted at 320 s, back with members at 500 s."""
     changes = behind(), stopped(STOP, 500), refused(DELETED, 500)
-    conclusions = concluded_of(told(CASE, "poll", *changes))
+    conclusions = concluded_of(changed_events(CASE, "poll", *changes))
     assert resolutions(conclusions)[LAG] == GROUP_DELETED
     assert conclusions.group().members
     assert conclusions.group().health_reason != GROUP_DELETED

@@ -24,9 +24,9 @@ NO_TOPIC = RpcError(code=17, remark="No topic route info in name server for the 
 UNREACHABLE = RpcError(code=-1, remark="connect to 10.0.0.5:9876 failed")
 
 
-def told(name: str, source: str, *changes: Change) -> Concluded:
+def concluded_with(name: str, source: str, *changes: Change) -> Concluded:
     """Return what is concluded of a case with changes."""
-    return concluded_of(field.told(name, source, *changes))
+    return concluded_of(field.changed_events(name, source, *changes))
 
 
 def route(begin: float, end: float, error: RpcError | None = None, queues: int | None = None) -> Change:
@@ -115,7 +115,7 @@ def test_removed_queues_without_a_backlog_are_no_incident():
         rows = [msgspec.structs.replace(q, consumer_offset=q.broker_offset) for q in event.queues or ()]
         return changed(event, queues=tuple(rows))
 
-    found = told("01b-queues-removed-lag", "poll", consumed)
+    found = concluded_with("01b-queues-removed-lag", "poll", consumed)
     assert found.transitions() == []
     assert found.queues()["Orders@broker-a:7"].status_reason == WHY["QUEUE_REMOVED"]
 
@@ -129,7 +129,7 @@ def test_restored_queues_are_no_longer_stranded():
             answers[:] = [event]
         return changed(event, queues=answers[0].queues) if isinstance(event, ConsumeStats) and at >= 400 else event
 
-    found = told("01b-queues-removed-lag", "poll", route(400, 1000, queues=8), restored)
+    found = concluded_with("01b-queues-removed-lag", "poll", route(400, 1000, queues=8), restored)
     assert [t for t, *_ in stranded(found)] == ["OPENED", "RESOLVED"]
     assert found.queues()["Orders@broker-a:4"].status_reason != WHY["QUEUE_REMOVED"]
 
@@ -145,7 +145,7 @@ def test_restored_queues_are_no_longer_stranded():
     ],
 )
 def test_what_one_source_omits_or_for_a_short_time_has_not_ended(changes):
-    conclusions = told("01-queues-removed", "poll", *changes)
+    conclusions = concluded_with("01-queues-removed", "poll", *changes)
     assert set(resolutions(conclusions).values()) <= {None}
     assert stranded(conclusions) == []
     assert conclusions.queues()["Orders@broker-a:4"].status_reason not in WHY.values()
@@ -154,7 +154,7 @@ def test_what_one_source_omits_or_for_a_short_time_has_not_ended(changes):
 @pytest.mark.parametrize("queues", [0, 2])
 def test_a_partial_route_ends_nothing(queues):
     """A name server that lost the broker, or has an older number of queues: the broker still has them."""
-    found = told("27-name-servers-down", "poll", route(200, 500, queues=queues))
+    found = concluded_with("27-name-servers-down", "poll", route(200, 500, queues=queues))
     assert stranded(found) == []
     assert {q.status_reason for q in found.queues().values()}.isdisjoint(WHY.values())
 
@@ -169,7 +169,7 @@ def test_name_servers_that_are_down_end_nothing(source):
 @pytest.mark.parametrize("name", ["01-queues-removed", "01b-queues-removed-lag"])
 def test_incidents_of_a_deleted_topic_are_resolved_with_that_reason(name):
     """The topic's messages are gone with it: none is stranded."""
-    conclusions = told(name, "poll", route(200, 1000, NO_TOPIC), stats_without(200, 1000))
+    conclusions = concluded_with(name, "poll", route(200, 1000, NO_TOPIC), stats_without(200, 1000))
     assert set(resolutions(conclusions).values()) <= {WHY["TOPIC_DELETED"]}
     assert len(resolutions(conclusions)) == (4 if name == "01-queues-removed" else 0)
     assert stranded(conclusions) == []
@@ -179,7 +179,7 @@ def test_incidents_of_a_deleted_topic_are_resolved_with_that_reason(name):
 
 def test_a_topic_that_exists_again_is_watched_again():
     changes = route(200, 400, NO_TOPIC), stats_without(200, 400), route(400, 1000, queues=4)
-    found = told("01-queues-removed", "poll", *changes)
+    found = concluded_with("01-queues-removed", "poll", *changes)
     assert found.queues()["Orders@broker-a:0"].status_reason not in WHY.values()
 
 
@@ -211,7 +211,7 @@ def test_a_topic_that_is_subscribed_again_at_once_was_not_left():
             ),
         )
 
-    found = told("25-topic-no-longer-subscribed", "poll", rolled_back)
+    found = concluded_with("25-topic-no-longer-subscribed", "poll", rolled_back)
     assert stranded(found) == []
 
 
@@ -239,11 +239,11 @@ def test_a_deployment_is_no_alarm_about_a_topic_that_was_left_before(begin):
             return changed(event, queues=tuple(grown))
         return event
 
-    conclusions = told("25-topic-no-longer-subscribed", "poll", deployed)
-    told_before = [("OPENED", "NOT_SUBSCRIBED", 12)] if begin == 0 else []
-    assert stranded(conclusions) == told_before
+    conclusions = concluded_with("25-topic-no-longer-subscribed", "poll", deployed)
+    opened_before = [("OPENED", "NOT_SUBSCRIBED", 12)] if begin == 0 else []
+    assert stranded(conclusions) == opened_before
     others = [t for t in conclusions.transitions() if t.code != "TOPIC_NOT_FOUND"]  # of "Order"
-    assert len(others) == len(told_before)
+    assert len(others) == len(opened_before)
 
 
 @pytest.mark.parametrize("minutes", [5, 40])

@@ -22,8 +22,8 @@ def effects(source, kind="ordered", *, until=300.0):
         "concurrent": lambda: small(FREEZE, **CONCURRENT),
         "hung": lambda: small({"do": "hang", "who": "c-3", "at": 60, "lasts": 200}),
     }[kind]()
-    told = simulate(scenario, until=until).events
-    return folded([one for one in told if source == "both" or one.source_id.startswith(source)])
+    events = simulate(scenario, until=until).events
+    return folded([one for one in events if source == "both" or one.source_id.startswith(source)])
 
 
 def open_at(rows, seconds):
@@ -96,8 +96,8 @@ def test_a_hung_queue_is_not_explained_by_heartbeats_missed_elsewhere():
     brokers = [{"name": "broker-a"}, {"name": "broker-b"}]
     cut = {"do": "partition", "who": "c-3", "broker": "broker-a", "at": 60, "lasts": 200}
     hang = {"do": "hang", "who": "c-3", "at": 50, "lasts": 200}
-    told = simulate(small(cut, hang, brokers=brokers), until=180).events
-    rows = folded([one for one in told if one.source_id.startswith("hook")])
+    events = simulate(small(cut, hang, brokers=brokers), until=180).events
+    rows = folded([one for one in events if one.source_id.startswith("hook")])
     causes = {one.incident_id: one.code for one in open_at(rows, 150)}
     under = {(one.broker, causes.get(one.parent)) for one in open_at(rows, 150) if one.code == "ORDERED_QUEUE_STUCK"}
     assert ("broker-b", "STALE_HEARTBEAT") not in under

@@ -24,9 +24,9 @@ NEW = "broker-b"
 """The topic grows to this broker at 100 s; c2 takes its queues at 220 s."""
 
 
-def told(source: str, *changes: Change) -> Concluded:
+def concluded_with(source: str, *changes: Change) -> Concluded:
     """Return what is concluded of the case with changes."""
-    return concluded_of(field.told(CASE, source, *changes))
+    return concluded_of(field.changed_events(CASE, source, *changes))
 
 
 def is_new(topic: str, broker: str) -> bool:
@@ -105,7 +105,7 @@ def test_messages_before_the_first_pull_are_one_warning_with_their_number(source
 @pytest.mark.parametrize(("by", "messages"), [(-1000, 4 * 209), (5000, 4 * 6209), (-1210, None)])
 def test_by_hook_the_first_pull_decides(by, messages):
     """A reader that begins at 0 skips nothing."""
-    opened = told("hook", moved(by)).transitions(CODE)
+    opened = concluded_with("hook", moved(by)).transitions(CODE)
     assert [msgspec.json.decode(one.evidence)["messages"] for one in opened] == ([messages] if messages else [])
 
 
@@ -121,8 +121,8 @@ def test_by_polls_a_reader_without_a_commit_skipped_nothing_that_shows():
 
     consumed = owner_answers(commit_offset=0, cached_count=0, cached_min=0)
     uncommitted = offsets(commit=0, pull=6)
-    assert stranded(told("poll", consumed, uncommitted)) == [("OPENED", "SKIPPED")]
-    assert stranded(told("poll", consumed, uncommitted, pulling_itself)) == []
+    assert stranded(concluded_with("poll", consumed, uncommitted)) == [("OPENED", "SKIPPED")]
+    assert stranded(concluded_with("poll", consumed, uncommitted, pulling_itself)) == []
 
 
 def test_a_stored_offset_is_no_skip():
@@ -131,7 +131,7 @@ def test_a_stored_offset_is_no_skip():
     def stored(event: AnyEvent, _: float) -> AnyEvent:
         return changed(event, code=0) if isinstance(event, QueryConsumerOffset) else event
 
-    assert stranded(told("hook", stored)) == []
+    assert stranded(concluded_with("hook", stored)) == []
 
 
 def test_a_new_group_begins_at_the_newest_offset_as_it_wants():
@@ -142,7 +142,7 @@ def test_a_new_group_begins_at_the_newest_offset_as_it_wants():
         is_seen = at >= 219 or (at >= 185 and isinstance(event, HeartBeat))
         return event if is_seen or not hasattr(event, "group") else None
 
-    assert stranded(told("hook", new)) == []
+    assert stranded(concluded_with("hook", new)) == []
 
 
 def test_a_query_of_an_unknown_client_shows_nothing():
@@ -151,13 +151,13 @@ def test_a_query_of_an_unknown_client_shows_nothing():
     def late(event: AnyEvent, at: float) -> AnyEvent | None:
         return event if at >= 219 or not hasattr(event, "group") else None
 
-    assert stranded(told("hook", late)) == []
+    assert stranded(concluded_with("hook", late)) == []
 
 
 def test_by_hook_an_offset_that_the_broker_lost_counts_from_the_pulls():
     """The reader of queue 0 begins again at 400 s, and the broker has no offset of it any more."""
     mq = {"topic": "Orders", "queue_id": 0}
-    events = field.told(CASE, "hook")
+    events = field.changed_events(CASE, "hook")
     query = next(one for one in events if isinstance(one, QueryConsumerOffset))
     again = query.time + 180_000
 
@@ -165,9 +165,9 @@ def test_by_hook_an_offset_that_the_broker_lost_counts_from_the_pulls():
         is_first = getattr(event, "topic", "") == "Orders" and event.broker == NEW and event.queue_id == 0
         return moved(4000)(event, 0) if is_first and event.time > again else event
 
-    told_again = [changed(query, time=again, **mq), *(later(one) for one in events)]
+    events_again = [changed(query, time=again, **mq), *(later(one) for one in events)]
     fold = Fold()
-    for one in field.numbered(told_again):
+    for one in field.numbered(events_again):
         fold.push(one)
     [state] = fold.shard.timeline.groups()
     gone = state.queues[MessageQueue("Orders", NEW, 0)].skipped
@@ -186,7 +186,7 @@ def test_a_group_that_broadcasts_keeps_its_own_offsets(source):
             return changed(event, message_model="BROADCASTING")
         return event
 
-    assert stranded(told(source, broadcasts)) == []
+    assert stranded(concluded_with(source, broadcasts)) == []
 
 
 @pytest.mark.parametrize(
@@ -200,19 +200,19 @@ def test_a_group_that_broadcasts_keeps_its_own_offsets(source):
 )
 def test_by_polls_only_an_owner_that_consumed_nothing_shows_where_it_began(change):
     """A commit at the newest offset shows nothing: a quick listener reads a thousand messages within ten seconds."""
-    assert stranded(told("poll", change)) == []
+    assert stranded(concluded_with("poll", change)) == []
 
 
 def test_by_polls_the_first_cached_message_shows_where_it_began():
     cached = owner_answers(cached_count=32, cached_min=700, cached_max=731)
-    [one] = told("poll", cached).transitions(CODE)
+    [one] = concluded_with("poll", cached).transitions(CODE)
     assert msgspec.json.decode(one.evidence)["messages"] == 4 * 700
 
 
 def test_a_cached_message_shows_nothing_where_members_filter():
     """Those before may not match."""
     cached = owner_answers(cached_count=32, cached_min=700, cached_max=731)
-    assert stranded(told("poll", cached, filtered)) == []
+    assert stranded(concluded_with("poll", cached, filtered)) == []
 
 
 def test_queues_that_the_route_had_before_are_not_new():
@@ -221,7 +221,7 @@ def test_queues_that_the_route_had_before_are_not_new():
     def started(event: AnyEvent, at: float) -> AnyEvent | None:
         return event if at >= 150 else None
 
-    assert stranded(told("poll", started)) == []
+    assert stranded(concluded_with("poll", started)) == []
 
 
 @pytest.mark.parametrize("source", ["poll", "both"])
@@ -235,5 +235,5 @@ def test_offsets_that_are_reset_to_the_beginning_resolve_it(source):
             return offsets(commit=int(at - 400) * 20 or 1)(event, at)
         return moved(-int(event.offset if isinstance(event, UpdateConsumerOffset) else 10**6))(event, at)
 
-    found = told(source, reset)
+    found = concluded_with(source, reset)
     assert stranded(found) == [("OPENED", "SKIPPED"), ("RESOLVED", "SKIPPED")]

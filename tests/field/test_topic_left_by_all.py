@@ -10,7 +10,7 @@ from rebalance_model.observe.events import (
     ConsumeStats,
     OffsetInfo,
 )
-from tests.support.field import Change, Concluded, changed, concluded_of, told
+from tests.support.field import Change, Concluded, changed, changed_events, concluded_of
 
 CASE = "25-topic-no-longer-subscribed"
 """Members of the next release, which subscribe another topic, are there from 210 s on."""
@@ -68,32 +68,32 @@ def stranded(conclusions: Concluded) -> list[tuple[str, int]]:
 
 def test_what_is_sent_to_a_topic_after_it_was_left_is_for_others():
     """With members or without: everything was consumed when they left it."""
-    found = concluded_of(told(CASE, "poll", consumed, without_members()))
-    assert stranded(found) == stranded(concluded_of(told(CASE, "poll", consumed))) == []
+    found = concluded_of(changed_events(CASE, "poll", consumed, without_members()))
+    assert stranded(found) == stranded(concluded_of(changed_events(CASE, "poll", consumed))) == []
     assert found.queues()["Orders@broker-a:0"].status == "UNKNOWN"
 
 
 def test_members_that_come_back_without_the_topic_change_nothing():
     """A deployment of two minutes, days after the topic was left."""
-    assert stranded(concluded_of(told(CASE, "poll", consumed, without_members(until=520)))) == []
+    assert stranded(concluded_of(changed_events(CASE, "poll", consumed, without_members(until=520)))) == []
 
 
 @pytest.mark.parametrize("per_second", [0, 10, 500])
 def test_what_waited_when_the_topic_was_left_is_one_warning(per_second):
     """Three messages of each queue, and it is told once, whatever is sent later."""
-    found = concluded_of(told(CASE, "poll", without_members(sent_per_second=per_second)))
+    found = concluded_of(changed_events(CASE, "poll", without_members(sent_per_second=per_second)))
     assert stranded(found) == [("OPENED", 12)]
 
 
 def test_a_commit_that_came_later_resolves_it():
     """The broker reports that commit when the group has no members."""
-    found = concluded_of(told(CASE, "poll", without_members(), committed))
+    found = concluded_of(changed_events(CASE, "poll", without_members(), committed))
     assert stranded(found) == [("OPENED", 12), ("RESOLVED", 0)]
 
 
 def test_what_is_sent_before_the_next_release_begins_is_stranded():
     """Nobody subscribes another topic yet: the group still wants what is sent."""
-    found = concluded_of(told(CASE, "poll", consumed, without_members(200, 300, sent_per_second=1)))
+    found = concluded_of(changed_events(CASE, "poll", consumed, without_members(200, 300, sent_per_second=1)))
     [(transition, messages)] = stranded(found)
     assert transition == "OPENED"
     assert 4 * 85 <= messages <= 4 * 100
@@ -105,6 +105,6 @@ def test_without_a_newest_offset_all_that_waits_is_stranded():
     def late(event: AnyEvent, at: float) -> AnyEvent | None:
         return None if isinstance(event, ConsumeStats) and at < ALONE else event
 
-    [(transition, messages)] = stranded(concluded_of(told(CASE, "poll", without_members(), late)))
+    [(transition, messages)] = stranded(concluded_of(changed_events(CASE, "poll", without_members(), late)))
     assert transition == "OPENED"
     assert 4 * 2003 <= messages <= 4 * 2103, "what was sent in the 200 s before the first answer, too"

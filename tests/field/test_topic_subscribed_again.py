@@ -15,7 +15,7 @@ from rebalance_model.observe.events import (
 )
 from rebalance_model.simulation import scenario
 from rebalance_model.simulation.cluster import START
-from tests.support.field import SOURCES, Concluded, changed, concluded_of, numbered, told
+from tests.support.field import SOURCES, Concluded, changed, changed_events, concluded_of, numbered
 from tests.support.folding import folded
 from tests.support.simulated import simulate
 
@@ -128,5 +128,5 @@ def test_a_topic_that_tables_lack_in_turn_is_not_left():
             return changed(event, subscriptions=tuple(others))
         return event
 
-    found = concluded_of(told("03b-pull-refused-ordered", "poll", in_turn))
+    found = concluded_of(changed_events("03b-pull-refused-ordered", "poll", in_turn))
     assert len([one for one in found.open_at_end() if one.code == "ORDERED_QUEUE_STUCK"]) == 4

@@ -21,9 +21,9 @@ CASE, TOPIC = "10-no-route", "Uat-Orders"
 CODE = "TOPIC_NOT_FOUND"
 
 
-def told(*changes: Change, case: str = CASE, source: str = "poll") -> Concluded:
+def concluded_with(*changes: Change, case: str = CASE, source: str = "poll") -> Concluded:
     """Return what is concluded of a case with changes."""
-    return concluded_of(field.told(case, source, *changes))
+    return concluded_of(field.changed_events(case, source, *changes))
 
 
 def answered(code: int | None, begin: float, end: float = 600, topic: str = TOPIC) -> Change:
@@ -82,14 +82,14 @@ def test_members_that_do_not_report_are_judged_by_the_brokers_table():
             return event
         return changed(event, error=RpcError(code=3), properties={}, subscriptions=(), queues=None)
 
-    found = told(unsupported)
+    found = concluded_with(unsupported)
     assert not_found(found) == ["OPENED"]
     assert msgspec.json.decode(found.transitions(CODE)[0].evidence)["subscribers"] is None
 
 
 @pytest.mark.parametrize("code", [UNREACHABLE, DEADLINE, 1])
 def test_name_servers_that_do_not_answer_are_no_missing_route(code):
-    assert told(answered(code, 0)).transitions(CODE) == []
+    assert concluded_with(answered(code, 0)).transitions(CODE) == []
 
 
 @pytest.mark.parametrize(
@@ -101,12 +101,12 @@ def test_name_servers_that_do_not_answer_are_no_missing_route(code):
     ],
 )
 def test_a_topic_without_a_route_for_a_short_time_is_quiet(change):
-    assert told(change).transitions(CODE) == []
+    assert concluded_with(change).transitions(CODE) == []
 
 
 @pytest.mark.parametrize("change", [answered(None, 300), renamed(300)], ids=["created", "unsubscribed"])
 def test_a_topic_that_is_created_or_no_longer_subscribed_is_resolved(change):
-    assert not_found(told(change)) == ["OPENED", "RESOLVED"]
+    assert not_found(concluded_with(change)) == ["OPENED", "RESOLVED"]
 
 
 def test_without_answers_it_is_not_resolved():
@@ -115,12 +115,12 @@ def test_without_answers_it_is_not_resolved():
     def ended(event: AnyEvent, at: float) -> AnyEvent | None:
         return event if event.source != "poll" or at < 300 else None
 
-    assert not_found(told(ended, source="both")) == ["OPENED"]
+    assert not_found(concluded_with(ended, source="both")) == ["OPENED"]
 
 
 def test_members_that_also_differ_explain_it():
     """One member alone subscribes the topic: the difference is the graver fault."""
-    found = told(renamed(0, "10.0.0.2@c2"))
+    found = concluded_with(renamed(0, "10.0.0.2@c2"))
     [differing] = found.transitions("SUBSCRIPTION_INCONSISTENT")
     [one] = found.transitions(CODE)
     assert (differing.sub_cause, one.parent) == ("TOPIC_SET", differing.incident_id)
@@ -136,7 +136,7 @@ def test_a_topic_that_was_deleted_here_ends_and_is_no_wrong_name(case):
             return event
         return changed(event, queues=tuple(row for row in event.queues or () if row.mq.is_retry))
 
-    found = told(answered(17, 200, topic="Orders"), deleted, case=case)
+    found = concluded_with(answered(17, 200, topic="Orders"), deleted, case=case)
     assert not_found(found) == []
     assert found.queues()["Orders@broker-a:0"].status_reason == "the topic no longer exists"
 

@@ -98,8 +98,8 @@ def test_bytes_pass_both_ways_whole_and_in_order(net):
 
 
 def test_a_server_may_be_named_by_its_address_and_the_relay_confirms_it(net):
-    told = []
-    net.relay.connected = told.append
+    connected = []
+    net.relay.connected = connected.append
     client = net.dial()
     client.sendall(GREETING)
     take(client, 2)
@@ -107,7 +107,7 @@ def test_a_server_may_be_named_by_its_address_and_the_relay_confirms_it(net):
     assert take(client, 10) == CONNECTED
     net.accept().sendall(b"x")
     assert take(client, 1) == b"x"
-    assert told == [f"127.0.0.1:{net.port}"]
+    assert connected == [f"127.0.0.1:{net.port}"]
 
 
 def test_the_end_of_one_stream_is_passed_on_and_the_other_goes_on(net):

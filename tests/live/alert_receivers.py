@@ -57,14 +57,14 @@ class Webhook(ThreadingHTTPServer):
             for alert in body["alerts"]
         ]
 
-    def told(self):
+    def messages(self):
         """Return incident and kind of these alerts."""
         return {(alert.incident_id, alert.kind) for alert in self.alerts()}
 
     def wait_for(self, count, seconds):
         """Wait until there are so many of them; if they do not come, a comparison says which."""
         deadline = time.monotonic() + seconds
-        while len(self.told()) < count and time.monotonic() < deadline:
+        while len(self.messages()) < count and time.monotonic() < deadline:
             time.sleep(0.1)
 
     def from_alertmanager(self):

@@ -82,7 +82,7 @@ def test_incidents_of_the_capture_fire_and_end_at_webhook_and_alertmanager(
     eventually(lambda: Ledger(tables).position(Follower(tables / "anomalies").table_id) is not None)
     begun = {one.incident_id for one in ended if one.transition == "OPENED"}
     append_transitions(tables, *(one for one in ended if one.transition != "RESOLVED"))
-    eventually(lambda: webhook.told() >= {one for one in required_messages(ended) if one[1] != "RESOLVED"})
+    eventually(lambda: webhook.messages() >= {one for one in required_messages(ended) if one[1] != "RESOLVED"})
     open_there = {incident for incident, kind in required_messages(ended) if kind == "OPENED"}
     assert open_there <= begun
     eventually(lambda: set(manager.active()) == open_there)
@@ -92,7 +92,7 @@ def test_incidents_of_the_capture_fire_and_end_at_webhook_and_alertmanager(
     time.sleep(5)  # longer than the end that was told: what is open goes on because it is told again
     eventually(lambda: set(manager.active()) == open_there)  # without that, none would come back
     append_transitions(tables, *(one for one in ended if one.transition == "RESOLVED"))
-    eventually(lambda: webhook.told() == required_messages(ended))
+    eventually(lambda: webhook.messages() == required_messages(ended))
     eventually(lambda: not manager.active())
     heard = eventually(lambda: all_ended(webhook))
     assert {incident for incident, *_ in heard} == open_there
@@ -162,10 +162,10 @@ class Story:
         return transition(incident, what, self._seq, **facts)
 
 
-def check_told(webhook, story, ledger):
+def check_messages(webhook, story, ledger):
     """Check that every message was sent, in order, and that a repeated message has the same key."""
     alerts = webhook.alerts()
-    assert webhook.told() == required_messages(story.transitions)
+    assert webhook.messages() == required_messages(story.transitions)
     for (incident, kind), same in groupby(
         sorted(alerts, key=lambda one: (one.incident_id, one.kind)), lambda one: (one.incident_id, one.kind)
     ):
@@ -208,11 +208,11 @@ def kill_at_random(command, tables, webhook, manager, eventually, *, kills, seed
             manager.start()
     webhook.faults, webhook.slow_seconds = 0.0, 0.0
     story.end()
-    eventually(lambda: webhook.told() == required_messages(story.transitions))
+    eventually(lambda: webhook.messages() == required_messages(story.transitions))
     eventually(lambda: not manager.active())
     time.sleep(2)  # the last answer is kept with the next round
     assert command.interrupt() == 0, command.said()
-    check_told(webhook, story, Ledger(tables).rows())
+    check_messages(webhook, story, Ledger(tables).rows())
     keys = [key for path, key, _ in webhook.taken if path == "/ours"]
     return len(keys), len(keys) - len(set(keys)), len(story.transitions)
 

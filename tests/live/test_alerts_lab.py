@@ -72,7 +72,7 @@ def test_a_poisoned_queue_is_told_and_its_cure_and_a_collector_that_ends(
             alerts.start().wait_for("following", 60)
             poisoned = lab.fault("poison")
             try:
-                opened = eventually(lambda: told(webhook, "OPENED", orders.group), STUCK_SECONDS)
+                opened = eventually(lambda: message_of(webhook, "OPENED", orders.group), STUCK_SECONDS)
                 heard = time.time_ns() // 1_000_000
                 assert [(one.code, one.sub_cause, one.queue_id) for one in opened] == [
                     ("ORDERED_QUEUE_STUCK", "SUSPEND_LOOP", poisoned.queue.queue_id)
@@ -81,7 +81,7 @@ def test_a_poisoned_queue_is_told_and_its_cure_and_a_collector_that_ends(
                 eventually(lambda: set(manager.active()) == {incident}, 20)
             finally:
                 cured = lab.cure("poison")
-            resolved = eventually(lambda: told(webhook, "RESOLVED", orders.group), 90)
+            resolved = eventually(lambda: message_of(webhook, "RESOLVED", orders.group), 90)
             over = time.time_ns() // 1_000_000
             assert [one.incident_id for one in resolved] == [incident]
             eventually(lambda: not manager.active(), 20)
@@ -95,15 +95,15 @@ def test_a_poisoned_queue_is_told_and_its_cure_and_a_collector_that_ends(
             record_property("poison to message, to the event that opened", f"{until_heard}, {until_opened}")
             record_property("cure to message", until_over)
             assert collector.interrupt() == 0
-            silent = eventually(lambda: told(webhook, "OPENED", ""), 150)
+            silent = eventually(lambda: message_of(webhook, "OPENED", ""), 150)
             assert [one.code for one in silent] == ["JOB_SILENT"]
             collector.start()
-            spoken = eventually(lambda: told(webhook, "RESOLVED", ""), 120)
+            spoken = eventually(lambda: message_of(webhook, "RESOLVED", ""), 120)
             assert [one.code for one in spoken] == ["JOB_SILENT"]
             assert alerts.interrupt() == 0, alerts.said()
             assert "Traceback" not in alerts.said()
             assert os.environ["TEST_HOOK"] not in alerts.said()
 
 
-def told(webhook, kind, group):
+def message_of(webhook, kind, group):
     return [alert for alert in webhook.alerts() if alert.kind == kind and alert.group == group]

@@ -101,8 +101,10 @@ def test_each_call_is_an_event_with_what_was_asked_and_answered(broker, spool, e
 
     assert hooked.is_whole(hook_events)
     assert kinds(hook_events, "g1") == KINDS_OF_G1
-    told = {type(event): event for event in of_group(hook_events, "g1") if event.channel == mine}
-    beat, asked, lock = (told[kind] for kind in (events.HeartBeat, events.GetConsumerListByGroup, events.LockBatchMq))
+    by_kind = {type(event): event for event in of_group(hook_events, "g1") if event.channel == mine}
+    beat, asked, lock = (
+        by_kind[kind] for kind in (events.HeartBeat, events.GetConsumerListByGroup, events.LockBatchMq)
+    )
     assert (beat.client_id, beat.language, beat.version) == (CLIENT, "PYTHON", 493)
     assert (beat.consume_type, beat.message_model) == ("CONSUME_PASSIVELY", "CLUSTERING")
     assert beat.subscriptions == (events.Subscription(topic="Orders", sub_string="*", sub_version=7),)
@@ -113,8 +115,8 @@ def test_each_call_is_an_event_with_what_was_asked_and_answered(broker, spool, e
     assert begin <= beat.time <= asked.asked <= asked.time
     assert set(lock.requested) == set(lock.granted)
     assert {queue.queue_id for queue in lock.granted} == {0, 1}
-    assert told[events.UpdateConsumerOffset].offset == 12
-    assert told[events.QueryConsumerOffset].code == 22  # QUERY_NOT_FOUND: no offset is stored
+    assert by_kind[events.UpdateConsumerOffset].offset == 12
+    assert by_kind[events.QueryConsumerOffset].code == 22  # QUERY_NOT_FOUND: no offset is stored
     (refused,) = [event for event in of_group(hook_events, "g1") if event.channel == others]
     assert [queue.queue_id for queue in refused.granted] == [2]
     assert [(event.code, type(event)) for event in of_group(hook_events, "nobody")] == [
@@ -169,8 +171,8 @@ def test_many_clients_at_once_leave_no_hole_and_nothing_twice(broker, spool, eve
     mine = of_group(hook_events, "g4", pulls=True)
 
     assert hooked.is_whole(hook_events)
-    told = kinds(hook_events, "g4")
-    assert {told[kind] for kind in ("HeartBeat", "LockBatchMq", "UpdateConsumerOffset")} == {rounds * clients}
+    by_kind = kinds(hook_events, "g4")
+    assert {by_kind[kind] for kind in ("HeartBeat", "LockBatchMq", "UpdateConsumerOffset")} == {rounds * clients}
     assert sum(event.count for event in mine if isinstance(event, events.PullMessage)) == rounds * clients
     assert max(map(len, hooked.numbers(mine).values())) == len(mine)  # one key, one sequence
 
@@ -305,11 +307,11 @@ def test_a_broker_4_9_tells_the_same_by_the_same_jar(tmp_path, eventually):
 
     assert hooked.is_whole(hook_events)
     assert kinds(hook_events, "g1") == KINDS_OF_G1
-    told = {type(event): event for event in of_group(hook_events, "g1") if event.channel == mine}
-    asked = told[events.GetConsumerListByGroup]
-    assert begin <= told[events.HeartBeat].time <= asked.asked <= asked.time
+    by_kind = {type(event): event for event in of_group(hook_events, "g1") if event.channel == mine}
+    asked = by_kind[events.GetConsumerListByGroup]
+    assert begin <= by_kind[events.HeartBeat].time <= asked.asked <= asked.time
     assert asked.consumer_ids == (CLIENT,)
-    assert set(told[events.LockBatchMq].granted) == set(told[events.LockBatchMq].requested)
+    assert set(by_kind[events.LockBatchMq].granted) == set(by_kind[events.LockBatchMq].requested)
     assert (
         sum(event.count for event in of_group(hook_events, "g3", pulls=True) if isinstance(event, events.PullMessage))
         == 3

@@ -40,7 +40,7 @@ SOURCES = ("hook alone", "poll alone", "hook and poll")
 
 
 @dataclass(frozen=True)
-class Told:
+class Opening:
     """An incident of one queue was opened."""
 
     code: str
@@ -52,7 +52,7 @@ class Told:
 def openings(log):
     """Return every opening of an incident, with the time at which it was known."""
     return [
-        Told(effect.code, effect.client_id, (effect.topic, effect.queue_id), effect.known_at)
+        Opening(effect.code, effect.client_id, (effect.topic, effect.queue_id), effect.known_at)
         for effect in folded(log)
         if isinstance(effect, IncidentTransition) and effect.transition == "OPENED"
     ]
@@ -73,7 +73,7 @@ class Run:
     poll: list
     mqadmin: list
 
-    def told(self, freeze, until):
+    def openings(self, freeze, until):
         """Return the reports of each source about the frozen client."""
         logs = (self.hook, self.poll, heapq.merge(self.hook, self.poll, key=lambda event: event.time))
         return {
@@ -101,9 +101,9 @@ class Run:
         return max(gaps)
 
 
-def first(told, source, code):
+def first(openings, source, code):
     """Return when the source first reported it; None: never."""
-    return min((one.time for one in told[source] if one.code == code), default=None)
+    return min((one.time for one in openings[source] if one.code == code), default=None)
 
 
 def _seconds(freeze, moment):
@@ -155,15 +155,15 @@ def freeze_and_thaw(lab, watch, group, tmp_path, *, times, seconds):
     return Run(frozen, hooked.spooled(lab.spool), recorded(recording), mqadmin.answers)
 
 
-def check(run, freeze, until, told):
+def check(run, freeze, until, openings):
     """Check what must hold for every freeze, however long."""
     renewed, late_ms = run.renewals(freeze), run.late_ms(freeze, until)
     late = late_ms / 1000
-    expired = [one for one in told["hook alone"] if one.code == LOCK_EXPIRED]
+    expired = [one for one in openings["hook alone"] if one.code == LOCK_EXPIRED]
     assert expired
     for one in expired:
         assert LOCK_MS < one.time - renewed[one.queue] <= LOCK_MS + 2_000 + late_ms
-    by_hook, by_poll, by_both = (_seconds(freeze, first(told, source, LOCK_EXPIRED)) for source in SOURCES)
+    by_hook, by_poll, by_both = (_seconds(freeze, first(openings, source, LOCK_EXPIRED)) for source in SOURCES)
     assert 0 < by_hook <= 33 + late  # the client renews every 20 s, unless the machine stands still
     unanswered = [
         _seconds(freeze, event.asked)
@@ -171,7 +171,7 @@ def check(run, freeze, until, told):
         if isinstance(event, events.ConsumerRunningInfo)
         and event.client_id == freeze.client_id
         and event.error is not None
-        and freeze.time <= event.time <= first(told, "poll alone", LOCK_EXPIRED)
+        and freeze.time <= event.time <= first(openings, "poll alone", LOCK_EXPIRED)
     ]
     assert len(unanswered) >= 2
     assert 30 < by_poll - unanswered[0] <= 32 + late
@@ -195,7 +195,8 @@ def show(run, tables):
         cells = []
         for code in (LOCK_EXPIRED, STUCK):
             moments = [
-                (freeze, first(told, source, code)) for (freeze, _), told in zip(run.frozen, tables, strict=True)
+                (freeze, first(openings, source, code))
+                for (freeze, _), openings in zip(run.frozen, tables, strict=True)
             ]
             found = [f"{_seconds(freeze, moment):.1f}" for freeze, moment in moments if moment is not None]
             cells.append(", ".join(found) or "not reported")
@@ -215,9 +216,9 @@ def show(run, tables):
 @pytest.mark.prove
 def test_what_each_source_tells_of_frozen_consumers_and_when(lab, lab_settings, watch, tmp_path):
     run = freeze_and_thaw(lab, watch, lab_settings.lab.groups["orders"], tmp_path, times=3, seconds=STUCK_SECONDS)
-    tables = [run.told(freeze, thaw.time) for freeze, thaw in run.frozen]
+    tables = [run.openings(freeze, thaw.time) for freeze, thaw in run.frozen]
     show(run, tables)
-    for (freeze, thaw), told in zip(run.frozen, tables, strict=True):
-        check(run, freeze, thaw.time, told)
+    for (freeze, thaw), openings in zip(run.frozen, tables, strict=True):
+        check(run, freeze, thaw.time, openings)
         for source in SOURCES:
-            assert 50 < _seconds(freeze, first(told, source, STUCK)) <= 90
+            assert 50 < _seconds(freeze, first(openings, source, STUCK)) <= 90

@@ -208,9 +208,9 @@ class Pipeline:
         for work in working:
             work.result()
         now = _now()
-        until(lambda: self._has_told_all_until(now), SPOOLED_SECONDS_MAX, lambda: "the hook's writer is behind")
+        until(lambda: self._has_written_all_until(now), SPOOLED_SECONDS_MAX, lambda: "the hook's writer is behind")
 
-    def _has_told_all_until(self, moment):
+    def _has_written_all_until(self, moment):
         """Whether the newest file, which no shipper deletes, has a later tick."""
         try:
             lines = max(self.spool.glob("*/*.jsonl")).read_bytes().split(b"\n")[:-1]

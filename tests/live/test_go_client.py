@@ -121,8 +121,10 @@ def test_nothing_is_reported_of_healthy_consumers_in_go(played):
 
 
 def test_a_version_in_nanoseconds_is_no_inconsistent_subscription(played):
-    told = [one for one in played.log if isinstance(one, HeartBeat | ConsumerConnection) and one.group != "mixed-group"]
-    versions = {(type(one), s.topic, s.sub_version) for one in told for s in one.subscriptions}
+    subscribed = [
+        one for one in played.log if isinstance(one, HeartBeat | ConsumerConnection) and one.group != "mixed-group"
+    ]
+    versions = {(type(one), s.topic, s.sub_version) for one in subscribed for s in one.subscriptions}
     assert all(version > 10**18 for _, _, version in versions), versions
     for kind in (HeartBeat, ConsumerConnection):  # another version after each change of the client's queues
         assert len({version for of, topic, version in versions if of is kind and topic == "Orders"}) > 1

@@ -59,7 +59,7 @@ def test_kafka_leads_to_the_same_rows_as_files(spark, settings, tmp_path):
     assert sum(batch.query == "operator" for batch in batches) > 1
     found = {table: without_stamps(rows(settings, table)) for table in DERIVED}
     by_files = derived_rows(tmp_path / "log", PARTITIONS, Policy())
-    assert found == {table: without_stamps(map(msgspec.json.decode, told)) for table, told in by_files.items()}
+    assert found == {table: without_stamps(map(msgspec.json.decode, lines)) for table, lines in by_files.items()}
     assert [row["reason"] for row in rows(settings, "telemetry_rejected")] == ["null_key"]
     sent = sum(PARTITIONS if event.BROADCAST else 1 for event in events)
     assert len({(row["partition"], row["offset"]) for row in rows(settings, "telemetry")}) == sent

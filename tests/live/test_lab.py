@@ -237,7 +237,7 @@ def test_the_queues_of_a_broker_go_and_come_with_it(lab, lab_settings, watch, ev
 
 
 def test_every_broker_writes_down_what_it_is_asked_in_a_spool_of_its_own(lab, eventually):
-    def told():
+    def spools():
         return {
             folder.name: [
                 decode(line, key=None, stamp=time.time_ns() // 1_000_000, keyed=False)
@@ -248,14 +248,14 @@ def test_every_broker_writes_down_what_it_is_asked_in_a_spool_of_its_own(lab, ev
             for folder in lab.spool.iterdir()
         }
 
-    def all_told():
+    def all_written():
         kinds = {BrokerStatus, Tick, HeartBeat, LockBatchMq}
-        return all(kinds <= set(map(type, events)) for events in told().values())
+        return all(kinds <= set(map(type, events)) for events in spools().values())
 
-    eventually(all_told)
-    for source_id, events in told().items():
+    eventually(all_written)
+    for source_id, events in spools().items():
         assert {(event.broker, event.source_id) for event in events} == {(source_id[len("hook-") :][:8], source_id)}
-    assert {name.partition("@")[0] for name in told()} == {"hook-broker-a", "hook-broker-b"}
+    assert {name.partition("@")[0] for name in spools()} == {"hook-broker-a", "hook-broker-b"}
 
 
 def test_a_topic_grows_and_shrinks_and_the_log_has_each_fault_and_cure(lab, watch):

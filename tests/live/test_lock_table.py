@@ -144,7 +144,7 @@ def _churn(world, eventually):
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory, eventually):
+def recorded(tmp_path_factory, eventually):
     """Return the hook's events, and the broker's tables meanwhile."""
     home = tmp_path_factory.mktemp("in-process")
     spool, done = home / "spool", threading.Event()
@@ -194,8 +194,8 @@ def _agrees(entry, entries, in_flight):
     return any(-MONOTONIC_MS <= ms <= in_flight(stamp) for ms in late)
 
 
-def test_the_rebuilt_lock_table_is_the_brokers_own(told):
-    events, tables = told
+def test_the_rebuilt_lock_table_is_the_brokers_own(recorded):
+    events, tables = recorded
     in_flight = _in_flight(events)
     compared = list(_compared(tables, History(events), in_flight))
     assert len(tables) >= 30
@@ -211,8 +211,8 @@ def test_the_rebuilt_lock_table_is_the_brokers_own(told):
     assert statistics.median(late) <= STAMP_MS_USUAL
 
 
-def test_a_fold_that_overlooks_unlocks_is_found_out(told):
-    events, tables = told
+def test_a_fold_that_overlooks_unlocks_is_found_out(recorded):
+    events, tables = recorded
     history = History(event for event in events if not isinstance(event, UnlockBatchMq))
     in_flight = _in_flight(events)
     assert not all(_agrees(*one[2:], in_flight) for one in _compared(tables, history, in_flight))

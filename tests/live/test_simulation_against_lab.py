@@ -87,7 +87,7 @@ class Simulated:
         if step.cure:
             self._undo.pop(key)()
         else:
-            told = {"do": step.fault, "at": 0, "who": step.client, "group": GROUP, "topic": TOPIC, "queues": 4}
+            step_fields = {"do": step.fault, "at": 0, "who": step.client, "group": GROUP, "topic": TOPIC, "queues": 4}
             fields = {"add-queues": ("topic", "queues"), "join": ("who", "group")}.get(step.fault, ("who",))
             [made] = scenario.read(
                 {
@@ -95,7 +95,7 @@ class Simulated:
                     "minutes": 1,
                     "topics": [],
                     "groups": [],
-                    "story": [{name: told[name] for name in ("do", "at", *fields)}],
+                    "story": [{name: step_fields[name] for name in ("do", "at", *fields)}],
                 }
             ).story
             self._undo[key] = story.do(self._cluster, made)

@@ -212,8 +212,8 @@ def test_the_command_prints_a_table_json_or_csv(tables, monkeypatch, patient):
     assert titles.split()[:4] == ["incident", "recorded", "with", "this"]
     assert [line.split() for line in codes if line.startswith(STUCK)] == [[STUCK, "2", "0", "0", "0", "2", "0"]]
     assert total.startswith("2 incidents differ")
-    told = json.loads(ask(tables, monkeypatch, *arguments, "--format", "json"))
-    assert [one["change"] for one in told["differences"]] == ["NOT_OPENED"] * 2
+    answer = json.loads(ask(tables, monkeypatch, *arguments, "--format", "json"))
+    assert [one["change"] for one in answer["differences"]] == ["NOT_OPENED"] * 2
     row, _ = csv.DictReader(io.StringIO(ask(tables, monkeypatch, *arguments, "--format", "csv")))
     assert (row["code"], row["was_severity"], row["would_be_severity"]) == (STUCK, "critical", "")
     same = ask(tables, monkeypatch, "--since", "2027-01-15T08:00", "--until", "2027-01-15T08:11:39Z")

@@ -90,7 +90,7 @@ def chain(object_store: ObjectStore, log: Path, rows: dict[str, list[str]], tmp_
             webhook.wait_for(len(alerts_of(rows)), SECONDS)
             assert alerts.interrupt() == 0, alerts.said()
             assert "Traceback" not in alerts.said()
-        return Chain(root, given, place_of(object_store), job.said(), webhook.told())
+        return Chain(root, given, place_of(object_store), job.said(), webhook.messages())
 
 
 def settings_of(root: Path, log: Path, store: ObjectStore, **storage: object) -> dict[str, object]:

@@ -45,20 +45,20 @@ def test_groups_are_as_they_were_last_told(model, instant):
     }
     assert [RANK.index(group.health) for group in listed] == sorted(RANK.index(group.health) for group in listed)
     for group in listed:
-        told = ReportedGroup(group.group, instant, group.cluster)
-        state, states, opened = told.state(), told.queues(), told.open().values()
+        reported = ReportedGroup(group.group, instant, group.cluster)
+        state, states, opened = reported.state(), reported.queues(), reported.open().values()
         assert (group.time, group.health, group.health_reason, group.members) == (
             state.time, state.health, state.health_reason, state.members,
         )  # fmt: skip
         assert group.coverage.members == len(state.members)
-        known = told.lags()
+        known = reported.lags()
         lags = [known[queue][0] for queue in states if queue in known and not known[queue][1]]
         assert (group.queues, group.lag_unknown) == (len(states), len(states) - len(lags))
         assert group.lag == (sum(lags) if lags else None)
         own = [incident.severity for incident in opened if not incident.is_absorbed]
         counted = {name: own.count(name) for name in ("critical", "warning", "info")}
         assert group.incidents.model_dump() == counted | {"closed": 0}
-        assert group.last_rebalance == max((r.start_time for r in told.rebalances()), default=None)
+        assert group.last_rebalance == max((r.start_time for r in reported.rebalances()), default=None)
         if group.group in {"everyone", "pullers"}:
             assert group.unowned is None
         else:
@@ -68,15 +68,15 @@ def test_groups_are_as_they_were_last_told(model, instant):
 @pytest.mark.parametrize("instant", INSTANTS)
 @pytest.mark.parametrize(("name", "cluster"), NAMED)
 def test_queues_have_the_owners_of_then(model, name, cluster, instant):
-    told = ReportedGroup(name, instant, cluster)
-    owners, states = told.owners(), told.queues()
+    reported = ReportedGroup(name, instant, cluster)
+    owners, states = reported.owners(), reported.queues()
 
     of_group = queues(model, find_group(model, name, cluster, at=instant))
     assert {place(queue): queue.owner for queue in of_group} == {queue: owners.get(queue) for queue in states}
     assert {place(queue): (queue.status, queue.time) for queue in of_group} == {
         queue: (state.status, state.time) for queue, state in states.items()
     }
-    lags = told.lags()
+    lags = reported.lags()
     assert {place(queue): (queue.lag, queue.lag_is_stale) for queue in of_group} == {
         queue: lags.get(queue, (None, False)) for queue in states
     }
@@ -161,15 +161,15 @@ def test_retry_topics_are_told_only_when_asked_for(model):
 
 @pytest.mark.parametrize("instant", [*INSTANTS, None])
 def test_an_overview_has_members_open_incidents_and_last_rebalances(model, instant):
-    told = ReportedGroup("g") if instant is None else ReportedGroup("g", instant)
+    reported = ReportedGroup("g") if instant is None else ReportedGroup("g", instant)
     summary = overview(model, find_group(model, "g", at=instant))
 
-    owned = [queue.owner for queue in told.queues().values()]
+    owned = [queue.owner for queue in reported.queues().values()]
     assert {one.client_id: one.queues for one in summary.members} == {
-        client: owned.count(client) for client in {*told.state().members, *owned} - {None}
+        client: owned.count(client) for client in {*reported.state().members, *owned} - {None}
     }
-    assert {one.client_id for one in summary.members if one.is_member} == set(told.state().members)
-    assert {one.incident_id for one in summary.incidents} == set(told.open())
+    assert {one.client_id for one in summary.members if one.is_member} == set(reported.state().members)
+    assert {one.incident_id for one in summary.incidents} == set(reported.open())
     assert summary.group == read_group(model, find_group(model, "g", at=instant))
     assert len(summary.rebalances) <= LAST_REBALANCES
     assert all(one.moves == () for one in summary.rebalances)
@@ -200,11 +200,11 @@ def test_totals_are_those_of_the_rebalances_in_the_period(model, since, until):
 
 
 def test_rebalances_are_newest_first_and_within_the_span(model):
-    told = ReportedGroup("g").rebalances()
+    reported = ReportedGroup("g").rebalances()
 
     newest_first = rebalances(model, find_group(model, "g"))
-    assert [one.rebalance_id for one in newest_first] == [one.rebalance_id for one in told]
-    assert [len(one.moves) for one in newest_first] == [len(one.moves) for one in told]
+    assert [one.rebalance_id for one in newest_first] == [one.rebalance_id for one in reported]
+    assert [len(one.moves) for one in newest_first] == [len(one.moves) for one in reported]
     assert rebalances(model, find_group(model, "g"), last=2) == newest_first[:2]
     since, until = newest_first[5].start_time, newest_first[2].start_time
     assert rebalances(model, find_group(model, "g"), since=since, until=until) == newest_first[2:6]
@@ -222,15 +222,15 @@ def test_a_rebalance_is_found_by_how_its_id_begins(model):
 
 @pytest.mark.parametrize("instant", [*INSTANTS, None])
 def test_incidents_are_as_their_last_transition_left_them(model, instant):
-    told = ReportedGroup("g") if instant is None else ReportedGroup("g", instant)
+    reported = ReportedGroup("g") if instant is None else ReportedGroup("g", instant)
 
     listed = {one.incident_id: one for one in incidents(model, group="g", at=instant)}
     assert {name: (one.severity, one.changed_at, one.parent) for name, one in listed.items()} == {
-        name: (one.severity, one.time, one.parent) for name, one in told.incidents().items()
+        name: (one.severity, one.time, one.parent) for name, one in reported.incidents().items()
     }
-    assert {name for name, one in listed.items() if one.resolved_at is None} == set(told.open())
+    assert {name for name, one in listed.items() if one.resolved_at is None} == set(reported.open())
     only_open = incidents(model, group="g", at=instant, only_open=True)
-    assert {one.incident_id for one in only_open} == set(told.open())
+    assert {one.incident_id for one in only_open} == set(reported.open())
 
 
 def test_incidents_are_filtered_and_the_open_ones_come_first(model):
@@ -248,12 +248,12 @@ def test_incidents_are_filtered_and_the_open_ones_come_first(model):
 
 
 def test_an_incident_has_its_life_what_it_explains_and_the_event_behind_it(model):
-    told = ReportedGroup("twin", cluster="d").incidents()
+    reported = ReportedGroup("twin", cluster="d").incidents()
 
     story = incident(model, "twin-d-st")
     assert story.incident.incident_id == "twin-d-storm"
     assert {one.incident_id for one in story.absorbed} == {
-        name for name, one in told.items() if one.code == "STALE_HEARTBEAT"
+        name for name, one in reported.items() if one.code == "STALE_HEARTBEAT"
     }
     assert {one.parent for one in story.absorbed} == {"twin-d-storm"}
     assert story.life[0].transition == "OPENED"
@@ -353,8 +353,8 @@ def test_sql_gives_what_json_has(model):
 
 def test_an_answer_is_json_that_says_null_for_what_is_not_known(model):
     group = read_group(model, find_group(model, "everyone"))
-    told = msgspec.json.decode(as_json(group))
-    assert told["unowned"] is None
-    assert told["coverage"]["brokers"] == group.coverage.brokers
+    reported = msgspec.json.decode(as_json(group))
+    assert reported["unowned"] is None
+    assert reported["coverage"]["brokers"] == group.coverage.brokers
     assert as_json(None) == b"null"
     assert as_json([]) == b"[]"

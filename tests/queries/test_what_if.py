@@ -102,16 +102,16 @@ AT = INSTANTS[1]
 
 
 def test_a_plan_is_made_of_the_members_and_owners_of_then(model):
-    told = ReportedGroup("g", AT)
+    reported = ReportedGroup("g", AT)
     plans = what_if(model, find_group(model, "g", at=AT), leave=["a"], join=["z"]).plans
 
     assert {plan.strategy for plan in plans} == set(STRATEGIES)
-    members = {*told.state().members, "z"} - {"a"}
+    members = {*reported.state().members, "z"} - {"a"}
     for plan in plans:
-        assert plan.queues == len(told.queues())
+        assert plan.queues == len(reported.queues())
         assert sum(share.then for share in plan.shares) == plan.queues
         assert {share.client_id for share in plan.shares if share.then} <= members
-        assert {share.client_id: share.now for share in plan.shares if share.now} == Counter(told.owners().values())
+        assert {share.client_id: share.now for share in plan.shares if share.now} == Counter(reported.owners().values())
 
 
 def test_the_groups_own_strategy_comes_first(model):

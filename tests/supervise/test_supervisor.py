@@ -30,7 +30,7 @@ while True:
 STUBBORN = "print('runs', flush=True)\nimport time\ntime.sleep(600)"
 
 
-class Told(list):
+class Printed(list):
     """What was printed; `on` is called with each line."""
 
     def __init__(self, on=lambda name, line: None):
@@ -46,9 +46,9 @@ def program(name, code):
     return Program(name, (sys.executable, "-c", code))
 
 
-def supervise(told, *programs, policy=QUICK, grace_seconds=30.0):
-    supervisor = Supervisor(programs, told, policy, grace_seconds=grace_seconds)
-    told.stop, told.down = supervisor.stop, supervisor.down
+def supervise(printed, *programs, policy=QUICK, grace_seconds=30.0):
+    supervisor = Supervisor(programs, printed, policy, grace_seconds=grace_seconds)
+    printed.stop, printed.down = supervisor.stop, supervisor.down
     supervisor.run()
 
 
@@ -67,11 +67,11 @@ def test_all_end_in_order_when_asked():
         if line.startswith("runs"):
             running.add(name)
             if len(running) == 3:
-                told.stop()
+                printed.stop()
 
-    told = Told(on)
-    supervise(told, program("collect", CHILD), program("run", CHILD), program("dashboard", CHILD))
-    assert [name for name, line in told if line == "ends"] == ["collect", "run", "dashboard"]
+    printed = Printed(on)
+    supervise(printed, program("collect", CHILD), program("run", CHILD), program("dashboard", CHILD))
+    assert [name for name, line in printed if line == "ends"] == ["collect", "run", "dashboard"]
 
 
 def test_what_is_killed_is_started_again_and_the_others_stay():
@@ -83,14 +83,14 @@ def test_what_is_killed_is_started_again_and_the_others_stay():
             if len(pids) < 3:
                 os.kill(pids[-1], signal.SIGKILL)
             else:
-                told.stop()
+                printed.stop()
 
-    told = Told(on)
-    supervise(told, program("collect", CHILD), program("run", CHILD))
-    said = [line for name, line in told if "again" in line]
+    printed = Printed(on)
+    supervise(printed, program("collect", CHILD), program("run", CHILD))
+    said = [line for name, line in printed if "again" in line]
     assert said == ["was killed by SIGKILL; starting it again in 0.02 s",
                     "was killed by SIGKILL; starting it again in 0.04 s"]  # fmt: skip
-    assert len([line for name, line in told if name == "collect" and line.startswith("runs")]) == 1
+    assert len([line for name, line in printed if name == "collect" and line.startswith("runs")]) == 1
     assert not any(map(is_there, pids))
 
 
@@ -100,22 +100,22 @@ KEPT_FAILING = "ended 5 times within 10 minutes; the last time it ended with exi
 
 def test_what_keeps_failing_stops_nothing_else_and_is_tried_again():
     def on(name, line):
-        if (name, line) == ("collect", "hello") and told.count((name, line)) == 8:
-            down.append(told.down("collect"))
-            told.stop()
+        if (name, line) == ("collect", "hello") and printed.count((name, line)) == 8:
+            down.append(printed.down("collect"))
+            printed.stop()
 
-    down, told = [], Told(on)
+    down, printed = [], Printed(on)
     with pytest.raises(UserError) as ended:
-        supervise(told, program("collect", FAILING), program("run", CHILD))
+        supervise(printed, program("collect", FAILING), program("run", CHILD))
     assert str(ended.value) == f"collect {KEPT_FAILING}", "who stops `up` hears of it, by its exit code, too"
     assert down == [f"collect {KEPT_FAILING}"]
-    assert told.down("run") is None
-    again = [line for name, line in told if name == "collect" and "again" in line]
+    assert printed.down("run") is None
+    again = [line for name, line in printed if name == "collect" and "again" in line]
     assert again[3:5] == [
         "ended with exit code 1; starting it again in 0.1 s",
         f"{KEPT_FAILING} The others run on; starting it again in 0.15 s",
     ]
-    assert [line.split()[0] for name, line in told if name == "run"] == ["runs", "ends"], "once, until the end"
+    assert [line.split()[0] for name, line in printed if name == "run"] == ["runs", "ends"], "once, until the end"
 
 
 def test_what_failed_often_and_runs_again_is_no_failure_at_the_end(tmp_path):
@@ -130,54 +130,54 @@ def test_what_failed_often_and_runs_again_is_no_failure_at_the_end(tmp_path):
 
     def on(name, line):
         if line.startswith("runs"):
-            Timer(0.1, told.stop).start()
+            Timer(0.1, printed.stop).start()
 
     for tried, fails in ((settled, True), (policy, False)):
         mark.unlink(missing_ok=True)
-        told = Told(on)
+        printed = Printed(on)
         if fails:
             with pytest.raises(UserError, match="ended 5 times"):
-                supervise(told, program("collect", recovering), policy=tried)
+                supervise(printed, program("collect", recovering), policy=tried)
         else:
-            supervise(told, program("collect", recovering), policy=tried)
+            supervise(printed, program("collect", recovering), policy=tried)
 
 
 def test_a_wrong_setting_stops_all_at_once():
     wrong = "import sys\nprint('error: Setting a.b: wrong.')\nsys.exit(2)"
-    told = Told()
+    printed = Printed()
     with pytest.raises(UserError, match=r"^collect can't run: Setting a\.b: wrong\.$"):
-        supervise(told, program("collect", wrong), program("run", CHILD))
-    assert [line for _, line in told if "again" in line] == []
+        supervise(printed, program("collect", wrong), program("run", CHILD))
+    assert [line for _, line in printed if "again" in line] == []
 
 
 def test_without_an_error_line_the_last_lines_are_the_reason():
     lines = "import sys\nprint('1\\n2\\n3\\n4')\nsys.exit(3)"
-    told = Told(lambda _, line: "The others" in line and told.stop())
+    printed = Printed(lambda _, line: "The others" in line and printed.stop())
     with pytest.raises(UserError, match=r": 2 / 3 / 4$"):
-        supervise(told, program("collect", lines))
+        supervise(printed, program("collect", lines))
 
 
 def test_a_program_that_is_not_there_is_one_sentence():
     with pytest.raises(UserError, match=r"can't be started \(No such file or directory\)\.$"):
-        supervise(Told(), Program("collect", ("/nowhere/at/all",)))
+        supervise(Printed(), Program("collect", ("/nowhere/at/all",)))
 
 
 def test_what_does_not_end_is_killed():
-    told = Told(lambda name, line: line == "runs" and told.stop())
-    supervise(told, program("run", STUBBORN), grace_seconds=0.2)
-    assert told[-1] == ("run", "has not ended within 0.2 s and is killed")
+    printed = Printed(lambda name, line: line == "runs" and printed.stop())
+    supervise(printed, program("run", STUBBORN), grace_seconds=0.2)
+    assert printed[-1] == ("run", "has not ended within 0.2 s and is killed")
 
 
 def test_a_program_may_have_a_time_of_its_own_to_end():
-    told = Told(lambda name, line: line == "runs" and told.stop())
-    supervise(told, Program("collect", program("", STUBBORN).command, 0.2), grace_seconds=500)
-    assert told[-1] == ("collect", "has not ended within 0.2 s and is killed")
+    printed = Printed(lambda name, line: line == "runs" and printed.stop())
+    supervise(printed, Program("collect", program("", STUBBORN).command, 0.2), grace_seconds=500)
+    assert printed[-1] == ("collect", "has not ended within 0.2 s and is killed")
 
 
 def test_a_second_request_kills_at_once():
-    told = Told(lambda name, line: line == "runs" and (told.stop(), Timer(0.2, told.stop).start()))
+    printed = Printed(lambda name, line: line == "runs" and (printed.stop(), Timer(0.2, printed.stop).start()))
     began = time.monotonic()
-    supervise(told, program("run", STUBBORN), grace_seconds=500)
+    supervise(printed, program("run", STUBBORN), grace_seconds=500)
     assert time.monotonic() - began < 200
 
 
@@ -205,6 +205,6 @@ def test_a_child_that_ignores_the_signal_for_a_while_ends_afterwards():
     handled = "signal.signal(signal.SIGTERM, end)\n"
     slow = CHILD.replace(handled, "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n")  # as while Spark starts
     slow = slow.replace("while True:\n", f"time.sleep(1)\n{handled}while True:\n")
-    told = Told(lambda name, line: line.startswith("runs") and told.stop())
-    supervise(told, program("run", slow))
-    assert told[-1] == ("run", "ends")
+    printed = Printed(lambda name, line: line.startswith("runs") and printed.stop())
+    supervise(printed, program("run", slow))
+    assert printed[-1] == ("run", "ends")

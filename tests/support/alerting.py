@@ -45,14 +45,14 @@ def config(**given: object) -> AlertsConfig:
 
 def required_messages(transitions):
     """Return incident and kind of every required message, from transitions in the observer's order."""
-    told = set()
+    required = set()
     for transition in sorted(transitions, key=lambda one: (one.time, one.seq)):
         if transition.transition in {"OPENED", "ESCALATED"} and not transition.is_absorbed:
-            opened = (transition.incident_id, "OPENED") in told
-            told.add((transition.incident_id, "ESCALATED" if opened else "OPENED"))
-        elif transition.transition == "RESOLVED" and (transition.incident_id, "OPENED") in told:
-            told.add((transition.incident_id, "RESOLVED"))
-    return told
+            opened = (transition.incident_id, "OPENED") in required
+            required.add((transition.incident_id, "ESCALATED" if opened else "OPENED"))
+        elif transition.transition == "RESOLVED" and (transition.incident_id, "OPENED") in required:
+            required.add((transition.incident_id, "RESOLVED"))
+    return required
 
 
 def append_transitions(tables: Path, *transitions: IncidentTransition) -> None:

@@ -17,7 +17,7 @@ from tests.support.folding import folded
 
 CASES = Path(__file__).parents[1] / "field/cases"
 Change = Callable[[AnyEvent, float], AnyEvent | None]
-"""Returns an event as it is told instead, by the seconds since the start; None: it is left out."""
+"""Returns an event as it was instead, by the seconds since the start; None: it is left out."""
 SOURCES = ("poll", "hook", "both")
 """The kinds of telemetry of a case: a collector's, a hook's of each broker, or both."""
 
@@ -61,8 +61,8 @@ def events_of(name: str, source: str) -> list[AnyEvent]:
 
 def concluded_of(events: Iterable[AnyEvent], policy: Policy | None = None) -> Concluded:
     """Return what is concluded of events."""
-    told = list(events)
-    return Concluded(folded(told, policy), told[0].time)
+    given = list(events)
+    return Concluded(folded(given, policy), given[0].time)
 
 
 @lru_cache(maxsize=16)
@@ -76,7 +76,7 @@ def changed(event: AnyEvent, **fields: object) -> AnyEvent:
     return msgspec.structs.replace(event, **fields)
 
 
-def told(name: str, source: str, *changes: Change) -> list[AnyEvent]:
+def changed_events(name: str, source: str, *changes: Change) -> list[AnyEvent]:
     """Return the events of a case with changes; nothing is missing from them."""
     events = events_of(name, source)
     start = events[0].time

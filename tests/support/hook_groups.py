@@ -21,4 +21,4 @@ def concurrently(*queue_ids: int) -> Member:
 
 
 def expiries(trace: HookTrace) -> list[tuple[float, str, str]]:
-    return [told for told in trace.incidents() if told[2] == "LOCK_EXPIRED"]
+    return [incident for incident in trace.incidents() if incident[2] == "LOCK_EXPIRED"]

@@ -184,10 +184,10 @@ def test_polls_replace_a_hook_that_is_silent_for_a_while(run, first, last):
     polled, _ = fold([event for event in run.events if not is_hooks(event)])
     assert state.members == polled.members
     assert {mq: q.owner for mq, q in state.queues.items()} == {mq: q.owner for mq, q in polled.queues.items()}
-    told_once = changes(effects)
-    assert len(told_once) == len(set(told_once))
+    first_changes = changes(effects)
+    assert len(first_changes) == len(set(first_changes))
     owner: dict[str, str] = {}
-    for _, action, what in told_once:  # each release is of who had it, nothing is assigned twice
+    for _, action, what in first_changes:  # each release is of who had it, nothing is assigned twice
         queue, client = what.split()
         assert owner.pop(queue, client) == client if action == "RELEASED" else queue not in owner
         if action == "ASSIGNED":

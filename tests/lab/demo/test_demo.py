@@ -19,7 +19,7 @@ POLLED_S = 10
 
 
 @pytest.fixture(scope="module")
-def told():
+def rows():
     return effects()
 
 
@@ -28,8 +28,8 @@ def explained() -> list[Line]:
     return golden()
 
 
-def test_the_capture_leads_to_the_golden_findings(told, explained):
-    assert list(findings(told, begun())) == [(line.at, line.what) for line in explained]
+def test_the_capture_leads_to_the_golden_findings(rows, explained):
+    assert list(findings(rows, begun())) == [(line.at, line.what) for line in explained]
 
 
 def test_every_finding_follows_the_fault_that_explains_it(explained):

@@ -77,10 +77,10 @@ def test_the_job_goes_on_as_if_no_source_had_been_late(settings_in, tmp_path: Pa
     expected = compared(fold(log(lambda _: False, 0)))
     with ReadModel(settings.runtime.tables) as model:
         assert compared_tables(model) == expected
-        told = Counter(row["source"] for row in model.rows("SELECT p.source FROM queue_progress p"))
+        rebuilt = Counter(row["source"] for row in model.rows("SELECT p.source FROM queue_progress p"))
     written = Counter(row.source for row in fold(rows) if isinstance(row, QueueProgress))
-    assert told["POLL"] == written["POLL"]
+    assert rebuilt["POLL"] == written["POLL"]
     # when a hook's row is due depends on the one before, which in rebuilt state is not that of the table
-    assert abs(told["HOOK"] - written["HOOK"]) <= len(
+    assert abs(rebuilt["HOOK"] - written["HOOK"]) <= len(
         {row.group for row in fold(rows) if isinstance(row, QueueProgress)}
     )

@@ -257,8 +257,8 @@ def test_rows_of_before_the_archive_are_kept_and_what_was_open_then_ends(root):
     append(root / "tables", [older])
     rebuild(root)
     with ReadModel(root / "tables") as model:
-        told = model.rows("SELECT transition, time FROM anomalies WHERE incident_id = 'older' ORDER BY time")
-    assert [(row["transition"], row["time"]) for row in told] == [("OPENED", first - 1), ("RESOLVED", first)]
+        transitions = model.rows("SELECT transition, time FROM anomalies WHERE incident_id = 'older' ORDER BY time")
+    assert [(row["transition"], row["time"]) for row in transitions] == [("OPENED", first - 1), ("RESOLVED", first)]
 
 
 @pytest.fixture(scope="module")
