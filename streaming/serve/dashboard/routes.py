@@ -67,7 +67,7 @@ def register(store: Store, first_run: FirstRun) -> None:
     async def home(
         find: str = "", health: str = "", cluster: str = "", sort: str = "", at: str | None = None
     ) -> None:  # fmt: skip
-        filters = GroupFilters(find, health, cluster, sort)
+        filters = GroupFilters(find=find, health=health, cluster=cluster, sort=sort)
         await _built(
             gettext("Consumer groups"), lambda: HomePage(store, parse_at(at), checked_groups(filters)), first_run
         )
@@ -117,7 +117,7 @@ def _register_others(store: Store) -> None:
     async def clients(
         group: str = "", find: str = "", at: str | None = None, cluster: str = "", sort: str = ""
     ) -> None:  # fmt: skip
-        filters = ClientFilters(group, find, cluster, sort)
+        filters = ClientFilters(group=group, find=find, cluster=cluster, sort=sort)
         await _built(gettext("Clients"), lambda: ClientsPage(store, checked_clients(filters), parse_at(at)))
 
     @_route("/client/{client_id}")

@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from streaming.base.errors import UserError
 from streaming.base.language import gettext, marked
 from streaming.queries.clients import clients, mixed_versions
 from streaming.queries.columns import CLIENT, shown_columns
@@ -15,8 +15,7 @@ from streaming.queries.results import GroupClient
 from streaming.serve.dashboard.parts.frame import element, frame, stale
 from streaming.serve.dashboard.parts.live_page import LivePage
 from streaming.serve.dashboard.parts.markup import LiveMarkup
-from streaming.serve.dashboard.parts.moment import one_of
-from streaming.serve.dashboard.parts.ordering import Order, Rank, column_of, in_order, number, sorted_by
+from streaming.serve.dashboard.parts.ordering import Order, Rank, SortedFilters, number
 from streaming.serve.dashboard.parts.paging import page_of
 from streaming.serve.store import Store
 from streaming.tables import ReadModel
@@ -34,10 +33,10 @@ ORDERS: Mapping[str, Order[GroupClient]] = {
     "open_incidents": Order(marked("Most incidents"), lambda c: (c.open_incidents,)),
 }
 """The orders by the name of their column; the first one is used if none is chosen."""
-DEFAULT = "health"
 
 
-class ClientFilters(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class ClientFilters(SortedFilters[GroupClient]):
     """The filters and the order, as in the address; empty: any, and the default."""
 
     group: str = ""
@@ -45,22 +44,11 @@ class ClientFilters(NamedTuple):
     """A part of an id, group, version, language, address or subscription."""
     cluster: str = ""
     """A cluster; empty: any. In addresses only, beside its group."""
-    sort: str = ""
-    """One of `ORDERS`, reversed with a leading ``-``."""
 
     @property
-    def column(self) -> str:
-        """The column that the clients are sorted by."""
-        return column_of(self.sort, DEFAULT)
-
-    @property
-    def descending(self) -> bool:
-        """Whether the largest value comes first."""
-        return ORDERS[self.column].descending != self.sort.startswith("-")
-
-    def by(self, column: str) -> "ClientFilters":
-        """Return the order by a column; the reverse one if it is that already."""
-        return self._replace(sort=sorted_by(self.sort, DEFAULT, column))
+    def orders(self) -> Mapping[str, Order[GroupClient]]:
+        """The orders by the name of their column."""
+        return ORDERS
 
 
 def checked(filters: ClientFilters) -> ClientFilters:
@@ -69,8 +57,7 @@ def checked(filters: ClientFilters) -> ClientFilters:
     Raises:
         UserError: it is not.
     """
-    if filters.column not in ORDERS:
-        raise UserError(one_of("sort", filters.column, ORDERS))
+    filters.check_order()
     return filters
 
 
@@ -126,10 +113,10 @@ class ClientsPage(LivePage[ClientsData]):
         stale(data.ends)
         text = filters.find.strip().lower()
         matching = [client for client in data.clients if text in _text(client)]
-        matching = in_order(matching, ORDERS[filters.column], descending=filters.descending)
+        matching = filters.in_order(matching)
         self._head.show(at=self._at, ends=data.ends, total=len(matching), mixed=mixed_versions(matching))
         self._pick_time.show(at=self._at, ends=data.ends)
-        self._filter_form.show(groups=data.groups, filters=filters, orders=ORDERS)
+        self._filter_form.show(groups=data.groups, filters=filters)
         listed = page_of(matching, self._pages["clients"], _ROWS)
         self._table.show(
             clients=listed.rows, **listed.pager, columns=shown_columns(CLIENT.page, listed.rows),

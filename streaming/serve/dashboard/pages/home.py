@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from nicegui import ui
@@ -113,9 +114,9 @@ class HomePage(LivePage[HomeOverview]):
         await self._live.refresh()
 
     async def _search(self, text: str) -> None:
-        self._filters = self._filters._replace(find=text.strip())
+        self._filters = replace(self._filters, find=text.strip())
         self._pages["groups"] = self._pages["owned"] = 0
-        ui.navigate.history.replace(home_link(self._at, **self._filters._asdict()))
+        ui.navigate.history.replace(home_link(self._at, **self._filters.values()))
         await self._live.refresh()
 
     def _now(self) -> int:
@@ -135,7 +136,7 @@ class HomePage(LivePage[HomeOverview]):
             nothing=gettext("No open incidents."),
         )  # fmt: skip
         self._filter_form.show(
-            filters=self._filters, healths=HEALTHS, orders=ORDERS, clusters=sorted({g.cluster for g in data.groups})
+            filters=self._filters, healths=HEALTHS, clusters=sorted({g.cluster for g in data.groups})
         )
         self._show_selected(now)
 

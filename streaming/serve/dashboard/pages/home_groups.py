@@ -1,7 +1,7 @@
 """Filter and sort the groups of the home page."""
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from streaming.base.errors import UserError
 from streaming.base.language import marked
@@ -9,7 +9,7 @@ from streaming.queries.group_health import GroupKey
 from streaming.queries.health import HEALTH
 from streaming.queries.results import Group
 from streaming.serve.dashboard.parts.moment import one_of
-from streaming.serve.dashboard.parts.ordering import Order, Rank, column_of, in_order, number, sorted_by
+from streaming.serve.dashboard.parts.ordering import Order, Rank, SortedFilters, number
 
 NOT_OK = "not-ok"
 HEALTHS: Mapping[str, str] = {
@@ -35,10 +35,10 @@ ORDERS: Mapping[str, Order[Group]] = {
     "time": Order(marked("Oldest update"), lambda g: (g.time,), descending=False),
 }
 """The orders by the name of their column; the first one is used if none is chosen."""
-DEFAULT = "health"
 
 
-class GroupFilters(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class GroupFilters(SortedFilters[Group]):
     """The filters and the order, as in the address; empty: any, and the default."""
 
     find: str = ""
@@ -46,27 +46,16 @@ class GroupFilters(NamedTuple):
     health: str = ""
     """One of `HEALTHS`."""
     cluster: str = ""
-    sort: str = ""
-    """One of `ORDERS`, reversed with a leading ``-``."""
 
     @property
-    def column(self) -> str:
-        """The column that the groups are sorted by."""
-        return column_of(self.sort, DEFAULT)
-
-    @property
-    def descending(self) -> bool:
-        """Whether the largest value comes first."""
-        return ORDERS[self.column].descending != self.sort.startswith("-")
+    def orders(self) -> Mapping[str, Order[Group]]:
+        """The orders by the name of their column."""
+        return ORDERS
 
     @property
     def text(self) -> str:
         """The text to find, in lower case."""
         return self.find.strip().lower()
-
-    def by(self, column: str) -> "GroupFilters":
-        """Return the order by a column; the reverse one if it is that already."""
-        return self._replace(sort=sorted_by(self.sort, DEFAULT, column))
 
 
 def checked(filters: GroupFilters) -> GroupFilters:
@@ -75,9 +64,9 @@ def checked(filters: GroupFilters) -> GroupFilters:
     Raises:
         UserError: one has not.
     """
-    for name, value, choices in (("health", filters.health, HEALTHS), ("sort", filters.column, ORDERS)):
-        if value not in choices:
-            raise UserError(one_of(name, value, choices))
+    if filters.health not in HEALTHS:
+        raise UserError(one_of("health", filters.health, HEALTHS))
+    filters.check_order()
     return filters
 
 
@@ -89,9 +78,8 @@ def listed(groups: Iterable[Group], filters: GroupFilters, owned: Collection[Gro
         filters: the filters and the order.
         owned: groups with a queue that was found by the text.
     """
-    order = ORDERS[filters.column]
     by_name = sorted((g for g in groups if _matches(g, filters, owned)), key=lambda g: (g.cluster, g.group))
-    return in_order(by_name, order, descending=filters.descending)
+    return filters.in_order(by_name)
 
 
 def _matches(group: Group, filters: GroupFilters, owned: Collection[GroupKey]) -> bool:

@@ -1,9 +1,12 @@
 """Sort the rows of a table by a column; rows whose value is unknown come last in either direction."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Generic, NamedTuple, TypeVar
+from dataclasses import asdict, dataclass, replace
+from typing import Generic, NamedTuple, Self, TypeVar
 
+from streaming.base.errors import UserError
 from streaming.base.language import gettext
+from streaming.serve.dashboard.parts.moment import one_of
 
 T = TypeVar("T")
 Rank = tuple[float | str, ...]
@@ -39,15 +42,57 @@ def in_order(rows: Iterable[T], order: Order[T], *, descending: bool | None = No
     return [row for _, row in ranked] + [row for row in listed if order.key(row) is None]
 
 
-def column_of(sort: str, default: str) -> str:
-    """Return the column of an order in an address: its name, reversed with a leading ``-``; empty: the default."""
-    return sort.removeprefix("-") or default
+@dataclass(frozen=True, kw_only=True)
+class SortedFilters(Generic[T]):
+    """The filters of a page with a table, and its order, as in the address; empty: any, and the first order."""
 
+    sort: str = ""
+    """The column of an order, reversed with a leading ``-``."""
 
-def sorted_by(sort: str, default: str, column: str) -> str:
-    """Return the order by a column as in an address; the reverse one if it is the order already."""
-    same = column == column_of(sort, default) and not sort.startswith("-")
-    return f"-{column}" if same else "" if column == default else column
+    @property
+    def orders(self) -> Mapping[str, Order[T]]:
+        """The orders by the name of their column; the first one is used if none is chosen."""
+        raise NotImplementedError
+
+    @property
+    def column(self) -> str:
+        """The column that the rows are sorted by."""
+        return self.sort.removeprefix("-") or next(iter(self.orders))
+
+    @property
+    def is_reversed(self) -> bool:
+        """Whether the order is reversed."""
+        return self.sort.startswith("-")
+
+    @property
+    def descending(self) -> bool:
+        """Whether the largest value comes first."""
+        return self.orders[self.column].descending != self.is_reversed
+
+    def by(self, column: str) -> Self:
+        """Return the order by a column; the reverse one if it is that already."""
+        if column == self.column and not self.is_reversed:
+            return replace(self, sort=f"-{column}")
+        return replace(self, sort="" if column == next(iter(self.orders)) else column)
+
+    def in_order(self, rows: Iterable[T]) -> list[T]:
+        """Return rows in the order; equal ones as they come."""
+        return in_order(rows, self.orders[self.column], descending=self.descending)
+
+    def check_order(self) -> None:
+        """Check that there is such an order.
+
+        Raises:
+            UserError: there is none.
+        """
+        if self.column not in self.orders:
+            raise UserError(one_of("sort", self.column, self.orders))
+
+    def values(self) -> dict[str, str]:
+        """Return the filters, and last the order, by their names in the address."""
+        values = asdict(self)
+        values["sort"] = values.pop("sort")
+        return values
 
 
 def choices(orders: Mapping[str, Order[T]]) -> dict[str, str]:
