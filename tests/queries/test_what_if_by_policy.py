@@ -47,7 +47,7 @@ def made(tmp_path, monkeypatch):
 
 
 def after(plan) -> dict[str, str | None]:
-    """Return the planned owner of each queue that moves."""
+    """Return the new owner of each queue that moves."""
     return {move.queue.removeprefix("Orders@broker-a:"): move.to_client for move in plan.moves}
 
 

@@ -1,4 +1,4 @@
-"""Compute who should have a queue: the strategy applied to the observed members and queues.
+"""Compute the expected owner of each queue: the strategy applied to the observed members and queues.
 
 The strategy is the configured one (allocate_strategy), or the one that the members declare, or, if its class name is
 not sufficient, the only one that explains the observed owners.
@@ -207,7 +207,7 @@ def strategy_of(state: GroupState, policy: Policy) -> AllocateStrategy | None:
 
 
 def expect(step: GroupStep) -> None:
-    """Compute again who should own each queue.
+    """Compute the expected owner of each queue again.
 
     No owner is expected if the strategy is unknown, if a topic has no route, an incomplete one (`Route.beyond`) or is
     not subscribed, or if the group shares queues by design. While no member has answered, the former expectation stays.

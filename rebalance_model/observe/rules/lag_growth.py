@@ -125,7 +125,8 @@ RULE = QueueRule(
         "UNASSIGNED": Advice(
             short="it has no owner",
             what="Lag has grown throughout the window: the queue has no owner.",
-            first_step="Check the group's assignment: which member should have the queue, and why it does not.",
+            first_step="Check the group's assignment: which member is the queue's expected owner, and why it does not "
+            "have it.",
             inspect=("COMPARE",),
         ),
         "REBALANCE_PAUSE": Advice(

@@ -11,7 +11,7 @@ from rebalance_model.observe.step import GroupStep
 
 
 def judge(step: GroupStep, q: QueueSubject) -> Verdict:
-    """Check for how long the client that should have the queue has kept it dropped."""
+    """Check for how long the queue's expected owner has kept it dropped."""
     dropped = kept(step, q)
     if dropped is None:
         return CLEAR
@@ -38,7 +38,8 @@ RULE = QueueRule(
     needs=("POLLS", "ANSWERS"),
     advice={
         "": Advice(
-            what="The member should have the queue and keeps it as dropped: it neither consumes nor re-acquires it.",
+            what="The member is the queue's expected owner and keeps it as dropped: it neither consumes nor "
+            "re-acquires it.",
             first_step=(
                 "Take a thread dump of the member and restart it; it recovers by itself only when the queue is "
                 "pull-expired (120 s)."
