@@ -17,7 +17,7 @@ from rebalance_model.observe.events import (
     UpdateConsumerOffset,
 )
 from rebalance_model.observe.policy import Policy
-from tests.support.field import SOURCES, Change, Concluded, changed, concluded, concluded_of, numbered, told
+from tests.support.field import SOURCES, Change, Concluded, changed, changed_events, concluded, concluded_of, numbered
 
 LITE, PULL = "08-checkpoint-commits", "17b-mq-pull-checkpoint"
 MINE = ("QUEUE_STALLED", "ORDERED_QUEUE_STUCK", "LAG_GROWTH", "PULL_EXPIRED")
@@ -110,26 +110,26 @@ def test_a_reader_that_commits_every_300_s_is_quiet(case, source):
 @pytest.mark.parametrize("case", [LITE, PULL])
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_reader_that_commits_every_600_s_is_quiet(case, source):
-    found = concluded_of(told(case, source, committing_every(600)))
+    found = concluded_of(changed_events(case, source, committing_every(600)))
     assert (mine(found), found.group().health) == ([], "OK")
 
 
 @pytest.mark.parametrize("case", [LITE, PULL])
 def test_a_reader_that_commits_every_60_s_is_quiet(case):
-    assert mine(concluded_of(told(case, "poll", committing_every(60)))) == []
-    assert mine(concluded_of(with_commits_every(told(case, "hook"), 60))) == []
+    assert mine(concluded_of(changed_events(case, "poll", committing_every(60)))) == []
+    assert mine(concluded_of(with_commits_every(changed_events(case, "hook"), 60))) == []
 
 
 @pytest.mark.parametrize("source", ["poll", "both"])
 def test_a_lite_pull_reader_at_a_4_9_broker_is_quiet(source):
-    assert mine(concluded_of(told(LITE, source, without_pull_offset))) == []
+    assert mine(concluded_of(changed_events(LITE, source, without_pull_offset))) == []
 
 
 @pytest.mark.parametrize("case", [LITE, PULL])
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_reader_that_hangs_is_found_and_resolved(case, source):
     """It hangs 30 s after a checkpoint, with a full cache, and goes on 150 s later."""
-    conclusions = concluded_of(told(case, source, stops(330, 480)))
+    conclusions = concluded_of(changed_events(case, source, stops(330, 480)))
     assert mine(conclusions) == [
         ("OPENED", "QUEUE_STALLED READER_STOPPED"),
         ("RESOLVED", "QUEUE_STALLED READER_STOPPED"),
@@ -139,7 +139,7 @@ def test_a_reader_that_hangs_is_found_and_resolved(case, source):
 
 
 def test_a_lite_pull_reader_that_hangs_at_a_4_9_broker_is_found():
-    found = concluded_of(told(LITE, "poll", without_pull_offset, stops(330)))
+    found = concluded_of(changed_events(LITE, "poll", without_pull_offset, stops(330)))
     assert mine(found)[0] == ("OPENED", "QUEUE_STALLED READER_STOPPED")
 
 
@@ -153,15 +153,15 @@ def test_a_reader_at_the_end_of_an_idle_topic_is_quiet():
             return rows(event, cached_count=0, consume_time=event.time - int((at - 330) * 1000))
         return rows(event, broker_offset=FIRST + 330, consumer_offset=FIRST + 300, pull_offset=FIRST + 330)
 
-    assert mine(concluded_of(told(LITE, "poll", idle))) == []
-    assert mine(concluded_of(told(LITE, "poll", idle, without_pull_offset))) == []
-    assert mine(concluded_of(told(PULL, "poll", idle))) == []
+    assert mine(concluded_of(changed_events(LITE, "poll", idle))) == []
+    assert mine(concluded_of(changed_events(LITE, "poll", idle, without_pull_offset))) == []
+    assert mine(concluded_of(changed_events(PULL, "poll", idle))) == []
 
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_push_consumer_whose_commit_stands_is_found_as_before(source):
     """Its pulls go on, and its listener hangs on one message."""
-    [first, *_] = mine(concluded_of(told(LITE, source, pushing)))
+    [first, *_] = mine(concluded_of(changed_events(LITE, source, pushing)))
     assert first[0] == "OPENED"
     assert first[1] in {"QUEUE_STALLED LISTENER_HUNG", "QUEUE_STALLED LISTENER_BLOCKED"}
 
@@ -169,7 +169,9 @@ def test_a_push_consumer_whose_commit_stands_is_found_as_before(source):
 @pytest.mark.parametrize("case", [LITE, PULL])
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_reader_that_never_commits_is_a_warning_after_long(case, source):
-    conclusions = concluded_of(told(case, source, committing_every(10_000)), Policy(uncommitted_after=700_000))
+    conclusions = concluded_of(
+        changed_events(case, source, committing_every(10_000)), Policy(uncommitted_after=700_000)
+    )
     if source == "hook":  # the broker's hook has seen no commit: it does not know that messages wait
         assert mine(conclusions) == []
         return
@@ -179,7 +181,7 @@ def test_a_reader_that_never_commits_is_a_warning_after_long(case, source):
 
 def test_where_nothing_shows_whether_a_reader_reads_it_is_unknown_for_long():
     """DefaultMQPullConsumer reports no queue, and brokers before 5.x no pull offset."""
-    events = told(PULL, "poll", committing_every(10_000), without_pull_offset)
+    events = changed_events(PULL, "poll", committing_every(10_000), without_pull_offset)
     assert mine(concluded_of(events)) == []
     found = concluded_of(events, Policy(uncommitted_after=700_000))
     assert mine(found) == [("OPENED", "QUEUE_STALLED UNDETERMINED")]
@@ -199,7 +201,7 @@ def refused(event: AnyEvent, at: float) -> AnyEvent | None:
 @pytest.mark.parametrize("source", ["hook", "both"])
 def test_a_reader_whose_pulls_are_refused_has_that_cause(source):
     """It pulls on, but reads nothing: that is known as soon as the broker has refused its pulls for 45 s."""
-    found = concluded_of(told(PULL, source, refused))
+    found = concluded_of(changed_events(PULL, source, refused))
     assert mine(found)[0] == ("OPENED", "QUEUE_STALLED PULL_REFUSED")
     assert 390 <= opened_at(found) <= 405
 
@@ -214,6 +216,6 @@ def test_a_reader_that_is_frozen_is_unresponsive(source):
         error = RpcError(code=207, remark="timeout")
         return changed(event, error=error, orderly=None, queues=None, properties={}, subscriptions=())
 
-    found = concluded_of(told(LITE, source, stops(330), frozen))
+    found = concluded_of(changed_events(LITE, source, stops(330), frozen))
     assert {name for what, name in mine(found) if what == "OPENED"} >= {"QUEUE_STALLED OWNER_UNRESPONSIVE"}
     assert "QUEUE_STALLED READER_STOPPED" not in {name for _, name in mine(found)}

@@ -23,7 +23,7 @@ from rebalance_model.observe.events import (
 )
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.rules.broker_unreachable import GONE
-from tests.support.field import Change, Concluded, changed, concluded_of, told
+from tests.support.field import Change, Concluded, changed, changed_events, concluded_of
 from tests.support.folding import Fold
 
 CASE, AWAY = "13-skipped-by-expansion", "broker-b"
@@ -82,7 +82,7 @@ def folded(events: Iterable[AnyEvent], policy: Policy) -> tuple[Fold, list[Incid
 
 @pytest.mark.parametrize("source", ["poll", "both"])
 def test_a_broker_that_is_neither_listed_nor_reached_for_long_is_gone(source):
-    conclusions = concluded_of(told(CASE, source, away(listed=False)), SOON)
+    conclusions = concluded_of(changed_events(CASE, source, away(listed=False)), SOON)
     assert of_broker(conclusions) == [("OPENED", None), ("RESOLVED", GONE)]
     [_, resolved] = conclusions.transitions("BROKER_UNREACHABLE")
     assert 120 <= conclusions.seconds(resolved) - BEGIN <= 145
@@ -93,7 +93,7 @@ def test_a_broker_that_is_neither_listed_nor_reached_for_long_is_gone(source):
 
 @pytest.mark.parametrize("source", ["poll", "both"])
 def test_a_gone_broker_is_forgotten_by_the_cluster_and_its_groups(source):
-    fold, _ = folded(told(CASE, source, away(listed=False)), SOON)
+    fold, _ = folded(changed_events(CASE, source, away(listed=False)), SOON)
     [cluster] = fold.shard.timeline.state.clusters.values()
     assert (AWAY in cluster.brokers, AWAY in cluster.sources) == (False, False)
     [group] = fold.shard.timeline.groups()
@@ -105,34 +105,36 @@ def test_a_gone_broker_is_forgotten_by_the_cluster_and_its_groups(source):
 @pytest.mark.parametrize("source", ["poll", "both"])
 def test_a_broker_that_is_down_for_minutes_keeps_its_incident(source):
     """The near miss: the same telemetry, by the default of 24 hours."""
-    found = concluded_of(told(CASE, source, away(listed=False)))
+    found = concluded_of(changed_events(CASE, source, away(listed=False)))
     assert of_broker(found) == [("OPENED", None)]
 
 
 def test_a_broker_that_is_listed_is_not_gone():
     """The near miss: it hangs, and the name server still lists it."""
-    assert of_broker(concluded_of(told(CASE, "poll", away(listed=True)), SOON)) == [("OPENED", None)]
+    assert of_broker(concluded_of(changed_events(CASE, "poll", away(listed=True)), SOON)) == [("OPENED", None)]
 
 
 def test_a_name_server_that_is_down_ends_nothing():
     """The near miss: the collector does not know whether it is listed."""
-    assert of_broker(concluded_of(told(CASE, "poll", away(listed=None)), SOON)) == [("OPENED", None)]
+    assert of_broker(concluded_of(changed_events(CASE, "poll", away(listed=None)), SOON)) == [("OPENED", None)]
 
 
 def test_a_broker_that_is_listed_again_in_between_begins_anew():
     changes = away(False, BEGIN, 400), away(True, 400, 420), away(False, 420)
-    [opened, resolved] = (found := concluded_of(told(CASE, "poll", *changes), SOON)).transitions("BROKER_UNREACHABLE")
+    [opened, resolved] = (found := concluded_of(changed_events(CASE, "poll", *changes), SOON)).transitions(
+        "BROKER_UNREACHABLE"
+    )
     assert (opened.transition, resolved.resolution) == ("OPENED", GONE)
     assert found.seconds(resolved) >= 420 + 120
 
 
 def test_a_broker_that_is_back_in_time_is_resolved_as_usual():
-    found = concluded_of(told(CASE, "poll", away(False, BEGIN, 400)), SOON)
+    found = concluded_of(changed_events(CASE, "poll", away(False, BEGIN, 400)), SOON)
     assert of_broker(found) == [("OPENED", None), ("RESOLVED", None)]
 
 
 def test_a_broker_that_comes_back_after_it_was_forgotten_is_watched_again():
-    fold, transitions = folded(told(CASE, "poll", away(False, BEGIN, 480)), SOON)
+    fold, transitions = folded(changed_events(CASE, "poll", away(False, BEGIN, 480)), SOON)
     assert [t.resolution for t in transitions if t.code == "BROKER_UNREACHABLE"] == [None, GONE]
     [group] = fold.shard.timeline.groups()
     assert set(group.views) == {"broker-a", AWAY}
@@ -141,8 +143,8 @@ def test_a_broker_that_comes_back_after_it_was_forgotten_is_watched_again():
 
 def test_a_broker_whose_hook_still_reports_is_not_gone():
     """The near miss: the collector's network is cut off from it, and the name server's, too."""
-    kept = told(CASE, "both")
-    cut = told(CASE, "both", away(listed=False))
+    kept = changed_events(CASE, "both")
+    cut = changed_events(CASE, "both", away(listed=False))
     hook = [e for e in kept if e.source == "hook" and e.broker == AWAY]
     others = [e for e in cut if not (e.source == "hook" and e.broker == AWAY)]
     events = sorted([*others, *hook], key=lambda e: e.time)
@@ -158,7 +160,7 @@ def test_a_collector_that_started_anew_no_longer_reports_a_gone_broker():
     def unreported(event: AnyEvent, at: float) -> AnyEvent | None:
         return None if event.broker == AWAY and at >= 350 else event
 
-    found = concluded_of(told(CASE, "poll", away(None, BEGIN, 350), unreported, away(None, 350)), SOON)
+    found = concluded_of(changed_events(CASE, "poll", away(None, BEGIN, 350), unreported, away(None, 350)), SOON)
     assert of_broker(found) == [("OPENED", None), ("RESOLVED", GONE)]
 
 
@@ -169,7 +171,7 @@ def test_messages_in_a_gone_broker_are_a_warning_with_their_number():
         rows = (msgspec.structs.replace(q, consumer_offset=max(0, q.broker_offset - 50)) for q in event.queues)
         return changed(event, queues=tuple(rows))
 
-    found = concluded_of(told(CASE, "poll", behind, away(listed=False)), SOON)
+    found = concluded_of(changed_events(CASE, "poll", behind, away(listed=False)), SOON)
     [stranded] = found.transitions("MESSAGES_STRANDED")
     assert (stranded.severity, stranded.sub_cause) == ("warning", "BROKER_GONE")
     assert msgspec.json.decode(stranded.evidence)["messages"] >= 50

@@ -18,7 +18,7 @@ from rebalance_model.observe.events import (
 from rebalance_model.observe.policy import Policy
 from streaming.queries.results import TelemetryCoverage
 from streaming.serve.dashboard.parts.coverage import coverage_of
-from tests.support.field import changed, concluded, concluded_of, numbered, told
+from tests.support.field import changed, changed_events, concluded, concluded_of, numbered
 
 SPLIT, FROM_START, PARTIAL = "07-ns-split", "07b-ns-split-from-start", "07c-ns-split-collector-partial"
 CODE = "ROUTE_VIEW_SPLIT"
@@ -117,7 +117,7 @@ def test_a_collector_that_does_not_know_the_broker_blames_no_client():
     def unknown(event, _):
         return None if getattr(event, "broker", "") == "broker-b" else event
 
-    conclusions = concluded_of(told(PARTIAL, "poll", unknown))
+    conclusions = concluded_of(changed_events(PARTIAL, "poll", unknown))
     assert conclusions.transitions("ASSIGNMENT_MISMATCH") == []
     assert [one.sub_cause for one in conclusions.transitions(CODE)] == ["COLLECTOR_ROUTE", "NAME_SERVERS"]
     assert roots(conclusions) == {CODE}
@@ -125,14 +125,14 @@ def test_a_collector_that_does_not_know_the_broker_blames_no_client():
 
 def test_a_collector_that_loses_a_broker_later_blames_no_client():
     route = with_route((0, "a0 a1 a2 a3 b0 b1 b2 b3"), (200, "a0 a1 a2 a3"))
-    found = concluded_of(told(PARTIAL, "poll", route, having((0, WHOLE))))
+    found = concluded_of(changed_events(PARTIAL, "poll", route, having((0, WHOLE))))
     assert found.transitions("ASSIGNMENT_MISMATCH", "QUEUE_DOUBLE_OWNED", "REBALANCE_STALLED") == []
     assert {one.sub_cause for one in found.transitions(CODE)} == {"COLLECTOR_ROUTE"}
 
 
 def test_a_route_that_is_complete_again_names_the_expected_owners():
     route = with_route((0, "a0 a1 a2 a3"), (300, "a0 a1 a2 a3 b0 b1 b2 b3"))
-    conclusions = concluded_of(told(PARTIAL, "poll", route, having((0, WHOLE))))
+    conclusions = concluded_of(changed_events(PARTIAL, "poll", route, having((0, WHOLE))))
     assert [one.transition for one in conclusions.transitions(CODE)] == ["OPENED", "RESOLVED"]
     assert conclusions.queues()["Orders@broker-b:3"].expected_owner == TWO
     assert msgspec.json.decode(conclusions.group().coverage)["routes_incomplete"] == []
@@ -142,7 +142,7 @@ def test_a_topic_that_left_a_broker_is_no_incomplete_route():
     """A near miss: the broker still reports the queues, but the clients follow the route within 50 s."""
     route = with_route((0, "a0 a1 a2 a3 b0 b1 b2 b3"), (200, "a0 a1 a2 a3"))
     shares = having((0, WHOLE), (230, {ONE: "a0 a1", TWO: "b0 b1 b2 b3"}), (250, {ONE: "a0 a1", TWO: "a2 a3"}))
-    found = concluded_of(told(PARTIAL, "poll", route, shares))
+    found = concluded_of(changed_events(PARTIAL, "poll", route, shares))
     assert found.transitions(CODE, "ASSIGNMENT_MISMATCH") == []
     assert found.queues()["Orders@broker-a:3"].expected_owner == TWO
 
@@ -151,19 +151,19 @@ def test_a_client_that_kept_the_queues_of_a_removed_broker_is_behind():
     """A near miss: the other one divides the route of the collector, so that is right."""
     route = with_route((0, "a0 a1 a2 a3 b0 b1 b2 b3"), (200, "a0 a1 a2 a3"))
     shares = having((0, WHOLE), (230, {ONE: "a0 a1", TWO: "b0 b1 b2 b3"}))
-    found = concluded_of(told(PARTIAL, "poll", route, shares))
+    found = concluded_of(changed_events(PARTIAL, "poll", route, shares))
     assert {(one.sub_cause, one.severity) for one in found.transitions(CODE)} == {("", "info")}
 
 
 def test_a_collector_and_a_client_that_lack_a_broker_from_the_start():
-    conclusions = concluded_of(told(PARTIAL, "poll", having((0, WITHOUT_B))))
+    conclusions = concluded_of(changed_events(PARTIAL, "poll", having((0, WITHOUT_B))))
     assert evidence(conclusions)["who"] == TWO
     assert evidence(conclusions)["collector_lacks"] == "broker-b"
     assert roots(conclusions) == {CODE}
 
 
 def test_all_members_may_use_the_name_server_that_lacks_the_broker():
-    conclusions = concluded_of(told(SPLIT, "poll", having((0, WHOLE), (200, {ONE: "a0 a1", TWO: "a2 a3"}))))
+    conclusions = concluded_of(changed_events(SPLIT, "poll", having((0, WHOLE), (200, {ONE: "a0 a1", TWO: "a2 a3"}))))
     assert evidence(conclusions)["who"] == f"{ONE}, {TWO}"
     assert conclusions.transitions(CODE)[0].client_id is None
     assert roots(conclusions) == {CODE}
@@ -172,26 +172,26 @@ def test_all_members_may_use_the_name_server_that_lacks_the_broker():
 def test_the_split_of_another_strategy_is_found():
     circle = "AllocateMessageQueueAveragelyByCircle"
     shares, route = {ONE: "a0 a2 b1 b3", TWO: "b1 b3"}, with_route((0, "a0 a1 a2 b0 b1 b2 b3"))
-    found = concluded_of(told(SPLIT, "poll", route, having((0, shares), strategy=circle)))
+    found = concluded_of(changed_events(SPLIT, "poll", route, having((0, shares), strategy=circle)))
     assert evidence(found)["who"] == TWO
     assert evidence(found)["route_lacks"] == "broker-a"
 
 
 def test_a_split_that_is_repaired_is_resolved_with_what_it_explained():
-    found = concluded_of(told(SPLIT, "poll", having((0, WHOLE), (200, WITHOUT_B), (450, WHOLE))))
+    found = concluded_of(changed_events(SPLIT, "poll", having((0, WHOLE), (200, WITHOUT_B), (450, WHOLE))))
     assert [one.transition for one in found.transitions(CODE)] == ["OPENED", "RESOLVED"]
     assert [one.code for one in found.open_at_end() if one.code in {"QUEUE_DOUBLE_OWNED", "QUEUE_UNASSIGNED"}] == []
 
 
 def test_another_share_for_50_s_is_a_near_miss():
-    found = concluded_of(told(SPLIT, "poll", having((0, WHOLE), (200, WITHOUT_B), (250, WHOLE))))
+    found = concluded_of(changed_events(SPLIT, "poll", having((0, WHOLE), (200, WITHOUT_B), (250, WHOLE))))
     assert found.transitions(CODE) == []
 
 
 @pytest.mark.parametrize("share", ["a3", "a0 a1 b0", "a2 a3 b0"])
 def test_a_share_of_no_route_names_no_name_server(share):
     """A near miss: what the second client has follows from no list of brokers."""
-    found = concluded_of(told(SPLIT, "poll", having((0, WHOLE), (200, {ONE: "a0 a1 a2 a3", TWO: share}))))
+    found = concluded_of(changed_events(SPLIT, "poll", having((0, WHOLE), (200, {ONE: "a0 a1 a2 a3", TWO: share}))))
     assert found.transitions(CODE) == []
 
 
@@ -200,7 +200,7 @@ def test_a_client_that_does_not_reach_a_broker_is_no_split():
     circle = "AllocateMessageQueueAveragelyByCircle"
     whole = {ONE: "a0 a2 b0 b2", TWO: "a1 a3 b1 b3"}
     cut_off = whole | {TWO: "a1 a3"}
-    found = concluded_of(told(SPLIT, "poll", having((0, whole), (200, cut_off), strategy=circle)))
+    found = concluded_of(changed_events(SPLIT, "poll", having((0, whole), (200, cut_off), strategy=circle)))
     assert found.transitions(CODE) == []
     assert "QUEUE_UNASSIGNED" in roots(found)
 
@@ -209,13 +209,13 @@ def test_a_topic_that_grows_to_a_broker_is_a_near_miss():
     """Each client sees the new route at its next query, within 30 s, and rebalances within 20 s."""
     route = with_route((0, "a0 a1 a2 a3"), (200, "a0 a1 a2 a3 b0 b1 b2 b3"))
     shares = having((0, {ONE: "a0 a1", TWO: "a2 a3"}), (210, WITHOUT_B), (260, WHOLE))
-    assert concluded_of(told(SPLIT, "poll", route, shares)).transitions(CODE) == []
+    assert concluded_of(changed_events(SPLIT, "poll", route, shares)).transitions(CODE) == []
 
 
 def test_a_client_that_never_sees_a_new_broker_is_a_split_in_the_end():
     route = with_route((0, "a0 a1 a2 a3"), (200, "a0 a1 a2 a3 b0 b1 b2 b3"))
     shares = having((0, {ONE: "a0 a1", TWO: "a2 a3"}), (210, WITHOUT_B))
-    found = concluded_of(told(SPLIT, "poll", route, shares))
+    found = concluded_of(changed_events(SPLIT, "poll", route, shares))
     assert [(one.sub_cause, one.severity) for one in found.transitions(CODE)] == [("NAME_SERVERS", "critical")]
 
 
@@ -231,7 +231,9 @@ def test_a_new_broker_that_all_clients_see_late_is_no_incident(source):
 )
 def test_what_a_new_broker_that_clients_lack_leads_to_waits_for_its_cause(late):
     route = with_route((0, "a0 a1 a2 a3"), (200, "a0 a1 a2 a3 b0 b1 b2 b3"))
-    conclusions = concluded_of(told(SPLIT, "poll", route, having((0, {ONE: "a0 a1", TWO: "a2 a3"}), (210, late))))
+    conclusions = concluded_of(
+        changed_events(SPLIT, "poll", route, having((0, {ONE: "a0 a1", TWO: "a2 a3"}), (210, late)))
+    )
     waits = conclusions.transitions("QUEUE_UNASSIGNED", "ASSIGNMENT_MISMATCH", "REBALANCE_STALLED")
     assert {one.absorbed for one in waits} == {True}
     assert all(320 <= conclusions.seconds(one) <= 345 for one in conclusions.transitions(CODE))
@@ -243,7 +245,7 @@ def test_what_no_route_explains_waits_for_nothing(share):
     """A near miss: queues of the new broker stay without an owner, and no list of brokers says why."""
     route = with_route((0, "a0 a1 a2 a3"), (200, "a0 a1 a2 a3 b0 b1 b2 b3"))
     shares = having((0, {ONE: "a0 a1", TWO: "a2 a3"}), (210, {ONE: "a0 a1 a2 a3", TWO: share}))
-    found = concluded_of(told(SPLIT, "poll", route, shares))
+    found = concluded_of(changed_events(SPLIT, "poll", route, shares))
     assert found.transitions(CODE) == []
     assert 260 < found.seconds(found.transitions("QUEUE_UNASSIGNED")[0]) < 285
 
@@ -252,7 +254,7 @@ def test_what_waited_for_a_cause_that_is_over_is_judged_as_before():
     """The second client takes one queue of the new broker: it has seen it, and the others stay without an owner."""
     route = with_route((0, "a0 a1 a2 a3"), (200, "a0 a1 a2 a3 b0 b1 b2 b3"))
     shares = having((0, {ONE: "a0 a1", TWO: "a2 a3"}), (300, {ONE: "a0 a1 a2 a3", TWO: "b0"}))
-    found = concluded_of(told(SPLIT, "poll", route, shares))
+    found = concluded_of(changed_events(SPLIT, "poll", route, shares))
     assert found.transitions(CODE) == []
     opened = [one for one in found.transitions("QUEUE_UNASSIGNED") if one.transition == "OPENED"]
     assert {one.subject for one in opened} == {f"Orders@broker-b:{queue}" for queue in (1, 2, 3)}
@@ -272,7 +274,7 @@ def test_the_broker_that_a_client_lacks_does_not_list_it():
 
     alone = WITHOUT_B | {ONE: "a0 a1 a2 a3 b0 b1 b2 b3"}
     turns = [(float(at), alone if at % 40 else WITHOUT_B) for at in range(340, 600, 20)]
-    conclusions = concluded_of(told(SPLIT, "poll", listed, having((0, WHOLE), (200, WITHOUT_B), *turns)))
+    conclusions = concluded_of(changed_events(SPLIT, "poll", listed, having((0, WHOLE), (200, WITHOUT_B), *turns)))
     assert [one.transition for one in conclusions.transitions(CODE)] == ["OPENED"]
     assert "CID_VIEW_SPLIT" in {one.code for one in conclusions.open_at_end()}
     assert roots(conclusions) == {CODE}
@@ -292,7 +294,7 @@ def test_a_member_that_does_not_rebalance_is_no_split():
         return changed(event, connections=(*event.connections, third))
 
     route = with_route((0, "a0 a1 b0 b1 c0 c1"))
-    events = told(SPLIT, "poll", listed, route)
+    events = changed_events(SPLIT, "poll", listed, route)
     start = events[0].time
     answers = [e for e in events if isinstance(e, ConsumerRunningInfo) and e.client_id == TWO]
     thirds_of = having((0, thirds), (220, {ONE: "a0 a1", TWO: "b1 c0 c1"}))
@@ -303,7 +305,7 @@ def test_a_member_that_does_not_rebalance_is_no_split():
 
 
 def test_an_incomplete_route_is_known_whatever_the_strategy():
-    found = concluded_of(told(PARTIAL, "poll", having((0, WHOLE), strategy="com.example.OurStrategy")))
+    found = concluded_of(changed_events(PARTIAL, "poll", having((0, WHOLE), strategy="com.example.OurStrategy")))
     assert {one.sub_cause for one in found.transitions(CODE)} == {"COLLECTOR_ROUTE"}
 
 
@@ -311,7 +313,7 @@ def test_a_strategy_that_every_client_refuses_shows_no_split():
     """No broker is in a room: each client throws, and keeps what it has."""
     rooms = {"broker_deploy_in": "^(room[0-9])", "consumer_deploy_in": "(.)"}
     policy = Policy(allocate_strategy="MACHINE_ROOM_NEARBY-AVG", **rooms)
-    assert concluded_of(told(SPLIT, "poll"), policy).transitions(CODE) == []
+    assert concluded_of(changed_events(SPLIT, "poll"), policy).transitions(CODE) == []
 
 
 def test_a_route_stays_incomplete_while_the_broker_does_not_answer():
@@ -326,6 +328,6 @@ def test_a_route_stays_incomplete_while_the_broker_does_not_answer():
             )
         return event
 
-    found = concluded_of(told(PARTIAL, "poll", failing, having((0, WHOLE))))
+    found = concluded_of(changed_events(PARTIAL, "poll", failing, having((0, WHOLE))))
     assert [one.transition for one in found.transitions(CODE)] == ["OPENED"]
     assert found.transitions("ASSIGNMENT_MISMATCH") == []

@@ -7,7 +7,7 @@ import pytest
 from rebalance_model.observe.events import HeartBeat
 from rebalance_model.simulation import scenario
 from rebalance_model.simulation.cluster import START
-from tests.support.field import Concluded, changed, concluded, concluded_of, events_of, told
+from tests.support.field import Concluded, changed, changed_events, concluded, concluded_of, events_of
 from tests.support.folding import folded
 from tests.support.simulated import simulate
 
@@ -133,4 +133,4 @@ def test_it_is_the_same_with_another_code_of_the_refusal(code):
     def refused(event, second):
         return changed(event, code=code) if isinstance(event, HeartBeat) and second >= 100 else event
 
-    assert roots(concluded_of(told("02-acl-heartbeat", "hook", refused))) == {(STALE, "REFUSED")}
+    assert roots(concluded_of(changed_events("02-acl-heartbeat", "hook", refused))) == {(STALE, "REFUSED")}

@@ -3,7 +3,7 @@
 import pytest
 
 from rebalance_model.observe.events import ConsumerConnection, ConsumerRunningInfo
-from tests.support.field import SOURCES, changed, concluded, concluded_of, events_of, told
+from tests.support.field import SOURCES, changed, changed_events, concluded, concluded_of, events_of
 
 TWINS, SPLIT = "21-same-id", "07-ns-split"
 
@@ -51,7 +51,7 @@ def test_a_stall_of_an_unassigned_queue_is_shown_under_it():
             return event
         return changed(event, queues=tuple(one for one in event.queues if one.mq.is_retry))
 
-    found = concluded_of(told(SPLIT, "poll", without))
+    found = concluded_of(changed_events(SPLIT, "poll", without))
     assert "QUEUE_STALLED" in codes_under(found, "QUEUE_UNASSIGNED")
     assert "QUEUE_STALLED" not in roots(found)
 

@@ -8,7 +8,7 @@ import pytest
 
 from rebalance_model.observe.events import AnyEvent, HeartBeat, PullMessage, UnregisterClient, UpdateConsumerOffset
 from rebalance_model.observe.group.ended_queues import WHY
-from tests.support.field import Change, Concluded, changed, concluded, concluded_of, events_of, numbered, told
+from tests.support.field import Change, Concluded, changed, changed_events, concluded, concluded_of, events_of, numbered
 
 HUNG, MOVING = "01-queues-removed", "01b-queues-removed-lag"
 
@@ -85,7 +85,7 @@ def test_queues_that_are_read_again_are_no_longer_stranded():
 
 def test_queues_below_those_that_are_read_were_not_removed():
     """The near miss: a topic loses its highest ids. Members leave these out, so that messages wait for a member."""
-    found = concluded_of(told(HUNG, "hook", with_ids(lambda queue_id: 7 - queue_id)))
+    found = concluded_of(changed_events(HUNG, "hook", with_ids(lambda queue_id: 7 - queue_id)))
     assert stranded(found) == []
     assert {(t.transition, t.sub_cause) for t in found.open_at_end()} == {("RECLASSIFIED", "UNASSIGNED")}
 
@@ -113,4 +113,4 @@ def test_a_topic_without_a_pull_of_any_queue_lost_none():
     def rests(event: AnyEvent, at: float) -> AnyEvent | None:
         return None if isinstance(event, PullMessage | UpdateConsumerOffset) and at >= 200 else event
 
-    assert stranded(concluded_of(told(HUNG, "hook", rests))) == []
+    assert stranded(concluded_of(changed_events(HUNG, "hook", rests))) == []

@@ -15,7 +15,7 @@ from rebalance_model.observe.events import (
     ThreadStack,
     UpdateConsumerOffset,
 )
-from tests.support.field import SOURCES, Change, Concluded, changed, concluded, concluded_of, told
+from tests.support.field import SOURCES, Change, Concluded, changed, changed_events, concluded, concluded_of
 
 CASE, HUNG = "12-thread-pool", 1199
 """The case, and the commit at which its queues stand from 98 s on."""
@@ -86,7 +86,7 @@ def test_an_exhausted_pool_is_one_incident_with_its_queues_as_children(source):
 @pytest.mark.parametrize("topic", ["Slow", "Fast"])
 @pytest.mark.parametrize("source", SOURCES)
 def test_the_topic_that_stopped_first_has_the_threads(source, topic):
-    found = concluded_of(told(CASE, source, rows_of(topic, stopped_before)))
+    found = concluded_of(changed_events(CASE, source, rows_of(topic, stopped_before)))
     [root] = roots(found)
     assert (root.topic, root.sub_cause) == (topic, "POOL_EXHAUSTED")
     assert msgspec.json.decode(root.evidence)["pool_holder"] == topic
@@ -95,7 +95,7 @@ def test_the_topic_that_stopped_first_has_the_threads(source, topic):
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_topic_that_hangs_while_another_goes_on_has_not_taken_the_pool(source):
     """The near miss: four queues hang at a message each; Fast finds threads."""
-    conclusions = concluded_of(told(CASE, source, rows_of("Fast", goes_on)))
+    conclusions = concluded_of(changed_events(CASE, source, rows_of("Fast", goes_on)))
     assert {(t.topic, t.sub_cause) for t in stalls(conclusions)} in (
         {("Slow", "LISTENER_HUNG")},
         {("Slow", "LISTENER_BLOCKED")},
@@ -108,7 +108,7 @@ def test_fewer_messages_than_threads_have_not_taken_the_pool():
         is_answer = isinstance(event, ConsumerRunningInfo)
         return changed(event, properties=event.properties | {"consumeThreadMax": "5000"}) if is_answer else event
 
-    assert {t.sub_cause for t in stalls(concluded_of(told(CASE, "poll", few)))} == {"LISTENER_HUNG"}
+    assert {t.sub_cause for t in stalls(concluded_of(changed_events(CASE, "poll", few)))} == {"LISTENER_HUNG"}
 
 
 def test_a_client_s_threads_and_stacks_are_evidence():
@@ -122,14 +122,14 @@ def test_a_client_s_threads_and_stacks_are_evidence():
             stacks=(stack,) * 20 if 140 < at < 150 else (),
         )
 
-    [root] = roots(concluded_of(told(CASE, "poll", dumped)))
+    [root] = roots(concluded_of(changed_events(CASE, "poll", dumped)))
     evidence = msgspec.json.decode(root.evidence)
     assert (evidence["pool_threads"], evidence["threads_in_listener"]) == (20, 20)
 
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_all_are_resolved_when_the_pool_is_free_again(source):
-    found = concluded_of(told(CASE, source, rows_of("Slow", from_400_s), rows_of("Fast", from_400_s)))
+    found = concluded_of(changed_events(CASE, source, rows_of("Slow", from_400_s), rows_of("Fast", from_400_s)))
     assert {t.transition for t in stalls(found)} == {"RESOLVED"}
     assert not found.open_at_end()
 
@@ -137,7 +137,9 @@ def test_all_are_resolved_when_the_pool_is_free_again(source):
 @pytest.mark.parametrize("source", ["poll", "both"])
 def test_a_queue_that_stays_behind_is_an_incident_of_its_own(source):
     """Fast goes on from 400 s on: Slow still hangs, now with threads of its own."""
-    conclusions = concluded_of(told(CASE, source, rows_of("Fast", from_400_s), rows_of("Slow", stopped_before)))
+    conclusions = concluded_of(
+        changed_events(CASE, source, rows_of("Fast", from_400_s), rows_of("Slow", stopped_before))
+    )
     assert {(t.topic, t.transition) for t in stalls(conclusions) if t.topic == "Fast"} == {("Fast", "RESOLVED")}
     assert {t.sub_cause for t in stalls(conclusions) if t.topic == "Slow"} == {"LISTENER_HUNG"}
     assert len([t for t in roots(conclusions) if t.topic == "Slow"]) == 4
@@ -154,7 +156,7 @@ def test_of_topics_that_stand_since_one_answer_the_first_is_the_root(topic):
             return changed(row, consume_time=min(row.consume_time, stamp), cached_count=max(row.cached_count, waits))
         return changed(row, consumer_offset=min(row.consumer_offset, HUNG - 3)) if at > 90 else row
 
-    found = concluded_of(told(CASE, "poll", rows_of(topic, stopped_3_s_before)))
+    found = concluded_of(changed_events(CASE, "poll", rows_of(topic, stopped_3_s_before)))
     [root] = roots(found)
     assert (root.topic, msgspec.json.decode(root.evidence)["pool_holder"]) == (topic, topic)
 
@@ -169,5 +171,5 @@ def test_by_hook_a_topic_without_messages_does_not_wait_for_a_thread():
             return changed(event, offset=1149)
         return changed(event, first_offset=1149, last_offset=1149, commit_offset=1149)
 
-    found = concluded_of(told(CASE, "hook", rows_of("Fast", idle)))
+    found = concluded_of(changed_events(CASE, "hook", rows_of("Fast", idle)))
     assert {(t.topic, t.sub_cause) for t in stalls(found)} == {("Slow", "LISTENER_BLOCKED")}
