@@ -1,6 +1,6 @@
 """Fold the events of a broker's hook for a group: members, locks, pulls and commits as they happen.
 
-Each kind of call has a module: `member_calls`, `lock_calls`, `offset_queries`, `pulls`, `commits`, `pops`. What they
+Each kind of call has a module: `member_calls`, `lock_requests`, `offset_queries`, `pulls`, `commits`, `pops`. What they
 conclude of who holds a queue is in `holders`.
 
 One replica of a broker is followed: its master, or the slave that stands in for it. Every replica gets heartbeats, and
@@ -41,7 +41,6 @@ from rebalance_model.observe.hooks import (
     broker_view,
     commits,
     heartbeats,
-    lock_calls,
     lock_requests,
     member_calls,
     offset_queries,
@@ -181,7 +180,7 @@ def _fold(step: GroupStep, view: BrokerView, hook: HookView, event: HookEvent) -
         case UpdateConsumerOffset():
             _commit(step, view, hook, event)
         case LockBatchMq():
-            lock_calls.fold_lock(step, view, hook, event)
+            lock_requests.fold_lock(step, view, hook, event)
         case HeartBeat():
             member_calls.fold_heartbeat(step, view, hook, event)
         case GetConsumerListByGroup():
@@ -189,7 +188,7 @@ def _fold(step: GroupStep, view: BrokerView, hook: HookView, event: HookEvent) -
         case QueryConsumerOffset():
             offset_queries.fold_query(step, view, hook, event)
         case UnlockBatchMq():
-            lock_calls.fold_unlock(step, view, hook, event)
+            lock_requests.fold_unlock(step, view, hook, event)
         case UnregisterClient():
             member_calls.fold_unregistration(step, view, hook, event)
         case _:
