@@ -121,11 +121,10 @@ def test_a_name_server_that_is_down_ends_nothing():
 
 def test_a_broker_that_is_listed_again_in_between_begins_anew():
     changes = away(False, BEGIN, 400), away(True, 400, 420), away(False, 420)
-    [opened, resolved] = (found := concluded_of(changed_events(CASE, "poll", *changes), SOON)).transitions(
-        "BROKER_UNREACHABLE"
-    )
+    conclusions = concluded_of(changed_events(CASE, "poll", *changes), SOON)
+    [opened, resolved] = conclusions.transitions("BROKER_UNREACHABLE")
     assert (opened.transition, resolved.resolution) == ("OPENED", GONE)
-    assert found.seconds(resolved) >= 420 + 120
+    assert conclusions.seconds(resolved) >= 420 + 120
 
 
 def test_a_broker_that_is_back_in_time_is_resolved_as_usual():
