@@ -187,12 +187,14 @@ def _health_without_members(state: GroupState, policy: Policy) -> tuple[Health, 
 def _queue_health(step: GroupStep, q: QueueSubject, incidents: _OfQueues) -> tuple[Health, str]:
     """Return health and reason of a queue, from its broker's and its owner's."""
     state, mq, owner = step.state, q.mq, q.owner
+    is_polled = state.is_polled
+    is_reported = is_polled or step.hook_of(mq.broker) is not None
     if state.incidents or step.cluster.incidents:
         down = step.cluster.incident("BROKER_UNREACHABLE", mq.broker)
         worst = _worst(step, [*incidents.get(mq, ()), *([down] if down is not None else ())])
-        if worst is not None and (worst[0] != "OK" or _is_reported(step, mq.broker)):
+        if worst is not None and (worst[0] != "OK" or is_reported):
             return worst
-    if not _is_reported(step, mq.broker):
+    if not is_reported:
         return "UNKNOWN", f"no source reports {mq.broker}"
     if owner is None:
         return _without_owner(step, mq)
@@ -200,7 +202,7 @@ def _queue_health(step: GroupStep, q: QueueSubject, incidents: _OfQueues) -> tup
         return "UNKNOWN", f"no answer from {q.queue.owner}"
     if not owner.readable and q.hook is None:
         return "UNKNOWN", f"no readable answer from {q.queue.owner}"
-    is_seen = state.is_polled or not _is_unused(step, q)
+    is_seen = is_polled or not _is_unused(step, q)
     return ("OK", "") if is_seen else ("UNKNOWN", f"no pull or commit is seen at {mq.broker}")
 
 
@@ -222,11 +224,6 @@ def _of_sharers(step: GroupStep, mq: MessageQueue) -> tuple[Health, str]:
     if answering and all(any(one.covers(mq) for one in client.full) for client in answering):
         return "WARN", "every client that pops it is full"
     return "OK", "shared: its clients pop it"
-
-
-def _is_reported(step: GroupStep, broker: str) -> bool:
-    """Return whether a source reports the broker's queues."""
-    return step.state.is_polled or step.hook_of(broker) is not None
 
 
 def _snapshot_group(step: GroupStep, *, always: bool) -> None:
@@ -309,7 +306,7 @@ def _queue_row(step: GroupStep, q: QueueSubject, row: LastQueueRow) -> QueueSnap
         lock_at=lock_at if row.locked else None,
         pull_at=pull_at,
         consume_at=consume_at,
-        **row._asdict(),
+        **msgspec.structs.asdict(row),
     )
 
 

@@ -6,6 +6,8 @@ A `GroupStep` is a step of a group, a `ClusterStep` one of the cluster; both hav
 from collections.abc import Collection, Iterator, Mapping
 from typing import Literal, NamedTuple, Protocol, TypeAlias, TypedDict
 
+import msgspec
+
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.effects import AnyEffect, AssignmentChange
 from rebalance_model.observe.events import Event, key_of
@@ -37,7 +39,7 @@ LARGE, LARGE_CHECK_EVERY = 256, 1_000
 """A check judges all of a group: with this many queues, a group has at most one check in this many milliseconds."""
 
 
-class Moment(NamedTuple):
+class Moment(msgspec.Struct, frozen=True, gc=False):
     """When a conclusion is made, and from which event; times are epoch milliseconds."""
 
     now: int
@@ -46,7 +48,7 @@ class Moment(NamedTuple):
     """The event that shows it; None: time alone."""
     known_at: int
     """The log's highest stamp folded so far."""
-    cluster: ClusterState = ClusterState("")
+    cluster: ClusterState = msgspec.field(default_factory=lambda: ClusterState(""))
     """The state of the group's cluster; read only."""
 
     @property

@@ -156,7 +156,8 @@ class Timeline:
 
     def advance(self, to: int) -> list[AnyEffect]:
         """Advance time: run all timers that are due until then, in order; return the resulting rows."""
-        state, effects = self.state, list[AnyEffect]()
+        state = self.state
+        effects: list[AnyEffect] = []
         since, limit = state.ticked, self.idle_limit
         if not since:
             since, limit = state.now, max(limit, UNTICKED_MS_MAX)

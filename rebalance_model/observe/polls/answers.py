@@ -29,6 +29,7 @@ DECLARED = 2
 POP_THRESHOLD_FOR_QUEUE = 96
 """popThresholdForQueue, where the client does not report it: with more unacknowledged messages of a queue it does not
 pop it (DefaultMQPushConsumerImpl.popMessage)."""
+_TOPIC = attrgetter("topic")
 _DIGITS = 9
 """The digits of the largest number that a client has of threads."""
 _NOT_REACHED = "invoke consumer"
@@ -228,7 +229,7 @@ def _view(event: ConsumerRunningInfo, client: ClientView | None, group_is_orderl
         orderly=orderly,
         strategy=strategy,
         start_time=event.start_time if event.start_time is not None else former.start_time,
-        subscriptions=tuple(sorted(event.subscriptions, key=attrgetter("topic"))),
+        subscriptions=tuple(sorted(event.subscriptions, key=_TOPIC)),
         asked_before=former.asked_at_answer,
         declared=_declared(event, client, (orderly, strategy)),
         popped=_places(event.pop_queues),

@@ -63,7 +63,10 @@ def on_stats(state: ProgressState, event: ConsumeStats, policy: Policy) -> list[
     for broker, queues in _by_broker((info.mq, info) for info in event.queues).items():
         commits = _commits(state, broker, queues)
         pulls = [info.pull_offset if info.pull_offset >= 0 else None for info in queues]
-        lags, in_flight, ready, waits = list[int | None](), list[int | None](), list[int | None](), list[int | None]()
+        lags: list[int | None] = []
+        in_flight: list[int | None] = []
+        ready: list[int | None] = []
+        waits: list[int | None] = []
         for info, commit, pull in zip(queues, commits, pulls, strict=True):
             newest = info.broker_offset
             lag = newest - commit if commit is not None and newest >= commit else _lag(state, info, commit)
@@ -271,7 +274,8 @@ def _commits(state: ProgressState, broker: str, queues: list[OffsetInfo]) -> lis
 
     A message 0 that waits at a client shows it.
     """
-    commits, committed = list[int | None](), state.committed.setdefault(broker, {})
+    commits: list[int | None] = []
+    committed = state.committed.setdefault(broker, {})
     for info in queues:
         mq, offset = info.mq, info.consumer_offset
         queue_ids = committed.get(mq.topic)

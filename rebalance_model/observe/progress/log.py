@@ -33,8 +33,8 @@ from rebalance_model.observe.progress.hooks import (
 from rebalance_model.observe.progress.state import ProgressState, decode_progress, encode_progress
 from rebalance_model.observe.state import Sequence
 
-KEY = "progress {}"
-"""The key of a group's progress in the store of the groups, whose own keys contain no space."""
+KEY_PREFIX = "progress "
+"""Before a group's own key: the key of its progress in the store of the groups, whose own keys contain no space."""
 Unwritten: TypeAlias = dict[tuple[str, str, str], int]
 """By cluster, group and broker of a hook that has events since its last row: the highest tick at the first of them."""
 _KINDS = frozenset(
@@ -105,7 +105,7 @@ class ProgressLog:
         return rows
 
     def _state(self, cluster: str, group: str) -> ProgressState:
-        key = KEY.format(f"{cluster}/{group}")
+        key = f"{KEY_PREFIX}{cluster}/{group}"
         state = self._states.get(key)
         if state is None:
             blob = self._store.get(key)
@@ -114,7 +114,7 @@ class ProgressLog:
 
     def forget(self, cluster: str, group: str) -> None:
         """Delete the state of a group that is forgotten."""
-        key = KEY.format(f"{cluster}/{group}")
+        key = f"{KEY_PREFIX}{cluster}/{group}"
         for name in [name for name in self._unwritten if name[:2] == (cluster, group)]:
             del self._unwritten[name]
         self._states.pop(key, None)
@@ -145,7 +145,8 @@ def observe(state: ProgressState, event: GroupEvent, policy: Policy) -> list[Que
     state.sequences[instance] = Sequence(start, event.seq)
     if isinstance(event, Answer):
         return _of_answer(state, event, policy)
-    hook, rows = state.hooks.get(event.broker), list[QueueProgress]()
+    hook = state.hooks.get(event.broker)
+    rows: list[QueueProgress] = []
     if hook is not None and event.time - hook.seen_at >= HOOK_ROW_EVERY:
         rows = pending_hook_row(state, event.cluster, event.group, event.broker)  # pending since before a silence
     return rows + _of_call(state, event, was_restarted=sequence is not None and start != sequence.start)
@@ -153,10 +154,10 @@ def observe(state: ProgressState, event: GroupEvent, policy: Policy) -> list[Que
 
 def _of_answer(state: ProgressState, event: Answer, policy: Policy) -> list[QueueProgress]:
     match event:
+        case ConsumerRunningInfo():  # the most frequent one
+            return on_running_info(state, event, policy)
         case ConsumeStats():
             return on_stats(state, event, policy)
-        case ConsumerRunningInfo():
-            return on_running_info(state, event, policy)
         case ConsumeTimeSpan():
             return on_time_span(state, event, policy)
         case TopicStats():

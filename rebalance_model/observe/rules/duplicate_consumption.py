@@ -6,7 +6,10 @@ for the queues that no rebalance explains. It opens after a persist interval, wh
 every commit has reached its former position.
 """
 
+from collections.abc import Iterable
+
 from rebalance_model.entities import MessageQueue, queue_order
+from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, RebalanceRule, Verdict
 from rebalance_model.observe.state import GroupState, IncidentKey, Reread
 from rebalance_model.observe.step import GroupStep
@@ -16,14 +19,13 @@ QUEUES_LISTED = 20
 """At most this many queues are listed; all of them are counted."""
 
 
-def note(step: GroupStep) -> list[str]:
-    """Record which of the queues to judge are read again; return the rebalances to judge, "" for none."""
+def note(step: GroupStep, queues: Iterable[QueueSubject]) -> list[str]:
+    """Record which of the queues are read again; return the rebalances to judge, "" for none."""
     noted = step.state.reread
-    for mq in step.queues_to_judge:
-        queue = step.state.queues.get(mq)
-        if queue is not None and queue.hook_view is not None and (reread := queue.hook_view.reread) is not None:
-            before = noted.setdefault(reread.rebalance_id, {}).get(mq)
-            noted[reread.rebalance_id][mq] = reread if before is None else _together(before, reread)
+    for q in queues:
+        if q.seen is not None and (reread := q.seen.reread) is not None:
+            before = noted.setdefault(reread.rebalance_id, {}).get(q.mq)
+            noted[reread.rebalance_id][q.mq] = reread if before is None else _together(before, reread)
     return list(noted)
 
 

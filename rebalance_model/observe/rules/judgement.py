@@ -60,8 +60,8 @@ def judge(step: GroupStep) -> dict[MessageQueue, QueueSubject]:
     judged = {mq: QueueSubject(step, mq) for mq in step.queues_to_judge}
     for q in judged.values():
         _judge_queue(step, q, silent)
-    if step.queues_to_judge or step.state.reread:
-        for rebalance_id in duplicate_consumption.note(step):
+    if judged or step.state.reread:
+        for rebalance_id in duplicate_consumption.note(step, judged.values()):
             apply(step, REBALANCE_RULES, rebalance_id, silent)
         duplicate_consumption.forget(step)
     return judged

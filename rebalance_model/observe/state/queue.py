@@ -1,6 +1,6 @@
 """One queue: its owner, its expected owner, and its progress."""
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
@@ -8,7 +8,7 @@ from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.state.hook_queue_view import HookQueueView
 
 
-class LastQueueRow(NamedTuple):
+class LastQueueRow(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The values in the last QueueSnapshot: another row is written when one of them changes."""
 
     owner: str | None

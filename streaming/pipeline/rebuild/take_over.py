@@ -12,7 +12,7 @@ from checkpoints.manifest import ARCHIVE, OPERATOR, Basis, Swap, read_manifest
 from checkpoints.position import position_of_query
 from checkpoints.state_files import torn_state
 from checkpoints.swap import copy_rows, copy_tree
-from rebalance_model.observe.progress import KEY
+from rebalance_model.observe.progress import KEY_PREFIX
 from rebalance_model.observe.state import STATE_VERSION, decode_group, encode_group
 from schemas.tables import DERIVED
 from streaming.base.errors import UserError
@@ -26,7 +26,6 @@ from streaming.pipeline.rebuild.seed import Seed, read_seed, write_seed
 from streaming.tables import ReadModel
 
 _LOG = structlog.get_logger(__name__)
-_PROGRESS = KEY.format("")
 
 
 def take_over(
@@ -99,7 +98,7 @@ def _prepare(
                 rows.add(effects)
             saved = shard.save()
             groups = {
-                key: blob if key.startswith(_PROGRESS) else _shifted(blob, last_seq)
+                key: blob if key.startswith(KEY_PREFIX) else _shifted(blob, last_seq)
                 for key, blob in shard.groups.items()
             }
             write_seed(folder.seeds(rebuild_id), number, Seed(offset, saved, groups))
