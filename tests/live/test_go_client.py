@@ -17,6 +17,7 @@ from tests.instruments.faults import go_run
 from tests.instruments.faults.case import BOTH, HOOK, POLL, SOURCES
 from tests.instruments.faults.verdict import events, incidents, is_reread
 from tests.support.folding import Fold
+from tests.support.go_programs import toolchain
 from tests.support.recordings import unpacked
 
 pytestmark = pytest.mark.xdist_group("go")  # one process unpacks the recording, or records, for all
@@ -65,7 +66,7 @@ def sayings(listed):
 
 
 def _record(folder):
-    if go_run.toolchain() is None:
+    if toolchain() is None:
         pytest.skip("there is no Go toolchain (`go`) on the path to build the consumer with")
     return go_run.play(folder)
 

@@ -3,11 +3,10 @@
     python -m tests.instruments.faults.go_run FOLDER
 
 writes `recording.jsonl` and `run.json` to the folder; `test_go_client` judges them. An ordered and a concurrent group
-have only members of `go/consumer.go`, a third has one of Java, too. First nothing happens; then the listeners of one
-ordered and of the concurrent member hang; the other ordered member is frozen; at last one more joins and leaves.
+have only members of `support/go/consumer`, a third has one of Java, too. First nothing happens; then the listeners of
+one ordered and of the concurrent member hang; the other ordered member is frozen; at last one more joins and leaves.
 """
 
-import shutil
 import signal
 import subprocess
 import sys
@@ -23,8 +22,8 @@ from tests.instruments.faults.run import settings_of
 from tests.instruments.figures import commit
 from tests.live.commands import Command
 from tests.live.conftest import Watch, eventually
+from tests.support.go_programs import SOURCES, build, toolchain
 
-SOURCE = Path(__file__).with_name("go")
 GROUPS = {"orders": Group(True, 4, 0, ()), "audit": Group(False, 4, 0, ()), "mixed": Group(True, 4, 1, ())}
 MEMBERS = {"orders": ("o1", "o2"), "audit": ("c1",), "mixed": ("m1",)}
 QUIET_SECONDS = 90
@@ -32,7 +31,6 @@ QUIET_SECONDS = 90
 HANG_SECONDS, FREEZE_SECONDS, JOIN_SECONDS = 125, 90, 60
 HEAL_SECONDS = 80
 """Go's client unlocks nothing that it gives up, so the broker's lock has to expire first, 60 s later."""
-_BUILD_SECONDS_MAX = 600
 _JOIN_SECONDS_MAX = 240
 _LEAVE_SECONDS_MAX = 60
 
@@ -58,23 +56,6 @@ class Run(msgspec.Struct, frozen=True):
     def step(self, kind):
         """Return the step of a kind."""
         return next(one for one in self.steps if one.kind == kind)
-
-
-def toolchain():
-    """Return the path of the Go toolchain; None if there is none."""
-    return shutil.which("go")
-
-
-def build(folder):
-    """Build the consumer with what `go.sum` names, from the Go module proxy of the environment; return the program."""
-    program = folder / "go-consumer"
-    subprocess.run(
-        [toolchain(), "build", "-trimpath", "-buildvcs=false", "-mod=readonly", "-o", program, "."],
-        cwd=SOURCE,
-        check=True,
-        timeout=_BUILD_SECONDS_MAX,
-    )
-    return program
 
 
 class GoClient:
@@ -108,7 +89,7 @@ class GoClient:
 def play(folder):
     """Record the run into the folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    program, settings = build(folder), settings_of(GROUPS, folder / "root")
+    program, settings = build(SOURCES / "consumer", folder), settings_of(GROUPS, folder / "root")
     try:
         run = _record(program, Lab.up(settings), settings, folder)
     finally:

@@ -9,6 +9,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.counted_cluster import BROKER, CLUSTER, CountedCluster
+from tests.support.go_programs import SOURCES, build, toolchain
+from tests.support.otel_collector import otel_collector
 from tests.support.otlp_receiver import otlp_receiver
 from tests.support.served import served
 from tests.support.waiting import until
@@ -19,10 +21,24 @@ OWN = ("process_", "rebalance_watch_otlp_")
 """What changes from moment to moment."""
 
 
-@pytest.fixture
-def receiver():
+@pytest.fixture(scope="module")
+def collector(tmp_path_factory):
+    """A real OpenTelemetry collector as a program."""
+    if toolchain() is None:
+        pytest.skip("there is no Go toolchain (`go`) on the path to build the collector with")
+    return build(SOURCES / "otel_collector", tmp_path_factory.mktemp("collector"))
+
+
+@pytest.fixture(params=["at once", pytest.param("by a collector", marks=[pytest.mark.live, pytest.mark.prove])])
+def receiver(request, tmp_path):
+    """What is pushed arrives here, in the long form through a real collector; `endpoint` is where to push."""
     with otlp_receiver() as running:
-        yield running
+        if request.param == "at once":
+            yield running
+        else:
+            with otel_collector(request.getfixturevalue("collector"), tmp_path, running.endpoint) as endpoint:
+                running.endpoint = endpoint
+                yield running
 
 
 def test_the_pushed_values_are_those_of_metrics(receiver, tmp_path):
