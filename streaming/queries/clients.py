@@ -114,16 +114,19 @@ def _rows(model: ReadModel, name: str, parameters: Mapping[str, Any]) -> list[Ro
 def _clients(
     model: ReadModel, cluster: str | None, group: str | None, client_id: str | None, at: int | None
 ) -> list[GroupClient]:
+    shown_at = present(model, at)
     parameters = {
-        "cluster": cluster, "group": group, "client": client_id, "instant": instant_of(at), "now": present(model, at),
+        "cluster": cluster, "group": group, "client": client_id, "instant": instant_of(at), "now": shown_at,
         "back": _BACK_MS,
     }  # fmt: skip
     rows = partial(_rows, model, parameters=parameters)
     groups = rows("members")
     members = {(row["cluster"], row["group"], client) for row in groups for client in row["clients"]}
-    last = {(row["cluster"], row["group"]): row["time"] for row in groups}
-    silence = SilenceByCluster(model, at, ((cluster, time) for (cluster, _), time in last.items()))
     queues = {_key(row): int(row["queues"]) for row in rows("owned")}
+    # Owners may be there before the first state of their group: tables are appended to one after another.
+    last = {(cluster, group): shown_at for cluster, group, _ in queues}
+    last |= {(row["cluster"], row["group"]): row["time"] for row in groups}
+    silence = SilenceByCluster(model, at, ((cluster, time) for (cluster, _), time in last.items()))
     attributes = _known(rows("lists"), rows("reports"))
     open_of: dict[_Key, list[Row]] = defaultdict(list)
     for row in rows("open_incidents"):

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from rebalance_model.observe.effects import AssignmentChange
 from streaming.base.errors import NotFoundError
 from streaming.queries.clients import client, clients, mixed_versions
 from streaming.queries.columns import CLIENT, shown_columns
@@ -115,6 +116,15 @@ def test_the_worst_clients_come_first_with_the_reason(model):
     ]
     before = clients(model, GROUP, at=NOW - 15 * MINUTE)
     assert {(one.health, one.health_reason) for one in before} == {("UNKNOWN", "not reported for 5 minutes")}
+
+
+def test_an_owner_is_listed_before_the_first_state_of_its_group(tmp_path):
+    folder = make_tables(tmp_path / "tables")
+    append(folder, [row for row in orders(NOW).taken() if isinstance(row, AssignmentChange)])
+    with ReadModel(folder) as model:
+        owners = {one.client_id: one.is_member for one in clients(model, at=NOW)}
+    assert owners
+    assert not any(owners.values())
 
 
 def test_after_the_last_telemetry_no_client_is_healthy_or_unhealthy(model):

@@ -116,7 +116,9 @@ def _summary(detail: IncidentDetail, context: Context) -> Iterator[str]:
         yield f"{causes}: {incident.explanation}"
     ended = incident.resolved_at
     until = (
-        "open" if ended is None else f"to {labels.moment(ended, now)}, {labels.duration(ended - incident.opened_at)}"
+        "still open"
+        if ended is None
+        else f"resolved {labels.moment(ended, now)}, after {labels.duration(ended - incident.opened_at)}"
     )
     yield f"opened {labels.moment_in_zone(incident.opened_at, now)}, {until}; id {incident.incident_id}"
     if incident.resolution:
