@@ -1,5 +1,6 @@
 """Sort the rows of a table by a column; rows whose value is unknown come last in either direction."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Generic, NamedTuple, Self, TypeVar
@@ -43,16 +44,16 @@ def in_order(rows: Iterable[T], order: Order[T], *, descending: bool | None = No
 
 
 @dataclass(frozen=True, kw_only=True)
-class SortedFilters(Generic[T]):
+class SortedFilters(ABC, Generic[T]):
     """The filters of a page with a table, and its order, as in the address; empty: any, and the first order."""
 
     sort: str = ""
     """The column of an order, reversed with a leading ``-``."""
 
     @property
+    @abstractmethod
     def orders(self) -> Mapping[str, Order[T]]:
         """The orders by the name of their column; the first one is used if none is chosen."""
-        raise NotImplementedError
 
     @property
     def column(self) -> str:
