@@ -15,7 +15,7 @@ from streaming.base.statements import statements_of
 from streaming.base.times import now_ms
 from streaming.queries.commands import commands_of
 from streaming.queries.group_at import GroupAt
-from streaming.queries.groups import LastGroupState, last_group_state
+from streaming.queries.groups import last_group_state
 from streaming.queries.impact import impact_of
 from streaming.queries.incidents import find_incident, incident_from_row, transitions_of
 from streaming.queries.notifications import acknowledgement_of, notifications_of, silences_of
@@ -30,6 +30,7 @@ from streaming.queries.results import (
     Queue,
     Transition,
 )
+from streaming.queries.without_owner import WithoutOwner
 from streaming.tables.reader import ReadModel, Row
 
 _SQL = statements_of(__name__)
@@ -97,9 +98,12 @@ def _stacks(model: ReadModel, incident: Incident) -> ListenerStacks | None:
     return ListenerStacks(client_id=event.client_id, time=event.answered or event.time, threads=threads)
 
 
-def current_group_state(model: ReadModel, incident: Incident) -> LastGroupState:
-    """Return the last reported attributes of the group of an incident."""
-    return last_group_state(model, GroupAt(incident.cluster, incident.group, INT64_MAX))
+def queue_without_owner(model: ReadModel, detail: IncidentDetail) -> WithoutOwner:
+    """Return what the queue of an incident is if it has no owner, by the last state of its group."""
+    if detail.queue is None:
+        return WithoutOwner.UNASSIGNED
+    group_at = GroupAt(detail.incident.cluster, detail.incident.group, INT64_MAX)
+    return last_group_state(model, group_at).without_owner
 
 
 def _queue_now(model: ReadModel, incident: Incident) -> Queue | None:

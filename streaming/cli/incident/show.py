@@ -38,15 +38,14 @@ def show(
     every: EveryOption = 2.0,
 ) -> None:
     """Show one incident: diagnosis, first step, evidence, timeline and triggering event."""
-    from streaming.queries.incident_detail import current_group_state, incident
+    from streaming.queries.incident_detail import incident, queue_without_owner
 
     without_owner = WithoutOwner.UNASSIGNED
 
     def ask(model: "ReadModel") -> IncidentDetail:
         nonlocal without_owner
         detail = incident(model, incident_id)
-        if detail.queue is not None:
-            without_owner = current_group_state(model, detail.incident).without_owner
+        without_owner = queue_without_owner(model, detail)
         return detail
 
     def draw(detail: IncidentDetail, now: int) -> RenderableType:

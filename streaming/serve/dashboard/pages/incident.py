@@ -11,7 +11,7 @@ from streaming.queries.advice import headline
 from streaming.queries.evidence import formatted, label
 from streaming.queries.group_at import GroupAt
 from streaming.queries.impact import unknown_text, waiting_text
-from streaming.queries.incident_detail import current_group_state, incident
+from streaming.queries.incident_detail import incident, queue_without_owner
 from streaming.queries.incidents import find_incident
 from streaming.queries.labels import NOT_KNOWN
 from streaming.queries.notifications import MESSAGES, step_text
@@ -57,10 +57,8 @@ class IncidentData(NamedTuple):
 def _asked(model: ReadModel, incident_id: str) -> IncidentData:
     detail = incident(model, incident_id)
     parent, ends = detail.incident.parent, history_ends(model)
-    without_owner = WithoutOwner.UNASSIGNED
-    if detail.queue is not None:
-        without_owner = current_group_state(model, detail.incident).without_owner
     explained_by = find_incident(model, parent) if parent else None
+    without_owner = queue_without_owner(model, detail)
     return IncidentData(detail, explained_by, ends, _picture(model, detail, ends), without_owner)
 
 
