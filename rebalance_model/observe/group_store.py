@@ -2,6 +2,14 @@
 
 from typing import Protocol
 
+KEY_PREFIX = "progress "
+"""Before a group's own key (cluster/group): the key of its progress in the store."""
+
+
+def key_of_state(key: str) -> str:
+    """Return the key of a group's state in the store: its own, unless its cluster's name begins like `KEY_PREFIX`."""
+    return f"/{key}" if key.startswith(KEY_PREFIX) else key
+
 
 class GroupStore(Protocol):
     """Store the groups' blobs between batches."""

@@ -16,9 +16,8 @@ from rebalance_model.observe.engine.shard import Saved, Shard
 from rebalance_model.observe.events import AnyEvent
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.group.owners_queue import owners_queue
-from rebalance_model.observe.group_store import GroupsInMemory
+from rebalance_model.observe.group_store import KEY_PREFIX, GroupsInMemory
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.progress.log import KEY_PREFIX
 from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.rules.registry import QUEUE_RULES
 from rebalance_model.observe.rules.rule import Evidence
@@ -118,7 +117,7 @@ class Observer:
     def groups(self) -> tuple[tuple[str, str], ...]:
         """Return the groups of which an event has been folded, by cluster and name, sorted."""
         keys = {state.key for state in self._shard.timeline.groups()}
-        keys |= {key for key in self._groups if not key.startswith(KEY_PREFIX)}
+        keys |= {key.removeprefix("/") for key in self._groups if not key.startswith(KEY_PREFIX)}
         return tuple(sorted((cluster, group) for cluster, _, group in (key.partition("/") for key in keys)))
 
     def queues(self, cluster: str, group: str) -> tuple[MessageQueue, ...]:

@@ -130,20 +130,6 @@ def test_the_start_of_an_incarnation_fits_into_the_state(known_points, digits):
     assert instance_of(f"hook-a@{start}") == (f"hook-a@{start}", 0)
 
 
-def test_a_hook_that_does_not_name_its_broker_does_not_end_the_job(known_points):
-    """Found by mutation: its broker was taken for the group, whose lost answers have another advice."""
-    point = known_points[0]
-    *before, pull, tick = point.following[1:]  # without the first answer
-    last = decode(pull, key=None, stamp=2**62, keyed=False)
-    nameless = msgspec.json.encode(msgspec.structs.replace(last, broker="", seq=last.seq + 3))
-    shard, rows = point.shard(), []
-    for line in (*before, nameless, tick):
-        rows += shard.push(read(line, point.stamp), point.stamp, len(line))
-    rows += shard.finish()
-    gaps = {(row.subject, row.sub_cause) for row in rows if getattr(row, "code", "") == "TELEMETRY_GAP"}
-    assert gaps == {("", "POLL_LOST")}
-
-
 @pytest.mark.parametrize("first", [0, 191])
 def test_the_clock_of_a_host_that_stands_at_1970_does_not_hold_up_a_job(first):
     """Found by coverage: as the log's first event it led to a snapshot for each minute of 56 years, in every start."""

@@ -34,7 +34,7 @@ from rebalance_model.observe.events import (
     source_of,
 )
 from rebalance_model.observe.group_observer import GroupObserver
-from rebalance_model.observe.group_store import GroupStore
+from rebalance_model.observe.group_store import GroupStore, key_of_state
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import (
     ClusterState,
@@ -172,7 +172,7 @@ class Timeline:
     def flush(self) -> None:
         """Write the changed groups to the store."""
         for key, group in self._groups.items():
-            self._store.put(key, encode_group(group.state))
+            self._store.put(key_of_state(key), encode_group(group.state))
         self._groups.clear()
 
     def take_forgotten(self) -> list[GroupState]:
@@ -187,7 +187,7 @@ class Timeline:
     def find(self, cluster: str, group: str) -> GroupState | None:
         """Return a group's state; None if none of its events has been folded, or it was forgotten."""
         key = f"{cluster}/{group}"
-        known = key in self._groups or self._store.get(key) is not None
+        known = key in self._groups or self._store.get(key_of_state(key)) is not None
         return self._group(key).state if known else None
 
     def group(self, cluster: str, group: str) -> GroupState:
@@ -367,7 +367,7 @@ class Timeline:
     def _group(self, key: str) -> GroupObserver:
         group = self._groups.get(key)
         if group is None:
-            blob = self._store.get(key)
+            blob = self._store.get(key_of_state(key))
             cluster, _, name = key.partition("/")
             state = decode_group(blob) if blob is not None else GroupState(cluster, name)
             group = self._groups[key] = GroupObserver(state, self._policy.of_group(cluster, name))
@@ -392,5 +392,5 @@ class Timeline:
         self._count_follower(group.collector, -1)
         for groups in self.state.groups_of.values():
             groups.pop(group.key, None)
-        self._store.remove(group.key)
+        self._store.remove(key_of_state(group.key))
         self._forgotten.append(group)

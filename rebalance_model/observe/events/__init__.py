@@ -147,6 +147,8 @@ class Answer(GroupEvent, frozen=True, gc=False, kw_only=True):
 class ConsumerConnection(Answer, frozen=True, gc=False, kw_only=True, tag="CONSUMER_CONNECTION"):
     """A broker's ConsumerGroupInfo (GET_CONSUMER_CONNECTION_LIST, 203). An empty group (206) is no error."""
 
+    broker: Name
+    """The name of the broker whose view it is."""
     connections: tuple[Connection, ...] | None = None
     """The members that are connected to this broker."""
     subscriptions: tuple[Subscription, ...] = ()
@@ -213,6 +215,8 @@ class ConsumerRunningInfo(Answer, frozen=True, gc=False, kw_only=True, tag="CONS
 class ConsumeStats(Answer, frozen=True, gc=False, kw_only=True, tag="CONSUME_STATS"):
     """A broker's offsets of a group (GET_CONSUME_STATS, 208)."""
 
+    broker: Name
+    """The name of the broker whose view it is."""
     queues: tuple[OffsetInfo, ...] | None = None
     """The offsets of each queue of the group's topics at this broker."""
 
@@ -233,6 +237,8 @@ class TopicRoute(Answer, frozen=True, gc=False, kw_only=True, tag="TOPIC_ROUTE")
 class ConsumeTimeSpan(Answer, frozen=True, gc=False, kw_only=True, tag="CONSUME_TIME_SPAN"):
     """How long the next message of each queue of a topic has waited, by one broker (QUERY_CONSUME_TIME_SPAN, 303)."""
 
+    broker: Name
+    """The name of the broker whose view it is."""
     topic: Name
     """The topic."""
     queues: tuple[TimeSpanInfo, ...] | None = None
@@ -247,6 +253,8 @@ class TopicStats(Answer, frozen=True, gc=False, kw_only=True, tag="TOPIC_STATS")
     A broker creates the topic with the first dead letter: until then there are no queues, which is no error.
     """
 
+    broker: Name
+    """The name of the broker whose view it is."""
     topic: Name
     """The dead-letter topic."""
     queues: tuple[TopicOffset, ...] | None = None
@@ -258,6 +266,8 @@ class TopicStats(Answer, frozen=True, gc=False, kw_only=True, tag="TOPIC_STATS")
 class BrokerStatus(Event, frozen=True, gc=False, kw_only=True, tag="BROKER_STATUS"):
     """When a broker started (GET_BROKER_RUNTIME_INFO, 28), or that it doesn't answer."""
 
+    broker: Name
+    """The name of the broker."""
     boot_time: Time | None = None
     """When the broker started, by its clock; absent if it does not answer."""
     error: RpcError | None = None
@@ -305,6 +315,8 @@ class ClockSeen(Event, frozen=True, gc=False, kw_only=True, tag="CLOCK_SEEN"):
     clocks is bounded as in NTP: asked <= seen <= answered, up to that difference.
     """
 
+    broker: Name
+    """The name of the broker whose hook it is."""
     collector: Name
     """The collector's source_id."""
     asked: Time

@@ -52,7 +52,7 @@ class Event(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=T
     time: Time
     """When the source emitted the event, by its clock."""
     cluster: Name
-    """The RocketMQ cluster's name."""
+    """The RocketMQ cluster's name, without a slash: that ends it in the key of a group (`decoding`)."""
     broker: Text = ""
     """The name of the broker whose view it is; empty: of none, as for a client's answer."""
     broker_id: Natural = 0
@@ -73,3 +73,10 @@ class GroupEvent(Event, frozen=True, gc=False, kw_only=True):
 
     group: Name
     """The consumer group."""
+
+
+class BrokerGroupEvent(GroupEvent, frozen=True, gc=False, kw_only=True):
+    """An event of one consumer group at one broker, which names the group's queues and views in the state."""
+
+    broker: Name
+    """The name of the broker whose view it is."""

@@ -5,7 +5,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from rebalance_model.entities import INT32_MAX, TIME_MAX, MessageQueue, Name, Natural, Time
-from rebalance_model.observe.events.fields import GroupEvent, Int32, Offset, StoredOffset, Subscription, Text
+from rebalance_model.observe.events.fields import BrokerGroupEvent, Int32, Offset, StoredOffset, Subscription, Text
 
 ACK_RANGES_MAX = 256
 """An event of ACK_MESSAGE has at most so many ranges of offsets."""
@@ -19,7 +19,7 @@ Duration = Annotated[int, msgspec.Meta(ge=0, le=TIME_MAX)]
 """A duration, milliseconds, so that an instant plus it fits into 64 bits."""
 
 
-class HeartBeat(GroupEvent, frozen=True, gc=False, kw_only=True, tag="HEART_BEAT"):
+class HeartBeat(BrokerGroupEvent, frozen=True, gc=False, kw_only=True, tag="HEART_BEAT"):
     """One consumer group of a client's heartbeat (HEART_BEAT, 34)."""
 
     client_id: Name
@@ -46,7 +46,7 @@ class HeartBeat(GroupEvent, frozen=True, gc=False, kw_only=True, tag="HEART_BEAT
     """The number by which the broker knows the left out subscriptions; 0: none."""
 
 
-class UnregisterClient(GroupEvent, frozen=True, gc=False, kw_only=True, tag="UNREGISTER_CLIENT"):
+class UnregisterClient(BrokerGroupEvent, frozen=True, gc=False, kw_only=True, tag="UNREGISTER_CLIENT"):
     """A client unregisters from the group (UNREGISTER_CLIENT, 35)."""
 
     client_id: Name
@@ -57,7 +57,7 @@ class UnregisterClient(GroupEvent, frozen=True, gc=False, kw_only=True, tag="UNR
     """The broker's response code; 0: done."""
 
 
-class LockBatchMq(GroupEvent, frozen=True, gc=False, kw_only=True, tag="LOCK_BATCH_MQ"):
+class LockBatchMq(BrokerGroupEvent, frozen=True, gc=False, kw_only=True, tag="LOCK_BATCH_MQ"):
     """A client requests queue locks (LOCK_BATCH_MQ, 41). With a code other than 0 nothing was refused."""
 
     client_id: Name
@@ -74,7 +74,7 @@ class LockBatchMq(GroupEvent, frozen=True, gc=False, kw_only=True, tag="LOCK_BAT
     """Those that it got."""
 
 
-class UnlockBatchMq(GroupEvent, frozen=True, gc=False, kw_only=True, tag="UNLOCK_BATCH_MQ"):
+class UnlockBatchMq(BrokerGroupEvent, frozen=True, gc=False, kw_only=True, tag="UNLOCK_BATCH_MQ"):
     """A client releases queue locks (UNLOCK_BATCH_MQ, 42)."""
 
     client_id: Name
@@ -87,7 +87,7 @@ class UnlockBatchMq(GroupEvent, frozen=True, gc=False, kw_only=True, tag="UNLOCK
     """The queues whose locks it releases."""
 
 
-class UpdateConsumerOffset(GroupEvent, frozen=True, gc=False, kw_only=True, tag="UPDATE_CONSUMER_OFFSET"):
+class UpdateConsumerOffset(BrokerGroupEvent, frozen=True, gc=False, kw_only=True, tag="UPDATE_CONSUMER_OFFSET"):
     """A client commits one queue's offset (UPDATE_CONSUMER_OFFSET, 15)."""
 
     channel: Text
@@ -104,7 +104,7 @@ class UpdateConsumerOffset(GroupEvent, frozen=True, gc=False, kw_only=True, tag=
     """The queue's newest offset, if the hook knows it (it saw a send's answer since the broker's start); else -1."""
 
 
-class QueryConsumerOffset(GroupEvent, frozen=True, gc=False, kw_only=True, tag="QUERY_CONSUMER_OFFSET"):
+class QueryConsumerOffset(BrokerGroupEvent, frozen=True, gc=False, kw_only=True, tag="QUERY_CONSUMER_OFFSET"):
     """A client queries its offset (QUERY_CONSUMER_OFFSET, 14): it makes a process queue (computePullFromWhere).
 
     In a concurrent group this is the only call that shows when a client takes a queue.
@@ -120,7 +120,7 @@ class QueryConsumerOffset(GroupEvent, frozen=True, gc=False, kw_only=True, tag="
     """The number of the queue."""
 
 
-class PullMessage(GroupEvent, frozen=True, gc=False, kw_only=True, tag="PULL_MESSAGE"):
+class PullMessage(BrokerGroupEvent, frozen=True, gc=False, kw_only=True, tag="PULL_MESSAGE"):
     """Pulls of one (group, channel, queue, code) within a second (PULL_MESSAGE, 11).
 
     ``code`` is None if the broker answered later, the usual case. First and last are in the order in which the broker
@@ -151,7 +151,7 @@ class PullMessage(GroupEvent, frozen=True, gc=False, kw_only=True, tag="PULL_MES
     """The queue's newest offset, if the hook knows it (it saw a send's answer since the broker's start); else -1."""
 
 
-class GetConsumerListByGroup(GroupEvent, frozen=True, gc=False, kw_only=True, tag="GET_CONSUMER_LIST_BY_GROUP"):
+class GetConsumerListByGroup(BrokerGroupEvent, frozen=True, gc=False, kw_only=True, tag="GET_CONSUMER_LIST_BY_GROUP"):
     """A client requested the member list, to rebalance with it (GET_CONSUMER_LIST_BY_GROUP, 38).
 
     ``asked`` is when the broker began to process the request, by its own clock (0: not reported): a heartbeat that it
@@ -168,7 +168,7 @@ class GetConsumerListByGroup(GroupEvent, frozen=True, gc=False, kw_only=True, ta
     """The members of the answer."""
 
 
-class PopMessage(GroupEvent, frozen=True, gc=False, kw_only=True, tag="POP_MESSAGE"):
+class PopMessage(BrokerGroupEvent, frozen=True, gc=False, kw_only=True, tag="POP_MESSAGE"):
     """POPs of one (group, channel, topic, queue, code) within a second (POP_MESSAGE, 200050).
 
     A POP asks for messages of any client's share; the broker answers it when there are some, or after ``poll_ms``.
@@ -198,7 +198,7 @@ class PopMessage(GroupEvent, frozen=True, gc=False, kw_only=True, tag="POP_MESSA
     """Whether any of them has an expression: messages that do not match it are popped, and never acked."""
 
 
-class AckMessage(GroupEvent, frozen=True, gc=False, kw_only=True, tag="ACK_MESSAGE"):
+class AckMessage(BrokerGroupEvent, frozen=True, gc=False, kw_only=True, tag="ACK_MESSAGE"):
     """Acks of one (group, channel, topic, queue, order, code) within a second (ACK_MESSAGE, 200051; BATCH_ACK, 200151).
 
     The broker accepts an ack also when it has no effect: of a message that it has given to another client meanwhile,
@@ -240,7 +240,9 @@ class AckMessage(GroupEvent, frozen=True, gc=False, kw_only=True, tag="ACK_MESSA
             raise ValueError(msg)
 
 
-class ChangeMessageInvisibletime(GroupEvent, frozen=True, gc=False, kw_only=True, tag="CHANGE_MESSAGE_INVISIBLETIME"):
+class ChangeMessageInvisibletime(
+    BrokerGroupEvent, frozen=True, gc=False, kw_only=True, tag="CHANGE_MESSAGE_INVISIBLETIME"
+):
     """A client or a proxy changes when a popped message is given to another one (CHANGE_MESSAGE_INVISIBLETIME, 200053).
 
     It is a refusal (the message comes back after ``changed_ms``), or a proxy's renewal for a client that still has it.
@@ -266,7 +268,7 @@ class ChangeMessageInvisibletime(GroupEvent, frozen=True, gc=False, kw_only=True
     """For how long it is to be given to no other client from now on, milliseconds."""
 
 
-class ProxyHeartBeat(GroupEvent, frozen=True, gc=False, kw_only=True, tag="PROXY_HEART_BEAT"):
+class ProxyHeartBeat(BrokerGroupEvent, frozen=True, gc=False, kw_only=True, tag="PROXY_HEART_BEAT"):
     """A proxy copies a heartbeat of one of its clients, or its end, to the other proxies (HeartbeatSyncerData).
 
     Proxies in cluster mode do so by a message in their own topic (heartbeatSyncerTopicName), at one broker after the

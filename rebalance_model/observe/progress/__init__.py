@@ -17,7 +17,7 @@ Bounds, where a number is not known exactly:
   that an earlier answer carried keeps the earlier bound.
 """
 
-from rebalance_model.observe.progress.log import KEY_PREFIX, ProgressLog, Unwritten, observe
+from rebalance_model.observe.progress.log import ProgressLog, Unwritten, observe
 from rebalance_model.observe.progress.state import ProgressState
 
-__all__ = ["KEY_PREFIX", "ProgressLog", "ProgressState", "Unwritten", "observe"]
+__all__ = ["ProgressLog", "ProgressState", "Unwritten", "observe"]

@@ -19,7 +19,7 @@ from rebalance_model.observe.events import (
     UpdateConsumerOffset,
     instance_of,
 )
-from rebalance_model.observe.group_store import GroupStore
+from rebalance_model.observe.group_store import KEY_PREFIX, GroupStore
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.progress.answers import on_running_info, on_stats, on_time_span, on_topic_stats
 from rebalance_model.observe.progress.hooks import (
@@ -33,8 +33,6 @@ from rebalance_model.observe.progress.hooks import (
 from rebalance_model.observe.progress.state import ProgressState, decode_progress, encode_progress
 from rebalance_model.observe.state import Sequence
 
-KEY_PREFIX = "progress "
-"""Before a group's own key: the key of its progress in the store of the groups, whose own keys contain no space."""
 Unwritten: TypeAlias = dict[tuple[str, str, str], int]
 """By cluster, group and broker of a hook that has events since its last row: the highest tick at the first of them."""
 _KINDS = frozenset(

@@ -12,7 +12,7 @@ from checkpoints.manifest import ARCHIVE, OPERATOR, Basis, Swap, read_manifest
 from checkpoints.position import position_of_query
 from checkpoints.state_files import torn_state
 from checkpoints.swap import copy_rows, copy_tree
-from rebalance_model.observe.progress import KEY_PREFIX
+from rebalance_model.observe.group_store import KEY_PREFIX
 from rebalance_model.observe.state import STATE_VERSION, decode_group, encode_group
 from schemas.tables import DERIVED
 from streaming.base.errors import UserError

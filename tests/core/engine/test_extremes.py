@@ -47,7 +47,7 @@ def test_a_stamp_of_a_client_that_is_centuries_after_another_is_unknown():
 def test_an_answer_is_not_dated_before_or_after_its_event_by_a_day():
     queues = (OffsetInfo(mq=QUEUE, broker_offset=5, consumer_offset=3),)
     answers = [
-        poll(ConsumeStats, STAMP, seq, group="g", answered=answered, queues=queues)
+        poll(ConsumeStats, STAMP, seq, group="g", broker="hook-a", answered=answered, queues=queues)
         for seq, answered in enumerate((STAMP - 5, STAMP - 2 * DAY, STAMP + 5, 1), 1)
     ]
     rows = [row for row in fold(answers, STAMP) if isinstance(row, QueueProgress)]
