@@ -20,7 +20,7 @@ from hypothesis import settings
 
 from streaming.base.settings import Settings, load_settings
 from tests.instruments.proofs import ProofKeeper
-from tests.support import rocketmq_start, spark_start
+from tests.support import costs, rocketmq_start, spark_start
 
 # The short form is the same at every run, so a red one can be looked at again; the long form looks for what is new.
 settings.register_profile("short", derandomize=True, deadline=None, print_blob=True)
@@ -33,6 +33,11 @@ class DemoRun(NamedTuple):
     ran: subprocess.CompletedProcess[str]
     root: Path
     """The runtime root of its job."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of plugins of our own."""
+    costs.add_option(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -58,6 +63,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("PYSPARK_SUBMIT_ARGS", spark_start.with_archive())
     elif not hasattr(config, "workerinput"):
         config.pluginmanager.register(ProofKeeper())
+    costs.register(config)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
