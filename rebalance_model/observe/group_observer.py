@@ -96,11 +96,14 @@ class GroupObserver:
             if news != "NEXT":
                 state.covered_since = step.now
             if news == "GAP":
-                state.lost_at, step.group_to_judge = step.now, True
-            step.group_touched = not state.members or news != "NEXT" or state.collector != followed
+                state.lost_at = step.now
+                step.changed("SOURCES")
+            if not state.members or news != "NEXT" or state.collector != followed:
+                step.changed("REPORT")
             _fold_answer(step, event)
         else:
-            step.group_touched = news != "NEXT" or type(event) not in _OF_QUEUES
+            if news != "NEXT" or type(event) not in _OF_QUEUES:
+                step.changed("REPORT")
             if news == "RESTART" and state.silent.pop(source_of(event), None) is not None:
                 _judge_source(step, source_of(event))  # it is back, before its first tick
             hook.fold_hook(step, event, news)
@@ -116,6 +119,7 @@ class GroupObserver:
     def on_source(self, change: SourceChange, moment: Moment) -> list[AnyEffect]:
         """Process what has become of a source, or of the cluster."""
         step = GroupStep(self.state, self.policy, moment)
+        step.changed("REPORT")
         return _concluded(step) if _apply(step, change) else []
 
     def skip_idle_time(self, now: int, idle_ms: int) -> None:
@@ -136,6 +140,7 @@ class GroupObserver:
     def advance(self, due: int, moment: Moment) -> list[AnyEffect]:
         """Run the timers that are due; return the resulting rows."""
         state, step = self.state, GroupStep(self.state, self.policy, moment)
+        step.changed("REPORT")
         if 0 < state.next_check <= due:
             state.next_check = 0
             for broker, view in state.views.items():
@@ -230,7 +235,7 @@ def _on_cluster_change(step: GroupStep, change: ClusterChanged) -> bool:
         return False
     step.touched |= dict.fromkeys(mq for mq in state.queues if mq.broker in brokers)
     if state.incidents:
-        step.group_to_judge = True
+        step.changed("CLUSTER")
         step.brokers_to_judge |= dict.fromkeys(brokers)
     for broker in brokers:
         if broker not in step.cluster.brokers:
@@ -307,7 +312,7 @@ def _is_long_unreported(state: GroupState, now: int, policy: Policy) -> bool:
 
 def _judge_source(step: GroupStep, source: str) -> None:
     """Schedule the judgement of everything that depends on a source."""
-    step.group_to_judge = True
+    step.changed("SOURCES")
     step.brokers_to_judge |= {broker: None for broker, view in step.state.views.items() if view.hook_source == source}
 
 

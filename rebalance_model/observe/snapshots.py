@@ -53,7 +53,7 @@ def snapshot_changes(step: GroupStep, judged: Mapping[MessageQueue, QueueSubject
     incidents = _by_queue(step.state) if step.touched else {}
     for mq in step.touched:
         _snapshot_queue(step, judged.get(mq) or QueueSubject(step, mq), incidents, always=False)
-    if step.group_touched or step.group_to_judge:
+    if step.group_touched:
         _snapshot_group(step, always=False)
 
 

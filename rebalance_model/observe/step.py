@@ -31,6 +31,38 @@ DECIDED_WITHIN = 30_000
 """The time after ticks or answers stopped until it is known whether a broker is unreachable; milliseconds."""
 Division: TypeAlias = Literal["DIVIDED", "BROADCAST", "POPPED", "MIXED", "ACTIVE", "PROXIED", ""]
 """How members share a group's queues; see `expectation.division`."""
+What: TypeAlias = Literal[
+    "REPORT",
+    "MEMBERS",
+    "CHANNELS",
+    "DECLARED",
+    "SUBSCRIPTIONS",
+    "ORDER",
+    "OWNERS",
+    "ROUND",
+    "ROUTES",
+    "ENDED",
+    "SKIPPED",
+    "OFFSETS",
+    "RETURNED",
+    "POPPED",
+    "PROXIES",
+    "DEAD_LETTERS",
+    "CAUSES",
+    "SOURCES",
+    "CLUSTER",
+    "TIME",
+]
+"""What may have changed of a group.
+
+REPORT: what its row shows, and nothing that rules about a group are about. MEMBERS, CHANNELS: the members, or the
+connections on which they are listed. DECLARED: how members consume. SUBSCRIPTIONS: what they subscribe. ORDER: whether
+it is ordered. OWNERS: who has a queue. ROUND: every member was asked, and a queue is not where it belongs. ROUTES: the
+queues of a topic. ENDED: which queues have ended. SKIPPED: messages that it skipped. OFFSETS: those of a group without
+members. RETURNED: messages that came back. POPPED: the topics that are popped. PROXIES: clients of proxies.
+DEAD_LETTERS: messages that used up their attempts. CAUSES: what makes it rebalance. SOURCES: what its sources show.
+CLUSTER: incidents of its brokers. TIME: anything that follows from time alone.
+"""
 Interests: TypeAlias = dict[str, tuple[str, frozenset[str]]]
 """What a member subscribes, by topic; see `subscriptions`."""
 COLLISION = "CLIENT_ID_COLLISION"
@@ -177,9 +209,10 @@ class GroupStep(Step):
         self.queues_to_judge: dict[MessageQueue, None] = {}
         self.clients_to_judge: dict[str, None] = {}
         self.brokers_to_judge: dict[str, None] = {}
-        self.group_to_judge = False
-        self.group_touched = True
-        """Whether the group's own state may have changed materially."""
+        self.changes: dict[What, None] = {}
+        """What has changed of the group that its rules are about: they are judged."""
+        self.group_touched = False
+        """Whether the group's own row may have changed."""
         self.sharing: Sharing | None = None
         """How the members share the queues, once a rule has requested it (`expectation.sharing_of`)."""
         self.pools: dict[str, ThreadPool | None] = {}
@@ -191,6 +224,13 @@ class GroupStep(Step):
         """
         self._collisions: list[IncidentState] | None = None
         self._members: tuple[tuple[str, ...], frozenset[str]] = (), frozenset()
+
+    def changed(self, what: What) -> None:
+        """Note what has changed of the group: the one place that decides what is judged and written again by it."""
+        self.group_touched = True
+        self.sharing = self.interests = None
+        if what != "REPORT":
+            self.changes[what] = None
 
     @property
     def cluster(self) -> ClusterState:
@@ -286,7 +326,7 @@ class GroupStep(Step):
         """Record what a poll corrected in the view rebuilt from events; the next GroupSnapshot contains it."""
         if len(self.state.corrections) < CORRECTIONS_MAX:
             self.state.corrections += (what,)
-            self.group_touched = True
+            self.changed("REPORT")
 
     def assignment(self, mq: MessageQueue, client_id: str, *, assigned: bool, evidence: str, rebalance_id: str) -> None:
         """Write a row for one change of a queue's owner."""

@@ -55,7 +55,7 @@ def note(step: GroupStep, code: str, subject: str, client_id: str | None) -> Non
     state.causes_counted += 1
     if now - state.causes_since > RATE_OVER:
         state.causes_since, state.causes_counted = now - RATE_OVER // 2, state.causes_counted // 2
-    step.group_to_judge = True
+    step.changed("CAUSES")
 
 
 def note_list_request(step: GroupStep, hook: HookView, client_id: str | None, now: int) -> None:
@@ -68,7 +68,7 @@ def note_list_request(step: GroupStep, hook: HookView, client_id: str | None, no
         return
     asking.last = now
     if now - asking.since > step.policy.storm_window:
-        step.group_to_judge = True
+        step.changed("CAUSES")
 
 
 def recent(step: GroupStep) -> list[Cause]:

@@ -76,7 +76,7 @@ def return_queue(step: GroupStep, mq: MessageQueue, queue: QueueState) -> None:
     """Take back that a queue has ended, unless its topic is still left: a route or its broker lists it."""
     if queue.ended is not None and queue.ended.why != "NOT_SUBSCRIBED":
         _take_back(step, mq, queue)
-        step.group_to_judge = True
+        step.changed("ENDED")
 
 
 def waiting(queue: QueueState) -> int | None:
@@ -169,7 +169,7 @@ def _end(step: GroupStep, gone: list[MessageQueue], why: EndedBy, since: int | N
         queue = step.queue(mq)
         queue.ended = Ended(step.now if since is None else since, why, queue.broker_offset)
         step.queues_to_judge[mq] = None
-        step.group_to_judge = True
+        step.changed("ENDED")
 
 
 def _forget_route(step: GroupStep, topic: str) -> None:

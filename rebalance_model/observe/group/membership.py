@@ -58,7 +58,7 @@ def follow(step: GroupStep, before: Before, *, first_sight: bool) -> None:
         state.members_since = step.now
     state.no_members_since = step.now if not members else 0
     state.members = members
-    step.group_to_judge = True
+    step.changed("MEMBERS")
     step.clients_to_judge |= dict.fromkeys((*joined, *left))
     _begin(state, joined, first_sight=first_sight)
     member_types.settle(state)
@@ -98,7 +98,7 @@ def expect_again(step: GroupStep, before: Before) -> None:
     """Compute the expected owners again if the strategy's input has changed, even with the same members overall."""
     member_types.take_reported(step.state, group_info(step.state))
     if basis(step.state) != before.basis:
-        step.group_to_judge = True
+        step.changed("MEMBERS")
         expect(step)
 
 
@@ -119,7 +119,7 @@ def _note_connections(step: GroupStep, before: Before) -> None:
     table = step.state.views[before.broker].info.channel_info_table
     if before.channels == table.keys():
         return
-    step.group_to_judge = True
+    step.changed("CHANNELS")
     counted, counts = Counter(before.ids), Counter(info.client_id for info in table.values())
     opened = {info.client_id for channel, info in table.items() if before.lacks(channel, info.client_id)}
     for client_id in sorted(counted.keys() & counts.keys(), key=java_order):

@@ -68,8 +68,8 @@ def note_lists(step: GroupStep, before: Mapping[str, ProxyView]) -> None:
     elif had:
         state.proxied_left_at = step.now
     if had != has or before.keys() != state.proxies.keys():
-        step.group_to_judge = True
-    step.group_touched = True
+        step.changed("PROXIES")
+    step.changed("REPORT")
     step.touched |= dict.fromkeys(state.queues)
 
 
@@ -77,7 +77,7 @@ def drop_beating(step: GroupStep, pops: Pops, client_id: str) -> None:
     """Drop a client whose heartbeats were seen: it has left, or its proxy has dropped it."""
     del pops.proxied[client_id]
     step.clients_to_judge[client_id] = None
-    step.group_to_judge = step.group_touched = True
+    step.changed("PROXIES")
     if not pops.proxied:
         pops.proxied_left_at = step.now
 

@@ -73,14 +73,14 @@ def note_pull(step: GroupStep, mq: MessageQueue, offset: int) -> None:
     gone = queue.skipped
     if gone is not None and offset < gone.start:
         queue.skipped = Skipped(gone.first, offset, gone.at) if offset > gone.first else None
-        step.group_to_judge = True
+        step.changed("SKIPPED")
 
 
 def note_committed(step: GroupStep, queue: QueueState, commit: int) -> None:
     """Process a polled commit; one before the offset at which the group began shows a reset, but not to where."""
     if queue.skipped is not None and queue.commit_known and commit < queue.skipped.start:
         queue.skipped = None
-        step.group_to_judge = True
+        step.changed("SKIPPED")
 
 
 def note_new(step: GroupStep, mq: MessageQueue) -> None:
@@ -91,7 +91,7 @@ def note_new(step: GroupStep, mq: MessageQueue) -> None:
 
 def _record(step: GroupStep, mq: MessageQueue, skipped: Skipped) -> None:
     step.state.queues[mq].skipped = skipped
-    step.group_to_judge = True
+    step.changed("SKIPPED")
 
 
 def _has_consumed(step: GroupStep, mq: MessageQueue, client_id: str) -> bool:

@@ -34,7 +34,7 @@ def note_heartbeat(step: GroupStep, client_id: str, subscriptions: Sequence[Subs
     observed = tuple(sorted(subscriptions, key=lambda s: s.topic)[:TOPICS_MAX])
     answer_counted = client.subscriptions_observed_at < client.asked_at_answer
     if observed != (client.subscriptions if answer_counted else client.heartbeat_subscriptions):
-        step.group_to_judge = True
+        step.changed("SUBSCRIPTIONS")
     client.heartbeat_subscriptions, client.subscriptions_observed_at = observed, step.now
 
 

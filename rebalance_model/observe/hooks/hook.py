@@ -78,7 +78,7 @@ def fold_hook(step: GroupStep, event: HookEvent, news: News) -> None:
         _follow(step.state.views[event.broker], source_of(event))
     view, hook = view_of(step, event, news)
     _fold(step, view, hook, event)
-    if hook.lost_locks and step.group_to_judge:  # a client that has left no longer relies on its locks
+    if hook.lost_locks and step.changes:  # a client that has left no longer relies on its locks
         step.brokers_to_judge[event.broker] = None
     step.schedule_check(step.now + step.policy.client_lock_max_live_time + 1)  # before that nothing is due
 

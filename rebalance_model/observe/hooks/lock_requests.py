@@ -33,7 +33,8 @@ def fold_lock(step: GroupStep, view: BrokerView, hook: HookView, event: LockBatc
     if event.code != SUCCESS:
         return
     if step.state.orderly is None:
-        step.state.orderly = step.group_touched = True
+        step.state.orderly = True
+        step.changed("REPORT")
     refused = refused_before(step, event)
     note(step, hook, event)
     granted = event.granted if event.client_id not in hook.recent_unregisters else ()
@@ -43,7 +44,8 @@ def fold_lock(step: GroupStep, view: BrokerView, hook: HookView, event: LockBatc
     going_on = step.state.episode is not None
     if taken:
         holders.hold(step, hook, event.client_id, taken, "LOCK_GRANTED")
-    step.group_touched = step.group_touched or not is_renewal(step, event, taken)
+    if not is_renewal(step, event, taken):
+        step.changed("REPORT")
     for mq in granted:
         commits.begin(step, mq, step.hook_view(mq), event.time)
     if step.state.episode is not None and not going_on:

@@ -45,7 +45,7 @@ def fold_heartbeat(step: GroupStep, view: BrokerView, hook: HookView, event: Hea
 
 def _note_type(step: GroupStep, client_id: str) -> None:
     """Judge again what depends on how a member consumes, after it declared that first, or changed it."""
-    step.group_to_judge = True
+    step.changed("DECLARED")
     expect(step)
     ownership.reconsider(step, ownership.known_of(step.state, client_id), evidence="ANSWER")
 

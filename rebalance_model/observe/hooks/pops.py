@@ -81,7 +81,7 @@ def fold(step: GroupStep, event: HookEvent) -> None:
     pops = state.pops
     if pops is None:
         pops = state.pops = Pops()
-        step.group_touched = True
+        step.changed("REPORT")
     source = source_of(event)
     if source not in pops.sources and len(pops.sources) < SOURCES_MAX:
         pops.sources[source] = None
@@ -270,7 +270,7 @@ def _note_rejected(step: GroupStep, pops: Pops, event: ChangeMessageInvisibletim
         pops.rejected.add(step.now, 1)
         pops.rejected_at = step.now
         pops.returned_topic = popped_queues.popped_topic(event.group, event.topic)
-        step.group_to_judge = True
+        step.changed("RETURNED")
 
 
 def _note_both(step: GroupStep, modes: RequestModes) -> None:
@@ -296,7 +296,8 @@ def _note_proxied(step: GroupStep, pops: Pops, event: ProxyHeartBeat) -> None:
     step.schedule_check(step.now + step.policy.proxy_client_silent_after + 1)
     if event.client_id in step.state.unsettled:
         step.clients_to_judge[event.client_id] = None
-    step.group_touched = step.group_touched or former is None
+    if former is None:
+        step.changed("REPORT")
 
 
 def _drop_targets(popper: Popper, now: int) -> bool:
@@ -308,8 +309,7 @@ def _drop_targets(popper: Popper, now: int) -> bool:
 
 def _follow(step: GroupStep) -> None:
     """Apply that other topics are popped than before: their queues have no owners, those of the others do."""
-    step.sharing = None
-    step.group_to_judge = step.group_touched = True
+    step.changed("POPPED")
     expect(step)
     step.queues_to_judge |= dict.fromkeys(step.state.queues)
 
@@ -328,5 +328,6 @@ def _give_back(step: GroupStep, pops: Pops, now: int) -> None:
     for mq, queue in pops.queues.queues.items():
         if count := popped.give_back(queue, now):
             pops.expired.add(now, count)
-            pops.expired_at, step.group_to_judge = now, True
+            pops.expired_at = now
+            step.changed("RETURNED")
             pops.returned_topic = popped_queues.popped_topic(step.state.group, mq.topic)

@@ -86,7 +86,7 @@ def _check_order(step: GroupStep, puller: ConcurrentPuller) -> None:
 def _end_order(step: GroupStep) -> None:
     """Switch the group to concurrent: owners were derived from locks so far, and are derived from pulls now."""
     step.state.orderly = None
-    step.group_to_judge = True
+    step.changed("ORDER")
     step.queues_to_judge |= dict.fromkeys(step.state.queues)
     for view in step.state.views.values():
         if view.hook is not None:

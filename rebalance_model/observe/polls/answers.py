@@ -53,7 +53,7 @@ def fold_running_info(step: GroupStep, event: ConsumerRunningInfo) -> None:
     if event.client_id not in state.members and any(view.asked > event.asked for view in state.views.values()):
         return  # the broker has reported since then that it is no member
     if event.error is not None:
-        step.group_touched = True
+        step.changed("REPORT")
         _fold_silence(step, event, client)
         return
     if client is not None:
@@ -63,28 +63,31 @@ def fold_running_info(step: GroupStep, event: ConsumerRunningInfo) -> None:
     answer = _view(event, client, state.orderly)
     is_new = client is None or (client.strategy, client.popped) != (answer.strategy, answer.popped)
     before = declared_basis(state) if is_new else None
-    if client is None or not client.answered or client.unanswered or answer.orderly != state.orderly:
-        step.group_touched = True
+    if client is None or _shows_more(state, client, answer):
+        step.changed("REPORT")
     state.clients[event.client_id] = answer
     _note_popper(state, event.client_id, pops=bool(answer.popped))
     ownership.note_claims(state, event.client_id, client.queues if client is not None else (), answer.queues)
     state.orderly = answer.orderly
     step.clients_to_judge[event.client_id] = None
-    if client is None or answer.declared < DECLARED or client.declared < DECLARED:
-        step.group_to_judge = True
-    if client is None or client.unreadable != answer.unreadable or not client.readable:
-        step.group_touched = True
     declared = event.properties.get("PROP_CONSUME_TYPE", ""), event.properties.get("messageModel", "")
     is_news = member_types.note(state, event.client_id, *declared)
-    step.group_touched = step.group_touched or is_news or is_new
+    if is_news or client is None or answer.declared < DECLARED or client.declared < DECLARED:
+        step.changed("DECLARED")
     if is_news or (is_new and declared_basis(state) != before):  # of thousands of first answers most add nothing
         expect(step)
-    step.group_to_judge = step.group_to_judge or is_news
     affected = answer.queues | claimed  # including queues that a hook assigns to it and it denies
     discovered = client is not None and client.discovered and not client.answered
     ownership.reconsider(step, affected, evidence="FIRST_SEEN" if discovered else "ANSWER")
     _note_claims(step, event.client_id, answer, affected)
     rounds.note(step, event.asked, asked_before)
+
+
+def _shows_more(state: GroupState, client: ClientView, answer: ClientView) -> bool:
+    """Return whether an answer shows of the client what was unknown before, or another state of the whole group."""
+    if not client.answered or client.unanswered or not client.readable or client.unreadable != answer.unreadable:
+        return True
+    return (client.strategy, client.popped) != (answer.strategy, answer.popped) or answer.orderly != state.orderly
 
 
 def _note_popper(state: GroupState, client_id: str, *, pops: bool) -> None:
@@ -162,7 +165,7 @@ def _note_unreadable(step: GroupStep, client: ClientView, event: ConsumerRunning
     error = event.error
     code = f"answers code {error.code}: " if error is not None and error.code != UNREADABLE else ""
     client.unreadable = (code + error.remark if error is not None else "",)
-    step.group_touched = True
+    step.changed("REPORT")
     step.touched |= dict.fromkeys(client.queues)
     step.queues_to_judge |= dict.fromkeys(client.queues)
     step.clients_to_judge[event.client_id] = None

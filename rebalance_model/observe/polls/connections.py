@@ -20,7 +20,7 @@ def fold_connections(step: GroupStep, event: ConsumerConnection) -> None:
     if view is not None and event.asked < view.asked:
         return
     if event.error is not None:
-        step.group_touched = True
+        step.changed("REPORT")
         if view is not None:
             _note_silence(step, view, event)
             _note_unreadable(step, view, (event.error.remark,) if event.error.code == UNREADABLE else ())
@@ -41,7 +41,7 @@ def fold_connections(step: GroupStep, event: ConsumerConnection) -> None:
     if event.is_created is False and view is not None and view.hook is not None:
         refused_heartbeats.note_skipped(view.hook, view, event.asked)
     if view is None or view.failing or polled != view.info:
-        step.group_touched = True
+        step.changed("REPORT")
         _take_answer(step, event, polled, view)
     else:
         view.asked = event.asked
@@ -68,7 +68,7 @@ def _take_answer(
         listed = {info.client_id for info in polled.channel_info_table.values()}
         view.expected_back_until = {c: until for c, until in view.expected_back_until.items() if c not in listed}
     view.asked, view.failing = event.asked, False
-    step.group_to_judge = True  # a table of subscriptions may have changed with the same topics
+    step.changed("SUBSCRIPTIONS")  # a table of subscriptions may have changed with the same topics
     follow(step, before, first_sight=first_sight)
 
 
@@ -94,7 +94,8 @@ def _note_created(step: GroupStep, view: BrokerView, event: ConsumerConnection) 
 
 
 def _note_unreadable(step: GroupStep, view: BrokerView, unreadable: tuple[str, ...]) -> None:
-    step.group_touched = step.group_touched or view.unreadable != unreadable
+    if view.unreadable != unreadable:
+        step.changed("REPORT")
     view.unreadable = unreadable
 
 
@@ -133,4 +134,4 @@ def _remove_former_members(step: GroupStep, asked: int) -> None:
         if client_id not in step.members and client.asked < asked:
             ownership.note_claims(state, client_id, client.queues, ())
             del state.clients[client_id]
-            step.group_touched = True
+            step.changed("REPORT")

@@ -17,7 +17,7 @@ _QUEUE = 0
 
 def fold_dead_letters(step: GroupStep, event: TopicStats) -> None:
     """Compare the broker's offset with that of its answer before; an answer without a topic means offset 0."""
-    step.group_touched = True
+    step.changed("REPORT")
     if event.queues is None or event.topic != f"{DEAD_LETTER_TOPIC_PREFIX}{event.group}":
         return
     state, broker = step.state, event.broker
@@ -30,12 +30,13 @@ def fold_dead_letters(step: GroupStep, event: TopicStats) -> None:
         return
     growing = added(state.dead_letters, step.policy.dead_letters_clear_after)
     _forget_brokers(step)
-    step.group_to_judge = step.group_to_judge or bool(growing)
+    if growing:
+        step.changed("DEAD_LETTERS")
     if letters is None:
         state.dead_letters[broker] = DeadLetters(event.asked, step.now, low, high)
         return
     if high > letters.max_offset:
-        step.group_to_judge = True
+        step.changed("DEAD_LETTERS")
         if not growing:
             for one in state.dead_letters.values():
                 one.added = 0

@@ -29,11 +29,13 @@ def fold_stats(step: GroupStep, event: ConsumeStats) -> None:
         ended_queues.return_queue(step, info.mq, queue)
         if 0 < asked_before <= queue.stats_at and info.consumer_offset > (queue.broker_offset or 0):
             stored = max(stored, info.last_time)  # of a message newer than the answer before
-        step.group_touched = step.group_touched or queue.commit_offset is None
+        if queue.commit_offset is None:
+            step.changed("REPORT")
         _advance(step, queue, info, event)
         judged.append(info.mq)
     if view is not None and view.unreadable_offsets != (unreadable := _unreadable(event)):
-        view.unreadable_offsets, step.group_touched = unreadable, True
+        view.unreadable_offsets = unreadable
+        step.changed("REPORT")
     if view is not None and event.queues is not None:
         view.stats_asked = max(asked_before, event.asked)
         skew = clock_skew.narrowed(view.skew, stored - event.time, stored - asked_before) if stored else view.skew
@@ -41,7 +43,8 @@ def fold_stats(step: GroupStep, event: ConsumeStats) -> None:
             view.skew = skew
             step.brokers_to_judge[event.broker] = None
     step.queues_to_judge |= dict.fromkeys(judged)
-    step.group_to_judge = step.group_to_judge or not step.state.members
+    if not step.state.members:
+        step.changed("OFFSETS")
 
 
 def _unreadable(event: ConsumeStats) -> tuple[str, ...]:

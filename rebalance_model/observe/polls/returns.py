@@ -35,4 +35,4 @@ def note(step: GroupStep, queue: QueueState, info: OffsetInfo, *, covered: bool)
         if step.now - returns.returned_at > AGAIN_WITHIN:
             returns.since = step.now
         returns.returned_at, returns.topic = step.now, topic
-        step.group_to_judge = True
+        step.changed("RETURNED")

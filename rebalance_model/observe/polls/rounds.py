@@ -53,10 +53,11 @@ def _compare_answers(step: GroupStep) -> None:
             astray.append(mq)
     if astray:
         step.queues_to_judge |= dict.fromkeys(astray)
-        step.group_to_judge = True
+        step.changed("ROUND")
     else:
         for route in state.routes.values():
-            step.group_to_judge = step.group_to_judge or bool(route.former)
+            if route.former:
+                step.changed("ROUTES")
             route.former = ()
     if state.rounds.known_at:
         infer(step, astray)

@@ -19,16 +19,16 @@ def fold_route(step: GroupStep, event: TopicRoute) -> None:
     if route is not None and event.asked < route.asked:
         return
     if event.queues is None:
-        step.group_touched = True
+        step.changed("REPORT")
         _note_missing(step, event, route)
         return
     if state.without_route.pop(event.topic, None):
-        step.group_to_judge = True
+        step.changed("ROUTES")
     if route is not None and event.queues == route.queues:  # in the collector's order: already sorted
         route.asked, route.missing_since = event.asked, 0
         ended_queues.note_route(step, event.topic)
         return
-    step.group_touched = True
+    step.changed("REPORT")
     queues = tuple(sorted(event.queues, key=queue_order))
     state.routes[event.topic] = Route(queues, event.asked)
     if route is None:
@@ -36,7 +36,7 @@ def fold_route(step: GroupStep, event: TopicRoute) -> None:
     elif route.queues != queues:
         lost = tuple(mq for mq in (*route.lost, *route.queues) if mq not in event.queues)
         state.routes[event.topic] = Route(queues, event.asked, route.queues, step.now, lost)
-        step.group_to_judge = True
+        step.changed("ROUTES")
         code, subject = _route_cause(state, event.topic, set(route.queues), set(queues))
         rebalances.open_or_extend(step, code, subject, client_id=None)
         expect(step)
@@ -62,7 +62,7 @@ def note_beyond(step: GroupStep) -> None:
             step.queue(mq).in_route = mq in beyond
         route.beyond, changed = beyond, True
     if changed:
-        step.group_to_judge = True
+        step.changed("ROUTES")
         expect(step)
 
 
@@ -90,7 +90,7 @@ def _note_missing(step: GroupStep, event: TopicRoute, route: Route | None) -> No
     if route is None:
         if event.topic in step.state.subscribed and event.topic not in step.state.without_route:
             step.state.without_route[event.topic] = event.asked
-            step.group_to_judge = True
+            step.changed("ROUTES")
         return
     route.asked, route.missing_since = event.asked, route.missing_since or event.asked
     ended_queues.note_route(step, event.topic)

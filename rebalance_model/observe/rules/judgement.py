@@ -46,13 +46,13 @@ def judge(step: GroupStep) -> dict[MessageQueue, QueueSubject]:
         end_all(step, GROUP_DELETED)
         return {}
     silent = _WITHOUT_POLLS if not step.state.is_polled else frozenset()
-    if step.group_to_judge:
+    if step.changes:
         ended_queues.note_subscriptions(step)
         released_queues.end_unread_queues(step)
         route_views.note(step)
     for broker in filter(None, step.brokers_to_judge):  # one without a name would have the group's own incidents
         apply(step, BROKER_RULES, broker, silent)
-    if step.group_to_judge:
+    if step.changes:
         _judge_open(step)
         apply(step, GROUP_RULES, "", silent)
     for client_id in step.clients_to_judge:
@@ -86,7 +86,7 @@ def _judge_queue(step: GroupStep, q: QueueSubject, silent: Collection[str]) -> N
 def judge_all(step: GroupStep) -> None:
     """Judge everything that the group has, as at a deadline."""
     state = step.state
-    step.group_to_judge = True
+    step.changed("TIME")
     step.brokers_to_judge |= dict.fromkeys(state.views)
     step.clients_to_judge |= dict.fromkeys(state.clients)
     for view in state.views.values():
