@@ -14,19 +14,8 @@ from rebalance_model.observe.effects import GroupSnapshot, Health, QueueSnapshot
 from rebalance_model.observe.group import proxied
 from rebalance_model.observe.group.deleted_group import GROUP_DELETED, is_deleted
 from rebalance_model.observe.group.ended_queues import WHY
-from rebalance_model.observe.group.expectation import (
-    broadcasts,
-    declared_strategy,
-    division_of,
-    group_info,
-    is_consumed_unlisted,
-    is_popped,
-    shared_by,
-)
-from rebalance_model.observe.group.member_types import consume_type_of
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.group.owners_queue import owners_queue, pulled_by_hook
-from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.queue_subject import OwnersQueue, QueueSubject
 from rebalance_model.observe.rules import revive_behind
 from rebalance_model.observe.rules.coverage import coverage, hooks_of, is_popped_or_proxied
@@ -106,15 +95,15 @@ def _group_health(step: GroupStep) -> tuple[Health, str]:
 
 def _unknown_health(step: GroupStep, *, is_reported: bool) -> tuple[Health, str]:
     """Return health and reason of a group without an incident to warn of."""
-    state, policy = step.state, step.policy
+    state = step.state
     if not is_reported:
         return "UNKNOWN", "no source reports it"
     if is_deleted(state, step.now):
         return "UNKNOWN", GROUP_DELETED
-    if group_info(state) is None:
+    if step.facts.info is None:
         return "UNKNOWN", "no broker answers"
     by_hook = _health_by_hook(step) if not state.is_polled else None
-    return by_hook or (_health_of_members(step) if state.members else _health_without_members(state, policy))
+    return by_hook or (_health_of_members(step) if state.members else _health_without_members(step))
 
 
 def _health_by_hook(step: GroupStep) -> tuple[Health, str] | None:
@@ -149,7 +138,7 @@ def _is_unused(step: GroupStep, q: QueueSubject) -> bool:
 
 def _health_of_members(step: GroupStep) -> tuple[Health, str]:
     state = step.state
-    if division_of(step) == "PROXIED":
+    if step.facts.division == "PROXIED":
         return "UNKNOWN", "its clients are behind a proxy and answer no request"
     silent = [m for m in state.members if (c := state.clients.get(m)) is not None and c.silent]
     if silent:
@@ -165,17 +154,18 @@ def _more(names: list[str]) -> str:
     return f" and {len(names) - 1} more" if len(names) > 1 else ""
 
 
-def _health_without_members(state: GroupState, policy: Policy) -> tuple[Health, str]:
+def _health_without_members(step: GroupStep) -> tuple[Health, str]:
     """Return the health of a group without a listed client: messages may wait, or unlisted clients consume them."""
+    state = step.state
     if proxied.is_listed(state):
         return "OK", "its clients are behind a proxy that lists them"
     if failing := proxied.failing(state):
         return "UNKNOWN", f"no list of clients from the proxy {failing[0]}" + _more(failing)
-    if is_consumed_unlisted(state, policy) and state.advanced_at > proxied.left_at(state):
+    if step.facts.is_consumed_unlisted and state.advanced_at > proxied.left_at(state):
         return "UNKNOWN", "commits advance, but no client is listed: they are behind a proxy"
     queues = [queue for mq, queue in state.queues.items() if not mq.is_retry and queue.ended is None]
     waiting = [queue for queue in queues if lag_of(queue)]
-    if broadcasts(state):
+    if step.facts.broadcasts:
         return "OK", ""
     if not waiting:
         is_unknown = any(queue.broker_offset and lag_of(queue) is None for queue in queues)
@@ -208,16 +198,16 @@ def _queue_health(step: GroupStep, q: QueueSubject, incidents: _OfQueues) -> tup
 
 def _without_owner(step: GroupStep, mq: MessageQueue) -> tuple[Health, str]:
     """Return health and reason of a queue without an owner, by how the clients share its topic."""
-    if is_popped(step, mq):
+    if mq.topic in step.facts.popped:
         return _of_sharers(step, mq)
     if proxied.pop(step.state, mq.topic) and not step.state.members:
         return "OK", "shared: clients of a proxy pop it"
-    return _WITHOUT_OWNER.get(division_of(step), ("UNKNOWN", "no known owner"))
+    return _WITHOUT_OWNER.get(step.facts.division, ("UNKNOWN", "no known owner"))
 
 
 def _of_sharers(step: GroupStep, mq: MessageQueue) -> tuple[Health, str]:
     """Return health and reason of a popped queue: as long as one of its clients pops it, it is consumed."""
-    clients = [client for one in shared_by(step, mq) if (client := step.state.clients.get(one)) is not None]
+    clients = [client for one in step.facts.shared_by(mq) if (client := step.state.clients.get(one)) is not None]
     answering = [client for client in clients if not client.silent]
     if clients and not answering:
         return "UNKNOWN", "no client that pops it answers"
@@ -228,16 +218,16 @@ def _of_sharers(step: GroupStep, mq: MessageQueue) -> tuple[Health, str]:
 
 def _snapshot_group(step: GroupStep, *, always: bool) -> None:
     state = step.state
-    info = group_info(state) or ConsumerGroupInfo()
+    info = step.facts.info or ConsumerGroupInfo()
     health, reason = _group_health(step)
     row = LastGroupRow(
         members=state.members,
         subscriptions=_subscriptions(state, info),
-        consume_type=consume_type_of(state, info),
+        consume_type=step.facts.consume_type,
         message_model=state.message_model if info.message_model else "",
         consume_from_where=info.consume_from_where,
         orderly=state.orderly,
-        strategy=declared_strategy(state),
+        strategy=step.facts.strategy,
         health=health,
         health_reason=reason,
         coverage=coverage(step),
@@ -271,7 +261,9 @@ def _proxied(state: GroupState) -> tuple[str, ...] | None:
 def _snapshot_queue(step: GroupStep, q: QueueSubject, incidents: _OfQueues, *, always: bool) -> None:
     queue, ended = q.queue, q.queue.ended
     status, reason = _queue_health(step, q, incidents) if ended is None else ("UNKNOWN", WHY[ended.why])
-    row = LastQueueRow(queue.owner, queue.expected_owner, _locked(q), status, reason, shared_by(step, q.mq) or None)
+    row = LastQueueRow(
+        queue.owner, queue.expected_owner, _locked(q), status, reason, step.facts.shared_by(q.mq) or None
+    )
     if always or row != queue.last_row:
         queue.last_row = row
         step.emit(_queue_row(step, q, row))

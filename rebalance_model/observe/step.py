@@ -3,7 +3,7 @@
 A `GroupStep` is a step of a group, a `ClusterStep` one of the cluster; both have the same incident lifecycle.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import Literal, NamedTuple, Protocol, TypeAlias, TypedDict
 
 import msgspec
@@ -11,6 +11,7 @@ import msgspec
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.effects import AnyEffect, AssignmentChange
 from rebalance_model.observe.events import Event, key_of
+from rebalance_model.observe.facts.group_facts import GroupFacts
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import (
     BrokerView,
@@ -29,8 +30,6 @@ CORRECTIONS_MAX = 64
 """At most this many corrections are listed in one GroupSnapshot."""
 DECIDED_WITHIN = 30_000
 """The time after ticks or answers stopped until it is known whether a broker is unreachable; milliseconds."""
-Division: TypeAlias = Literal["DIVIDED", "BROADCAST", "POPPED", "MIXED", "ACTIVE", "PROXIED", ""]
-"""How members share a group's queues; see `expectation.division`."""
 What: TypeAlias = Literal[
     "REPORT",
     "MEMBERS",
@@ -63,8 +62,6 @@ members. RETURNED: messages that came back. POPPED: the topics that are popped. 
 DEAD_LETTERS: messages that used up their attempts. CAUSES: what makes it rebalance. SOURCES: what its sources show.
 CLUSTER: incidents of its brokers. TIME: anything that follows from time alone.
 """
-Interests: TypeAlias = dict[str, tuple[str, frozenset[str]]]
-"""What a member subscribes, by topic; see `subscriptions`."""
 COLLISION = "CLIENT_ID_COLLISION"
 """The code of incidents about two processes with one client id."""
 LARGE, LARGE_CHECK_EVERY = 256, 1_000
@@ -179,15 +176,6 @@ class ClusterStep(Step):
         self.touched[incident.subject] = None
 
 
-class Sharing(NamedTuple):
-    """How the members of a group share its queues."""
-
-    division: Division
-    popped: Mapping[str, Mapping[tuple[str, int], list[str]]]
-    """By topic that clients pop, its broker and queue id (-1: all of the broker), who pops there; the other topics
-    are pulled."""
-
-
 class ThreadPool(NamedTuple):
     """A consumer's pool of listener threads, all of which are taken."""
 
@@ -213,12 +201,9 @@ class GroupStep(Step):
         """What has changed of the group that its rules are about: they are judged."""
         self.group_touched = False
         """Whether the group's own row may have changed."""
-        self.sharing: Sharing | None = None
-        """How the members share the queues, once a rule has requested it (`expectation.sharing_of`)."""
+        self.renew_facts()
         self.pools: dict[str, ThreadPool | None] = {}
         """By client, its pool if that is exhausted, once a rule has requested it (`rules.thread_pool`)."""
-        self.interests: dict[str, Interests] | None = None
-        """By member, what it subscribes, once a rule has requested it (`subscriptions.of_members`)."""
         self.route_splits: tuple[RouteSplit, ...] | None = None
         """The topics of which members have different routes, where the group is judged; None: unknown (`route_views`).
         """
@@ -228,9 +213,13 @@ class GroupStep(Step):
     def changed(self, what: What) -> None:
         """Note what has changed of the group: the one place that decides what is judged and written again by it."""
         self.group_touched = True
-        self.sharing = self.interests = None
+        self.renew_facts()
         if what != "REPORT":
             self.changes[what] = None
+
+    def renew_facts(self) -> None:
+        """Make the group's facts again: something that they are made of has changed."""
+        self.facts = GroupFacts(self.state, self.policy, self.now)
 
     @property
     def cluster(self) -> ClusterState:

@@ -12,8 +12,8 @@ Nothing can be wrong with such a queue: its incidents are resolved with this rea
 """
 
 from rebalance_model.entities import DEAD_LETTER_TOPIC_PREFIX, RETRY_TOPIC_PREFIX, MessageQueue
-from rebalance_model.observe.group import proxied, subscriptions
-from rebalance_model.observe.group.expectation import expect, is_consumed_unlisted
+from rebalance_model.observe.group import proxied
+from rebalance_model.observe.group.expectation import expect
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.state import Ended, EndedBy, GroupState, QueueState, Route
 from rebalance_model.observe.step import GroupStep
@@ -106,7 +106,7 @@ def _subscribed(step: GroupStep) -> set[str]:
     if not state.members:
         return set()
     topics = {topic for view in state.views.values() if not view.failing for topic in view.info.subscription_table}
-    for interests in subscriptions.of_members(step).values():
+    for interests in step.facts.interests.values():
         topics.update(interests)
     return {topic for topic in topics if not topic.startswith(_IMPLICIT)}
 
@@ -114,7 +114,7 @@ def _subscribed(step: GroupStep) -> set[str]:
 def _end_left(step: GroupStep) -> None:
     """End the queues of topics that the members have left, and forget such topics that have no queue any more."""
     state = step.state
-    is_unattended = not (state.members or is_consumed_unlisted(state, step.policy) or proxied.is_listed(state))
+    is_unattended = not (state.members or step.facts.is_consumed_unlisted or proxied.is_listed(state))
     gone, never, kept = [], [], set()
     for mq, queue in state.queues.items():
         left = state.left.get(mq.topic)

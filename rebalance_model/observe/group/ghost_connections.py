@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from rebalance_model.broker.consumer_manager import SCAN_PERIOD
 from rebalance_model.entities import MessageQueue, java_order, queue_order
+from rebalance_model.observe.facts.group_facts import list_view
 from rebalance_model.observe.group.channels import UNNAMED
-from rebalance_model.observe.group.expectation import list_view
 from rebalance_model.observe.state import BrokerView, GroupState, QueueState
 from rebalance_model.observe.step import GroupStep
 

@@ -9,10 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
-from rebalance_model.observe.state import ClientView, GroupState
-
-PUSH, PULL = "CONSUME_PASSIVELY", "CONSUME_ACTIVELY"
-CLUSTERING, BROADCASTING = "CLUSTERING", "BROADCASTING"
+from rebalance_model.observe.state import BROADCASTING, CLUSTERING, PULL, PUSH, ClientView, GroupState
 
 
 def _known(consume_type: str, message_model: str) -> tuple[str, str]:
@@ -49,11 +46,6 @@ def take_reported(state: GroupState, info: ConsumerGroupInfo | None) -> None:
         return
     if not any(client.message_model for client in state.clients.values()):
         state.message_model = info.message_model
-
-
-def consume_type_of(state: GroupState, info: ConsumerGroupInfo) -> str:
-    """Return the consume type that most members declare, else the one that the broker reports; empty: not known."""
-    return state.consume_type or info.consume_type
 
 
 def is_outsider(state: GroupState, client: ClientView) -> bool:

@@ -4,9 +4,10 @@ from collections import Counter
 
 from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
 from rebalance_model.entities import RETRY_TOPIC_PREFIX, java_order
+from rebalance_model.observe.facts.group_facts import group_info
 from rebalance_model.observe.group import causes, member_types, ownership, rebalances
 from rebalance_model.observe.group.channels import CHANNEL_TIMEOUT, UNNAMED
-from rebalance_model.observe.group.expectation import Basis, basis, expect, group_info
+from rebalance_model.observe.group.expectation import Basis, basis, expect
 from rebalance_model.observe.state import BrokerView, ClientView, GroupState
 from rebalance_model.observe.step import GroupStep
 
@@ -90,6 +91,7 @@ def forget_broker(step: GroupStep, broker: str) -> None:
     queues = [mq for mq in step.state.queues if mq.broker == broker]
     for mq in queues:
         step.queue(mq).hook_view = None
+    step.renew_facts()
     ownership.reconsider(step, queues, evidence="GONE")
     expect(step)
 

@@ -17,10 +17,9 @@ from typing import TypeAlias
 
 from rebalance_model.entities import MessageQueue, java_order
 from rebalance_model.observe.group import former_holder, rebalances
-from rebalance_model.observe.group.expectation import broadcasts
 from rebalance_model.observe.group.member_types import is_outsider
 from rebalance_model.observe.group.offsets import lag_of
-from rebalance_model.observe.state import ClientView, GroupState, HookQueueView, QueueState, Unassigned
+from rebalance_model.observe.state import BROADCASTING, ClientView, GroupState, HookQueueView, QueueState, Unassigned
 from rebalance_model.observe.step import GroupStep
 
 HeldByHook: TypeAlias = dict[str, list[MessageQueue]]
@@ -30,7 +29,7 @@ _TAKEN = ("LOCK_GRANTED", "OFFSET_ASKED", "PULLED")
 
 def reconsider(step: GroupStep, queues: Iterable[MessageQueue], *, evidence: str) -> None:
     """Decide again who owns these queues, and write a row for every change."""
-    if broadcasts(step.state):
+    if step.state.message_model == BROADCASTING:
         return
     for mq in queues:
         step.queues_to_judge[mq] = None

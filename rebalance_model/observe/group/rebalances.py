@@ -28,11 +28,11 @@ from collections import Counter
 
 from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.observe.effects import MoveKind, QueueMove, RebalanceSettled
+from rebalance_model.observe.facts.group_facts import is_subscribed
 from rebalance_model.observe.group import causes, reconsumed
-from rebalance_model.observe.group.expectation import broadcasts, is_subscribed
 from rebalance_model.observe.identity import stable_id
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.state import Episode, GroupState, HookQueueView, Move, QueueState
+from rebalance_model.observe.state import BROADCASTING, Episode, GroupState, HookQueueView, Move, QueueState
 from rebalance_model.observe.step import GroupStep
 
 CAUSES_MAX = 64
@@ -191,7 +191,7 @@ def deadline(state: GroupState, policy: Policy) -> int | None:
     """Return when the open episode is closed even if its owners are not the expected ones; None: no episode."""
     if state.episode is None:
         return None
-    unknown = bool(state.members) and (broadcasts(state) or not state.strategy)
+    unknown = bool(state.members) and (state.message_model == BROADCASTING or not state.strategy)
     unknown = unknown and all(move.begun_at is not None for move in state.episode.moves.values())
     limit_ms = QUIET_INTERVALS * policy.poll_interval if unknown else policy.rebalance_settle_after
     return state.episode.last_change + limit_ms + 1

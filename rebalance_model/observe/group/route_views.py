@@ -16,7 +16,7 @@ from rebalance_model.allocation import AllocateStrategy, AllocationError, strate
 from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.observe.group import causes
 from rebalance_model.observe.group.ended_queues import GONE_AFTER
-from rebalance_model.observe.group.expectation import is_divided, popped_topics, strategy_of
+from rebalance_model.observe.group.expectation import strategy_of
 from rebalance_model.observe.group.member_types import is_outsider
 from rebalance_model.observe.policy import NEED_NO_PARAMETERS
 from rebalance_model.observe.state import GroupState, QueueState, Route, RouteSplit
@@ -122,9 +122,9 @@ def _share(chosen: AllocateStrategy, group: str, queues: Sequence[MessageQueue],
 
 def _splits(step: GroupStep) -> tuple[RouteSplit, ...] | None:
     state, policy = step.state, step.policy
-    if len(state.members) < 2 or not is_divided(step):
+    if len(state.members) < 2 or not step.facts.is_divided:
         return ()
-    topics = _astray(state) - popped_topics(state)
+    topics = _astray(state) - step.facts.popped.keys()
     if not topics:
         return ()
     if step.now <= members_changed_at(state) + policy.rebalance_wait_interval:

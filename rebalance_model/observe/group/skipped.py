@@ -12,9 +12,8 @@ anything. Its commit shows nothing: what waited before may have been consumed si
 """
 
 from rebalance_model.entities import MessageQueue
-from rebalance_model.observe.group import subscriptions
-from rebalance_model.observe.group.member_types import PULL
-from rebalance_model.observe.state import HookQueueView, ProcessQueueView, QueueState, Skipped
+from rebalance_model.observe.facts.interests import of_member
+from rebalance_model.observe.state import PULL, HookQueueView, ProcessQueueView, QueueState, Skipped
 from rebalance_model.observe.step import GroupStep
 
 SETTLED_AFTER = 60_000
@@ -61,7 +60,7 @@ def note_answer(step: GroupStep, mq: MessageQueue, client_id: str, process_queue
     if process_queue.cached_count == 0 and not process_queue.transaction_count:
         start = queue.pull_offset
     else:
-        interest = subscriptions.of_member(client).get(mq.topic)
+        interest = of_member(client).get(mq.topic)
         start = process_queue.first_offset or 0 if interest == _EVERYTHING else 0
     if start > 0:
         _record(step, mq, Skipped(0, start, step.now))

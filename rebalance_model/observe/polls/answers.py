@@ -17,7 +17,7 @@ from rebalance_model.observe.events import (
     newest_stamp,
 )
 from rebalance_model.observe.group import member_types, ownership, rebalances, skipped
-from rebalance_model.observe.group.expectation import declared_basis, division, expect
+from rebalance_model.observe.group.expectation import declared_basis, expect
 from rebalance_model.observe.polls import clock_skew, offsets, rounds
 from rebalance_model.observe.state import ClientView, GroupState, PopTarget, ProcessQueueView
 from rebalance_model.observe.step import GroupStep
@@ -62,19 +62,20 @@ def fold_running_info(step: GroupStep, event: ConsumerRunningInfo) -> None:
     claimed = ownership.known_of(state, event.client_id) if client is not None else {}
     answer = _view(event, client, state.orderly)
     is_new = client is None or (client.strategy, client.popped) != (answer.strategy, answer.popped)
-    before = declared_basis(state) if is_new else None
-    if client is None or _shows_more(state, client, answer):
-        step.changed("REPORT")
+    before = declared_basis(step.facts) if is_new else None
+    shows_more = client is None or _shows_more(state, client, answer)
     state.clients[event.client_id] = answer
     _note_popper(state, event.client_id, pops=bool(answer.popped))
     ownership.note_claims(state, event.client_id, client.queues if client is not None else (), answer.queues)
     state.orderly = answer.orderly
+    if shows_more:
+        step.changed("REPORT")
     step.clients_to_judge[event.client_id] = None
     declared = event.properties.get("PROP_CONSUME_TYPE", ""), event.properties.get("messageModel", "")
     is_news = member_types.note(state, event.client_id, *declared)
     if is_news or client is None or answer.declared < DECLARED or client.declared < DECLARED:
         step.changed("DECLARED")
-    if is_news or (is_new and declared_basis(state) != before):  # of thousands of first answers most add nothing
+    if is_news or (is_new and declared_basis(step.facts) != before):  # of thousands of first answers most add nothing
         expect(step)
     affected = answer.queues | claimed  # including queues that a hook assigns to it and it denies
     discovered = client is not None and client.discovered and not client.answered
@@ -154,7 +155,7 @@ def _works_unanswered(step: GroupStep, client_id: str) -> bool:
             continue
         if max(hook_view.pull_time, hook_view.commit_time, hook_view.holder_since) > since:
             return True
-    if any(client.answered for client in state.clients.values()) or division(state) == "PROXIED":
+    if any(client.answered for client in state.clients.values()) or step.facts.division == "PROXIED":
         return False
     return state.advanced_at > since
 

@@ -6,7 +6,6 @@ between. A broker that does not answer, or a collector that was away, adds nothi
 
 from rebalance_model.observe.events import UNREADABLE, ConsumeStats, OffsetInfo
 from rebalance_model.observe.group import deleted_group, ended_queues, skipped
-from rebalance_model.observe.group.expectation import is_popped
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.polls import clock_skew, lag_trend, returns
 from rebalance_model.observe.state import FallenBack, NewestFall, QueueState
@@ -90,7 +89,7 @@ def _note_newest(step: GroupStep, queue: QueueState, info: OffsetInfo, event: Co
     before = queue.broker_offset
     fell = before is not None and info.broker_offset < before and not event.broker_id
     if before is not None and fell:
-        if not is_popped(step, info.mq):  # of such a queue nothing is said of it, nor later, while no member pops it
+        if info.mq.topic not in step.facts.popped:  # else nothing is said of it, nor later, while no member pops it
             queue.newest_fall = NewestFall(before, info.broker_offset, event.time)
         queue.lag_trend = queue.fallen_back = None
     if info.consumer_offset <= info.broker_offset:

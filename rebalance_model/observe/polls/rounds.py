@@ -4,7 +4,7 @@ Each client's queues are known at another instant. Only a complete round shows t
 one; then the affected queues are judged.
 """
 
-from rebalance_model.observe.group.expectation import broadcasts, infer
+from rebalance_model.observe.group.expectation import infer
 from rebalance_model.observe.group.membership import recount_round
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.polls.routes import note_beyond
@@ -32,7 +32,7 @@ def _end(step: GroupStep) -> None:
     rounds.known_at = known_at if known_at > rounds.after else 0
     rounds.after = max(client.asked for client in clients)
     rounds.asked_count = 0
-    if not broadcasts(state):
+    if not step.facts.broadcasts:
         note_beyond(step)
         _compare_answers(step)
 

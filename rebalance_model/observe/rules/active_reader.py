@@ -9,12 +9,10 @@ commit that does not advance shows nothing. What does:
 - A broker's hook sees the pulls. A lite-pull client whose application hangs pulls until its cache is full.
 """
 
-from rebalance_model.observe.group.expectation import division_of
-from rebalance_model.observe.group.member_types import PULL
 from rebalance_model.observe.group.owners_queue import owners_queue
 from rebalance_model.observe.hooks import pull_errors
 from rebalance_model.observe.queue_subject import OwnersQueue, QueueSubject
-from rebalance_model.observe.state import QueueState
+from rebalance_model.observe.state import PULL, QueueState
 from rebalance_model.observe.step import GroupStep
 
 
@@ -24,7 +22,7 @@ def is_read_actively(step: GroupStep, q: QueueSubject) -> bool:
     holder = queue.owner or (queue.hook_view.holder if queue.hook_view is not None else None)
     readers = state.members if holder is None else (holder,)
     types = {client.consume_type for r in readers if (client := state.clients.get(r)) is not None} - {""}
-    return types == {PULL} if types else division_of(step) == "ACTIVE"
+    return types == {PULL} if types else step.facts.division == "ACTIVE"
 
 
 def reads_on(step: GroupStep, q: QueueSubject, limit: int) -> bool | None:

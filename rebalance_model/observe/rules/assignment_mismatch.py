@@ -6,7 +6,6 @@ lists, and no owner can be expected (CID_VIEW_SPLIT reports that). If the strate
 dropped instead. Clients that pull by themselves (CONSUME_ACTIVELY) or pop divide their queues by no known strategy.
 """
 
-from rebalance_model.observe.group.expectation import is_divided
 from rebalance_model.observe.group.route_views import member_lists
 from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.rules import concerns, route_view_split
@@ -20,7 +19,7 @@ def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     queue = q.queue
     if queue.owner == queue.expected_owner or queue.owner is None or queue.expected_owner is None or q.mq.is_retry:
         return CLEAR
-    if state.strategy_basis == "INFERRED" or not is_divided(step):
+    if state.strategy_basis == "INFERRED" or not step.facts.is_divided:
         return CLEAR
     owner = state.clients[queue.owner]
     settled = max(state.expected_at, state.owner_changed_at) + step.policy.assignment_settled_after

@@ -1,6 +1,5 @@
 """ASSIGNMENT_SKEW: one member has far more queues than the others."""
 
-from rebalance_model.observe.group.expectation import is_divided
 from rebalance_model.observe.group.ghost_connections import is_listed_twice
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
 from rebalance_model.observe.state import GroupState
@@ -13,7 +12,7 @@ FACTOR, MORE = 2, 2
 def judge(step: GroupStep, _: str) -> Verdict:
     """Compare the largest share with the mean."""
     state = step.state
-    if not state.rounds.known_at or not is_divided(step):
+    if not state.rounds.known_at or not step.facts.is_divided:
         return None  # the queues without a known owner may belong to a member that has not answered
     who, most = _most(state)
     members, queues = len(state.members), sum(state.shares.values())

@@ -7,7 +7,6 @@ such a member counts only while it sends heartbeats.
 """
 
 from rebalance_model.observe.group import not_created
-from rebalance_model.observe.group.expectation import division_of
 from rebalance_model.observe.rules import route_view_split, stale_heartbeat
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
 from rebalance_model.observe.state import BrokerView, IncidentKey
@@ -19,7 +18,7 @@ HEARTBEAT_LATE = 5_000
 
 def judge(step: GroupStep, _: str) -> Verdict:
     """Compare the member lists of all brokers that answer or whose hook reports."""
-    if len(step.state.views) < 2 or division_of(step) == "PROXIED":
+    if len(step.state.views) < 2 or step.facts.division == "PROXIED":
         return CLEAR  # each broker with an embedded proxy lists only its own clients
     views = _views(step)
     if len(views) < 2:

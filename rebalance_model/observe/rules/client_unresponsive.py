@@ -7,7 +7,6 @@ request. A client that answers "not supported", or has never answered and works 
 report its queues (`polls.answers`): coverage says so.
 """
 
-from rebalance_model.observe.group.expectation import division_of
 from rebalance_model.observe.group.ghost_connections import is_listed_twice
 from rebalance_model.observe.rules import concerns, unresponsive
 from rebalance_model.observe.rules.rule import CLEAR, Advice, ClientRule, Evidence, Holds, Verdict
@@ -18,7 +17,7 @@ from rebalance_model.observe.step import GroupStep
 def judge(step: GroupStep, client_id: str) -> Verdict:
     """Count the unanswered requests; a single one may be a long garbage collection."""
     client = step.state.clients.get(client_id)
-    if client is None or not client.unanswered or division_of(step) == "PROXIED":
+    if client is None or not client.unanswered or step.facts.division == "PROXIED":
         return CLEAR
     if not client.silent or is_listed_twice(step.state, client_id):
         return None

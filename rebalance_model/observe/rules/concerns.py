@@ -7,7 +7,6 @@ by a hook, is scheduled here. `tests/core/observe/test_concerns.py` judges the r
 """
 
 from rebalance_model.client.process_queue import ProcessQueue
-from rebalance_model.observe.group.expectation import broadcasts
 from rebalance_model.observe.group.owners_queue import answered_queue, owners_lock, pulled_by_hook
 from rebalance_model.observe.hooks.lock_requests import HANDOVERS_KEPT
 from rebalance_model.observe.queue_subject import QueueSubject
@@ -103,7 +102,7 @@ def _of_owner(step: GroupStep, q: QueueSubject, client: ClientView) -> int:
     if entry is not None:
         if entry.is_expired(step.now, limit):
             flags = LOCK_OLD
-        elif not q.mq.is_retry and not broadcasts(step.state):
+        elif not q.mq.is_retry and not step.facts.broadcasts:
             step.schedule_check(entry.last_update_timestamp + limit + 1)
     elif process_queue is not None and client.orderly and process_queue.is_lock_expired(client.answered, limit):
         flags = LOCK_OLD

@@ -3,10 +3,8 @@
 from collections.abc import Collection
 
 from rebalance_model.entities import RETRY_TOPIC_PREFIX
-from rebalance_model.observe.group import subscriptions
-from rebalance_model.observe.group.expectation import group_info, is_divided, popped_topics
+from rebalance_model.observe.facts.interests import of_member
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
-from rebalance_model.observe.state import GroupState
 from rebalance_model.observe.step import GroupStep
 
 NAMED = 10
@@ -16,10 +14,10 @@ NAMED = 10
 def judge(step: GroupStep, _: str) -> Verdict:
     """Compare the number of members with the number of queues; None while the route of a topic is unknown."""
     state = step.state
-    queues = _queues(state)
+    queues = _queues(step)
     if queues is None:
         return None
-    if not 0 < queues < len(state.members) or not is_divided(step):
+    if not 0 < queues < len(state.members) or not step.facts.is_divided:
         return CLEAR
     return Holds("info")
 
@@ -29,33 +27,33 @@ def evidence(step: GroupStep, _: str) -> Evidence:
     idle = [member for member in step.state.members if member not in step.state.shares]
     return {
         "members": len(step.state.members),
-        "queues": _queues(step.state),
+        "queues": _queues(step),
         "idle": len(idle),
         "who": ", ".join(idle[:NAMED]),
     }
 
 
-def _queues(state: GroupState) -> int | None:
+def _queues(step: GroupStep) -> int | None:
     """Return how many queues the group's topics have; None while the route of one of them is unknown."""
     queues = 0
-    for topic in _topics(state):
-        if (route := state.routes.get(topic)) is None:
+    for topic in _topics(step):
+        if (route := step.state.routes.get(topic)) is None:
             return None
         queues += len(route.queues) + len(route.beyond)
     return queues
 
 
-def _topics(state: GroupState) -> Collection[str]:
+def _topics(step: GroupStep) -> Collection[str]:
     """Return the topics of the group whose queues members divide.
 
     The last heartbeat replaces the broker's table (ConsumerGroupInfo.updateSubscription): one of a member that
     subscribes nothing empties it. Then what the members say counts.
     """
-    info = group_info(state)
+    state, info = step.state, step.facts.info
     topics = [t for t in info.subscription_table if not t.startswith(RETRY_TOPIC_PREFIX)] if info is not None else []
     known = (client for member in state.members if (client := state.clients.get(member)) is not None)
-    of_all = topics or {topic: None for client in known for topic in subscriptions.of_member(client)}
-    return of_all if not (popped := popped_topics(state)) else [topic for topic in of_all if topic not in popped]
+    of_all = topics or {topic: None for client in known for topic in of_member(client)}
+    return of_all if not (popped := step.facts.popped) else [topic for topic in of_all if topic not in popped]
 
 
 RULE = GroupRule(

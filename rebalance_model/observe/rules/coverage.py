@@ -5,7 +5,6 @@ from functools import lru_cache
 import msgspec
 
 from rebalance_model.observe.group import proxied
-from rebalance_model.observe.group.expectation import division_of, is_consumed_unlisted
 from rebalance_model.observe.rules.registry import codes_needing
 from rebalance_model.observe.rules.rule import Need
 from rebalance_model.observe.state import GroupState
@@ -96,7 +95,7 @@ def sharing_seen(step: GroupStep) -> str:
     """Return how the members share the queues; those that proxies list count where no broker lists any."""
     if not step.state.members and proxied.is_listed(step.state):
         return "PROXIED"
-    return "UNLISTED" if is_consumed_unlisted(step.state, step.policy) else division_of(step)
+    return "UNLISTED" if step.facts.is_consumed_unlisted else step.facts.division
 
 
 def _incomplete(state: GroupState) -> tuple[str, ...]:

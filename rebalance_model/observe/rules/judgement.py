@@ -10,7 +10,6 @@ from collections.abc import Collection
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group import ended_queues, membership, route_views
 from rebalance_model.observe.group.deleted_group import GROUP_DELETED, is_deleted
-from rebalance_model.observe.group.expectation import is_popped
 from rebalance_model.observe.hooks import released_queues
 from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.rules import concerns, duplicate_consumption
@@ -42,6 +41,7 @@ def judge(step: GroupStep) -> dict[MessageQueue, QueueSubject]:
     Returns:
         The queues that were judged.
     """
+    step.renew_facts()
     if not step.state.members and is_deleted(step.state, step.now):
         end_all(step, GROUP_DELETED)
         return {}
@@ -76,7 +76,7 @@ def _judge_queue(step: GroupStep, q: QueueSubject, silent: Collection[str]) -> N
     ended = q.queue.ended
     if ended is not None:
         end(step, QUEUE_RULES, q, ended_queues.WHY[ended.why])
-    elif is_popped(step, q.mq):
+    elif q.mq.topic in step.facts.popped:
         end(step, PULLED_QUEUE_RULES, q, POPPED)
         apply(step, POPPED_QUEUE_RULES, q, silent)
     elif rules := QUEUE_RULES if step.is_unsettled(q.mq) else queue_rules(concerns.of_queue(step, q)):

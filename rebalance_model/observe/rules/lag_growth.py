@@ -7,7 +7,6 @@ the queue's usual rate.
 
 from typing import Literal, get_args
 
-from rebalance_model.observe.group.expectation import broadcasts, is_divided, is_popped
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.polls import lag_trend
 from rebalance_model.observe.queue_subject import QueueSubject
@@ -23,7 +22,7 @@ def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     """Check the window that ends with this answer."""
     queue = q.queue
     trend = queue.lag_trend
-    if broadcasts(step.state):
+    if step.facts.broadcasts:
         return CLEAR  # each client keeps its offsets itself: those of the broker are stale
     if trend is None or queue.stats_at != step.now or q.mq.is_retry or lag_of(queue) is None:
         return None
@@ -65,7 +64,7 @@ def _sub_cause(step: GroupStep, q: QueueSubject, queue: QueueState) -> SubCause:
     if episode is not None and q.mq in episode.moves:
         return "REBALANCE_PAUSE"
     produced, consumed = lag_trend.of_late(queue)
-    divided = is_divided(step) and not is_popped(step, q.mq)
+    divided = step.facts.is_divided and q.mq.topic not in step.facts.popped
     if queue.owner is None and (divided or not (step.state.members or consumed)):
         return "UNASSIGNED"
     if consumed == 0:

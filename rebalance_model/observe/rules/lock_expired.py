@@ -8,7 +8,6 @@ No client can renew while the broker is away (BROKER_UNREACHABLE or BROKER_LOCKS
 each client first gets one interval to renew (`lock_interval`).
 """
 
-from rebalance_model.observe.group.expectation import broadcasts
 from rebalance_model.observe.group.owners_queue import owners_queue
 from rebalance_model.observe.queue_subject import OwnersQueue, QueueSubject
 from rebalance_model.observe.rules import concerns, unresponsive
@@ -19,7 +18,7 @@ from rebalance_model.observe.step import GroupStep
 def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     """Check the age of the owner's lock."""
     process_queue, policy = owners_queue(step, q), step.policy
-    if process_queue is None or broadcasts(step.state):  # a BROADCASTING consumer locks nothing
+    if process_queue is None or step.facts.broadcasts:  # a BROADCASTING consumer locks nothing
         return CLEAR
     renewed = process_queue.last_lock_timestamp
     if renewed is None or q.mq.is_retry or not (process_queue.client.orderly or process_queue.lock_is_exact):

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.observe.group.ended_queues import waiting
-from rebalance_model.observe.group.expectation import broadcasts
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
 from rebalance_model.observe.state import QueueState
 from rebalance_model.observe.step import GroupStep
@@ -40,7 +39,7 @@ class Stranded(NamedTuple):
 
 def judge(step: GroupStep, _: str) -> Verdict:
     """Check whether messages wait in queues that have ended recently, or were skipped."""
-    if broadcasts(step.state):
+    if step.facts.broadcasts:
         return CLEAR
     stranded = _stranded(step)
     for why, settled_after in (("SKIPPED", GATHERED_AFTER), ("NOT_READ", step.policy.rebalance_wait_interval)):

@@ -9,7 +9,6 @@ topic that the last members did not subscribe (`ended_queues`).
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group import proxied
-from rebalance_model.observe.group.expectation import broadcasts, group_info, is_consumed_unlisted
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.rules.pop_coverage import has_all_hooks
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
@@ -20,9 +19,9 @@ from rebalance_model.observe.step import GroupStep
 def judge(step: GroupStep, _: str) -> Verdict:
     """Check how long ago the last member left."""
     state = step.state
-    if state.members or broadcasts(state):
+    if state.members or step.facts.broadcasts:
         return CLEAR
-    if is_consumed_unlisted(state, step.policy) or state.proxied_left_at or proxied.is_listed(state):
+    if step.facts.is_consumed_unlisted or state.proxied_left_at or proxied.is_listed(state):
         return _of_unlisted(step)
     return _of_group(step) if state.no_members_since else CLEAR
 
@@ -34,7 +33,7 @@ def _of_group(step: GroupStep) -> Verdict:
     if alone > step.policy.group_memory:
         return CLEAR
     waiting = _waiting(step)
-    if waiting is None or group_info(state) is None:
+    if waiting is None or step.facts.info is None:
         return None
     step.schedule_check(state.no_members_since + step.policy.group_memory + 1)
     if not waiting:
@@ -98,7 +97,7 @@ def evidence(step: GroupStep, _: str) -> Evidence:
     }
     if state.proxies:
         fields |= {"proxied_clients": len(proxied.clients(state))}
-    if not is_consumed_unlisted(state, step.policy) and not proxied.is_listed(state):
+    if not step.facts.is_consumed_unlisted and not proxied.is_listed(state):
         return fields
     most = max(_consumed(state), key=lambda mq: lag_of(state.queues[mq]) or 0, default=None)
     return fields | {"without_advance_ms": step.now - state.advanced_at, "topic": most.topic if most else None}

@@ -12,7 +12,6 @@ that is not acknowledged. By hooks it is one that was renewed or refused, and no
 from collections.abc import Mapping
 from typing import Literal, get_args
 
-from rebalance_model.observe.group.expectation import broadcasts, is_fifo, is_popped
 from rebalance_model.observe.group.offsets import committed, lag_of
 from rebalance_model.observe.group.owners_queue import owners_queue
 from rebalance_model.observe.hooks import pull_errors, released_queues
@@ -63,11 +62,11 @@ _EXPLAINED_BY: Mapping[str, tuple[str, ...]] = {
 
 def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     """Check for how long the queue has waited; None until that is long enough."""
-    if broadcasts(step.state):
+    if step.facts.broadcasts:
         return CLEAR  # each client keeps its offsets itself: those of the broker are stale
-    if is_fifo(step, q.mq):
+    if step.facts.is_fifo(q.mq):
         return _of_fifo(step, q)
-    if is_popped(step, q.mq):
+    if q.mq.topic in step.facts.popped:
         return CLEAR  # its commit advances when messages are popped
     return _of_pulled(step, q) if step.state.orderly and not q.mq.is_retry else None
 
@@ -116,7 +115,7 @@ def _held_ms(step: GroupStep, q: QueueSubject) -> int | None:
 def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     """Return the lag, the offsets, and the last known state of the owner."""
     process_queue = owners_queue(step, q)
-    limit = step.policy.fifo_stuck_after if is_fifo(step, q.mq) else step.policy.stuck_after
+    limit = step.policy.fifo_stuck_after if step.facts.is_fifo(q.mq) else step.policy.stuck_after
     fields = stall.evidence(step, q, committed(q), limit)
     if process_queue is not None:
         fields |= {

@@ -6,7 +6,6 @@ handed out. REFUSED: its POPs come, and the broker refuses each of them. Without
 since its last one was to be answered. Critical if more messages wait.
 """
 
-from rebalance_model.observe.group.expectation import is_popped
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.rules import concerns, pop_not_acking
 from rebalance_model.observe.rules.pop_coverage import covered_since
@@ -73,7 +72,7 @@ def _lag(step: GroupStep, client: ClientView | None) -> int:
     return sum(
         lag_of(queue) or 0
         for mq, queue in step.state.queues.items()
-        if (any(one.covers(mq) for one in full) if full else is_popped(step, mq))
+        if (any(one.covers(mq) for one in full) if full else mq.topic in step.facts.popped)
     )
 
 

@@ -20,15 +20,13 @@ exact. So if the answer's age equals the hook's within two intervals, the hook's
 from msgspec.structs import replace
 
 from rebalance_model.broker.consumer_manager import SCAN_PERIOD
-from rebalance_model.observe.group.expectation import group_info
-from rebalance_model.observe.group.member_types import PUSH, consume_type_of
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.group.owners_queue import owners_queue, pulled_by_hook
 from rebalance_model.observe.hooks import pull_errors, released_queues
 from rebalance_model.observe.queue_subject import OwnersQueue, QueueSubject
 from rebalance_model.observe.rules import concerns, pull_stall, unresponsive
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
-from rebalance_model.observe.state import HookQueueView
+from rebalance_model.observe.state import PUSH, HookQueueView
 from rebalance_model.observe.step import GroupStep
 
 
@@ -41,10 +39,10 @@ def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     if error is not None:
         step.schedule_check(error.last + pull_errors.REPEATED_WITHIN + 1)
         return CLEAR
-    info = group_info(step.state)
+    info = step.facts.info
     if process_queue.last_pull_timestamp is None or q.mq.is_retry or info is None:
         return None
-    if (process_queue.client.consume_type or consume_type_of(step.state, info)) != PUSH:
+    if (process_queue.client.consume_type or step.facts.consume_type) != PUSH:
         return None
     if process_queue.answer is None:
         return _by_hook(step, q, process_queue)

@@ -14,7 +14,6 @@ are consumed twice (DUPLICATE_CONSUMPTION reports that), but it ends by itself. 
 within 30 s and rebalances within another 20 s, so nothing is judged until then (`Policy.unassigned_after_new`).
 """
 
-from rebalance_model.observe.group.expectation import is_divided
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.polls.offsets import COVERED_INTERVALS
 from rebalance_model.observe.queue_subject import QueueSubject
@@ -28,7 +27,7 @@ def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     """Check the last two answers of both members, or the pulls of both."""
     queue = q.queue
     pulled = queue.hook_view is not None and queue.hook_view.concurrent_puller is not None
-    if (queue.rival is None and not pulled) or queue.owner is None or q.mq.is_retry or not is_divided(step):
+    if (queue.rival is None and not pulled) or queue.owner is None or q.mq.is_retry or not step.facts.is_divided:
         return CLEAR
     by_pulls = _by_pulls(step, q, queue.hook_view) if queue.hook_view is not None else None
     rival = by_pulls if by_pulls is not None else _by_answers(step, q, queue.owner, queue.rival)

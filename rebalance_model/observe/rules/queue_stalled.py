@@ -9,7 +9,6 @@ call (`released_queues`).
 
 from typing import Literal, get_args
 
-from rebalance_model.observe.group.expectation import broadcasts, is_divided
 from rebalance_model.observe.group.offsets import lag_of, position_of
 from rebalance_model.observe.group.owners_queue import owners_queue
 from rebalance_model.observe.hooks import pull_errors, released_queues
@@ -49,7 +48,7 @@ SubCause = Literal[
 def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     """Check for how long the queue has waited; None until that is long enough."""
     state = step.state
-    if broadcasts(state):
+    if step.facts.broadcasts:
         return CLEAR  # the broker's offsets are stale
     concurrent = state.orderly is False or (state.orderly is None and not state.is_polled)  # no lock was requested
     if q.mq.is_retry or not concurrent:
@@ -175,7 +174,7 @@ def _sub_cause(step: GroupStep, q: QueueSubject, process_queue: OwnersQueue | No
 def _without_owner(step: GroupStep, q: QueueSubject) -> SubCause:
     if pull_errors.is_refused(step, q):
         return "PULL_REFUSED"
-    if not is_divided(step) and step.state.members:
+    if not step.facts.is_divided and step.state.members:
         return "UNDETERMINED"  # its clients do not report which of them has it
     return stall.without_owner(step, q)
 

@@ -12,8 +12,8 @@ client has requested the list again (20 s). The broker may forward requests for 
 client's missing answers do not count. Critical if lag keeps growing for `stuck_after`.
 """
 
+from rebalance_model.observe.facts.group_facts import is_subscribed
 from rebalance_model.observe.group import ghost_connections
-from rebalance_model.observe.group.expectation import is_divided, is_subscribed
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.group.ownership import holders
 from rebalance_model.observe.policy import Policy
@@ -31,7 +31,7 @@ def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     queue = q.queue
     if queue.owner is not None or not queue.in_route or q.mq.is_retry or holders(step, q.mq, queue):
         return CLEAR
-    if not state.members or not is_divided(step) or not is_subscribed(state, q.mq.topic):
+    if not state.members or not step.facts.is_divided or not is_subscribed(state, q.mq.topic):
         return CLEAR
     if queue.unassigned is None:
         return None

@@ -8,7 +8,6 @@ ambiguous, and nothing is judged.
 """
 
 from rebalance_model.entities import MessageQueue
-from rebalance_model.observe.group.expectation import is_divided
 from rebalance_model.observe.rules import cid_view_split, route_view_split
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
 from rebalance_model.observe.state import GroupState, QueueState
@@ -21,7 +20,7 @@ def judge(step: GroupStep, _: str) -> Verdict:
     if (
         not 0 < state.owner_changed_at < state.expected_at
         or state.strategy_basis in ("", "INFERRED")
-        or not is_divided(step)
+        or not step.facts.is_divided
     ):
         return CLEAR
     behind = _behind(step)

@@ -15,7 +15,7 @@ owner of the topic's queues is expected.
 from rebalance_model.allocation import AllocateStrategy, AllocationError
 from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
 from rebalance_model.entities import MessageQueue
-from rebalance_model.observe.group.expectation import group_info, is_divided, strategy_of
+from rebalance_model.observe.group.expectation import strategy_of
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
 from rebalance_model.observe.state import GroupState, IncidentKey, Route, RouteSplit
 from rebalance_model.observe.step import GroupStep
@@ -156,8 +156,8 @@ def _of_former(step: GroupStep) -> Verdict:
 def _behind(step: GroupStep, route: Route) -> list[str]:
     """Return the members with the former route's share; empty unless another one has the present route's share."""
     state = step.state
-    info, chosen = group_info(state), strategy_of(state, step.policy)
-    if info is None or chosen is None or not is_divided(step) or not info.client_ids():
+    info, chosen = step.facts.info, strategy_of(state, step.policy)
+    if info is None or chosen is None or not step.facts.is_divided or not info.client_ids():
         return []
     has: dict[str, set[MessageQueue]] = {}
     for mq in dict.fromkeys((*route.queues, *route.former)):

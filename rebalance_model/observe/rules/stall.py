@@ -13,8 +13,8 @@ from typing import Literal
 
 import msgspec
 
+from rebalance_model.observe.facts.group_facts import is_subscribed
 from rebalance_model.observe.group import ghost_connections
-from rebalance_model.observe.group.expectation import is_subscribed
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.hooks import pull_errors
 from rebalance_model.observe.queue_subject import QueueSubject

@@ -3,7 +3,6 @@
 Each client computes its own share: two strategies give some queues two owners and others none. See `declarations`.
 """
 
-from rebalance_model.observe.group.expectation import division_of
 from rebalance_model.observe.rules import declarations
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Verdict
 from rebalance_model.observe.state import ClientView
@@ -12,7 +11,7 @@ from rebalance_model.observe.step import GroupStep
 
 def judge(step: GroupStep, _: str) -> Verdict:
     """Judge by the strategies that the clients declare; where they pop every topic, none divides any."""
-    if division_of(step) == "POPPED":
+    if step.facts.division == "POPPED":
         return CLEAR
     return declarations.verdict(step.state, _strategy)
 

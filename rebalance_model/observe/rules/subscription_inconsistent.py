@@ -12,10 +12,9 @@ filters by an expression that no member declares any more (BROKER_OUTDATED): mes
 
 from collections import Counter
 
-from rebalance_model.observe.group import subscriptions
-from rebalance_model.observe.group.subscriptions import UNREADABLE, Interest
+from rebalance_model.observe.facts.interests import UNREADABLE, Interest, Interests, at_broker
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
-from rebalance_model.observe.step import GroupStep, Interests
+from rebalance_model.observe.step import GroupStep
 
 
 def judge(step: GroupStep, _: str) -> Verdict:
@@ -56,7 +55,7 @@ def _outdated(step: GroupStep, declared: dict[str, Interest]) -> Evidence | None
     """Return the first topic that a broker filters by something else than all members declare, and both."""
     for broker, view in sorted(step.state.views.items()):
         for topic, data in view.info.subscription_table.items() if not view.failing else ():
-            here, interest = subscriptions.at_broker(data), declared.get(topic)
+            here, interest = at_broker(data), declared.get(topic)
             if interest is not None and here is not UNREADABLE and here != interest:
                 return {
                     "topic": topic,
@@ -70,7 +69,7 @@ def _outdated(step: GroupStep, declared: dict[str, Interest]) -> Evidence | None
 
 def _reported(step: GroupStep) -> dict[str, Interests]:
     """Return by member what it subscribes; an expression that can't be read counts as the one of another member."""
-    reported = subscriptions.of_members(step)
+    reported = step.facts.interests
     if not any(map(_is_unreadable, _distinct(reported))):
         return reported
     readable: dict[str, Interest] = {}

@@ -7,7 +7,6 @@ deleted is reported for its queues instead (`group.ended_queues`). Where members
 its messages at that time, or other members do not subscribe the topic, that incident explains this one.
 """
 
-from rebalance_model.observe.group import subscriptions
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
 from rebalance_model.observe.state import IncidentKey
 from rebalance_model.observe.step import GroupStep
@@ -42,7 +41,7 @@ def _missing(step: GroupStep) -> dict[str, int]:
 
 
 def _subscribers(step: GroupStep, missing: dict[str, int]) -> list[str]:
-    return [member for member, interests in subscriptions.of_members(step).items() if missing.keys() & interests]
+    return [member for member, interests in step.facts.interests.items() if missing.keys() & interests]
 
 
 def _causes(step: GroupStep, missing: dict[str, int]) -> tuple[IncidentKey, ...]:

@@ -11,7 +11,17 @@ from rebalance_model.observe.state.broker import (
 from rebalance_model.observe.state.client import UNANSWERED_POLLS, ClientView, PopTarget, ProcessQueueView
 from rebalance_model.observe.state.cluster import ClusterBroker, ClusterState, Reach, ReviveBacklog
 from rebalance_model.observe.state.codec import StateVersionError, check_version, decode_group, encode_group
-from rebalance_model.observe.state.group import STATE_VERSION, GroupState, InvariantError, LastGroupRow, Rounds
+from rebalance_model.observe.state.group import (
+    BROADCASTING,
+    CLUSTERING,
+    PULL,
+    PUSH,
+    STATE_VERSION,
+    GroupState,
+    InvariantError,
+    LastGroupRow,
+    Rounds,
+)
 from rebalance_model.observe.state.hook_queue_view import (
     ConcurrentPuller,
     FormerHolder,
@@ -41,6 +51,10 @@ from rebalance_model.observe.state.rebalance import Cause, Episode, Move
 from rebalance_model.observe.state.source import ClockSet, Loss, Sequence, Silence
 
 __all__ = [
+    "BROADCASTING",
+    "CLUSTERING",
+    "PULL",
+    "PUSH",
     "STATE_VERSION",
     "UNANSWERED_POLLS",
     "BrokerView",

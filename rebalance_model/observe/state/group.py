@@ -21,6 +21,8 @@ from rebalance_model.observe.state.rebalance import Cause, Episode
 from rebalance_model.observe.state.source import Loss, Sequence, Silence
 
 STATE_VERSION = 6
+PUSH, PULL = "CONSUME_PASSIVELY", "CONSUME_ACTIVELY"
+CLUSTERING, BROADCASTING = "CLUSTERING", "BROADCASTING"
 
 
 class Rounds(msgspec.Struct, array_like=True):

@@ -1,0 +1,180 @@
+"""What is known of a group at one step: found once, for all rules, quantities and rows.
+
+Facts are frozen: what they were made of may change only by `GroupStep.changed`, after which they are made again.
+"""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from rebalance_model.allocation.server_side import ALL_QUEUES
+from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
+from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue, java_order
+from rebalance_model.observe.facts.interests import Interests, of_member
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.state import BROADCASTING, PUSH, BrokerView, GroupState
+
+SHARED_BY_MAX = 64
+"""At most this many of the clients that pop a queue are named."""
+Division: TypeAlias = Literal["DIVIDED", "BROADCAST", "POPPED", "MIXED", "ACTIVE", "PROXIED", ""]
+"""How members share a group's queues; see `GroupFacts.division`."""
+Poppers: TypeAlias = Mapping[str, Mapping[tuple[str, int], list[str]]]
+"""By topic that clients pop, its broker and queue id (-1: all of the broker), who pops there."""
+
+
+class GroupFacts(msgspec.Struct, frozen=True, dict=True):
+    """What is known of a group; each fact is found when it is first asked for."""
+
+    state: GroupState
+    policy: Policy
+    now: int
+
+    @cached_property
+    def info(self) -> ConsumerGroupInfo | None:
+        """Return what the first broker that answers (`list_view`) has of the group; None while none answers."""
+        return group_info(self.state)
+
+    @cached_property
+    def broadcasts(self) -> bool:
+        """Return whether every member reads every queue, so that none has an owner; kept while no member is listed."""
+        return self.state.message_model == BROADCASTING
+
+    @cached_property
+    def consume_type(self) -> str:
+        """Return the consume type that most members declare, else the one that the broker reports; empty: unknown."""
+        return self.state.consume_type or (self.info.consume_type if self.info is not None else "")
+
+    @cached_property
+    def popped(self) -> Poppers:
+        """Return the topics that members pop, by their last answers and their POPs: the mode is set for each topic.
+
+        The queues of such a topic have no owner and no locks; the other topics are pulled.
+        """
+        state = self.state
+        return _poppers(state) if state.poppers or (state.pops is not None and state.pops.poppers) else {}
+
+    @cached_property
+    def division(self) -> Division:
+        """Return how the members share the group's queues.
+
+        DIVIDED: each queue has one owner, which answers show (push consumers). BROADCAST: every member reads every
+        queue, and keeps its offsets itself. POPPED: clients pop every topic, and share the queues; only the group's
+        retry topic is pulled. MIXED: they pop some topics, and divide the queues of the others. ACTIVE: clients pull by
+        themselves, and do not report their queues. PROXIED: gRPC clients listed by a broker with an embedded proxy
+        (LOCAL mode): they answer no request, and unlike push consumers they do not subscribe to the group's retry
+        topic. Empty: no member is listed.
+        """
+        state, info = self.state, self.info
+        if self.broadcasts:
+            return "BROADCAST"
+        if info is None or not self.consume_type:
+            return ""
+        if self.consume_type != PUSH:
+            return "ACTIVE"
+        if popped := self.popped:
+            pulled = (topic for topic in info.subscription_table if not topic.startswith(RETRY_TOPIC_PREFIX))
+            return "MIXED" if any(topic not in popped for topic in pulled) else "POPPED"
+        if RETRY_TOPIC_PREFIX + state.group in info.subscription_table:
+            return "DIVIDED"
+        asked = any(client.asked for client in state.clients.values())
+        answered = any(client.answered or not client.readable for client in state.clients.values())
+        return "PROXIED" if asked and not answered else "DIVIDED"
+
+    @cached_property
+    def is_divided(self) -> bool:
+        """Return whether the members divide the queues that are not popped, and their answers show their queues."""
+        return self.division in ("DIVIDED", "MIXED")
+
+    @cached_property
+    def is_consumed_unlisted(self) -> bool:
+        """Return whether commits advance though no member is listed: clients behind a separate proxy (CLUSTER mode).
+
+        The last commits of members that left come within a persist interval, and are seen one poll interval later.
+        """
+        state, policy = self.state, self.policy
+        settled = state.no_members_since + policy.persist_consumer_offset_interval + 2 * policy.poll_interval
+        return not state.members and state.advanced_at > settled
+
+    @cached_property
+    def interests(self) -> dict[str, Interests]:
+        """Return by member what it subscribes."""
+        clients = self.state.clients
+        return {member: of_member(clients[member]) for member in self.state.members}
+
+    @cached_property
+    def strategies(self) -> frozenset[str]:
+        """Return the strategy classes that the members which have answered declare."""
+        clients = self.state.clients
+        return frozenset(c.strategy for m in self.state.members if (c := clients.get(m)) is not None and c.strategy)
+
+    @cached_property
+    def strategy(self) -> str | None:
+        """Return the strategy class that all members which have answered declare; None if they differ or none has."""
+        return next(iter(self.strategies)) if len(self.strategies) == 1 else None
+
+    def shared_by(self, mq: MessageQueue) -> tuple[str, ...]:
+        """Return the members that pop the queue, in Java's order, at most `SHARED_BY_MAX`."""
+        by_place = self.popped.get(mq.topic)
+        if by_place is None:
+            return ()
+        clients = {*by_place.get((mq.broker, mq.queue_id), ()), *by_place.get((mq.broker, ALL_QUEUES), ())}
+        return tuple(sorted(clients, key=java_order)[:SHARED_BY_MAX])
+
+    def is_fifo(self, mq: MessageQueue) -> bool:
+        """Return whether the queue's messages are popped in order: one that is not acknowledged holds back the others.
+
+        The clients of such a group speak gRPC: they are in no broker's list, or are listed and answer nothing.
+        """
+        view = self.state.views.get(mq.broker)
+        if mq.is_retry:
+            return False
+        if view is None or not view.is_fifo:
+            queue = self.state.popped_queue(mq)
+            return queue is not None and queue.order
+        return mq.topic in self.popped or self.division in ("", "PROXIED")
+
+
+def list_view(state: GroupState) -> BrokerView | None:
+    """Return the view of the first broker that answers; None if there is none.
+
+    A client, too, requests the members from one broker of the topic. A broker that has just started lists no member,
+    and a client that gets an empty list stays as it is: so while another broker lists members, its view counts.
+    """
+    if len(state.views) == 1:  # the usual case; called several times per event
+        [only] = state.views.values()
+        return None if only.failing else only
+    answering = [(not view.info.channel_info_table, broker) for broker, view in state.views.items() if not view.failing]
+    return state.views[min(answering)[1]] if answering else None
+
+
+def group_info(state: GroupState) -> ConsumerGroupInfo | None:
+    """Return that broker's (`list_view`) information about the group; None while no broker answers."""
+    view = list_view(state)
+    return view.info if view is not None else None
+
+
+def is_subscribed(state: GroupState, topic: str) -> bool:
+    """Return whether the topic is subscribed, by the broker's table or by a member's own answer.
+
+    The members' heartbeats overwrite the broker's table in turn.
+    """
+    info = group_info(state)
+    if info is not None and topic in info.subscription_table:
+        return True
+    return any(s.topic == topic for client in state.clients.values() for s in client.subscriptions)
+
+
+def _poppers(state: GroupState) -> dict[str, dict[tuple[str, int], list[str]]]:
+    by_topic: dict[str, dict[tuple[str, int], list[str]]] = {}
+    for client_id in state.poppers:
+        client = state.clients.get(client_id)
+        for place in client.popped if client is not None else ():
+            by_topic.setdefault(place.topic, {}).setdefault((place.broker, place.queue_id), []).append(client_id)
+    for client_id, popper in state.pops.poppers.items() if state.pops is not None else ():
+        for place in popper.targets:
+            who = by_topic.setdefault(place.topic, {}).setdefault((place.broker, place.queue_id), [])
+            if client_id not in who:
+                who.append(client_id)
+    return by_topic
