@@ -62,6 +62,8 @@ members. RETURNED: messages that came back. POPPED: the topics that are popped. 
 DEAD_LETTERS: messages that used up their attempts. CAUSES: what makes it rebalance. SOURCES: what its sources show.
 CLUSTER: incidents of its brokers. TIME: anything that follows from time alone.
 """
+ALL: frozenset[What] = frozenset(("SOURCES", "CLUSTER", "TIME"))
+"""The changes that any rule about a group may follow from."""
 COLLISION = "CLIENT_ID_COLLISION"
 """The code of incidents about two processes with one client id."""
 LARGE, LARGE_CHECK_EVERY = 256, 1_000
@@ -201,7 +203,7 @@ class GroupStep(Step):
         """What has changed of the group that its rules are about: they are judged."""
         self.group_touched = False
         """Whether the group's own row may have changed."""
-        self.renew_facts()
+        self.facts = GroupFacts(state, policy, self.now)
         self.pools: dict[str, ThreadPool | None] = {}
         """By client, its pool if that is exhausted, once a rule has requested it (`rules.thread_pool`)."""
         self.route_splits: tuple[RouteSplit, ...] | None = None
@@ -213,13 +215,9 @@ class GroupStep(Step):
     def changed(self, what: What) -> None:
         """Note what has changed of the group: the one place that decides what is judged and written again by it."""
         self.group_touched = True
-        self.renew_facts()
+        self.facts = GroupFacts(self.state, self.policy, self.now)
         if what != "REPORT":
             self.changes[what] = None
-
-    def renew_facts(self) -> None:
-        """Make the group's facts again: something that they are made of has changed."""
-        self.facts = GroupFacts(self.state, self.policy, self.now)
 
     @property
     def cluster(self) -> ClusterState:

@@ -68,6 +68,7 @@ def follow(step: GroupStep, before: Before, *, first_sight: bool) -> None:
     for client_id in left:
         ownership.clear_claims(step, client_id, by_hook, evidence="LEFT")
         del state.clients[client_id]
+    step.changed("MEMBERS")
     recount_round(state)
     for client_id in joined:  # telemetry that shows it as a holder may have come before the list that names it
         ownership.reconsider(step, ownership.known_of(state, client_id, by_hook), evidence="ANSWER")
@@ -91,7 +92,7 @@ def forget_broker(step: GroupStep, broker: str) -> None:
     queues = [mq for mq in step.state.queues if mq.broker == broker]
     for mq in queues:
         step.queue(mq).hook_view = None
-    step.renew_facts()
+    step.changed("MEMBERS")
     ownership.reconsider(step, queues, evidence="GONE")
     expect(step)
 

@@ -43,6 +43,7 @@ RULE = GroupRule(
     "ASSIGNMENT_SKEW",
     judge,
     evidence,
+    follows=("MEMBERS", "DECLARED", "OWNERS", "ROUND"),
     title="The queues of {group} are unevenly divided",
     units={"client": "text", "queues": "count", "all_queues": "count", "members": "count", "strategy": "text"},
     needs=("POLLS", "OWNERS"),

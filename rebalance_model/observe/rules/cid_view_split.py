@@ -95,6 +95,7 @@ RULE = GroupRule(
     "CID_VIEW_SPLIT",
     judge,
     evidence,
+    follows=("MEMBERS", "CHANNELS", "SUBSCRIPTIONS", "ROUTES"),
     title="Brokers disagree about the members of {group}",
     units={"brokers": "count", "missing": "count", "client": "text", "broker": "text", "members of *": "count"},
     needs=("LISTS",),

@@ -60,6 +60,7 @@ RULE = GroupRule(
     "CONSUMER_IDLE",
     judge,
     evidence,
+    follows=("MEMBERS", "DECLARED", "SUBSCRIPTIONS", "ROUTES", "POPPED"),
     title="{group} has more clients than queues",
     units={"members": "count", "queues": "count", "idle": "count", "who": "text"},
     needs=("POLLS", "OWNERS"),

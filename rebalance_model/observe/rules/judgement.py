@@ -24,6 +24,7 @@ from rebalance_model.observe.rules.registry import (
     REBALANCE_RULES,
     client_rules,
     codes_needing,
+    group_rules,
     queue_rules,
 )
 from rebalance_model.observe.step import GroupStep
@@ -41,7 +42,6 @@ def judge(step: GroupStep) -> dict[MessageQueue, QueueSubject]:
     Returns:
         The queues that were judged.
     """
-    step.renew_facts()
     if not step.state.members and is_deleted(step.state, step.now):
         end_all(step, GROUP_DELETED)
         return {}
@@ -54,7 +54,8 @@ def judge(step: GroupStep) -> dict[MessageQueue, QueueSubject]:
         apply(step, BROKER_RULES, broker, silent)
     if step.changes:
         _judge_open(step)
-        apply(step, GROUP_RULES, "", silent)
+        rules = GROUP_RULES if "" in step.state.unsettled else group_rules(frozenset(step.changes))
+        apply(step, rules, "", silent)
     for client_id in step.clients_to_judge:
         _judge_client(step, client_id, silent)
     judged = {mq: QueueSubject(step, mq) for mq in step.queues_to_judge}

@@ -57,6 +57,7 @@ RULE = GroupRule(
     "MESSAGES_DEAD_LETTERED",
     judge,
     evidence,
+    follows=("DEAD_LETTERS",),
     title="Messages of {group} went to the dead-letter queue",
     units={
         "topic": "text",

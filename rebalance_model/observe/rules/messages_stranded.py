@@ -99,6 +99,7 @@ RULE = GroupRule(
     "MESSAGES_STRANDED",
     judge,
     evidence,
+    follows=("ENDED", "SKIPPED", "OFFSETS"),
     title="Messages are left that {group} will not consume",
     units={
         "messages": "messages",

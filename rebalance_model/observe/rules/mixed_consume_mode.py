@@ -27,6 +27,7 @@ RULE = GroupRule(
     "MIXED_CONSUME_MODE",
     judge,
     evidence,
+    follows=("MEMBERS", "DECLARED", "ORDER"),
     title="{group} consumes both in order and concurrently",
     units=declarations.UNITS,
     needs=("POLLS", "ANSWERS"),

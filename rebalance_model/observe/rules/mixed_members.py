@@ -72,6 +72,7 @@ RULE = GroupRule(
     "MIXED_MEMBERS",
     judge,
     evidence,
+    follows=("MEMBERS", "DECLARED", "SUBSCRIPTIONS"),
     title="The members of {group} do not fit together",
     units={
         "members": "count",

@@ -58,6 +58,7 @@ RULE = GroupRule(
     "MIXED_REQUEST_MODE",
     judge,
     evidence,
+    follows=("POPPED",),
     title="{group} pops and pulls one topic at once",
     units={
         "topic": "text",

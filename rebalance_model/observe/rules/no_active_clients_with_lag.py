@@ -120,6 +120,7 @@ RULE = GroupRule(
     "NO_ACTIVE_CLIENTS_WITH_LAG",
     judge,
     evidence,
+    follows=("MEMBERS", "OFFSETS", "PROXIES", "ENDED", "DECLARED"),
     title="Nobody consumes for {group}, and messages wait",
     units={
         "lag": "messages",

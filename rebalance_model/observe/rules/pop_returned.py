@@ -85,6 +85,7 @@ RULE = GroupRule(
     "POP_RETURNED",
     judge,
     evidence,
+    follows=("RETURNED",),
     title="Popped messages come back to {group}",
     units={
         "expired": "messages",

@@ -78,6 +78,7 @@ RULE = GroupRule(
     "REBALANCE_STALLED",
     judge,
     evidence,
+    follows=("MEMBERS", "CHANNELS", "DECLARED", "SUBSCRIPTIONS", "OWNERS", "ROUND", "ROUTES", "POPPED"),
     title="{group} should rebalance and does not",
     units={
         "queues_behind": "count",

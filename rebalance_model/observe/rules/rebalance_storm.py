@@ -139,6 +139,7 @@ RULE = GroupRule(
     CODE,
     judge,
     evidence,
+    follows=("CAUSES", "ROUTES"),
     title="{group} rebalances again and again",
     units={
         "causes": "count",

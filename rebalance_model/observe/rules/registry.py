@@ -64,6 +64,7 @@ from rebalance_model.observe.rules.rule import (
     RebalanceRule,
     Unit,
 )
+from rebalance_model.observe.step import ALL, What
 
 AnyRule: TypeAlias = QueueRule | ClientRule | BrokerRule | RebalanceRule | GroupRule | ClusterRule
 
@@ -193,6 +194,14 @@ def codes_needing(*needs: Need) -> frozenset[str]:
 def queue_rules(flags: int) -> tuple[QueueRule, ...]:
     """Return the rules about queues with any of these concerns, in the order of judgement."""
     return tuple(rule for rule in QUEUE_RULES if rule.concerns & flags)
+
+
+@cache
+def group_rules(changes: frozenset[What]) -> tuple[GroupRule, ...]:
+    """Return the rules about groups that follow any of these changes, in the order of judgement."""
+    if changes & ALL:
+        return GROUP_RULES
+    return tuple(rule for rule in GROUP_RULES if not changes.isdisjoint(rule.follows))
 
 
 @cache

@@ -183,6 +183,7 @@ RULE = GroupRule(
     CODE,
     judge,
     evidence,
+    follows=("MEMBERS", "CHANNELS", "DECLARED", "SUBSCRIPTIONS", "OWNERS", "ROUND", "ROUTES"),
     title="The route of a topic of {group} is not the same everywhere",
     units={
         "topic": "text",

@@ -9,7 +9,7 @@ import msgspec
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.state import IncidentKey
-from rebalance_model.observe.step import ClusterStep, GroupStep
+from rebalance_model.observe.step import ClusterStep, GroupStep, What
 
 Severity = Literal["info", "warning", "critical"]
 Evidence: TypeAlias = dict[str, int | str | bool | None]
@@ -179,8 +179,13 @@ class RebalanceRule(Rule[GroupStep, str]):
     about = "rebalance"
 
 
+@dataclass(frozen=True)
 class GroupRule(Rule[GroupStep, str]):
     """A rule about a group as a whole; its subject is ""."""
+
+    follows: tuple[What, ...] = ()
+    """The changes of which one must have come, for it to be judged of a group without incidents about the whole; after
+    `ALL`, every rule is."""
 
     about = "group"
 

@@ -29,6 +29,7 @@ RULE = GroupRule(
     "STRATEGY_MISMATCH",
     judge,
     evidence,
+    follows=("MEMBERS", "DECLARED", "POPPED"),
     title="Members of {group} use different strategies",
     units=declarations.UNITS,
     needs=("POLLS", "ANSWERS"),

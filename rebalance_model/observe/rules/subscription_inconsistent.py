@@ -112,6 +112,7 @@ RULE = GroupRule(
     "SUBSCRIPTION_INCONSISTENT",
     judge,
     evidence,
+    follows=("MEMBERS", "DECLARED", "SUBSCRIPTIONS"),
     title="The subscriptions of {group} differ",
     units={
         "members": "count",

@@ -61,6 +61,7 @@ RULE = GroupRule(
     "TOPIC_NOT_FOUND",
     judge,
     evidence,
+    follows=("MEMBERS", "DECLARED", "SUBSCRIPTIONS", "ROUTES", "ENDED"),
     title="{group} subscribes a topic that does not exist",
     units={
         "topics": "text",
