@@ -55,9 +55,8 @@ def forget_wait(step: GroupStep, q: QueueSubject, seen: HookQueueView) -> None:
 
 def end_unread_queues(step: GroupStep) -> None:
     """End the queues that their topic seems to have lost, and that nobody has read for long; by hooks alone."""
-    if not step.state.is_polled:
-        subjects = (QueueSubject(step, mq) for mq in step.state.queues if not mq.is_retry)
-        end_unread(step, [q.mq for q in subjects if _is_unread(step, q)])
+    subjects = (QueueSubject(step, mq) for mq in step.state.queues if not mq.is_retry)
+    end_unread(step, [q.mq for q in subjects if _is_unread(step, q)])
 
 
 def note_read(step: GroupStep, mq: MessageQueue) -> None:

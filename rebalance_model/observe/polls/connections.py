@@ -56,7 +56,7 @@ def _take_answer(
     step: GroupStep, event: ConsumerConnection, polled: ConsumerGroupInfo, view: BrokerView | None
 ) -> None:
     state = step.state
-    before = Before(state, event.broker)
+    before, table = Before(state, event.broker), dict(view.info.subscription_table) if view is not None else None
     first_sight = not any(view.asked or view.hook for view in state.views.values())
     if view is None:
         view = state.views[event.broker] = BrokerView(polled, event.asked)
@@ -68,7 +68,8 @@ def _take_answer(
         listed = {info.client_id for info in polled.channel_info_table.values()}
         view.expected_back_until = {c: until for c, until in view.expected_back_until.items() if c not in listed}
     view.asked, view.failing = event.asked, False
-    step.changed("SUBSCRIPTIONS")  # a table of subscriptions may have changed with the same topics
+    if view.info.subscription_table != table or state.unsettled:  # it may have changed with the same topics
+        step.changed("SUBSCRIPTIONS")
     follow(step, before, first_sight=first_sight)
 
 

@@ -7,6 +7,7 @@ by a hook, is scheduled here. `tests/core/observe/test_concerns.py` judges the r
 """
 
 from rebalance_model.client.process_queue import ProcessQueue
+from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.group.owners_queue import answered_queue, owners_lock, pulled_by_hook
 from rebalance_model.observe.hooks.lock_requests import HANDOVERS_KEPT
 from rebalance_model.observe.queue_subject import QueueSubject
@@ -124,9 +125,16 @@ def _of_hook(step: GroupStep, q: QueueSubject, seen: HookQueueView) -> int:
         flags |= FALLEN
     if seen.concurrent_puller is not None:
         flags |= RIVAL
-    if q.hook is not None and seen.commit_offset >= 0:
+    if q.hook is not None and seen.commit_offset >= 0 and _may_wait(step, q, seen):
         flags |= STUCK if step.state.orderly else STALLED
     return flags
+
+
+def _may_wait(step: GroupStep, q: QueueSubject, seen: HookQueueView) -> bool:
+    """Return whether messages may wait by the hook; polls show when it has to be known where they show the lag."""
+    if seen.waiting_since or step.now - seen.advanced_at > step.policy.stuck_after:
+        return True
+    return not step.state.is_polled or lag_of(q.queue) is None
 
 
 def of_client(step: GroupStep, client_id: str) -> int:

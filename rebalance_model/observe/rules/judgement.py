@@ -12,7 +12,7 @@ from rebalance_model.observe.group import ended_queues, membership, route_views
 from rebalance_model.observe.group.deleted_group import GROUP_DELETED, is_deleted
 from rebalance_model.observe.hooks import released_queues
 from rebalance_model.observe.queue_subject import QueueSubject
-from rebalance_model.observe.rules import concerns, duplicate_consumption
+from rebalance_model.observe.rules import concerns, duplicate_consumption, route_view_split
 from rebalance_model.observe.rules.lifecycle import apply, end
 from rebalance_model.observe.rules.registry import (
     BROKER_RULES,
@@ -27,10 +27,13 @@ from rebalance_model.observe.rules.registry import (
     group_rules,
     queue_rules,
 )
-from rebalance_model.observe.step import GroupStep
+from rebalance_model.observe.step import ALL, GroupStep
 
 POPPED = "its topic is popped: clients share its queues"
 """The reason with which incidents end that only a pulled queue can have."""
+SUBSCRIPTIONS_FOLLOW = ALL | {"MEMBERS", "DECLARED", "SUBSCRIPTIONS", "PROXIES", "OFFSETS"}
+"""The changes by which queues may end, or be consumed again, because their topic was left or subscribed."""
+ROUTE_VIEWS_FOLLOW = ALL | set(route_view_split.RULE.follows)
 _OF_CLIENTS = frozenset(rule.code for rule in CLIENT_RULES)
 _WITHOUT_POLLS = codes_needing("POLLS", "OFFSETS", "DEAD_LETTERS")
 """Codes of the rules that are suspended while no collector is followed or the collector is silent."""
@@ -47,9 +50,7 @@ def judge(step: GroupStep) -> dict[MessageQueue, QueueSubject]:
         return {}
     silent = _WITHOUT_POLLS if not step.state.is_polled else frozenset()
     if step.changes:
-        ended_queues.note_subscriptions(step)
-        released_queues.end_unread_queues(step)
-        route_views.note(step)
+        _derive(step)
     for broker in filter(None, step.brokers_to_judge):  # one without a name would have the group's own incidents
         apply(step, BROKER_RULES, broker, silent)
     if step.changes:
@@ -66,6 +67,17 @@ def judge(step: GroupStep) -> dict[MessageQueue, QueueSubject]:
             apply(step, REBALANCE_RULES, rebalance_id, silent)
         duplicate_consumption.forget(step)
     return judged
+
+
+def _derive(step: GroupStep) -> None:
+    """Derive what rules of several kinds need, from what has changed: queues that have ended, members' routes."""
+    changes = step.changes.keys()
+    if changes & SUBSCRIPTIONS_FOLLOW or step.state.left:
+        ended_queues.note_subscriptions(step)
+    if not step.state.is_polled:
+        released_queues.end_unread_queues(step)
+    if changes & ROUTE_VIEWS_FOLLOW or "" in step.state.unsettled:
+        route_views.note(step)
 
 
 def _judge_client(step: GroupStep, client_id: str, silent: Collection[str]) -> None:
