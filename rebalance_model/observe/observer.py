@@ -14,11 +14,11 @@ from rebalance_model.errors import UnknownSubjectError
 from rebalance_model.observe.effects import AnyRow, AssignmentChange, IncidentTransition
 from rebalance_model.observe.engine.shard import Saved, Shard
 from rebalance_model.observe.events import AnyEvent
+from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.group.owners_queue import owners_queue
 from rebalance_model.observe.group_store import KEY_PREFIX, GroupsInMemory
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.rules.registry import QUEUE_RULES
 from rebalance_model.observe.rules.rule import Evidence
 from rebalance_model.observe.state import GroupState, IncidentState, QueueState, decode_group, encode_group
@@ -168,7 +168,7 @@ class Observer:
         known, _ = self._queue(cluster, group, queue)
         state = decode_group(encode_group(known))  # a copy: to look at an age may schedule a check
         step = GroupStep(state, self._policy.of_group(cluster, group), self._shard.timeline.moment(cluster))
-        q = QueueSubject(step, queue)
+        q = QueueFacts.of(step.facts, queue)
         process_queue = owners_queue(step, q)
         evidence = {rule.code: rule.evidence for rule in QUEUE_RULES}
         return Explanation(

@@ -11,12 +11,12 @@ import msgspec
 from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
 from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.observe.effects import GroupSnapshot, Health, QueueSnapshot
+from rebalance_model.observe.facts.queue_facts import OwnersQueue, QueueFacts, of_queues
 from rebalance_model.observe.group import proxied
 from rebalance_model.observe.group.deleted_group import GROUP_DELETED, is_deleted
 from rebalance_model.observe.group.ended_queues import WHY
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.group.owners_queue import owners_queue, pulled_by_hook
-from rebalance_model.observe.queue_subject import OwnersQueue, QueueSubject
 from rebalance_model.observe.rules import revive_behind
 from rebalance_model.observe.rules.coverage import coverage, hooks_of, is_popped_or_proxied
 from rebalance_model.observe.state import GroupState, IncidentState, LastGroupRow, LastQueueRow
@@ -37,11 +37,14 @@ _RANK = {"critical": 0, "warning": 1, "info": 2}
 _HEALTH: dict[str, Health] = {"critical": "BAD", "warning": "WARN", "info": "OK"}
 
 
-def snapshot_changes(step: GroupStep, judged: Mapping[MessageQueue, QueueSubject]) -> None:
+def snapshot_changes(step: GroupStep, judged: Mapping[MessageQueue, QueueFacts]) -> None:
     """Write rows for what changed materially in this step; queues that were ``judged`` are in hand."""
-    incidents = _by_queue(step.state) if step.touched else {}
-    for mq in step.touched:
-        _snapshot_queue(step, judged.get(mq) or QueueSubject(step, mq), incidents, always=False)
+    if step.touched:
+        incidents = _by_queue(step.state)
+        others = [mq for mq in step.touched if mq not in judged]
+        known = {**judged, **of_queues(step.facts, others)} if others else judged
+        for mq in step.touched:
+            _snapshot_queue(step, known[mq], incidents, always=False)
     if step.group_touched:
         _snapshot_group(step, always=False)
 
@@ -49,8 +52,8 @@ def snapshot_changes(step: GroupStep, judged: Mapping[MessageQueue, QueueSubject
 def snapshot_all(step: GroupStep) -> None:
     """Write rows for the whole state, at the snapshot interval."""
     incidents = _by_queue(step.state)
-    for mq in sorted(step.state.queues, key=queue_order):
-        _snapshot_queue(step, QueueSubject(step, mq), incidents, always=True)
+    for q in of_queues(step.facts, sorted(step.state.queues, key=queue_order)).values():
+        _snapshot_queue(step, q, incidents, always=True)
     _snapshot_group(step, always=True)
 
 
@@ -120,11 +123,11 @@ def _unused_broker(step: GroupStep) -> str | None:
     unused: dict[str, bool] = {}
     for mq, queue in step.state.queues.items():
         if queue.owner is not None and unused.get(mq.broker, True) and not mq.is_retry:
-            unused[mq.broker] = _is_unused(step, QueueSubject(step, mq))
+            unused[mq.broker] = _is_unused(step, QueueFacts.of(step.facts, mq))
     return next((broker for broker in sorted(unused) if unused[broker]), None)
 
 
-def _is_unused(step: GroupStep, q: QueueSubject) -> bool:
+def _is_unused(step: GroupStep, q: QueueFacts) -> bool:
     """Return whether the hook has shown neither pull nor commit of an owned queue for pullMaxIdleTime.
 
     A client that has a queue pulls it at least every 30 s, or holds back and commits it every 5 s.
@@ -174,10 +177,10 @@ def _health_without_members(step: GroupStep) -> tuple[Health, str]:
     return "UNKNOWN", f"no client is listed, and messages wait since {utc(since)} UTC or longer"
 
 
-def _queue_health(step: GroupStep, q: QueueSubject, incidents: _OfQueues) -> tuple[Health, str]:
+def _queue_health(step: GroupStep, q: QueueFacts, incidents: _OfQueues) -> tuple[Health, str]:
     """Return health and reason of a queue, from its broker's and its owner's."""
     state, mq, owner = step.state, q.mq, q.owner
-    is_polled = state.is_polled
+    is_polled = step.facts.is_polled
     is_reported = is_polled or step.hook_of(mq.broker) is not None
     if state.incidents or step.cluster.incidents:
         down = step.cluster.incident("BROKER_UNREACHABLE", mq.broker)
@@ -188,7 +191,7 @@ def _queue_health(step: GroupStep, q: QueueSubject, incidents: _OfQueues) -> tup
         return "UNKNOWN", f"no source reports {mq.broker}"
     if owner is None:
         return _without_owner(step, mq)
-    if owner.silent:
+    if owner.unanswered and owner.silent:
         return "UNKNOWN", f"no answer from {q.queue.owner}"
     if not owner.readable and q.hook is None:
         return "UNKNOWN", f"no readable answer from {q.queue.owner}"
@@ -258,23 +261,22 @@ def _proxied(state: GroupState) -> tuple[str, ...] | None:
     return tuple(proxied.clients(state)[:PROXIED_MAX]) or None
 
 
-def _snapshot_queue(step: GroupStep, q: QueueSubject, incidents: _OfQueues, *, always: bool) -> None:
+def _snapshot_queue(step: GroupStep, q: QueueFacts, incidents: _OfQueues, *, always: bool) -> None:
     queue, ended = q.queue, q.queue.ended
     status, reason = _queue_health(step, q, incidents) if ended is None else ("UNKNOWN", WHY[ended.why])
-    row = LastQueueRow(
-        queue.owner, queue.expected_owner, _locked(q), status, reason, step.facts.shared_by(q.mq) or None
-    )
+    shared_by = step.facts.shared_by(q.mq) or None if step.facts.popped else None
+    row = LastQueueRow(queue.owner, queue.expected_owner, _locked(q), status, reason, shared_by)
     if always or row != queue.last_row:
         queue.last_row = row
         step.emit(_queue_row(step, q, row))
 
 
-def _locked(q: QueueSubject) -> bool | None:
+def _locked(q: QueueFacts) -> bool | None:
     """Return whether the owner of an ordered queue has its lock, by its answer or the hook, whichever is younger."""
     owner, hook = q.owner, q.view.hook if q.view is not None else None
     if owner is None:
         return None
-    is_known = owner.readable and not owner.silent
+    is_known = owner.readable and not (owner.unanswered and owner.silent)
     process_queue, entry = (
         owner.queues.get(q.mq) if is_known else None,
         hook.locks.get(q.mq) if hook is not None else None,
@@ -287,7 +289,7 @@ def _locked(q: QueueSubject) -> bool | None:
     return granted if entry is not None else None
 
 
-def _queue_row(step: GroupStep, q: QueueSubject, row: LastQueueRow) -> QueueSnapshot:
+def _queue_row(step: GroupStep, q: QueueFacts, row: LastQueueRow) -> QueueSnapshot:
     mq, held = q.mq, owners_queue(step, q)
     lock_at, pull_at, consume_at = _stamps(step, q, held) if held is not None else (None, None, None)
     return QueueSnapshot(
@@ -302,7 +304,7 @@ def _queue_row(step: GroupStep, q: QueueSubject, row: LastQueueRow) -> QueueSnap
     )
 
 
-def _stamps(step: GroupStep, q: QueueSubject, process_queue: OwnersQueue) -> tuple[int | None, int | None, int | None]:
+def _stamps(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue) -> tuple[int | None, int | None, int | None]:
     """Return when the owner renewed its lock, pulled and consumed; of a silent one only what the hook saw."""
     if process_queue.client.silent:
         return process_queue.last_lock_timestamp if process_queue.lock_is_exact else None, pulled_by_hook(step, q), None

@@ -196,7 +196,8 @@ class GroupStep(Step):
         super().__init__(state, policy, moment)
         self.touched: dict[MessageQueue, None] = {}
         """Queues whose state may have changed materially; a dictionary keeps their order."""
-        self.queues_to_judge: dict[MessageQueue, None] = {}
+        self.queues_to_judge: dict[MessageQueue, Literal["OFFSETS"] | None] = {}
+        """Queues, and what alone is new of each; None: anything."""
         self.clients_to_judge: dict[str, None] = {}
         self.brokers_to_judge: dict[str, None] = {}
         self.changes: dict[What, None] = {}
@@ -209,6 +210,8 @@ class GroupStep(Step):
         self.route_splits: tuple[RouteSplit, ...] | None = None
         """The topics of which members have different routes, where the group is judged; None: unknown (`route_views`).
         """
+        self.cluster = moment.cluster
+        """The state of the group's cluster."""
         self._collisions: list[IncidentState] | None = None
         self._members: tuple[tuple[str, ...], frozenset[str]] = (), frozenset()
 
@@ -218,11 +221,6 @@ class GroupStep(Step):
         self.facts = GroupFacts(self.state, self.policy, self.now)
         if what != "REPORT":
             self.changes[what] = None
-
-    @property
-    def cluster(self) -> ClusterState:
-        """Return the state of the group's cluster."""
-        return self.moment.cluster
 
     @property
     def members(self) -> frozenset[str]:

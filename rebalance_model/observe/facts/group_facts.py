@@ -32,6 +32,11 @@ class GroupFacts(msgspec.Struct, frozen=True, dict=True):
     now: int
 
     @cached_property
+    def is_polled(self) -> bool:
+        """Return whether a collector is followed, and is not silent."""
+        return self.state.is_polled
+
+    @cached_property
     def info(self) -> ConsumerGroupInfo | None:
         """Return what the first broker that answers (`list_view`) has of the group; None while none answers."""
         return group_info(self.state)

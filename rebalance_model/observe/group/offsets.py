@@ -1,10 +1,10 @@
 """Return how far a queue is consumed, as its broker's hook or its answers show it."""
 
-from rebalance_model.observe.queue_subject import QueueSubject
+from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.state import QueueState
 
 
-def committed(q: QueueSubject) -> int | None:
+def committed(q: QueueFacts) -> int | None:
     """Return the queue's commit: the last one that the broker's hook saw; without a hook, the last one answered."""
     if q.hook is not None and q.seen is not None and q.seen.commit_offset >= 0:
         return q.seen.commit_offset
@@ -26,7 +26,7 @@ def lag_of(queue: QueueState) -> int | None:
     It is unknown where nothing shows a commit, unless nothing was ever sent to the queue; and where the commit is
     beyond the newest offset, as after its topic was created again.
     """
-    position = position_of(queue)
+    position = queue.commit_offset if queue.commit_known else queue.first_offset  # `position_of`
     if queue.broker_offset is None or (position is None and queue.broker_offset > 0):
         return None
     return queue.broker_offset - (position or 0) if (position or 0) <= queue.broker_offset else None

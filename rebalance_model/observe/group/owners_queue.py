@@ -13,20 +13,22 @@ channel while it works on another one. What the hook reports of its locks and pu
 
 from rebalance_model.broker.rebalance_lock_manager import LockEntry
 from rebalance_model.client.process_queue import ProcessQueue
+from rebalance_model.observe.facts.queue_facts import OwnersQueue, QueueFacts
 from rebalance_model.observe.group.ghost_connections import is_listed_twice
-from rebalance_model.observe.queue_subject import OwnersQueue, QueueSubject
 from rebalance_model.observe.state import ClientView, ProcessQueueView
 from rebalance_model.observe.step import GroupStep
 
 
-def owners_queue(step: GroupStep, q: QueueSubject) -> OwnersQueue | None:
+def owners_queue(step: GroupStep, q: QueueFacts) -> OwnersQueue | None:
     """Return the process queue of the queue's believed owner; None if it has none."""
-    if q.of_owner is None:
-        q.of_owner = (_derive(step, q, q.owner) if q.owner is not None else None,)
-    return q.of_owner[0]
+    if q.owner is None or q.queue.owner is None:
+        return None
+    if q.queue.owner not in q.of_owner:
+        q.of_owner[q.queue.owner] = _derive(step, q, q.owner)
+    return q.of_owner[q.queue.owner]
 
 
-def _derive(step: GroupStep, q: QueueSubject, client: ClientView) -> OwnersQueue:
+def _derive(step: GroupStep, q: QueueFacts, client: ClientView) -> OwnersQueue:
     now, answer, entry = step.now, answered_queue(q, client), owners_lock(step, q)
     as_of = client.answered if answer is not None and not client.silent else now
     process_queue = _answered(step, q, client, answer)
@@ -48,20 +50,20 @@ def _derive(step: GroupStep, q: QueueSubject, client: ClientView) -> OwnersQueue
     )
 
 
-def _answered(step: GroupStep, q: QueueSubject, client: ClientView, answer: ProcessQueueView | None) -> ProcessQueue:
+def _answered(step: GroupStep, q: QueueFacts, client: ClientView, answer: ProcessQueueView | None) -> ProcessQueue:
     """Return the queue with the latest stamps that the owner's answers, or their absence, allow."""
     if answer is None or (client.silent and is_listed_twice(step.state, q.queue.owner or "")):
         return ProcessQueue(None, None, None)
     return ProcessQueue.created(min(client.unanswered_since, step.now)) if client.silent else client.at_answer(answer)
 
 
-def answered_queue(q: QueueSubject, client: ClientView) -> ProcessQueueView | None:
+def answered_queue(q: QueueFacts, client: ClientView) -> ProcessQueueView | None:
     """Return the queue in its owner's last answer; None also if that may be a former process queue of the owner."""
     since = q.seen.observed_at if q.seen is not None else 0
     return client.queues.get(q.mq) if client.readable and client.asked_at_answer >= since else None
 
 
-def owners_lock(step: GroupStep, q: QueueSubject) -> LockEntry | None:
+def owners_lock(step: GroupStep, q: QueueFacts) -> LockEntry | None:
     """Return the owner's lock by its broker's hook; None also if telemetry may lack a renewal."""
     hook, seen, owner = q.hook, q.seen, q.queue.owner
     if hook is None or seen is None or seen.holder != owner:
@@ -76,7 +78,7 @@ def owners_lock(step: GroupStep, q: QueueSubject) -> LockEntry | None:
     return entry
 
 
-def pulled_by_hook(step: GroupStep, q: QueueSubject) -> int | None:
+def pulled_by_hook(step: GroupStep, q: QueueFacts) -> int | None:
     """Return when the owner last pulled, or took the queue, by its broker's hook; epoch milliseconds."""
     hook, seen = q.hook, q.seen
     if hook is None or seen is None or seen.holder != q.queue.owner or not seen.holder_since:

@@ -75,9 +75,9 @@ def note_pull(step: GroupStep, mq: MessageQueue, offset: int) -> None:
         step.changed("SKIPPED")
 
 
-def note_committed(step: GroupStep, queue: QueueState, commit: int) -> None:
+def note_committed(step: GroupStep, queue: QueueState, skipped: Skipped, commit: int) -> None:
     """Process a polled commit; one before the offset at which the group began shows a reset, but not to where."""
-    if queue.skipped is not None and queue.commit_known and commit < queue.skipped.start:
+    if queue.commit_known and commit < skipped.start:
         queue.skipped = None
         step.changed("SKIPPED")
 

@@ -7,9 +7,9 @@ that last queried its offset (`offset_queries`), or, where none is known, the on
 from collections.abc import Iterable
 
 from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.group import former_holder, ownership
 from rebalance_model.observe.hooks import commits, released_queues
-from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.state import HookView
 from rebalance_model.observe.step import GroupStep
 
@@ -24,7 +24,7 @@ def hold(step: GroupStep, hook: HookView, client_id: str | None, queues: Iterabl
         if client_id is not None:
             released_queues.note_read(step, mq)
         if hook_view.waiting_since and client_id is not None:
-            released_queues.forget_wait(step, QueueSubject(step, mq), hook_view)
+            released_queues.forget_wait(step, QueueFacts.of(step.facts, mq), hook_view)
         if hook_view.holder != client_id:
             former_holder.keep(step, mq, hook_view, unlocked=evidence == "UNLOCKED")
             commits.take(hook_view, client_id, step.now)

@@ -8,7 +8,7 @@ pulls again after pullTimeDelayMillsWhenException, for ever, and reports a fresh
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import PullMessage
-from rebalance_model.observe.queue_subject import QueueSubject
+from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.state import HookView, PullError
 from rebalance_model.observe.step import GroupStep
 
@@ -44,7 +44,7 @@ def note(step: GroupStep, mq: MessageQueue, client_id: str | None, event: PullMe
     error.count += event.count
 
 
-def error_of(step: GroupStep, q: QueueSubject) -> PullError | None:
+def error_of(step: GroupStep, q: QueueFacts) -> PullError | None:
     """Return the errors with which the queue's pulls are being answered; None: there are none, or no pulls."""
     error = q.seen.pull_error if q.seen is not None else None
     if error is None or q.hook is None:
@@ -61,7 +61,7 @@ def is_outdated(hook: HookView, error: PullError) -> bool:
     return any(one.last > error.last for one in found)
 
 
-def is_refused(step: GroupStep, q: QueueSubject) -> bool:
+def is_refused(step: GroupStep, q: QueueFacts) -> bool:
     """Return whether the broker has refused every pull of the queue for `pull_refused_after`."""
     error = error_of(step, q)
     if error is None or error.code == OFFSET_MOVED:
@@ -69,7 +69,7 @@ def is_refused(step: GroupStep, q: QueueSubject) -> bool:
     return step.now - error.since > step.policy.pull_refused_after
 
 
-def is_illegal(step: GroupStep, q: QueueSubject) -> bool:
+def is_illegal(step: GroupStep, q: QueueFacts) -> bool:
     """Return whether the queue's reader asks for an offset that its log does not have (OFFSET_REGRESSION names it)."""
     error = error_of(step, q)
     return error is not None and error.code == OFFSET_MOVED

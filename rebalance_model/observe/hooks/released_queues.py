@@ -15,8 +15,8 @@ nobody reads it. It ends (`ended_queues`) until a client takes it again.
 """
 
 from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.group.ended_queues import GONE_AFTER, end_unread, return_queue
-from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.state import HookQueueView, HookView
 from rebalance_model.observe.step import GroupStep
 
@@ -24,12 +24,12 @@ COMMITS_LEFT_OUT = 3
 """A living client that omits this many commits of a queue no longer has it."""
 
 
-def is_released(step: GroupStep, q: QueueSubject) -> bool:
+def is_released(step: GroupStep, q: QueueFacts) -> bool:
     """Return whether the queue seems to be released, so that no client is supposed to have it."""
     return is_removed_from_topic(step, q) if step.state.orderly else is_released_by_owner(step, q)
 
 
-def is_released_by_owner(step: GroupStep, q: QueueSubject) -> bool:
+def is_released_by_owner(step: GroupStep, q: QueueFacts) -> bool:
     """Return whether the owner that the broker's hook shows no longer has the queue; for concurrent queues."""
     queue, hook, hook_view = q.queue, q.hook, q.seen
     if (
@@ -47,7 +47,7 @@ def is_released_by_owner(step: GroupStep, q: QueueSubject) -> bool:
     return omitted > COMMITS_LEFT_OUT * step.policy.persist_consumer_offset_interval
 
 
-def forget_wait(step: GroupStep, q: QueueSubject, seen: HookQueueView) -> None:
+def forget_wait(step: GroupStep, q: QueueFacts, seen: HookQueueView) -> None:
     """Forget since when messages of a released queue wait, where a client takes it: none was to consume it before."""
     if is_released(step, q):
         seen.waiting_since = 0
@@ -55,7 +55,7 @@ def forget_wait(step: GroupStep, q: QueueSubject, seen: HookQueueView) -> None:
 
 def end_unread_queues(step: GroupStep) -> None:
     """End the queues that their topic seems to have lost, and that nobody has read for long; by hooks alone."""
-    subjects = (QueueSubject(step, mq) for mq in step.state.queues if not mq.is_retry)
+    subjects = (QueueFacts.of(step.facts, mq) for mq in step.state.queues if not mq.is_retry)
     end_unread(step, [q.mq for q in subjects if _is_unread(step, q)])
 
 
@@ -66,7 +66,7 @@ def note_read(step: GroupStep, mq: MessageQueue) -> None:
         return_queue(step, mq, queue)
 
 
-def _is_unread(step: GroupStep, q: QueueSubject) -> bool:
+def _is_unread(step: GroupStep, q: QueueFacts) -> bool:
     hook, hook_view = q.hook, q.seen
     if q.queue.ended is not None or hook is None or hook_view is None:
         return False
@@ -89,7 +89,7 @@ def _last_sign(hook_view: HookQueueView, hook: HookView) -> int:
     return max(hook_view.commit_time, hook_view.pull_time, hook_view.holder_since, hook.covered_since)
 
 
-def is_removed_from_topic(step: GroupStep, q: QueueSubject) -> bool:
+def is_removed_from_topic(step: GroupStep, q: QueueFacts) -> bool:
     """Return whether the topic seems to have lost the ordered queue; by hooks alone, since polls show the route."""
     state, queue = step.state, q.queue
     released = queue.unassigned

@@ -28,7 +28,8 @@ def note(queue: QueueState, lag_before: int | None, lag: int | None, *, covered:
         usual = (trend.produced, trend.consumed) if trend is not None else (None, None)
         queue.lag_trend = LagTrend(now, commit, broker, now, commit, broker, lag, now, *usual)
     elif lag < lag_before or lag <= trend.rising_broker - trend.rising_commit:
-        _measure(trend, now, commit, broker, policy)
+        if max(now - trend.at, now - trend.rising_since) >= policy.lag_growth_window:
+            _measure(trend, now, commit, broker, policy)
         trend.rising_since, trend.rising_commit, trend.rising_broker = now, commit, broker
         trend.top, trend.top_at = lag, now
     elif lag > trend.top:

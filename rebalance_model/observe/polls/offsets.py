@@ -4,6 +4,7 @@ Only covered time counts: the time between two answers not further apart than th
 between. A broker that does not answer, or a collector that was away, adds nothing: unobserved time is not judged.
 """
 
+from rebalance_model.entities import RETRY_TOPIC_PREFIX
 from rebalance_model.observe.events import UNREADABLE, ConsumeStats, OffsetInfo
 from rebalance_model.observe.group import deleted_group, ended_queues, skipped
 from rebalance_model.observe.group.offsets import lag_of
@@ -21,11 +22,14 @@ def fold_stats(step: GroupStep, event: ConsumeStats) -> None:
     view = step.state.views.get(event.broker)
     asked_before = view.stats_asked if view is not None else 0
     deleted_group.note_answer(view, event)
+    known = step.state.queues
+    step.touched |= dict.fromkeys([info.mq for info in event.queues or ()])
     for info in event.queues or ():
-        queue = step.queue(info.mq)
+        queue = known.get(info.mq) or step.queue(info.mq)
         if event.asked < queue.stats_at:
             continue
-        ended_queues.return_queue(step, info.mq, queue)
+        if queue.ended is not None:
+            ended_queues.return_queue(step, info.mq, queue)
         if 0 < asked_before <= queue.stats_at and info.consumer_offset > (queue.broker_offset or 0):
             stored = max(stored, info.last_time)  # of a message newer than the answer before
         if queue.commit_offset is None:
@@ -41,7 +45,7 @@ def fold_stats(step: GroupStep, event: ConsumeStats) -> None:
         if skew != view.skew:
             view.skew = skew
             step.brokers_to_judge[event.broker] = None
-    step.queues_to_judge |= dict.fromkeys(judged)
+    step.queues_to_judge |= {mq: "OFFSETS" for mq in judged if mq not in step.queues_to_judge}
     if not step.state.members:
         step.changed("OFFSETS")
 
@@ -52,9 +56,11 @@ def _unreadable(event: ConsumeStats) -> tuple[str, ...]:
     return (event.error.remark,) if event.error.code == UNREADABLE else ()
 
 
-def _note_fall(queue: QueueState, commit: int) -> None:
+def _note_fall(queue: QueueState, info: OffsetInfo) -> None:
     """Record a commit that went backwards; an offset 0 may mean that none is stored, and does not prove it alone."""
-    fallen = queue.fallen_back
+    commit, fallen = info.consumer_offset, queue.fallen_back
+    if (queue.commit_offset or 0) > info.broker_offset:
+        return  # there is nothing up to that commit to read again
     if fallen is None:
         if queue.commit_offset is None or not queue.commit_known or commit >= queue.commit_offset:
             return
@@ -102,16 +108,18 @@ def _note_newest(step: GroupStep, queue: QueueState, info: OffsetInfo, event: Co
 def _advance(step: GroupStep, queue: QueueState, info: OffsetInfo, event: ConsumeStats) -> None:
     span = event.asked - queue.stats_at
     covered = queue.stats_at >= step.state.covered_since and 0 < span <= COVERED_INTERVALS * step.policy.poll_interval
-    returns.note(step, queue, info, covered=covered)
+    if step.state.returns is not None or info.mq.topic.startswith(RETRY_TOPIC_PREFIX):
+        returns.note(step, queue, info, covered=covered)
     advanced = queue.commit_offset is None or info.consumer_offset > queue.commit_offset
     if queue.commit_offset is not None and advanced:
         step.state.advanced_at = step.now
     _note_pulled(queue, info, event.time)
     waited = lag_of(queue)
-    skipped.note_committed(step, queue, info.consumer_offset)
+    if queue.skipped is not None:
+        skipped.note_committed(step, queue, queue.skipped, info.consumer_offset)
     fell = _note_newest(step, queue, info, event)
-    if (queue.commit_offset or 0) <= info.broker_offset:  # else there is nothing up to that commit to read again
-        _note_fall(queue, info.consumer_offset)
+    if queue.fallen_back is not None or not advanced:
+        _note_fall(queue, info)
     queue.commit_offset, queue.broker_offset, queue.stats_at = info.consumer_offset, info.broker_offset, event.time
     queue.commit_known = queue.commit_known or info.consumer_offset > 0
     waits = lag_of(queue)

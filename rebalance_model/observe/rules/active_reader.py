@@ -9,14 +9,14 @@ commit that does not advance shows nothing. What does:
 - A broker's hook sees the pulls. A lite-pull client whose application hangs pulls until its cache is full.
 """
 
+from rebalance_model.observe.facts.queue_facts import OwnersQueue, QueueFacts
 from rebalance_model.observe.group.owners_queue import owners_queue
 from rebalance_model.observe.hooks import pull_errors
-from rebalance_model.observe.queue_subject import OwnersQueue, QueueSubject
 from rebalance_model.observe.state import PULL, QueueState
 from rebalance_model.observe.step import GroupStep
 
 
-def is_read_actively(step: GroupStep, q: QueueSubject) -> bool:
+def is_read_actively(step: GroupStep, q: QueueFacts) -> bool:
     """Return whether the queue's client pulls by itself; all members must, if it is unknown which client reads it."""
     state, queue = step.state, q.queue
     holder = queue.owner or (queue.hook_view.holder if queue.hook_view is not None else None)
@@ -25,7 +25,7 @@ def is_read_actively(step: GroupStep, q: QueueSubject) -> bool:
     return types == {PULL} if types else step.facts.division == "ACTIVE"
 
 
-def reads_on(step: GroupStep, q: QueueSubject, limit: int) -> bool | None:
+def reads_on(step: GroupStep, q: QueueFacts, limit: int) -> bool | None:
     """Return whether the queue has been read within ``limit`` (ms), or to its end; None if telemetry does not show."""
     queue = q.queue
     handed_over = _handed_over(queue, owners_queue(step, q), step.now, limit)
@@ -57,7 +57,7 @@ def _handed_over(queue: QueueState, process_queue: OwnersQueue | None, now: int,
     return True if has_all else None
 
 
-def _hook_pull(step: GroupStep, q: QueueSubject) -> int | None:
+def _hook_pull(step: GroupStep, q: QueueFacts) -> int | None:
     """Return the time since the last pull of the queue by the broker's clock, milliseconds; None: no hook reports."""
     hook_view, hook = q.seen, q.hook
     if hook_view is None or hook is None or not hook_view.pull_time:

@@ -6,14 +6,14 @@ lists, and no owner can be expected (CID_VIEW_SPLIT reports that). If the strate
 dropped instead. Clients that pull by themselves (CONSUME_ACTIVELY) or pop divide their queues by no known strategy.
 """
 
+from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.group.route_views import member_lists
-from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.rules import concerns, route_view_split
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
 from rebalance_model.observe.step import GroupStep
 
 
-def judge(step: GroupStep, q: QueueSubject) -> Verdict:
+def judge(step: GroupStep, q: QueueFacts) -> Verdict:
     """Compare the queue's owner with the expected owner."""
     state = step.state
     queue = q.queue
@@ -31,7 +31,7 @@ def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     return Holds("warning", client_id=queue.owner, explained_by=route_view_split.explains(step, q.mq))
 
 
-def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
+def evidence(step: GroupStep, q: QueueFacts) -> Evidence:
     """Return the owner, the expected owner, and the strategy."""
     state = step.state
     queue = q.queue

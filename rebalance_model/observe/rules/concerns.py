@@ -6,11 +6,13 @@ a reason, which costs time, but never be missing. The one check that healthy que
 by a hook, is scheduled here. `tests/core/observe/test_concerns.py` judges the rules that are left out all the same.
 """
 
+from collections.abc import Iterable
+
 from rebalance_model.client.process_queue import ProcessQueue
+from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.group.owners_queue import answered_queue, owners_lock, pulled_by_hook
 from rebalance_model.observe.hooks.lock_requests import HANDOVERS_KEPT
-from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.state import ClientView, HookQueueView
 from rebalance_model.observe.step import GroupStep
 
@@ -41,6 +43,9 @@ RISING = 1 << 11
 HELD = 1 << 17
 """A message of it is popped, and kept by renewals or in order."""
 
+EVERY = -1
+"""The flags of a queue with an open or pending incident."""
+
 BEATS = 1 << 12
 """The client's heartbeats are observed, or a broker is known not to take them."""
 DOUBLED = 1 << 13
@@ -57,14 +62,27 @@ PROXIED = 1 << 19
 """It is a client of a proxy, whose heartbeats are observed."""
 
 
-def of_queue(step: GroupStep, q: QueueSubject) -> int:
+def of_queues(step: GroupStep, queues: Iterable[QueueFacts]) -> list[tuple[QueueFacts, int]]:
+    """Return the queues that have to be judged, each with its flags: all of them for one with an incident."""
+    unsettled, popped, found = step.state.unsettled, step.facts.popped, []
+    for q in queues:
+        if unsettled and str(q.mq) in unsettled:
+            found.append((q, EVERY))
+        elif q.queue.ended is not None or q.mq.topic in popped:
+            found.append((q, 0))
+        elif flags := of_queue(step, q):
+            found.append((q, flags))
+    return found
+
+
+def of_queue(step: GroupStep, q: QueueFacts) -> int:
     """Return the flags of a queue; schedule the check that is due when its owner's lock expires."""
     queue, policy, flags = q.queue, step.policy, 0
     if queue.owner is None:
         flags = UNASSIGNED
     elif queue.owner != queue.expected_owner:
         flags = MISPLACED
-    if q.owner is not None:
+    if q.owner is not None and step.queues_to_judge.get(q.mq) != "OFFSETS":
         flags |= _of_owner(step, q, q.owner)
     if q.seen is not None:
         flags |= _of_hook(step, q, q.seen)
@@ -81,7 +99,7 @@ def of_queue(step: GroupStep, q: QueueSubject) -> int:
     return flags
 
 
-def _of_stall(step: GroupStep, q: QueueSubject) -> int:
+def _of_stall(step: GroupStep, q: QueueFacts) -> int:
     is_fifo = q.view is not None and q.view.is_fifo
     flags = STUCK if is_fifo and q.queue.stalled_ms > step.policy.fifo_stuck_after else 0
     if q.queue.stalled_ms > step.policy.stuck_after:
@@ -89,7 +107,7 @@ def _of_stall(step: GroupStep, q: QueueSubject) -> int:
     return flags
 
 
-def _of_owner(step: GroupStep, q: QueueSubject, client: ClientView) -> int:
+def _of_owner(step: GroupStep, q: QueueFacts, client: ClientView) -> int:
     policy, flags, limit = step.policy, 0, step.policy.client_lock_max_live_time
     entry = pulled = None
     if q.hook is not None:
@@ -115,7 +133,7 @@ def _of_owner(step: GroupStep, q: QueueSubject, client: ClientView) -> int:
     return flags | (PULL_OLD if process_queue.is_pull_expired(client.answered, idle) else 0)
 
 
-def _of_hook(step: GroupStep, q: QueueSubject, seen: HookQueueView) -> int:
+def _of_hook(step: GroupStep, q: QueueFacts, seen: HookQueueView) -> int:
     flags = 0
     if seen.refusals or len(seen.lock_handovers) == HANDOVERS_KEPT:
         flags = LOCK_REFUSED
@@ -125,16 +143,11 @@ def _of_hook(step: GroupStep, q: QueueSubject, seen: HookQueueView) -> int:
         flags |= FALLEN
     if seen.concurrent_puller is not None:
         flags |= RIVAL
-    if q.hook is not None and seen.commit_offset >= 0 and _may_wait(step, q, seen):
-        flags |= STUCK if step.state.orderly else STALLED
+    if q.hook is not None and seen.commit_offset >= 0:
+        may_wait = seen.waiting_since or step.now - seen.advanced_at > step.policy.stuck_after
+        if may_wait or not step.facts.is_polled or lag_of(q.queue) is None:  # else an answer shows when it waits
+            flags |= STUCK if step.state.orderly else STALLED
     return flags
-
-
-def _may_wait(step: GroupStep, q: QueueSubject, seen: HookQueueView) -> bool:
-    """Return whether messages may wait by the hook; polls show when it has to be known where they show the lag."""
-    if seen.waiting_since or step.now - seen.advanced_at > step.policy.stuck_after:
-        return True
-    return not step.state.is_polled or lag_of(q.queue) is None
 
 
 def of_client(step: GroupStep, client_id: str) -> int:

@@ -7,7 +7,7 @@ ZOMBIE_QUEUE if the queue is assigned to that client again before it is removed.
 
 from collections.abc import Mapping
 
-from rebalance_model.observe.queue_subject import QueueSubject
+from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.rules.rule import Evidence, Unit
 from rebalance_model.observe.state import ClientView, ProcessQueueView
 from rebalance_model.observe.step import GroupStep
@@ -23,7 +23,7 @@ UNITS: Mapping[str, Unit] = {
 """Units of the fields that `evidence` returns."""
 
 
-def kept(step: GroupStep, q: QueueSubject) -> tuple[str, ClientView, ProcessQueueView] | None:
+def kept(step: GroupStep, q: QueueFacts) -> tuple[str, ClientView, ProcessQueueView] | None:
     """Return the client that keeps the dropped queue, and the queue in its last answer; None if there is none."""
     keeper = q.queue.dropped_by
     if keeper is None:
@@ -35,7 +35,7 @@ def kept(step: GroupStep, q: QueueSubject) -> tuple[str, ClientView, ProcessQueu
     return keeper, client, process_queue
 
 
-def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
+def evidence(step: GroupStep, q: QueueFacts) -> Evidence:
     """Return which client keeps the queue, for how long (ms), and how often it has tried to unlock it."""
     queue, dropped = q.queue, kept(step, q)
     fields: Evidence = {"owner": queue.owner, "expected_owner": queue.expected_owner, "kept_by": None}

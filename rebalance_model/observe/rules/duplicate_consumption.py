@@ -9,7 +9,7 @@ every commit has reached its former position.
 from collections.abc import Iterable
 
 from rebalance_model.entities import MessageQueue, queue_order
-from rebalance_model.observe.queue_subject import QueueSubject
+from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, RebalanceRule, Verdict
 from rebalance_model.observe.state import GroupState, IncidentKey, Reread
 from rebalance_model.observe.step import GroupStep
@@ -19,7 +19,7 @@ QUEUES_LISTED = 20
 """At most this many queues are listed; all of them are counted."""
 
 
-def note(step: GroupStep, queues: Iterable[QueueSubject]) -> list[str]:
+def note(step: GroupStep, queues: Iterable[QueueFacts]) -> list[str]:
     """Record which of the queues are read again; return the rebalances to judge, "" for none."""
     noted = step.state.reread
     for q in queues:

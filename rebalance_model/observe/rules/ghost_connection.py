@@ -6,8 +6,8 @@ See `group.ghost_connections`.
 from collections.abc import Mapping
 from typing import Final
 
+from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.group import ghost_connections
-from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.rules.rule import Advice, Evidence, Unit
 from rebalance_model.observe.step import GroupStep
 
@@ -38,7 +38,7 @@ NAMED = 10
 """At most this many of the affected queues are named in the evidence."""
 
 
-def ghost_evidence(step: GroupStep, q: QueueSubject) -> Evidence:
+def ghost_evidence(step: GroupStep, q: QueueFacts) -> Evidence:
     """Return the dead connections, the queues that they affect, and when the broker's scan drops them (epoch ms)."""
     ghosts = ghost_connections.leaves_unassigned(step, q.queue)
     if not ghosts:

@@ -8,10 +8,10 @@ index by rule and subject, and rare: a group is checked about every 30 s, one of
 from collections.abc import Collection
 
 from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.facts.queue_facts import QueueFacts, of_queues
 from rebalance_model.observe.group import ended_queues, membership, route_views
 from rebalance_model.observe.group.deleted_group import GROUP_DELETED, is_deleted
 from rebalance_model.observe.hooks import released_queues
-from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.rules import concerns, duplicate_consumption, route_view_split
 from rebalance_model.observe.rules.lifecycle import apply, end
 from rebalance_model.observe.rules.registry import (
@@ -39,7 +39,7 @@ _WITHOUT_POLLS = codes_needing("POLLS", "OFFSETS", "DEAD_LETTERS")
 """Codes of the rules that are suspended while no collector is followed or the collector is silent."""
 
 
-def judge(step: GroupStep) -> dict[MessageQueue, QueueSubject]:
+def judge(step: GroupStep) -> dict[MessageQueue, QueueFacts]:
     """Judge what the step has changed; broad causes come first, so that their children find them open.
 
     Returns:
@@ -59,9 +59,9 @@ def judge(step: GroupStep) -> dict[MessageQueue, QueueSubject]:
         apply(step, rules, "", silent)
     for client_id in step.clients_to_judge:
         _judge_client(step, client_id, silent)
-    judged = {mq: QueueSubject(step, mq) for mq in step.queues_to_judge}
-    for q in judged.values():
-        _judge_queue(step, q, silent)
+    judged = of_queues(step.facts, step.queues_to_judge) if step.queues_to_judge else {}
+    for q, flags in concerns.of_queues(step, judged.values()) if judged else ():
+        _judge_queue(step, q, flags, silent)
     if judged or step.state.reread:
         for rebalance_id in duplicate_consumption.note(step, judged.values()):
             apply(step, REBALANCE_RULES, rebalance_id, silent)
@@ -85,15 +85,15 @@ def _judge_client(step: GroupStep, client_id: str, silent: Collection[str]) -> N
     apply(step, CLIENT_RULES if unsettled else client_rules(concerns.of_client(step, client_id)), client_id, silent)
 
 
-def _judge_queue(step: GroupStep, q: QueueSubject, silent: Collection[str]) -> None:
+def _judge_queue(step: GroupStep, q: QueueFacts, flags: int, silent: Collection[str]) -> None:
     ended = q.queue.ended
     if ended is not None:
         end(step, QUEUE_RULES, q, ended_queues.WHY[ended.why])
     elif q.mq.topic in step.facts.popped:
         end(step, PULLED_QUEUE_RULES, q, POPPED)
         apply(step, POPPED_QUEUE_RULES, q, silent)
-    elif rules := QUEUE_RULES if step.is_unsettled(q.mq) else queue_rules(concerns.of_queue(step, q)):
-        apply(step, rules, q, silent)
+    else:
+        apply(step, queue_rules(flags), q, silent)
 
 
 def judge_all(step: GroupStep) -> None:
@@ -122,7 +122,7 @@ def end_all(step: GroupStep, why: str) -> None:
     """Resolve every incident of a group that has ended; what was pending is dropped."""
     state = step.state
     for mq in state.queues if state.unsettled else ():
-        end(step, QUEUE_RULES, QueueSubject(step, mq), why)
+        end(step, QUEUE_RULES, QueueFacts.of(step.facts, mq), why)
     for subject in tuple(state.unsettled):
         if subject in state.views:
             end(step, BROKER_RULES, subject, why)

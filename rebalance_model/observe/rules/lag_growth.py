@@ -7,9 +7,9 @@ the queue's usual rate.
 
 from typing import Literal, get_args
 
+from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.polls import lag_trend
-from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.rules import active_reader, concerns
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
 from rebalance_model.observe.state import QueueState
@@ -18,7 +18,7 @@ from rebalance_model.observe.step import GroupStep
 SubCause = Literal["PRODUCED_FASTER", "CONSUMED_SLOWER", "UNASSIGNED", "REBALANCE_PAUSE", "UNDETERMINED"]
 
 
-def judge(step: GroupStep, q: QueueSubject) -> Verdict:
+def judge(step: GroupStep, q: QueueFacts) -> Verdict:
     """Check the window that ends with this answer."""
     queue = q.queue
     trend = queue.lag_trend
@@ -33,7 +33,7 @@ def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     return Holds("warning", _sub_cause(step, q, queue), queue.owner)
 
 
-def _is_read_between_commits(step: GroupStep, q: QueueSubject) -> bool:
+def _is_read_between_commits(step: GroupStep, q: QueueFacts) -> bool:
     """Return whether its client commits at checkpoints, and has not since the lag began to grow."""
     limit = step.policy.stuck_after + step.policy.stalled_open_after
     if not q.queue.stalled_ms or not active_reader.is_read_actively(step, q):
@@ -41,7 +41,7 @@ def _is_read_between_commits(step: GroupStep, q: QueueSubject) -> bool:
     return active_reader.reads_on(step, q, limit) is not False
 
 
-def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
+def evidence(step: GroupStep, q: QueueFacts) -> Evidence:
     """Return the lag, its growth and the time it took, and the recent rates beside the usual ones."""
     queue = q.queue
     produced, consumed = lag_trend.of_late(queue)
@@ -59,7 +59,7 @@ def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     }
 
 
-def _sub_cause(step: GroupStep, q: QueueSubject, queue: QueueState) -> SubCause:
+def _sub_cause(step: GroupStep, q: QueueFacts, queue: QueueState) -> SubCause:
     episode, trend = step.state.episode, queue.lag_trend
     if episode is not None and q.mq in episode.moves:
         return "REBALANCE_PAUSE"

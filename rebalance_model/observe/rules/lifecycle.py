@@ -19,8 +19,8 @@ import msgspec
 
 from rebalance_model.entities import MessageQueue, bounded
 from rebalance_model.observe.effects import IncidentTransition
+from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.identity import stable_id
-from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.rules.rule import Clear, Evidence, Holds, Rule, StepT, Subject, Unit, Verdict
 from rebalance_model.observe.state import IncidentKey, IncidentState, Pending
 from rebalance_model.observe.step import COLLISION, Step
@@ -110,12 +110,12 @@ def _before(step: StepT, rule: Rule[StepT, Subject], subject: Subject, key: Inci
         step.state.pending[key].freeze(step.now)  # otherwise there is nothing to settle (`apply`)
 
 
-def _drop_pending(step: Step, subject: QueueSubject | str, key: IncidentKey) -> None:
+def _drop_pending(step: Step, subject: QueueFacts | str, key: IncidentKey) -> None:
     if step.state.pending.pop(key, None) is not None:
         _count(step, subject, -1)
 
 
-def _count(step: Step, subject: QueueSubject | str, change: int) -> None:
+def _count(step: Step, subject: QueueFacts | str, change: int) -> None:
     """Count one incident more or less about the subject."""
     unsettled, subject_name = step.state.unsettled, str(subject)
     unsettled[subject_name] = unsettled.get(subject_name, 0) + change
@@ -145,7 +145,7 @@ def _resolve(
 
 
 def _open(step: StepT, rule: Rule[StepT, Subject], subject: Subject, key: IncidentKey, verdict: Holds) -> None:
-    state, queue = step.state, subject.mq if isinstance(subject, QueueSubject) else None
+    state, queue = step.state, subject.mq if isinstance(subject, QueueFacts) else None
     stamp = verdict.stamp if verdict.stamp is not None else step.now
     incident = IncidentState(
         incident_id=stable_id(state.cluster, state.group, rule.code, str(subject), stamp),

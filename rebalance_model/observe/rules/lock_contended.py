@@ -10,8 +10,8 @@ How long a refusal must last was measured: with the 5 s of the first design, a r
 when a topic's queues change. Hence 50 s (`Policy.lock_contended_after`).
 """
 
+from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.hooks.lock_requests import HANDOVERS_KEPT
-from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.rules import concerns, route_view_split
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
 from rebalance_model.observe.state import HookQueueView
@@ -23,7 +23,7 @@ TURNS = HANDOVERS_KEPT
 """The lock alternates if this many handovers go from one client to the other."""
 
 
-def judge(step: GroupStep, q: QueueSubject) -> Verdict:
+def judge(step: GroupStep, q: QueueFacts) -> Verdict:
     """Check the broker's answers to the clients that requested the lock."""
     hook_view = q.seen
     if hook_view is None or not (hook_view.refusals or len(hook_view.lock_handovers) == TURNS):
@@ -38,7 +38,7 @@ def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     return Holds("warning", "ALTERNATING") if _alternates(step, hook_view) else CLEAR
 
 
-def evidence(_: GroupStep, q: QueueSubject) -> Evidence:
+def evidence(_: GroupStep, q: QueueFacts) -> Evidence:
     """Return the holder, the requesting clients, and the recent holders."""
     hook_view = q.seen or HookQueueView()
     refused = {client_id: r for client_id, r in hook_view.refusals.items() if r.kept >= REFUSALS}

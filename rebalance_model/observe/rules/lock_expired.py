@@ -8,14 +8,14 @@ No client can renew while the broker is away (BROKER_UNREACHABLE or BROKER_LOCKS
 each client first gets one interval to renew (`lock_interval`).
 """
 
+from rebalance_model.observe.facts.queue_facts import OwnersQueue, QueueFacts
 from rebalance_model.observe.group.owners_queue import owners_queue
-from rebalance_model.observe.queue_subject import OwnersQueue, QueueSubject
 from rebalance_model.observe.rules import concerns, unresponsive
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Severity, Verdict
 from rebalance_model.observe.step import GroupStep
 
 
-def judge(step: GroupStep, q: QueueSubject) -> Verdict:
+def judge(step: GroupStep, q: QueueFacts) -> Verdict:
     """Check the age of the owner's lock."""
     process_queue, policy = owners_queue(step, q), step.policy
     if process_queue is None or step.facts.broadcasts:  # a BROADCASTING consumer locks nothing
@@ -42,7 +42,7 @@ def _goes_on(process_queue: OwnersQueue) -> bool:
     return process_queue.lock_is_exact or process_queue.client.silent
 
 
-def _has_just_come_back(step: GroupStep, q: QueueSubject, process_queue: OwnersQueue) -> bool:
+def _has_just_come_back(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue) -> bool:
     """Return whether the owner may not have had time to renew since the broker came back."""
     view = q.view
     due = view.back_at + step.policy.lock_interval if view is not None and view.back_at else 0
@@ -54,7 +54,7 @@ def _has_just_come_back(step: GroupStep, q: QueueSubject, process_queue: OwnersQ
     return True
 
 
-def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
+def evidence(step: GroupStep, q: QueueFacts) -> Evidence:
     """Return the owner, the age of its lock and the limits (ms)."""
     process_queue = owners_queue(step, q)
     fields: Evidence = {"owner": q.queue.owner}

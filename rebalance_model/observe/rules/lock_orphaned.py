@@ -13,9 +13,9 @@ other's queues while they leave; a refused one is gone itself within two seconds
 true: at a start a client is refused for seconds in favor of one that has not rebalanced yet, and is a member.
 """
 
+from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.hooks.lock_requests import IN_A_ROW
-from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.rules import concerns
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Severity, Verdict
 from rebalance_model.observe.state import BrokerView, HookView, QueueState
@@ -25,14 +25,14 @@ BACK_WITHIN = 5_000
 """A client that has lost its connections reconnects within this time; milliseconds."""
 
 
-def judge(step: GroupStep, q: QueueSubject) -> Verdict:
+def judge(step: GroupStep, q: QueueFacts) -> Verdict:
     """Check the broker's refusals if its hook reports; else infer from the vanished owner and the waiting client."""
     if q.mq.is_retry:
         return CLEAR
     return _by_hook(step, q, q.view, q.hook) if q.view is not None and q.hook is not None else _inferred(step, q.queue)
 
 
-def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
+def evidence(step: GroupStep, q: QueueFacts) -> Evidence:
     """Return the holder, the age of its lock, and the clients that request it."""
     queue = q.queue
     hook = q.hook
@@ -52,7 +52,7 @@ def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     }
 
 
-def _by_hook(step: GroupStep, q: QueueSubject, view: BrokerView, hook: HookView) -> Verdict:
+def _by_hook(step: GroupStep, q: QueueFacts, view: BrokerView, hook: HookView) -> Verdict:
     refusals = q.seen.refusals if q.seen is not None else {}
     now, members = step.now, step.members
     refused_since = [a.first for client_id, a in refusals.items() if client_id in members and now - a.last <= IN_A_ROW]

@@ -10,11 +10,11 @@ Where the queue's newest offset itself has fallen, or the commit is beyond it, t
 again. NEWEST_FELL is open for `FALL_SHOWN_FOR`; ILLEGAL_OFFSET and BEYOND_END until the reader corrects its offset.
 """
 
+from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.group.channels import client_of_channel
 from rebalance_model.observe.group.offsets import committed
 from rebalance_model.observe.hooks import pull_errors
 from rebalance_model.observe.hooks.commits import NEWEST_FELL
-from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.rules import concerns
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Severity, Verdict
 from rebalance_model.observe.step import GroupStep
@@ -25,7 +25,7 @@ FALL_SHOWN_FOR = 600_000
 """How long a fall of the newest offset is shown that readers have followed; milliseconds."""
 
 
-def judge(step: GroupStep, q: QueueSubject) -> Verdict:
+def judge(step: GroupStep, q: QueueFacts) -> Verdict:
     """Check the lowest commit since the mark."""
     queue = q.queue
     ended = _of_newest(step, q)
@@ -45,7 +45,7 @@ def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     return Holds(_severity(step, polled.mark - polled.to), "POLLED") if polled.answers >= LASTING else None
 
 
-def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
+def evidence(step: GroupStep, q: QueueFacts) -> Evidence:
     """Return the offsets before and after, and the owner of the queue."""
     queue = q.queue
     hook_view, polled = queue.hook_view, queue.fallen_back
@@ -69,7 +69,7 @@ def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     return fields
 
 
-def _of_newest(step: GroupStep, q: QueueSubject) -> Verdict:
+def _of_newest(step: GroupStep, q: QueueFacts) -> Verdict:
     """Check whether the newest offset has fallen, or the commit is beyond it; None: neither."""
     queue, limit = q.queue, step.policy.pull_refused_after
     error = pull_errors.error_of(step, q)

@@ -12,12 +12,12 @@ that is not acknowledged. By hooks it is one that was renewed or refused, and no
 from collections.abc import Mapping
 from typing import Literal, get_args
 
+from rebalance_model.observe.facts.queue_facts import OwnersQueue, QueueFacts
 from rebalance_model.observe.group.offsets import committed, lag_of
 from rebalance_model.observe.group.owners_queue import owners_queue
 from rebalance_model.observe.hooks import pull_errors, released_queues
 from rebalance_model.observe.hooks.pops import held_since
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.queue_subject import OwnersQueue, QueueSubject
 from rebalance_model.observe.rules import concerns, proxy_client_gone, pull_stall, stall
 from rebalance_model.observe.rules.ghost_connection import ghost_evidence
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Severity, Verdict
@@ -60,7 +60,7 @@ _EXPLAINED_BY: Mapping[str, tuple[str, ...]] = {
 """By sub-cause, the codes of the queue's other incidents under which one is shown."""
 
 
-def judge(step: GroupStep, q: QueueSubject) -> Verdict:
+def judge(step: GroupStep, q: QueueFacts) -> Verdict:
     """Check for how long the queue has waited; None until that is long enough."""
     if step.facts.broadcasts:
         return CLEAR  # each client keeps its offsets itself: those of the broker are stale
@@ -71,7 +71,7 @@ def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     return _of_pulled(step, q) if step.state.orderly and not q.mq.is_retry else None
 
 
-def _of_pulled(step: GroupStep, q: QueueSubject) -> Verdict:
+def _of_pulled(step: GroupStep, q: QueueFacts) -> Verdict:
     """Check a queue that one client has, which locks it."""
     waited = stall.find(step, q, step.policy.stuck_after) if not pull_errors.is_illegal(step, q) else None
     if waited is None:
@@ -85,7 +85,7 @@ def _of_pulled(step: GroupStep, q: QueueSubject) -> Verdict:
     return Holds(severity, sub_cause, owner, explained_by=_causes(step, q, sub_cause, owner))
 
 
-def _of_fifo(step: GroupStep, q: QueueSubject) -> Verdict:
+def _of_fifo(step: GroupStep, q: QueueFacts) -> Verdict:
     """Check a queue that is popped in order: its commit is the first message that is not acknowledged.
 
     By hooks it is blocked since a message was popped that is not acknowledged.
@@ -101,7 +101,7 @@ def _of_fifo(step: GroupStep, q: QueueSubject) -> Verdict:
     return Holds("critical", "POP_BLOCKED", explained_by=explained)
 
 
-def _held_ms(step: GroupStep, q: QueueSubject) -> int | None:
+def _held_ms(step: GroupStep, q: QueueFacts) -> int | None:
     """Return for how long a popped message has held back those behind it; None: none does, as far as is known."""
     queue = step.state.popped_queue(q.mq)
     if queue is None or not queue.held_messages:
@@ -112,7 +112,7 @@ def _held_ms(step: GroupStep, q: QueueSubject) -> int | None:
     return held_ms
 
 
-def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
+def evidence(step: GroupStep, q: QueueFacts) -> Evidence:
     """Return the lag, the offsets, and the last known state of the owner."""
     process_queue = owners_queue(step, q)
     limit = step.policy.fifo_stuck_after if step.facts.is_fifo(q.mq) else step.policy.stuck_after
@@ -134,7 +134,7 @@ def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     return fields | ghost_evidence(step, q)
 
 
-def _sub_cause(step: GroupStep, q: QueueSubject, process_queue: OwnersQueue | None) -> SubCause:
+def _sub_cause(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue | None) -> SubCause:
     """Return the first sub-cause that applies."""
     policy = step.policy
     if process_queue is None:
@@ -154,13 +154,13 @@ def _sub_cause(step: GroupStep, q: QueueSubject, process_queue: OwnersQueue | No
     )
 
 
-def _causes(step: GroupStep, q: QueueSubject, sub_cause: SubCause, owner: str | None) -> tuple[IncidentKey, ...]:
+def _causes(step: GroupStep, q: QueueFacts, sub_cause: SubCause, owner: str | None) -> tuple[IncidentKey, ...]:
     """Return the incidents under which it is shown: those about its sub-cause."""
     own = tuple(IncidentKey(code, str(q)) for code in _EXPLAINED_BY.get(sub_cause, ()))
     return own or stall.causes(step, q.mq.broker, sub_cause, owner)
 
 
-def _is_unresponsive(step: GroupStep, q: QueueSubject, process_queue: OwnersQueue) -> bool:
+def _is_unresponsive(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue) -> bool:
     """Return whether neither the collector nor the broker receives anything from the owner."""
     unanswered = step.now - process_queue.client.answered > step.policy.unresponsive_after
     if process_queue.client.answered and (process_queue.client.silent or not unanswered):
@@ -168,7 +168,7 @@ def _is_unresponsive(step: GroupStep, q: QueueSubject, process_queue: OwnersQueu
     return stall.is_unresponsive(step, q)
 
 
-def _of_hook(step: GroupStep, q: QueueSubject, process_queue: OwnersQueue) -> SubCause:
+def _of_hook(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue) -> SubCause:
     hook_view = q.seen
     if process_queue.last_lock_timestamp is None and q.hook is not None:
         return "NOT_LOCKED"
@@ -181,7 +181,7 @@ def _of_hook(step: GroupStep, q: QueueSubject, process_queue: OwnersQueue) -> Su
     )
 
 
-def _has_held(step: GroupStep, q: QueueSubject, hook_view: HookQueueView) -> bool:
+def _has_held(step: GroupStep, q: QueueFacts, hook_view: HookQueueView) -> bool:
     """Return whether the owner has had the queue long enough to have consumed something of it."""
     hook = q.hook
     return hook is not None and step.now - hook_view.holder_since > step.policy.consume_frozen_after
@@ -201,7 +201,7 @@ def _of_answer(queue: ProcessQueueView, process_queue: OwnersQueue, policy: Poli
     return "UNDETERMINED"
 
 
-def _without_owner(step: GroupStep, q: QueueSubject) -> SubCause:
+def _without_owner(step: GroupStep, q: QueueFacts) -> SubCause:
     if pull_errors.is_refused(step, q):
         return "PULL_REFUSED"
     if _lock_is_kept(step, q):
@@ -212,7 +212,7 @@ def _without_owner(step: GroupStep, q: QueueSubject) -> SubCause:
     return "UNLOCK_PENDING" if any(held.try_unlock_times for held in kept) else "ZOMBIE"
 
 
-def _lock_is_kept(step: GroupStep, q: QueueSubject) -> bool:
+def _lock_is_kept(step: GroupStep, q: QueueFacts) -> bool:
     """Return whether the broker still refuses the lock in favor of an owner that is no member any more."""
     entry = q.hook.locks.get(q.mq) if q.hook is not None else None
     if entry is not None:

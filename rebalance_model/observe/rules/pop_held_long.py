@@ -5,14 +5,14 @@ clients, for up to three hours. Clear when the message is acknowledged or refuse
 ORDERED_QUEUE_STUCK reports it, as the messages behind it wait.
 """
 
+from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.hooks.pops import held_since
-from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.rules import concerns, proxy_client_gone
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
 from rebalance_model.observe.step import GroupStep
 
 
-def judge(step: GroupStep, q: QueueSubject) -> Verdict:
+def judge(step: GroupStep, q: QueueFacts) -> Verdict:
     """Check since when the oldest of the renewed messages was popped."""
     queue = step.state.popped_queue(q.mq)
     if queue is None or queue.order or not queue.held_messages:
@@ -24,7 +24,7 @@ def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     return Holds("warning", explained_by=proxy_client_gone.explains(step))
 
 
-def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
+def evidence(step: GroupStep, q: QueueFacts) -> Evidence:
     """Return how many messages are kept, the oldest one's offset, and for how long."""
     queue = step.state.popped_queue(q.mq)
     if queue is None or not queue.held_messages:

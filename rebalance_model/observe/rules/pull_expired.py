@@ -20,17 +20,17 @@ exact. So if the answer's age equals the hook's within two intervals, the hook's
 from msgspec.structs import replace
 
 from rebalance_model.broker.consumer_manager import SCAN_PERIOD
+from rebalance_model.observe.facts.queue_facts import OwnersQueue, QueueFacts
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.group.owners_queue import owners_queue, pulled_by_hook
 from rebalance_model.observe.hooks import pull_errors, released_queues
-from rebalance_model.observe.queue_subject import OwnersQueue, QueueSubject
 from rebalance_model.observe.rules import concerns, pull_stall, unresponsive
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
 from rebalance_model.observe.state import PUSH, HookQueueView
 from rebalance_model.observe.step import GroupStep
 
 
-def judge(step: GroupStep, q: QueueSubject) -> Verdict:
+def judge(step: GroupStep, q: QueueFacts) -> Verdict:
     """Check the age of the owner's last pull."""
     process_queue = owners_queue(step, q)
     if process_queue is None:
@@ -49,7 +49,7 @@ def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     return _by_answer(step, q, process_queue)
 
 
-def _by_answer(step: GroupStep, q: QueueSubject, process_queue: OwnersQueue) -> Verdict:
+def _by_answer(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue) -> Verdict:
     if _is_suspended(step, q, process_queue):
         return Holds("warning", "SUSPENDED", q.queue.owner)
     limit = _limit(step, process_queue)
@@ -63,18 +63,18 @@ def _by_answer(step: GroupStep, q: QueueSubject, process_queue: OwnersQueue) -> 
     return by_hook or CLEAR
 
 
-def _expired(step: GroupStep, q: QueueSubject) -> Holds:
+def _expired(step: GroupStep, q: QueueFacts) -> Holds:
     owner = q.queue.owner
     return Holds("critical", client_id=owner, explained_by=unresponsive.causes_of(step, q.mq.broker, owner))
 
 
-def _as_hook_sees(step: GroupStep, q: QueueSubject, process_queue: OwnersQueue) -> OwnersQueue | None:
+def _as_hook_sees(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue) -> OwnersQueue | None:
     """Return the owner's queue with the last pull that the broker's hook has seen; None: it reports none."""
     pulled = pulled_by_hook(step, q)
     return replace(process_queue, last_pull_timestamp=pulled, as_of=step.now) if pulled is not None else None
 
 
-def _is_suspended(step: GroupStep, q: QueueSubject, process_queue: OwnersQueue) -> bool:
+def _is_suspended(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue) -> bool:
     """Return whether messages wait, the client stamps its pulls, and the broker has seen none for `stuck_after`."""
     queue, seen = q.queue, _as_hook_sees(step, q, process_queue)
     if seen is None or not seen.is_pull_expired(seen.as_of, step.policy.pull_max_idle_time):
@@ -93,7 +93,7 @@ def _limit(step: GroupStep, process_queue: OwnersQueue) -> int:
     return limit + SCAN_PERIOD + step.policy.poll_interval if process_queue.client.silent else limit
 
 
-def _exact(step: GroupStep, q: QueueSubject, process_queue: OwnersQueue) -> OwnersQueue | None:
+def _exact(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue) -> OwnersQueue | None:
     """Return the queue by the hook if the client's timestamp, aged since its answer, agrees: then it sees all pulls.
 
     None if it does not agree, or the client is silent or has not answered for this queue.
@@ -109,7 +109,7 @@ def _exact(step: GroupStep, q: QueueSubject, process_queue: OwnersQueue) -> Owne
     return seen if answered_ms + tolerance >= (seen.pull_ms or 0) else None
 
 
-def _by_hook(step: GroupStep, q: QueueSubject, process_queue: OwnersQueue) -> Verdict:
+def _by_hook(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue) -> Verdict:
     hook_view = q.seen
     limit = step.policy.pull_max_idle_time
     if (
@@ -136,7 +136,7 @@ def _should_pull(step: GroupStep, hook_view: HookQueueView, process_queue: Owner
     return hook_view.commit_offset >= 0 and -batch <= ahead and ahead + batch < step.policy.pull_threshold_for_queue
 
 
-def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
+def evidence(step: GroupStep, q: QueueFacts) -> Evidence:
     """Return the owner, the age of its last pull that was compared with the limit, and the limit (ms)."""
     process_queue = owners_queue(step, q)
     fields: Evidence = {"owner": q.queue.owner}

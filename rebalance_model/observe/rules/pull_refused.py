@@ -7,8 +7,8 @@ offset by it.
 
 from typing import Literal, get_args
 
+from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.hooks import pull_errors
-from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.rules import concerns, stale_heartbeat
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Severity, Verdict
 from rebalance_model.observe.state import IncidentKey, PullError
@@ -33,7 +33,7 @@ _SUB_CAUSES: dict[int, SubCause] = {
 _NAMES = {26: "SUBSCRIPTION_GROUP_NOT_EXIST", **{code: name for code, name in _SUB_CAUSES.items() if code != 26}}
 
 
-def judge(step: GroupStep, q: QueueSubject) -> Verdict:
+def judge(step: GroupStep, q: QueueFacts) -> Verdict:
     """Check for how long no pull has been served; unknown while the hook is silent."""
     hook = q.hook
     if hook is None:
@@ -50,7 +50,7 @@ def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     return Holds(severity, sub_cause, error.client_id, duration_ms=duration_ms, stamp=error.since, explained_by=causes)
 
 
-def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
+def evidence(step: GroupStep, q: QueueFacts) -> Evidence:
     """Return the broker, the response code, and how often and since when pulls were answered with it."""
     hook_view = q.seen
     error = hook_view.pull_error if hook_view is not None else None
@@ -66,19 +66,19 @@ def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     }
 
 
-def _causes(step: GroupStep, q: QueueSubject, error: PullError) -> tuple[IncidentKey, ...]:
+def _causes(step: GroupStep, q: QueueFacts, error: PullError) -> tuple[IncidentKey, ...]:
     """Return the open incidents that explain it: the broker knows the puller only by heartbeats that it takes."""
     return (
         stale_heartbeat.explains(step, q.mq.broker, error.client_id) if error.code in pull_errors.UNREGISTERED else ()
     )
 
 
-def _sub_cause(step: GroupStep, q: QueueSubject, error: PullError) -> SubCause:
+def _sub_cause(step: GroupStep, q: QueueFacts, error: PullError) -> SubCause:
     found = _SUB_CAUSES.get(error.code, "ERROR")
     return "TOPIC_NOT_READABLE" if found == "NO_PERMISSION" and _is_of_topic(step, q, error) else found
 
 
-def _is_of_topic(step: GroupStep, q: QueueSubject, error: PullError) -> bool:
+def _is_of_topic(step: GroupStep, q: QueueFacts, error: PullError) -> bool:
     """Return whether the topic alone is not readable: its route shows it, or the broker serves the group's others."""
     route = step.state.routes.get(q.mq.topic) if step.state.is_polled else None
     if route is not None and not any(one.broker == q.mq.broker for one in route.queues):

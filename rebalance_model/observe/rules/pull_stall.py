@@ -8,9 +8,9 @@ broker's hook tells them apart: it sees the refused pulls with their code, and n
 from collections.abc import Mapping
 from typing import Literal
 
+from rebalance_model.observe.facts.queue_facts import OwnersQueue, QueueFacts
 from rebalance_model.observe.group.owners_queue import pulled_by_hook
 from rebalance_model.observe.hooks import pull_errors
-from rebalance_model.observe.queue_subject import OwnersQueue, QueueSubject
 from rebalance_model.observe.rules.rule import Advice
 from rebalance_model.observe.step import GroupStep
 
@@ -51,7 +51,7 @@ ADVICE: Mapping[str, Advice] = {
 """Advice by sub-cause."""
 
 
-def cause_of(step: GroupStep, q: QueueSubject, process_queue: OwnersQueue | None) -> PullCause | None:
+def cause_of(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue | None) -> PullCause | None:
     """Return why the queue's owner receives no message; None if it has some, or pulls as usual, or that is unknown."""
     answer = process_queue.answer if process_queue is not None else None
     if answer is not None and ((answer.cached_count or 0) > 0 or (answer.transaction_count or 0) > 0):

@@ -14,16 +14,16 @@ are consumed twice (DUPLICATE_CONSUMPTION reports that), but it ends by itself. 
 within 30 s and rebalances within another 20 s, so nothing is judged until then (`Policy.unassigned_after_new`).
 """
 
+from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.polls.offsets import COVERED_INTERVALS
-from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.rules import concerns, route_view_split
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Clear, Evidence, Holds, QueueRule, Verdict
 from rebalance_model.observe.state import ClientView, HookQueueView, ProcessQueueView
 from rebalance_model.observe.step import GroupStep
 
 
-def judge(step: GroupStep, q: QueueSubject) -> Verdict:
+def judge(step: GroupStep, q: QueueFacts) -> Verdict:
     """Check the last two answers of both members, or the pulls of both."""
     queue = q.queue
     pulled = queue.hook_view is not None and queue.hook_view.concurrent_puller is not None
@@ -38,7 +38,7 @@ def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     return Holds("critical", client_id=rival, explained_by=route_view_split.explains(step, q.mq))
 
 
-def _has_just_grown(step: GroupStep, q: QueueSubject) -> bool:
+def _has_just_grown(step: GroupStep, q: QueueFacts) -> bool:
     """Return whether some clients may not yet know how many queues the topic has."""
     route = step.state.routes.get(q.mq.topic)
     if route is None or not 0 < len(route.former) < len(route.queues):
@@ -50,7 +50,7 @@ def _has_just_grown(step: GroupStep, q: QueueSubject) -> bool:
     return True
 
 
-def _by_pulls(step: GroupStep, q: QueueSubject, hook_view: HookQueueView) -> str | None:
+def _by_pulls(step: GroupStep, q: QueueFacts, hook_view: HookQueueView) -> str | None:
     """Return the client that pulls the queue beside its owner."""
     hook, puller = q.hook, hook_view.concurrent_puller
     if hook is None or puller is None or puller.client_id not in step.members or step.state.orderly:
@@ -65,7 +65,7 @@ def _by_pulls(step: GroupStep, q: QueueSubject, hook_view: HookQueueView) -> str
     return puller.client_id
 
 
-def _by_answers(step: GroupStep, q: QueueSubject, owner: str, rival: str | None) -> str | Clear | None:
+def _by_answers(step: GroupStep, q: QueueFacts, owner: str, rival: str | None) -> str | Clear | None:
     """Return the member that claims the queue in its answers as its owner does."""
     if rival is None or rival == owner:
         return CLEAR
@@ -77,7 +77,7 @@ def _by_answers(step: GroupStep, q: QueueSubject, owner: str, rival: str | None)
     return rival if _overlap(step.policy, q, holder, other) else CLEAR
 
 
-def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
+def evidence(step: GroupStep, q: QueueFacts) -> Evidence:
     """Return both members, since when each has shown the queue, and whether each claims the lock."""
     queue = q.queue
     fields: Evidence = {"owner": queue.owner, "rival": queue.rival, "expected_owner": queue.expected_owner}
@@ -95,7 +95,7 @@ def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
     return fields
 
 
-def _overlap(policy: Policy, q: QueueSubject, holder: ClientView, other: ClientView) -> bool:
+def _overlap(policy: Policy, q: QueueFacts, holder: ClientView, other: ClientView) -> bool:
     mine, theirs = holder.queues.get(q.mq), other.queues.get(q.mq)
     if mine is None or theirs is None or mine.dropped or theirs.dropped:
         return False

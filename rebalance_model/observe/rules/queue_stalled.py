@@ -9,11 +9,11 @@ call (`released_queues`).
 
 from typing import Literal, get_args
 
+from rebalance_model.observe.facts.queue_facts import OwnersQueue, QueueFacts
 from rebalance_model.observe.group.offsets import lag_of, position_of
 from rebalance_model.observe.group.owners_queue import owners_queue
 from rebalance_model.observe.hooks import pull_errors, released_queues
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.queue_subject import OwnersQueue, QueueSubject
 from rebalance_model.observe.rules import (
     active_reader,
     concerns,
@@ -45,7 +45,7 @@ SubCause = Literal[
 ]
 
 
-def judge(step: GroupStep, q: QueueSubject) -> Verdict:
+def judge(step: GroupStep, q: QueueFacts) -> Verdict:
     """Check for how long the queue has waited; None until that is long enough."""
     state = step.state
     if step.facts.broadcasts:
@@ -62,7 +62,7 @@ def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     return _of_reader(step, q, waited) if by_itself else _of_listener(step, q, waited.ms)
 
 
-def _of_listener(step: GroupStep, q: QueueSubject, waited_ms: int) -> Verdict:
+def _of_listener(step: GroupStep, q: QueueFacts, waited_ms: int) -> Verdict:
     """Check a queue that has waited for long, and whose client gives its messages to a listener."""
     process_queue = owners_queue(step, q)
     if process_queue is not None and process_queue.answer is not None:
@@ -78,11 +78,11 @@ def _of_listener(step: GroupStep, q: QueueSubject, waited_ms: int) -> Verdict:
     return _unassigned(step, q) if sub_cause == "UNASSIGNED" else _with_pool(step, q, sub_cause, waited_ms)
 
 
-def _unassigned(step: GroupStep, q: QueueSubject) -> Holds:
+def _unassigned(step: GroupStep, q: QueueFacts) -> Holds:
     return Holds("warning", "UNASSIGNED", explained_by=route_view_split.explains(step, q.mq))
 
 
-def _with_pool(step: GroupStep, q: QueueSubject, sub_cause: SubCause, waited_ms: int) -> Verdict:
+def _with_pool(step: GroupStep, q: QueueFacts, sub_cause: SubCause, waited_ms: int) -> Verdict:
     """Return the verdict; of the queues that wait for one pool of threads, the incident of one explains the others.
 
     That is a queue of the topic that has the threads, if it is known which one: the others wait until it has opened.
@@ -99,7 +99,7 @@ def _with_pool(step: GroupStep, q: QueueSubject, sub_cause: SubCause, waited_ms:
     return Holds("warning", sub_cause, owner, explained_by=(root,) if root else ())
 
 
-def _of_reader(step: GroupStep, q: QueueSubject, waited: stall.Stall) -> Verdict:
+def _of_reader(step: GroupStep, q: QueueFacts, waited: stall.Stall) -> Verdict:
     """Check a queue whose client pulls by itself, and commits when its application does."""
     owner, reads = q.queue.owner, active_reader.reads_on(step, q, _limit(step.policy))
     if reads is False:
@@ -109,7 +109,7 @@ def _of_reader(step: GroupStep, q: QueueSubject, waited: stall.Stall) -> Verdict
     return Holds("warning", "NOT_COMMITTED" if reads else "UNDETERMINED", owner)
 
 
-def _cause_of_reader(step: GroupStep, q: QueueSubject) -> SubCause:
+def _cause_of_reader(step: GroupStep, q: QueueFacts) -> SubCause:
     process_queue = owners_queue(step, q)
     if process_queue is None:
         return "PULL_REFUSED" if pull_errors.is_refused(step, q) else "READER_STOPPED"
@@ -118,7 +118,7 @@ def _cause_of_reader(step: GroupStep, q: QueueSubject) -> SubCause:
     return pull_stall.cause_of(step, q, process_queue) or "READER_STOPPED"
 
 
-def _of_retry(step: GroupStep, q: QueueSubject) -> Verdict:
+def _of_retry(step: GroupStep, q: QueueFacts) -> Verdict:
     """Check the messages that wait to be tried again: the delay of those in the retry topic is over.
 
     More must wait than one pull brings: a few messages may fail again and again, each after its delay.
@@ -133,7 +133,7 @@ def _of_retry(step: GroupStep, q: QueueSubject) -> Verdict:
     return Holds("warning", "RETRY_NOT_CONSUMED", queue.owner)
 
 
-def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
+def evidence(step: GroupStep, q: QueueFacts) -> Evidence:
     """Return the lag, the offsets, and the last known state of the owner."""
     queue, process_queue = q.queue, owners_queue(step, q)
     fields = stall.evidence(step, q, position_of(queue), _limit(step.policy))
@@ -154,7 +154,7 @@ def _limit(policy: Policy) -> int:
     return policy.stuck_after + policy.stalled_open_after
 
 
-def _sub_cause(step: GroupStep, q: QueueSubject, process_queue: OwnersQueue | None) -> SubCause:
+def _sub_cause(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue | None) -> SubCause:
     """Return the first sub-cause that applies."""
     if process_queue is None:
         return _without_owner(step, q)
@@ -171,7 +171,7 @@ def _sub_cause(step: GroupStep, q: QueueSubject, process_queue: OwnersQueue | No
     return "LISTENER_BLOCKED" if has_pulled else "UNDETERMINED"
 
 
-def _without_owner(step: GroupStep, q: QueueSubject) -> SubCause:
+def _without_owner(step: GroupStep, q: QueueFacts) -> SubCause:
     if pull_errors.is_refused(step, q):
         return "PULL_REFUSED"
     if not step.facts.is_divided and step.state.members:
@@ -179,7 +179,7 @@ def _without_owner(step: GroupStep, q: QueueSubject) -> SubCause:
     return stall.without_owner(step, q)
 
 
-def _is_unresponsive(step: GroupStep, q: QueueSubject, process_queue: OwnersQueue) -> bool:
+def _is_unresponsive(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue) -> bool:
     """Return whether neither the collector nor, where there is no answer, the broker receives anything from it."""
     if process_queue.client.silent and step.now - process_queue.client.answered > step.policy.unresponsive_after:
         return True

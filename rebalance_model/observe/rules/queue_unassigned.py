@@ -13,11 +13,11 @@ client's missing answers do not count. Critical if lag keeps growing for `stuck_
 """
 
 from rebalance_model.observe.facts.group_facts import is_subscribed
+from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.group import ghost_connections
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.group.ownership import holders
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.rules import concerns, route_view_split
 from rebalance_model.observe.rules.ghost_connection import GHOST_ADVICE, GHOST_CONNECTION, GHOST_UNITS, ghost_evidence
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Severity, Verdict
@@ -25,7 +25,7 @@ from rebalance_model.observe.state import GroupState, QueueState, Unassigned
 from rebalance_model.observe.step import GroupStep
 
 
-def judge(step: GroupStep, q: QueueSubject) -> Verdict:
+def judge(step: GroupStep, q: QueueFacts) -> Verdict:
     """Check for how long all members have answered without the queue, or whether lag grows on a ghost's share."""
     state = step.state
     queue = q.queue
@@ -48,7 +48,7 @@ def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     return Holds(severity, GHOST_CONNECTION, ghosts[0].client_id) if ghosts else by_routes
 
 
-def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
+def evidence(step: GroupStep, q: QueueFacts) -> Evidence:
     """Return since when, the limit (ms), the expected owner, and the connections that leave the queue without owner."""
     queue, ghosts = q.queue, ghost_evidence(step, q)
     fields: Evidence = {

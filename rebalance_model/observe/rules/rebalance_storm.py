@@ -16,9 +16,9 @@ ENDLESS_REBALANCE: the reason is unknown.
 from collections import Counter
 from typing import Literal, get_args
 
+from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.group import causes
 from rebalance_model.observe.hooks import pull_errors
-from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
 from rebalance_model.observe.state import Cause, IncidentKey
 from rebalance_model.observe.step import GroupStep
@@ -111,7 +111,7 @@ def _has_unreadable_topic(step: GroupStep) -> bool:
     """
     if step.state.is_polled and any(not route.queues for route in step.state.routes.values()):
         return True
-    return any(pull_errors.is_refused(step, QueueSubject(step, mq)) for mq in step.state.queues)
+    return any(pull_errors.is_refused(step, QueueFacts.of(step.facts, mq)) for mq in step.state.queues)
 
 
 def _looping_client(step: GroupStep) -> str | None:

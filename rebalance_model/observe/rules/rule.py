@@ -6,8 +6,8 @@ from typing import ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
+from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.state import IncidentKey
 from rebalance_model.observe.step import ClusterStep, GroupStep, What
 
@@ -74,7 +74,7 @@ CLEAR = Clear()
 Verdict: TypeAlias = Holds | Clear | None
 """None: unknown, or not decided yet. It freezes the rule for the subject: nothing opens or resolves, no time counts."""
 
-Subject = TypeVar("Subject", QueueSubject, str)
+Subject = TypeVar("Subject", QueueFacts, str)
 StepT = TypeVar("StepT", GroupStep, ClusterStep)
 
 
@@ -152,7 +152,7 @@ class Rule(Generic[StepT, Subject]):
 
 
 @dataclass(frozen=True)
-class QueueRule(Rule[GroupStep, QueueSubject]):
+class QueueRule(Rule[GroupStep, QueueFacts]):
     """A rule about one queue of a group."""
 
     about = "queue"

@@ -14,10 +14,10 @@ from typing import Literal
 import msgspec
 
 from rebalance_model.observe.facts.group_facts import is_subscribed
+from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.group import ghost_connections
 from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.hooks import pull_errors
-from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.rules import stale_heartbeat, unresponsive
 from rebalance_model.observe.rules.ghost_connection import GHOST_ADVICE, GHOST_CONNECTION, GHOST_UNITS
 from rebalance_model.observe.rules.rule import Advice, Evidence, Unit
@@ -73,7 +73,7 @@ class Stall(msgspec.Struct, frozen=True, gc=False):
     """Whether the commit was seen to advance since the wait began, or nothing waited before."""
 
 
-def find(step: GroupStep, q: QueueSubject, limit: int) -> Stall | None:
+def find(step: GroupStep, q: QueueFacts, limit: int) -> Stall | None:
     """Return the longer wait of both sources; check again when it reaches the limit (ms). None: unknown, or no news."""
     queue, seen = q.queue, by_hook(step, q)
     lag, ms = lag_of(queue), queue.stalled_ms
@@ -94,7 +94,7 @@ def _is_as_polled(queue: QueueState) -> bool:
     return hook_view is not None and queue.commit_offset is not None and hook_view.commit_offset <= queue.commit_offset
 
 
-def by_hook(step: GroupStep, q: QueueSubject) -> Stall | None:
+def by_hook(step: GroupStep, q: QueueFacts) -> Stall | None:
     """Return how long the queue has waited by its broker's hook; None if unknown."""
     queue, hook = q.queue, q.hook
     hook_view = queue.hook_view
@@ -131,7 +131,7 @@ def _unknown_lag(step: GroupStep, since: int, hook_view: HookQueueView, sign: in
     return Stall(alone, None, moved=False)
 
 
-def last_sign(q: QueueSubject, hook: HookView, hook_view: HookQueueView) -> int | None:
+def last_sign(q: QueueFacts, hook: HookView, hook_view: HookQueueView) -> int | None:
     """Return when the queue's owner last sent a heartbeat, renewed its lock or pulled; None if it has no owner."""
     owner = q.queue.owner
     if owner is None:
@@ -144,7 +144,7 @@ def last_sign(q: QueueSubject, hook: HookView, hook_view: HookQueueView) -> int 
     )
 
 
-def is_unresponsive(step: GroupStep, q: QueueSubject) -> bool:
+def is_unresponsive(step: GroupStep, q: QueueFacts) -> bool:
     """Return whether the broker received nothing from the owner for `unresponsive_after`, though its hook reports."""
     hook_view = q.seen
     hook = q.hook
@@ -163,12 +163,12 @@ def causes(step: GroupStep, broker: str, sub_cause: str, owner: str | None) -> t
     return stale_heartbeat.explains(step, broker, owner) if sub_cause == "NOTHING_RECEIVED" else ()
 
 
-def without_owner(step: GroupStep, q: QueueSubject) -> Literal["GHOST_CONNECTION", "UNASSIGNED"]:
+def without_owner(step: GroupStep, q: QueueFacts) -> Literal["GHOST_CONNECTION", "UNASSIGNED"]:
     """Return why a queue that no client keeps has no owner."""
     return GHOST_CONNECTION if ghost_connections.leaves_unassigned(step, q.queue) else "UNASSIGNED"
 
 
-def evidence(step: GroupStep, q: QueueSubject, commit_offset: int | None, limit_ms: int) -> Evidence:
+def evidence(step: GroupStep, q: QueueFacts, commit_offset: int | None, limit_ms: int) -> Evidence:
     """Return the owner, the lag, the offsets, and for how long the queue has waited (ms).
 
     The lag is that of the last answer, with its newest offset; if the hook has since seen more messages that are pulled

@@ -3,14 +3,14 @@
 Its listener still works on a message: each answer contains the number of attempts. See `dropped_queue`.
 """
 
-from rebalance_model.observe.queue_subject import QueueSubject
+from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.rules import concerns
 from rebalance_model.observe.rules.dropped_queue import UNITS, evidence, kept
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Holds, QueueRule, Verdict
 from rebalance_model.observe.step import GroupStep
 
 
-def judge(step: GroupStep, q: QueueSubject) -> Verdict:
+def judge(step: GroupStep, q: QueueFacts) -> Verdict:
     """Check whether the number of attempts grows from one answer to the next."""
     dropped = kept(step, q)
     if dropped is None:

@@ -3,14 +3,14 @@
 The client neither consumes nor re-acquires it until it is pull-expired after 120 s. See `dropped_queue`.
 """
 
-from rebalance_model.observe.queue_subject import QueueSubject
+from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.rules import concerns, dropped_queue
 from rebalance_model.observe.rules.dropped_queue import kept
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
 from rebalance_model.observe.step import GroupStep
 
 
-def judge(step: GroupStep, q: QueueSubject) -> Verdict:
+def judge(step: GroupStep, q: QueueFacts) -> Verdict:
     """Check for how long the queue's expected owner has kept it dropped."""
     dropped = kept(step, q)
     if dropped is None:
@@ -23,7 +23,7 @@ def judge(step: GroupStep, q: QueueSubject) -> Verdict:
     return Holds("critical", client_id=keeper)
 
 
-def evidence(step: GroupStep, q: QueueSubject) -> Evidence:
+def evidence(step: GroupStep, q: QueueFacts) -> Evidence:
     """Return what `dropped_queue` knows, and the limit (ms)."""
     return {**dropped_queue.evidence(step, q), "limit_ms": step.policy.rebalance_wait_interval}
 

@@ -5,9 +5,9 @@ import dataclasses
 import pytest
 
 from rebalance_model.observe.engine.shard import Shard
+from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.queue_subject import QueueSubject
 from rebalance_model.observe.rules import concerns
 from rebalance_model.observe.rules.registry import CLIENT_RULES, QUEUE_RULES, check
 from rebalance_model.observe.rules.rule import Holds
@@ -36,7 +36,7 @@ def missed(monkeypatch):
                     step.state.next_check = due
         return flags
 
-    def queue(step: GroupStep, q: QueueSubject) -> int:
+    def queue(step: GroupStep, q: QueueFacts) -> int:
         return watch(step, QUEUE_RULES, q, of_queue(step, q))
 
     def client(step: GroupStep, client_id: str) -> int:

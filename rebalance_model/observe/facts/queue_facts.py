@@ -1,7 +1,12 @@
-"""A queue in hand: what rules and rows ask about one queue of a group, found once."""
+"""What is known of one queue of a group at one step, for all rules and rows."""
+
+from collections.abc import Iterable
+
+import msgspec
 
 from rebalance_model.client.process_queue import ProcessQueue
 from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.facts.group_facts import GroupFacts
 from rebalance_model.observe.state import (
     BrokerView,
     ClientView,
@@ -10,7 +15,6 @@ from rebalance_model.observe.state import (
     ProcessQueueView,
     QueueState,
 )
-from rebalance_model.observe.step import GroupStep
 
 
 class OwnersQueue(ProcessQueue, kw_only=True, gc=False):
@@ -48,29 +52,39 @@ def _before(now: int, stamp: int | None) -> int | None:
     return now - stamp if stamp is not None else None
 
 
-class QueueSubject:
+class QueueFacts(msgspec.Struct, frozen=True, eq=False):
     """One queue of a group at one step; valid while the step changes neither its owner nor its broker's hook."""
 
-    __slots__ = ("hook", "mq", "of_owner", "owner", "queue", "seen", "view")
+    mq: MessageQueue
+    queue: QueueState
+    seen: HookQueueView | None
+    """What its broker's hook has seen of it."""
+    view: BrokerView | None
+    """The group's view of its broker."""
+    hook: HookView | None
+    """Its broker's hook; None if it is silent or late, too."""
+    owner: ClientView | None
+    """What its believed owner has reported."""
+    of_owner: dict[str, OwnersQueue] = msgspec.field(default_factory=dict)
+    """Its owner's process queue, once it was asked for (`group.owners_queue.owners_queue`)."""
 
-    def __init__(self, step: GroupStep, mq: MessageQueue) -> None:
-        """Find what the group's state has about the queue; raise KeyError if the group does not have it."""
-        state = step.state
-        queue, view = state.queues[mq], state.views.get(mq.broker)
-        hook = view.hook if view is not None else None
-        self.mq = mq
-        self.queue: QueueState = queue
-        self.seen: HookQueueView | None = queue.hook_view
-        """What its broker's hook has seen of it."""
-        self.view: BrokerView | None = view
-        """The group's view of its broker."""
-        self.hook: HookView | None = hook if hook is not None and hook.source not in state.silent else None
-        """Its broker's hook; None if it is silent or late, too."""
-        self.owner: ClientView | None = state.clients.get(queue.owner) if queue.owner is not None else None
-        """What its believed owner has reported."""
-        self.of_owner: tuple[OwnersQueue | None] | None = None
-        """Its owner's process queue, once it was asked for (`group.owners_queue.owners_queue`)."""
+    @staticmethod
+    def of(facts: GroupFacts, mq: MessageQueue) -> "QueueFacts":
+        """Return what is known of a queue; raise KeyError if the group does not have it."""
+        return of_queues(facts, (mq,))[mq]
 
     def __str__(self) -> str:
         """Return the name of the queue in incidents: ``topic@broker:queue id``."""
         return str(self.mq)
+
+
+def of_queues(facts: GroupFacts, queues: Iterable[MessageQueue]) -> dict[MessageQueue, QueueFacts]:
+    """Return what is known of several queues; raise KeyError if the group does not have one."""
+    state, found = facts.state, {}
+    for mq in queues:
+        queue, view = state.queues[mq], state.views.get(mq.broker)
+        hook = view.hook if view is not None else None
+        live = hook if hook is not None and hook.source not in state.silent else None
+        owner = state.clients.get(queue.owner) if queue.owner is not None else None
+        found[mq] = QueueFacts(mq, queue, queue.hook_view, view, live, owner)
+    return found
