@@ -32,9 +32,23 @@ def set_passwords(
         _wait(lambda: passwords.keys() <= admin.describe_user_scram_credentials().keys())
 
 
-def allow(administrator: KafkaConnection, principal: str, topic: str, *operations: ACLOperation) -> None:
-    """Allow a principal, such as ``User:name``, operations on a topic; return when the node knows it."""
-    pattern = ResourcePattern(ResourceType.TOPIC, topic)
+def allow(
+    administrator: KafkaConnection,
+    principal: str,
+    name: str,
+    *operations: ACLOperation,
+    kind: ResourceType = ResourceType.TOPIC,
+) -> None:
+    """Allow a principal, such as ``User:name``, operations on a topic or a group; return when the node knows it.
+
+    Args:
+        administrator: who may grant it.
+        principal: who is allowed.
+        name: of the topic or group; ``*``: all of them.
+        operations: what is allowed.
+        kind: whether it is a topic or a group.
+    """
+    pattern = ResourcePattern(kind, name)
     rights = [ACL(principal, "*", operation, ACLPermissionType.ALLOW, pattern) for operation in operations]
     of_principal = ACLFilter(principal, "*", ACLOperation.ANY, ACLPermissionType.ALLOW, pattern)
     with client_of(KafkaAdminClient, administrator) as admin:

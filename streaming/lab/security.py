@@ -3,7 +3,7 @@
 import secrets
 from pathlib import Path
 
-from kafka.admin import ACLOperation
+from kafka.admin import ACLOperation, ResourceType
 
 from streaming.base.files import write_private
 from streaming.lab.certificates import Authority
@@ -17,7 +17,7 @@ WATCHER = "rebalance-watch"
 """The user of rebalance-watch itself, in RocketMQ and in Kafka: it has the rights of conf/README.md."""
 _CONSUMER = "consumer"
 _KAFKA_OPERATIONS = (ACLOperation.CREATE, ACLOperation.READ, ACLOperation.WRITE, ACLOperation.DESCRIBE_CONFIGS)
-_ALL_TOPICS = "*"
+_ALL = "*"
 
 
 class LabSecurity:
@@ -44,7 +44,8 @@ class LabSecurity:
         """Create Kafka's user with its rights; the node runs."""
         administrator = kafka.administrator(host)
         set_passwords(administrator, {WATCHER: self._password_file(WATCHER).read_text()})
-        allow(administrator, f"User:{WATCHER}", _ALL_TOPICS, *_KAFKA_OPERATIONS)
+        allow(administrator, f"User:{WATCHER}", _ALL, *_KAFKA_OPERATIONS)
+        allow(administrator, f"User:{WATCHER}", _ALL, ACLOperation.READ, kind=ResourceType.GROUP)  # `collector.share`
 
     def administrator(self) -> ClientSecurity:
         """Return the security of a client that may do everything."""

@@ -1,4 +1,7 @@
-"""One lab for most live tests: real RocketMQ, Kafka and consumers, started once, and observed over the network."""
+"""One lab for most live tests: real RocketMQ, Kafka and consumers, all secured, started once for all of them.
+
+Each test has groups, topics and folders of its own, and cures the faults that it injects.
+"""
 
 import asyncio
 from collections import Counter
@@ -11,6 +14,10 @@ from streaming.collect.client import RemotingClient, RpcFailedError
 from streaming.collect.rpc import Rpc
 from streaming.collect.security import Security, security_of
 from streaming.lab.lab import Lab
+from streaming.lab.processes import end
+from streaming.lab.state import LabFolder
+from tests.live.lab_kafka import PLAIN_PASSWORD, LabKafka, with_every_way
+from tests.live.token_server import TokenServer
 from tests.support.waiting import until
 
 UNSECURED = Security()
@@ -53,15 +60,49 @@ def running():
     return running
 
 
+FIRST = "test_a_poisoned_queue_is_reported_and_no_secret_is_seen"
+"""Its job folds all that the lab's hook has written since the start of the lab."""
+
+
+def pytest_collection_modifyitems(items):
+    """Begin with that test, and leave those of Kafka alone to the end."""
+    items.sort(key=lambda item: (item.name != FIRST, "kafka_alone" in getattr(item, "fixturenames", ())))
+
+
 @pytest.fixture(scope="session")
 def lab_settings(settings_with):
-    return settings_with()
+    """Those of the lab that the live tests share: one group is in a namespace, `shop`, as its members register it."""
+    orders = {"group": "shop%orders-group", "topic": "shop%Orders", "queues": 4, "consumers": 3}
+    audit = {"queues": 4, "consumers": 1}
+    return settings_with(secure=True, messages_per_second=3, groups={"orders": orders, "audit": audit})
 
 
 @pytest.fixture(scope="session")
-def lab(lab_settings, running, until_group_ends):
+def token_server(until_group_ends):
+    """A server that gives Kafka's clients tokens."""
+    return until_group_ends.enter_context(TokenServer("service", PLAIN_PASSWORD))
+
+
+@pytest.fixture(scope="session")
+def lab(lab_settings, running, token_server, until_group_ends):
     """The lab that the live tests share; a test that injects a fault must cure it."""
+    with_every_way(until_group_ends, token_server)
     return until_group_ends.enter_context(running(lab_settings))
+
+
+@pytest.fixture(scope="session")
+def kafka(lab, lab_settings, token_server):
+    """The Kafka of that lab."""
+    return LabKafka(lab, lab_settings, settings_of(lab), token_server)
+
+
+@pytest.fixture(scope="session")
+def kafka_alone(kafka, lab_settings):
+    """The same for tests that need no other server of the lab: the others, which took a sixth of a core, are ended."""
+    for name, member in LabFolder(lab_settings.runtime.lab).load().members.items():
+        if name != "kafka":
+            end(member.process)
+    return kafka
 
 
 def settings_of(lab):

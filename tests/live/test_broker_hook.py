@@ -13,10 +13,22 @@ from streaming.base.settings import load_settings
 from streaming.collect.broker_hook.build import JAR, build
 from streaming.lab import processes
 from tests.support import hooked
+from tests.support.hook_process import losses, of_kind
 
 pytestmark = pytest.mark.live
 CLIENT = "192.0.2.1@7"
-MOST_BYTES, FILE_BYTES = 1_500_000, 100_000
+MOST_BYTES, FILE_BYTES = 2_000_000, 100_000
+LIMITS = {"diskBytes": MOST_BYTES, "fileBytes": FILE_BYTES, "fileSeconds": 2}
+CONF = """
+asyncSendEnable=false
+autoCreateSubscriptionGroup=false
+timerWheelEnable=true
+mappedFileSizeTimerLog=4194304
+timerFlushIntervalMs=10000
+"""
+"""Sends are answered after they are stored; a POP creates no group; and a broker without the timer refuses each POP,
+whose flush copies the whole wheel."""
+SENT, POPPED = 6, "Popped"
 PULLS = 40
 """More than any machine needs seconds for them."""
 LAST = "last"
@@ -31,9 +43,9 @@ def spool(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory, spool):
-    """A broker whose hook may fill little disk, in small files."""
+    """A broker whose hook may fill little disk, in small files; each start takes 3 s of processor time."""
     home = tmp_path_factory.mktemp("hooked")
-    with hooked.broker(home, spool=spool, diskBytes=MOST_BYTES, fileBytes=FILE_BYTES, fileSeconds=2) as running:
+    with hooked.broker(home, spool=spool, conf=CONF, **LIMITS) as running:
         with hooked.Client(running.address) as client:
             client.make("Orders", "g1", "g2", "g3", "g4")
         yield running
@@ -177,6 +189,117 @@ def test_many_clients_at_once_leave_no_hole_and_nothing_twice(broker, spool, eve
     assert max(map(len, hooked.numbers(mine).values())) == len(mine)  # one key, one sequence
 
 
+def popped(client, group, **more):
+    """Pop what is in queue 0; return the handle of a message by its offset."""
+    answer = client.ask(hooked.POP, hooked.pop(group, 0, topic=POPPED, **more))
+    assert answer.code == 0, answer
+    head = answer.fields
+
+    def handle(offset, start=0):
+        parts = (start, head["popTime"], head["invisibleTime"], head["reviveQid"], 0, hooked.NAME, 0, offset)
+        return " ".join(map(str, parts))
+
+    return int(head["popTime"]), handle
+
+
+def ack(group, queue_id, offset, **more):
+    return hooked.ack(group, queue_id, offset, topic=POPPED, **more)
+
+
+def test_what_a_real_broker_pops_and_acknowledges_is_reported(broker, spool, eventually):
+    with hooked.Client(broker.address) as client:
+        client.make(POPPED, "pops", "in-order", queues=1)
+        client.make("DefaultHeartBeatSyncerTopic", queues=1)
+        for _ in range(SENT):
+            assert client.ask(hooked.SEND, hooked.send(0, topic=POPPED), b"x").code == 0
+        pop_time, handle = popped(client, "pops")
+        for offset in range(SENT - 1):
+            assert client.ask(hooked.ACK, ack("pops", 0, offset, handle=handle(offset))).code == 0
+        changes = ack("pops", 0, SENT - 1, handle=handle(SENT - 1), invisibleTime=30_000)
+        assert client.ask(hooked.CHANGE_INVISIBLE, changes).code == 0
+        in_order_time, in_order = popped(client, "in-order", order="true")
+        receipt = {"rq": 999, "pt": in_order_time, "it": 20_000}
+        body = {
+            "brokerName": hooked.NAME,
+            "acks": [hooked.receipt("in-order", 0, (1 << SENT) - 1, topic=POPPED, **receipt)],
+        }
+        assert client.ask(hooked.BATCH_ACK, body=body).code == 0
+        assert in_order(0).split()[3] == "999"
+        assert client.ask(hooked.ACK, ack("pops", 0, 10**9, handle=handle(10**9))).code == 208
+        assert client.ask(hooked.ACK, ack("pops", 7, 1, handle=handle(1))).code != 0  # the topic has one queue
+        assert client.ask(hooked.POP, hooked.pop("nobody", 0, topic=POPPED)).code == 26
+        beat = hooked.short(hooked.send(0, topic="DefaultHeartBeatSyncerTopic"))
+        assert client.ask(hooked.SEND_V2, beat, hooked.proxy_heartbeat("c@1", "pops")).code == 0
+        hook_events = after_a_tick(spool, eventually)
+
+    assert hooked.is_whole(hook_events)
+    assert losses(hook_events) == {}
+    acks = [one for one in of_kind(hook_events, events.AckMessage) if one.code == 0]
+    mine = [one for one in acks if one.group == "pops"]
+    acked = {offset for one in mine for first, last in one.ranges for offset in range(first, last + 1)}
+    assert acked == set(range(SENT - 1))
+    assert {(one.pop_time_min, one.pop_time_max, one.invisible_ms, one.order) for one in mine} == {
+        (pop_time, pop_time, 20_000, False)
+    }
+    assert [(one.ranges, one.order, one.pop_time_max) for one in acks if one.group == "in-order"] == [
+        (((0, SENT - 1),), True, in_order_time)
+    ]
+    (change,) = of_kind(hook_events, events.ChangeMessageInvisibletime)
+    assert (change.offset, change.pop_time, change.invisible_ms, change.changed_ms) == (
+        SENT - 1, pop_time, 20_000, 30_000,
+    )  # fmt: skip
+    pops = {(pop.group, pop.order): pop.code for pop in of_kind(hook_events, events.PopMessage)}
+    assert pops.keys() == {("pops", False), ("in-order", True), ("nobody", False)}
+    assert pops["nobody", False] == 26
+    assert [one.client_id for one in of_kind(hook_events, events.ProxyHeartBeat)] == ["c@1"]
+    assert {one.code for one in of_kind(hook_events, events.AckMessage) if one.queue_id == 7} == {13}
+
+
+def send_and_commit(address):
+    """A message to queue 1 and three in a batch to queue 3, then commits of group g1."""
+    with hooked.Client(address) as client:
+        client.make("Sent", "g1")
+        client.ask(hooked.SEND, hooked.send(1, topic="Sent"), b"one")
+        client.ask(
+            hooked.SEND_BATCH,
+            hooked.short(hooked.send(3, topic="Sent") | {"batch": "true"}),
+            hooked.batch(b"1", b"2", b"3"),
+        )
+        for queue_id in range(4):
+            assert client.ask(hooked.UPDATE_OFFSET, hooked.commit("g1", queue_id, 0, topic="Sent")).code == 0
+
+
+def newest(hook_events):
+    """The newest offset of each queue that the commits came with."""
+    commits = [event for event in hook_events if isinstance(event, events.UpdateConsumerOffset)]
+    return {event.queue_id: event.broker_offset for event in commits if event.topic == "Sent"}
+
+
+def test_without_async_send_a_hook_reports_newest_offsets(broker, spool, eventually):
+    """With it, the default, it does not: `test_lab`."""
+    send_and_commit(broker.address)
+    assert newest(after_a_tick(spool, eventually)) == {0: -1, 1: 1, 2: -1, 3: 3}
+
+
+def test_a_collectors_question_is_seen_between_its_asking_and_its_answer(broker, spool, eventually):
+    stamps = {}
+
+    def ask():
+        asked = time.time_ns() // 1_000_000
+        question = {"rebalanceWatchCollector": "poll-1@5", "rebalanceWatchAsked": asked}
+        with hooked.Client(broker.address) as client:
+            answer = client.ask(hooked.RUNTIME_INFO, question)
+        stamps[asked] = time.time_ns() // 1_000_000
+        return answer.code == 0
+
+    eventually(ask)  # in its first second a broker has no answer
+    for _ in range(20):
+        ask()
+    found = [event for event in after_a_tick(spool, eventually) if isinstance(event, events.ClockSeen)]
+    assert len(found) >= 20
+    assert all(event.asked <= event.seen <= stamps[event.asked] for event in found)
+
+
 def test_a_full_disk_costs_telemetry_and_reports_how_much(broker, spool, eventually):
     with hooked.Client(broker.address) as client:
         body = hooked.heartbeat("c" * 1_000, "g1")
@@ -204,6 +327,14 @@ def test_a_full_disk_costs_telemetry_and_reports_how_much(broker, spool, eventua
     assert isinstance(hook_events[0], events.BrokerStatus)  # reported again after every error
 
 
+def test_a_broker_that_ends_marks_the_end_of_its_spool(broker, spool):
+    processes.end(broker.process, grace_seconds=100)
+    ends = [event.end for event in hooked.spooled(spool) if isinstance(event, events.Tick)]
+    assert ends[-1]
+    assert not any(ends[:-1])
+
+
+@pytest.mark.prove  # in short without a broker: `collect/test_broker_hook.py`
 def test_a_wrong_path_and_a_full_queue_cost_telemetry_alone(tmp_path, eventually):
     spool = tmp_path / "spool"
     spool.write_text("a file, no folder")
@@ -232,55 +363,6 @@ def test_a_wrong_path_and_a_full_queue_cost_telemetry_alone(tmp_path, eventually
         eventually(all_accounted)
         hook_events = after_a_tick(spool, eventually)
     assert hooked.missing(of_group(hook_events, "g1")) > 0
-
-
-def send_and_commit(address):
-    """A message to queue 1 and three in a batch to queue 3, then commits of group g1."""
-    with hooked.Client(address) as client:
-        client.make("Orders", "g1")
-        client.ask(hooked.SEND, hooked.send(1), b"one")
-        client.ask(hooked.SEND_BATCH, hooked.short(hooked.send(3) | {"batch": "true"}), hooked.batch(b"1", b"2", b"3"))
-        for queue_id in range(4):
-            assert client.ask(hooked.UPDATE_OFFSET, hooked.commit("g1", queue_id, 0)).code == 0
-
-
-def newest(hook_events):
-    """The newest offset of each queue that the commits came with."""
-    commits = [event for event in hook_events if isinstance(event, events.UpdateConsumerOffset)]
-    return {event.queue_id: event.broker_offset for event in commits}
-
-
-def test_a_hook_reports_newest_offsets_only_without_async_send(tmp_path, eventually):
-    asynchronous, synchronous = tmp_path / "async", tmp_path / "sync"
-    with hooked.broker(asynchronous, spool=asynchronous / "spool") as broker:
-        send_and_commit(broker.address)
-        assert newest(after_a_tick(asynchronous / "spool", eventually)) == dict.fromkeys(range(4), -1)
-    with hooked.broker(synchronous, spool=synchronous / "spool", conf="asyncSendEnable=false") as broker:
-        send_and_commit(broker.address)
-        assert newest(after_a_tick(synchronous / "spool", eventually)) == {0: -1, 1: 1, 2: -1, 3: 3}
-        processes.end(broker.process, grace_seconds=100)
-    ends = [event.end for event in hooked.spooled(synchronous / "spool") if isinstance(event, events.Tick)]
-    assert ends[-1]
-    assert not any(ends[:-1])
-
-
-def test_a_collectors_question_is_seen_between_its_asking_and_its_answer(broker, spool, eventually):
-    stamps = {}
-
-    def ask():
-        asked = time.time_ns() // 1_000_000
-        question = {"rebalanceWatchCollector": "poll-1@5", "rebalanceWatchAsked": asked}
-        with hooked.Client(broker.address) as client:
-            answer = client.ask(hooked.RUNTIME_INFO, question)
-        stamps[asked] = time.time_ns() // 1_000_000
-        return answer.code == 0
-
-    eventually(ask)  # in its first second a broker has no answer
-    for _ in range(20):
-        ask()
-    found = [event for event in after_a_tick(spool, eventually) if isinstance(event, events.ClockSeen)]
-    assert len(found) >= 20
-    assert all(event.asked <= event.seen <= stamps[event.asked] for event in found)
 
 
 @pytest.mark.prove

@@ -332,7 +332,9 @@ def test_tables_hold_each_action_once_though_every_process_is_killed(settings_in
             it_takes_over_within_a_batch(pipeline, first, second)
             pipeline.job = second
             kill_busy_worker(second)
-            pipeline.kill_kafka()
+            pipeline.kafka.kill()
+            pipeline.shipper.wait_for("waiting for Kafka", BATCH_SECONDS_MAX)
+            pipeline.kafka.start()
         pipeline.finish_running()
         check(pipeline, makers)
     assert "Traceback" not in first.said()

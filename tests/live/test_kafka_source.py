@@ -14,7 +14,7 @@ from streaming.base.errors import UserError
 from streaming.log.files import FilePublisher
 from streaming.log.kafka import KafkaPublisher, create_topic, offsets_of
 from streaming.log.kafka_client import client_of
-from streaming.log.kafka_properties import KafkaConnection, connection_of
+from streaming.log.kafka_properties import connection_of
 from streaming.log.rows import encode, publish
 from streaming.pipeline import job
 from streaming.pipeline.sources import check_source
@@ -22,24 +22,25 @@ from tests.support.plain import as_json, derived_rows
 from tests.support.tables import read_rows
 from tests.support.telemetry import telemetry
 
-pytestmark = [pytest.mark.live, pytest.mark.spark]
+pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.usefixtures("kafka_alone")]
 
 PARTITIONS = 3
 TOPIC = "kafka-source"
 
 
 @pytest.fixture
-def settings(lab, settings_in, tmp_path):
+def settings_of_topic(kafka, settings_in, tmp_path, monkeypatch):
+    """Return a function that returns the settings of a job over a topic of that Kafka."""
+    for name, value in kafka.settings.items():
+        monkeypatch.setenv(f"REBALANCE_WATCH_{name}", value)
+    return lambda topic, **source: settings_in(tmp_path, kind="kafka", topic=topic, **source)
+
+
+@pytest.fixture
+def settings(kafka, settings_of_topic):
     """A job over a topic of its own, cut into several micro-batches."""
-    create_topic(KafkaConnection(lab.kafka_bootstrap), TOPIC, PARTITIONS, replication=1, retention_ms=3_600_000)
-    return settings_in(
-        tmp_path,
-        kind="kafka",
-        bootstrap_servers=lab.kafka_bootstrap,
-        topic=TOPIC,
-        partitions=PARTITIONS,
-        rows_per_batch=1_500,
-    )
+    create_topic(kafka.administrator, TOPIC, PARTITIONS, replication=1, retention_ms=3_600_000)
+    return settings_of_topic(TOPIC, partitions=PARTITIONS, rows_per_batch=1_500)
 
 
 @pytest.mark.prove  # in short: `test_exactly_once`, which folds the topic's rows, too
@@ -65,23 +66,23 @@ def test_kafka_leads_to_the_same_rows_as_files(spark, settings, tmp_path):
     assert len({(row["partition"], row["offset"]) for row in rows(settings, "telemetry")}) == sent
 
 
-def test_a_topic_that_does_not_fit_is_refused_with_what_to_do(lab, settings, settings_in, tmp_path):
-    server = lab.kafka_bootstrap
+def test_a_topic_that_does_not_fit_is_refused_with_what_to_do(settings, settings_of_topic):
+    assert settings.source.partitions == PARTITIONS
     for wrong, sentence in (
         ({"topic": TOPIC, "partitions": 5}, "has 3 partitions of the topic kafka-source, not 5"),
         ({"topic": "not-there"}, "has no partitions of the topic not-there, not 8: create it with"),
     ):
         with pytest.raises(UserError, match=sentence):
-            check_source(settings_in(tmp_path, kind="kafka", bootstrap_servers=server, **wrong))
+            check_source(settings_of_topic(**wrong))
 
 
-def test_rows_that_kafka_deleted_before_they_were_read_are_said(settings):
-    with KafkaPublisher(connection_of(settings), TOPIC, PARTITIONS) as kafka:
-        publish(kafka, telemetry(3, 5))
+def test_rows_that_kafka_deleted_before_they_were_read_are_said(kafka, settings):
+    with KafkaPublisher(connection_of(settings), TOPIC, PARTITIONS) as publisher:
+        publish(publisher, telemetry(3, 5))
     at = read_until(settings, 0)
     check_source(settings)
 
-    admin = client_of(KafkaAdminClient, connection_of(settings))
+    admin = client_of(KafkaAdminClient, kafka.administrator)
     admin.delete_records({TopicPartition(TOPIC, 0): at + 1})
     admin.close()
     with pytest.raises(UserError, match=rf"that the job had not read \(partition 0, {at} to {at}\): they are lost"):
@@ -92,13 +93,13 @@ def test_rows_that_kafka_deleted_before_they_were_read_are_said(settings):
         check_source(settings)
 
 
-def test_a_topic_that_its_producers_stamp_is_refused(lab, settings_in, tmp_path):
-    admin = client_of(KafkaAdminClient, KafkaConnection(lab.kafka_bootstrap))
+def test_a_topic_that_its_producers_stamp_is_refused(kafka, settings_of_topic):
+    admin = client_of(KafkaAdminClient, kafka.administrator)
     admin.create_topics({"by-hand": {"num_partitions": 8, "replication_factor": 1}})
     admin.wait_for_topics(["by-hand"])
     admin.close()
     with pytest.raises(UserError, match="LogAppendTime, or create a new one"):
-        check_source(settings_in(tmp_path, kind="kafka", bootstrap_servers=lab.kafka_bootstrap, topic="by-hand"))
+        check_source(settings_of_topic("by-hand"))
 
 
 def without_stamps(stamped: Iterable[dict[str, object]]) -> list[str]:

@@ -1,4 +1,8 @@
-"""The lock table rebuilt from the hook's events equals the broker's own, entry by entry."""
+"""The lock table rebuilt from the hook's events equals the broker's own, entry by entry.
+
+The short form judges a recording, the long form records anew. To replace the recording after a change of the hook: `tar
+-cJf tests/live/lock_table.tar.xz -C FOLDER spool tables.jsonl` of the folder `recorded*` that the long form leaves.
+"""
 
 import json
 import os
@@ -10,6 +14,7 @@ import time
 from collections import Counter
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -24,8 +29,9 @@ from streaming.lab.state import LabFolder, LabState
 from tests.live.agreement import Known
 from tests.live.histories import History
 from tests.support import hooked
+from tests.support.recordings import unpacked
 
-pytestmark = pytest.mark.live
+RECORDING = Path(__file__).with_name("lock_table.tar.xz")
 ORDERS = LabGroup(group="orders-group", topic="Orders", ordered=True, queues=4, consumers=2)
 RAW = "raw-group"
 STAMP_MS_USUAL = 50
@@ -143,10 +149,8 @@ def _churn(world, eventually):
     eventually(lambda: not world.broker.look()[ORDERS.group])
 
 
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory, eventually):
-    """Return the hook's events, and the broker's tables meanwhile."""
-    home = tmp_path_factory.mktemp("in-process")
+def _record(home, eventually):
+    """Leave the hook's spool and the broker's tables meanwhile in a folder."""
     spool, done = home / "spool", threading.Event()
     with running(home, spool) as world:
         with hooked.Client(world.address) as client:
@@ -159,7 +163,22 @@ def recorded(tmp_path_factory, eventually):
             done.set()
             watching.join()
         hooked.await_tick(spool)
-        return hooked.spooled(spool), world.broker.tables
+    (home / "tables.jsonl").write_text("".join(f"{json.dumps(table)}\n" for table in world.broker.tables))
+
+
+@pytest.fixture(
+    scope="module",
+    params=["recorded", pytest.param("live", marks=[pytest.mark.live, pytest.mark.prove])],
+)
+def recorded(request, tmp_path_factory, eventually):
+    """Return the hook's events, and the broker's tables meanwhile."""
+    home = tmp_path_factory.mktemp("recorded")
+    if request.param == "recorded":
+        unpacked(RECORDING, home)
+    else:
+        _record(home, eventually)
+    tables = [json.loads(line) for line in (home / "tables.jsonl").read_text().splitlines()]
+    return hooked.spooled(home / "spool"), tables
 
 
 def _in_flight(events):

@@ -6,94 +6,65 @@ import subprocess
 import sys
 import time
 from contextlib import nullcontext
-from datetime import timedelta
 
 import msgspec
 import pytest
 from kafka.admin import ACLOperation
-from typer.testing import CliRunner
 
 from rebalance_model.observe.policy import Policy
 from schemas.tables import DERIVED
-from streaming.base.errors import UserError
 from streaming.base.settings import load_settings
-from streaming.cli.main import app
 from streaming.lab import servers
-from streaming.lab.certificates import Authority
 from streaming.lab.kafka_users import allow, set_passwords
-from streaming.lab.secured_kafka import ADMINISTRATION, KafkaListener, SecuredKafka
+from streaming.lab.secured_kafka import ADMINISTRATION
 from streaming.log.files import FilePublisher
 from streaming.log.kafka import KafkaPublisher, create_topic
 from streaming.log.kafka_properties import connection_of
 from streaming.log.recording import Recorder, replayed_rows
 from streaming.log.rows import publish
-from tests.live.commands import Kafka
+from tests.live.commands import said
 from tests.live.java_client import end_offsets
-from tests.live.token_server import TokenServer
+from tests.live.lab_kafka import EXPIRED, PLAIN_PASSWORD, SASL_PLAINTEXT
 from tests.support.plain import as_json, derived_rows
 from tests.support.standalone import ON_LOOPBACK, Standalone
 from tests.support.tables import read_rows
 from tests.support.telemetry import telemetry
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("kafka_alone")]
 
 PARTITIONS = 2
 JOB_SECONDS_MAX = 400
 REFUSED_SECONDS_MAX = 25
 """Less than what Kafka's clients wait for by themselves (30 and 60 s), also on a busy machine."""
 PASSWORDS = {name: f'{name}-"quoted\\ {{pass}} w$rd' for name in ("creator", "collector", "job", "guest")}
-PLAIN_PASSWORD = "plain-password-7f3a"
 KEY_PASSWORD = "key-password-51c9"
 CREATE = (ACLOperation.CREATE, ACLOperation.DESCRIBE)
 WRITE = (ACLOperation.WRITE,)
 READ = (ACLOperation.READ, ACLOperation.DESCRIBE_CONFIGS)
 
 
-class Secured(Kafka):
-    """A node with a listener of each kind, and the settings of a client of each."""
-
-    def __init__(self, home, token_server):
-        self.authority = Authority(home / "certificates")
-        self.token_server = token_server
-        token_keys = home / "keys.json"
-        token_keys.write_text(token_server.keys())
-        expired = self.authority.issue("expired", valid=timedelta(days=-1))
-        self.ports = {name: servers.free_port() for name in (ADMINISTRATION, "SASL_SSL", "EXPIRED", "SASL_PLAINTEXT")}
-        listeners = (
-            KafkaListener(ADMINISTRATION, "SSL", self.ports[ADMINISTRATION]),
-            KafkaListener("SASL_SSL", "SASL_SSL", self.ports["SASL_SSL"]),
-            KafkaListener("EXPIRED", "SASL_SSL", self.ports["EXPIRED"], expired),
-            KafkaListener("SASL_PLAINTEXT", "SASL_PLAINTEXT", self.ports["SASL_PLAINTEXT"]),
-        )
-        mechanisms = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN", "OAUTHBEARER")
-        super().__init__(
-            home, SecuredKafka(self.authority, listeners, mechanisms, token_keys, {"simple": PLAIN_PASSWORD})
-        )
-
-    def settings(self, topic, listener="SASL_SSL", **kafka):
-        """The sections of a client of the listener; `kafka` are further settings of its section."""
-        source = {
-            "kind": "kafka",
-            "bootstrap_servers": f"{servers.LOOPBACK}:{self.ports[listener]}",
-            "topic": topic,
-            "partitions": PARTITIONS,
-        }
-        shared = {"security_protocol": "SASL_SSL", "ca_file": str(self.authority.ca_file)}
-        return {"source": source, "kafka": shared | kafka}
-
-    def user(self, name, topic, listener="SASL_SSL", **kafka):
-        return self.settings(topic, listener, **{"username": name, "password": PASSWORDS[name]} | kafka)
+def client(kafka, topic, listener="SASL_SSL", **more):
+    """Return the sections of a client of a listener; `more` are settings of its section `kafka`."""
+    source = {
+        "kind": "kafka",
+        "bootstrap_servers": f"{servers.LOOPBACK}:{kafka.ports[listener]}",
+        "topic": topic,
+        "partitions": PARTITIONS,
+    }
+    shared = {"security_protocol": "SASL_SSL", "ca_file": str(kafka.authority.ca_file)}
+    return {"source": source, "kafka": shared | more}
 
 
-@pytest.fixture(scope="module")
-def kafka(tmp_path_factory):
-    with (
-        TokenServer("service", PLAIN_PASSWORD) as token_server,
-        Secured(tmp_path_factory.mktemp("kafka"), token_server).start() as kafka,
-    ):
-        set_passwords(kafka.administrator, PASSWORDS)
-        set_passwords(kafka.administrator, {"other": PLAIN_PASSWORD}, "SCRAM-SHA-256")
-        yield kafka
+def user(kafka, name, topic, listener="SASL_SSL", **more):
+    """Return the sections of a client with a user's password."""
+    return client(kafka, topic, listener, **{"username": name, "password": PASSWORDS[name]} | more)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def users(kafka):
+    """The users of these tests, each without rights."""
+    set_passwords(kafka.administrator, PASSWORDS)
+    set_passwords(kafka.administrator, {"other": PLAIN_PASSWORD}, "SCRAM-SHA-256")
 
 
 @pytest.fixture(scope="module")
@@ -105,28 +76,15 @@ def recording(tmp_path_factory):
 
 
 @pytest.fixture
-def command(monkeypatch, tmp_path):
+def command(tmp_path):
     """Run one of our commands in this process: what it says, or the error that it ends with."""
-
-    def command(settings, *arguments):
-        with monkeypatch.context() as environment:
-            for name, value in as_environment(tmp_path, settings).items():
-                environment.setenv(name, value)
-            ended = CliRunner().invoke(app, list(map(str, arguments)))
-        assert ended.exception is None or isinstance(ended.exception, UserError | SystemExit), ended.exc_info
-        return str(ended.exception) if isinstance(ended.exception, UserError) else ended.output
-
-    return command
+    return lambda settings, *arguments: said(as_values(tmp_path, settings), *arguments)
 
 
-def as_environment(root, settings):
-    """The variables that give a command these settings."""
+def as_values(root, settings):
+    """Return these settings as SECTION__NAME and a value each."""
     sections = {"runtime": {"root": root / "root", "jars": load_settings().runtime.jars}} | settings
-    return {
-        f"REBALANCE_WATCH_{section}__{name}".upper(): str(value)
-        for section, of in sections.items()
-        for name, value in of.items()
-    }
+    return {f"{section}__{name}".upper(): str(value) for section, of in sections.items() for name, value in of.items()}
 
 
 @pytest.mark.prove  # in short: the secured lab's job (test_secured_lab)
@@ -137,13 +95,13 @@ def test_least_rights_lead_to_the_same_rows_and_no_secret_is_seen(kafka, command
         allow(kafka.administrator, f"User:{user}", topic, *operations)
     password_file = tmp_path / "password"
     password_file.write_text(PASSWORDS["collector"] + "\n")
-    said = [command(kafka.user("creator", topic), "topic", "create")]
-    collector = kafka.user("collector", topic, password="", password_file=password_file)
-    said.append(command(collector, "replay", recording))
+    output = [command(user(kafka, "creator", topic), "topic", "create")]
+    collector = user(kafka, "collector", topic, password="", password_file=password_file)
+    output.append(command(collector, "replay", recording))
     password_file.unlink()
-    job = kafka.user("job", topic)
+    job = user(kafka, "job", topic)
     with Standalone(tmp_path / "cluster", workers=1) if where == "executors" else nullcontext() as cluster:
-        said.append(run_job(tmp_path, job | ({"job": {"master": cluster.url}} if cluster else {})))
+        output.append(run_job(tmp_path, job | ({"job": {"master": cluster.url}} if cluster else {})))
 
     with FilePublisher(tmp_path / "log", PARTITIONS) as files:
         for rows in replayed_rows(recording, PARTITIONS):
@@ -155,7 +113,7 @@ def test_least_rights_lead_to_the_same_rows_and_no_secret_is_seen(kafka, command
 
     (event_log,) = (tmp_path / "spark-events").rglob("events_*")
     assert f"KafkaV2[Subscribe[{topic}]]" in event_log.read_text()  # the plans are there
-    assert secrets_in("".join(said)) == []
+    assert secrets_in("".join(output)) == []
     assert [(file, secret) for file in files_below(tmp_path) for secret in secrets_in(file.read_bytes())] == []
 
 
@@ -168,9 +126,10 @@ def run_job(folder, settings):
     events.mkdir()
     spark = {"enabled": True, "compress": False, "dir": events.as_uri()}
     spark = ON_LOOPBACK | {f"spark.eventLog.{name}": value for name, value in spark.items()}
+    environment = {f"REBALANCE_WATCH_{name}": value for name, value in as_values(folder, settings).items()}
     with subprocess.Popen(
         [sys.executable, "-m", "streaming.cli.main", "run", "--available-now"],
-        env=os.environ | as_environment(folder, settings) | {"REBALANCE_WATCH_SPARK": json.dumps(spark)},
+        env=os.environ | environment | {"REBALANCE_WATCH_SPARK": json.dumps(spark)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -181,26 +140,28 @@ def run_job(folder, settings):
                 assert time.monotonic() < deadline
                 assert secrets_in(subprocess.run(["ps", "-eo", "args"], capture_output=True, check=True).stdout) == []
                 time.sleep(1)
-            said = job.stdout.read()
+            output = job.stdout.read()
         finally:
             job.kill()
-    assert job.returncode == 0, said
-    return said
+    assert job.returncode == 0, output
+    return output
 
 
 @pytest.mark.parametrize(
     "way",
     [
         "token",
-        "certificate",
-        *(pytest.param(way, marks=pytest.mark.prove) for way in ("plain", "scram-sha-256", "encrypted-key")),
+        *(
+            pytest.param(way, marks=pytest.mark.prove)
+            for way in ("certificate", "plain", "scram-sha-256", "encrypted-key")
+        ),
     ],
 )
 def test_every_way_to_authenticate_serves_python_and_java(kafka, way):
     """Python creates the topic and writes to it; the Java client, with the options of Spark's source, sees the rows."""
     principal, listener, of_way = WAYS[way](kafka)
     allow(kafka.administrator, f"User:{principal}", way, *CREATE, *WRITE, *READ)
-    settings = load_settings(**kafka.settings(way, listener, **of_way))
+    settings = load_settings(**client(kafka, way, listener, **of_way))
     create_topic(connection_of(settings), way, PARTITIONS, replication=1, retention_ms=3_600_000)
     events = list(telemetry(2, 2))
     with KafkaPublisher(connection_of(settings), way, PARTITIONS) as publisher:
@@ -249,17 +210,17 @@ WAYS = {
         ),
         ("mechanism", {"sasl_mechanism": "GSSAPI"}, "needs a package: install it with `pip install gssapi`."),
         ("authority", {"ca_file": ""}, "is not trusted (unable to get local issuer certificate): set kafka.ca_file to"),
-        ("expired", {"listener": "EXPIRED"}, "has expired: renew it there."),
+        ("expired", {"listener": EXPIRED}, "has expired: renew it there."),
         ("certificate", {"listener": ADMINISTRATION, "security_protocol": "SSL"}, "set kafka.certificate_file and"),
         ("file", {"ca_file": "/not/there.pem"}, "/not/there.pem can't be read (no such file or directory): correct"),
         ("protocol", {"security_protocol": "SASL_PLAINTEXT"}, "does not accept the protocol SASL_PLAINTEXT"),
-        ("no-tls", {"listener": "SASL_PLAINTEXT"}, "does not accept the protocol SASL_SSL"),
+        ("no-tls", {"listener": SASL_PLAINTEXT}, "does not accept the protocol SASL_SSL"),
         ("no-sasl", {"security_protocol": "SSL"}, "does not accept the protocol SSL"),
         ("right", {}, "does not allow the user guest the operation Describe on the topic right: grant it with"),
     ],
 )
 def test_whatever_is_refused_is_one_sentence_from_every_command(kafka, command, name, wrong, sentence):
-    settings = kafka.user("guest", name, **wrong)
+    settings = user(kafka, "guest", name, **wrong)
     for arguments in (["topic", "create"], ["collect", "poll", "--once"], ["run", "--available-now"]):
         began = time.monotonic()
         refusal = command(settings, *arguments)
@@ -288,7 +249,7 @@ def test_each_right_that_is_missing_is_named(kafka, command, given, arguments, m
     if arguments[0] != "topic":
         create_topic(kafka.administrator, topic, PARTITIONS, replication=1, retention_ms=3_600_000)
     allow(kafka.administrator, "User:guest", topic, *given)
-    refusal = command(kafka.user("guest", topic), *arguments)
+    refusal = command(user(kafka, "guest", topic), *arguments)
     assert f"does not allow the user guest the operation {missing} on the topic {topic}: grant it with " in refusal
     assert f"`kafka-acls --add --allow-principal User:guest --operation {missing} --topic {topic}`." in refusal
 
@@ -298,7 +259,7 @@ def test_a_missing_right_to_share_the_groups_is_named(kafka, command, given, mis
     topic = f"shared-without-{missing}"
     create_topic(kafka.administrator, topic, PARTITIONS, replication=1, retention_ms=3_600_000)
     allow(kafka.administrator, "User:guest", topic, ACLOperation.WRITE, *given)
-    refusal = command(kafka.user("guest", topic) | {"collector": {"share": "true"}}, "collect", "poll")
+    refusal = command(user(kafka, "guest", topic) | {"collector": {"share": "true"}}, "collect", "poll")
     name = topic if missing == "topic" else f"{topic}-collectors"
     assert f"does not allow the user guest the operation Read on the {missing} {name}: grant it with " in refusal
     assert f"--operation Read --{missing} {name}`." in refusal

@@ -11,12 +11,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from typer.testing import CliRunner
 
 from streaming.base import jars
-from streaming.base.errors import UserError
 from streaming.base.settings import conf_file, load_settings
-from streaming.cli.main import app
 from streaming.lab import servers
 from streaming.lab.certificates import Authority
 from streaming.lab.control import NewUser, ProducerOrders, read_orders, write_orders
@@ -24,8 +21,9 @@ from streaming.lab.processes import end, spawn, wait_until
 from streaming.lab.secured_rocketmq import SecuredRocketMq
 from streaming.lab.state import LabFolder
 from tests.live.alert_receivers import Webhook
-from tests.live.commands import Command
+from tests.live.commands import Command, said
 from tests.live.job_tables import check_archive, incidents, owners, stuck
+from tests.live.lab_kafka import values_of
 
 pytestmark = pytest.mark.live
 
@@ -34,8 +32,7 @@ JOB_SECONDS_MAX = 400
 """Spark starts in 15 s, and a batch takes 2 s, on a machine that does nothing else."""
 NAME_SERVER = "name server"
 GROUP, TOPIC = "shop%orders-group", "shop%Orders"
-"""In a namespace: a client with the namespace `shop` registers the group `orders-group` under this name."""
-SMALL = {"queues": 4, "consumers": 1}
+"""The ordered group of the lab: a client with the namespace `shop` registers `orders-group` under this name."""
 ROUTES = """
 [[routes]]
 codes = ["ORDERED_QUEUE_STUCK"]
@@ -48,24 +45,10 @@ url = {env = "TEST_HOOK"}
 """
 
 
-@pytest.fixture(scope="module")
-def lab_settings(settings_with):
-    return settings_with(
-        secure=True, groups={"orders": {"group": GROUP, "topic": TOPIC, "queues": 4, "consumers": 2}, "audit": SMALL}
-    )
-
-
-@pytest.fixture(scope="module")
-def lab(lab_settings, running):
-    with running(lab_settings) as lab:
-        yield lab
-
-
 @pytest.fixture
 def ours(lab, tmp_path):
     """The settings of our commands: SECTION__NAME and a value each."""
-    prefix = "REBALANCE_WATCH_"
-    return {name.removeprefix(prefix): value for name, value in lab.environment().items()} | {
+    return values_of(lab) | {
         "RUNTIME__ROOT": str(tmp_path),
         "SOURCE__KIND": "kafka",
         "SOURCE__PARTITIONS": "2",
@@ -79,16 +62,6 @@ def ours(lab, tmp_path):
 @pytest.fixture(autouse=True)
 def jars_that_are_there(lab_settings, tmp_path):
     (tmp_path / "jars").symlink_to(lab_settings.runtime.jars)
-
-
-def said(settings, *arguments):
-    """What one of our commands says, run in this process, or the error that it ends with."""
-    with pytest.MonkeyPatch.context() as environment:
-        for name, value in settings.items():
-            environment.setenv(f"REBALANCE_WATCH_{name}", str(value))
-        ended = CliRunner().invoke(app, list(map(str, arguments)))
-    assert ended.exception is None or isinstance(ended.exception, UserError | SystemExit), ended.exc_info
-    return str(ended.exception) if isinstance(ended.exception, UserError) else ended.output
 
 
 def poll(settings, tmp_path):

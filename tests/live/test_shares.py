@@ -19,10 +19,10 @@ from rebalance_model.observe.events.decoding import decode
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.rules.coverage import Coverage
 from streaming.log.kafka import create_topic
-from streaming.log.kafka_properties import KafkaConnection
 from streaming.log.rows import partition_of
 from streaming.log.shares import SESSION_SECONDS
-from tests.live.commands import Command, Kafka
+from tests.live.commands import Command
+from tests.live.lab_kafka import values_of
 from tests.support.counted_cluster import CountedCluster
 from tests.support.folding import Fold
 from tests.support.kafka_records import kafka_records
@@ -37,34 +37,32 @@ STALL_SECONDS = 10
 """A busy machine may stand still."""
 
 
-@pytest.fixture(scope="module")
-def kafka(tmp_path_factory):
-    with Kafka(tmp_path_factory.mktemp("kafka")).start() as kafka:
-        yield kafka
+@pytest.fixture
+def topic(kafka):
+    name = f"shares-{time.time_ns()}"
+    create_topic(kafka.administrator, name, PARTITIONS, replication=1, retention_ms=3_600_000)
+    return name
 
 
 @pytest.fixture
-def collectors(kafka, tmp_path):
+def collectors(kafka, topic, tmp_path):
     """Two collectors of a cluster that counts their requests."""
-    topic = f"shares-{time.time_ns()}"
-    create_topic(KafkaConnection(kafka.bootstrap), topic, PARTITIONS, replication=1, retention_ms=3_600_000)
     with CountedCluster(GROUPS) as cluster:
-        a, b = (collector(tmp_path, name, cluster.address, kafka.bootstrap, topic) for name in ("a", "b"))
+        settings = kafka.settings | {"COLLECTOR__NAME_SERVERS": f'["{cluster.address}"]'}
+        a, b = (collector(tmp_path, name, settings, topic) for name in ("a", "b"))
         with a, b:
             yield cluster, a, b
 
 
-def collector(root, name, name_server, bootstrap, topic):
-    """Return a collector that shares the groups with the others of its topic."""
+def collector(root, name, settings, topic):
+    """Return a collector that shares the groups with the others of its topic; `settings` lead it to the servers."""
     folder = root / name
     folder.mkdir()
-    settings = {
-        "COLLECTOR__NAME_SERVERS": f'["{name_server}"]',
+    settings = settings | {
         "COLLECTOR__INTERVAL_MS": INTERVAL_SECONDS * 1000,
         "COLLECTOR__DEADLINE_MS": INTERVAL_SECONDS * 1000 - 100,
         "COLLECTOR__SHARE": "true",
         "COLLECTOR__INSTANCE": name,
-        "SOURCE__BOOTSTRAP_SERVERS": bootstrap,
         "SOURCE__TOPIC": topic,
         "SOURCE__PARTITIONS": PARTITIONS,
     }
@@ -110,6 +108,7 @@ def rounds_between(times):
     return int(max(times) // INTERVAL_SECONDS) - int(min(times) // INTERVAL_SECONDS) + 1
 
 
+@pytest.mark.usefixtures("kafka_alone")
 def test_a_killed_collectors_groups_are_polled_by_the_other(collectors):
     cluster, a, b = collectors
     a.start()
@@ -138,6 +137,7 @@ def test_a_killed_collectors_groups_are_polled_by_the_other(collectors):
 
 
 @pytest.mark.prove
+@pytest.mark.usefixtures("kafka_alone")
 def test_a_frozen_collector_does_not_go_on_when_another_has_its_groups(collectors):
     cluster, a, b = collectors
     a.start()
@@ -155,10 +155,11 @@ def test_a_frozen_collector_does_not_go_on_when_another_has_its_groups(collector
 
 
 @pytest.mark.prove
-def test_a_groups_series_goes_on_when_another_collector_takes_over(lab, tmp_path, record_property):
-    topic = f"shares-{time.time_ns()}"
-    create_topic(KafkaConnection(lab.kafka_bootstrap), topic, PARTITIONS, replication=1, retention_ms=3_600_000)
-    a, b = (collector(tmp_path, name, lab.name_server, lab.kafka_bootstrap, topic) for name in ("a", "b"))
+def test_a_groups_series_goes_on_when_another_collector_takes_over(
+    lab, lab_settings, kafka, topic, tmp_path, record_property
+):
+    group = lab_settings.lab.groups["orders"].group
+    a, b = (collector(tmp_path, name, values_of(lab), topic) for name in ("a", "b"))
     with a, b:
         a.start()
         has(a, PARTITIONS)
@@ -166,14 +167,14 @@ def test_a_groups_series_goes_on_when_another_collector_takes_over(lab, tmp_path
         b.start()
         has(b, PARTITIONS // 2)
         rounds(3)
-        dies, lives = (a, b) if polls(a, "lab/orders-group") else (b, a)
+        dies, lives = (a, b) if polls(a, f"lab/{group}") else (b, a)
         killed = time.time_ns() // 1_000_000
         dies.kill()
         has(lives, PARTITIONS)
         rounds(5)
         lives.kill()  # an end of all collectors would be reported
     effects, asked = [], []
-    for records in kafka_records(lab.kafka_bootstrap, topic, PARTITIONS).values():
+    for records in kafka_records(kafka.connection, topic, PARTITIONS).values():
         fold = Fold(Policy(poll_interval=INTERVAL_SECONDS * 1000, snapshot_interval=INTERVAL_SECONDS * 1000))
         for record in records:
             event = decode(record.value, key=record.key, stamp=record.timestamp, keyed=True)
@@ -184,7 +185,7 @@ def test_a_groups_series_goes_on_when_another_collector_takes_over(lab, tmp_path
         assert set(followed.values()) <= {"lab/a" if lives is a else "lab/b"}
     check_nobody_is_asked_twice(asked)  # in real rounds, too
     assert [effect for effect in effects if isinstance(effect, IncidentTransition)] == []
-    record_property("nobody reported the group for", f"{check_the_gap_is_known(effects, 'orders-group', killed)} ms")
+    record_property("nobody reported the group for", f"{check_the_gap_is_known(effects, group, killed)} ms")
 
 
 def polls(collector, key):

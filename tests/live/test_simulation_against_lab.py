@@ -1,6 +1,6 @@
 """The same script on the simulated cluster and on the real lab ends in the same owners after each step.
 
-Both have the same consumers by the same ids, the same topic, and RocketMQ's own timers. When a step is over is a matter
+Both have the same consumers by the same ids, as many queues, and RocketMQ's own timers. When a step is over is a matter
 of its fault: a killed client's locks live for 60 s, a new route is seen within 30 s. Then the owners by the real
 clients' own word must be the owners in the simulation's truth at the end of the same step.
 """
@@ -113,7 +113,10 @@ class Simulated:
 
 def _play(steps, lab, lab_settings, watch, eventually):
     simulated = Simulated(lab_settings, seed=1)
-    eventually(partial(_agrees, watch, frozenset(), simulated.owners()))  # it may still recover from another test
+    group = lab_settings.lab.groups["orders"].group
+    eventually(
+        partial(_agrees, watch, group, frozenset(), simulated.owners())
+    )  # it may still recover from another test
     left = []
     try:
         for step in steps:
@@ -126,17 +129,17 @@ def _play(steps, lab, lab_settings, watch, eventually):
                 left.append((step.fault, step.client))
             frozen = {f"127.0.0.1@{client}" for fault, client in left if fault == "freeze"}
             expected = simulated.owners(frozen)
-            eventually(partial(_agrees, watch, frozen, expected), seconds=step.seconds + LATER_SECONDS)
+            eventually(partial(_agrees, watch, group, frozen, expected), seconds=step.seconds + LATER_SECONDS)
     finally:
         for fault, client in reversed(left):
             lab.cure(fault, client=client)
 
 
-def _agrees(watch, frozen, expected):
+def _agrees(watch, group, frozen, expected):
     """Whether the owners by the clients' own word are these; a frozen one can't say what it believes."""
     owners = {}
-    for client_id in sorted(watch.members(GROUP) - frozen):
-        for queue in watch.running(GROUP, client_id):
+    for client_id in sorted(watch.members(group) - frozen):
+        for queue in watch.running(group, client_id):
             assert queue not in owners
             owners[queue] = client_id
     return owners == expected

@@ -1,7 +1,6 @@
 """`rebalance-watch collect spool` into a real Kafka, while it or Kafka is killed."""
 
 import gzip
-import json
 import os
 import random
 import signal
@@ -12,50 +11,50 @@ from contextlib import contextmanager
 from threading import Event, Thread
 
 import pytest
-from kafka import KafkaConsumer, TopicPartition
 
 from streaming.log.files import files_of
 from streaming.log.kafka import create_topic
-from streaming.log.kafka_client import client_of
 from streaming.log.recording import recorded_rows
-from tests.live.commands import Kafka
+from tests.live.commands import Kafka, said
+from tests.live.lab_kafka import values_of
+from tests.support.kafka_records import kafka_records
 from tests.support.spool_writer import SpoolWriter, check_delivery
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.live
 PARTITIONS = 3
+SECONDS_MAX = 200
 
 
 @pytest.fixture(scope="module")
-def kafka(tmp_path_factory):
+def own_kafka(tmp_path_factory):
+    """A Kafka that a test may kill."""
     with Kafka(tmp_path_factory.mktemp("kafka")).start() as kafka:
         yield kafka
 
 
 @pytest.fixture
-def topic(kafka):
-    name = f"spool-{time.time_ns()}"
-    create_topic(kafka.administrator, name, PARTITIONS, replication=1, retention_ms=3_600_000)
-    return name
+def topic():
+    return f"spool-{time.time_ns()}"
+
+
+def make(kafka, topic):
+    create_topic(kafka.administrator, topic, PARTITIONS, replication=1, retention_ms=3_600_000)
 
 
 @pytest.fixture
-def command(kafka, topic, tmp_path):
+def command(topic, tmp_path):
     """Return a function that starts a shipper; its output goes to a file, so that it never waits for a reader."""
-    environment = {
-        **os.environ,
-        "REBALANCE_WATCH_RUNTIME__ROOT": str(tmp_path / "root"),
-        "REBALANCE_WATCH_SOURCE__BOOTSTRAP_SERVERS": kafka.bootstrap,
-        "REBALANCE_WATCH_SOURCE__TOPIC": topic,
-        "REBALANCE_WATCH_SOURCE__PARTITIONS": str(PARTITIONS),
-    }
+    values = {"RUNTIME__ROOT": tmp_path / "root", "SOURCE__TOPIC": topic, "SOURCE__PARTITIONS": PARTITIONS}
     started = []
 
-    def start(*arguments):
-        with (tmp_path / "said.txt").open("ab") as said:
+    def start(settings, *arguments):
+        given = {f"REBALANCE_WATCH_{name}": str(value) for name, value in (values | settings).items()}
+        with (tmp_path / "said.txt").open("ab") as output:
             process = subprocess.Popen(
                 [sys.executable, "-m", "streaming.cli.main", "collect", "spool", *arguments],
-                env=environment,
-                stdout=said,
+                env=os.environ | given,
+                stdout=output,
                 stderr=subprocess.STDOUT,
             )
         started.append(process)
@@ -96,20 +95,9 @@ def writing(writers, *, seed):
 
 
 def read_back(kafka, topic):
-    """The values of each partition."""
-    places = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
-    values = [[] for _ in places]
-    consumer = client_of(KafkaConsumer, kafka.administrator, auto_offset_reset="earliest", enable_auto_commit=False)
-    try:
-        consumer.assign(places)
-        left = sum(consumer.end_offsets(places).values())
-        while left > 0:
-            for place, some in consumer.poll(timeout_ms=5_000).items():
-                values[place.partition] += [record.value for record in some]
-                left -= len(some)
-    finally:
-        consumer.close()
-    return values
+    """Return the values of each partition."""
+    records = kafka_records(kafka.administrator, topic, PARTITIONS)
+    return [[record.value for record in records[partition]] for partition in range(PARTITIONS)]
 
 
 def behind(roots):
@@ -128,18 +116,20 @@ def stands(path, since):
         return False
 
 
-def finish(command, folders):
+def finish(command, settings, folders):
     """Ship what is left; the ended incarnations' last lines too, which are old by now."""
     for folder in folders:
         for file in folder.rglob("*.jsonl"):
             os.utime(file, (time.time() - 60,) * 2)
-    assert command(*folders, "--once").wait(200) == 0
+    assert command(settings, *folders, "--once").wait(200) == 0
 
 
+@pytest.mark.usefixtures("kafka_alone")
 @pytest.mark.parametrize("kills_wanted", [3, pytest.param(20, marks=pytest.mark.prove)])
 def test_a_shipper_killed_again_and_again_loses_and_doubles_nothing(
     kafka, topic, command, tmp_path, kills_wanted, record_property
 ):
+    make(kafka, topic)
     roots = [tmp_path / "a", tmp_path / "b"]
     writers = [SpoolWriter(roots[number % 2], f"hook-broker-{number}") for number in range(4)]
     choice = random.Random(1)
@@ -148,7 +138,7 @@ def test_a_shipper_killed_again_and_again_loses_and_doubles_nothing(
         while kills < kills_wanted:
             before = (tmp_path / "said.txt").stat().st_size if kills else 0
             positions = {path: path.stat().st_mtime_ns for root in roots for path in root.rglob(".shipped")}
-            process = command(*roots)
+            process = command(kafka.settings, *roots)
             while all(stands(path, positions.get(path)) for root in roots for path in list(root.glob("*/.shipped"))):
                 assert process.poll() is None, (tmp_path / "said.txt").read_text()[before:]
                 time.sleep(0.05)
@@ -156,7 +146,7 @@ def test_a_shipper_killed_again_and_again_loses_and_doubles_nothing(
             process.kill()
             process.wait()
             kills += 1
-    finish(command, roots)
+    finish(command, kafka.settings, roots)
     values = read_back(kafka, topic)
     check_delivery(writers, values)
     assert {folder for root in roots for folder in root.iterdir()} == {writer.folder for writer in writers}
@@ -164,40 +154,36 @@ def test_a_shipper_killed_again_and_again_loses_and_doubles_nothing(
     record_property("kills, lines each once", f"{kills}, {lines}")
 
 
-def test_while_kafka_is_away_it_waits_and_then_sends_everything(kafka, topic, command, tmp_path):
+@pytest.mark.prove  # in short: `test_exactly_once`, whose shipper waits for a Kafka that is killed
+def test_while_kafka_is_away_it_waits_and_then_sends_everything(own_kafka, topic, command, tmp_path):
+    make(own_kafka, topic)
+    settings = {"SOURCE__BOOTSTRAP_SERVERS": own_kafka.bootstrap}
     root = tmp_path / "a"
     writers = [SpoolWriter(root, f"hook-broker-{number}") for number in range(2)]
-    said = tmp_path / "said.txt"
+    output = tmp_path / "said.txt"
     with writing(writers, seed=3):
-        process = command(root)
-        until(lambda: any(root.glob("*/.shipped")))
-        kafka.kill()
-        until(lambda: "waiting for Kafka" in said.read_text())
-        kafka.start()
-    until(lambda: not behind([root]))
+        process = command(settings, root)
+        until(lambda: any(root.glob("*/.shipped")), SECONDS_MAX)
+        own_kafka.kill()
+        until(lambda: "waiting for Kafka" in output.read_text(), SECONDS_MAX)
+        own_kafka.start()
+    until(lambda: not behind([root]), SECONDS_MAX)
     assert process.poll() is None
     process.send_signal(signal.SIGTERM)
-    assert process.wait(120) == 0, said.read_text()
-    assert "Traceback" not in said.read_text()
-    finish(command, [root])
-    check_delivery(writers, read_back(kafka, topic))
+    assert process.wait(120) == 0, output.read_text()
+    assert "Traceback" not in output.read_text()
+    finish(command, settings, [root])
+    check_delivery(writers, read_back(own_kafka, topic))
 
 
 def test_poll_takes_spools_along_into_the_log_and_into_a_recording(lab, tmp_path):
     root = tmp_path / "spool"
     writer = SpoolWriter(root, "hook-broker-z")
-    environment = {
-        **os.environ,
-        "REBALANCE_WATCH_RUNTIME__ROOT": str(tmp_path / "root"),
-        "REBALANCE_WATCH_SOURCE__KIND": "files",
-        "REBALANCE_WATCH_SOURCE__PARTITIONS": str(PARTITIONS),
-        "REBALANCE_WATCH_COLLECTOR__NAME_SERVERS": json.dumps([lab.name_server]),
-    }
+    given = {"RUNTIME__ROOT": tmp_path / "root", "SOURCE__KIND": "files", "SOURCE__PARTITIONS": PARTITIONS}
 
     def poll(*arguments):
-        command = [sys.executable, "-m", "streaming.cli.main", "collect", "poll", "--once", "--spool", root, *arguments]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200, check=False)
-        assert done.returncode == 0, done.stderr
+        output = said(values_of(lab) | given, "collect", "poll", "--once", "--spool", root, *arguments)
+        assert "errors=0" in output, output
 
     recording = tmp_path / "r.jsonl"
     writer.write(30)
@@ -215,10 +201,3 @@ def test_poll_takes_spools_along_into_the_log_and_into_a_recording(lab, tmp_path
     assert all(any(b'"TICK"' in value for value in some) for some in polled)
     check_delivery([writer], [[value for value in some if b'"source":"hook"' in value] for some in values])
     assert not behind([root])
-
-
-def until(holds, seconds=200):
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, f"not within {seconds} s"
-        time.sleep(0.1)

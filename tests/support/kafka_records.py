@@ -3,16 +3,13 @@
 from kafka import KafkaConsumer, TopicPartition
 
 from streaming.log.kafka_client import client_of
-from streaming.log.kafka_properties import KafkaConnection
 
 
-def kafka_records(bootstrap, topic, partitions):
+def kafka_records(connection, topic, partitions):
     """Return everything in the topic, by partition."""
     places = [TopicPartition(topic, partition) for partition in range(partitions)]
     records = {partition: [] for partition in range(partitions)}
-    consumer = client_of(
-        KafkaConsumer, KafkaConnection(bootstrap), auto_offset_reset="earliest", enable_auto_commit=False
-    )
+    consumer = client_of(KafkaConsumer, connection, auto_offset_reset="earliest", enable_auto_commit=False)
     try:
         consumer.assign(places)
         left = sum(consumer.end_offsets(places).values())
