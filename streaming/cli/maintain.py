@@ -52,8 +52,8 @@ def maintain(
     """Compact the tables while the job is running.
 
     The job writes a small file for every batch; they are merged into larger ones, sorted by group. No rows change
-    except those dropped by --older-than. Current owners and open incidents are kept however old they are. With --every
-    it also checks the tables every quality.check_seconds: see `quality`.
+    except those dropped by --older-than. Open incidents, owners, and the last state of their groups and queues are
+    kept however old they are. With --every it also checks the tables every quality.check_seconds: see `quality`.
     """
     from streaming.tables.delta import is_delta_at
     from streaming.tables.maintenance import PRUNED, Limits

@@ -117,9 +117,13 @@ def present(
 
 def _say_instant(model: "ReadModel", as_of: AsOf | None, output_format: Format) -> None:
     """Say on stderr which instant is shown, unless that is now, and that too little was heard before it."""
-    from streaming.queries.present import known_ends
+    from streaming.queries.present import dropped_by_age, known_ends
 
-    if as_of is None or (ends := known_ends(model, as_of.at)) is None:
+    if as_of is None:
+        return
+    if (ends := known_ends(model, as_of.at)) is None:
+        if (why := dropped_by_age(model)) is not None:
+            sys.stderr.write(f"{why}\n")
         return
     at = as_of.at
     heard = ends.at_instant

@@ -9,6 +9,7 @@ from streaming.base.language import gettext, marked
 from streaming.base.nearest import closest
 from streaming.base.statements import statements_of
 from streaming.base.times import written
+from streaming.queries.present import dropped_by_age
 from streaming.tables.reader import ReadModel, Row
 
 _SQL = statements_of(__name__)
@@ -127,7 +128,7 @@ def group_names(model: ReadModel) -> list[str]:
 def _unknown(model: ReadModel, group: str, cluster: str | None) -> str:
     names = group_names(model)
     alike = [name for name in closest(group, names, n=3, cutoff=0.5) if name != group]
-    advice = gettext("`rebalance-watch group list` lists all groups.")
+    advice = dropped_by_age(model) or gettext("`rebalance-watch group list` lists all groups.")
     if alike:
         advice = gettext("did you mean {name}?", name=gettext(" or ").join(alike))
     if cluster is not None and group in names:

@@ -128,6 +128,8 @@ def known_ends(model: ReadModel, at: int | None = None) -> HistoryBounds | None:
     if groups is None:
         return None
     first, last = groups
+    # The last states of groups that `maintain` keeps are older than the history that is whole.
+    first = min(last, max(first, model.dropped_before("group_state") or 0))
     last = max([last, *(span[1] for table in ("queue_state", "anomalies") if (span := model.span(table)))])
     heard = last_heard(model, last, now_ms())
     if at is None:
@@ -194,8 +196,20 @@ def history_ends(model: ReadModel, at: int | None = None) -> HistoryBounds:
     """
     ends = known_ends(model, at)
     if ends is None:
+        if (why := dropped_by_age(model)) is not None:
+            raise NotReadyError(why)
         raise NotReadyError(gettext("No consumer groups yet: they appear as soon as the job has processed telemetry."))
     return ends
+
+
+def dropped_by_age(model: ReadModel) -> str | None:
+    """Return a sentence that says which groups `maintain` has dropped by age; None: it never has."""
+    limit = model.dropped_before("group_state")
+    if limit is None:
+        return None
+    return gettext(
+        "Groups without rows since {time} were dropped by age (`maintain --older-than`).", time=written(limit)
+    )
 
 
 def present(model: ReadModel, at: int | None) -> int:

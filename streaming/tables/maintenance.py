@@ -33,12 +33,13 @@ from streaming.base.durable import sync, sync_commits
 from streaming.base.errors import UserError
 from streaming.base.files import FileLock
 from streaming.base.place import ObjectPlace, Place
-from streaming.base.times import DAY_MS, iso, now_ms, written
+from streaming.base.times import DAY_MS, iso, now_ms
 from streaming.tables.delta import delta_at, folder_of, readable
 from streaming.tables.features import check_writable
 from streaming.tables.files import File, files_of, literal, select
-from streaming.tables.folder import TableFolder, folder_at
+from streaming.tables.folder import folder_at
 from streaming.tables.progress_rollup import SERIES
+from streaming.tables.retention import ENTITIES, OUTLIVES, described, entity_rows, expired, instant, noted, refer
 from streaming.tables.versions import keep_versions, thin_checkpoints
 
 FILE_ROWS = 1_000_000
@@ -75,28 +76,13 @@ _ORDER = {
 """How the rows of a file are sorted: by day and then by group, so that a reader of a day, or of a group, skips most row
 groups of the few large files."""
 
-_OUTLIVES = {
-    "assignment_history": 'row_number() OVER (PARTITION BY cluster, "group", topic, broker, queue_id'
-    " ORDER BY time DESC, seq DESC) = 1",
-    "anomalies": "NOT bool_or(transition = 'RESOLVED') OVER (PARTITION BY cluster, \"group\", incident_id)",
-    "rebalances": "false",
-    "group_state": "false",
-    "queue_state": "false",
-    "quality_results": "false",
-    "telemetry": "false",
-    "operator_actions": "false",
-    **dict.fromkeys(SERIES, "false"),
-}
-"""The expired rows of each table that are kept: the owner of each queue then, and incidents that were still open.
-Tables that are not listed are never shortened: rejected rows are for a person to check, and after a restart the alerts
-continue from their deliveries."""
 _TEXTS_WITH_STATS = frozenset({
     "cluster", "group", "topic", "broker", "client_id", "owner", "trigger_client", "main_client_id", "cause",
     "rebalance_id", "incident_id", "parent", "control_id", "code", "type", "source_id", "kind", "expected_owner",
 })  # fmt: skip
 """The columns with a name or an id. With those of numbers and times they are the ones whose bounds the Delta log has
 for each file: texts for a person are long, and nobody selects by their order."""
-PRUNED = tuple(_OUTLIVES)
+PRUNED = tuple(OUTLIVES)
 """The tables whose old rows are dropped on request."""
 
 
@@ -165,7 +151,7 @@ def _maintain(tables: Place, table: str, limits: Limits, *, dry_run: bool) -> Do
     if limits.versions_days is not None and not dry_run:
         keep_versions(delta, limits.versions_days)
     before = len(files_of(table, delta))
-    with _Rewriter(delta, folder_at(tables / table), table, dry_run=dry_run) as rewriter:
+    with _Rewriter(delta, tables, table, dry_run=dry_run) as rewriter:
         rewriter.add_statistics()
         dropped = rewriter.drop(limits.rows_since) if limits.rows_since is not None else 0
         merged = rewriter.merge()
@@ -187,9 +173,9 @@ def _maintain(tables: Place, table: str, limits: Limits, *, dry_run: bool) -> Do
 class _Rewriter:
     """Replaces files of one table by others."""
 
-    def __init__(self, delta: DeltaTable, folder: TableFolder, table: str, *, dry_run: bool) -> None:
-        self._there, self._table, self._dry_run = delta, table, dry_run
-        self._folder = folder
+    def __init__(self, delta: DeltaTable, tables: Place, table: str, *, dry_run: bool) -> None:
+        self._there, self._tables, self._table, self._dry_run = delta, tables, table, dry_run
+        self._folder = folder_at(tables / table)
 
     def __enter__(self) -> Self:
         self._spilled = TemporaryDirectory(prefix="rebalance-watch-")
@@ -222,33 +208,36 @@ class _Rewriter:
 
     def drop(self, since: int) -> int:
         """Drop the rows before an instant that no current state depends on; return how many."""
-        if self._table not in _OUTLIVES:
+        if self._table not in OUTLIVES:
             return 0
         files = files_of(self._table, self._there)
         if self._table in PARTITIONED_BY:  # by day: whole partitions are removed, and no file is read
             first = str(datetime.fromtimestamp(since / 1000, UTC).date())
             old = [file for file in files if file.partition < (first,)]
             dropped = sum(file.rows for file in old)
-            self._replace(old, [], f"dropped {dropped:,} rows of days before {first}: {_files(old)}")
+            what = f"dropped {dropped:,} rows of days before {first}: {_files(old)}"
+            self._replace(old, [], what, notes=[noted(self._there, self._table, since)])
             return dropped
         old = [file for file in files if file.begins < since]
+        if not old:
+            return 0
         self._folder.fetch(old)
-        rows, begin = select(self._table, self._folder.path, old), f"make_timestamptz({since * 1000})"
-        expired = f"""
-            SELECT *, {_OUTLIVES[self._table]} AS outlives FROM ({rows}) WHERE time < {begin}
-        """  # noqa: S608  files and conditions of ours
+        if self._table in ENTITIES:
+            refer(self._database, entity_rows(self._tables), since)
+        rows = select(self._table, self._folder.path, old)
+        old_rows = expired(self._table, rows, since)
         left = f"""
-            SELECT * FROM ({rows}) WHERE time >= {begin}
+            SELECT * FROM ({rows}) WHERE time >= {instant(since)}
             UNION ALL
-            SELECT * EXCLUDE (outlives) FROM ({expired}) WHERE outlives
-        """  # noqa: S608  the same
-        gone = f"SELECT * EXCLUDE (outlives) FROM ({expired}) WHERE NOT outlives"  # noqa: S608  the same
+            SELECT * EXCLUDE (outlives) FROM ({old_rows}) WHERE outlives
+        """  # noqa: S608  files and conditions of ours
+        gone = f"SELECT * EXCLUDE (outlives) FROM ({old_rows}) WHERE NOT outlives"  # noqa: S608  the same
         [(dropped,)] = self._database.execute(f"SELECT count(*) FROM ({gone})").fetchall()  # noqa: S608  the same
         if dropped:
-            self._drop(old, left, gone, int(dropped), f"dropped {dropped:,} rows from before {written(since)}")
+            self._drop(old, left, gone, int(dropped), since)
         return int(dropped)
 
-    def _drop(self, files: Sequence[File], left: str, gone: str, dropped: int, what: str) -> None:
+    def _drop(self, files: Sequence[File], left: str, gone: str, dropped: int, since: int) -> None:
         """Move the rows that go into a file of their own, which changes no row, and then remove that file.
 
         So the commit that drops rows adds none: a stream of the table that ignores deletes continues, and the change
@@ -263,7 +252,7 @@ class _Rewriter:
                 files, added, f"split {_files(files)} before rows are dropped; no row changed", data_change=False
             )
             files = [parts[1][0]]
-        self._replace(files, [], what)
+        self._replace(files, [], described(dropped, since), notes=[noted(self._there, self._table, since)])
 
     def merge(self) -> int:
         """Merge small files that follow each other in time; return how many were merged."""
@@ -315,15 +304,27 @@ class _Rewriter:
         return dict(zip(PARTITIONED_BY.get(self._table, ()), file.partition, strict=True))
 
     def _replace(
-        self, files: Sequence[File], added: Sequence[AddAction], what: str, *, data_change: bool = True
+        self,
+        files: Sequence[File],
+        added: Sequence[AddAction],
+        what: str,
+        *,
+        data_change: bool = True,
+        notes: Sequence[Transaction] = (),
     ) -> None:
         """Commit removal and addition together: no reader sees one without the other."""
         if self._dry_run or not files:
             return
         removed = [RemoveAction(file.path, data_change, now_ms(), file.size, self._values(file)) for file in files]
-        self._commit(files, [*added, *removed], what)
+        self._commit(files, [*added, *removed], what, notes)
 
-    def _commit(self, files: Sequence[File], actions: Sequence[AddAction | RemoveAction], what: str) -> None:
+    def _commit(
+        self,
+        files: Sequence[File],
+        actions: Sequence[AddAction | RemoveAction],
+        what: str,
+        notes: Sequence[Transaction] = (),
+    ) -> None:
         """Commit what is about these files, if the table still has all of them; ``what`` says it in the history."""
         self._there.update_incremental()
         if not {file.path for file in files} <= {file.path for file in files_of(self._table, self._there)}:
@@ -339,7 +340,7 @@ class _Rewriter:
                 partition_by=list(PARTITIONED_BY.get(self._table, ())),
                 commit_properties=CommitProperties(
                     custom_metadata={MARK: "true", USER_METADATA: f"{_BY}: {what}"},
-                    app_transactions=[turn],
+                    app_transactions=[turn, *notes],
                 ),
             )
         except CommitFailedError:

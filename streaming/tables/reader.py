@@ -215,7 +215,7 @@ class ReadModel:
         The Delta log has them for each file, so none of the files, which may be hundreds, is opened. If it lacks them
         (statistics are optional), the rows are read.
         """
-        [view] = [view for view in self._views if view.name == table]
+        view = self._view(table)
         if view.refused is not None:
             raise view.refused
         files = view.shown_files
@@ -223,6 +223,13 @@ class ReadModel:
             [row] = self.rows(f"SELECT min(t.time) AS first, max(t.time) AS last FROM {table} t")  # noqa: S608  ours
             return None if row["first"] is None else (row["first"], row["last"])
         return (min(file.begins for file in files), max(file.ends for file in files)) if files else None
+
+    def dropped_before(self, table: str) -> int | None:
+        """Return the time before which `maintain` dropped rows of a table by age, epoch ms; None: it never did."""
+        return self._view(table).dropped_before()
+
+    def _view(self, table: str) -> TableView:
+        return next(view for view in self._views if view.name == table)
 
     @contextmanager
     def _cursor(self, query: str) -> Iterator[duckdb.DuckDBPyConnection]:

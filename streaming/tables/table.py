@@ -16,6 +16,7 @@ from streaming.tables.delta import any_delta_at, readable
 from streaming.tables.features import check_readable
 from streaming.tables.files import File, files_of, refuse, select
 from streaming.tables.folder import folder_at
+from streaming.tables.retention import dropped_before
 from streaming.tables.unreadable import fault_in
 
 SMALL_ROWS = 20_000
@@ -138,6 +139,10 @@ class TableView:
             rows += f"\nUNION ALL\nSELECT {names} FROM {SCHEMA}.{self.name}"
         cursor.execute(f"CREATE OR REPLACE VIEW {self.name} AS\n{rows}")
         self.shown_files = self._files
+
+    def dropped_before(self) -> int | None:
+        """Return the time before which rows were dropped by age, epoch milliseconds; None: none ever were."""
+        return dropped_before(self._delta, self.name)
 
     def fault(self) -> UserError | None:
         """Return why it can't be read: it is refused, or one of its files is damaged; None: it can, or has copies."""

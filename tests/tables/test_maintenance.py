@@ -21,7 +21,6 @@ from streaming.cli import main
 from streaming.pipeline.sinks import TableSink
 from streaming.serve.alerting.follow import Follower
 from streaming.tables import ReadModel, maintenance
-from streaming.tables.folder import folder_at
 from streaming.tables.maintenance import Limits, maintain, maintained
 from tests.support.basis import BASIS
 from tests.support.story import Story, log
@@ -215,7 +214,7 @@ def test_two_that_rewrite_the_same_files_do_not_double_them(job):
     with maintained(tables), pytest.raises(UserError, match="Another `rebalance-watch maintain`"), maintained(tables):
         pass
     stale = DeltaTable(tables / HISTORY)
-    with maintenance._Rewriter(stale, folder_at(tables / HISTORY), HISTORY, dry_run=False) as rewriter:
+    with maintenance._Rewriter(stale, tables, HISTORY, dry_run=False) as rewriter:
         maintain(tables, HISTORY, Limits())
         with pytest.raises(UserError, match="rewritten by another process"):
             rewriter.merge()
@@ -249,8 +248,8 @@ def test_an_old_incident_goes_as_a_whole_and_only_once_it_is_over(tmp_path):
         story.incident(15, name, "ESCALATED", opened=10)
         if end is not None:
             story.incident(end, name, "RESOLVED", opened=10)
-    story.queue(10)
-    story.queue(99 * DAY)
+    for at in (9, 10, 99 * DAY):
+        story.queue(at)
     append(make_tables(tmp_path), story.rows)
 
     dropped = {table: maintain(tmp_path, table, Limits(rows_since=70 * DAY)).rows_dropped for table in TABLES}

@@ -49,6 +49,6 @@ def groups(  # noqa: PLR0913  a command line
 def draw_groups(groups: Sequence[Group], now: int) -> RenderableType:
     """Return groups as a table."""
     if not groups:
-        return Text("No consumer groups yet: start `rebalance-watch collect poll` and `rebalance-watch run`.")
+        return Text("No consumer groups: start `rebalance-watch collect poll` and `rebalance-watch run`.")
     several = len({group.cluster for group in groups}) > 1
     return Grid.of(GROUP.grid, groups, Context(now), without=() if several else {"cluster"})
