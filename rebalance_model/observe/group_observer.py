@@ -46,6 +46,7 @@ from rebalance_model.observe.group import gone_queues, proxied, rebalances
 from rebalance_model.observe.group.deleted_group import is_unreported, unreported_at
 from rebalance_model.observe.hooks import hook, pops
 from rebalance_model.observe.identity import stable_id
+from rebalance_model.observe.lost_group import note_lost
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.polls.answers import fold_running_info
 from rebalance_model.observe.polls.connections import fold_connections
@@ -56,7 +57,7 @@ from rebalance_model.observe.polls.proxies import fold_proxy
 from rebalance_model.observe.polls.routes import fold_route
 from rebalance_model.observe.rules.broker_unreachable import GONE
 from rebalance_model.observe.rules.judgement import end_all, end_broker, judge, judge_all
-from rebalance_model.observe.state import ClusterState, GroupState, Loss, Rounds, Sequence
+from rebalance_model.observe.state import ClusterState, GroupState, Loss, LostPart, Rounds, Sequence
 from rebalance_model.observe.step import GroupStep, Moment
 
 _OF_QUEUES = frozenset({PullMessage, UpdateConsumerOffset, QueryConsumerOffset, LockBatchMq}) | hook.OF_POPS
@@ -116,13 +117,19 @@ class GroupObserver:
         if last is None or not last.covers(start, event.seq):
             self.state.sequences[name] = Sequence(start, event.seq, skipped=True)
 
+    def note_lost(self, part: LostPart, reason: str, now: int) -> None:
+        """Note that a part of what is kept of the group was lost: its next check opens an incident."""
+        note_lost(self.state, part, reason, now)
+        if self.state.next_snapshot == 0:
+            self.state.next_snapshot = _next_snapshot(self.state, now, self.policy)
+
     def on_source(self, change: SourceChange, moment: Moment) -> list[AnyEffect]:
         """Process what has become of a source, or of the cluster."""
         step = GroupStep(self.state, self.policy, moment)
         step.changed("REPORT")
         return _concluded(step) if _apply(step, change) else []
 
-    def skip_idle_time(self, now: int, idle_ms: int) -> None:
+    def skip_idle_time(self, now: int, idle_ms: int) -> list[AnyEffect]:
         """Account for a period without ticks of any source: ``idle_ms`` milliseconds until ``now``.
 
         A broker that is stopped, or whose machine is, receives no heartbeats for that long, and does not count them as
@@ -136,6 +143,7 @@ class GroupObserver:
                 pending.since += idle_ms
         if state.next_check:
             state.next_check = max(state.next_check, now)
+        return []
 
     def advance(self, due: int, moment: Moment) -> list[AnyEffect]:
         """Run the timers that are due; return the resulting rows."""

@@ -1,5 +1,6 @@
 """The storage of the groups' states between batches."""
 
+from collections.abc import Iterator
 from typing import Protocol
 
 KEY_PREFIX = "progress "
@@ -24,6 +25,10 @@ class GroupStore(Protocol):
 
     def remove(self, key: str) -> None:
         """Remove the blob of a group."""
+        ...
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the keys of all blobs."""
         ...
 
 

@@ -210,7 +210,7 @@ def _folded(
     periods, rows = IncidentPeriods(span), 0
     for partition_range in ranges:
         store = GroupsInMemory()
-        shard = Shard(None, store, policy, partition_range["partition"])
+        shard = Shard(None, store, policy, partition_range["partition"], contains_failures=True)
         wanted = {name: partition_range[name] for name in ("partition", "first", "last")} | {"groups": span.groups}
         for batch in batches(model, _ROWS, wanted):
             for value, stamp in batch:

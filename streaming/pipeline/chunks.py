@@ -23,6 +23,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from rebalance_model.observe.engine.shard import Saved
 from rebalance_model.observe.group_store import GroupsInMemory
+from rebalance_model.observe.state import UNREADABLE
 
 
 class Chunk(NamedTuple):
@@ -88,6 +89,8 @@ class ChunkedGroups(GroupsInMemory):
     def __init__(self, chunks: Iterable[Chunk] = ()) -> None:
         """Read the chunks of a list, in their order.
 
+        One that is damaged is left out: the shard's own part begins again (`Shard`), and its next chunk replaces all.
+
         Args:
             chunks: the list; none: the shard begins, and its first chunk replaces what may be there.
         """
@@ -95,12 +98,19 @@ class ChunkedGroups(GroupsInMemory):
         self.shard: Saved | None = None
         """The shard's own part after the last batch."""
         self._size = 0
+        is_damaged = False
         for chunk in chunks:
-            packed = a2b_base64(chunk.content)
-            content = _DECODER.decode(_CODEC.decompress(packed, decompressed_size=chunk.size))
+            try:
+                packed = a2b_base64(chunk.content)
+                content = _DECODER.decode(_CODEC.decompress(packed, decompressed_size=chunk.size))
+            except (ValueError, OSError, *UNREADABLE):
+                is_damaged = True
+                continue
             self.shard = content.shard
             self.update(content.groups)
             self._size += chunk.size
+        if is_damaged:  # the shard's own part would not fit the groups, of which some are now of an earlier batch
+            self.shard, self._size = Saved(b""), 0
         for key in [key for key, blob in self.items() if blob == _REMOVED]:
             del self[key]
         self._changed: dict[str, bytes] = {}

@@ -23,18 +23,29 @@ from pyspark.sql import functions as F  # noqa: N812  pyspark's own convention
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from rebalance_model.observe.effects import AnyRow
-from rebalance_model.observe.engine.shard import Shard
-from rebalance_model.observe.events.decoding import RejectedError, decode
+from rebalance_model.observe.engine.shard import Saved, Shard
+from rebalance_model.observe.events.decoding import VALUE_BYTES_MAX, RejectedError, decode
+from rebalance_model.observe.losses import Lost
 from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.state import LostPart, StateVersionError
+from schemas.rows import RejectedRow
 from streaming.base.errors import UserError
 from streaming.base.garbage import without_collection
 from streaming.log.files import position_of
 from streaming.pipeline.chunks import CHUNK_SCHEMA, Chunk, ChunkedGroups, ShardPosition
-from streaming.pipeline.effects import EFFECT_SCHEMA, Effects, by_table
+from streaming.pipeline.effects import EFFECT_SCHEMA, Effects, by_table, rejected
 from streaming.pipeline.rebuild.seed import read_seed
 
 _LOG = logging.getLogger(__name__)
 """In a Python worker: it writes warnings to standard error, which is Spark's log in the runtime root."""
+STATE_LOST = "state_lost"
+"""The reason of rows in `telemetry_rejected` that the operator writes."""
+_LOST: dict[LostPart, str] = {
+    "GROUP": "the kept state",
+    "PROGRESS": "the kept quantities",
+    "EVENT": "an event or a timer",
+    "SHARD": "the kept state",
+}
 
 
 class ShardRow(NamedTuple):
@@ -113,28 +124,31 @@ class ShardProcessor(StatefulProcessor):
         """Fold one batch's rows of one shard, in the order of the log."""
         del key, timerValues
         with without_collection():  # the worker collects after each task; meanwhile it takes 10 % of the time
-            effects = self._fold(rows)
-        if effects:
-            yield pd.DataFrame(by_table(effects), columns=Effects._fields)
+            effects, lost = self._fold(rows)
+        if effects or lost:
+            yield pd.DataFrame([*by_table(effects), *rejected(lost)], columns=Effects._fields)
 
     def close(self) -> None:
         """Do nothing: no resource is held."""
 
-    def _fold(self, rows: Iterator[pd.DataFrame]) -> list[AnyRow]:
-        """Fold the rows into the shard's state, keep that, and return the effects."""
+    def _fold(self, rows: Iterator[pd.DataFrame]) -> tuple[list[AnyRow], list[RejectedRow]]:
+        """Fold the rows into the shard's state, and keep that; return the effects, and what was lost."""
         partition, ordered = collect(rows)
         last, groups = self._state(partition, ordered[0].offset)
         check_order(partition, ordered, last, keyed=self._keyed)
-        shard = Shard(groups.shard, groups, msgspec.msgpack.decode(self._policy, type=Policy), partition)
+        shard = continued(groups, msgspec.msgpack.decode(self._policy, type=Policy), partition)
         effects = list(fold(shard, ordered, keyed=self._keyed))
+        saved = shard.flush()
+        lost = shard.take_lost()
         warn_of_contradictions(shard)
+        warn_of_losses(lost, partition)
         end = ShardPosition(ordered[-1].offset, ordered[-1].stamp)
-        chunk, replaces = groups.append(shard.flush(), end, self._seed_id)
+        chunk, replaces = groups.append(saved, end, self._seed_id)
         if replaces:
             self._chunks.put([chunk])
         else:
             self._chunks.appendValue(chunk)
-        return effects
+        return effects, [lost_row(one, partition, ordered[0]) for one in lost]
 
     @property
     def _seed_id(self) -> str:
@@ -196,6 +210,48 @@ def check_order(partition: int, rows: list[ShardRow], last: ShardPosition | None
                 "unknown: a copy of a log must keep the mtimes that its writer set (cp --preserve=timestamps)."
             )
         before = row
+
+
+def continued(groups: ChunkedGroups, policy: Policy, partition: int) -> Shard:
+    """Return the shard as its last batch left it; what of that can't be read begins again.
+
+    The job starts only with checkpoints of its own version, so a state of another one is damaged as well.
+    """
+    try:
+        return Shard(groups.shard, groups, policy, partition, contains_failures=True)
+    except StateVersionError:
+        buffer = groups.shard.buffer if groups.shard is not None else ()
+        return Shard(Saved(b"", buffer), groups, policy, partition, contains_failures=True)
+
+
+def lost_row(lost: Lost, partition: int, row: ShardRow) -> RejectedRow:
+    """Return the row of the quarantine that keeps what was lost, at the first row of the batch that found it."""
+    where = f"group {lost.key}" if lost.key else f"partition {partition}"
+    return RejectedRow(
+        partition=partition,
+        offset=row.offset,
+        key=lost.key.encode("utf-8", "replace") or None,
+        value=lost.value[:VALUE_BYTES_MAX] or None,
+        reason=STATE_LOST,
+        detail=f"{_LOST[lost.part]} of {where}: {lost.error}",
+        origin="state of the operator",
+        ingest_time=row.stamp,
+    )
+
+
+def warn_of_losses(lost: list[Lost], partition: int) -> None:
+    """Log what could not be read or processed, with the traceback of events: an internal error."""
+    for failure in lost:
+        trace = f"\n{failure.trace}" if failure.part == "EVENT" else ""
+        _LOG.error(
+            "%s of %s can't be used (%s): it begins again, and other groups continue. `telemetry_rejected` has it "
+            "with the reason %s: report it, and run `rebalance-watch rebuild`.%s",
+            _LOST[failure.part].capitalize(),
+            f"group {failure.key}" if failure.key else f"partition {partition}",
+            failure.error,
+            STATE_LOST,
+            trace,
+        )
 
 
 def warn_of_contradictions(shard: Shard) -> None:

@@ -6,7 +6,8 @@ table and checkpoint generation) and ``txnVersion`` (the batch), and one that th
 There are two ways to append. The archive has as many rows as the log: they stay in Spark, which writes them in its
 tasks; this takes 0.6 s per table, however few rows there are, and several times that on a busy machine. The operator's
 effects, in six tables, and the archive's quality results are few: the driver fetches them from Spark once, as Arrow,
-and delta-rs appends them in 0.02 s per table. Both write the same protocol, and only one of them writes each table.
+and delta-rs appends them in 0.02 s per table. Both write the same protocol, and only one of them writes each table; but
+`telemetry_rejected` also gets what the operator could not use, by appends that conflict with none.
 In an object store that is always delta-rs (`streaming.tables.delta`); the driver then fetches the archive's rows, too.
 
 A table is opened for each append. One that stays open costs more with each commit: after 300, an append took 0.18 s of
@@ -20,6 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 from deltalake import CommitProperties, Transaction
 from pyspark import StorageLevel
@@ -29,15 +31,18 @@ from checkpoints.last_commits import note_last_commits
 from checkpoints.manifest import app_id
 from checkpoints.spark_files import checksum_of
 from rebalance_model.observe.effects import TABLE_OF
-from schemas.arrow import arrow_schema, table_of_json
+from schemas.arrow import arrow_schema, table_of, table_of_json
+from schemas.rows import RejectedRow
 from schemas.tables import PARTITIONED_BY
 from streaming.base.durable import last_commit, sync, sync_commits
 from streaming.base.place import ObjectPlace, Place
 from streaming.pipeline.batch_times import BatchTimes
+from streaming.pipeline.effects import QUARANTINE
 from streaming.tables.append import append
 from streaming.tables.delta import answered, delta_at
 
 *_EVIDENCE, _ANOMALIES = TABLE_OF.values()
+_REJECTED = msgspec.json.Decoder(RejectedRow)
 ROWS_PER_FILE = 250_000
 """Up to this number, a batch's rows of one table go into one file, because small files slow the readers."""
 
@@ -149,9 +154,16 @@ def write_effects(batch: DataFrame, sink: TableSink, batch_id: int) -> None:
 
     def write(table: str) -> None:
         with sink.times.part(batch_id, f"append to {table}", rows=rows[table]):
-            sink.append_arrow(table_of_json(table, lines[table]), table, batch_id=batch_id)
+            sink.append_arrow(_arrow_of(table, lines[table]), table, batch_id=batch_id)
 
     with ThreadPoolExecutor(len(_EVIDENCE)) as pool:
-        list(pool.map(write, [table for table in _EVIDENCE if table in lines]))
+        list(pool.map(write, [table for table in (QUARANTINE, *_EVIDENCE) if table in lines]))
     if _ANOMALIES in lines:
         write(_ANOMALIES)
+
+
+def _arrow_of(table: str, lines: bytearray) -> pa.Table:
+    """Return rows of a table; those of the quarantine have bytes, which JSON has as base64."""
+    if table != QUARANTINE:
+        return table_of_json(table, lines)
+    return table_of(table, map(msgspec.structs.asdict, _REJECTED.decode_lines(lines)))

@@ -57,8 +57,9 @@ SEEDS = {
 }
 """The seeds that run, which together provoke every rule and contain every fault; and the rules that each provokes. Of
 the seeds that could show a fault, one that is simulated quickly."""
-NOT_SIMULATED = {"REVIVE_BEHIND"}
-"""Rules about what the simulation does not have: `tests/rules/test_revive_behind.py` judges this one."""
+NOT_SIMULATED = {"REVIVE_BEHIND", "STATE_LOST"}
+"""Rules about what the simulation does not have: `tests/rules/test_revive_behind.py` judges the first, and
+`tests/core/engine/test_lost_state.py` the second."""
 PROVED = 2_000
 """The number of seeds of the long form."""
 

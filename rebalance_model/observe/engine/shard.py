@@ -10,44 +10,35 @@ import msgspec
 from rebalance_model.entities import INT64_MAX
 from rebalance_model.observe.effects import AnyRow
 from rebalance_model.observe.engine.ordering import Ordering
-from rebalance_model.observe.engine.sources import Held, Waiting
-from rebalance_model.observe.engine.timeline import Timeline, TimelineState
+from rebalance_model.observe.engine.salvage import Restored, Saved, ShardState, restored
+from rebalance_model.observe.engine.timeline import Timeline
 from rebalance_model.observe.events import AnyEvent, BrokerStatus, GroupEvent, Tick, source_of
-from rebalance_model.observe.group_store import GroupStore
+from rebalance_model.observe.group_store import KEY_PREFIX, GroupStore
+from rebalance_model.observe.losses import Losses, Lost
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.progress import ProgressLog, Unwritten
-from rebalance_model.observe.state import STATE_VERSION, check_version
+from rebalance_model.observe.progress import ProgressLog
+
+__all__ = ["Saved", "Shard", "ShardState"]
 
 CHUNK_EVENTS = 500
 """The number of buffered events that are kept in one blob."""
 
 
-class ShardState(msgspec.Struct):
-    """What a shard keeps beside its groups and its buffer."""
-
-    version: int = STATE_VERSION
-    waiting: Waiting = msgspec.field(default_factory=Waiting)
-    timeline: TimelineState = msgspec.field(default_factory=TimelineState)
-    unwritten: Unwritten = {}
-
-
 _ENCODER = msgspec.msgpack.Encoder()
-_DECODER = msgspec.msgpack.Decoder(ShardState)
-_HELD = msgspec.msgpack.Decoder(list[Held])
-
-
-class Saved(msgspec.Struct, frozen=True):
-    """A shard between two batches."""
-
-    blob: bytes
-    buffer: tuple[bytes, ...] = ()
-    """The buffered events."""
 
 
 class Shard:
     """Process the rows of one shard, in log order."""
 
-    def __init__(self, saved: Saved | None, groups: GroupStore, policy: Policy, partition: int = 0) -> None:
+    def __init__(
+        self,
+        saved: Saved | None,
+        groups: GroupStore,
+        policy: Policy,
+        partition: int = 0,
+        *,
+        contains_failures: bool = False,
+    ) -> None:
         """Continue from what was saved.
 
         Args:
@@ -55,18 +46,24 @@ class Shard:
             groups: the store of its groups.
             policy: the thresholds.
             partition: the number of the shard; number 0 writes the rows about the cluster.
+            contains_failures: whether a group whose state can't be read, or whose event can't be processed, begins
+                again, and `take_lost` returns the failure; otherwise it is raised.
 
         Raises:
             StateVersionError: another release has saved it.
+            UnreadableStateError: it can't be read, and failures are not contained.
         """
-        if saved is not None:
-            check_version(saved.blob)
-        state = _DECODER.decode(saved.blob) if saved is not None else ShardState()
-        buffer = [one for chunk in saved.buffer for one in _HELD.decode(chunk)] if saved is not None else []
-        self._state = state
-        self._progress = ProgressLog(groups, policy, state.unwritten)
-        self._ordering = Ordering(state.waiting, buffer, policy)
-        self.timeline = Timeline(state.timeline, groups, policy, state.waiting.clocks, writes_cluster=partition == 0)
+        self._losses = losses = Losses(contained=contains_failures)
+        was = restored(saved, losses) if saved is not None else Restored(ShardState(), [])
+        self._state = state = was.state
+        self._progress = ProgressLog(groups, policy, state.unwritten, self._lose_progress)
+        self._ordering = Ordering(state.waiting, was.buffer, policy)
+        clocks = state.waiting.clocks
+        self.timeline = Timeline(state.timeline, groups, policy, clocks, losses, writes_cluster=partition == 0)
+        if was.lost:
+            keys = [key.removeprefix("/") for key in groups if not key.startswith(KEY_PREFIX)]
+            self.timeline.index_groups(keys, f"lost: {was.lost}")
+            state.waiting.watermark = max(state.waiting.watermark, state.timeline.now)
 
     def push(self, event: AnyEvent, stamp: int, size: int = 0, *, at_once: bool = False) -> list[AnyRow]:
         """Process the log's next event, and return the rows of all events that this releases.
@@ -101,11 +98,19 @@ class Shard:
 
     def flush(self) -> Saved:
         """Write the changed groups to the store; return the shard's own part."""
-        self.timeline.flush()
         self._progress.flush()
+        self.timeline.flush()
         buffer = sorted(self._ordering.buffer)
         chunks = (buffer[i : i + CHUNK_EVENTS] for i in range(0, len(buffer), CHUNK_EVENTS))
         return Saved(_ENCODER.encode(self._state), tuple(_ENCODER.encode(chunk) for chunk in chunks))
+
+    def take_lost(self) -> list[Lost]:
+        """Return the failures that were contained since the last call."""
+        return self._losses.take()
+
+    def _lose_progress(self, key: str, error: Exception, value: bytes | GroupEvent | None) -> None:
+        reason = self._losses.note("PROGRESS", key, error, value)
+        self.timeline.note_lost(key, "PROGRESS", reason)
 
     def _release(self) -> list[AnyRow]:
         """Fold what is complete, then advance time to the watermark."""

@@ -6,7 +6,8 @@ millisecond. Groups are independent of each other, so a group's rows do not depe
 
 import heapq
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 
 import msgspec
 
@@ -26,6 +27,7 @@ from rebalance_model.observe.events import (
     AnyEvent,
     Broadcast,
     BrokerStatus,
+    Event,
     GroupEvent,
     HookEvent,
     PollEvent,
@@ -35,14 +37,20 @@ from rebalance_model.observe.events import (
 )
 from rebalance_model.observe.group_observer import GroupObserver
 from rebalance_model.observe.group_store import GroupStore, key_of_state
+from rebalance_model.observe.losses import Losses
+from rebalance_model.observe.lost_group import begun_again
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import (
     ClusterState,
     GroupState,
     InvariantError,
+    LostPart,
+    Remains,
     Silence,
+    UnreadableStateError,
     decode_group,
     encode_group,
+    remains_of,
 )
 from rebalance_model.observe.state.clocks import Clocks
 from rebalance_model.observe.step import Moment
@@ -88,8 +96,15 @@ _SILENCE, _CLUSTER, _GROUP = range(3)
 class Timeline:
     """The groups of a shard and the states of their clusters, on one timeline."""
 
-    def __init__(
-        self, state: TimelineState, groups: GroupStore, policy: Policy, clocks: Clocks, *, writes_cluster: bool
+    def __init__(  # noqa: PLR0913  what a shard has
+        self,
+        state: TimelineState,
+        groups: GroupStore,
+        policy: Policy,
+        clocks: Clocks,
+        losses: Losses | None = None,
+        *,
+        writes_cluster: bool,
     ) -> None:
         """Continue from a state.
 
@@ -98,6 +113,7 @@ class Timeline:
             groups: the store of the groups.
             policy: the thresholds.
             clocks: the corrections of the sources' clocks; read only.
+            losses: where a group is noted that begins again; None: a failure is raised.
             writes_cluster: whether this shard writes the rows about the cluster.
         """
         self.state = state
@@ -106,6 +122,7 @@ class Timeline:
         self._store = groups
         self._policy = policy
         self._clocks = clocks
+        self._losses = losses or Losses(contained=False)
         self.contradictions: dict[str, str] = {}
         """By group, the first invariant that its state violated, in a sentence: an internal error."""
         self._writes_cluster = writes_cluster
@@ -172,7 +189,7 @@ class Timeline:
     def flush(self) -> None:
         """Write the changed groups to the store."""
         for key, group in self._groups.items():
-            self._store.put(key_of_state(key), encode_group(group.state))
+            self._store.put(key_of_state(key), self._encoded(key, group.state))
         self._groups.clear()
 
     def take_forgotten(self) -> list[GroupState]:
@@ -219,13 +236,11 @@ class Timeline:
             return self._follow_up(cluster, cluster.advance(due, moment), moment)
         heapq.heappop(self._heap)
         del self.state.checks[name]
+        moment = self._moment_of(name)
+        effects = self._change(name, lambda group: group.advance(due, moment))
         group = self._group(name)
-        moment = self.moment(group.state.cluster)
-        effects = group.advance(due, moment)
         if group.is_forgotten(moment.cluster, self.state.now):
             self._forget(group.state)
-        else:
-            self._schedule(name, group)
         return effects
 
     def _skip_idle_time(self, since: int, to: int) -> None:
@@ -238,9 +253,7 @@ class Timeline:
                 pending.since += idle_ms
             cluster.next_check = max(cluster.next_check, to) if cluster.next_check else 0
         for key in sorted({key for groups in self.state.groups_of.values() for key in groups}):
-            group = self._group(key)
-            group.skip_idle_time(to, idle_ms)
-            self._schedule(key, group)
+            self._change(key, lambda group: group.skip_idle_time(to, idle_ms))
 
     def moment(self, cluster: str, event: AnyEvent | None = None) -> Moment:
         """Return the present moment of a cluster, shown by the event; None: by time alone."""
@@ -306,9 +319,7 @@ class Timeline:
         prefix = f"{cluster.state.cluster}/"
         keys = {key for groups in self.state.groups_of.values() for key in groups if key.startswith(prefix)}
         for key in sorted(keys):
-            group = self._group(key)
-            effects += group.on_source(ClusterChanged(changed), moment)
-            self._schedule(key, group)
+            effects += self._change(key, lambda group: group.on_source(ClusterChanged(changed), moment))
         return effects
 
     # Groups
@@ -317,7 +328,13 @@ class Timeline:
         key = f"{event.cluster}/{event.group}"
         group = self._groups.get(key) or self._group(key)
         state, former = group.state, group.state.collector
-        effects = group.handle(event, moment)
+        try:
+            effects = group.handle(event, moment)
+        except Exception as error:
+            if not self._losses.contained:
+                raise
+            self._fail(key, error, event)
+            return []
         self._check(state, event.seq)
         if state.collector != former:
             self._count_follower(former, -1)
@@ -359,19 +376,90 @@ class Timeline:
         """Apply what has become of a source to every group that it reports."""
         effects: list[AnyEffect] = []
         for key in sorted(self.state.groups_of.get(source, ())):
-            group = self._group(key)
-            effects += group.on_source(change, moment)
+            effects += self._change(key, lambda group: group.on_source(change, moment))
+        return effects
+
+    def _change(self, key: str, change: Callable[[GroupObserver], list[AnyEffect]]) -> list[AnyEffect]:
+        """Change a group, and schedule its next check; if that fails, the group begins again."""
+        group = self._group(key)
+        try:
+            effects = change(group)
             self._schedule(key, group)
+        except Exception as error:
+            if not self._losses.contained:
+                raise
+            self._fail(key, error, None)
+            return []
         return effects
 
     def _group(self, key: str) -> GroupObserver:
         group = self._groups.get(key)
         if group is None:
             blob = self._store.get(key_of_state(key))
-            cluster, _, name = key.partition("/")
-            state = decode_group(blob) if blob is not None else GroupState(cluster, name)
-            group = self._groups[key] = GroupObserver(state, self._policy.of_group(cluster, name))
+            try:
+                group = self._groups[key] = self._observer(key, self._state(key, blob))
+            except UnreadableStateError as error:
+                group = self._begin_again(key, "GROUP", error, remains_of(blob or b""), blob)
         return group
+
+    def _state(self, key: str, blob: bytes | None) -> GroupState:
+        cluster, _, name = key.partition("/")
+        if blob is None:
+            return GroupState(cluster, name)
+        state = decode_group(blob)
+        if state.key != key:
+            raise UnreadableStateError(f"it is of {state.key!r}")
+        return state
+
+    def _observer(self, key: str, state: GroupState) -> GroupObserver:
+        cluster, _, name = key.partition("/")
+        return GroupObserver(state, self._policy.of_group(cluster, name))
+
+    # Losses
+
+    def note_lost(self, key: str, part: LostPart, reason: str) -> None:
+        """Note that something was lost which is kept beside the group's own state: an incident says so."""
+        group = self._group(key)
+        group.note_lost(part, reason, self.state.now)
+        self._schedule(key, group)
+
+    def index_groups(self, keys: Collection[str], reason: str) -> None:
+        """Find the time, the sources and the checks of all groups again; an incident of each says what was lost."""
+        for key in keys:
+            with suppress(UnreadableStateError):
+                last_seen = decode_group(self._store.get(key_of_state(key)) or b"").last_seen
+                self.state.now = max(self.state.now, last_seen)
+        for key in sorted(keys):
+            group = self._group(key)
+            for source in group.sources():
+                self.state.groups_of.setdefault(source, {})[key] = None
+            self._count_follower(group.state.collector, +1)
+            self.note_lost(key, "SHARD", reason)
+
+    def _fail(self, key: str, error: Exception, event: Event | None) -> None:
+        """Let a group begin again whose event or timer could not be processed: its state may be changed by half."""
+        state = self._groups[key].state
+        self._begin_again(key, "EVENT", error, Remains(state.rows, state.incidents, state.lost, state.collector), event)
+
+    def _begin_again(
+        self, key: str, part: LostPart, error: Exception, remains: Remains, value: bytes | Event | None
+    ) -> GroupObserver:
+        reason = self._losses.note(part, key, error, value)
+        cluster, _, name = key.partition("/")
+        self._count_follower(remains.collector, -1)
+        group = self._groups[key] = self._observer(key, begun_again(cluster, name, remains, self.state.now))
+        group.note_lost(part, reason, self.state.now)
+        self._schedule(key, group)
+        return group
+
+    def _encoded(self, key: str, state: GroupState) -> bytes:
+        try:
+            return encode_group(state)
+        except Exception as error:
+            if not self._losses.contained:
+                raise
+            self._fail(key, error, None)
+        return encode_group(self._groups[key].state)
 
     def _schedule(self, key: str, group: GroupObserver) -> None:
         due = group.deadline()

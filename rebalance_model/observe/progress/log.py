@@ -1,5 +1,6 @@
 """Write the progress rows of all groups of a shard, and keep the states that they are made from."""
 
+from collections.abc import Callable
 from itertools import takewhile
 from typing import TypeAlias
 
@@ -31,10 +32,12 @@ from rebalance_model.observe.progress.hooks import (
     pending_hook_row,
 )
 from rebalance_model.observe.progress.state import ProgressState, decode_progress, encode_progress
-from rebalance_model.observe.state import Sequence
+from rebalance_model.observe.state import Sequence, UnreadableStateError
 
 Unwritten: TypeAlias = dict[tuple[str, str, str], int]
 """By cluster, group and broker of a hook that has events since its last row: the highest tick at the first of them."""
+OnLost: TypeAlias = Callable[[str, Exception, bytes | GroupEvent | None], None]
+"""Called with a group's key, the error, and the blob or the event that led to it."""
 _KINDS = frozenset(
     {
         PullMessage,
@@ -55,17 +58,19 @@ _KINDS = frozenset(
 class ProgressLog:
     """Write the rows of all groups of a shard, and keep their states in the store of the groups."""
 
-    def __init__(self, store: GroupStore, policy: Policy, unwritten: Unwritten) -> None:
+    def __init__(self, store: GroupStore, policy: Policy, unwritten: Unwritten, on_lost: OnLost) -> None:
         """Continue from the stored states.
 
         Args:
             store: where the states are kept.
             policy: for the poll intervals.
             unwritten: what the shard keeps of hooks' pending rows; changed in place.
+            on_lost: called with a group whose quantities begin again; it raises where failures are not contained.
         """
         self._store = store
         self._policy = policy
         self._unwritten = unwritten
+        self._on_lost = on_lost
         self._states: dict[str, ProgressState] = {}
 
     def observe(self, event: GroupEvent, now: int) -> list[QueueProgress]:
@@ -81,7 +86,11 @@ class ProgressLog:
         if type(event) not in _KINDS:
             return []
         state = self._state(event.cluster, event.group)
-        rows = observe(state, event, self._policy)
+        try:
+            rows = observe(state, event, self._policy)
+        except Exception as error:  # noqa: BLE001  it is raised where failures are not contained
+            self._begin_again(event.cluster, event.group, error, event)
+            return []
         if not isinstance(event, Answer) and (hook := state.hooks.get(event.broker)) is not None:
             if hook.unwritten:
                 self._unwritten.setdefault((event.cluster, event.group, event.broker), now)
@@ -99,7 +108,11 @@ class ProgressLog:
         rows: list[QueueProgress] = []
         for (cluster, group, broker), _ in due:
             del self._unwritten[cluster, group, broker]
-            rows += pending_hook_row(self._state(cluster, group), cluster, group, broker)
+            state = self._state(cluster, group)
+            try:
+                rows += pending_hook_row(state, cluster, group, broker)
+            except Exception as error:  # noqa: BLE001  as above
+                self._begin_again(cluster, group, error, None)
         return rows
 
     def _state(self, cluster: str, group: str) -> ProgressState:
@@ -107,7 +120,17 @@ class ProgressLog:
         state = self._states.get(key)
         if state is None:
             blob = self._store.get(key)
-            state = self._states[key] = decode_progress(blob) if blob is not None else ProgressState()
+            try:
+                state = self._states[key] = decode_progress(blob) if blob is not None else ProgressState()
+            except UnreadableStateError as error:
+                state = self._begin_again(cluster, group, error, blob)
+        return state
+
+    def _begin_again(
+        self, cluster: str, group: str, error: Exception, value: bytes | GroupEvent | None
+    ) -> ProgressState:
+        self._on_lost(f"{cluster}/{group}", error, value)
+        state = self._states[f"{KEY_PREFIX}{cluster}/{group}"] = ProgressState()
         return state
 
     def forget(self, cluster: str, group: str) -> None:
@@ -121,7 +144,12 @@ class ProgressLog:
     def flush(self) -> None:
         """Write the changed states to the store."""
         for key, state in self._states.items():
-            self._store.put(key, encode_progress(state))
+            try:
+                blob = encode_progress(state)
+            except Exception as error:  # noqa: BLE001  as above
+                self._on_lost(key.removeprefix(KEY_PREFIX), error, None)
+                blob = encode_progress(ProgressState())
+            self._store.put(key, blob)
         self._states.clear()
 
 

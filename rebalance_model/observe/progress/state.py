@@ -3,9 +3,11 @@
 import msgspec
 
 from rebalance_model.observe.events import ProcessQueueInfo
-from rebalance_model.observe.state import Sequence
+from rebalance_model.observe.state import UNREADABLE, Sequence, UnreadableStateError
 from rebalance_model.observe.state.popped_queues import PoppedQueues
 
+VERSION = 1
+"""Of the state; another one can't be read."""
 REPEATED_AFTER = 60_000
 """The interval after which an unchanged value is written again; milliseconds."""
 
@@ -84,7 +86,7 @@ class HookProgress(msgspec.Struct, array_like=True):
 class ProgressState(msgspec.Struct):
     """The quantities of one group between answers."""
 
-    version: int = 1
+    version: int = VERSION
     sequences: dict[str, Sequence] = {}
     """How far each source was read, by its instance: a second copy of an event makes no second row."""
     spacings: dict[str, Spacing] = {}
@@ -110,8 +112,18 @@ def encode_progress(state: ProgressState) -> bytes:
 
 
 def decode_progress(blob: bytes) -> ProgressState:
-    """Return the state from its MessagePack."""
-    return _DECODER.decode(blob)
+    """Return the state from its MessagePack.
+
+    Raises:
+        UnreadableStateError: the blob is not one of this version.
+    """
+    try:
+        state = _DECODER.decode(blob)
+    except UNREADABLE as error:
+        raise UnreadableStateError(str(error)) from error
+    if state.version != VERSION:
+        raise UnreadableStateError(f"it is of version {state.version}, this release reads only {VERSION}")
+    return state
 
 
 def behind_by(ahead: int | None, behind: int | None) -> int | None:

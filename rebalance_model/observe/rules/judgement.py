@@ -7,13 +7,15 @@ index by rule and subject, and rare: a group is checked about every 30 s, one of
 
 from collections.abc import Collection
 
+import msgspec
+
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.facts.queue_facts import QueueFacts, of_queues
 from rebalance_model.observe.group import ended_queues, membership, route_views
 from rebalance_model.observe.group.deleted_group import GROUP_DELETED, is_deleted
 from rebalance_model.observe.hooks import released_queues
 from rebalance_model.observe.rules import concerns, duplicate_consumption, route_view_split
-from rebalance_model.observe.rules.lifecycle import apply, end
+from rebalance_model.observe.rules.lifecycle import apply, end, resolve_unjudged
 from rebalance_model.observe.rules.registry import (
     BROKER_RULES,
     CLIENT_RULES,
@@ -22,11 +24,15 @@ from rebalance_model.observe.rules.registry import (
     PULLED_QUEUE_RULES,
     QUEUE_RULES,
     REBALANCE_RULES,
+    RULES,
     client_rules,
     codes_needing,
     group_rules,
     queue_rules,
 )
+from rebalance_model.observe.rules.rule import ClusterRule
+from rebalance_model.observe.rules.state_lost import BEGAN_AGAIN
+from rebalance_model.observe.state import LostState
 from rebalance_model.observe.step import ALL, GroupStep
 
 POPPED = "its topic is popped: clients share its queues"
@@ -99,6 +105,8 @@ def _judge_queue(step: GroupStep, q: QueueFacts, flags: int, silent: Collection[
 def judge_all(step: GroupStep) -> None:
     """Judge everything that the group has, as at a deadline."""
     state = step.state
+    if state.lost is not None and state.lost.open_incidents:
+        _resolve_former(step, state.lost)
     step.changed("TIME")
     step.brokers_to_judge |= dict.fromkeys(state.views)
     step.clients_to_judge |= dict.fromkeys(state.clients)
@@ -130,6 +138,17 @@ def end_all(step: GroupStep, why: str) -> None:
             end(step, CLIENT_RULES, subject, why)
             end(step, REBALANCE_RULES, subject, why)
             end(step, GROUP_RULES, subject, why)
+
+
+def _resolve_former(step: GroupStep, lost: LostState) -> None:
+    """Resolve the incidents that were open when the group's state was lost: their subjects are not known any more."""
+    for incident in lost.open_incidents.values():
+        named = (one for one in RULES if one.code == incident.code and not isinstance(one, ClusterRule))
+        subs = {cause.sub_cause for cause in incident.causes} | {incident.sub_cause}
+        if (rule := next((one for one in named if subs <= one.advice.keys()), None)) is not None:
+            resolve_unjudged(step, rule, incident, BEGAN_AGAIN)
+    step.touched = {mq: None for mq in step.touched if mq in step.state.queues}
+    step.state.lost = msgspec.structs.replace(lost, open_incidents={})
 
 
 def _judge_open(step: GroupStep) -> None:

@@ -13,7 +13,7 @@ of its own, both are RECLASSIFIED: nothing new is to be sent.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -21,7 +21,7 @@ from rebalance_model.entities import MessageQueue, bounded
 from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.identity import stable_id
-from rebalance_model.observe.rules.rule import Clear, Evidence, Holds, Rule, StepT, Subject, Unit, Verdict
+from rebalance_model.observe.rules.rule import Advice, Clear, Evidence, Holds, Rule, StepT, Subject, Unit, Verdict
 from rebalance_model.observe.state import IncidentKey, IncidentState, Pending
 from rebalance_model.observe.step import COLLISION, Step
 
@@ -39,6 +39,14 @@ and a queue counts as unassigned only when its next owner has had time to take i
 UNITS: Mapping[str, Unit] = {"clear_since": "epoch_ms"}
 """Units of the field added to a rule's evidence: since when it had been clear before it was resolved."""
 _ENCODER = msgspec.json.Encoder(order="deterministic")
+
+
+class Advising(Protocol):
+    """A rule, of whatever subject."""
+
+    def advise(self, sub_cause: str) -> Advice:
+        """Return the advice for a sub-cause."""
+        ...
 
 
 def apply(step: StepT, rules: Iterable[Rule[StepT, Subject]], subject: Subject, silent: Collection[str] = ()) -> None:
@@ -68,6 +76,11 @@ def end(step: StepT, rules: Iterable[Rule[StepT, Subject]], subject: Subject, wh
         if (incident := step.state.incidents.get(key)) is not None:
             incident.count(step.now)
             _resolve(step, rule, subject, incident, why)
+
+
+def resolve_unjudged(step: Step, rule: Advising, incident: IncidentState, why: str) -> None:
+    """Write that an incident is resolved whose subject is no longer known: it has no evidence."""
+    _emit(step, rule, incident, "RESOLVED", {}, why)
 
 
 def _settle(step: StepT, rule: Rule[StepT, Subject], subject: Subject, key: IncidentKey, verdict: Verdict) -> None:
@@ -237,8 +250,8 @@ def _change(step: StepT, rule: Rule[StepT, Subject], subject: Subject, incident:
 
 
 def _emit(  # noqa: PLR0913, PLR0917  what a row of a transition is made of
-    step: StepT,
-    rule: Rule[StepT, Subject],
+    step: Step,
+    rule: Advising,
     incident: IncidentState,
     transition: Transition,
     evidence: Evidence,

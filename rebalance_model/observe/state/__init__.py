@@ -10,7 +10,15 @@ from rebalance_model.observe.state.broker import (
 )
 from rebalance_model.observe.state.client import UNANSWERED_POLLS, ClientView, PopTarget, ProcessQueueView
 from rebalance_model.observe.state.cluster import ClusterBroker, ClusterState, Reach, ReviveBacklog
-from rebalance_model.observe.state.codec import StateVersionError, check_version, decode_group, encode_group
+from rebalance_model.observe.state.codec import (
+    UNREADABLE,
+    StateVersionError,
+    UnreadableStateError,
+    check_version,
+    decode_group,
+    encode_group,
+    remains_of,
+)
 from rebalance_model.observe.state.group import (
     BROADCASTING,
     CLUSTERING,
@@ -32,6 +40,7 @@ from rebalance_model.observe.state.hook_queue_view import (
     Reread,
 )
 from rebalance_model.observe.state.incident import HeldCause, IncidentKey, IncidentState, Pending
+from rebalance_model.observe.state.lost_state import LostPart, LostState, Remains
 from rebalance_model.observe.state.pops import LastMinute, PolledReturns, Popper, Pops, ProxiedClient, RequestModes
 from rebalance_model.observe.state.proxy import ListedClient, ProxyView
 from rebalance_model.observe.state.queue import (
@@ -57,6 +66,7 @@ __all__ = [
     "PUSH",
     "STATE_VERSION",
     "UNANSWERED_POLLS",
+    "UNREADABLE",
     "BrokerView",
     "Cause",
     "ChannelBeats",
@@ -84,6 +94,8 @@ __all__ = [
     "LastQueueRow",
     "ListedClient",
     "Loss",
+    "LostPart",
+    "LostState",
     "Move",
     "NewestFall",
     "Pending",
@@ -101,6 +113,7 @@ __all__ = [
     "Refusals",
     "RefusedHeartbeats",
     "Regression",
+    "Remains",
     "RequestModes",
     "Reread",
     "ReviveBacklog",
@@ -112,7 +125,9 @@ __all__ = [
     "Skipped",
     "StateVersionError",
     "Unassigned",
+    "UnreadableStateError",
     "check_version",
     "decode_group",
     "encode_group",
+    "remains_of",
 ]

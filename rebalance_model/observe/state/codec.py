@@ -4,6 +4,7 @@ import msgspec
 
 from rebalance_model.errors import ModelError
 from rebalance_model.observe.state.group import STATE_VERSION, GroupState
+from rebalance_model.observe.state.lost_state import Remains
 
 
 class StateVersionError(ModelError, ValueError):
@@ -17,6 +18,12 @@ class StateVersionError(ModelError, ValueError):
         )
 
 
+class UnreadableStateError(ModelError, ValueError):
+    """A blob of state that is torn, changed, or of another version."""
+
+
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError)
+"""How MessagePack that was changed fails."""
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(GroupState)
 
@@ -30,10 +37,14 @@ def check_version(blob: bytes) -> None:
 
     Raises:
         StateVersionError: it was written by another release.
+        UnreadableStateError: it has no version that can be read.
     """
-    found = msgspec.msgpack.decode(blob, type=_Versioned).version
-    if found != STATE_VERSION:
-        raise StateVersionError(found)
+    try:
+        version = msgspec.msgpack.decode(blob, type=_Versioned).version
+    except UNREADABLE as error:
+        raise UnreadableStateError(str(error)) from error
+    if version != STATE_VERSION:
+        raise StateVersionError(version)
 
 
 def encode_group(state: GroupState) -> bytes:
@@ -42,5 +53,23 @@ def encode_group(state: GroupState) -> bytes:
 
 
 def decode_group(blob: bytes) -> GroupState:
-    """Return the state from MessagePack of this version."""
-    return _DECODER.decode(blob)
+    """Return the state from MessagePack of this version.
+
+    Raises:
+        UnreadableStateError: the blob is not one of this version.
+    """
+    try:
+        state = _DECODER.decode(blob)
+    except UNREADABLE as error:
+        raise UnreadableStateError(str(error)) from error
+    if state.version != STATE_VERSION:
+        raise UnreadableStateError(f"it is of version {state.version}, this release reads only {STATE_VERSION}")
+    return state
+
+
+def remains_of(blob: bytes) -> Remains:
+    """Return what can be read of a group's blob that can't be read as a whole."""
+    try:
+        return msgspec.msgpack.decode(blob, type=Remains)
+    except UNREADABLE:
+        return Remains()

@@ -13,6 +13,7 @@ from rebalance_model.observe.state.client import ClientView
 from rebalance_model.observe.state.dead_letters import DeadLetters
 from rebalance_model.observe.state.hook_queue_view import Reread
 from rebalance_model.observe.state.incident import IncidentKey, IncidentState, Pending
+from rebalance_model.observe.state.lost_state import LostState
 from rebalance_model.observe.state.popped import PoppedQueue
 from rebalance_model.observe.state.pops import PolledReturns, Popper, Pops
 from rebalance_model.observe.state.proxy import ProxyView
@@ -151,6 +152,8 @@ class GroupState(msgspec.Struct):
     """When the last client left that a proxy listed; 0: one is listed, or none ever was."""
     returns: PolledReturns | None = None
     """What polls show of messages that come back; None: the group has no retry topic of a popped topic."""
+    lost: LostState | None = None
+    """That its state was lost, so that it began again; None: it never was."""
 
     @property
     def is_polled(self) -> bool:

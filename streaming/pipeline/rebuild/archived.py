@@ -75,7 +75,8 @@ class ArchivedPartition:
         """The offsets below are folded."""
         self.groups = GroupsInMemory(seed.groups if seed is not None else {})
         self._policy = policy
-        self._shard = Shard(seed.saved if seed is not None else None, self.groups, policy, number)
+        saved = seed.saved if seed is not None else None
+        self._shard = Shard(saved, self.groups, policy, number, contains_failures=True)
 
     def count(self, model: ReadModel, until: int) -> int:
         """Return how many rows `fold` will fold."""

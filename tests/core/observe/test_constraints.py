@@ -23,13 +23,13 @@ Limits = dict[str, int]
 
 def structs_of(*roots: object) -> dict[type, inspect.StructType]:
     """Return all structs that are part of these types."""
-    found: dict[type, inspect.StructType] = {}
+    structs: dict[type, inspect.StructType] = {}
 
     def walk(part: object) -> None:
         if isinstance(part, inspect.StructType):
-            if part.cls in found:
+            if part.cls in structs:
                 return
-            found[part.cls] = part
+            structs[part.cls] = part
             for field in part.fields:
                 walk(field.type)
         for name in ("key_type", "value_type", "item_type"):
@@ -41,7 +41,7 @@ def structs_of(*roots: object) -> dict[type, inspect.StructType]:
 
     for root in roots:
         walk(inspect.type_info(root))
-    return found
+    return structs
 
 
 def limits_of(struct: inspect.StructType) -> Iterator[tuple[str, Limits]]:

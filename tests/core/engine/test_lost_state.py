@@ -1,0 +1,261 @@
+"""A state that can't be read, or an event that can't be processed, costs its own group: the others' rows are equal."""
+
+from collections import defaultdict
+from collections.abc import Callable
+from functools import cache
+
+import msgspec
+import pytest
+
+from rebalance_model.observe import group_observer
+from rebalance_model.observe.effects import AnyRow, IncidentTransition, QueueProgress
+from rebalance_model.observe.engine.shard import Saved, Shard
+from rebalance_model.observe.events import AnyEvent, ConsumerRunningInfo, GroupEvent
+from rebalance_model.observe.group_store import GroupsInMemory
+from rebalance_model.observe.losses import Lost
+from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.progress import log as progress_log
+from rebalance_model.observe.state import STATE_VERSION, UnreadableStateError
+from tests.core.test_shard import LOG, POLICY
+
+HALF = len(LOG) // 2
+Damage = Callable[[bytes], bytes]
+
+
+def of_another_version(blob: bytes) -> bytes:
+    fields = msgspec.msgpack.decode(blob, type=dict[str, msgspec.Raw])
+    return msgspec.msgpack.encode(fields | {"version": STATE_VERSION + 1})
+
+
+def with_an_empty_broker(blob: bytes) -> bytes:
+    """Damage as by an event of no broker: MessagePack that is whole, with a value that the state does not allow."""
+    assert b"\xa6broker\xa8broker-a" in blob
+    return blob.replace(b"\xa6broker\xa8broker-a", b"\xa6broker\xa0", 1)
+
+
+DAMAGES: dict[str, Damage] = {
+    "cut": lambda blob: blob[: len(blob) * 2 // 3],
+    "flipped": lambda blob: bytes(byte ^ 0xFF for byte in blob[:40]) + blob[40:],
+    "emptied": lambda _: b"",
+    "of another version": of_another_version,
+    "of an empty name": with_an_empty_broker,
+}
+
+
+class Folded:
+    """What a log leaves that is folded in two batches, between which the state is damaged."""
+
+    def __init__(self, damage: Callable[[Saved, GroupsInMemory], Saved], cut: int = 0) -> None:
+        groups = GroupsInMemory()
+        shard = Shard(None, groups, POLICY)
+        self.before = [row for event in LOG[:HALF] for row in shard.push(event, event.time)]
+        self.saved = damage(shard.flush(), groups)
+        self.lost: list[Lost] = []
+        self.after: list[AnyRow] = []
+        shard = Shard(self.saved, groups, POLICY, contains_failures=True)
+        for number, event in enumerate(LOG[HALF:], 1):
+            self.after += shard.push(event, event.time)
+            if cut and number % cut == 0:
+                self.lost += shard.take_lost()
+                shard = Shard(shard.flush(), groups, POLICY, contains_failures=True)
+        self.after += shard.finish()
+        self.lost += shard.take_lost()
+        shard.flush()
+
+    def rows_of(self, group: str) -> list[AnyRow]:
+        return [row for row in self.after if row.group == group and not isinstance(row, QueueProgress)]
+
+    def progress_of(self, group: str) -> list[AnyRow]:
+        return [row for row in self.after if row.group == group and isinstance(row, QueueProgress)]
+
+    def incidents(self) -> dict[str, list[IncidentTransition]]:
+        by_group = defaultdict(list)
+        for row in self.after:
+            if isinstance(row, IncidentTransition) and row.code == "STATE_LOST":
+                by_group[row.group].append(row)
+        return by_group
+
+
+def damaged(key: str, damage: Damage) -> Callable[[Saved, GroupsInMemory], Saved]:
+    def do(saved: Saved, groups: GroupsInMemory) -> Saved:
+        groups[key] = damage(groups[key])
+        return saved
+
+    return do
+
+
+def unharmed(saved: Saved, _: GroupsInMemory) -> Saved:
+    return saved
+
+
+HONEST = Folded(unharmed)
+
+
+@cache
+def with_damaged_group(name: str) -> Folded:
+    return Folded(damaged("c/g", DAMAGES[name]))
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_group_whose_state_can_not_be_read_begins_again(name):
+    folded = with_damaged_group(name)
+    assert folded.rows_of("h") == HONEST.rows_of("h") != []
+    assert folded.progress_of("h") == HONEST.progress_of("h")
+    assert folded.progress_of("g") == HONEST.progress_of("g")
+    (opened, *_), others = folded.incidents()["g"], folded.incidents().keys() - {"g"}
+    assert (opened.transition, opened.severity, opened.sub_cause, opened.subject) == ("OPENED", "critical", "GROUP", "")
+    assert "rebalance-watch rebuild" in opened.first_step
+    assert not others
+    assert [(one.part, one.key) for one in folded.lost] == [("GROUP", "c/g")]
+    assert {type(row) for row in folded.rows_of("g")} == {type(row) for row in HONEST.rows_of("g")}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_rows_of_a_group_that_begins_again_follow_its_earlier_ones(name):
+    """Readers show the row with the highest number."""
+    folded = with_damaged_group(name)
+    numbers = [row.seq for row in folded.rows_of("g")]
+    assert min(numbers) > max(row.seq for row in folded.before if row.group == "g" and hasattr(row, "seq"))
+    assert len(set(numbers)) == len(numbers)
+
+
+@pytest.mark.parametrize("name", ["cut", "flipped", "emptied", "of another version"])
+def test_a_group_whose_quantities_can_not_be_read_goes_on(name):
+    damage = DAMAGES[name] if name != "of another version" else of_another_version
+    folded = Folded(damaged("progress c/g", damage))
+    assert folded.rows_of("h") == HONEST.rows_of("h")
+    assert folded.progress_of("h") == HONEST.progress_of("h") != []
+    [opened] = folded.incidents()["g"]
+    assert (opened.sub_cause, opened.severity) == ("PROGRESS", "critical")
+    assert [(one.part, one.key) for one in folded.lost] == [("PROGRESS", "c/g")]
+    assert folded.progress_of("g") != []
+
+
+@pytest.mark.parametrize("name", ["cut", "flipped", "emptied"])
+def test_a_shard_whose_own_part_can_not_be_read_goes_on(name):
+    """Groups keep their state and their timers; sources and clocks are found again."""
+    folded = Folded(lambda saved, _: Saved(DAMAGES[name](saved.blob), saved.buffer))
+    assert {one.part for one in folded.lost} == {"SHARD"}
+    for group in ("g", "h"):
+        [opened] = folded.incidents()[group]
+        assert (opened.sub_cause, opened.severity) == ("SHARD", "warning")
+        assert {type(row) for row in folded.rows_of(group)} >= {type(row) for row in HONEST.rows_of(group)}
+
+
+def test_of_a_damaged_shard_what_can_be_read_is_kept():
+    """One source of the ordering is damaged; the clocks, the timers and the other sources are as they were."""
+
+    def spoil(saved: Saved, _: GroupsInMemory) -> Saved:
+        fields = msgspec.msgpack.decode(saved.blob, type=dict[str, msgspec.Raw])
+        waiting = msgspec.msgpack.decode(fields["waiting"], type=list[msgspec.Raw])
+        sources = msgspec.msgpack.decode(waiting[6], type=dict[str, msgspec.Raw])
+        spoiled = {name: b"\xc0" if name == min(sources) else bytes(one) for name, one in sources.items()}
+        waiting[6] = msgspec.Raw(msgspec.msgpack.encode({name: msgspec.Raw(one) for name, one in spoiled.items()}))
+        fields["waiting"] = msgspec.Raw(msgspec.msgpack.encode(waiting))
+        return Saved(msgspec.msgpack.encode(fields), saved.buffer)
+
+    folded = Folded(spoil)
+    [opened] = folded.incidents()["g"]
+    assert "waiting.sources." in opened.evidence
+    own = [row for row in folded.rows_of("h") if getattr(row, "code", "") != "STATE_LOST"]
+    assert len(own) > len(HONEST.rows_of("h")) // 2
+
+
+def test_of_damaged_events_that_waited_the_others_are_kept():
+    def spoil(saved: Saved, _: GroupsInMemory) -> Saved:
+        assert saved.buffer
+        events = msgspec.msgpack.decode(saved.buffer[0], type=list[msgspec.Raw])
+        chunk = msgspec.msgpack.encode([msgspec.Raw(b"\xc0"), *events[1:]])
+        return Saved(saved.blob, (chunk, *saved.buffer[1:]))
+
+    folded = Folded(spoil)
+    assert [one.part for one in folded.lost] == ["SHARD"]
+    [opened] = folded.incidents()["g"]
+    assert "events that waited" in opened.evidence
+
+
+@pytest.mark.parametrize("key", ["c/g", "progress c/g"])
+def test_the_same_damage_has_the_same_rows_wherever_batches_end(key):
+    whole, cut = Folded(damaged(key, DAMAGES["cut"])), Folded(damaged(key, DAMAGES["cut"]), cut=50)
+    assert cut.after == whole.after
+    assert [one.key for one in cut.lost] == [one.key for one in whole.lost] == ["c/g"]
+
+
+def test_incidents_that_were_open_are_resolved_where_they_can_be_read():
+    """As with the state that an event of no broker left: its MessagePack is whole."""
+    open_before = {
+        row.incident_id: row.transition
+        for row in HONEST.before
+        if isinstance(row, IncidentTransition) and row.group == "g"
+    }
+    still_open = {one for one, transition in open_before.items() if transition != "RESOLVED"}
+    assert still_open
+    folded = with_damaged_group("of an empty name")
+    resolved = {
+        row.incident_id: row.resolution
+        for row in folded.rows_of("g")
+        if isinstance(row, IncidentTransition) and row.transition == "RESOLVED" and row.incident_id in still_open
+    }
+    assert resolved == dict.fromkeys(still_open, "the state of the group was lost")
+
+
+def test_an_unreadable_state_is_raised_unless_failures_are_contained():
+    shard = Shard(None, GroupsInMemory({"c/g": b"\xc1"}), POLICY)
+    with pytest.raises(UnreadableStateError):
+        shard.timeline.group("c", "g")
+
+
+class BrokenError(Exception):
+    """A fault in the program."""
+
+
+def broken_for(group: str, kind: type[AnyEvent], fold: Callable[..., object]) -> Callable[..., object]:
+    """Return a function that fails at each event of that kind of that group, after it has been processed by half."""
+
+    def failing(step: object, event: GroupEvent, *more: object) -> object:
+        if event.group == group and isinstance(event, kind):
+            fold(step, event, *more)
+            raise BrokenError("an index is out of range")
+        return fold(step, event, *more)
+
+    return failing
+
+
+def test_an_event_that_can_not_be_processed_costs_its_group(monkeypatch):
+    fold = broken_for("g", ConsumerRunningInfo, group_observer._fold_answer)
+    monkeypatch.setattr(group_observer, "_fold_answer", fold)
+    with pytest.raises(BrokenError):
+        Folded(unharmed)  # whose first shard does not contain failures
+    shard, rows = Shard(None, GroupsInMemory(), POLICY, contains_failures=True), []
+    for event in LOG:
+        rows += shard.push(event, event.time)
+    rows += shard.finish()
+    lost = shard.take_lost()
+    own = [row for row in rows if row.group == "h"]
+    assert own == [row for row in (*HONEST.before, *HONEST.after) if row.group == "h"] != []
+    assert {(one.part, one.key) for one in lost} == {("EVENT", "c/g")}
+    assert all(one.error == "BrokenError: an index is out of range" and b"RUNNING_INFO" in one.value for one in lost)
+    assert "in failing" in lost[0].trace
+    found = [row for row in rows if getattr(row, "code", "") == "STATE_LOST"]
+    assert [(row.transition, row.sub_cause) for row in found] == [("OPENED", "EVENT")]
+
+
+def test_quantities_that_can_not_be_computed_cost_only_themselves(monkeypatch):
+    observe = progress_log.observe
+
+    def failing(state: object, event: GroupEvent, policy: Policy) -> object:
+        if event.group == "g":
+            raise BrokenError
+        return observe(state, event, policy)
+
+    monkeypatch.setattr(progress_log, "observe", failing)
+    with pytest.raises(BrokenError):
+        Folded(unharmed)
+    shard, rows = Shard(None, GroupsInMemory(), POLICY, contains_failures=True), []
+    for event in LOG:
+        rows += shard.push(event, event.time)
+    rows += shard.finish()
+    assert {one.key for one in shard.take_lost()} == {"c/g"}
+    assert [row for row in rows if row.group == "h"] == [
+        row for row in (*HONEST.before, *HONEST.after) if row.group == "h"
+    ]
