@@ -1,7 +1,16 @@
 """Addresses of servers, host:port, as a person or a server wrote them."""
 
 import re
-from ipaddress import AddressValueError, IPv4Address, IPv6Address, ip_address
+from collections.abc import Collection
+from ipaddress import (
+    AddressValueError,
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
 from typing import NamedTuple, TypeAlias
 
 Ip: TypeAlias = IPv4Address | IPv6Address
@@ -9,6 +18,7 @@ Ip: TypeAlias = IPv4Address | IPv6Address
 _HOST = re.compile(r"[^\s\x00-\x20\x7f/@:\[\]]{1,253}")
 _PORT = re.compile(r"[0-9]{1,5}", re.ASCII)
 _PORT_MAX = 65_535
+_SENDER_CHARACTERS = 64
 
 
 class Address(NamedTuple):
@@ -51,6 +61,32 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def sender_of(address: str) -> str:
+    """Return what one sender has of addresses, by which it is counted and limited.
+
+    That is an address of IPv4, but all of this machine's own (127.0.0.0/8), and 64 bits of IPv6, where any sender has
+    2^64. What a proxy says that is no address is cut.
+    """
+    try:
+        ip = ip_of(address)
+    except ValueError:
+        return address[:_SENDER_CHARACTERS]
+    ip = (ip.ipv4_mapped or ip) if isinstance(ip, IPv6Address) else ip
+    if ip.is_loopback:
+        return "loopback"
+    return str(ip) if isinstance(ip, IPv4Address) else str(ip_network((int(ip) >> 64 << 64, 64)))
+
+
+def is_among(address: str, networks: Collection[IPv4Network | IPv6Network]) -> bool:
+    """Return whether a numeric address is in one of the networks."""
+    try:
+        ip = ip_of(address)
+    except ValueError:
+        return False
+    ip = (ip.ipv4_mapped or ip) if isinstance(ip, IPv6Address) else ip
+    return any(ip in network for network in networks)
 
 
 def ip_of(host: str) -> Ip:

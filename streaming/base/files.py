@@ -102,6 +102,11 @@ def replace_atomically(path: Path, content: bytes, *, durable: bool = True) -> N
         sync(path.parent)
 
 
+def close_to_others() -> None:
+    """Let what this process and its children write be read by their user and its group alone, or by fewer."""
+    os.umask(os.umask(0o077) | 0o027)
+
+
 def write_private(path: Path, text: str) -> Path:
     """Write a file that only its owner can read, and its folder if that is missing; return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)

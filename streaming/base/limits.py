@@ -146,6 +146,36 @@ REBALANCES: Final = 10_000
 """Rebalances in an answer of the REST API."""
 REQUEST_BYTES: Final = 1_000_000
 """Bytes of the body of a request to the dashboard, and of a message of its websocket."""
+CONNECTIONS: Final = 1_000
+"""Connections to the port of the dashboard or of `metrics`; fewer where the process may have fewer files open. The one
+beyond them closes another: of the sender with the most, the oldest that the server waits for, else the newest
+websocket. Only if all are requests at work, it is closed itself."""
+SENDER_CONNECTIONS: Final = 200
+"""Connections from one address (a /64 of IPv6; all of this machine's own together), of which the one beyond them closes
+another in the same way. It is not for a proxy of `web.trusted_proxies`."""
+PROBE_CONNECTIONS: Final = 32
+"""Connections to the port of the probes of a process that has no other one (`[health]`)."""
+OWN_FILES: Final = 300
+"""Files that a process keeps for its own work of those that it may have open, at most half of them; connections get the
+rest."""
+OPEN_FILES: Final = 65_536
+"""Files that a process may have open at most: at its start it asks for that many, or as many as the system allows."""
+HEADER_BYTES: Final = 65_536
+"""Bytes of a request's line and headers that are kept while they are not whole; more are answered with 400."""
+HEADER_SECONDS: Final = 10.0
+"""Seconds for the handshake of TLS, and for a request's header, from when the server waits for it."""
+BODY_SECONDS: Final = 30.0
+"""Seconds for a request's body, after its header."""
+UNREAD_SECONDS: Final = 30.0
+"""Seconds for which a client may leave an answer unread, and for the end of a connection."""
+REFUSALS_SECONDS: Final = 60.0
+"""Seconds between two lines of a server's log about the connections that it has closed, with their number, or about the
+requests that it can't read."""
+ECHO_CHARACTERS: Final = NAME_CHARACTERS_MAX
+"""Characters of a word that an error repeats, such as a name that does not exist or a value that is none; the rest is
+cut. The name of a tool, resource or method of MCP that is longer is refused."""
+SENTENCE_CHARACTERS: Final = 4_000
+"""Characters of an error over HTTP or MCP; the rest is cut."""
 METRIC_GROUPS: Final = 10_000
 """Consumer groups that have series in `/metrics`: first those that are not OK, then by name; how many are left out is
 a series, too."""

@@ -2,7 +2,9 @@
 
 import logging
 import sys
+import time
 from asyncio import CancelledError
+from collections.abc import Callable
 from typing import Any, Literal
 
 import structlog
@@ -10,7 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from streaming.base.visible import visible, visible_lines
+from streaming.base.limits import REFUSALS_SECONDS
+from streaming.base.visible import shortened, visible, visible_lines
 
 Form = Literal["sentences", "fields"]
 """What people see of a line: its event alone, which is a sentence, or with time, level and fields."""
@@ -41,6 +44,40 @@ class _OneLine(logging.Filter):
 _ONE_LINE = _OneLine()
 
 
+class Seldom(logging.Filter):
+    """Lets a sentence that anybody can cause through a few times in `REFUSALS_SECONDS`, then says how often it was not.
+
+    An error with a traceback always passes.
+    """
+
+    def __init__(self, times: int = 1, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._times = times
+        self._clock = clock
+        self._said: dict[object, tuple[float, int]] = {}
+        """When a minute of a sentence began, and how often it was said in it, by its text without arguments."""
+
+    @classmethod
+    def install(cls, logger: str, times: int = 1) -> None:
+        """Add the filter to a logger that has none."""
+        named = logging.getLogger(logger)
+        if not any(isinstance(one, cls) for one in named.filters):
+            named.addFilter(cls(times))
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a record is printed."""
+        if record.exc_info:
+            return True
+        now, sentence = self._clock(), record.msg
+        began, said = self._said.get(sentence, (now, 0))
+        if now - began >= REFUSALS_SECONDS:
+            if left_out := max(0, said - self._times):
+                record.msg, record.args = f"{record.getMessage()} (and {left_out:,} more that were not printed)", ()
+            began, said = now, 0
+        self._said[sentence] = (began, said + 1)
+        return said < self._times
+
+
 def start_lines(format_: Literal["console", "json"], process: str, form: Form = "sentences") -> Any:
     """Configure the lines of this process, on standard error, and return their logger.
 
@@ -51,6 +88,8 @@ def start_lines(format_: Literal["console", "json"], process: str, form: Form = 
     """
     if logging.lastResort is not None:  # prints what libraries log, unless a handler does
         logging.lastResort.addFilter(_ONE_LINE)
+        if format_ == "console" and not logging.getLogger().handlers:
+            logging.getLogger().addHandler(logging.lastResort)  # or the SDK of MCP adds one that folds lines
     if format_ == "json":
         in_json: list[Processor] = [_ordered(process), structlog.processors.format_exc_info, _JSON]
         _take_library_lines(in_json)
@@ -78,6 +117,7 @@ def print_line(sentence: str, **fields: object) -> None:
 
 def print_error(sentence: str) -> None:
     """Print what is wrong, in one line; as JSON if the lines of this process are."""
+    sentence = shortened(sentence)
     if is_json():
         structlog.get_logger().error(sentence)
     else:

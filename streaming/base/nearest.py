@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 from streaming.base.errors import UserError
 from streaming.base.language import gettext, marked
+from streaming.base.limits import NAME_CHARACTERS
 
 COMPARED_MAX: Final = 200
 """A name is compared with at most this many, which takes some 20 ms: anybody may ask for a name that does not exist,
@@ -24,6 +25,8 @@ def closest(name: str, candidates: Iterable[str], *, n: int, cutoff: float = 0.6
         n: how many to return at most.
         cutoff: how similar they are at least, from 0 to 1 (difflib's ratio).
     """
+    if len(name) > NAME_CHARACTERS:
+        return []
     names = list(candidates)
     if len(names) > COMPARED_MAX:
         by_end = (one[::-1] for one in _beside(name[::-1], (one[::-1] for one in names)))

@@ -6,7 +6,9 @@ The checks fetch, start and change nothing.
 import asyncio
 import os
 import re
+import resource
 import shutil
+import stat
 import sys
 from collections.abc import Iterator
 from importlib import metadata
@@ -22,6 +24,7 @@ from rebalance_model.observe.state import STATE_VERSION
 from rebalance_model.observe.state.clock_bounds import bounds_of_now
 from streaming.base import jars, java
 from streaming.base.errors import NotReadyError, SettingsError, UserError
+from streaming.base.open_files import OPEN_FILES_MIN, open_files
 from streaming.base.place import queries_of, tables_of
 from streaming.base.settings import Settings
 from streaming.base.times import written
@@ -57,10 +60,12 @@ def examine(settings: Settings, *, servers: bool) -> Iterator[Check]:
     yield root
     if root.state == "wrong":  # nothing can be below it
         return
+    yield from _rights(settings.runtime.root)
     if all(check.part != "pyspark" or check.state != "missing" for check in packages):  # its Ivy fetches the jars
         yield from (_jars(conf, settings.runtime.jars) for conf in jars.JAR_SETS)
     yield _disk(settings)
     yield _memory(settings.job.driver_memory)
+    yield _open_files()
     yield _generation(settings)
     yield from _tables(settings)
     if servers:
@@ -130,6 +135,13 @@ def _root(settings: Settings) -> Check:
     return Check(part="root", state="ok", found=str(root))
 
 
+def _rights(root: Path) -> Iterator[Check]:
+    """Check that what a root has is not for every user of the machine; what is written now is not."""
+    if root.exists() and root.stat().st_mode & stat.S_IRWXO:
+        found = f"{root} is open to every user of this machine"
+        yield Check(part="rights", state="wrong", found=found, mend=f"`chmod -R o= {root}`", needed=False)
+
+
 def _jars(conf: jars.JarSet, root: Path) -> Check:
     state = jars.state(conf, root)
     needed = conf == "spark"  # the others are the lab's servers
@@ -196,6 +208,16 @@ def _memory(driver_memory: str) -> Check:
         found=f"{_gigabytes(free)} free; job.driver_memory is {driver_memory}",
         mend="" if enough else f"free {_gigabytes(required)}, or lower job.driver_memory",
     )
+
+
+def _open_files() -> Check:
+    """Check how many files a process may have open; a command has already asked for as many as it may have."""
+    allowed = open_files()
+    if allowed >= OPEN_FILES_MIN or allowed == resource.RLIM_INFINITY:
+        found = "without limit" if allowed == resource.RLIM_INFINITY else f"{allowed:,}"
+        return Check(part="open files", state="ok", found=found, needed=False)
+    mend = f"allow {OPEN_FILES_MIN:,} or more: LimitNOFILE in a unit of systemd, `ulimit -Hn` in a shell"
+    return Check(part="open files", state="wrong", found=f"at most {allowed:,} a process", mend=mend, needed=False)
 
 
 def _generation(settings: Settings) -> Check:

@@ -16,8 +16,10 @@ import typer
 
 from rebalance_model.observe.state import STATE_VERSION
 from streaming.base.errors import SettingsError, UnavailableError, UnhealthyError, UserError
+from streaming.base.files import close_to_others
 from streaming.base.health import PROBE_SOCKET
 from streaming.base.lines import print_error
+from streaming.base.open_files import raise_open_files
 from streaming.base.settings import CONFIG_VARIABLE
 from streaming.base.zone import LOCAL, in_zone, zone_of
 from streaming.cli import (
@@ -101,6 +103,8 @@ for _name, _command in _COMMANDS.items():
 
 
 _EXIT_CODES = {SettingsError: 2, UnhealthyError: 3, UnavailableError: 4}
+_FOR_OTHERS = frozenset({"doctor", "hook", "job"})
+"""The commands that write what other users run: jars of an installation, the hook of a broker, a package of the job."""
 _EXTRAS = {
     **dict.fromkeys(("py4j", "pyspark", "pandas", "protobuf", "great_expectations", "jpype"), "job"),
     **dict.fromkeys(("mcp", "mcp_types"), "mcp"),
@@ -142,6 +146,9 @@ def _options(  # noqa: PLR0913  a command line
     del version
     context.with_resource(in_zone(zone_of(tz)))
     context.with_resource(options_given(settings, root))
+    raise_open_files()
+    if context.invoked_subcommand not in _FOR_OTHERS:
+        close_to_others()
     if supervised:
         stop_with_supervisor()
     if probe_socket is not None:

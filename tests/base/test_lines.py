@@ -4,7 +4,7 @@ import json
 import logging
 from asyncio import CancelledError
 
-from streaming.base.lines import print_error, print_line, start_lines
+from streaming.base.lines import Seldom, print_error, print_line, start_lines
 
 
 def printed(capsys):
@@ -99,3 +99,22 @@ def test_the_same_without_json(capsys):
 def test_without_json_an_error_is_a_line_for_people(capsys):
     print_error("Setting a.b: wrong [sic].")
     assert capsys.readouterr().err == "error: Setting a.b: wrong [sic].\n"
+
+
+def test_a_sentence_that_anybody_can_cause_is_said_seldom(caplog):
+    clock = iter([0.0, 1.0, 59.0, 60.0, 61.0]).__next__
+    logger = logging.getLogger("tests.seldom")
+    logger.addFilter(Seldom(clock=clock))
+    for number in range(4):
+        logger.warning("invalid request %s", number)
+    logger.warning("another sentence")
+    assert [record.getMessage() for record in caplog.records] == [
+        "invalid request 0", "invalid request 3 (and 2 more that were not printed)", "another sentence",
+    ]  # fmt: skip
+
+
+def test_an_error_repeats_a_long_word_in_part(capsys):
+    print_error(f"No group has the name {'x' * 100_000}: correct it.")
+    said = capsys.readouterr().err
+    assert len(said) < 2_000
+    assert said.rstrip().endswith("…: correct it.") or said.rstrip().endswith("… correct it.")

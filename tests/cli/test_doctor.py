@@ -30,6 +30,7 @@ def root(tmp_path, monkeypatch):
     monkeypatch.setattr(jars, "state", lambda _conf, _root: "present")
     monkeypatch.setattr(java, "find_java_home", lambda: Path("/opt/java/17"))
     monkeypatch.setattr(java, "java_version", lambda _home: 17)
+    monkeypatch.setattr(doctor, "open_files", lambda: 65_536)
     return tmp_path
 
 
@@ -139,6 +140,21 @@ def test_a_full_disk_and_a_small_memory_are_wrong(root, monkeypatch):
     monkeypatch.setenv("REBALANCE_WATCH_JOB__DRIVER_MEMORY", "900t")
     checks = examine()
     assert (checks["disk"].state, checks["memory"].state) == ("wrong", "wrong")
+
+
+def test_few_open_files_are_said_with_what_allows_more(root, monkeypatch):
+    monkeypatch.setattr(doctor, "open_files", lambda: 1_024)
+    check = examine()["open files"]
+    assert (check.state, check.found, check.needed) == ("wrong", "at most 1,024 a process", False)
+    assert "LimitNOFILE" in check.mend
+
+
+def test_a_root_that_every_user_may_read_is_said(root):
+    root.chmod(0o755)
+    check = examine()["rights"]
+    assert (check.state, check.needed, check.mend) == ("wrong", False, f"`chmod -R o= {root}`")
+    root.chmod(0o750)
+    assert "rights" not in examine()
 
 
 def test_a_memory_size_that_is_none_is_refused(root, monkeypatch):

@@ -9,26 +9,27 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-import uvicorn
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
+from streaming.serve.web.http_server import HttpServer
 from streaming.serve.web.listening import address, listen
 
 _STARTS_SECONDS = 180
 
 
 @contextmanager
-def answering(app: FastAPI) -> Iterator[str]:
-    """Serve the application until the end of the block; yields its address."""
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", proxy_headers=False))
+def answering(app: ASGIApp, **options: Any) -> Iterator[str]:
+    """Serve the application, with these options of the server, until the end of the block; yields its address."""
+    server = HttpServer(app, **options)
     with listen("127.0.0.1", 0) as listening:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         try:
             while not server.started:
                 time.sleep(0.01)
-            yield address(listening)
+            yield address(listening, "https" if options.get("tls") else "http")
         finally:
             server.should_exit = True
             thread.join()
@@ -45,7 +46,7 @@ main()
 
 @contextmanager
 def served(
-    command: str, root: Path, *arguments: str, now: int | None = None, **environment: str
+    command: str, root: Path, *arguments: str, now: int | None = None, files: int | None = None, **environment: str
 ) -> Iterator[str]:  # fmt: skip
     """Run a server command until the end of the block.
 
@@ -54,6 +55,7 @@ def served(
         root: the runtime root with its tables.
         arguments: further arguments.
         now: the time at which its clock stands still, epoch milliseconds; None: the clock goes.
+        files: how many files it may have open, as by ``ulimit -n``; None: as many as this process.
         environment: settings, such as WEB__TOKEN.
 
     Yields:
@@ -63,6 +65,8 @@ def served(
     settings = {f"REBALANCE_WATCH_{name}": value for name, value in environment.items()}
     program = ["-m", "streaming.cli.main"] if now is None else ["-c", _AT, str(now)]
     argv = [sys.executable, *program, "--root", str(root), command, "--port", "0", *arguments]
+    if files is not None:
+        argv = ["sh", "-c", f'ulimit -n {files} && exec "$@"', "sh", *argv]
     with log.open("w") as output:
         process = subprocess.Popen(argv, stderr=output, env={**os.environ, **settings})
     try:

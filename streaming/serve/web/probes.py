@@ -14,13 +14,14 @@ from pathlib import Path
 from threading import Thread
 
 import msgspec
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from streaming.base.health import ALIVE, PROBE_SOCKET, READY, Reporter
+from streaming.base.limits import PROBE_CONNECTIONS
+from streaming.serve.web.http_server import HttpServer
 from streaming.serve.web.listening import listen
 
 PATHS = frozenset({ALIVE, READY})
@@ -54,11 +55,9 @@ def probes(health: Reporter, host: str, port: int) -> Iterator[None]:
         if not sockets:
             yield
             return
-        config = uvicorn.Config(
-            Starlette(routes=routes(health)), loop="asyncio", lifespan="off", log_config=None, log_level="warning",
-            access_log=False, server_header=False, proxy_headers=False, timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
-        )  # fmt: skip
-        server = uvicorn.Server(config)
+        server = HttpServer(
+            Starlette(routes=routes(health)), connections=PROBE_CONNECTIONS, loop="asyncio", lifespan="off"
+        )
         thread = Thread(target=server.run, kwargs={"sockets": sockets}, name="probes", daemon=True)
         thread.start()
         try:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from streaming.base.addresses import is_among
 from streaming.base.sections.sign_in import SignIn
 from streaming.serve.user import User
 
@@ -38,12 +39,8 @@ class ProxyHeaders:
         await self._app(scope, receive, send)
 
     def _is_proxy(self, scope: Scope) -> bool:
-        try:
-            address = ipaddress.ip_address(scope["client"][0].partition("%")[0])
-        except (TypeError, ValueError):  # a Unix socket has no address
-            return False
-        one = getattr(address, "ipv4_mapped", None) or address
-        return any(one in network for network in self._proxies)
+        client = scope["client"]
+        return client is not None and is_among(client[0], self._proxies)  # a Unix socket has no address
 
 
 class NoRoleError(Exception):

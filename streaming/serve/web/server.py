@@ -13,15 +13,14 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from http import HTTPStatus
 from importlib.metadata import version
+from ipaddress import ip_network
 
-import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from streaming.base.limits import REQUEST_BYTES
 from streaming.base.place import tables_of
 from streaming.base.settings import Settings
 from streaming.serve.first_run import FirstRun
@@ -33,6 +32,7 @@ from streaming.serve.web import api, probes
 from streaming.serve.web.access import Access, access
 from streaming.serve.web.api.errors import install_error_handlers, install_refusals, sentence_of
 from streaming.serve.web.gate import RequestGate
+from streaming.serve.web.http_server import HttpServer
 from streaming.serve.web.languages import Languages
 from streaming.serve.web.listening import address, listen
 from streaming.serve.web.mcp import add_mcp
@@ -46,8 +46,6 @@ _DESCRIPTION = (
     "Owners, rebalances and incidents of RocketMQ queues. Times are in epoch milliseconds; null means unknown, never "
     "0. The results are those of the command line with `--format json`."
 )
-_SHUTDOWN_SECONDS = 3
-"""The maximum delay of the shutdown by open connections."""
 
 
 def metrics_application(settings: Settings, store: Store, who: Access) -> FastAPI:
@@ -149,15 +147,6 @@ def serve(
         app = application(settings, store, who)
         stack.enter_context(pushing(settings.otlp, process, warn, app.state.metrics))
         say(address(listening, "http" if tls is None else "https"))
-        config = uvicorn.Config(
-            app,
-            log_config=None,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,  # which would trust whoever connects from this machine; see web.trusted_proxies
-            ws_max_size=REQUEST_BYTES,
-            timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
-            ssl_context_factory=None if tls is None else lambda *_: tls.context,
-        )  # fmt: skip
-        uvicorn.Server(config).run(sockets=[listening])
+        proxies = tuple(map(ip_network, web.trusted_proxies))
+        server = HttpServer(app, proxies=proxies, tls=None if tls is None else tls.context)
+        server.run(sockets=[listening])

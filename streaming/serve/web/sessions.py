@@ -5,12 +5,12 @@ requests of a browser at the same one, which the pages' websocket needs, too.
 """
 
 import hashlib
-import ipaddress
 import secrets
 import time
 from collections import OrderedDict
 from typing import NamedTuple
 
+from streaming.base.addresses import sender_of
 from streaming.base.limits import LOGIN_FAILURES, LOGIN_TURNS
 from streaming.serve.user import BY_TOKEN, User
 
@@ -19,8 +19,6 @@ SESSION_SECONDS = 7 * 86_400
 _SESSIONS_MAX = 10_000
 _WINDOW_SECONDS = 60.0
 _ADDRESSES_MAX = 10_000
-_ADDRESS_LENGTH = 64
-"""Of what a proxy says that is no address."""
 
 
 class _Session(NamedTuple):
@@ -94,23 +92,23 @@ class Failures:
 
     def __init__(self) -> None:
         self._counts: OrderedDict[str, _Count] = OrderedDict()
-        """By network, oldest first."""
+        """By sender, oldest first."""
 
     def add(self, address: str, now: float | None = None) -> None:
         """Count one."""
         now = time.monotonic() if now is None else now
-        network = _network(address)
-        count = self._counts.get(network)
+        sender = sender_of(address)
+        count = self._counts.get(sender)
         if count is None or now - count.began >= _WINDOW_SECONDS:
-            self._counts.pop(network, None)
-            count = self._counts[network] = _Count(now)
+            self._counts.pop(sender, None)
+            count = self._counts[sender] = _Count(now)
         count.wrong += 1
         if len(self._counts) > _ADDRESSES_MAX:
             self._counts.popitem(last=False)
 
     def wait_seconds(self, address: str, now: float | None = None) -> float:
         """Return for how long tokens of an address are compared one a second; 0: they are compared at once."""
-        count = self._counts.get(_network(address))
+        count = self._counts.get(sender_of(address))
         if count is None or count.wrong < LOGIN_FAILURES:
             return 0.0
         return max(0.0, count.began + _WINDOW_SECONDS - (time.monotonic() if now is None else now))
@@ -120,23 +118,12 @@ class Failures:
         now = time.monotonic() if now is None else now
         if not self.wait_seconds(address, now):
             return 0.0
-        count = self._counts[_network(address)]
+        count = self._counts[sender_of(address)]
         turn = max(now, count.turn_at)
         if turn - now > LOGIN_TURNS:
             return None
         count.turn_at = turn + 1
         return turn - now
-
-
-def _network(address: str) -> str:
-    """Return what one sender has of addresses: an address of IPv4, and 64 bits of IPv6, where any has 2^64."""
-    try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return address[:_ADDRESS_LENGTH]
-    if parsed.version == 4:
-        return str(parsed)
-    return str(parsed.ipv4_mapped or ipaddress.ip_network((int(parsed) >> 64 << 64, 64)))
 
 
 def _hash(session: str) -> bytes:

@@ -8,6 +8,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
+from streaming.base.limits import SENTENCE_CHARACTERS
 from streaming.base.times import now_ms
 from streaming.cli import output
 from streaming.cli.main import app as command_line
@@ -313,3 +314,11 @@ def test_sql_returns_the_same_bytes_as_the_command_line(api, settings, monkeypat
 
     assert printed.stdout_bytes.removesuffix(b"\n") == api.post("/sql", json={"query": query}).content
     assert json.loads(printed.stdout)["rows"]
+
+
+@pytest.mark.parametrize("path", ["/groups/{}", "/groups?at={}", "/incidents/{}", "/{}", "/owners/{}/b/0"])
+def test_an_error_repeats_little_of_what_was_asked(api, path):
+    answer = api.get(path.format("x" * 50_000))
+    assert 400 <= answer.status_code < 500
+    assert len(answer.content) < SENTENCE_CHARACTERS
+    assert f"{'x' * 500}" in answer.json()["error"]

@@ -3,8 +3,9 @@
 import re
 import socket
 import threading
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -14,14 +15,18 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from streaming.base.errors import UserError
+from streaming.base.open_files import raise_open_files
 from streaming.cli.main import app
 from tests.support.served import served
 from tests.support.tables import make_tables
-from tests.support.world import example
+from tests.support.waiting import until
+from tests.support.world import NOON, World, example
 
 ONE_SERVER = pytest.mark.xdist_group("web")  # one server for all of them, but for those in a browser
 SECONDS = 90
 """Nothing but a hang takes so long."""
+FILES = 1_024
+"""As systemd gives."""
 TOKEN = "a token of some length"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 SOCKET = "/_nicegui_ws/socket.io/?EIO=4&transport="
@@ -36,7 +41,7 @@ def root(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def dashboard(root):
-    with served("dashboard", root, WEB__TOKEN=TOKEN) as address:
+    with served("dashboard", root, files=FILES, WEB__TOKEN=TOKEN) as address:
         yield address
     assert "Traceback" not in (root / "dashboard.log").read_text()
 
@@ -104,6 +109,29 @@ def test_metrics_and_the_api_show_the_tables(dashboard):
     assert 'rocketmq_consumer_group_status{cluster="c",consumer_group="orders"} 0.0' in metrics.text
     assert metrics.headers["Content-Type"].startswith("text/plain; version=")
     assert httpx.get(f"{dashboard}/api/v1/groups", headers=BEARER, timeout=SECONDS).json()[0]["group"] == "orders"
+
+
+@ONE_SERVER
+def test_half_requests_keep_nobody_from_the_dashboard(dashboard, root):
+    at = urlsplit(dashboard)
+    raise_open_files()
+    with ExitStack() as stack:
+        for number in range(FILES + 76):
+            source = (f"127.0.{number % 100}.{1 + number // 100}", 0)
+            half = socket.create_connection((at.hostname, at.port), timeout=SECONDS, source_address=source)
+            stack.enter_context(half).sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Half: ")
+        assert httpx.get(f"{dashboard}/healthz", timeout=SECONDS).json() == {"alive": True}
+        assert httpx.get(dashboard, headers=BEARER, timeout=SECONDS).status_code == 200
+        before = version_of(dashboard)
+        more = World()
+        more.rejected("BAD_JSON", NOON)
+        more.write(root / "tables")
+        until(lambda: version_of(dashboard) > before, SECONDS)
+    assert "connections were closed (" in (root / "dashboard.log").read_text()
+
+
+def version_of(dashboard: str) -> int:
+    return httpx.get(f"{dashboard}/api/v1/health", headers=BEARER, timeout=SECONDS).json()["tables_version"]
 
 
 @contextmanager

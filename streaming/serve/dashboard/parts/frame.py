@@ -11,6 +11,7 @@ from nicegui import ui
 from nicegui.element import Element
 
 from streaming.base.language import LANGUAGES, current, gettext, in_language, marked, raw
+from streaming.base.visible import shortened
 from streaming.queries.present import HistoryBounds
 from streaming.serve.dashboard.parts.markup import LiveMarkup
 from streaming.serve.dashboard.parts.page_handler import page_handler
@@ -178,5 +179,6 @@ def check(label: str, on_change: Callable[[bool], object]) -> None:
 def error_page(title: str, sentence: str, status: int) -> None:
     """Show one sentence that explains why the page cannot be shown."""
     ui.context.client.status_code = status
+    title, sentence = shortened(title), shortened(sentence)
     frame(title, [(gettext("Groups"), home_link()), (title, None)])
     LiveMarkup("error").show(title=title, sentence=sentence)

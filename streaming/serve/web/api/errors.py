@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streaming.base.errors import ForbiddenError, NotFoundError, NotReadyError, UserError
+from streaming.base.visible import shortened_whole
 from streaming.queries.results import QueryResult
 
 _LOG = logging.getLogger(__name__)
@@ -71,23 +72,34 @@ def sentence_of(error: RequestValidationError) -> str:
 
 
 class Faults:
-    """Handles unexpected errors: logs the traceback and responds with one sentence."""
+    """Handles unexpected errors: logs the traceback and responds with one sentence.
+
+    A request whose client has gone is given up without a word: anybody can cause that as often as they like.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, and respond if it fails."""
-        answered = scope["type"] != "http"
+        answered, gone = scope["type"] != "http", False
 
         async def watched(message: Message) -> None:
             nonlocal answered
             answered = True
             await send(message)
 
+        async def received() -> Message:
+            nonlocal gone
+            message = await receive()
+            gone = gone or message["type"] == "http.disconnect"
+            return message
+
         try:
-            await self._app(scope, receive, watched)
+            await self._app(scope, received, watched)
         except Exception:
+            if gone:
+                return
             if answered:
                 raise
             _LOG.exception("the request for %s failed", scope["path"])
@@ -97,4 +109,4 @@ class Faults:
 
 def failure(status: HTTPStatus, sentence: str) -> JSONResponse:
     """Create an error response."""
-    return JSONResponse({"error": sentence}, status)
+    return JSONResponse({"error": shortened_whole(sentence)}, status)
