@@ -21,7 +21,7 @@ PEOPLE = {
 """By subject: an operator, a viewer, and one without a role."""
 FAULTS = (
     "audience", "azp", "issuer", "nonce", "no nonce", "expired", "other key", "former key", "unsigned", "no id token",
-    "other issuer", "down", "userinfo", "echo",
+    "other issuer", "down", "userinfo", "echo", "script", "keys in clear text", "file", "userinfo in clear text",
 )  # fmt: skip
 """What is wrong with the next answers."""
 

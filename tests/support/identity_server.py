@@ -179,6 +179,12 @@ def _app():  # noqa: C901  its routes
     @app.get("/.well-known/openid-configuration")
     def configuration():
         at = app.config["issuer"]
+        wrong = {
+            "script": {"end_session_endpoint": "javascript:alert(1)"},
+            "file": {"authorization_endpoint": "file:///etc/passwd"},
+            "keys in clear text": {"jwks_uri": "http://keys.example/jwks"},
+            "userinfo in clear text": {"userinfo_endpoint": "http://people.example/userinfo"},
+        }
         return {
             "issuer": "https://another.example" if state.fault == "other issuer" else at,
             "authorization_endpoint": f"{at}/authorize",
@@ -190,6 +196,7 @@ def _app():  # noqa: C901  its routes
             "subject_types_supported": ["public"],
             "id_token_signing_alg_values_supported": ["RS256", "none"],
             "code_challenge_methods_supported": ["S256"],
+            **wrong.get(state.fault, {}),
         }
 
     @app.get("/jwks")

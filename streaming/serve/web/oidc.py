@@ -2,8 +2,8 @@
 
 Authlib speaks with the provider and checks what it says. What this module adds:
 
-- The state of a sign-in is kept here, and its browser has a signed cookie for it: an answer of the provider counts
-  once, and only from the browser that asked.
+- The state of a sign-in is in a signed cookie of its browser, so that whoever begins others takes none of it; an answer
+  of the provider counts once, and only from the browser that asked.
 - The id token must be of this issuer, for this client, and signed with one of the provider's public keys, which are
   read at each sign-in: a key that was withdrawn opens nothing.
 - A person without a role gets no session.
@@ -29,6 +29,7 @@ from starlette.routing import Route
 
 from streaming.base.errors import SettingsError, first_line
 from streaming.base.language import gettext
+from streaming.base.lines import Seldom
 from streaming.base.redaction import Redaction
 from streaming.base.sections.sign_in import SignIn
 from streaming.base.sections.web import Web
@@ -49,11 +50,13 @@ from streaming.serve.web.provider import SIGN_IN_SECONDS, Provider, WrongProvide
 _LOG = logging.getLogger(__name__)
 _COOKIE = "rebalance-watch-sign-in"
 _TARGET = "target"
+_LINES = 10
+"""So many refused sign-ins a minute are in the log; of more, which anybody can cause, the number."""
 _UNUSABLE = (httpx2.HTTPError, WrongProviderError, ValueError, KeyError, TypeError, AttributeError)
 """A provider that does not answer, or answers with something else than it should."""
 _REASON_CHARACTERS = 100
-_TARGET_CHARACTERS = 2_000
-"""A cookie has room for more than twice as many."""
+_TARGET_BYTES = 2_000
+"""A cookie has room for 4,096, with the rest of the state and all of it in base 64."""
 _LEEWAY_SECONDS = 60
 """By which the provider's clock may differ from this one."""
 
@@ -64,6 +67,7 @@ def add_oidc(app: FastAPI, access: Access, web: Web) -> None:
     Raises:
         SettingsError: the authority in web.sign_in.ca_file can't be used.
     """
+    Seldom.install(__name__, _LINES)
     routes = _Routes(access, web)
     flow = Middleware(
         SessionMiddleware, secret_key=secrets.token_hex(32), session_cookie=_COOKIE, max_age=SIGN_IN_SECONDS,
@@ -92,7 +96,7 @@ class _Routes:
     async def begin(self, request: Request) -> Response:
         """Send a person to the provider."""
         target = own_address(request.query_params.get("next", ""))
-        request.session[_TARGET] = target if len(target) <= _TARGET_CHARACTERS else own_address("")
+        request.session[_TARGET] = target if len(json.dumps(target)) <= _TARGET_BYTES else own_address("")
         try:
             answer: Response = await self._provider.authorize_redirect(request, self._address(request, CALLBACK_PATH))
         except _UNUSABLE as error:
@@ -193,10 +197,10 @@ class _Routes:
 _LEAVE = '<!doctype html><meta charset="utf-8"><title>rebalance-watch</title><script>location.replace({})</script>'
 
 
-def _authority(sign_in: SignIn) -> ssl.SSLContext | bool:
-    """Return the context by which the provider's certificate is checked."""
+def _authority(sign_in: SignIn) -> ssl.SSLContext:
+    """Return the context by which the provider's certificate is checked; each sign-in would read the files again."""
     if not sign_in.ca_file:
-        return True
+        return httpx2.create_ssl_context()
     try:
         return ssl.create_default_context(cafile=Path(sign_in.ca_file).expanduser())
     except OSError as error:  # as of a file without certificates, too

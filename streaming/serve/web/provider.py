@@ -3,21 +3,24 @@
 import ssl
 import time
 from collections import OrderedDict
-from typing import Final, Self
+from typing import Any, Final, Self
+from urllib.parse import urlsplit
 
 from authlib.integrations.starlette_client import StarletteIntegration, StarletteOAuth2App
 
+from streaming.base.addresses import is_loopback
 from streaming.base.sections.sign_in import SignIn
 
 SIGN_IN_SECONDS: Final = 600
 """The time that a person has at the provider."""
-_PENDING_MAX = 10_000
-"""The sign-ins that have begun and not ended; the oldest are forgotten."""
+_ENDED_MAX = 100_000
+"""The sign-ins that have ended and are known; a provider takes each code once, too."""
 _METADATA_SECONDS = 3_600
 """What the provider says of itself is read again after this time."""
 _TIMEOUT_SECONDS = 10.0
 _ALGORITHMS = frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"})
 """Of signatures with a private key: ``none``, and those with a shared secret, are accepted of no provider."""
+_NEEDED = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 _LOADED_AT = "_loaded_at"
 
 
@@ -25,26 +28,35 @@ class WrongProviderError(Exception):
     """What answers is not the provider of the settings, or lacks what a sign-in needs."""
 
 
-class PendingSignIn:
-    """The sign-ins that have begun: each counts once. Times are in seconds."""
+class SignInState(StarletteIntegration):  # type: ignore[misc]  # Authlib has no types
+    """The state of each sign-in, which the signed cookie of its browser holds: whoever begins more takes none of it.
+
+    Here is only which of them have ended, so that an answer of the provider counts once.
+    """
 
     def __init__(self) -> None:
-        self._begun: OrderedDict[str, tuple[float, str]] = OrderedDict()
+        super().__init__("provider")
+        self.expires_in = SIGN_IN_SECONDS
+        self._ended: OrderedDict[str, None] = OrderedDict()
 
-    async def get(self, key: str) -> str | None:
-        """Return what was stored; None: nothing, or too long ago."""
-        end, value = self._begun.get(key, (0.0, ""))
-        return value if time.monotonic() < end else None
+    async def get_state_data(self, session: dict[str, Any], state: str) -> dict[str, Any] | None:
+        """Return what was stored; None: nothing in this browser, too long ago, or it has ended."""
+        if state in self._ended:
+            return None
+        data: dict[str, Any] | None = await super().get_state_data(session, state)
+        return data
 
-    async def set(self, key: str, value: str, expires: float) -> None:
-        """Store a value for a time."""
-        self._begun[key] = (time.monotonic() + expires, value)
-        if len(self._begun) > _PENDING_MAX:
-            self._begun.popitem(last=False)
+    async def set_state_data(self, session: dict[str, Any], state: str, data: dict[str, Any]) -> None:
+        """Store what the answer must fit; the address of the provider, which nobody reads, would fill the cookie."""
+        await super().set_state_data(session, state, {name: one for name, one in data.items() if name != "url"})
 
-    async def delete(self, key: str) -> None:
-        """Forget what was stored."""
-        self._begun.pop(key, None)
+    async def clear_state_data(self, session: dict[str, Any], state: str) -> None:
+        """End a sign-in that this browser has begun."""
+        if await self.get_state_data(session, state) is not None:
+            self._ended[state] = None
+            if len(self._ended) > _ENDED_MAX:
+                self._ended.popitem(last=False)
+        await super().clear_state_data(session, state)
 
 
 class Provider(StarletteOAuth2App):  # type: ignore[misc]  # Authlib has no types
@@ -54,12 +66,10 @@ class Provider(StarletteOAuth2App):  # type: ignore[misc]  # Authlib has no type
     server_metadata: dict[str, object]
 
     @classmethod
-    def of(cls, sign_in: SignIn, client_secret: str, *, verify: ssl.SSLContext | bool) -> Self:
+    def of(cls, sign_in: SignIn, client_secret: str, *, verify: ssl.SSLContext) -> Self:
         """Create the client of the settings; it connects when somebody signs in."""
-        framework = StarletteIntegration("provider", PendingSignIn())
-        framework.expires_in = SIGN_IN_SECONDS
         made = cls(
-            framework, "provider", client_id=sign_in.client_id, client_secret=client_secret or None,
+            SignInState(), "provider", client_id=sign_in.client_id, client_secret=client_secret or None,
             server_metadata_url=f"{sign_in.issuer.rstrip('/')}/.well-known/openid-configuration",
             client_kwargs={
                 "scope": " ".join(sign_in.scopes), "code_challenge_method": "S256", "verify": verify,
@@ -117,9 +127,12 @@ class Provider(StarletteOAuth2App):  # type: ignore[misc]  # Authlib has no type
             raise WrongProviderError(
                 f"it calls itself {metadata.get('issuer')!r}, and web.sign_in.issuer {self.issuer!r}"
             )
-        for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
-            if not str(metadata.get(name, "")).startswith(("https://", "http://")):
+        for name in _NEEDED:
+            if name not in metadata:
                 raise WrongProviderError(f"its configuration has no {name}")
+        for name in (*_NEEDED, "userinfo_endpoint", "end_session_endpoint"):
+            if name in metadata:
+                _check_address(name, metadata[name])
         algorithms = metadata.get("id_token_signing_alg_values_supported")
         accepted = (
             [algorithm for algorithm in algorithms if algorithm in _ALGORITHMS] if isinstance(algorithms, list) else []
@@ -128,3 +141,18 @@ class Provider(StarletteOAuth2App):  # type: ignore[misc]  # Authlib has no type
         methods = metadata.get("token_endpoint_auth_methods_supported")
         if self.client_secret and isinstance(methods, list) and "client_secret_basic" not in methods:
             self.client_kwargs["token_endpoint_auth_method"] = "client_secret_post"  # noqa: S105  a method
+
+
+def _check_address(name: str, address: object) -> None:
+    """Check an address to which secrets are sent, or people: like the issuer's, http only on this machine.
+
+    Raises:
+        WrongProviderError: it is none.
+    """
+    try:
+        at = urlsplit(address if isinstance(address, str) and address.isprintable() else "")
+        is_right = bool(at.hostname) and not at.username and (at.port is None or at.port > 0)
+    except ValueError:
+        is_right = False
+    if not is_right or not (at.scheme == "https" or (at.scheme == "http" and is_loopback(str(at.hostname)))):
+        raise WrongProviderError(f"its configuration has a {name} that is no https address: {str(address)[:200]!r}")

@@ -1,5 +1,7 @@
 """Signing in at a real identity provider: what is accepted of it, what a role may do, and how a session ends."""
 
+import asyncio
+import logging
 import re
 import time
 from contextlib import ExitStack, contextmanager
@@ -18,9 +20,11 @@ from streaming.base.errors import SettingsError
 from streaming.base.settings import load_settings
 from streaming.lab.certificates import Authority
 from streaming.serve.store import Store
+from streaming.serve.web import oidc as oidc_module
 from streaming.serve.web import sessions
 from streaming.serve.web.access import access
 from streaming.serve.web.gate import SESSION_COOKIE, RequestGate
+from streaming.serve.web.provider import SignInState
 from streaming.serve.web.server import api_application
 from tests.serve.dashboard.tables import MINUTE, Group
 from tests.support.identity_provider import CLIENT_ID, CLIENT_SECRET, identity_provider
@@ -53,8 +57,9 @@ def provider():
 
 @pytest.fixture(autouse=True)
 def right(provider):
-    """Let the provider do nothing wrong after each test."""
+    """Let the provider do nothing wrong after each test, and the log have each refusal."""
     yield
+    logging.getLogger(oidc_module.__name__).filters.clear()
     provider.set()
 
 
@@ -284,6 +289,47 @@ def test_a_provider_that_does_not_answer_is_said(person, provider):
     provider.set("down")
     answer = person.get(callback)
     assert (answer.status_code, "can&#39;t be used at present" in answer.text) == (502, True)
+
+
+@pytest.mark.parametrize("others", [100, pytest.param(10_000, marks=pytest.mark.prove)])
+def test_who_begins_sign_ins_takes_none_of_another_person(person, address, others):
+    callback = callback_of(at_provider(person), ANN)
+    with browser(address) as anybody:
+        for _ in range(others):
+            assert anybody.get("/login").status_code == 302
+            anybody.cookies.clear()
+    assert person.get(callback).status_code == 303
+
+
+async def _state_after(others: int) -> tuple[dict | None, dict | None]:
+    states, own, *sessions_of_others = SignInState(), {}, *({} for _ in range(others))
+    await states.set_state_data(own, "own", {"nonce": "n", "url": "u"})
+    for number, session in enumerate(sessions_of_others):
+        await states.set_state_data(session, str(number), {"nonce": "n"})
+        await states.clear_state_data(session, str(number))
+        await states.clear_state_data({}, f"never begun {number}")
+    before = await states.get_state_data(own, "own")
+    copy = dict(own)
+    await states.clear_state_data(own, "own")
+    return before, await states.get_state_data(copy, "own")
+
+
+def test_a_pending_sign_in_stays_and_an_ended_one_does_not_come_back():
+    assert asyncio.run(_state_after(10_000)) == ({"nonce": "n"}, None)
+
+
+def test_the_state_fits_into_a_cookie_whatever_was_asked_for(person):
+    for target in ("/page?a=" + "x" * 1_980, "/page?a=" + "x" * 5_000, "/页" + "面" * 900):
+        begun = person.get("/login", params={"next": target})
+        assert len(begun.headers["set-cookie"]) <= 4_096
+
+
+@pytest.mark.parametrize("fault", ["script", "file", "keys in clear text", "userinfo in clear text"])
+def test_an_address_of_the_provider_that_is_no_https_is_not_used(provider, tables, fault, caplog):
+    provider.set(fault)
+    with api(tables, oidc(provider)) as address, browser(address) as person:
+        assert person.get("/login").status_code == 502
+        assert "that is no https address" in caplog.text
 
 
 @pytest.mark.parametrize("fault", ["other issuer", "down"])
