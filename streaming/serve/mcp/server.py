@@ -7,13 +7,17 @@ could lose.
 from importlib.metadata import version
 from typing import Any
 
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
-from mcp_types import CallToolResult, InputRequiredResult, TextContent, ToolAnnotations
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, CallToolResult, GetPromptResult, InputRequiredResult, TextContent, ToolAnnotations
 from pydantic import ValidationError
 from pydantic_core import to_json
 
 from streaming.base.errors import UserError
+from streaming.base.limits import ECHO_CHARACTERS
+from streaming.base.visible import shortened, shortened_whole
 
 NAME = "rebalance-watch"
 INSTRUCTIONS = """\
@@ -34,6 +38,7 @@ class McpServer(MCPServer[None]):
 
     def __init__(self) -> None:
         super().__init__(NAME, title=NAME, version=version(NAME), instructions=INSTRUCTIONS, log_level="WARNING")
+        self.middleware.append(_refuse_long_names)
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: "Context[None, Any] | None" = None
@@ -49,9 +54,9 @@ class McpServer(MCPServer[None]):
         except ToolError as error:
             cause = error.__cause__
             if isinstance(cause, UserError):
-                raise ToolError(str(cause)) from None
+                raise ToolError(shortened_whole(str(cause))) from None
             if isinstance(cause, ValidationError):
-                raise ToolError(_sentence(cause)) from None
+                raise ToolError(shortened_whole(_sentence(cause))) from None
             if isinstance(error, UnexpectedToolError):
                 raise UnexpectedToolError("Internal error in rebalance-watch: see its log.") from cause
             raise
@@ -60,15 +65,40 @@ class McpServer(MCPServer[None]):
             result.content = [TextContent(type="text", text=to_json(result.structured_content).decode())]
         return result
 
+    async def get_prompt(
+        self, name: str, arguments: dict[str, Any] | None = None, context: "Context[None, Any] | None" = None
+    ) -> GetPromptResult | InputRequiredResult:
+        """Refuse any prompt: there is none, and the SDK would log a traceback.
+
+        Raises:
+            MCPError: always.
+        """
+        del arguments, context
+        raise MCPError(INVALID_PARAMS, f"Unknown prompt {name}. There are no prompts.")
+
     def _refuse_unknown(self, name: str, arguments: dict[str, Any]) -> None:
         """Refuse a tool or a parameter that does not exist: the SDK would ignore the latter."""
         tool = self._tool_manager.get_tool(name)
         if tool is None:
             names = ", ".join(sorted(one.name for one in self._tool_manager.list_tools()))
             raise ToolError(f"Unknown tool {name}. The tools are {names}.")
-        known = tool.parameters.get("properties", {})
-        if unknown := sorted(set(arguments) - set(known)):
-            raise ToolError(f"Unknown parameter {unknown[0]} of {name}. It has {', '.join(known) or 'none'}.")
+        parameters = tool.parameters.get("properties", {})
+        if unknown := sorted(set(arguments) - set(parameters)):
+            sent = shortened(unknown[0])
+            raise ToolError(f"Unknown parameter {sent} of {name}. It has {', '.join(parameters) or 'none'}.")
+
+
+async def _refuse_long_names(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    """Refuse a method, tool, resource or prompt whose name is longer than any: the SDK would send it back, and log it.
+
+    Raises:
+        MCPError: a name is too long.
+    """
+    params = ctx.params or {}
+    for kind, name in (("method", ctx.method), ("name", params.get("name")), ("URI", params.get("uri"))):
+        if isinstance(name, str) and len(name) > ECHO_CHARACTERS:
+            raise MCPError(INVALID_PARAMS, f"The {kind} has more than {ECHO_CHARACTERS:,} characters.")
+    return await call_next(ctx)
 
 
 def _sentence(error: ValidationError) -> str:

@@ -11,6 +11,7 @@ from pydantic import SecretStr
 
 from rebalance_model.observe.rules.registry import RULES
 from schemas.tables import TABLES
+from streaming.base.limits import SENTENCE_CHARACTERS
 from streaming.serve.store import Store
 from streaming.serve.web import mcp as web_mcp
 from streaming.serve.web.access import access
@@ -22,6 +23,7 @@ from tests.support.world import example
 pytestmark = pytest.mark.xdist_group("mcp")
 
 TOKEN = "0123456789abcdef"
+LONG = "x" * 900_000
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 ACCEPT = {"Accept": "application/json, text/event-stream"}
 
@@ -107,6 +109,30 @@ def test_what_is_wrong_is_one_sentence(client, tool, arguments, sentence):
     assert sentence in refusal
     assert "\n" not in refusal
     assert not refusal.startswith("Error executing")
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("tools/call", {"name": LONG, "arguments": {}}),
+        ("tools/call", {"name": "list_groups", "arguments": {LONG: 1}}),
+        ("tools/call", {"name": "list_groups", "arguments": {"at": LONG}}),
+        ("tools/call", {"name": "show_group", "arguments": {"group": LONG}}),
+        ("tools/call", {"name": "explain_rule", "arguments": {"code": "x " * 400_000}}),
+        ("resources/read", {"uri": f"rebalance-watch://rules/{LONG}"}),
+        ("prompts/get", {"name": LONG}),
+        ("prompts/get", {"name": "none"}),
+        (LONG, {}),
+    ],
+    ids=["tool", "parameter", "time", "group", "words", "resource", "prompt", "no prompt", "method"],
+)
+def test_an_error_repeats_little_of_what_was_sent(address, caplog, method, params):
+    request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    answer = httpx.post(f"{address}/mcp", json=request, headers={**ACCEPT, "Authorization": f"Bearer {TOKEN}"})
+    assert len(answer.content) < SENTENCE_CHARACTERS + 1_000
+    found = answer.json()
+    assert "error" in found or found["result"]["isError"]
+    assert not [record for record in caplog.records if record.exc_info]
 
 
 def test_a_query_that_takes_too_long_is_stopped(client):
