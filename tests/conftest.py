@@ -205,7 +205,8 @@ def demo_run(tmp_path_factory: pytest.TempPathFactory) -> DemoRun:
     command = [sys.executable, "-m", "streaming.cli.main", "--root", str(root), "demo"]
     environment = os.environ | {"REBALANCE_WATCH_RUNTIME__JARS": str(load_settings().runtime.jars), "COLUMNS": "200"}
     environment["PYSPARK_SUBMIT_ARGS"] = spark_start.with_archive(compiled=True)  # as a user's Spark does
-    return DemoRun(subprocess.run(command, capture_output=True, text=True, env=environment, check=False), root / "demo")
+    ran = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, umask=0o022)
+    return DemoRun(ran, root / "demo")
 
 
 @pytest.fixture(scope="session")

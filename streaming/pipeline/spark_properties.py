@@ -139,6 +139,8 @@ def _needed(settings: Settings, logs: Path) -> dict[str, str]:
         ),
         "spark.local.dir": str(_scratch(settings)),
         "spark.sql.warehouse.dir": str(settings.runtime.root / "spark" / "warehouse"),
+        # Hadoop gives each file its rights by a umask of its own: that of this process, see `close_to_others`.
+        "spark.hadoop.fs.permissions.umask-mode": "027",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.scheduler.mode": "FAIR",

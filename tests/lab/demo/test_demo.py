@@ -73,6 +73,8 @@ def test_the_command_shows_it_and_its_tables_are_those_of_the_plain_loop(demo_ru
         "Found", "Open", "Why it was stuck", "Who owned it", "Your own cluster",
     ]  # fmt: skip
     assert "Traceback" not in ran.stdout + ran.stderr
+    assert not [path for path in demo_run.root.rglob("*") if path.lstat().st_mode & 0o007 and not path.is_symlink()]
+    assert demo_run.root.stat().st_mode & 0o777 == 0o750  # the group may read
     rows = defaultdict(list)
     loop = Fold()
     for effect in chain.from_iterable(map(loop.push, events())):  # not to an end of all sources: a job knows none
