@@ -12,6 +12,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from streaming.base.limits import OPEN_FILES
 from streaming.base.settings import load_settings
 from streaming.cli.main import app
 
@@ -48,6 +49,26 @@ def pods() -> dict[str, dict]:
 def pod_containers() -> dict[str, dict]:
     """The containers of all pods, by command."""
     return {" ".join(one["args"]): one for pod in pods().values() for one in pod["containers"]}
+
+
+def network_policies(*files: str) -> list[dict]:
+    """The network policies of the manifests."""
+    texts = [(KUBERNETES / file).read_text() for file in files or ("network.yaml",)]
+    return [document["spec"] for text in texts for document in yaml.safe_load_all(text)]
+
+
+def secrets_of(container: dict) -> dict[str, bool]:
+    """The Secrets that a container gets, and whether each must exist."""
+    references = [source["secretRef"] for source in container["envFrom"]]
+    return {one["name"].removeprefix("rebalance-watch-"): not one.get("optional", False) for one in references}
+
+
+def may_reach(labels: dict[str, str], *files: str) -> set[int]:
+    """The TCP ports to which a pod may connect."""
+    chosen = [spec for spec in network_policies(*files) if spec["podSelector"]["matchLabels"].items() <= labels.items()]
+    assert any("Egress" in spec["policyTypes"] for spec in chosen)
+    ports = [port for spec in chosen for rule in spec.get("egress") or () for port in rule["ports"]]
+    return {port["port"] for port in ports if port["protocol"] == "TCP"}
 
 
 def test_systemd_accepts_the_units(tmp_path):
@@ -131,12 +152,59 @@ def test_a_pod_writes_to_its_volumes_alone(name):
         assert {"/tmp", "/var/lib/rebalance-watch"} <= {mount["mountPath"] for mount in container["volumeMounts"]}
 
 
+def test_a_container_gets_the_secrets_that_it_needs_and_no_others():
+    found = {command: set(secrets_of(container)) for command, container in pod_containers().items()}
+    assert found == {
+        "alert run": {"alerts", "storage", "otlp"},
+        "collect poll": {"kafka", "rocketmq", "otlp"},
+        "dashboard": {"web", "storage", "otlp"},
+        "maintain --every 1m": {"storage", "otlp"},
+        "run": {"kafka", "storage", "otlp"},
+    }
+    needed = {name for one in pod_containers().values() for name, is_needed in secrets_of(one).items() if is_needed}
+    assert needed == {"web"}  # without a token it listens on no address of a pod
+    for pod in pods().values():
+        assert [set(secrets_of(one)) for one in pod.get("initContainers", ())] in ([], [{"kafka"}])
+    monitor = yaml.safe_load((KUBERNETES / "monitor" / "monitor.yaml").read_text())["spec"]
+    [endpoint] = monitor["endpoints"]
+    assert endpoint["authorization"]["credentials"]["name"] == "rebalance-watch-web"
+    explained = (KUBERNETES / "kustomization.yaml").read_text()
+    assert all(f"-{name}" in explained for names in found.values() for name in names)
+
+
+def test_a_pod_connects_to_what_its_settings_name_and_nowhere_else():
+    settings = tomllib.loads((KUBERNETES / "settings.toml").read_text())
+    kafka = int(settings["source"]["bootstrap_servers"].rpartition(":")[2])
+    [name_server] = [int(one.rpartition(":")[2]) for one in settings["collector"]["name_servers"]]
+    poll, watch = ({"app": "rebalance-watch", "process": name} for name in ("poll", "watch"))
+    dns, brokers = 53, 10_911
+
+    assert may_reach(poll) == {dns, kafka, name_server, brokers}
+    assert may_reach(watch) == {dns, kafka}
+    assert may_reach(watch, "network.yaml", "alert/network.yaml") == {dns, kafka, 443, 9_093, 587}
+
+
+@pytest.mark.parametrize("name", containers())
+def test_a_container_of_compose_has_no_rights_and_writes_to_its_volume_alone(name):
+    container = containers()[name]
+    assert (container["read_only"], container["cap_drop"]) == (True, ["ALL"])
+    assert container["security_opt"] == ["no-new-privileges:true"]
+    [folder] = container["tmpfs"]
+    assert folder.startswith("/tmp:exec")  # Docker's own has noexec: Java could load no library from there
+
+
+def test_a_service_may_have_as_many_files_open_as_a_process_asks_for():
+    [allowed] = re.findall(r"^LimitNOFILE=(\d+)$", COMMON.read_text(), re.MULTILINE)
+    assert int(allowed) >= OPEN_FILES
+    assert "\nUMask=0027\n" in COMMON.read_text()
+
+
 def test_what_is_beside_the_pods_leads_to_the_dashboard():
     service = yaml.safe_load((KUBERNETES / "dashboard.yaml").read_text())
     pod = yaml.safe_load((KUBERNETES / "watch.yaml").read_text())["spec"]["template"]
     monitor = yaml.safe_load((KUBERNETES / "monitor" / "monitor.yaml").read_text())["spec"]
     [rule] = yaml.safe_load((KUBERNETES / "ingress" / "ingress.yaml").read_text())["spec"]["rules"]
-    policy = yaml.safe_load((KUBERNETES / "network.yaml").read_text())["spec"]
+    policy, *_ = network_policies()
 
     [port] = service["spec"]["ports"]
     assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
