@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -84,11 +84,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         given = item.get_closest_marker("timeout")
         seconds_max[_group(item)] = max(seconds_max.get(_group(item), 0), given.args[0] if given else 0)
-    ranks, places = {"lab": 0, "session": 0, "live": 1, "spark": 1, "browser": 2, "jvm": 3, "asked": 3, "": 4}, {}
+    ranks, places = {"lab": 0, "session": 0, "browser": 0, "live": 1, "spark": 1, "jvm": 3, "asked": 3, "": 4}, {}
     for kind, rank in ranks.items():
         groups = [group for group in seconds_max if group.partition(" ")[0] == kind]
         groups.sort(key=seconds_max.__getitem__, reverse=True)  # a test that takes long has a timeout of its own
-        places |= {group: (rank, turn) for turn, group in enumerate(groups)}
+        places |= {group: (rank, turn, group) for turn, group in enumerate(groups)}
     items.sort(key=lambda item: places[_group(item)])
 
 
@@ -127,27 +127,43 @@ def _group_of(item: pytest.Item) -> str:
         return "session"
     if item.get_closest_marker("spark"):
         return "spark demo" if "demo_run" in fixtures else f"spark {item.path.stem}"
-    shared = next((name for name in ("browser", "asked") if name in fixtures), "")
-    return shared or ("jvm" if "differential" in item.path.parts else "")
+    if "browser" in fixtures:  # in two processes, each with the server of its pages
+        return "browser pages" if item.path.parent.name in {"pages", "charts", "timeline"} else "browser"
+    return "asked" if "asked" in fixtures else ("jvm" if "differential" in item.path.parts else "")
 
 
-_UNTIL_GROUP_ENDS = pytest.StashKey[ExitStack]()
+class UntilGroupEnds(ExitStack):
+    """What the tests of a group share, until the last of them has ended."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._made: dict[str, object] = {}
+
+    def once(self, name: str, make: Callable[[], AbstractContextManager[object]]) -> object:
+        """Return what the first test of the group that asks for the name has entered."""
+        if name not in self._made:
+            self.callback(self._made.pop, name, None)
+            self._made[name] = self.enter_context(make())
+        return self._made[name]
+
+
+_UNTIL_GROUP_ENDS = pytest.StashKey[UntilGroupEnds]()
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """End what the group of a test has shared, if that was its last test: no other test uses it."""
     if nextitem is None or _group(nextitem) != _group(item):
-        item.config.stash.setdefault(_UNTIL_GROUP_ENDS, ExitStack()).close()
+        item.config.stash.setdefault(_UNTIL_GROUP_ENDS, UntilGroupEnds()).close()
 
 
 @pytest.fixture(scope="session")
-def until_group_ends(pytestconfig: pytest.Config) -> ExitStack:
+def until_group_ends(pytestconfig: pytest.Config) -> UntilGroupEnds:
     """For fixtures of a group: what is entered here ends after the group's last test in this process.
 
     Until the end of all tests a lab, though nobody asks it, would take a quarter of a core.
     """
-    return pytestconfig.stash.setdefault(_UNTIL_GROUP_ENDS, ExitStack())
+    return pytestconfig.stash.setdefault(_UNTIL_GROUP_ENDS, UntilGroupEnds())
 
 
 @pytest.fixture(autouse=True)

@@ -79,17 +79,23 @@ def whose(telemetry: str) -> tuple[str, ...]:
 
 STEPS = [(sign * by, at, 4 - at // 150) for by in (HOUR, 10 * MINUTE, 20 * HOUR) for at in (0, 300) for sign in (1, -1)]
 """By how much, from when on, and for how many seconds."""
-SHORT = {(HOUR, 0, 4, True), (HOUR, 0, 4, False), (-HOUR, 0, 4, False), (HOUR, 300, 2, True), (-HOUR, 300, 2, False)}
-"""The steps of the short form, with whether the log has stamps of its own."""
+SHORT = {
+    (HOUR, 0, 4, True, "polls"),
+    (HOUR, 0, 4, False, "hooks"),
+    (-HOUR, 0, 4, False, "both"),
+    (HOUR, 300, 2, True, "both"),
+    (-HOUR, 300, 2, False, "polls"),
+    (-HOUR, 300, 2, False, "hooks"),
+}
+"""The steps of the short form, with whether the log has stamps of its own, and with the telemetry."""
 
 
-def cases(short: set[tuple[int, int, int, bool]]) -> list[object]:
-    every = [(*step, own_stamps) for step in STEPS for own_stamps in (True, False)]
-    return [pytest.param(*one, marks=() if one in short else pytest.mark.prove) for one in every]
+def cases() -> list[object]:
+    every = [(*step, stamps, telemetry) for step in STEPS for stamps in (True, False) for telemetry in KEPT]
+    return [pytest.param(*one, marks=() if one in SHORT else pytest.mark.prove) for one in every]
 
 
-@pytest.mark.parametrize("telemetry", list(KEPT))
-@pytest.mark.parametrize(("by_ms", "at", "lasts", "own_stamps"), cases(SHORT))
+@pytest.mark.parametrize(("by_ms", "at", "lasts", "own_stamps", "telemetry"), cases())
 def test_a_clock_wrong_for_two_seconds_hides_no_incident(by_ms, at, lasts, own_stamps, telemetry):
     result = outcome(Case(whose(telemetry), by_ms, at, lasts), telemetry, own_stamps=own_stamps)
     due = result.found_after()
@@ -101,10 +107,13 @@ def test_a_clock_wrong_for_two_seconds_hides_no_incident(by_ms, at, lasts, own_s
     assert 0 < ends["OPENED"] == ends["RESOLVED"]
 
 
-@pytest.mark.parametrize("telemetry", list(KEPT))
-@pytest.mark.parametrize(("by_ms", "at", "own_stamps"), [
-    pytest.param(sign * by, at, own_stamps, marks=() if (sign, by, at) == (1, HOUR, 0) else pytest.mark.prove)
+@pytest.mark.parametrize(("by_ms", "at", "own_stamps", "telemetry"), [
+    pytest.param(
+        sign * by, at, own_stamps, telemetry,
+        marks=() if (sign, by, at) == (1, HOUR, 0) and own_stamps == (telemetry != "both") else pytest.mark.prove,
+    )
     for by in (HOUR, 10 * MINUTE) for at in (0, 300) for sign in (1, -1) for own_stamps in (True, False)
+    for telemetry in KEPT
 ])  # fmt: skip
 def test_a_group_is_never_ok_while_a_wrong_clock_hides_its_incidents(by_ms, at, own_stamps, telemetry):
     """An hour or ten minutes off for six minutes and more; it is set while no listener hangs."""

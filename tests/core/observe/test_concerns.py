@@ -17,7 +17,18 @@ from tests.support import field
 from tests.support.field import CASES, SOURCES
 from tests.support.simulated import simulate
 
-SEEDS = range(12)
+SEEDS = (2, 5, 8, 10)
+"""With the reports of the short form these find every pair of rule and flag that all seeds and reports find."""
+MORE_SEEDS = sorted({*range(12)} - {*SEEDS})
+REPORTS = {
+    "03-pull-refused", "04-paused", "05c-topic-recreated-connector", "12-thread-pool", "19-broadcast-illegal",
+    "21-same-id", "28-clock-ahead", "28c-clock-step",
+}  # fmt: skip
+"""Of the short form."""
+
+
+def report(name: str) -> object:
+    return pytest.param(name, marks=() if name in REPORTS else pytest.mark.prove)
 
 
 @pytest.fixture
@@ -57,7 +68,7 @@ def fold(events, *, telemetry: str = "both") -> None:
     shard.finish()
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", [*SEEDS, *(pytest.param(seed, marks=pytest.mark.prove) for seed in MORE_SEEDS)])
 def test_a_rule_left_out_of_a_simulation_finds_nothing(missed, seed):
     events = simulate(scenario_of(seed), seed).events
     for telemetry in SOURCES:
@@ -65,7 +76,7 @@ def test_a_rule_left_out_of_a_simulation_finds_nothing(missed, seed):
     assert missed == []
 
 
-@pytest.mark.parametrize("case", sorted(path.name for path in CASES.iterdir()))
+@pytest.mark.parametrize("case", [report(path.name) for path in sorted(CASES.iterdir())])
 def test_a_rule_left_out_of_a_report_finds_nothing(missed, case):
     for source in SOURCES:
         if (CASES / case / f"input-{source}.jsonl.gz").exists():

@@ -46,10 +46,10 @@ def model(tmp_path_factory) -> Iterator[ReadModel]:
         yield opened
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def site(tmp_path_factory, until_group_ends) -> Site:
     """The dashboard; it ends with the group, because it follows its tables as long as it runs."""
-    return until_group_ends.enter_context(_served(tmp_path_factory.mktemp("dashboard")))
+    return until_group_ends.once("site", lambda: _served(tmp_path_factory.mktemp("dashboard")))
 
 
 @contextmanager

@@ -35,7 +35,10 @@ def server(root):
         yield address
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["passed on", "removed"])
+_FORMS = [pytest.param(False, id="passed on", marks=pytest.mark.prove), pytest.param(True, id="removed")]
+
+
+@pytest.fixture(scope="module", params=_FORMS)
 def base(request, server):
     """The address of the proxy, which passes the prefix on or removes it."""
     with proxied(server, PREFIX, strips=request.param) as address:

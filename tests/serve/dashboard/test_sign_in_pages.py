@@ -44,6 +44,9 @@ def base(root):
     assert CLIENT_SECRET not in log
 
 
+_OTHERS = ((1440, "dark"), (390, "light"))
+
+
 @pytest.fixture
 def context(browser):
     made = browser.new_context(viewport={"width": 1440, "height": SIZES[1440]}, locale="en-US")
@@ -137,8 +140,10 @@ def test_who_has_no_role_is_told_so(context, base):
     expect(page.get_by_role("link", name="Sign in")).to_have_attribute("href", f"{PREFIX}/login")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [(1440, "light"), (390, "dark"), *(pytest.param(*one, marks=pytest.mark.prove) for one in _OTHERS)],
+)
 def test_the_pages_are_accessible_in_both_languages(browser, base, width, scheme):
     made = browser.new_context(
         viewport={"width": width, "height": SIZES[width]}, locale="zh-CN", color_scheme=scheme

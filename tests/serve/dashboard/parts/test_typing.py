@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from tests.serve.dashboard.tables import MINUTE, Group
 from tests.support.tables import append
 
-DELAYS = [30, 300, 900]
+DELAYS = [300, *(pytest.param(ms, marks=pytest.mark.prove) for ms in (30, 900))]
 """Between two keys, in milliseconds: below and above the time after which a find box asks the server."""
 
 
