@@ -55,7 +55,7 @@ SEEDS = {
     1931: "LOCK_EXPIRED ORDERED_QUEUE_STUCK PULL_EXPIRED UNLOCK_PENDING ZOMBIE_QUEUE",
     1957: "ORDERED_QUEUE_STUCK PULL_REFUSED",
 }
-"""The seeds that together provoke every rule and contain every fault, and the rules that each provokes. Of the seeds that
+"""The seeds that together provoke every rule and contain every fault, and the rules that each provokes. Of those that
 could show a fault, one that is simulated quickly."""
 LONG = {8, 71, 92, 284, 396, 627, 693, 828, 1925, 1931}
 """Seeds of the long form: the others provoke each of their rules, and contain each of their faults, too."""

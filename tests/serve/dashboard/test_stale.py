@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from streaming.base.times import written
 from tests.serve.dashboard.tables import MINUTE, Group
@@ -33,19 +33,24 @@ def behind(tmp_path_factory) -> Iterator[str]:
         yield base
 
 
-@pytest.fixture
-def opened(behind, browser) -> Iterator[Callable[[str], Page]]:
-    context = browser.new_context(locale="en-US", viewport={"width": 1440, "height": 900})
+@pytest.fixture(scope="module")
+def profile(browser) -> Iterator[BrowserContext]:
+    with browser.new_context(locale="en-US", viewport={"width": 1440, "height": 900}) as context:
+        yield context
 
+
+@pytest.fixture
+def opened(behind, profile) -> Iterator[Callable[[str], Page]]:
     def visit(path: str) -> Page:
-        page = context.new_page()
+        page = profile.new_page()
         page.set_default_timeout(40_000)
         page.goto(behind + path)
         page.get_by_role("heading", level=1).wait_for()
         return page
 
     yield visit
-    context.close()
+    for page in profile.pages:
+        page.close()
 
 
 def is_hatched(page: Page, selector: str) -> bool:

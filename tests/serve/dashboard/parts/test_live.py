@@ -136,12 +136,12 @@ def test_a_span_that_ends_now_still_does_after_a_gap(store, clock, tmp_path, mon
     ("at", "actions", "until"),
     [
         (None, ["shift:-1"], NOW - 5 * MINUTE),
-        (None, ["shift:-1", "shift:1"], NOW + 5 * MINUTE),
         (None, ["shift:-1", "now:"], NOW + 5 * MINUTE),
-        (None, ["shift:-1", "span:1h"], NOW + 5 * MINUTE),
-        (NOW - 30 * MINUTE, [], NOW - 25 * MINUTE),
         (NOW - 30 * MINUTE, ["span:1h"], NOW + 5 * MINUTE),
-        (NOW - 4 * MINUTE, [], NOW + 5 * MINUTE),
+        pytest.param(None, ["shift:-1", "shift:1"], NOW + 5 * MINUTE, marks=pytest.mark.prove),
+        pytest.param(None, ["shift:-1", "span:1h"], NOW + 5 * MINUTE, marks=pytest.mark.prove),
+        pytest.param(NOW - 30 * MINUTE, [], NOW - 25 * MINUTE, marks=pytest.mark.prove),
+        pytest.param(NOW - 4 * MINUTE, [], NOW + 5 * MINUTE, marks=pytest.mark.prove),
         (NOW - 7 * MINUTE, [], NOW),  # the instant would leave the span
     ],
 )

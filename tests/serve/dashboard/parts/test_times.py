@@ -13,20 +13,29 @@ from tests.serve.dashboard.tables import DIED, MINUTE, STUCK
 KOLKATA = ZoneInfo("Asia/Kolkata")
 
 
+@pytest.fixture(scope="module")
+def in_india(browser):
+    """A browser's profile at UTC+5:30."""
+    with browser.new_context(timezone_id="Asia/Kolkata", viewport={"width": 1440, "height": 900}) as profile:
+        yield profile
+
+
 @pytest.fixture
-def page_there(site, browser):
-    """Return a function that opens a page as a browser in India does, which is at UTC+5:30."""
-    context = browser.new_context(timezone_id="Asia/Kolkata", viewport={"width": 1440, "height": 900})
+def page_there(site, in_india):
+    """Return a function that opens a page there; what a test has chosen is forgotten after it."""
 
     def opened(path):
-        page = context.new_page()
+        page = in_india.new_page()
         page.set_default_timeout(40_000)
         page.goto(site.base + path)
         page.get_by_role("heading", level=1).wait_for()
         return page
 
     yield opened
-    context.close()
+    for page in in_india.pages:
+        page.evaluate("localStorage.clear()")
+        page.close()
+    in_india.clear_cookies()
 
 
 def written_in(time_ms, zone):
