@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from playwright.sync_api import Browser, Page, sync_playwright
 from playwright.sync_api import Error as PlaywrightError
 
-
 _ONE_PROCESS = "ProactivelySwapBrowsingInstance,IsolateOrigins,site-per-process,SpareRendererForSitePerProcess"
 _ARGUMENTS = [
     "--no-sandbox",  # started as root, Chromium has none; what it loads here is ours
