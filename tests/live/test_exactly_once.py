@@ -112,7 +112,7 @@ def _ids(queues):
 class Pipeline:
     """From a broker's spool through Kafka and Spark into the tables; each part can be killed."""
 
-    def __init__(self, folder, settings_in, trigger_seconds=2):
+    def __init__(self, folder, settings_in, trigger_seconds=2, archive_seconds=2):
         self.settings = settings_in(folder / "root", partitions=PARTITIONS)
         self.spool = folder / "spool"
         self.spool.mkdir()
@@ -125,7 +125,7 @@ class Pipeline:
             "SOURCE__TOPIC": TOPIC,
             "SOURCE__PARTITIONS": PARTITIONS,
             "JOB__TRIGGER_SECONDS": trigger_seconds,
-            "JOB__ARCHIVE_TRIGGER_SECONDS": trigger_seconds,  # it, too, is then killed within its batches
+            "JOB__ARCHIVE_TRIGGER_SECONDS": archive_seconds,  # it, too, is then killed within its batches
         }
         self.shipper = Command(folder, values, "collect", "spool", self.spool)
         self.job = Command(folder, values, "run")
@@ -322,7 +322,7 @@ def seconds_to_row(table, since):
 
 @pytest.mark.timeout(1_500)
 def test_tables_hold_each_action_once_though_every_process_is_killed(settings_in, tmp_path):
-    pipeline = Pipeline(tmp_path, settings_in, trigger_seconds=6)  # each batch costs a second of processor time
+    pipeline = Pipeline(tmp_path, settings_in, trigger_seconds=8, archive_seconds=16)  # each batch costs a second
     first = pipeline.job = pipeline.standby("first", DIES_WITHIN_BATCH)
     with pipeline.running(), pipeline.standby("second") as second:
         with pipeline.making(pause_seconds=0.5) as makers:

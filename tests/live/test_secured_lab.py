@@ -52,7 +52,7 @@ def ours(lab, tmp_path):
         "RUNTIME__ROOT": str(tmp_path),
         "SOURCE__KIND": "kafka",
         "SOURCE__PARTITIONS": "2",
-        "JOB__TRIGGER_SECONDS": "5",  # each batch costs a second of processor time
+        "JOB__TRIGGER_SECONDS": "8",  # each batch costs a second of processor time
         "COLLECTOR__INTERVAL_MS": str(POLL_MS),
         "COLLECTOR__GROUPS": '["shop%*", "audit-*"]',
         "ALERTS__FILE": str(tmp_path / "alerts.toml"),
@@ -254,6 +254,7 @@ def name_server_with(tmp_path_factory, lab_settings):
         end(process)
 
 
+@pytest.mark.prove  # in short without RocketMQ: `collect.test_security`
 def test_an_expired_certificate_is_one_sentence(name_server_with, ours, tmp_path):
     address, authority = name_server_with("expired")
     settings = ours | {
@@ -265,6 +266,7 @@ def test_an_expired_certificate_is_one_sentence(name_server_with, ours, tmp_path
     assert checked(settings, NAME_SERVER) == ("wrong", sentence)
 
 
+@pytest.mark.prove  # in short without RocketMQ: `collect.test_security`
 def test_a_name_server_asks_for_a_client_certificate(name_server_with, ours):
     address, authority = name_server_with("mutual", client_certificates=True)
     settings = ours | {

@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 from rebalance_model.observe import events
-from tests.support import hooked
+from tests.support import hooked, waiting
 
 ROOT = Path(__file__).parents[2]
 LATER = 90.0
@@ -50,11 +50,8 @@ class HookJvm:
 
 
 def until(holds, seconds=LATER):
-    deadline = time.monotonic() + seconds
-    while not (answer := holds()):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    return answer
+    """Wait until a look gives something; the pause after a look that takes long, as of large spools, is long, too."""
+    return waiting.until(holds, seconds)
 
 
 def after_a_tick(spool):
