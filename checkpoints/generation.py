@@ -204,11 +204,12 @@ def complete_swap(checkpoints: Path, tables: Place) -> None:
 
     swap = manifest.swap
     apply(swap, checkpoints, tables)
-    swapped = manifest.swapped | dict.fromkeys(swap.tables, swap.swap_id)
-    basis = swap.basis or manifest.basis
-    write_manifest(
-        checkpoints, msgspec.structs.replace(manifest, basis=basis, seed=swap.seed, swapped=swapped, swap=None)
-    )
+    swapped = manifest.swapped | dict.fromkeys([*swap.tables, *swap.repeated_until], swap.swap_id)
+    swapped_in = msgspec.structs.replace(
+        manifest, basis=swap.basis or manifest.basis, seed=swap.seed, swapped=swapped, swap=None,
+        repeated_until=manifest.repeated_until | swap.repeated_until,
+    )  # fmt: skip
+    write_manifest(checkpoints, swapped_in)
 
 
 def _mend(checkpoints: Path, tables: Place) -> None:

@@ -141,10 +141,12 @@ class Lease:
         """Release the lease, unless the storage does not answer: then it expires."""
         self._closing.set()
         self._beats.join(BEAT_SECONDS)
-        if not self._lost and not self._beats.is_alive():
-            with suppress(OSError):
-                self._write(is_released=True)
-        self._lock.close()
+        try:
+            if not self._lost and not self._beats.is_alive():
+                with suppress(OSError):
+                    self._write(is_released=True)
+        finally:
+            self._lock.close()
 
     def __enter__(self) -> Self:
         return self

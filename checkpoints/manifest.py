@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 
 from rebalance_model.observe.policy import SNAPSHOT_INTERVAL_MIN, Policy
-from schemas.tables import DERIVED, TABLES
+from schemas.contract import Commit, Operation, tables_of
+from schemas.tables import TABLES
 from streaming.base.errors import UserError
 from streaming.base.files import replace_atomically
 from streaming.log.identity import LogId
@@ -25,8 +26,8 @@ table has the same name, and the id of its last swap."""
 OPERATOR = "operator"
 ARCHIVE = "archive"
 QUERY_TABLES: Mapping[str, tuple[str, ...]] = {
-    OPERATOR: tuple(DERIVED),
-    ARCHIVE: ("telemetry", "telemetry_rejected", "quality_results"),
+    OPERATOR: tables_of(Operation.RUN_OPERATOR, Commit.APPEND),
+    ARCHIVE: tables_of(Operation.RUN_ARCHIVE, Commit.APPEND),
 }
 """The tables that each query appends to; alert tables have no query. A query's checkpoint is the folder of its name."""
 
@@ -62,6 +63,10 @@ class Swap(msgspec.Struct, frozen=True):
     """A copy of the operator's checkpoint that replaces it; empty: the checkpoint stays."""
     basis: Basis | None = None
     """What that state was made with, possibly by another release; None: the same as before."""
+    operation: Operation = Operation.REBUILD
+    """What swaps them, for the tables' history."""
+    repeated_until: dict[str, int] = {}
+    """Of tables that stay although the operator will read the log again: the time of the newest row, epoch ms."""
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -74,7 +79,9 @@ class Manifest(msgspec.Struct, frozen=True):
     seed: str = ""
     """The rebuild from whose state the operator continues; empty: the state in its checkpoint."""
     swapped: dict[str, str] = {}
-    """The last swap of each table, by the table's name."""
+    """The last swap of each table, or of the state whose rows it has, by the table's name."""
+    repeated_until: dict[str, int] = {}
+    """By table the time up to which the operator's rows may be there already, because it reads the log again."""
     swap: Swap | None = None
     """The swap that was decided and may be unfinished; None: there is none."""
 

@@ -22,6 +22,7 @@ from rebalance_model.observe.events import BrokerStatus, ClockStep, Event
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import STATE_VERSION
 from rebalance_model.observe.state.clock_bounds import bounds_of_now
+from schemas.tables import TABLES
 from streaming.base import jars, java
 from streaming.base.errors import NotReadyError, SettingsError, UserError
 from streaming.base.open_files import OPEN_FILES_MIN, open_files
@@ -40,6 +41,7 @@ from streaming.collect.security import Security, security_of
 from streaming.log.kafka import READER_OPERATIONS, partition_count
 from streaming.log.kafka_properties import connection_of
 from streaming.queries.labels import duration
+from streaming.tables.history import violations
 
 DISTRIBUTION = "rebalance-watch"
 
@@ -48,6 +50,8 @@ _DISK_BYTES_MIN = 2 << 30
 # The memory of the Python workers, the operator's RocksDB and the rest of the machine, beyond the JVM's heap.
 _MEMORY_BYTES_BESIDE = 1 << 30
 _ANSWER_SECONDS_MAX = 3.0
+# Of each table; a job makes about one a second.
+_COMMITS_CHECKED = 200
 
 
 def examine(settings: Settings, *, servers: bool) -> Iterator[Check]:
@@ -68,6 +72,7 @@ def examine(settings: Settings, *, servers: bool) -> Iterator[Check]:
     yield _open_files()
     yield _generation(settings)
     yield from _tables(settings)
+    yield _contract(settings)
     if servers:
         yield _kafka(settings)
         if not settings.job.is_local:
@@ -232,6 +237,24 @@ def _generation(settings: Settings) -> Check:
         return Check(part="checkpoints", state="wrong", found=f"can't be used ({checkpoints})", mend=str(error))
     found = f"generation {manifest.generation}" if manifest else "none yet"
     return Check(part="checkpoints", state="ok", found=found)
+
+
+def _contract(settings: Settings) -> Check:
+    """Say whether the newest commits to the tables are of kinds that this program makes."""
+    tables = tables_of(settings)
+    if not isinstance(tables, Path):
+        return Check(part="table history", state="ok", found="not read: the tables are in an object store")
+    found = [one for table in TABLES for one in violations(tables / table, _COMMITS_CHECKED)]
+    if not found:
+        return Check(part="table history", state="ok", found="all commits are of kinds that the contract allows")
+    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    return Check(
+        part="table history",
+        state="wrong",
+        found=f"{found[0]}{more}",
+        mend="let no other program write to the tables (schemas/BUILDING.md), and restore what it has changed",
+        needed=False,
+    )
 
 
 def _tables(settings: Settings) -> Iterator[Check]:

@@ -412,7 +412,10 @@ def start_operator(  # noqa: PLR0913  what a query is made of
         keyed=settings.source.kind == "kafka",
         seeds=Folder(checkpoints).seeds(manifest.seed) if manifest.seed else None,
     ).observe(_EFFECTS, F.coalesce(F.sum("rows"), F.lit(0)).alias("rows"))
-    sink = TableSink(tables_of(settings), OPERATOR, generation, manifest.swapped, times=times or BatchTimes())
+    sink = TableSink(
+        tables_of(settings), OPERATOR, generation, manifest.swapped, manifest.repeated_until,
+        times=times or BatchTimes(),
+    )  # fmt: skip
 
     def write(batch: DataFrame, batch_id: int) -> None:
         if lease is not None:

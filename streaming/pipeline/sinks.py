@@ -23,7 +23,8 @@ from pathlib import Path
 
 import msgspec
 import pyarrow as pa
-from deltalake import CommitProperties, Transaction
+import pyarrow.compute as pc
+from deltalake import CommitProperties, DeltaTable, Transaction
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
@@ -43,6 +44,8 @@ from streaming.tables.delta import answered, delta_at
 
 *_EVIDENCE, _ANOMALIES = TABLE_OF.values()
 _REJECTED = msgspec.json.Decoder(RejectedRow)
+ANSWER_KEY = ("cluster", "group", "broker", "client_id", "source", "kind", "time")
+"""The columns that identify a row of `queue_progress`: the same event, read again, has the same."""
 ROWS_PER_FILE = 250_000
 """Up to this number, a batch's rows of one table go into one file, because small files slow the readers."""
 
@@ -56,6 +59,8 @@ class TableSink:
     generation: str
     swapped: Mapping[str, str] = field(default_factory=dict)
     """The last swap of each table, by the table's name; see `app_id`."""
+    repeated_until: Mapping[str, int] = field(default_factory=dict)
+    """By table the time up to which rows may be there already, epoch milliseconds; see `Manifest.repeated_until`."""
     commits: dict[str, int] = field(default_factory=dict)
     """The last commit to each table that was appended to since `note_commits`; none in an object store."""
     times: BatchTimes = field(default_factory=BatchTimes)
@@ -92,11 +97,28 @@ class TableSink:
         application = self._application(table)
         written = target.transaction_version(application)
         if written is None or written < batch_id:
+            rows = self._without_repeated(rows, table, target)
             transaction = CommitProperties(app_transactions=[Transaction(application, batch_id)])
             with answered(self.tables):
                 committed = append(target, rows, transaction)
             if committed is not None:
                 self.commits[table] = committed
+
+    def _without_repeated(self, rows: pa.Table, table: str, target: DeltaTable) -> pa.Table:
+        """Return the rows that the table lacks, if the log is read again and its rows have stayed: after an undo."""
+        until = self.repeated_until.get(table)
+        if until is None or not len(rows):
+            return rows
+        times = pc.min_max(rows["time"])
+        first, last = times["min"].as_py(), times["max"].as_py()
+        if first.timestamp() * 1000 > until:
+            return rows
+        period = [("date", ">=", first.date()), ("date", "<=", last.date())]
+        with answered(self.tables):
+            there = target.to_pyarrow_table(columns=list(ANSWER_KEY), filters=period)
+        known = set(zip(*(there[name].to_pylist() for name in ANSWER_KEY), strict=True))
+        keys = zip(*(rows[name].to_pylist() for name in ANSWER_KEY), strict=True)
+        return rows.filter(pa.array([key not in known for key in keys]))
 
     def note_commits(self, checkpoint: Path) -> None:
         """Note the commits of a batch in the query's checkpoint, before Spark records the batch."""

@@ -28,18 +28,21 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from rebalance_model.entities import INT64_MAX
 from schemas.columns import TableColumn
+from schemas.contract import Commit, Operation, tables_of
 from schemas.tables import DERIVED, PARTITIONED_BY, columns
 from streaming.base.durable import sync, sync_commits
 from streaming.base.errors import UserError
 from streaming.base.files import FileLock
 from streaming.base.place import ObjectPlace, Place
 from streaming.base.times import DAY_MS, iso, now_ms
+from streaming.tables.database import connected
 from streaming.tables.delta import delta_at, folder_of, readable
 from streaming.tables.features import check_writable
 from streaming.tables.files import File, files_of, literal, select
 from streaming.tables.folder import folder_at
+from streaming.tables.history import USER_METADATA, named
 from streaming.tables.progress_rollup import SERIES
-from streaming.tables.retention import ENTITIES, OUTLIVES, described, entity_rows, expired, instant, noted, refer
+from streaming.tables.retention import ENTITIES, described, entity_rows, expired, instant, noted, refer
 from streaming.tables.versions import keep_versions, thin_checkpoints
 
 FILE_ROWS = 1_000_000
@@ -55,10 +58,6 @@ ROW_GROUP_ROWS = 8_192
 """Small, so that a query about a group reads few rows of other groups."""
 MARK = "rebalance_watch.maintenance"
 """Marks the commits in the table's history: Delta calls them writes, but nothing was appended."""
-USER_METADATA = "userMetadata"
-"""Where a commit says what it was, for ``DESCRIBE HISTORY``: delta-rs lets nobody choose the operation."""
-_BY = "rebalance-watch maintain"
-_MEMORY = "1GB"
 _SPARKS_CHECKPOINT_INTERVAL = 10
 """That of a table without the property."""
 _MEANWHILE = "The files of {} were rewritten by another process meanwhile: try again."
@@ -82,7 +81,7 @@ _TEXTS_WITH_STATS = frozenset({
 })  # fmt: skip
 """The columns with a name or an id. With those of numbers and times they are the ones whose bounds the Delta log has
 for each file: texts for a person are long, and nobody selects by their order."""
-PRUNED = tuple(OUTLIVES)
+PRUNED = tables_of(Operation.MAINTAIN_OLDER, Commit.DELETE)
 """The tables whose old rows are dropped on request."""
 
 
@@ -179,8 +178,7 @@ class _Rewriter:
 
     def __enter__(self) -> Self:
         self._spilled = TemporaryDirectory(prefix="rebalance-watch-")
-        self._database = duckdb.connect(":memory:")
-        self._database.execute(f"SET memory_limit = '{_MEMORY}'; SET temp_directory = {literal(self._spilled.name)}")
+        self._database = connected(folder_at(self._tables).path, spill=Path(self._spilled.name))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -208,7 +206,7 @@ class _Rewriter:
 
     def drop(self, since: int) -> int:
         """Drop the rows before an instant that no current state depends on; return how many."""
-        if self._table not in OUTLIVES:
+        if self._table not in PRUNED:
             return 0
         files = files_of(self._table, self._there)
         if self._table in PARTITIONED_BY:  # by day: whole partitions are removed, and no file is read
@@ -216,7 +214,7 @@ class _Rewriter:
             old = [file for file in files if file.partition < (first,)]
             dropped = sum(file.rows for file in old)
             what = f"dropped {dropped:,} rows of days before {first}: {_files(old)}"
-            self._replace(old, [], what, notes=[noted(self._there, self._table, since)])
+            self._remove(old, what, since)
             return dropped
         old = [file for file in files if file.begins < since]
         if not old:
@@ -252,7 +250,16 @@ class _Rewriter:
                 files, added, f"split {_files(files)} before rows are dropped; no row changed", data_change=False
             )
             files = [parts[1][0]]
-        self._replace(files, [], described(dropped, since), notes=[noted(self._there, self._table, since)])
+        self._remove(files, described(dropped, since), since)
+
+    def _remove(self, files: Sequence[File], what: str, since: int) -> None:
+        """Remove files with all their rows, and note the limit."""
+        if self._dry_run or not files:
+            return
+        by_itself = self._table in tables_of(Operation.MAINTAIN, Commit.DELETE)
+        operation = Operation.MAINTAIN if by_itself else Operation.MAINTAIN_OLDER
+        notes = [noted(self._there, self._table, since)]
+        self._commit(files, self._removed(files, data_change=True), what, notes, operation)
 
     def merge(self) -> int:
         """Merge small files that follow each other in time; return how many were merged."""
@@ -304,19 +311,15 @@ class _Rewriter:
         return dict(zip(PARTITIONED_BY.get(self._table, ()), file.partition, strict=True))
 
     def _replace(
-        self,
-        files: Sequence[File],
-        added: Sequence[AddAction],
-        what: str,
-        *,
-        data_change: bool = True,
-        notes: Sequence[Transaction] = (),
+        self, files: Sequence[File], added: Sequence[AddAction], what: str, *, data_change: bool = True
     ) -> None:
         """Commit removal and addition together: no reader sees one without the other."""
         if self._dry_run or not files:
             return
-        removed = [RemoveAction(file.path, data_change, now_ms(), file.size, self._values(file)) for file in files]
-        self._commit(files, [*added, *removed], what, notes)
+        self._commit(files, [*added, *self._removed(files, data_change=data_change)], what)
+
+    def _removed(self, files: Sequence[File], *, data_change: bool) -> list[RemoveAction]:
+        return [RemoveAction(file.path, data_change, now_ms(), file.size, self._values(file)) for file in files]
 
     def _commit(
         self,
@@ -324,6 +327,7 @@ class _Rewriter:
         actions: Sequence[AddAction | RemoveAction],
         what: str,
         notes: Sequence[Transaction] = (),
+        operation: Operation = Operation.MAINTAIN,
     ) -> None:
         """Commit what is about these files, if the table still has all of them; ``what`` says it in the history."""
         self._there.update_incremental()
@@ -339,7 +343,7 @@ class _Rewriter:
                 schema=self._there.schema(),
                 partition_by=list(PARTITIONED_BY.get(self._table, ())),
                 commit_properties=CommitProperties(
-                    custom_metadata={MARK: "true", USER_METADATA: f"{_BY}: {what}"},
+                    custom_metadata={MARK: "true", USER_METADATA: named(operation, what)},
                     app_transactions=[turn, *notes],
                 ),
             )

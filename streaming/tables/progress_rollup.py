@@ -10,17 +10,19 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from itertools import pairwise
 
-import duckdb
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable
 
 from schemas.arrow import arrow_schema
 from schemas.columns import ListOf
+from schemas.contract import Operation
 from schemas.tables import columns
 from streaming.base.place import Place
 from streaming.tables.append import append
+from streaming.tables.database import connected
 from streaming.tables.delta import delta_at
 from streaming.tables.files import files_of, select
 from streaming.tables.folder import folder_at
+from streaming.tables.history import USER_METADATA, named
 
 SERIES = ("queue_progress", "queue_progress_minute", "queue_progress_5min")
 """The tables of the series, the finest first."""
@@ -74,10 +76,11 @@ def _day(tables: Place, source: DeltaTable, finer: str, coarser: str, day: str) 
     folder = folder_at(tables / finer)
     folder.fetch(files)
     rows = select(finer, folder.path, files)
-    with duckdb.connect(":memory:") as database:
+    with connected(folder.path) as database:
         summary = database.sql(_query(rows, finer, _SPANS_MS[coarser])).to_arrow_table()
     schema = arrow_schema(coarser)
-    append(tables / coarser, summary.select(schema.names).cast(schema))
+    made = CommitProperties(custom_metadata={USER_METADATA: named(Operation.MAINTAIN, f"rolled up {day}")})
+    append(tables / coarser, summary.select(schema.names).cast(schema), made)
     return RolledUp(coarser, date.fromisoformat(day), summary.num_rows)
 
 

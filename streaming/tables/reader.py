@@ -24,18 +24,17 @@ from streaming.base.errors import NotReadyError, QueryError, UserError, first_li
 from streaming.base.limits import SPILL_BYTES
 from streaming.base.place import Place, root_of
 from streaming.tables.catalog import FUNCTIONS, VIEWS, names_in, tables_in
+from streaming.tables.database import connected
 from streaming.tables.delta import is_delta_at
 from streaming.tables.described import definition_meaning
 from streaming.tables.duckdb_views import define, define_times
-from streaming.tables.files import literal, select
+from streaming.tables.files import select
 from streaming.tables.folder import folder_at
 from streaming.tables.guard import Guard
 from streaming.tables.hints import meant, relation_columns
 from streaming.tables.table import SCHEMA, TableView
 from streaming.tables.unreadable import cause, damaged
 
-_MEMORY = "1GB"
-"""The memory limit of a query; larger sorts and aggregates spill to disk."""
 _OF_FILES = (duckdb.IOException, duckdb.InvalidInputException, duckdb.SerializationException)
 """Errors that a file may have caused, or the query."""
 _CTRL_C = "Query interrupted"
@@ -93,7 +92,9 @@ class ReadModel:
         """The views with new rows that no query sees yet; more than one refresh's if a refresh failed."""
         self._keeps = False
         self._is_copied = not isinstance(tables, Path)
-        self._database = duckdb.connect(":memory:")
+        self._spilled = TemporaryDirectory(prefix="rebalance-watch-") if spill is None else None
+        folder = spill if self._spilled is None else Path(self._spilled.name)
+        self._database = connected(folder_at(tables).path, spill=folder)
         self._database.execute(f"CREATE SCHEMA {SCHEMA}")
         define_times(self._database)
         self._lacking = [
@@ -106,16 +107,10 @@ class ReadModel:
         self._defined: frozenset[str] = frozenset(TABLES)
         """The tables, and the views and functions that a query has needed; all of them take 0.15 s."""
         self._show(self._views, keep=False)
-        self._spilled = TemporaryDirectory(prefix="rebalance-watch-") if spill is None else None
-        folder = spill if self._spilled is None else self._spilled.name
-        self._database.execute(f"SET memory_limit = '{_MEMORY}'; SET temp_directory = {literal(str(folder))}")
         self._database.execute(f"SET max_temp_directory_size = '{SPILL_BYTES // 10**9}GB'")
         self._database.execute("SET GLOBAL TimeZone = 'UTC'")
         self._database.execute("SET parquet_metadata_cache = true; SET python_enable_replacements = false")
-        # A query may read the tables, but no other file, and no extension from the network.
-        folder = folder_at(tables).path
-        self._database.execute(f"SET allowed_directories = [{literal(str(folder))}]")
-        self._database.execute("SET enable_external_access = false; SET lock_configuration = true")
+        self._database.execute("SET lock_configuration = true")
         self._guard = Guard(self._database)
 
     def __enter__(self) -> Self:

@@ -43,8 +43,8 @@ OUTLIVES = {
         "false",
     ),
 }  # fmt: skip
-"""The condition by which an expired row of each table is kept; see `refer`. Tables that are not listed are never
-shortened: rejected rows are for a person to check, and after a restart the alerts continue from their deliveries."""
+"""The condition by which an expired row of each table is kept; see `refer`. Other tables are never shortened: rejected
+rows are for a person to check, and after a restart the alerts continue from their deliveries."""
 
 _REFERENCES = """
 CREATE OR REPLACE TEMP TABLE kept_incidents AS

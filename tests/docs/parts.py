@@ -15,9 +15,10 @@ from rebalance_model.observe.effects import QueueMove
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.rules import rule as rule_module
 from rebalance_model.observe.rules.registry import RULES
+from schemas.contract import Commit, Operation, tables_of
 from schemas.docstrings import column_meanings, row_meaning
 from schemas.json_schema import EVENT_PARTS
-from schemas.tables import PARTITIONED_BY, ROWS, columns
+from schemas.tables import PARTITIONED_BY, ROWS, TABLES, columns
 from streaming.base import limits
 from streaming.base.settings import Settings
 from streaming.cli.main import app
@@ -315,6 +316,22 @@ def _name(kind):
     return "object of strings" if getattr(kind, "__origin__", None) is dict else kind.__name__
 
 
+def contract():
+    """Return which operation may make which commits to which tables."""
+    kinds = {
+        Commit.APPEND: "adds rows to",
+        Commit.DELETE: "removes files of rows of",
+        Commit.REPLACE: "replaces all rows of",
+        Commit.REARRANGE: "moves rows to other files in",
+    }
+    rows = [[f"`{operation}`", *(_all_of(tables_of(operation, kind)) for kind in kinds)] for operation in Operation]
+    return table(["operation", *kinds.values()], rows)
+
+
+def _all_of(these):
+    return "every table" if set(these) == set(TABLES) else ", ".join(f"`{one}`" for one in these) or "none"
+
+
 PARTS = {
     ROOT / "README.md": {"codes": codes},
     ROOT / "rebalance_model/observe/rules/README.md": {"rules": rules},
@@ -322,5 +339,6 @@ PARTS = {
     ROOT / "streaming/serve/README.md": {"routes": routes, "tools": tools, "metrics": metrics},
     ROOT / "streaming/base/LIMITS.md": {"limits": what_is_received},
     ROOT / "schemas/README.md": {"views": views, "tables": tables, "events": event_types},
+    ROOT / "schemas/BUILDING.md": {"contract": contract},
     ROOT / "conf/README.md": {"settings": settings, "policy": policy, "alerts": alerts},
 }

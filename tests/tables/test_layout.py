@@ -67,7 +67,7 @@ def test_the_history_says_what_each_maintenance_did(tables):
     dropped, split, merged = said(tables)
     assert merged == "rebalance-watch maintain: merged 20 files into 1 with 60 rows; no row changed"
     assert split == "rebalance-watch maintain: split 1 file before rows are dropped; no row changed"
-    assert dropped == "rebalance-watch maintain: dropped 42 rows from before 1970-01-04T00:00:00.000Z"
+    assert dropped == "rebalance-watch maintain --older-than: dropped 42 rows from before 1970-01-04T00:00:00.000Z"
 
 
 def test_a_merge_changes_no_data_and_a_drop_does(tables):

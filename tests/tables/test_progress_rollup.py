@@ -6,8 +6,9 @@ from deltalake import DeltaTable
 
 from rebalance_model.observe.effects import QueueProgress
 from streaming.tables import ReadModel
+from streaming.tables.history import violations
 from streaming.tables.maintenance import Limits, maintain
-from streaming.tables.progress_rollup import roll_up
+from streaming.tables.progress_rollup import SERIES, roll_up
 from tests.support.tables import append, make_tables
 
 DAY = 86_400_000
@@ -44,6 +45,10 @@ def test_a_day_that_is_over_is_summed_up_once(tmp_path):
     made = tables(tmp_path)
     done = roll_up(made, FIRST + DAY + DAY // 2)
     assert [(one.table, one.rows) for one in done] == [("queue_progress_minute", 10), ("queue_progress_5min", 2)]
+    assert (
+        DeltaTable(made / "queue_progress_5min").history()[0]["userMetadata"].startswith("rebalance-watch maintain: ")
+    )
+    assert [one for table in SERIES for one in violations(made / table)] == []
     assert roll_up(made, FIRST + DAY + DAY // 2) == []
     assert days(made, "queue_progress_minute") == {str(dt.date(1970, 1, 1) + dt.timedelta(20_000))}
 

@@ -1,9 +1,11 @@
 """The rows of a rebuild, as Parquet files beside the tables until the swap."""
 
+import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 import pyarrow as pa
@@ -11,11 +13,17 @@ import pyarrow.parquet as pq
 
 from rebalance_model.observe.effects import TABLE_OF, AnyRow, QueueProgress
 from schemas.arrow import arrow_schema, in_epoch_ms, table_of
+from schemas.contract import Commit, Operation, tables_of
 from schemas.tables import PARTITIONED_BY
+from streaming.base.place import Place
 from streaming.tables import ReadModel
+from streaming.tables.database import connected
+from streaming.tables.delta import delta_at
+from streaming.tables.files import File, select
+from streaming.tables.retention import ENTITIES, dropped_before, expired, instant, refer
 
-REBUILT = tuple(table for kind, table in TABLE_OF.items() if kind is not QueueProgress)
-"""The tables that a rebuild replaces, evidence first. `queue_progress` does not depend on the order of events."""
+REBUILT = tables_of(Operation.REBUILD, Commit.REPLACE)
+"""The tables that a rebuild replaces, evidence first."""
 assert not set(REBUILT) & PARTITIONED_BY.keys()  # noqa: S101  else their files need a folder for each partition
 
 _FILE_ROWS = 100_000
@@ -100,6 +108,36 @@ def keep_older(model: ReadModel, folder: Path) -> int:
             write_rows(folder / table / "older.parquet", table, rows)
             kept += rows.num_rows
     return kept
+
+
+def without_dropped(before: Path, tables: Place) -> Path:
+    """Return a folder with the rows from before a rebuild, without those that `maintain` has dropped by age since.
+
+    Args:
+        before: the folder with a folder of files for each table of `ENTITIES`.
+        tables: the folder of the tables, whose logs have the limits.
+    """
+    limits = {table: dropped_before(delta_at(tables / table), table) for table in REBUILT}
+    if not any(limits.values()):
+        return before
+    left = before.with_name("not-dropped")
+    shutil.rmtree(left, ignore_errors=True)
+    rows = {table: select(table, before.resolve() / table, _files(before / table)) for table in ENTITIES}
+    with connected(before.resolve()) as database:
+        for table, limit in limits.items():
+            kept = rows[table]
+            if limit is not None:
+                refer(database, rows, limit)
+                old = f"SELECT * EXCLUDE (outlives) FROM ({expired(table, kept, limit)}) WHERE outlives"  # noqa: S608  ours
+                kept = f"SELECT * FROM ({kept}) WHERE time >= {instant(limit)} UNION ALL {old}"  # noqa: S608  the same
+            found = database.sql(kept).to_arrow_table()
+            if found.num_rows:
+                write_rows(left / table / "rows.parquet", table, found)
+    return left
+
+
+def _files(folder: Path) -> list[File]:
+    return [File(quote(path.name), path.stat().st_size, 0, 0, 0, ()) for path in sorted(folder.glob("*.parquet"))]
 
 
 def _open(rows: pa.Table) -> list[dict[str, Any]]:

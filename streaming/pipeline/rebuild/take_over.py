@@ -8,23 +8,27 @@ import msgspec
 import structlog
 
 from checkpoints.generation import complete_swap, decide_swap
-from checkpoints.manifest import ARCHIVE, OPERATOR, Basis, Swap, read_manifest
+from checkpoints.manifest import ARCHIVE, OPERATOR, QUERY_TABLES, Basis, Swap, read_manifest
 from checkpoints.position import position_of_query
 from checkpoints.state_files import torn_state
 from checkpoints.swap import copy_rows, copy_tree
 from rebalance_model.observe.group_store import KEY_PREFIX
 from rebalance_model.observe.state import STATE_VERSION, decode_group, encode_group
-from schemas.tables import DERIVED
+from schemas.contract import Commit, Operation, tables_of
 from streaming.base.errors import UserError
 from streaming.base.files import replace_atomically
 from streaming.base.place import Place
 from streaming.pipeline.rebuild.archived import ArchivedPartition
 from streaming.pipeline.rebuild.build import require_manifest
 from streaming.pipeline.rebuild.folder import MANIFEST, Folder, Ready
-from streaming.pipeline.rebuild.rows import REBUILT, GroupKey, RowFiles
+from streaming.pipeline.rebuild.rows import REBUILT, GroupKey, RowFiles, without_dropped
 from streaming.pipeline.rebuild.seed import Seed, read_seed, write_seed
 from streaming.tables import ReadModel
+from streaming.tables.delta import delta_at
+from streaming.tables.files import files_of
 
+UNDONE = tables_of(Operation.UNDO, Commit.REPLACE)
+"""The tables whose rows from before a rebuild are kept, and restored when it is undone."""
 _LOG = structlog.get_logger(__name__)
 
 
@@ -68,10 +72,23 @@ def undo(checkpoints: Path, tables: Place) -> None:
     if before is None or not (before / MANIFEST).is_file():
         raise UserError("There is nothing to undo: the tables are not from a rebuild, or it is already undone.")
     was = folder.manifest_before(manifest.seed)
-    relative = before.relative_to(checkpoints)
-    rows, operator = str(relative / "tables"), str(relative / OPERATOR)
-    decide_swap(checkpoints, Swap(f"{manifest.seed}-undone", tuple(DERIVED), rows, was.seed, operator, was.basis))
+    rows = without_dropped(before / "tables", tables)
+    swap = Swap(
+        f"{manifest.seed}-undone", UNDONE, str(rows.relative_to(checkpoints)), was.seed,
+        str((before / OPERATOR).relative_to(checkpoints)), was.basis, Operation.UNDO, _newest_of_others(tables),
+    )  # fmt: skip
+    decide_swap(checkpoints, swap)
     complete_swap(checkpoints, tables)
+
+
+def _newest_of_others(tables: Place) -> dict[str, int]:
+    """Return the time of the newest row of each of the operator's tables that keeps its rows when a rebuild is undone.
+
+    The operator then reads the log again from the rebuild on, so it makes these rows a second time.
+    """
+    others = set(QUERY_TABLES[OPERATOR]).difference(UNDONE)
+    files = {table: files_of(table, delta_at(tables / table)) for table in others}
+    return {table: max(file.ends for file in of) for table, of in files.items() if of}
 
 
 def _prepare(
@@ -142,6 +159,6 @@ def _shifted(blob: bytes, last_seq: dict[GroupKey, int]) -> bytes:
 def _keep_what_is(before: Path, checkpoints: Path, tables: Place) -> None:
     manifest = read_manifest(checkpoints)
     assert manifest is not None  # noqa: S101  `require_manifest`
-    copy_rows(tables, before / "tables", DERIVED)
+    copy_rows(tables, before / "tables", UNDONE)
     copy_tree(checkpoints / OPERATOR, before / OPERATOR)
     replace_atomically(before / MANIFEST, msgspec.json.encode(manifest))

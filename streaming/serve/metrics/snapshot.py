@@ -7,8 +7,6 @@ observation by this machine's clock; stale ones are omitted, so that their serie
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
-import duckdb
-
 from streaming.base.errors import NotReadyError, UserError
 from streaming.base.limits import METRIC_GROUPS
 from streaming.base.statements import statements_of, with_parts
@@ -22,6 +20,7 @@ from streaming.queries.quality import quality
 from streaming.queries.results import Incident, QualityCheck, TelemetryCoverage
 from streaming.serve.metrics.sources import LastEvent, SourceInstance, Sources
 from streaming.tables import ReadModel
+from streaming.tables.database import connected
 from streaming.tables.reader import Row
 
 T = TypeVar("T")
@@ -124,7 +123,7 @@ def read_snapshot(model: ReadModel, sources: Sources, queue_series: int) -> Snap
 
 def _queues(model: ReadModel, now: int, queue_series: int) -> tuple[list[Row], list[Row]]:
     """Return the rows of the topics, and those of the queues that are not OK."""
-    with duckdb.connect(":memory:") as here:
+    with connected() as here:
         here.register("queues", model.sql(_QUEUES, LOCK_LIMITS | {"now": now}))
         topics = here.sql(_SQL["topics"]).to_arrow_table().to_pylist()
         return topics, here.sql(

@@ -25,11 +25,15 @@ from checkpoints.manifest import ARCHIVE, OPERATOR, Basis, read_manifest
 from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.state import STATE_VERSION
 from schemas.arrow import arrow_schema
+from schemas.tables import TABLES
 from streaming.base.errors import UserError
 from streaming.pipeline.rebuild.build import build
 from streaming.pipeline.rebuild.folder import Folder
+from streaming.pipeline.rebuild.rows import REBUILT
 from streaming.pipeline.rebuild.take_over import take_over, undo
+from streaming.pipeline.sinks import TableSink
 from streaming.tables import ReadModel
+from streaming.tables.history import violations
 from streaming.tables.maintenance import Limits, maintain
 from tests.pipeline.rebuild.late import (
     PARTITIONS,
@@ -215,6 +219,43 @@ def test_undone_what_was_is_there_again(announced):
         pytest.raises(UserError, match="nothing to undo"),
     ):
         undo(announced / "checkpoints", announced / "tables")
+
+
+def test_an_undo_writes_only_what_the_contract_says(announced):
+    """`queue_progress` keeps its rows, though the job will read the log again from the rebuild on: they stay once."""
+    tables, checkpoints = announced / "tables", announced / "checkpoints"
+    start(announced)
+    version = DeltaTable(tables / "queue_progress").version()
+    kept = progress(announced)
+    with claimed(checkpoints, tables, BASIS):
+        undo(checkpoints, tables)
+    assert DeltaTable(tables / "queue_progress").version() == version
+    assert [one for table in TABLES for one in violations(tables / table)] == []
+
+    manifest = read_manifest(checkpoints)
+    sink = TableSink(tables, OPERATOR, manifest.generation, manifest.swapped, manifest.repeated_until)
+    again = DeltaTable(tables / "queue_progress").to_pyarrow_table().cast(arrow_schema("queue_progress"))
+    sink.append_arrow(again, "queue_progress", batch_id=1)
+    assert progress(announced) == kept
+    lacking = again.slice(0, 1).set_column(0, "cluster", pa.array(["another"]))
+    sink.append_arrow(pa.concat_tables([again, lacking.cast(again.schema)]), "queue_progress", batch_id=2)
+    assert progress(announced) == kept + 1
+
+
+def test_undone_no_row_is_back_that_was_dropped_by_age(announced):
+    tables, checkpoints = announced / "tables", announced / "checkpoints"
+    limit = CUT - 60_000
+    with ReadModel(tables) as model:
+        before = {table: len(model.rows(f"SELECT * FROM {table} t")) for table in REBUILT}
+    start(announced)
+    for table in REBUILT:
+        maintain(tables, table, Limits(rows_since=limit))
+    with claimed(checkpoints, tables, BASIS):
+        undo(checkpoints, tables)
+    with ReadModel(tables) as model:
+        after = {table: len(model.rows(f"SELECT * FROM {table} t")) for table in REBUILT}
+    assert all(0 < after[table] < before[table] for table in ("assignment_history", "group_state", "queue_state"))
+    assert [maintain(tables, table, Limits(rows_since=limit)).rows_dropped for table in REBUILT] == [0] * len(REBUILT)
 
 
 def test_a_rebuild_makes_the_state_of_an_older_release_one_of_this(root):

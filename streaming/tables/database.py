@@ -1,0 +1,34 @@
+"""The only way to open a database of DuckDB: in memory, on this machine, and never with the network.
+
+DuckDB installs and loads extensions by itself when a query or a path looks as if it needed one. What this program needs
+(Parquet, JSON, ICU) is linked into it, so nothing has to be fetched, and a path that is wrong asks no server.
+"""
+
+from pathlib import Path
+
+import duckdb
+
+from streaming.tables.files import literal
+
+MEMORY = "1GB"
+"""The memory limit; larger sorts and aggregates spill to disk."""
+_OFFLINE: dict[str, str | bool | int | float | list[str]] = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+}
+
+
+def connected(*folders: Path, spill: Path | None = None) -> duckdb.DuckDBPyConnection:
+    """Open a database that reads and writes files below these folders only, and reaches no other place.
+
+    Args:
+        folders: absolute; none: it has only what is registered in it.
+        spill: an existing folder for what is larger than memory; None: then a query fails.
+    """
+    database = duckdb.connect(":memory:", config=_OFFLINE)
+    database.execute(f"SET memory_limit = '{MEMORY}'; SET temp_directory = {literal(str(spill or ''))}")
+    if folders:
+        database.execute(f"SET allowed_directories = [{', '.join(literal(str(folder)) for folder in folders)}]")
+    database.execute("SET enable_external_access = false")
+    return database
