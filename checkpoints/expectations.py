@@ -13,7 +13,7 @@ import math
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
@@ -106,6 +106,7 @@ class Suite:
         self.query = read.meta.query
         """The SQL whose rows are judged; None: it is elsewhere."""
         self._expectations = read.expectations
+        self._built: dict[_Zones, tuple[list[Expectation], list[Verdict]]] = {}
 
     def judge(self, frame: pd.DataFrame, parameters: Mapping[str, object]) -> list[Verdict]:
         """Judge a frame; return a verdict for each expectation, a failed one if it can't be judged.
@@ -114,14 +115,22 @@ class Suite:
             frame: with the columns that the expectations name.
             parameters: the values of the suite's ``$PARAMETER``.
         """
-        built, faults = self._in_context
+        built, faults = self._in_context(_zones_of(frame))
         batch = _frames().get_batch(batch_parameters={"dataframe": frame})
         found = [self._verdict(one, frame) for one in _judged(batch, built, parameters)]
         return [*found, *faults]
 
-    @cached_property
-    def _in_context(self) -> "tuple[list[Expectation], list[Verdict]]":
-        """The expectations that Great Expectations accepts, and a verdict for each other one."""
+    def _in_context(self, zones: "_Zones") -> "tuple[list[Expectation], list[Verdict]]":
+        """Return the expectations that Great Expectations accepts, and a verdict for each other one.
+
+        Args:
+            zones: of the frame's timestamp columns; with them it is made once.
+        """
+        if zones not in self._built:
+            self._built[zones] = self._build(dict(zones))
+        return self._built[zones]
+
+    def _build(self, zones: "Mapping[str, dt.tzinfo | None]") -> "tuple[list[Expectation], list[Verdict]]":
         _frames()
         from great_expectations.expectations.expectation_configuration import (  # noqa: PLC0415  it is imported now
             ExpectationConfiguration,
@@ -131,7 +140,9 @@ class Suite:
         faults: list[Verdict] = []
         for expectation, written in zip(self._expectations, self._written, strict=True):
             try:
-                built.append(ExpectationConfiguration(**written).to_domain_obj())
+                of_times = [zones[name] for name in expectation.columns if name in zones]
+                kwargs = _with_instants(expectation.kwargs, of_times[0]) if of_times else expectation.kwargs
+                built.append(ExpectationConfiguration(**(written | {"kwargs": kwargs})).to_domain_obj())
             except Exception as error:  # noqa: BLE001  of a library, about what a user has written: any kind
                 faults.append(self._fault(expectation, _refusal(expectation.type, error)))
         return built, faults
@@ -158,6 +169,35 @@ class Suite:
         return Verdict(
             expectation.type, _joined(expectation), success=False, observed=None, unexpected_count=None, why=sentence
         )
+
+
+_Zones = frozenset[tuple[str, dt.tzinfo | None]]
+"""The timestamp columns of a frame, each with its zone; None: it has none."""
+
+
+def _zones_of(frame: pd.DataFrame) -> _Zones:
+    types = {str(name): kind for name, kind in frame.dtypes.items() if pd.api.types.is_datetime64_any_dtype(kind)}
+    return frozenset((name, getattr(kind, "tz", None)) for name, kind in types.items())
+
+
+def _with_instants(value: Any, zone: dt.tzinfo | None) -> Any:
+    """Return the arguments about a timestamp column with timestamps for texts of dates and times.
+
+    Great Expectations makes a date of the text of one, which pandas refuses to compare with a timestamp. A text without
+    offset is in UTC.
+    """
+    if isinstance(value, Mapping):
+        return {key: one if str(key).startswith("column") else _with_instants(one, zone) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_with_instants(one, zone) for one in value]
+    if not isinstance(value, str):
+        return value
+    try:
+        instant = dt.datetime.fromisoformat(value)
+    except ValueError:
+        return value
+    instant = instant if instant.tzinfo else instant.replace(tzinfo=dt.UTC)
+    return instant if zone is not None else instant.astimezone(dt.UTC).replace(tzinfo=None)
 
 
 class _Found(NamedTuple):

@@ -30,25 +30,28 @@ def quality(  # noqa: PLR0913  a command line
 ) -> None:
     """Show the last result of each check of the data: of the archive's last batch, and of the tables.
 
-    --now --since 30d checks what the log received in 30 days; else the check begins an hour before the last one.
+    --now --since 30d checks what the log received in 30 days; else the check begins an hour before the last one. With
+    --now, --check also fails if something could not be compared.
     """
     from streaming.queries.quality import quality as ask
 
     if since is not None and not check_now:
         raise typer.BadParameter("--since is for --now.")
-    if check_now:
-        _check(instant(since))
+    not_compared = _check(instant(since)) if check_now else 0
     found = present(ask, _draw, QualityCheck, Output(output, watch, every))
-    if check and not all(one.success for one in found):
+    if check and (not_compared or not all(one.success for one in found)):
         raise typer.Exit(3)
 
 
-def _check(since: int | None) -> None:
+def _check(since: int | None) -> int:
+    """Check the tables; return how many suites could not be compared with something, each of which is reported."""
     from checkpoints.table_quality import TableGate
 
     place_of_tables()
-    for why in TableGate(load_settings()).check(now_ms(), since).left_out:
+    left_out = TableGate(load_settings()).check(now_ms(), since).left_out
+    for why in left_out:
         print_error(str(why))
+    return len(left_out)
 
 
 def _draw(checks: Sequence[QualityCheck], now: int) -> RenderableType:

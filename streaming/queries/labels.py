@@ -340,5 +340,11 @@ def queues_per_client(sizes: Sequence[int], unassigned: int = 0) -> str:
 
 
 def checked(column: str | None, expectation: str) -> str:
-    """Say what a check of the data is about: columns, the rows as a whole, or a suite that can't be run."""
-    return column or ("suite" if expectation == WHOLE_SUITE else "rows")
+    """Say what a check of the data is about: columns, or the rows as a whole, and what is expected of them.
+
+    Of a suite that can't be run: "suite".
+    """
+    if expectation == WHOLE_SUITE:
+        return "suite"
+    said = expectation.removeprefix("expect_").removeprefix("column_").removeprefix("values_")
+    return f"{column or 'rows'}: {said.replace('_', ' ')}"

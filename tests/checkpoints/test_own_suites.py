@@ -2,14 +2,18 @@
 
 import json
 import re
+import shutil
 
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from checkpoints.expectations import Suite
 from checkpoints.quality_stop import QualityStop
 from checkpoints.table_quality import TableGate, suites
 from streaming.base.errors import UserError
 from streaming.cli import main
+from streaming.queries.labels import checked
 from tests.checkpoints.test_table_quality import HOUR, START, Root
 from tests.docs.source import ROOT
 from tests.support.suites import NULL, expect, own_suite, with_suites
@@ -71,6 +75,43 @@ def test_a_result_of_any_type_is_stored_as_json(root, tmp_path):
     assert {
         name: (one.success, one.observed and json.loads(one.observed), one.why) for name, [one] in by_suite.items()
     } == {name: (success, observed, "Why.") for name, (_, _, success, observed) in OF_ANY_TYPE.items()}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ({"max_value": "2026-11-20"}, "values_to_be_between"),
+        ({"min_value": "2026-11-01", "max_value": "2026-11-20T00:00:00Z"}, "values_to_be_between"),
+        ({"max_value": "2026-11-20"}, "max_to_be_between"),
+        ({"value_set": [f"2026-11-{day:02}" for day in range(1, 21)]}, "values_to_be_in_set"),
+    ],
+)
+def test_a_timestamp_column_takes_dates(arguments, name):
+    times = pd.to_datetime(DAYS, utc=True)
+
+    def judged(frame):
+        written = {"name": "own", "expectations": [expect(name, "t", **arguments)]}
+        [verdict] = Suite(json.dumps(written).encode(), "own.json").judge(frame, {})
+        return verdict.success, verdict.why
+
+    assert judged(pd.DataFrame({"t": times})) == (True, "Why.")
+    assert judged(pd.DataFrame({"t": times.tz_localize(None)})) == (True, "Why.")
+    assert judged(pd.DataFrame({"t": times + pd.Timedelta(days=1)})) == (False, "Why.")
+
+
+def test_three_expectations_on_one_column_are_three_lines():
+    names = ("values_to_be_between", "values_to_not_be_null", "mean_to_be_between")
+    said = {checked("n", f"expect_column_{name}") for name in names}
+    assert said == {"n: to be between", "n: to not be null", "n: mean to be between"}
+    assert checked(None, "expect_table_row_count_to_be_between") == "rows: table row count to be between"
+
+
+def test_a_check_fails_that_could_not_be_compared_with_the_log(root):
+    shutil.rmtree(root.path / "checkpoints" / "archive")
+    asked = ["--root", str(root.path), "quality", "--now", "--check"]
+    ended = CliRunner().invoke(main.app, asked, env={"REBALANCE_WATCH_SOURCE__KIND": "files"})
+    assert "The archive was not compared with the log" in ended.stderr
+    assert ended.exit_code == 3
 
 
 NOT_JUDGED = {
@@ -220,7 +261,7 @@ def test_the_example_of_the_readme_is_added_and_run(root, tmp_path):
     asked, *lines = example.splitlines()
     assert asked == "$ rebalance-watch quality --now"
     assert _without_times(lines) == [line for line in _without_times(ended.stdout.splitlines()) if line[0] in _SHOWN]
-    assert "pauses pause_seconds: A rebalance kept a queue" in ended.stdout
+    assert "pauses pause_seconds: to be between: A rebalance kept a queue" in ended.stdout
 
 
 _SHOWN = ("suite", "pauses")
