@@ -57,7 +57,7 @@ def _each(tables: tuple[str, ...], *commits: Commit) -> dict[str, frozenset[Comm
 
 
 CONTRACT: Mapping[Operation, Mapping[str, frozenset[Commit]]] = {
-    Operation.RUN_OPERATOR: _each(tuple(DERIVED), Commit.APPEND),
+    Operation.RUN_OPERATOR: _each((*DERIVED, "telemetry_rejected"), Commit.APPEND),
     Operation.RUN_ARCHIVE: _each(("telemetry", "telemetry_rejected", "quality_results"), Commit.APPEND),
     Operation.START: _each(TABLES, Commit.DESCRIBE),
     Operation.QUALITY: _each(("quality_results",), Commit.APPEND),

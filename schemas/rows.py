@@ -74,18 +74,21 @@ class TelemetryRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RejectedRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One rejected row of the log, complete."""
+    """One rejected row of the log, complete; or what the job lost of its own state (reason `state_lost`)."""
 
     partition: int
     """The partition of the log."""
     offset: int
-    """The row's offset in that partition; of a log of files, its place."""
+    """The row's offset in that partition; of a log of files, its place. Of a lost state that of its batch's first row.
+    """
     key: bytes | None
-    """The transport's key, byte for byte; null: it had none."""
+    """The transport's key, byte for byte; null: it had none. Of a lost state cluster/group; null: the partition's own.
+    """
     value: bytes | None
     """The value, byte for byte; null: it had none."""
     reason: str
-    """A stable code, see `rebalance_model.observe.events.decoding`."""
+    """A stable code, see `rebalance_model.observe.events.decoding`; state_lost: a state that the job could not read,
+    or an event that it could not process, which is in `telemetry`, too."""
     detail: str
     """The reason in words."""
     origin: str

@@ -1,12 +1,13 @@
 -- One row for each partition of the log: the rows that the archive has of what its finished batches have read, accepted
--- and rejected together, since the first one that the log received after `since`.
+-- and rejected together, since the first one that the log received after `since`. What the operator lost
+-- of its state is no row of the log.
 WITH log AS (
     SELECT unnest($log, recursive := true)
 ),
 kept AS (
     SELECT t.partition, t.offset, t.ingest_time FROM telemetry t WHERE t.date >= CAST($first_day AS DATE)
     UNION ALL
-    SELECT r.partition, r.offset, r.ingest_time FROM telemetry_rejected r
+    SELECT r.partition, r.offset, r.ingest_time FROM telemetry_rejected r WHERE r.reason <> 'state_lost'
 ),
 begins AS (
     SELECT k.partition, min(k.offset) AS first FROM kept k WHERE k.ingest_time >= from_ms($since) GROUP BY k.partition

@@ -20,6 +20,7 @@ from packaging.specifiers import SpecifierSet
 from checkpoints.generation import check_state_version, verify
 from rebalance_model.observe.events import BrokerStatus, ClockStep, Event
 from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.rules.state_lost import CODE as STATE_LOST
 from rebalance_model.observe.state import STATE_VERSION
 from rebalance_model.observe.state.clock_bounds import bounds_of_now
 from schemas.tables import TABLES
@@ -42,6 +43,7 @@ from streaming.log.kafka import READER_OPERATIONS, partition_count
 from streaming.log.kafka_properties import connection_of
 from streaming.queries.labels import duration
 from streaming.tables.history import violations
+from streaming.queries.results import Incident
 
 DISTRIBUTION = "rebalance-watch"
 
@@ -52,6 +54,7 @@ _MEMORY_BYTES_BESIDE = 1 << 30
 _ANSWER_SECONDS_MAX = 3.0
 # Of each table; a job makes about one a second.
 _COMMITS_CHECKED = 200
+_NAMED = 3
 
 
 def examine(settings: Settings, *, servers: bool) -> Iterator[Check]:
@@ -260,6 +263,7 @@ def _contract(settings: Settings) -> Check:
 def _tables(settings: Settings) -> Iterator[Check]:
     """Say what the tables of the root have, and how old it is; and whether their groups need a proxy."""
     from streaming.queries.groups import groups
+    from streaming.queries.incidents import incidents
     from streaming.queries.present import known_ends
     from streaming.tables import ReadModel
 
@@ -267,6 +271,7 @@ def _tables(settings: Settings) -> Iterator[Check]:
         with ReadModel(tables_of(settings)) as model:
             ends = known_ends(model)
             in_tables = groups(model) if ends is not None else []
+            lost = incidents(model, code=STATE_LOST, only_open=True) if in_tables else []
     except NotReadyError:
         yield Check(part="tables", state="ok", found="none yet: `run` creates them")
         return
@@ -280,7 +285,23 @@ def _tables(settings: Settings) -> Iterator[Check]:
     yield Check(
         part="tables", state="ok", found=f"{len(in_tables)} groups, last telemetry {written(ends.last)} ({age})"
     )
+    yield from _lost_states(lost)
     yield from proxy_checks.needed(in_tables, [one for polled in settings.collector.polled for one in polled.proxies])
+
+
+def _lost_states(lost: list[Incident]) -> Iterator[Check]:
+    """Name the groups whose state was lost; nothing if there are none."""
+    if not lost:
+        return
+    names = [f"{one.group} of {one.cluster}" for one in lost[:_NAMED]]
+    more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
+    yield Check(
+        part="state",
+        state="wrong",
+        found=f"lost of {', '.join(names)}{more}: STATE_LOST",
+        mend="`rebalance-watch rebuild`, which derives them from the archive",
+        needed=False,
+    )
 
 
 def _kafka(settings: Settings) -> Check:

@@ -112,6 +112,7 @@ def test_the_root_that_is_given_is_judged(tmp_path, monkeypatch):
     example().write(demo / "tables")
     _, by_part = checks(demo)
     assert by_part["spark jars"]["mend"] == f"set runtime.jars to {tmp_path / 'jars'}, which has them"
+    assert "state" not in by_part
     assert by_part["tables"]["found"].startswith("3 groups, last telemetry 2026-11-21T12:00:30.000Z (")
 
     file = tmp_path / "file"
@@ -119,6 +120,16 @@ def test_the_root_that_is_given_is_judged(tmp_path, monkeypatch):
     code, by_part = checks(file)
     assert (code, by_part["root"]["found"]) == (3, f"{file} is no folder")
     assert "disk" not in by_part
+
+
+def test_groups_whose_state_was_lost_are_named_until_a_rebuild(root):
+    world = example()
+    world.incident("quiet", "STATE_LOST", subject="", sub_cause="GROUP")
+    world.write(root / "tables")
+    check = examine()["state"]
+    assert (check.state, check.needed) == ("wrong", False)
+    assert check.found == "lost of quiet of c: STATE_LOST"
+    assert "`rebalance-watch rebuild`" in check.mend
 
 
 def test_tables_that_can_not_be_read_are_wrong(root):
