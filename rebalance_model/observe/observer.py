@@ -15,7 +15,6 @@ from rebalance_model.observe.effects import AnyRow, AssignmentChange, IncidentTr
 from rebalance_model.observe.engine.shard import Saved, Shard
 from rebalance_model.observe.events import AnyEvent
 from rebalance_model.observe.facts.queue_facts import QueueFacts
-from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.group.owners_queue import owners_queue
 from rebalance_model.observe.group_store import KEY_PREFIX, GroupsInMemory
 from rebalance_model.observe.policy import Policy
@@ -174,7 +173,7 @@ class Observer:
         return Explanation(
             owner=q.queue.owner,
             expected_owner=q.queue.expected_owner,
-            lag=lag_of(q.queue),
+            lag=q.queue.lag,
             lock_ms=process_queue.lock_ms if process_queue is not None else None,
             pull_ms=process_queue.pull_ms if process_queue is not None else None,
             consume_ms=process_queue.consume_ms if process_queue is not None else None,

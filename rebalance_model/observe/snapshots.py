@@ -15,10 +15,9 @@ from rebalance_model.observe.facts.queue_facts import OwnersQueue, QueueFacts, o
 from rebalance_model.observe.group import proxied
 from rebalance_model.observe.group.deleted_group import GROUP_DELETED, is_deleted
 from rebalance_model.observe.group.ended_queues import WHY
-from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.group.owners_queue import owners_queue, pulled_by_hook
 from rebalance_model.observe.rules import revive_behind
-from rebalance_model.observe.rules.coverage import coverage, hooks_of, is_popped_or_proxied
+from rebalance_model.observe.rules.coverage import coverage, is_popped_or_proxied
 from rebalance_model.observe.state import GroupState, IncidentState, LastGroupRow, LastQueueRow
 from rebalance_model.observe.step import GroupStep
 from rebalance_model.observe.utc import utc
@@ -30,7 +29,7 @@ _WITHOUT_OWNER: dict[str, tuple[Health, str]] = {
     "ACTIVE": ("UNKNOWN", "its clients pull by themselves and do not report which queues"),
     "PROXIED": ("UNKNOWN", "its clients are behind a proxy"),
 }
-"""Health and reason of a queue without owner, by how the members share the queues; see `expectation.division`."""
+"""Health and reason of a queue without owner, by how the members share the queues; see `GroupFacts.division`."""
 _OfQueues: TypeAlias = dict[MessageQueue, list[IncidentState]]
 """The open incidents of each queue that has any."""
 _RANK = {"critical": 0, "warning": 1, "info": 2}
@@ -42,9 +41,9 @@ def snapshot_changes(step: GroupStep, judged: Mapping[MessageQueue, QueueFacts])
     if step.touched:
         incidents = _by_queue(step.state)
         others = [mq for mq in step.touched if mq not in judged]
-        known = {**judged, **of_queues(step.facts, others)} if others else judged
+        facts_of = {**judged, **of_queues(step.facts, others)} if others else judged
         for mq in step.touched:
-            _snapshot_queue(step, known[mq], incidents, always=False)
+            _snapshot_queue(step, facts_of[mq], incidents, always=False)
     if step.group_touched:
         _snapshot_group(step, always=False)
 
@@ -89,17 +88,16 @@ def _of_cluster(step: GroupStep) -> Iterator[IncidentState]:
 def _group_health(step: GroupStep) -> tuple[Health, str]:
     state = step.state
     worst = _worst(step, (*state.incidents.values(), *_of_cluster(step)))
-    is_reported = state.is_polled or hooks_of(state)
     if worst is not None and worst[0] != "OK":
         return worst
-    found = _unknown_health(step, is_reported=bool(is_reported))
+    found = _unknown_health(step)
     return worst if worst is not None and found[0] == "OK" else found  # an info does not make the unknown known
 
 
-def _unknown_health(step: GroupStep, *, is_reported: bool) -> tuple[Health, str]:
+def _unknown_health(step: GroupStep) -> tuple[Health, str]:
     """Return health and reason of a group without an incident to warn of."""
     state = step.state
-    if not is_reported:
+    if not (step.facts.is_polled or step.facts.hooks):
         return "UNKNOWN", "no source reports it"
     if is_deleted(state, step.now):
         return "UNKNOWN", GROUP_DELETED
@@ -143,11 +141,11 @@ def _health_of_members(step: GroupStep) -> tuple[Health, str]:
     state = step.state
     if step.facts.division == "PROXIED":
         return "UNKNOWN", "its clients are behind a proxy and answer no request"
-    silent = [m for m in state.members if (c := state.clients.get(m)) is not None and c.silent]
+    silent = [m for m in state.members if state.clients[m].silent]
     if silent:
         return "UNKNOWN", f"no answer from {silent[0]}" + _more(silent)
-    unread = [m for m in state.members if (c := state.clients.get(m)) is not None and not c.readable]
-    if unread and hooks_of(state) < len(state.views):
+    unread = [m for m in state.members if not state.clients[m].readable]
+    if unread and len(step.facts.hooks) < len(state.views):
         return "UNKNOWN", f"no readable answer from {unread[0]}" + _more(unread)
     return "OK", ""
 
@@ -167,11 +165,11 @@ def _health_without_members(step: GroupStep) -> tuple[Health, str]:
     if step.facts.is_consumed_unlisted and state.advanced_at > proxied.left_at(state):
         return "UNKNOWN", "commits advance, but no client is listed: they are behind a proxy"
     queues = [queue for mq, queue in state.queues.items() if not mq.is_retry and queue.ended is None]
-    waiting = [queue for queue in queues if lag_of(queue)]
+    waiting = [queue for queue in queues if queue.lag]
     if step.facts.broadcasts:
         return "OK", ""
     if not waiting:
-        is_unknown = any(queue.broker_offset and lag_of(queue) is None for queue in queues)
+        is_unknown = any(queue.broker_offset and queue.lag is None for queue in queues)
         return ("UNKNOWN", "no client is listed, and it is unknown whether messages wait") if is_unknown else ("OK", "")
     since = min(queue.stats_at - queue.stalled_ms for queue in waiting)
     return "UNKNOWN", f"no client is listed, and messages wait since {utc(since)} UTC or longer"

@@ -4,6 +4,7 @@ A `GroupStep` is a step of a group, a `ClusterStep` one of the cluster; both hav
 """
 
 from collections.abc import Collection, Iterator
+from functools import cached_property
 from typing import Literal, NamedTuple, Protocol, TypeAlias, TypedDict
 
 import msgspec
@@ -30,37 +31,17 @@ CORRECTIONS_MAX = 64
 """At most this many corrections are listed in one GroupSnapshot."""
 DECIDED_WITHIN = 30_000
 """The time after ticks or answers stopped until it is known whether a broker is unreachable; milliseconds."""
-What: TypeAlias = Literal[
-    "REPORT",
-    "MEMBERS",
-    "CHANNELS",
-    "DECLARED",
-    "SUBSCRIPTIONS",
-    "ORDER",
-    "OWNERS",
-    "ROUND",
-    "ROUTES",
-    "ENDED",
-    "SKIPPED",
-    "OFFSETS",
-    "RETURNED",
-    "POPPED",
-    "PROXIES",
-    "DEAD_LETTERS",
-    "CAUSES",
-    "SOURCES",
-    "CLUSTER",
-    "TIME",
-]
+_OfMembers: TypeAlias = Literal["MEMBERS", "CHANNELS", "DECLARED", "SUBSCRIPTIONS", "ORDER", "PROXIES", "CAUSES"]
+_OfQueues: TypeAlias = Literal["OWNERS", "ROUND", "ROUTES", "ENDED", "SKIPPED", "OFFSETS", "RETURNED", "POPPED"]
+_OfAll: TypeAlias = Literal["REPORT", "DEAD_LETTERS", "SOURCES", "CLUSTER", "TIME"]
+What: TypeAlias = Literal[_OfMembers, _OfQueues, _OfAll]
 """What may have changed of a group.
 
-REPORT: what its row shows, and nothing that rules about a group are about. MEMBERS, CHANNELS: the members, or the
-connections on which they are listed. DECLARED: how members consume. SUBSCRIPTIONS: what they subscribe. ORDER: whether
-it is ordered. OWNERS: who has a queue. ROUND: every member was asked, and a queue is not where it belongs. ROUTES: the
-queues of a topic. ENDED: which queues have ended. SKIPPED: messages that it skipped. OFFSETS: those of a group without
-members. RETURNED: messages that came back. POPPED: the topics that are popped. PROXIES: clients of proxies.
-DEAD_LETTERS: messages that used up their attempts. CAUSES: what makes it rebalance. SOURCES: what its sources show.
-CLUSTER: incidents of its brokers. TIME: anything that follows from time alone.
+REPORT: what its row shows, and no rule about a group is about. CHANNELS: members' connections. DECLARED: how members
+consume. SUBSCRIPTIONS: what they subscribe. ORDER: whether it is ordered. ROUND: every member was asked, and a queue is
+not where it belongs. ROUTES: a topic's queues. ENDED: which queues have ended. SKIPPED: messages that it skipped.
+OFFSETS: those of a group without members. RETURNED: messages that came back. POPPED: the topics that are popped.
+PROXIES: clients of proxies. CAUSES: of rebalances. SOURCES: what sources show. CLUSTER: incidents of its brokers.
 """
 ALL: frozenset[What] = frozenset(("SOURCES", "CLUSTER", "TIME"))
 """The changes that any rule about a group may follow from."""
@@ -212,8 +193,6 @@ class GroupStep(Step):
         """
         self.cluster = moment.cluster
         """The state of the group's cluster."""
-        self._collisions: list[IncidentState] | None = None
-        self._members: tuple[tuple[str, ...], frozenset[str]] = (), frozenset()
 
     def changed(self, what: What) -> None:
         """Note what has changed of the group: the one place that decides what is judged and written again by it."""
@@ -221,18 +200,6 @@ class GroupStep(Step):
         self.facts = GroupFacts(self.state, self.policy, self.now)
         if what != "REPORT":
             self.changes[what] = None
-
-    @property
-    def members(self) -> frozenset[str]:
-        """Return the members as a set, made once for the step: to find one in `GroupState.members` takes a scan.
-
-        That is for loops over queues or clients, which may be as many as the members; loop over `GroupState.members`
-        itself, because a set has another order in each process.
-        """
-        known = self.state.members
-        if self._members[0] is not known:
-            self._members = known, frozenset(known)
-        return self._members[1]
 
     def schedule_check(self, at: int) -> None:
         """Schedule a judgement of everything at that time, or before; for a large group up to a second later."""
@@ -256,7 +223,7 @@ class GroupStep(Step):
         """
         yield from super().parents(codes, subject, queue)
         if queue is not None and COLLISION in codes:
-            yield from self._collisions_now()
+            yield from self._collisions
         views = (subject,) if subject in self.state.views else tuple(self.state.views)
         brokers = (queue.broker,) if queue is not None else views
         for code in codes:
@@ -264,11 +231,10 @@ class GroupStep(Step):
                 if (found := self.cluster.incidents.get(IncidentKey(code, broker))) is not None:
                     yield found
 
-    def _collisions_now(self) -> list[IncidentState]:
+    @cached_property
+    def _collisions(self) -> list[IncidentState]:
         """Return the open collisions of client ids, as of the first call of the step: to find them takes a scan."""
-        if self._collisions is None:
-            self._collisions = [one for one in self.state.incidents.values() if one.code == COLLISION]
-        return self._collisions
+        return [one for one in self.state.incidents.values() if one.code == COLLISION]
 
     def alert_after(self, incident: IncidentState) -> int | None:
         """Return when an alert may be sent: it must first be known whether the incident's broker is unreachable."""

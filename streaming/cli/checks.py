@@ -42,8 +42,8 @@ from streaming.collect.security import Security, security_of
 from streaming.log.kafka import READER_OPERATIONS, partition_count
 from streaming.log.kafka_properties import connection_of
 from streaming.queries.labels import duration
-from streaming.tables.history import violations
 from streaming.queries.results import Incident
+from streaming.tables.history import violations
 
 DISTRIBUTION = "rebalance-watch"
 

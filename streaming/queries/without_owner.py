@@ -38,7 +38,7 @@ def without_owner(*, message_model: str, consume_type: str, sharing: str) -> Wit
     Args:
         message_model: the message model of the group.
         consume_type: the consume type of the group.
-        sharing: `Coverage.sharing` of the group, see `expectation.division`.
+        sharing: `Coverage.sharing` of the group, see `GroupFacts.division`.
     """
     if message_model == "BROADCASTING":
         return WithoutOwner.EVERY_CLIENT

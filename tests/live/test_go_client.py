@@ -12,7 +12,6 @@ import msgspec
 import pytest
 
 from rebalance_model.observe.events import ConsumerConnection, ConsumerRunningInfo, HeartBeat
-from rebalance_model.observe.group.offsets import lag_of
 from tests.instruments.faults import go_run
 from tests.instruments.faults.case import BOTH, HOOK, POLL, SOURCES
 from tests.instruments.faults.verdict import events, incidents, is_reread
@@ -51,7 +50,7 @@ class Played:
                 fold.push(event)
         for state in fold.shard.timeline.groups():
             queues = {mq.queue_id: queue for mq, queue in state.queues.items() if not mq.is_retry}
-            groups[state.group] = {place: (instance(one.owner), lag_of(one)) for place, one in sorted(queues.items())}
+            groups[state.group] = {place: (instance(one.owner), one.lag) for place, one in sorted(queues.items())}
         return groups
 
 

@@ -31,15 +31,7 @@ from rebalance_model.observe.events.answer_parts import (
     TopicOffset,
     newest_stamp,
 )
-from rebalance_model.observe.events.fields import (
-    OFFSET_MAX,
-    Difference,
-    Event,
-    GroupEvent,
-    Source,
-    Subscription,
-    Text,
-)
+from rebalance_model.observe.events.fields import OFFSET_MAX, Difference, Event, GroupEvent, Source, Subscription, Text
 from rebalance_model.observe.events.hook_events import (
     ACK_RANGES_MAX,
     AckMessage,

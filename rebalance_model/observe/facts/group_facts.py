@@ -14,7 +14,7 @@ from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
 from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue, java_order
 from rebalance_model.observe.facts.interests import Interests, of_member
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.state import BROADCASTING, PUSH, BrokerView, GroupState
+from rebalance_model.observe.state import BROADCASTING, PUSH, BrokerView, GroupState, HookView
 
 SHARED_BY_MAX = 64
 """At most this many of the clients that pop a queue are named."""
@@ -32,9 +32,27 @@ class GroupFacts(msgspec.Struct, frozen=True, dict=True):
     now: int
 
     @cached_property
+    def members(self) -> frozenset[str]:
+        """Return the members as a set, to find one; loop over `GroupState.members`: a set has no certain order."""
+        return frozenset(self.state.members)
+
+    @cached_property
     def is_polled(self) -> bool:
         """Return whether a collector is followed, and is not silent."""
         return self.state.is_polled
+
+    @cached_property
+    def hooks(self) -> dict[str, HookView]:
+        """Return by broker the hooks that report: neither silent nor late."""
+        views, silent = self.state.views.items(), self.state.silent
+        return {broker: view.hook for broker, view in views if view.hook is not None and view.hook.source not in silent}
+
+    @cached_property
+    def hooked_since(self) -> int | None:
+        """Return since when all hooks report without a gap; None: one is silent, and may hide any call."""
+        known = sum(view.hook is not None for view in self.state.views.values())
+        since = [hook.covered_since for hook in self.hooks.values()]
+        return max(since) if since and len(since) == known else None
 
     @cached_property
     def info(self) -> ConsumerGroupInfo | None:

@@ -7,14 +7,7 @@ import msgspec
 from rebalance_model.client.process_queue import ProcessQueue
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.facts.group_facts import GroupFacts
-from rebalance_model.observe.state import (
-    BrokerView,
-    ClientView,
-    HookQueueView,
-    HookView,
-    ProcessQueueView,
-    QueueState,
-)
+from rebalance_model.observe.state import BrokerView, ClientView, HookQueueView, HookView, ProcessQueueView, QueueState
 
 
 class OwnersQueue(ProcessQueue, kw_only=True, gc=False):
@@ -73,6 +66,13 @@ class QueueFacts(msgspec.Struct, frozen=True, eq=False):
         """Return what is known of a queue; raise KeyError if the group does not have it."""
         return of_queues(facts, (mq,))[mq]
 
+    @property
+    def commit_offset(self) -> int | None:
+        """Return the queue's commit: the last one that the broker's hook saw; without a hook, the last one answered."""
+        if self.hook is not None and self.seen is not None and self.seen.commit_offset >= 0:
+            return self.seen.commit_offset
+        return self.queue.position
+
     def __str__(self) -> str:
         """Return the name of the queue in incidents: ``topic@broker:queue id``."""
         return str(self.mq)
@@ -80,11 +80,11 @@ class QueueFacts(msgspec.Struct, frozen=True, eq=False):
 
 def of_queues(facts: GroupFacts, queues: Iterable[MessageQueue]) -> dict[MessageQueue, QueueFacts]:
     """Return what is known of several queues; raise KeyError if the group does not have one."""
-    state, found = facts.state, {}
+    state, facts_of = facts.state, {}
     for mq in queues:
         queue, view = state.queues[mq], state.views.get(mq.broker)
         hook = view.hook if view is not None else None
         live = hook if hook is not None and hook.source not in state.silent else None
         owner = state.clients.get(queue.owner) if queue.owner is not None else None
-        found[mq] = QueueFacts(mq, queue, queue.hook_view, view, live, owner)
-    return found
+        facts_of[mq] = QueueFacts(mq, queue, queue.hook_view, view, live, owner)
+    return facts_of

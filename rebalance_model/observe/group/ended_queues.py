@@ -14,7 +14,6 @@ Nothing can be wrong with such a queue: its incidents are resolved with this rea
 from rebalance_model.entities import DEAD_LETTER_TOPIC_PREFIX, RETRY_TOPIC_PREFIX, MessageQueue
 from rebalance_model.observe.group import proxied
 from rebalance_model.observe.group.expectation import expect
-from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.state import Ended, EndedBy, GroupState, QueueState, Route
 from rebalance_model.observe.step import GroupStep
 
@@ -85,7 +84,7 @@ def waiting(queue: QueueState) -> int | None:
     Of a topic that was left, those that were there then: what is sent later is for others. A broker reports such a
     topic only while the group has no members.
     """
-    hook_view, lag = queue.hook_view, lag_of(queue)
+    hook_view, lag = queue.hook_view, queue.lag
     if lag is not None and queue.ended is not None and queue.ended.why == "NOT_SUBSCRIBED":
         lag = max(0, lag - _sent_since(queue, queue.ended))
     if hook_view is None or hook_view.commit_offset < 0 or hook_view.pull_offset < 0:

@@ -8,13 +8,7 @@ from collections.abc import Collection
 from functools import cache
 from typing import Literal, TypeAlias
 
-from rebalance_model.allocation import (
-    AllocateStrategy,
-    AllocationError,
-    strategy,
-    strategy_of_class,
-    takes_parameters,
-)
+from rebalance_model.allocation import AllocateStrategy, AllocationError, strategy, strategy_of_class, takes_parameters
 from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
 from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue
 from rebalance_model.observe.facts.group_facts import Division, GroupFacts, group_info

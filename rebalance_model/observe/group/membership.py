@@ -51,7 +51,7 @@ def follow(step: GroupStep, before: Before, *, first_sight: bool) -> None:
     members = tuple(sorted(ids, key=java_order))
     if members == state.members:
         return
-    joined = [c for c in members if c not in step.members]
+    joined = [c for c in members if c not in step.facts.members]
     left = [c for c in state.members if c not in ids]
     if not first_sight:
         _note_causes(step, before, joined, left)

@@ -18,7 +18,6 @@ from typing import TypeAlias
 from rebalance_model.entities import MessageQueue, java_order
 from rebalance_model.observe.group import former_holder, rebalances
 from rebalance_model.observe.group.member_types import is_outsider
-from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.state import BROADCASTING, ClientView, GroupState, HookQueueView, QueueState, Unassigned
 from rebalance_model.observe.step import GroupStep
 
@@ -105,7 +104,7 @@ def _believed_owner(step: GroupStep, mq: MessageQueue, queue: QueueState, curren
 
 def _is_owner(step: GroupStep, hook_view: HookQueueView, mq: MessageQueue) -> bool:
     """Return whether the hook names a member that divides the queues, and has not denied the queue since."""
-    if hook_view.holder not in step.members or _denies(step.state, hook_view, mq):
+    if hook_view.holder not in step.facts.members or _denies(step.state, hook_view, mq):
         return False
     return not is_outsider(step.state, step.state.clients[hook_view.holder])
 
@@ -129,7 +128,7 @@ def holders(step: GroupStep, mq: MessageQueue, queue: QueueState) -> list[tuple[
 
     A member that reads every queue by itself is left out (`is_outsider`).
     """
-    state, members, holders = step.state, step.members, []
+    state, members, holders = step.state, step.facts.members, []
     observed_at = queue.hook_view.observed_at if queue.hook_view is not None else 0
     for client_id in queue.claimants:
         client = state.clients[client_id]
@@ -221,7 +220,7 @@ def _unassigned(step: GroupStep, queue: QueueState, current: str | None, evidenc
         evidence == "LEFT"
         and any(view.hook and current in view.hook.recent_unregisters for view in step.state.views.values())
     )
-    return Unassigned(step.now, "RELEASED" if was_released else "", lag_of(queue), queue.expected_owner)
+    return Unassigned(step.now, "RELEASED" if was_released else "", queue.lag, queue.expected_owner)
 
 
 def _release_evidence(step: GroupStep, mq: MessageQueue, current: str, owner: str | None, evidence: str) -> str:

@@ -305,7 +305,7 @@ def _seen_by_hook(step: GroupStep, mq: MessageQueue, queue: QueueState, mute: se
         return
     now, policy, puller = step.now, step.policy, hook_view.concurrent_puller
     for member, refused in hook_view.refusals.items():
-        if member in step.members and now - refused.last <= 2 * policy.lock_interval:
+        if member in step.facts.members and now - refused.last <= 2 * policy.lock_interval:
             yield member
     entry = hook.locks.get(mq)
     if entry is not None and entry.client_id in mute:

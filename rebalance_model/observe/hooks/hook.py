@@ -31,10 +31,7 @@ from rebalance_model.observe.events import (
     UpdateConsumerOffset,
     source_of,
 )
-from rebalance_model.observe.group import (
-    rebalances,
-    refused_heartbeats,
-)
+from rebalance_model.observe.group import rebalances, refused_heartbeats
 from rebalance_model.observe.group.channels import client_of_channel
 from rebalance_model.observe.group.membership import HEARD_FROM_ALL, Before, follow
 from rebalance_model.observe.hooks import (
@@ -160,8 +157,8 @@ def scan(step: GroupStep, broker: str, view: BrokerView, hook: HookView) -> None
         c: one for c, one in hook.refused_heartbeats.items() if refused_heartbeats.find(hook, c, now, step.policy)
     }
     follow(step, before, first_sight=False)
-    hook.client_by_channel = {channel: c for channel, c in hook.client_by_channel.items() if c in step.members}
-    hook.rebalance_loops = {c: asking for c, asking in hook.rebalance_loops.items() if c in step.members}
+    hook.client_by_channel = {channel: c for channel, c in hook.client_by_channel.items() if c in step.facts.members}
+    hook.rebalance_loops = {c: asking for c, asking in hook.rebalance_loops.items() if c in step.facts.members}
     timers = [
         *hook.expected_back_until.values(),
         *(max(mqs.values()) + HEARD_FROM_ALL + 1 for mqs in hook.unattributed_queries.values()),

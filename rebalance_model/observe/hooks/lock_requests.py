@@ -113,7 +113,7 @@ def refused_before(step: GroupStep, event: LockBatchMq) -> list[MessageQueue]:
 def note_restart(step: GroupStep, broker: str, hook: HookView) -> None:
     """Record that the broker has lost its locks; their holders still rely on them."""
     for mq, entry in hook.locks.items():
-        if not mq.is_retry and entry.client_id in step.members:
+        if not mq.is_retry and entry.client_id in step.facts.members:
             hook.lost_locks[mq] = entry
             step.hook_view(mq).refusals = {}
     step.brokers_to_judge[broker] = None
@@ -161,7 +161,7 @@ def _refuse(step: GroupStep, hook: HookView, mq: MessageQueue, event: LockBatchM
     else:
         refusals = _first_refusal(hook_view, event.client_id, event.time)
     entry = hook.locks.get(mq)
-    if entry is not None and entry.client_id not in step.members:
+    if entry is not None and entry.client_id not in step.facts.members:
         refusals.orphaned, refusals.kept = event.time, 0
     else:
         refusals.kept += 1

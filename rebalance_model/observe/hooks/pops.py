@@ -152,7 +152,7 @@ def _check_at(step: GroupStep, *times: int) -> None:
 
 def _scan_clients(step: GroupStep, pops: Pops) -> None:
     changed = [client_id for client_id, popper in pops.poppers.items() if _drop_targets(popper, step.now)]
-    for client_id in [client_id for client_id in pops.poppers if client_id not in step.members]:
+    for client_id in [client_id for client_id in pops.poppers if client_id not in step.facts.members]:
         del pops.poppers[client_id]
         step.clients_to_judge[client_id] = None
         changed.append(client_id)
@@ -208,7 +208,7 @@ def _member_of(step: GroupStep, event: PoppedEvent) -> str | None:
     if view is None or view.hook is None:
         return None
     client_id = client_of_channel(view, view.hook, event.channel)
-    return client_id if client_id in step.members else None
+    return client_id if client_id in step.facts.members else None
 
 
 def _note_pop(step: GroupStep, pops: Pops, event: PopMessage, client_id: str | None) -> None:

@@ -27,7 +27,7 @@ def fold_pulls(step: GroupStep, view: BrokerView, hook: HookView, event: PullMes
     released_queues.note_read(step, mq)
     commits.note_former(step, mq, client_id, event)
     pull_errors.note(step, mq, client_id, event)
-    client = step.state.clients.get(client_id) if client_id in step.members else None
+    client = step.state.clients.get(client_id) if client_id in step.facts.members else None
     if client_id is not None and client is not None and not is_outsider(step.state, client):
         _pull_of(step, hook, mq, client_id, event)
     if event.commit_offset >= 0 and event.code in (None, SUCCESS):  # a refused pull commits nothing

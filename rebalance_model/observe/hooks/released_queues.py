@@ -97,7 +97,7 @@ def is_removed_from_topic(step: GroupStep, q: QueueFacts) -> bool:
         return False
     if step.now - released.since <= step.policy.unassigned_after_release or _had_cause(step, released.since):
         return False  # its next owner may be about to take it, or should be
-    if queue.former_owner not in step.members or (queue.hook_view is not None and queue.hook_view.refusals):
+    if queue.former_owner not in step.facts.members or (queue.hook_view is not None and queue.hook_view.refusals):
         return False
     if _is_divided_otherwise(step):
         return False

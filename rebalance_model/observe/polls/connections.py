@@ -132,7 +132,7 @@ def _remove_former_members(step: GroupStep, asked: int) -> None:
     """Remove clients that answered once, and are no members by the broker's later lists."""
     state = step.state
     for client_id, client in list(state.clients.items()):
-        if client_id not in step.members and client.asked < asked:
+        if client_id not in step.facts.members and client.asked < asked:
             ownership.note_claims(state, client_id, client.queues, ())
             del state.clients[client_id]
             step.changed("REPORT")

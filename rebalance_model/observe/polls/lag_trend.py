@@ -6,7 +6,6 @@ production and consumption are measured over at least a whole window without suc
 """
 
 from rebalance_model.entities import bounded
-from rebalance_model.observe.group.offsets import position_of
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import LagTrend, QueueState
 
@@ -52,7 +51,7 @@ def of_late(queue: QueueState) -> tuple[int, int]:
     if trend is None or now <= trend.rising_since:
         return 0, 0
     hours = (now - trend.rising_since) / HOUR
-    produced, consumed = queue.broker_offset or 0, position_of(queue) or 0
+    produced, consumed = queue.broker_offset or 0, queue.position or 0
     return round((produced - trend.rising_broker) / hours), round((consumed - trend.rising_commit) / hours)
 
 

@@ -7,7 +7,6 @@ between. A broker that does not answer, or a collector that was away, adds nothi
 from rebalance_model.entities import RETRY_TOPIC_PREFIX
 from rebalance_model.observe.events import UNREADABLE, ConsumeStats, OffsetInfo
 from rebalance_model.observe.group import deleted_group, ended_queues, skipped
-from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.polls import clock_skew, lag_trend, returns
 from rebalance_model.observe.state import FallenBack, NewestFall, QueueState
 from rebalance_model.observe.step import GroupStep
@@ -22,10 +21,10 @@ def fold_stats(step: GroupStep, event: ConsumeStats) -> None:
     view = step.state.views.get(event.broker)
     asked_before = view.stats_asked if view is not None else 0
     deleted_group.note_answer(view, event)
-    known = step.state.queues
+    queues = step.state.queues
     step.touched |= dict.fromkeys([info.mq for info in event.queues or ()])
     for info in event.queues or ():
-        queue = known.get(info.mq) or step.queue(info.mq)
+        queue = queues.get(info.mq) or step.queue(info.mq)
         if event.asked < queue.stats_at:
             continue
         if queue.ended is not None:
@@ -114,7 +113,7 @@ def _advance(step: GroupStep, queue: QueueState, info: OffsetInfo, event: Consum
     if queue.commit_offset is not None and advanced:
         step.state.advanced_at = step.now
     _note_pulled(queue, info, event.time)
-    waited = lag_of(queue)
+    waited = queue.lag
     if queue.skipped is not None:
         skipped.note_committed(step, queue, queue.skipped, info.consumer_offset)
     fell = _note_newest(step, queue, info, event)
@@ -122,7 +121,7 @@ def _advance(step: GroupStep, queue: QueueState, info: OffsetInfo, event: Consum
         _note_fall(queue, info)
     queue.commit_offset, queue.broker_offset, queue.stats_at = info.consumer_offset, info.broker_offset, event.time
     queue.commit_known = queue.commit_known or info.consumer_offset > 0
-    waits = lag_of(queue)
+    waits = queue.lag
     lag_trend.note(queue, waited, waits, covered=covered, policy=step.policy)
     if advanced or fell or not waited or not waits:
         queue.stalled_ms = 0

@@ -6,7 +6,6 @@ one; then the affected queues are judged.
 
 from rebalance_model.observe.group.expectation import infer
 from rebalance_model.observe.group.membership import recount_round
-from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.polls.routes import note_beyond
 from rebalance_model.observe.state import Unassigned
 from rebalance_model.observe.step import GroupStep
@@ -44,7 +43,7 @@ def _compare_answers(step: GroupStep) -> None:
         if queue.owner is None:
             wrong = queue.in_route
             if wrong and queue.unassigned is None:
-                queue.unassigned = Unassigned(step.now, lag=lag_of(queue), expected_owner=queue.expected_owner)
+                queue.unassigned = Unassigned(step.now, lag=queue.lag, expected_owner=queue.expected_owner)
         else:
             wrong = queue.rival is not None or (
                 queue.expected_owner is not None and queue.expected_owner != queue.owner

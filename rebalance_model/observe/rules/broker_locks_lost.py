@@ -47,7 +47,7 @@ def _lost(step: GroupStep, hook: HookView) -> list[MessageQueue]:
 
 def _counts(step: GroupStep, hook: HookView, mq: MessageQueue, lost: LockEntry) -> bool:
     is_trusted = not lost.is_expired(step.now, step.policy.client_lock_max_live_time)
-    return lost.client_id in step.members and (mq not in hook.locks or is_trusted)
+    return lost.client_id in step.facts.members and (mq not in hook.locks or is_trusted)
 
 
 def _doubles(step: GroupStep, hook: HookView) -> list[MessageQueue]:

@@ -13,7 +13,7 @@ from rebalance_model.observe.step import GroupStep
 
 def judge(step: GroupStep, client_id: str) -> Verdict:
     """Check which channels of the client are alive at the same time."""
-    if client_id not in step.members:
+    if client_id not in step.facts.members:
         return CLEAR
     return Holds("critical", client_id=client_id) if len(_channels(step, client_id)) > 1 else CLEAR
 

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 
 from rebalance_model.client.process_queue import ProcessQueue
 from rebalance_model.observe.facts.queue_facts import QueueFacts
-from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.group.owners_queue import answered_queue, owners_lock, pulled_by_hook
 from rebalance_model.observe.hooks.lock_requests import HANDOVERS_KEPT
 from rebalance_model.observe.state import ClientView, HookQueueView
@@ -64,15 +63,15 @@ PROXIED = 1 << 19
 
 def of_queues(step: GroupStep, queues: Iterable[QueueFacts]) -> list[tuple[QueueFacts, int]]:
     """Return the queues that have to be judged, each with its flags: all of them for one with an incident."""
-    unsettled, popped, found = step.state.unsettled, step.facts.popped, []
+    unsettled, popped, to_judge = step.state.unsettled, step.facts.popped, []
     for q in queues:
         if unsettled and str(q.mq) in unsettled:
-            found.append((q, EVERY))
+            to_judge.append((q, EVERY))
         elif q.queue.ended is not None or q.mq.topic in popped:
-            found.append((q, 0))
+            to_judge.append((q, 0))
         elif flags := of_queue(step, q):
-            found.append((q, flags))
-    return found
+            to_judge.append((q, flags))
+    return to_judge
 
 
 def of_queue(step: GroupStep, q: QueueFacts) -> int:
@@ -145,7 +144,7 @@ def _of_hook(step: GroupStep, q: QueueFacts, seen: HookQueueView) -> int:
         flags |= RIVAL
     if q.hook is not None and seen.commit_offset >= 0:
         may_wait = seen.waiting_since or step.now - seen.advanced_at > step.policy.stuck_after
-        if may_wait or not step.facts.is_polled or lag_of(q.queue) is None:  # else an answer shows when it waits
+        if may_wait or not step.facts.is_polled or q.queue.lag is None:  # else an answer shows when it waits
             flags |= STUCK if step.state.orderly else STALLED
     return flags
 

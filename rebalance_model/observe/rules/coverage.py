@@ -42,7 +42,7 @@ class Coverage(msgspec.Struct, frozen=True):
     silent_rules: tuple[str, ...] = ()
     """Codes of the suspended rules: their source is missing or they do not apply. It does not mean that all is well."""
     sharing: str = ""
-    """How members share the queues (`expectation.division`). PROXIED is also a group whose clients only proxies list.
+    """How members share the queues (`GroupFacts.division`). PROXIED is also a group whose clients only proxies list.
     UNLISTED: commits advance though no member is listed (its clients are behind a proxy in CLUSTER mode). Empty:
     unknown."""
     unreadable: tuple[str, ...] = ()
@@ -56,34 +56,26 @@ class Coverage(msgspec.Struct, frozen=True):
     that it lacks: no owner of the topic's queues is expected. At most `UNREADABLE_SHOWN`."""
 
 
-def hooks_of(state: GroupState) -> int:
-    """Return how many brokers have a hook that ticks."""
-    count = 0
-    for view in state.views.values():
-        if view.hook is not None and view.hook_source not in state.silent:
-            count += 1
-    return count
-
-
 def coverage(step: GroupStep) -> str:
     """Return the sources of a group and its suspended rules as JSON."""
-    state, polls = step.state, step.state.is_polled
-    clients = [state.clients.get(m) for m in state.members]
-    return _encoded(
-        len(state.views),
-        hooks_of(state),
-        polls,
-        sum(not view.failing for view in state.views.values()) if polls else 0,
-        len(clients),
-        sum(c is not None and c.answered > 0 and c.readable and not c.unanswered for c in clients) if polls else 0,
-        polls and any(queue.commit_offset is not None for queue in state.queues.values()),
-        polls and bool(state.dead_letters),
-        sharing_seen(step),
-        _unreadable(state),
-        sum(c is not None and not c.readable for c in clients) if polls else 0,
-        _incomplete(state) if polls else (),
-        state.pops is not None,
+    state, polls, hooks = step.state, step.facts.is_polled, len(step.facts.hooks)
+    clients = [state.clients[m] for m in state.members]  # an invariant: each has one
+    unreadable, incomplete = _unreadable(state), _incomplete(state) if polls else ()
+    covered = Coverage(
+        brokers=len(state.views),
+        hooks=hooks,
+        polls=polls,
+        brokers_answering=sum(not view.failing for view in state.views.values()) if polls else 0,
+        members=len(clients),
+        members_answering=sum(c.answered > 0 and c.readable and not c.unanswered for c in clients) if polls else 0,
+        offsets=polls and any(queue.commit_offset is not None for queue in state.queues.values()),
+        sharing=sharing_seen(step),
+        unreadable=unreadable[:UNREADABLE_SHOWN],
+        unreadable_more=max(0, len(unreadable) - UNREADABLE_SHOWN),
+        members_mute=sum(not c.readable for c in clients) if polls else 0,
+        routes_incomplete=incomplete[:UNREADABLE_SHOWN],
     )
+    return _encoded(covered, dead_letters=polls and bool(state.dead_letters), pops=state.pops is not None)
 
 
 def is_popped_or_proxied(step: GroupStep) -> bool:
@@ -141,51 +133,22 @@ def _described(state: GroupState, client_id: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _encoded(  # noqa: PLR0913, PLR0917  the fields of Coverage, in order; called at every event
-    brokers: int,
-    hooks: int,
-    polls: bool,  # noqa: FBT001  in the order of the fields
-    answering: int,
-    members: int,
-    answered: int,
-    offsets: bool,  # noqa: FBT001  in the order of the fields
-    dead_letters: bool,  # noqa: FBT001  decides only about a rule
-    sharing: str,
-    unreadable: tuple[str, ...],
-    mute: int,
-    incomplete: tuple[str, ...],
-    pops: bool,  # noqa: FBT001  decides only about rules
-) -> str:
-    missing = list(_MISSING_BY_SHARING.get(sharing, ()))
-    if not pops and sharing in _POPPED_OR_PROXIED:
+def _encoded(covered: Coverage, *, dead_letters: bool, pops: bool) -> str:
+    """Return the coverage as JSON, with the rules of which something is missing."""
+    missing = list(_MISSING_BY_SHARING.get(covered.sharing, ()))
+    if not pops and covered.sharing in _POPPED_OR_PROXIED:
         missing.append("POPS")
-    if not polls:
+    if not covered.polls:
         missing.append("POLLS")
-    if mute and mute == members and not hooks:
+    if covered.members_mute and covered.members_mute == covered.members and not covered.hooks:
         missing += ["OWNERS", "ANSWERS"]  # no member reports its queues
-    if not offsets:
+    if not covered.offsets:
         missing.append("OFFSETS")
     if not dead_letters:
         missing.append("DEAD_LETTERS")
-    if not hooks:
+    if not covered.hooks:
         missing.append("HOOKS")
-    if not (hooks or offsets):
+    if not (covered.hooks or covered.offsets):
         missing.append("COMMITS")
     silent = tuple(sorted(codes_needing(*missing)))
-    return msgspec.json.encode(
-        Coverage(
-            brokers,
-            hooks,
-            polls,
-            answering,
-            members,
-            answered,
-            offsets,
-            silent,
-            sharing,
-            unreadable[:UNREADABLE_SHOWN],
-            max(0, len(unreadable) - UNREADABLE_SHOWN),
-            mute,
-            incomplete[:UNREADABLE_SHOWN],
-        )
-    ).decode()
+    return msgspec.json.encode(msgspec.structs.replace(covered, silent_rules=silent)).decode()

@@ -37,8 +37,7 @@ from rebalance_model.observe.step import ALL, GroupStep
 
 POPPED = "its topic is popped: clients share its queues"
 """The reason with which incidents end that only a pulled queue can have."""
-SUBSCRIPTIONS_FOLLOW = ALL | {"MEMBERS", "DECLARED", "SUBSCRIPTIONS", "PROXIES", "OFFSETS"}
-"""The changes by which queues may end, or be consumed again, because their topic was left or subscribed."""
+ENDS_FOLLOW = ALL | {"MEMBERS", "DECLARED", "SUBSCRIPTIONS", "PROXIES", "OFFSETS"}
 ROUTE_VIEWS_FOLLOW = ALL | set(route_view_split.RULE.follows)
 _OF_CLIENTS = frozenset(rule.code for rule in CLIENT_RULES)
 _WITHOUT_POLLS = codes_needing("POLLS", "OFFSETS", "DEAD_LETTERS")
@@ -78,7 +77,7 @@ def judge(step: GroupStep) -> dict[MessageQueue, QueueFacts]:
 def _derive(step: GroupStep) -> None:
     """Derive what rules of several kinds need, from what has changed: queues that have ended, members' routes."""
     changes = step.changes.keys()
-    if changes & SUBSCRIPTIONS_FOLLOW or step.state.left:
+    if changes & ENDS_FOLLOW or step.state.left:
         ended_queues.note_subscriptions(step)
     if not step.state.is_polled:
         released_queues.end_unread_queues(step)

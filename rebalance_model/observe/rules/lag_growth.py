@@ -8,7 +8,6 @@ the queue's usual rate.
 from typing import Literal, get_args
 
 from rebalance_model.observe.facts.queue_facts import QueueFacts
-from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.polls import lag_trend
 from rebalance_model.observe.rules import active_reader, concerns
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
@@ -24,7 +23,7 @@ def judge(step: GroupStep, q: QueueFacts) -> Verdict:
     trend = queue.lag_trend
     if step.facts.broadcasts:
         return CLEAR  # each client keeps its offsets itself: those of the broker are stale
-    if trend is None or queue.stats_at != step.now or q.mq.is_retry or lag_of(queue) is None:
+    if trend is None or queue.stats_at != step.now or q.mq.is_retry or queue.lag is None:
         return None
     if trend.rising_since == step.now:
         return CLEAR
@@ -48,7 +47,7 @@ def evidence(step: GroupStep, q: QueueFacts) -> Evidence:
     trend = queue.lag_trend
     return {
         "owner": queue.owner,
-        "lag": lag_of(queue),
+        "lag": queue.lag,
         "grown_from": trend.rising_broker - trend.rising_commit if trend is not None else None,
         "rising_ms": queue.stats_at - trend.rising_since if trend is not None else None,
         "window_ms": step.policy.lag_growth_window,

@@ -14,7 +14,6 @@ true: at a start a client is refused for seconds in favor of one that has not re
 """
 
 from rebalance_model.observe.facts.queue_facts import QueueFacts
-from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.hooks.lock_requests import IN_A_ROW
 from rebalance_model.observe.rules import concerns
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Severity, Verdict
@@ -54,7 +53,7 @@ def evidence(step: GroupStep, q: QueueFacts) -> Evidence:
 
 def _by_hook(step: GroupStep, q: QueueFacts, view: BrokerView, hook: HookView) -> Verdict:
     refusals = q.seen.refusals if q.seen is not None else {}
-    now, members = step.now, step.members
+    now, members = step.now, step.facts.members
     refused_since = [a.first for client_id, a in refusals.items() if client_id in members and now - a.last <= IN_A_ROW]
     entry = hook.locks.get(q.mq)
     if not refused_since or entry is None or view.lists(entry.client_id):
@@ -69,7 +68,7 @@ def _by_hook(step: GroupStep, q: QueueFacts, view: BrokerView, hook: HookView) -
 
 def _inferred(step: GroupStep, queue: QueueState) -> Verdict:
     now, free_at, gone_at = step.now, queue.lock_free_at, queue.released_at
-    if queue.owner is not None or queue.former_owner in step.members or free_at is None or gone_at is None:
+    if queue.owner is not None or queue.former_owner in step.facts.members or free_at is None or gone_at is None:
         return CLEAR
     if now >= free_at:
         return CLEAR
@@ -84,7 +83,7 @@ def _inferred(step: GroupStep, queue: QueueState) -> Verdict:
 def _severity(step: GroupStep, queue: QueueState, orphaned_ms: int) -> Severity:
     limit = step.policy.orphaned_critical_after
     hook_view = queue.hook_view
-    if not lag_of(queue) and not (hook_view is not None and hook_view.waiting_since):
+    if not queue.lag and not (hook_view is not None and hook_view.waiting_since):
         return "warning"
     if orphaned_ms > limit:
         return "critical"

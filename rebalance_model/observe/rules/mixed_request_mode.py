@@ -6,7 +6,6 @@ changes (SET_MESSAGE_REQUEST_MODE, 401), both are seen for up to two rebalances.
 seen for a minute.
 """
 
-from rebalance_model.observe.rules.pop_coverage import has_no_silent_hook
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
 from rebalance_model.observe.state import RequestModes
 from rebalance_model.observe.step import GroupStep
@@ -19,7 +18,7 @@ def judge(step: GroupStep, _: str) -> Verdict:
     """Check for how long any topic has been popped and pulled."""
     mixed = _mixed(step)
     if mixed is None:
-        return CLEAR if has_no_silent_hook(step) else None
+        return CLEAR if step.cluster.has_no_silent_hook else None
     if mixed[1].both_ms(step.now) <= step.policy.request_mode_mixed_after:
         return None
     return Holds("critical", stamp=mixed[1].both_since)

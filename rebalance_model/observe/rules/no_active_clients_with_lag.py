@@ -9,8 +9,6 @@ topic that the last members did not subscribe (`ended_queues`).
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group import proxied
-from rebalance_model.observe.group.offsets import lag_of
-from rebalance_model.observe.rules.pop_coverage import has_all_hooks
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
 from rebalance_model.observe.state import GroupState
 from rebalance_model.observe.step import GroupStep
@@ -67,7 +65,12 @@ def _of_unlisted(step: GroupStep) -> Verdict:
 def _left_at(step: GroupStep) -> int | None:
     """Return when the last client of a proxy left, or a commit last advanced after that; None: not known to have."""
     state = step.state
-    if state.pops is not None and state.pops.proxied_left_at and has_all_hooks(step) and not proxied.is_listed(state):
+    if (
+        state.pops is not None
+        and state.pops.proxied_left_at
+        and step.cluster.has_all_hooks
+        and not proxied.is_listed(state)
+    ):
         return max(state.pops.proxied_left_at, state.no_members_since)
     if (left := proxied.left_at(state)) and not proxied.clients(state):
         return max(left, state.no_members_since, state.advanced_at)
@@ -99,7 +102,7 @@ def evidence(step: GroupStep, _: str) -> Evidence:
         fields |= {"proxied_clients": len(proxied.clients(state))}
     if not step.facts.is_consumed_unlisted and not proxied.is_listed(state):
         return fields
-    most = max(_consumed(state), key=lambda mq: lag_of(state.queues[mq]) or 0, default=None)
+    most = max(_consumed(state), key=lambda mq: state.queues[mq].lag or 0, default=None)
     return fields | {"without_advance_ms": step.now - state.advanced_at, "topic": most.topic if most else None}
 
 
@@ -111,7 +114,7 @@ def _consumed(state: GroupState) -> list[MessageQueue]:
 def _waiting(step: GroupStep) -> int | None:
     """Return the minimum of messages that wait in queues that have not ended; None if it is unknown whether any do."""
     queues = [queue for mq, queue in step.state.queues.items() if not mq.is_retry]
-    lags = [lag_of(queue) for queue in queues if queue.ended is None]
+    lags = [queue.lag for queue in queues if queue.ended is None]
     waiting = sum(lag or 0 for lag in lags)
     return None if not waiting and (not queues or None in lags) else waiting
 

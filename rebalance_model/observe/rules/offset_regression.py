@@ -12,7 +12,6 @@ again. NEWEST_FELL is open for `FALL_SHOWN_FOR`; ILLEGAL_OFFSET and BEYOND_END u
 
 from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.group.channels import client_of_channel
-from rebalance_model.observe.group.offsets import committed
 from rebalance_model.observe.hooks import pull_errors
 from rebalance_model.observe.hooks.commits import NEWEST_FELL
 from rebalance_model.observe.rules import concerns
@@ -49,7 +48,7 @@ def evidence(step: GroupStep, q: QueueFacts) -> Evidence:
     """Return the offsets before and after, and the owner of the queue."""
     queue = q.queue
     hook_view, polled = queue.hook_view, queue.fallen_back
-    fields: Evidence = {"owner": queue.owner, "commit_offset": committed(q)}
+    fields: Evidence = {"owner": queue.owner, "commit_offset": q.commit_offset}
     if polled is not None:
         fields |= {"fell_from": polled.mark, "fell_to": polled.to, "messages": polled.mark - polled.to}
     if hook_view is not None and (fallen := hook_view.regression) is not None:

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from typing import Literal, get_args
 
 from rebalance_model.observe.facts.queue_facts import OwnersQueue, QueueFacts
-from rebalance_model.observe.group.offsets import committed, lag_of
 from rebalance_model.observe.group.owners_queue import owners_queue
 from rebalance_model.observe.hooks import pull_errors, released_queues
 from rebalance_model.observe.hooks.pops import held_since
@@ -93,7 +92,7 @@ def _of_fifo(step: GroupStep, q: QueueFacts) -> Verdict:
     held_ms, explained = _held_ms(step, q), proxy_client_gone.explains(step)
     if held_ms is not None and held_ms > step.policy.pop_held_after:
         return Holds("critical", "POP_BLOCKED", explained_by=explained)
-    lag = lag_of(q.queue)
+    lag = q.queue.lag
     if lag is None or q.queue.stats_at != step.now:
         return CLEAR if lag is None and held_ms is None and not step.state.is_polled else None
     if q.queue.stalled_ms <= step.policy.fifo_stuck_after:
@@ -116,7 +115,7 @@ def evidence(step: GroupStep, q: QueueFacts) -> Evidence:
     """Return the lag, the offsets, and the last known state of the owner."""
     process_queue = owners_queue(step, q)
     limit = step.policy.fifo_stuck_after if step.facts.is_fifo(q.mq) else step.policy.stuck_after
-    fields = stall.evidence(step, q, committed(q), limit)
+    fields = stall.evidence(step, q, q.commit_offset, limit)
     if process_queue is not None:
         fields |= {
             "lock_age_ms": process_queue.lock_ms,
@@ -217,7 +216,7 @@ def _lock_is_kept(step: GroupStep, q: QueueFacts) -> bool:
     entry = q.hook.locks.get(q.mq) if q.hook is not None else None
     if entry is not None:
         is_expired = entry.is_expired(step.now, step.policy.broker_lock_max_live_time)
-        return entry.client_id not in step.members and not is_expired
+        return entry.client_id not in step.facts.members and not is_expired
     free_at = q.queue.lock_free_at
     return free_at is not None and step.now < free_at
 

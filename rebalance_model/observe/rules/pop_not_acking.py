@@ -7,7 +7,6 @@ Clear when it finishes a message, or is no member any more.
 """
 
 from rebalance_model.observe.rules import concerns
-from rebalance_model.observe.rules.pop_coverage import covered_since
 from rebalance_model.observe.rules.rule import CLEAR, Advice, ClientRule, Evidence, Holds, Verdict
 from rebalance_model.observe.rules.unresponsive import CLIENT_UNRESPONSIVE, STALE_HEARTBEAT
 from rebalance_model.observe.state import IncidentKey, Popper
@@ -22,9 +21,9 @@ MARGIN = 8
 def judge(step: GroupStep, client_id: str) -> Verdict:
     """Compare the member's POPs with those of one that gets nothing."""
     popper = step.state.popper(client_id)
-    if popper is None or client_id not in step.members:
+    if popper is None or client_id not in step.facts.members:
         return CLEAR
-    since, own = covered_since(step), step.state.incidents.get(IncidentKey(CODE, client_id))
+    since, own = step.facts.hooked_since, step.state.incidents.get(IncidentKey(CODE, client_id))
     if since is None:
         return None
     idle_ms = step.now - max(popper.since, popper.finished_at, since)
@@ -41,7 +40,7 @@ def evidence(step: GroupStep, client_id: str) -> Evidence:
     """Return how often the member has popped in the last minute, and for how long it has finished nothing."""
     popper, client = step.state.popper(client_id), step.state.clients.get(client_id)
     if popper is None:
-        return {"member": client_id in step.members}
+        return {"member": client_id in step.facts.members}
     since = max(popper.since, popper.finished_at)
     return {
         "pops": popper.pops.total(step.now),

@@ -10,7 +10,6 @@ what was handed out. Clear when none has come back for a minute.
 """
 
 from rebalance_model.observe.rules import pop_not_acking
-from rebalance_model.observe.rules.pop_coverage import has_no_silent_hook
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
 from rebalance_model.observe.state import PolledReturns
 from rebalance_model.observe.state.pops import WINDOW_MS
@@ -34,7 +33,7 @@ def judge(step: GroupStep, _: str) -> Verdict:
         return _of_polls(step)
     expired = now - pops.expired_at <= WINDOW_MS
     if not expired and now - pops.rejected_at > WINDOW_MS:
-        return CLEAR if has_no_silent_hook(step) else None
+        return CLEAR if step.cluster.has_no_silent_hook else None
     step.schedule_check((pops.expired_at if expired else pops.rejected_at) + WINDOW_MS + 1)
     count = pops.expired.total(now)
     is_much = not expired or (count >= MANY and SHARE * count >= pops.acked.total(now))

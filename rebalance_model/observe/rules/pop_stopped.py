@@ -6,9 +6,7 @@ handed out. REFUSED: its POPs come, and the broker refuses each of them. Without
 since its last one was to be answered. Critical if more messages wait.
 """
 
-from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.rules import concerns, pop_not_acking
-from rebalance_model.observe.rules.pop_coverage import covered_since
 from rebalance_model.observe.rules.rule import CLEAR, Advice, ClientRule, Evidence, Holds, Severity, Verdict
 from rebalance_model.observe.rules.unresponsive import CLIENT_UNRESPONSIVE, STALE_HEARTBEAT
 from rebalance_model.observe.state import ClientView, IncidentKey, Popper
@@ -24,14 +22,14 @@ def judge(step: GroupStep, client_id: str) -> Verdict:
         if client.unanswered or client.full_since == client.answered:
             return None  # one that does not answer is as it last was
         return Holds(_severity(step, client), FULL, client_id, explained_by=pop_not_acking.explains(step))
-    if popper is None or client_id not in step.members:
+    if popper is None or client_id not in step.facts.members:
         return CLEAR
     return _by_hook(step, client_id, popper)
 
 
 def _by_hook(step: GroupStep, client_id: str, popper: Popper) -> Verdict:
     """Check when the client's last POP came; one that pulls the topics now has changed its mode."""
-    since, policy = covered_since(step), step.policy
+    since, policy = step.facts.hooked_since, step.policy
     if since is None:
         return None
     if popper.refused_since and popper.refused_at > popper.popped_at:
@@ -70,7 +68,7 @@ def _lag(step: GroupStep, client: ClientView | None) -> int:
     """Return how many messages wait in the queues that the client should pop, as far as is known."""
     full = client.full if client is not None else ()
     return sum(
-        lag_of(queue) or 0
+        queue.lag or 0
         for mq, queue in step.state.queues.items()
         if (any(one.covers(mq) for one in full) if full else mq.topic in step.facts.popped)
     )

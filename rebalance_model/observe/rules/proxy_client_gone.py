@@ -7,7 +7,6 @@ that was killed, or lost its network, does not: its proxy keeps and renews its m
 """
 
 from rebalance_model.observe.rules import concerns
-from rebalance_model.observe.rules.pop_coverage import has_all_hooks
 from rebalance_model.observe.rules.rule import CLEAR, Advice, ClientRule, Evidence, Holds, Verdict
 from rebalance_model.observe.state import IncidentKey, ProxiedClient
 from rebalance_model.observe.state.popped_queues import popped_topic
@@ -21,7 +20,7 @@ def judge(step: GroupStep, client_id: str) -> Verdict:
     client = _client(step, client_id)
     if client is None:
         return CLEAR
-    if not has_all_hooks(step):
+    if not step.cluster.has_all_hooks:
         return None
     limit = step.policy.proxy_client_silent_after
     last = max(client.last, step.state.pops.covered_since) if step.state.pops is not None else client.last

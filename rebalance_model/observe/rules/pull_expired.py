@@ -21,7 +21,6 @@ from msgspec.structs import replace
 
 from rebalance_model.broker.consumer_manager import SCAN_PERIOD
 from rebalance_model.observe.facts.queue_facts import OwnersQueue, QueueFacts
-from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.group.owners_queue import owners_queue, pulled_by_hook
 from rebalance_model.observe.hooks import pull_errors, released_queues
 from rebalance_model.observe.rules import concerns, pull_stall, unresponsive
@@ -79,7 +78,7 @@ def _is_suspended(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue) ->
     queue, seen = q.queue, _as_hook_sees(step, q, process_queue)
     if seen is None or not seen.is_pull_expired(seen.as_of, step.policy.pull_max_idle_time):
         return False
-    return bool(lag_of(queue) and queue.stalled_ms) and pull_stall.cause_of(step, q, process_queue) == "SUSPENDED"
+    return bool(queue.lag and queue.stalled_ms) and pull_stall.cause_of(step, q, process_queue) == "SUSPENDED"
 
 
 def _limit(step: GroupStep, process_queue: OwnersQueue) -> int:

@@ -53,7 +53,7 @@ def _has_just_grown(step: GroupStep, q: QueueFacts) -> bool:
 def _by_pulls(step: GroupStep, q: QueueFacts, hook_view: HookQueueView) -> str | None:
     """Return the client that pulls the queue beside its owner."""
     hook, puller = q.hook, hook_view.concurrent_puller
-    if hook is None or puller is None or puller.client_id not in step.members or step.state.orderly:
+    if hook is None or puller is None or puller.client_id not in step.facts.members or step.state.orderly:
         return None
     last = min(puller.pull_time, hook_view.pull_time)
     if step.now - last > step.policy.pull_suspended_max:

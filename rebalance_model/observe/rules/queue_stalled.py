@@ -10,18 +10,10 @@ call (`released_queues`).
 from typing import Literal, get_args
 
 from rebalance_model.observe.facts.queue_facts import OwnersQueue, QueueFacts
-from rebalance_model.observe.group.offsets import lag_of, position_of
 from rebalance_model.observe.group.owners_queue import owners_queue
 from rebalance_model.observe.hooks import pull_errors, released_queues
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.rules import (
-    active_reader,
-    concerns,
-    pull_stall,
-    route_view_split,
-    stall,
-    thread_pool,
-)
+from rebalance_model.observe.rules import active_reader, concerns, pull_stall, route_view_split, stall, thread_pool
 from rebalance_model.observe.rules.ghost_connection import ghost_evidence
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
 from rebalance_model.observe.state import IncidentKey
@@ -123,7 +115,7 @@ def _of_retry(step: GroupStep, q: QueueFacts) -> Verdict:
 
     More must wait than one pull brings: a few messages may fail again and again, each after its delay.
     """
-    queue, lag = q.queue, lag_of(q.queue)
+    queue, lag = q.queue, q.queue.lag
     if lag is None or queue.stats_at != step.now:
         return None
     if not queue.stalled_ms:
@@ -136,7 +128,7 @@ def _of_retry(step: GroupStep, q: QueueFacts) -> Verdict:
 def evidence(step: GroupStep, q: QueueFacts) -> Evidence:
     """Return the lag, the offsets, and the last known state of the owner."""
     queue, process_queue = q.queue, owners_queue(step, q)
-    fields = stall.evidence(step, q, position_of(queue), _limit(step.policy))
+    fields = stall.evidence(step, q, queue.position, _limit(step.policy))
     if process_queue is not None:
         fields |= {"pull_age_ms": process_queue.pull_ms, "consume_age_ms": process_queue.consume_ms}
         fields["cached_count"] = process_queue.answer.cached_count if process_queue.answer is not None else None

@@ -15,7 +15,6 @@ client's missing answers do not count. Critical if lag keeps growing for `stuck_
 from rebalance_model.observe.facts.group_facts import is_subscribed
 from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.group import ghost_connections
-from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.group.ownership import holders
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.rules import concerns, route_view_split
@@ -57,14 +56,14 @@ def evidence(step: GroupStep, q: QueueFacts) -> Evidence:
         "former_owner": queue.former_owner,
         "unowned_ms": step.now - _since(step.state, queue) if queue.owner is None else 0,
         "limit_ms": _grace(step.policy, queue) if not ghosts else step.policy.rebalance_wait_interval,
-        "lag": lag_of(queue),
+        "lag": queue.lag,
         "lag_then": queue.unassigned.lag if queue.unassigned is not None else None,
     }
     return fields | ghosts
 
 
 def _grows(queue: QueueState, unassigned: Unassigned) -> bool:
-    lag = lag_of(queue)
+    lag = queue.lag
     return lag is not None and unassigned.lag is not None and lag > unassigned.lag
 
 

@@ -34,20 +34,8 @@ Need = Literal[
     "DEAD_LETTERS",
     "POPS",
 ]
-"""Telemetry and group properties that a rule needs; `coverage` lists the rules that lack one of theirs.
-
-- HOOKS, POLLS: events of a broker's hook, answers to a collector.
-- OFFSETS: polled answers to GET_CONSUME_STATS.
-- COMMITS: commits seen by hooks, or in GET_CONSUME_STATS, which shows only the latest one.
-- OWNERS: members that divide the queues, and report which queues they have.
-- OFFSETS_OF_BROKER: offsets that the broker keeps. Broadcasting clients keep their own; the broker's are stale.
-- PULLS: messages that are pulled. Popped queues commit in another way.
-- ANSWERS: answers of clients (GET_CONSUMER_RUNNING_INFO), which clients behind a proxy never give.
-- LISTS: brokers that all list the same clients. A broker with an embedded proxy lists only its own.
-- MEMBERS: clients that some broker lists.
-- DEAD_LETTERS: polled answers to GET_TOPIC_STATS_INFO for the dead-letter topic.
-- POPS: calls of consumers that pop, by hooks; missing only of a group that has such consumers.
-"""
+"""Telemetry and group properties that a rule needs, each explained in README.md; `coverage` lists the rules that lack
+one of theirs."""
 
 
 class Holds(msgspec.Struct, frozen=True, gc=False):

@@ -31,7 +31,7 @@ def judge(step: GroupStep, client_id: str) -> Verdict:
         is_long = step.now - refused.since > limit
         severity = "critical" if is_long else unresponsive.severity_of(step, CODE, client_id)
         return Holds(severity, "REFUSED" if refused.code else "GROUP_NOT_CREATED", client_id, stamp=refused.since)
-    if client_id not in step.members:
+    if client_id not in step.facts.members:
         return CLEAR
     if (lacking := _not_created(step, client_id)) is not None:
         opens_at = not_created.two_intervals_after(step, lacking[1])

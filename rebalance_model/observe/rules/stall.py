@@ -16,7 +16,6 @@ import msgspec
 from rebalance_model.observe.facts.group_facts import is_subscribed
 from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.group import ghost_connections
-from rebalance_model.observe.group.offsets import lag_of
 from rebalance_model.observe.hooks import pull_errors
 from rebalance_model.observe.rules import stale_heartbeat, unresponsive
 from rebalance_model.observe.rules.ghost_connection import GHOST_ADVICE, GHOST_CONNECTION, GHOST_UNITS
@@ -76,7 +75,7 @@ class Stall(msgspec.Struct, frozen=True, gc=False):
 def find(step: GroupStep, q: QueueFacts, limit: int) -> Stall | None:
     """Return the longer wait of both sources; check again when it reaches the limit (ms). None: unknown, or no news."""
     queue, seen = q.queue, by_hook(step, q)
-    lag, ms = lag_of(queue), queue.stalled_ms
+    lag, ms = queue.lag, queue.stalled_ms
     if seen is not None and ms and _is_as_polled(queue):
         seen = msgspec.structs.replace(seen, moved=False)  # a recent pull does not show what waited before
     is_current = lag is not None and queue.stats_at == step.now  # judged at the answer: the lag is certain only then
@@ -175,7 +174,7 @@ def evidence(step: GroupStep, q: QueueFacts, commit_offset: int | None, limit_ms
     and not committed, it is their number, a lower bound.
     """
     queue, seen = q.queue, by_hook(step, q)
-    lag, at_least = lag_of(queue), seen.lag if seen is not None else None
+    lag, at_least = queue.lag, seen.lag if seen is not None else None
     is_outdated = at_least is not None and (lag is None or lag < at_least)
     return {
         "owner": queue.owner,

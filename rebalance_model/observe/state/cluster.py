@@ -85,6 +85,16 @@ class ClusterState(msgspec.Struct):
         """Return whether the source ticks, and is not late."""
         return source not in self.silent and source not in self.ended
 
+    @property
+    def has_all_hooks(self) -> bool:
+        """Return whether every broker has a hook that reports."""
+        return bool(self.brokers) and all(one.hook and self.keeps_up(one.hook) for one in self.brokers.values())
+
+    @property
+    def has_no_silent_hook(self) -> bool:
+        """Return whether each hook that brokers have reports: nothing is missing of what was seen before."""
+        return all(self.keeps_up(one.hook) for one in self.brokers.values() if one.hook)
+
     def incident(self, code: str, subject: str) -> IncidentState | None:
         """Return the incident of that code and subject that holds now; None also while it waits to be resolved."""
         found = self.incidents.get(IncidentKey(code, subject))

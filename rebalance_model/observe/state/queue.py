@@ -154,6 +154,27 @@ class QueueState(msgspec.Struct, array_like=True):
     claimants: tuple[str, ...] = ()
     """The clients whose last answer shows it, dropped or not, in the order of these answers."""
 
+    @property
+    def position(self) -> int | None:
+        """Return the offset of the first message that is not consumed, by answers; None if it is unknown.
+
+        A broker answers 0 both for "committed 0" and for "none stored" (AdminBrokerProcessor.getConsumeStats). While no
+        other commit was seen, the first message that the owner has cached or in its listener is the position.
+        """
+        return self.commit_offset if self.commit_known else self.first_offset
+
+    @property
+    def lag(self) -> int | None:
+        """Return how many messages wait; None if that is unknown.
+
+        It is unknown where nothing shows a commit, unless nothing was ever sent to the queue; and where the commit is
+        beyond the newest offset, as after its topic was created again.
+        """
+        position = self.commit_offset if self.commit_known else self.first_offset
+        if self.broker_offset is None or (position is None and self.broker_offset > 0):
+            return None
+        return self.broker_offset - (position or 0) if (position or 0) <= self.broker_offset else None
+
 
 class Route(msgspec.Struct, array_like=True):
     """The read queues of one topic, in Java's order."""

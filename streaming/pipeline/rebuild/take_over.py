@@ -8,13 +8,14 @@ import msgspec
 import structlog
 
 from checkpoints.generation import complete_swap, decide_swap
-from checkpoints.manifest import ARCHIVE, OPERATOR, QUERY_TABLES, Basis, Swap, read_manifest
+from checkpoints.manifest import ARCHIVE, OPERATOR, Basis, Swap, read_manifest
 from checkpoints.position import position_of_query
 from checkpoints.state_files import torn_state
 from checkpoints.swap import copy_rows, copy_tree
 from rebalance_model.observe.group_store import KEY_PREFIX
 from rebalance_model.observe.state import STATE_VERSION, decode_group, encode_group
 from schemas.contract import Commit, Operation, tables_of
+from schemas.tables import DERIVED
 from streaming.base.errors import UserError
 from streaming.base.files import replace_atomically
 from streaming.base.place import Place
@@ -82,11 +83,11 @@ def undo(checkpoints: Path, tables: Place) -> None:
 
 
 def _newest_of_others(tables: Place) -> dict[str, int]:
-    """Return the time of the newest row of each of the operator's tables that keeps its rows when a rebuild is undone.
+    """Return the time of the newest row of each derived table that keeps its rows when a rebuild is undone.
 
     The operator then reads the log again from the rebuild on, so it makes these rows a second time.
     """
-    others = set(QUERY_TABLES[OPERATOR]).difference(UNDONE)
+    others = set(DERIVED).difference(UNDONE)
     files = {table: files_of(table, delta_at(tables / table)) for table in others}
     return {table: max(file.ends for file in of) for table, of in files.items() if of}
 

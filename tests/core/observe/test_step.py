@@ -8,14 +8,13 @@ from rebalance_model.observe.state import GroupState, QueueState
 from rebalance_model.observe.step import LARGE, GroupStep, Moment
 
 
-def test_the_members_as_a_set_follow_the_states():
-    state = GroupState("c", "g", members=("a", "b"))
+def test_facts_follow_the_state_once_it_is_said_to_have_changed():
+    state = GroupState("c", "g", members=("a", "b"), message_model="CLUSTERING")
     step = GroupStep(state, Policy(), Moment(0, None, 0))
-    assert step.members == {"a", "b"}
-    state.members = ("b", "c")
-    assert step.members == {"b", "c"}
-    state.members = ()
-    assert step.members == set()
+    assert (step.facts.members, step.facts.broadcasts) == ({"a", "b"}, False)
+    state.members, state.message_model = ("b", "c"), "BROADCASTING"
+    step.changed("MEMBERS")
+    assert (step.facts.members, step.facts.broadcasts, step.facts.division) == ({"b", "c"}, True, "BROADCAST")
 
 
 @pytest.mark.parametrize(("queues", "due"), [(LARGE - 1, 12_345), (LARGE, 13_000)])
