@@ -8,6 +8,9 @@ of two sources in the log does not matter; each source waits for the others for 
   or stop while others' continue for that long. The watermark no longer waits for it (Flink's idle source), and its
   events from before the watermark are not folded. It keeps up again when it ticks; a late one when it is less than half
   of that behind.
+- *Newcomers*: a source is new until its ticks span ten minutes. One whose ticks are too far behind is waited for as
+  any other, but all of them together no longer than one: the time that they hold back is a budget, which recovers ten
+  times as slowly. Anybody who can write to the log can invent names without end.
 - *Start*: nothing is released before the log's stamp is 20 s past its first row, or ticks span ten minutes (a fast
   replay, whose stamps do not advance), or every known source has ended, or the buffer is full: the sources and their
   clocks have to be known first. A source whose first event comes later is waited for from its first tick on.
@@ -71,6 +74,10 @@ UNREACHABLE_WAIT = 5_000
 """The wait for the hook of a broker that does not answer, in addition to its lag; milliseconds."""
 LAG_EASES = 50
 """A source's recorded lag decreases by this much with each of its ticks; milliseconds."""
+NEW_UNTIL = START_TICKS
+"""A source is new until its ticks span this long; milliseconds."""
+RECOVERS_AFTER = 10
+"""The budget of newcomers recovers so many times as slowly as it is spent."""
 COMES_BACK_WITHIN = 3_600_000
 """The watermark makes no allowance for a source that has been silent for longer; milliseconds."""
 EVENTS_MAX = 100_000
@@ -247,7 +254,8 @@ class Ordering:
 
     def _may_come_back(self, source: Source) -> bool:
         gone = source.ended or (source.late and not source.stays_behind)
-        return gone and source.tick >= 0 and self.state.elapsed - source.tick_elapsed < COMES_BACK_WITHIN
+        kept_up = source.span >= self.limit_of(source)  # what is behind from its first tick on has shown no lag
+        return gone and kept_up and self.state.elapsed - source.tick_elapsed < COMES_BACK_WITHIN
 
     def _waited_for(self, followed: Collection[str]) -> dict[str, Source]:
         return {
@@ -305,7 +313,7 @@ class Ordering:
         step = min(time, bound) - state.highest
         if step > 0 and source.doubt is None:
             state.highest += step
-            state.elapsed += 0 if at_once else min(step, self._step_max(source))
+            self._let_pass(0 if at_once else min(step, self._step_max(source)))
         source.tick_elapsed = state.elapsed
         if source.unreachable_since is not None and time > source.unreachable_since:
             source.unreachable_since = None
@@ -316,6 +324,17 @@ class Ordering:
         if state.started:
             self._detect_late()
         return True
+
+    def _let_pass(self, passed: int) -> None:
+        """Advance the stopwatch, and count the time for which newcomers that are behind hold back the others."""
+        state = self.state
+        state.elapsed += passed
+        holds = state.started and any(
+            source.behind_since is not None and not source.late and not source.ended and source.span < NEW_UNTIL
+            for source in state.sources.values()
+        )
+        change = RECOVERS_AFTER * passed if holds else -passed
+        state.held_by_new = max(0, state.held_by_new + change)
 
     def _judge_doubt(self, name: str, source: Source, before: int, jump: int, bound: int) -> None:
         """Judge whether the source's tick is too far ahead, and if it is for long, who is right.
@@ -365,7 +384,10 @@ class Ordering:
             unreachable = source.unreachable_since is not None and silent_ms > UNREACHABLE_WAIT + source.lag
             if unreachable or silent_ms > limit:
                 self._stop_waiting(name, source, "SILENT")
-            elif source.behind_since is not None and state.elapsed - source.behind_since > limit:
+            elif source.behind_since is not None and (
+                state.elapsed - source.behind_since > limit
+                or (source.span < NEW_UNTIL and state.held_by_new > RECOVERS_AFTER * limit)
+            ):
                 self._stop_waiting(name, source, "LATE", wrong_clock=state.highest - source.tick <= limit)
 
     def _note_reachable(self, status: BrokerStatus, time: int) -> None:
@@ -424,8 +446,8 @@ class Ordering:
             source.correction += shift
             source.tick = max(0, source.tick - shift) if source.tick >= 0 else -1
             source.newest = max(0, source.newest - shift)
-            source.behind_since = None
             if shift or name == moved:
+                source.behind_since = None
                 is_near = state.watermark - source.newest <= self.limit_of(source)
                 source.floor = state.watermark if is_near else 0  # one that is far behind is skipped until it is not
         ticks = (one.tick for one in state.sources.values() if not (one.doubt or one.late or one.ended))

@@ -147,6 +147,9 @@ class Waiting(msgspec.Struct, array_like=True):
     """The log's last stamp before the start."""
     jumped: int = 0
     """By how much stamps had jumped until then; milliseconds."""
+    held_by_new: int = 0
+    """How much of the budget is spent for which newcomers together may hold back the others (`RECOVERS_AFTER` times the
+    milliseconds)."""
 
 
 Held = tuple[int, str, int, int, AnyEvent]
