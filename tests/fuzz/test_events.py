@@ -23,6 +23,7 @@ from streaming.pipeline.archive_rows import LogRow, Transport, archived
 from streaming.pipeline.effects import by_table
 from tests.fuzz.forms import fuzzed
 from tests.fuzz.mutations import mutants
+from tests.support.fitting import check_readable
 
 LINES = gzip.decompress(CAPTURE.read_bytes()).splitlines()
 EXAMPLES = Path(__file__).parents[2] / "schemas/examples/accepted"
@@ -41,7 +42,8 @@ class Point:
         self._saved, self._groups = saved, dict(groups)
 
     def shard(self) -> Shard:
-        return Shard(deepcopy(self._saved), GroupsInMemory(self._groups), POLICY)  # it changes what it continues from
+        self.groups = GroupsInMemory(self._groups)
+        return Shard(deepcopy(self._saved), self.groups, POLICY)  # it changes what it continues from
 
 
 def points() -> list[Point]:
@@ -107,8 +109,12 @@ def test_events_that_are_valid_by_their_form_alone_do_not_end_the_job(known_poin
             event = read(line, point.stamp)
             if event is not None:
                 rows += shard.push(event, point.stamp, len(line))
+        saved = shard.flush()
+        check_readable(point.groups)
+        shard = Shard(saved, point.groups, POLICY)
         rows += shard.finish()
         shard.flush()
+    check_readable(point.groups)
     tally.add("events among others", len(places))
     for table, count, lines in by_table(rows):
         assert table_of_json(table, lines).num_rows == count

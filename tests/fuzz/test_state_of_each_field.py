@@ -14,13 +14,12 @@ from rebalance_model.observe.effects import AnyRow
 from rebalance_model.observe.engine.shard import Saved, Shard
 from rebalance_model.observe.events import AnyEvent
 from rebalance_model.observe.events.decoding import RejectedError, decode
-from rebalance_model.observe.group_store import KEY_PREFIX, GroupsInMemory
+from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.progress.state import decode_progress
-from rebalance_model.observe.state import decode_group
 from schemas.arrow import table_of_json
 from streaming.pipeline.effects import by_table
 from tests.fuzz.test_events import KINDS
+from tests.support.fitting import check_readable
 
 REMOVED = object()
 VALUES = (
@@ -80,8 +79,7 @@ class Job:
         shard = Shard(self.saved, self.groups, POLICY)
         self.rows += shard.push(event, stamp, 1) if event is not None else shard.finish()
         self.saved = shard.flush()
-        for key, blob in self.groups.items():
-            (decode_progress if key.startswith(KEY_PREFIX) else decode_group)(blob)
+        check_readable(self.groups)
 
 
 def drive(event: dict, sample: dict) -> None:

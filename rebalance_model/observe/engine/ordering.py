@@ -219,6 +219,8 @@ class Ordering:
     def limit_of(self, source: Source) -> int:
         """Return how far behind a source may be, milliseconds."""
         silent_after, interval = self._policy.source_silent_after, source.interval
+        if source.span < NEW_UNTIL:
+            interval = min(interval, JUMP)  # two ticks with ten minutes between them are no promise of more
         return silent_after + 2 * interval if interval else 2 * silent_after
 
     def _note_stamp(self, stamp: int) -> int:
@@ -377,6 +379,7 @@ class Ordering:
 
     def _detect_late(self) -> None:
         state = self.state
+        budget = 2 * self._policy.source_silent_after
         for name, source in state.sources.items():
             if source.late or source.ended or source.tick < 0:
                 continue
@@ -386,7 +389,7 @@ class Ordering:
                 self._stop_waiting(name, source, "SILENT")
             elif source.behind_since is not None and (
                 state.elapsed - source.behind_since > limit
-                or (source.span < NEW_UNTIL and state.held_by_new > RECOVERS_AFTER * limit)
+                or (source.span < NEW_UNTIL and state.held_by_new > RECOVERS_AFTER * budget)
             ):
                 self._stop_waiting(name, source, "LATE", wrong_clock=state.highest - source.tick <= limit)
 
