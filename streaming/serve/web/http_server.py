@@ -1,7 +1,7 @@
 """The server of every port of the program: uvicorn's, with limits on what it accepts.
 
 It accepts connections itself, one at a time, so that each is counted from its first moment, before TLS and before any
-byte (`OpenConnections`).
+byte (`OpenConnections`). They are read by h11, of uvicorn's two ways the one that limits the bytes of a header.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ class HttpServer(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http="h11",  # the one of uvicorn's that limits the bytes of a header
+                http="h11",  # of which the limit is
                 h11_max_incomplete_event_size=HEADER_BYTES,
                 ws_max_size=REQUEST_BYTES,
                 log_config=None,

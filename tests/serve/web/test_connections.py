@@ -80,7 +80,9 @@ class Site:
 
 @pytest.fixture
 def limits(monkeypatch):
-    """Lower the number of connections of one sender, and look often."""
+    """Lower the number of connections of one sender, look often, and wait for long."""
+    for phase in connections._SECONDS:
+        monkeypatch.setitem(connections._SECONDS, phase, 10 * SECONDS)
     monkeypatch.setattr(http_server, "SENDER_CONNECTIONS", OF_SENDER)
     monkeypatch.setattr(http_server, "_LOOK_SECONDS", 0.05)
 
