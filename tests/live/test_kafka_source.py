@@ -18,11 +18,12 @@ from streaming.log.kafka_properties import connection_of
 from streaming.log.rows import encode, publish
 from streaming.pipeline import job
 from streaming.pipeline.sources import check_source
+from tests.live.commands import Kafka
 from tests.support.plain import as_json, derived_rows
 from tests.support.tables import read_rows
 from tests.support.telemetry import telemetry
 
-pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.usefixtures("kafka_alone")]
+pytestmark = [pytest.mark.live, pytest.mark.spark]
 
 PARTITIONS = 3
 TOPIC = "kafka-source"
@@ -43,9 +44,19 @@ def settings(kafka, settings_of_topic):
     return settings_of_topic(TOPIC, partitions=PARTITIONS, rows_per_batch=1_500)
 
 
+@pytest.fixture
+def open_settings(settings_in, tmp_path):
+    """The same over a Kafka that is not secured."""
+    with Kafka(tmp_path / "kafka").start() as open_kafka:
+        create_topic(open_kafka.administrator, TOPIC, PARTITIONS, replication=1, retention_ms=3_600_000)
+        source = {"bootstrap_servers": open_kafka.bootstrap, "partitions": PARTITIONS, "rows_per_batch": 1_500}
+        yield settings_in(tmp_path / "root", kind="kafka", topic=TOPIC, **source)
+
+
 @pytest.mark.prove  # in short: `test_exactly_once`, which folds the topic's rows, too
-def test_kafka_leads_to_the_same_rows_as_files(spark, settings, tmp_path):
-    del spark  # the job takes the session that is there
+def test_kafka_leads_to_the_same_rows_as_files(spark, open_settings, tmp_path):
+    del spark  # the job takes the session that is there, whose JVM knows no secured Kafka
+    settings = open_settings
     events = list(telemetry(12, 40))
     with KafkaPublisher(connection_of(settings), TOPIC, PARTITIONS) as kafka:
         publish(kafka, events[:1000])
@@ -66,6 +77,7 @@ def test_kafka_leads_to_the_same_rows_as_files(spark, settings, tmp_path):
     assert len({(row["partition"], row["offset"]) for row in rows(settings, "telemetry")}) == sent
 
 
+@pytest.mark.usefixtures("kafka_alone")
 def test_a_topic_that_does_not_fit_is_refused_with_what_to_do(settings, settings_of_topic):
     assert settings.source.partitions == PARTITIONS
     for wrong, sentence in (
@@ -76,6 +88,7 @@ def test_a_topic_that_does_not_fit_is_refused_with_what_to_do(settings, settings
             check_source(settings_of_topic(**wrong))
 
 
+@pytest.mark.usefixtures("kafka_alone")
 def test_rows_that_kafka_deleted_before_they_were_read_are_said(kafka, settings):
     with KafkaPublisher(connection_of(settings), TOPIC, PARTITIONS) as publisher:
         publish(publisher, telemetry(3, 5))
@@ -93,6 +106,7 @@ def test_rows_that_kafka_deleted_before_they_were_read_are_said(kafka, settings)
         check_source(settings)
 
 
+@pytest.mark.usefixtures("kafka_alone")
 def test_a_topic_that_its_producers_stamp_is_refused(kafka, settings_of_topic):
     admin = client_of(KafkaAdminClient, kafka.administrator)
     admin.create_topics({"by-hand": {"num_partitions": 8, "replication_factor": 1}})
