@@ -1,12 +1,11 @@
 """`rebalance-watch maintain`: merge small files, drop old rows on request, and remove files no longer in use."""
 
-import signal
-import time
 from collections.abc import Callable, Container, Sequence
 from functools import partial
 from importlib.util import find_spec
+from threading import Event as Flag
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -21,7 +20,8 @@ from streaming.base.place import Place, tables_of
 from streaming.base.settings import Settings, load_settings
 from streaming.base.times import DAY_MS, duration_ms, now_ms
 from streaming.base.visible import visible
-from streaming.cli.waiting import wait_for_tables
+from streaming.cli.interruption import Interruption
+from streaming.cli.waiting import pause, wait_for_tables
 
 if TYPE_CHECKING:
     from checkpoints.table_quality import TableGate
@@ -75,9 +75,9 @@ def maintain(
     def exist() -> bool:
         return any(is_delta_at(tables / name) for name in names)
 
-    def once() -> None:
+    def once(stopping: Flag | None = None) -> None:
         since = now_ms() - age if age is not None else None
-        done, failed = _round(tables, names, partial(_limits, since, replaced), dry_run=dry_run)
+        done, failed = _round(tables, names, partial(_limits, since, replaced), dry_run=dry_run, stopping=stopping)
         if every is None:
             _print(done, dry_run=dry_run)
         else:
@@ -87,6 +87,7 @@ def maintain(
 
     if every is not None:
         _repeat(once, every, partial(wait_for_tables, exist, tables), settings)
+        return
     if not exist():
         raise UserError(f"There are no tables in {tables}: start `rebalance-watch run` first, or set another --root.")
     once()
@@ -124,30 +125,36 @@ def _roll_up(tables: Place) -> None:
         print_line(f"{one.table}: {one.day} aggregated to {one.rows:,} rows", table=one.table, rows=one.rows)
 
 
-def _repeat(once: Callable[[], None], every: str, wait: Callable[[Task], None], settings: Settings) -> NoReturn:
-    """Repeat until interrupted; a round that fails (conflict with the job, full disk) is reported and retried."""
+def _repeat(once: Callable[[Flag], None], every: str, wait: Callable[[Task, Flag], None], settings: Settings) -> None:
+    """Repeat until a signal; a round that fails (conflict with the job, full disk) is reported and retried.
+
+    A signal sets a flag, which is looked at between two tables, and raises nothing: whichever library works then would
+    have to let an exception through. What takes longer than the grace period is cut off: no commit is made by halves.
+    """
     from streaming.base.memory import GIVE_BACK_SECONDS, give_back
     from streaming.serve.web.probes import probes
 
     pause_ms, health = duration_ms(every), Health()
     start_lines(settings.log.format, "maintain")
     maintained = health.task("round of maintenance", 3 * pause_ms + _ROUND_MS)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what it works on is left as it was
-    with probes(health, settings.health.host, settings.health.maintain):
-        wait(maintained)
+    with Interruption() as interruption, probes(health, settings.health.host, settings.health.maintain):
+        stopping = interruption.flag
+        wait(maintained, stopping)
         print_line(f"Maintaining the tables every {every}.")
         checks, memory = _Checks(settings), Pace(GIVE_BACK_SECONDS)
-        while True:
+        while not stopping.is_set():
             try:
-                once()
+                once(stopping)
                 maintained.done()
             except UserError as error:
                 maintained.failed(str(error))
                 print_error(f"{error} Retrying in {every}.")
-            checks.when_due()
+            if not stopping.is_set():
+                checks.when_due()
             if memory.is_due():
                 give_back()
-            time.sleep(pause_ms / 1000)
+            pause(pause_ms / 1000, stopping)
+    print_line("stopped")
 
 
 class _Checks:
@@ -193,9 +200,14 @@ def _not_checked(why: UserError, sentence: str) -> None:
 
 
 def _round(
-    tables: Place, names: Sequence[str], limits: Callable[[str], "Limits"], *, dry_run: bool
+    tables: Place,
+    names: Sequence[str],
+    limits: Callable[[str], "Limits"],
+    *,
+    dry_run: bool,
+    stopping: Flag | None,
 ) -> tuple[list["Done"], list[str]]:
-    """Maintain each table, whether or not another one fails.
+    """Maintain each table, whether or not another one fails, until the process is to end.
 
     Returns:
         What was done, and a sentence for each failure.
@@ -219,6 +231,8 @@ def _round(
             failed.append(failure)
             names = [name for name in names if name not in SERIES]  # no day is dropped before it is aggregated
         for name in names:
+            if stopping is not None and stopping.is_set():
+                break
             status.update(f"table {name}")
             if failure := _failure(name, partial(run_table, name)):
                 failed.append(failure)
@@ -226,9 +240,15 @@ def _round(
 
 
 def _failure(subject: str, work: Callable[[], None]) -> str | None:
-    """Do the work; return a sentence if it fails."""
+    """Do the work; return a sentence if it fails.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C ended a query of DuckDB, which makes an error of its own of it.
+    """
     import duckdb
     from deltalake.exceptions import DeltaError, TableNotFoundError
+
+    from streaming.tables.database import CTRL_C
 
     try:
         work()
@@ -236,6 +256,12 @@ def _failure(subject: str, work: Callable[[], None]) -> str | None:
         return None
     except UserError as error:
         return str(error)
+    except duckdb.InterruptException:
+        raise KeyboardInterrupt from None
+    except RuntimeError as error:
+        if str(error) != CTRL_C:
+            raise
+        raise KeyboardInterrupt from None
     except (duckdb.Error, DeltaError, OSError) as error:
         return f"Maintenance of {subject} failed: {first_line(error)}."
     return None

@@ -12,6 +12,8 @@ from streaming.tables.files import literal
 
 MEMORY = "1GB"
 """The memory limit; larger sorts and aggregates spill to disk."""
+CTRL_C = "Query interrupted"
+"""DuckDB's message for a KeyboardInterrupt while a query runs."""
 _OFFLINE: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",

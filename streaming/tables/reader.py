@@ -24,7 +24,7 @@ from streaming.base.errors import NotReadyError, QueryError, UserError, first_li
 from streaming.base.limits import SPILL_BYTES
 from streaming.base.place import Place, root_of
 from streaming.tables.catalog import FUNCTIONS, VIEWS, names_in, tables_in
-from streaming.tables.database import connected
+from streaming.tables.database import CTRL_C, connected
 from streaming.tables.delta import is_delta_at
 from streaming.tables.described import definition_meaning
 from streaming.tables.duckdb_views import define, define_times
@@ -37,8 +37,6 @@ from streaming.tables.unreadable import cause, damaged
 
 _OF_FILES = (duckdb.IOException, duckdb.InvalidInputException, duckdb.SerializationException)
 """Errors that a file may have caused, or the query."""
-_CTRL_C = "Query interrupted"
-"""DuckDB's message for a KeyboardInterrupt while a query runs."""
 _MEANT = ("Did you mean", "Candidate bindings", "Candidate functions")
 """How the line begins in which DuckDB names what may be meant."""
 _BATCH_ROWS = 10_000
@@ -240,7 +238,7 @@ class ReadModel:
             hint = meant(str(error), query, partial(relation_columns, self._database))
             raise fault or QueryError(f"The query failed: {_said(error)}{hint}.") from None
         except RuntimeError as error:
-            if str(error) != _CTRL_C:
+            if str(error) != CTRL_C:
                 raise
             raise KeyboardInterrupt from None
 

@@ -3,7 +3,6 @@
 import threading
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import duckdb
 import pyarrow as pa
@@ -323,13 +322,14 @@ def sleep(monkeypatch):
     """Counts the pauses, and ends the command in the second."""
     pauses: list[float] = []
 
-    def sleep(seconds: float) -> None:
+    def pause(seconds: float, _stopping: object) -> bool:
         pauses.append(seconds)
         if len(pauses) == 2:
             raise StoppedError
+        return False
 
     for module in ("maintain", "waiting"):
-        monkeypatch.setattr(f"streaming.cli.{module}.time", SimpleNamespace(sleep=sleep))  # no other thread's
+        monkeypatch.setattr(f"streaming.cli.{module}.pause", pause)
     return pauses
 
 

@@ -1,0 +1,120 @@
+"""A process that runs on ends soon after SIGINT or SIGTERM, at whatever moment it comes."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from checkpoints.generation import claimed
+from schemas.tables import TABLES
+from streaming.cli.maintain import _failure
+from tests.support.basis import BASIS
+from tests.support.tables import append_rows, small_row
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+ENDED = 60.0
+"""On a machine that is busy with other tests; one that has eaten a signal never ends."""
+PROCESSES = {
+    "maintain": ["maintain", "--every", "1s"],
+    "dashboard": ["dashboard", "--port", "0"],
+    "metrics": ["metrics", "--port", "0"],
+    "alert": ["alert", "run"],
+    "collect": ["collect", "poll"],
+    "spool": ["collect", "spool", "{root}/spool"],
+    "mcp": ["mcp"],
+    "run": ["run"],
+}
+EATEN = """
+import os, signal, sys, time
+from streaming.cli import main
+from streaming.tables import maintenance
+
+number, root = int(sys.argv[1]), sys.argv[2]
+
+def eat(*_given, **_named):
+    os.kill(os.getpid(), number)
+    try:
+        time.sleep(0.5)
+    except BaseException:  # as a library that calls back has done
+        pass
+    raise maintenance.UserError("The round has failed.")
+
+maintenance.maintain = eat
+sys.argv = ["rebalance-watch", "--root", root, "maintain", "--every", "1s", "--table", "anomalies"]
+main.main()
+"""
+
+
+@pytest.fixture
+def root(tmp_path):
+    with claimed(tmp_path / "checkpoints", tmp_path / "tables", BASIS):
+        for table in TABLES:
+            for _ in range(3):
+                append_rows(tmp_path / "tables", table, [small_row(table) | {"date": 1}])
+    return tmp_path
+
+
+@pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
+def test_maintain_ends_though_a_library_eats_the_exception(root, number):
+    command = [sys.executable, "-c", EATEN, str(int(number)), str(root)]
+    ended = subprocess.run(command, timeout=ENDED, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr.count("The round has failed.") == 1
+    assert "stopped" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "error", [duckdb.InterruptException("INTERRUPT Error: Interrupted!"), RuntimeError("Query interrupted")]
+)
+def test_an_interrupted_query_is_an_interruption_and_no_failure(error):
+    def work() -> None:
+        raise error
+
+    with pytest.raises(KeyboardInterrupt):
+        _failure("anomalies", work)
+
+
+def start(name: str, root: Path) -> subprocess.Popen[bytes]:
+    arguments = [one.format(root=root) for one in PROCESSES[name]]
+    alerts = root / "alerts.toml"
+    alerts.write_text('[channels.log]\nkind = "webhook"\nurl = "http://127.0.0.1:9/"\n[[routes]]\nchannels = ["log"]\n')
+    environment = os.environ | {
+        "REBALANCE_WATCH_SOURCE__KIND": "files",
+        "REBALANCE_WATCH_ALERTS__FILE": str(alerts),
+        "REBALANCE_WATCH_COLLECTOR__NAME_SERVERS": '["127.0.0.1:9"]',
+        "REBALANCE_WATCH_QUALITY__CHECK_SECONDS": "1",
+    }
+    command = [sys.executable, "-m", "streaming.cli.main", "--root", str(root), *arguments]
+    nowhere = subprocess.DEVNULL
+    return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=nowhere, stderr=nowhere)
+
+
+def stopped_at_random(name: str, root: Path, chance: random.Random, longest: float) -> float:
+    """Start a process and end it at a random moment; return the seconds that the end takes."""
+    with start(name, root) as process:
+        try:
+            time.sleep(chance.uniform(0.2, longest))
+            asked = time.monotonic()
+            process.send_signal(chance.choice(SIGNALS))
+            process.wait(ENDED)
+            return time.monotonic() - asked
+        finally:
+            process.kill()
+
+
+def test_maintain_and_its_checks_end_at_a_random_moment(root):
+    stopped_at_random("maintain", root, random.Random(), 6.0)
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(7_200)
+@pytest.mark.parametrize("name", PROCESSES)
+def test_each_process_ends_at_a_hundred_random_moments_in_10_s(root, name):
+    chance = random.Random(name)
+    assert max(stopped_at_random(name, root, chance, 15.0) for _ in range(100)) < 10.0
