@@ -24,6 +24,7 @@ from streaming.base.visible import visible
 from streaming.cli.alert_routes import routes
 from streaming.cli.author import actor, author
 from streaming.cli.grid import Grid, GridColumn
+from streaming.cli.interruption import end_in_time
 from streaming.cli.options import TableOrJsonOption
 from streaming.cli.output import print_table, screen, severity
 from streaming.cli.waiting import wait_for_tables
@@ -81,6 +82,7 @@ def run() -> None:
     health = Health()
     looked = health.task("look at the incidents", max(_LOOK_AGE_MS_MAX, 3 * config.poll))
     with claimed(settings.runtime.root), probes(health, settings.health.host, settings.health.alert):
+        end_in_time()
         wait_for_tables(partial(are_complete, tables), tables, looked)
         alerting = Alerting(
             tables,

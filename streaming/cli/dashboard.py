@@ -6,6 +6,7 @@ import typer
 
 from streaming.base.lines import start_lines
 from streaming.base.settings import load_settings
+from streaming.cli.interruption import end_in_time
 
 
 def dashboard(
@@ -20,6 +21,7 @@ def dashboard(
     """
     from streaming.serve.web.server import dashboard_application, serve
 
+    end_in_time()
     settings = load_settings()
     listens = {"host": host or settings.web.host, "port": settings.web.port if port is None else port}
     log = start_lines(settings.log.format, "dashboard")

@@ -248,20 +248,15 @@ def _failure(subject: str, work: Callable[[], None]) -> str | None:
     import duckdb
     from deltalake.exceptions import DeltaError, TableNotFoundError
 
-    from streaming.tables.database import CTRL_C
+    from streaming.tables.database import interruptible
 
     try:
-        work()
+        with interruptible():
+            work()
     except TableNotFoundError:  # of a later release than these tables
         return None
     except UserError as error:
         return str(error)
-    except duckdb.InterruptException:
-        raise KeyboardInterrupt from None
-    except RuntimeError as error:
-        if str(error) != CTRL_C:
-            raise
-        raise KeyboardInterrupt from None
     except (duckdb.Error, DeltaError, OSError) as error:
         return f"Maintenance of {subject} failed: {first_line(error)}."
     return None

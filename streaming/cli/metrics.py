@@ -6,6 +6,7 @@ import typer
 
 from streaming.base.lines import start_lines
 from streaming.base.settings import load_settings
+from streaming.cli.interruption import end_in_time
 
 
 def metrics(
@@ -20,6 +21,7 @@ def metrics(
     """
     from streaming.serve.web.server import metrics_application, serve
 
+    end_in_time()
     settings = load_settings()
     listens = {
         "host": host or settings.web.host,

@@ -4,6 +4,8 @@ DuckDB installs and loads extensions by itself when a query or a path looks as i
 (Parquet, JSON, ICU) is linked into it, so nothing has to be fetched, and a path that is wrong asks no server.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
@@ -19,6 +21,23 @@ _OFFLINE: dict[str, str | bool | int | float | list[str]] = {
     "autoload_known_extensions": "false",
     "allow_community_extensions": "false",
 }
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Let Ctrl-C through while DuckDB works, which makes errors of its own of it: whoever reports errors would eat it.
+
+    Raises:
+        KeyboardInterrupt: there was Ctrl-C.
+    """
+    try:
+        yield
+    except duckdb.InterruptException:
+        raise KeyboardInterrupt from None
+    except RuntimeError as error:
+        if str(error) != CTRL_C:
+            raise
+        raise KeyboardInterrupt from None
 
 
 def connected(*folders: Path, spill: Path | None = None) -> duckdb.DuckDBPyConnection:

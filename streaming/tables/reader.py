@@ -24,7 +24,7 @@ from streaming.base.errors import NotReadyError, QueryError, UserError, first_li
 from streaming.base.limits import SPILL_BYTES
 from streaming.base.place import Place, root_of
 from streaming.tables.catalog import FUNCTIONS, VIEWS, names_in, tables_in
-from streaming.tables.database import CTRL_C, connected
+from streaming.tables.database import CTRL_C, connected, interruptible
 from streaming.tables.delta import is_delta_at
 from streaming.tables.described import definition_meaning
 from streaming.tables.duckdb_views import define, define_times
@@ -270,12 +270,14 @@ class ReadModel:
         """Replace the snapshots of all tables at once."""
         for view in views:
             view.fetch()
-        with self._database.cursor() as cursor:
+        with self._database.cursor() as cursor, interruptible():
             cursor.execute("BEGIN")
             try:
                 for view in views:
                     view.show(cursor, keep=keep)
                 cursor.execute("COMMIT")
+            except duckdb.InterruptException:
+                raise
             except duckdb.Error as error:
                 for view in self._views:
                     view.forget()

@@ -80,6 +80,22 @@ def test_an_interrupted_query_is_an_interruption_and_no_failure(error):
         _failure("anomalies", work)
 
 
+def test_a_server_that_is_still_starting_ends_though_ctrl_c_is_eaten():
+    program = """
+import os, signal, time
+from streaming.cli.interruption import end_in_time
+
+end_in_time(0.5)
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(600)
+except BaseException:
+    time.sleep(600)
+"""
+    ended = subprocess.run([sys.executable, "-c", program], timeout=ENDED, check=False)
+    assert ended.returncode == -signal.SIGALRM
+
+
 def start(name: str, root: Path) -> subprocess.Popen[bytes]:
     arguments = [one.format(root=root) for one in PROCESSES[name]]
     alerts = root / "alerts.toml"
