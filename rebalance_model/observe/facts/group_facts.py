@@ -121,6 +121,15 @@ class GroupFacts(msgspec.Struct, frozen=True, dict=True):
         return not state.members and state.advanced_at > settled
 
     @cached_property
+    def is_mute(self) -> bool:
+        """Return whether members were asked which queues they have, and none has ever said it: owners are unknown.
+
+        Clients that do not know the request, an account that may not send it, or brokers that can't reach them.
+        """
+        clients = [self.state.clients[member] for member in self.state.members]
+        return bool(clients) and all(one.asked and not (one.answered and one.readable) for one in clients)
+
+    @cached_property
     def interests(self) -> dict[str, Interests]:
         """Return by member what it subscribes."""
         clients = self.state.clients

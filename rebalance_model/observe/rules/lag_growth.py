@@ -63,7 +63,8 @@ def _sub_cause(step: GroupStep, q: QueueFacts, queue: QueueState) -> SubCause:
     if episode is not None and q.mq in episode.moves:
         return "REBALANCE_PAUSE"
     produced, consumed = lag_trend.of_late(queue)
-    divided = step.facts.is_divided and q.mq.topic not in step.facts.popped
+    is_known = not step.facts.is_mute or q.hook is not None  # otherwise its owner is unknown, not absent
+    divided = step.facts.is_divided and is_known and q.mq.topic not in step.facts.popped
     if queue.owner is None and (divided or not (step.state.members or consumed)):
         return "UNASSIGNED"
     if consumed == 0:

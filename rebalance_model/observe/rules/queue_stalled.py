@@ -33,6 +33,7 @@ SubCause = Literal[
     "RETRY_NOT_CONSUMED",
     "READER_STOPPED",
     "NOT_COMMITTED",
+    "NOT_REPORTED",
     "UNDETERMINED",
 ]
 
@@ -42,7 +43,7 @@ def judge(step: GroupStep, q: QueueFacts) -> Verdict:
     state = step.state
     if step.facts.broadcasts:
         return CLEAR  # the broker's offsets are stale
-    concurrent = state.orderly is False or (state.orderly is None and not state.is_polled)  # no lock was requested
+    concurrent = state.orderly is False or (state.orderly is None and _may_be_concurrent(step, q))
     if q.mq.is_retry or not concurrent:
         return _of_retry(step, q) if concurrent else None
     waited = stall.find(step, q, _limit(step.policy)) if not pull_errors.is_illegal(step, q) else None
@@ -52,6 +53,16 @@ def judge(step: GroupStep, q: QueueFacts) -> Verdict:
         return CLEAR if waited.moved else None
     by_itself = active_reader.is_read_actively(step, q)
     return _of_reader(step, q, waited) if by_itself else _of_listener(step, q, waited.ms)
+
+
+def _may_be_concurrent(step: GroupStep, q: QueueFacts) -> bool:
+    """Return whether a group is not known to be ordered, though that would be known: a hook sees each lock request.
+
+    No member reports it, where none answers: then the broker's offsets alone show that the commit stands.
+    """
+    if not step.facts.is_polled or (step.facts.is_mute and q.hook is None):
+        return True
+    return q.hook is not None and step.now - q.hook.covered_since > step.policy.client_lock_max_live_time
 
 
 def _of_listener(step: GroupStep, q: QueueFacts, waited_ms: int) -> Verdict:
@@ -166,6 +177,8 @@ def _sub_cause(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue | None
 def _without_owner(step: GroupStep, q: QueueFacts) -> SubCause:
     if pull_errors.is_refused(step, q):
         return "PULL_REFUSED"
+    if step.facts.is_mute and q.hook is None:
+        return "NOT_REPORTED"
     if not step.facts.is_divided and step.state.members:
         return "UNDETERMINED"  # its clients do not report which of them has it
     return stall.without_owner(step, q)
@@ -186,7 +199,7 @@ RULE = QueueRule(
     units={**stall.UNITS, **thread_pool.UNITS},
     sub_causes=get_args(SubCause),
     concerns=concerns.STALLED,
-    needs=("OFFSETS_OF_BROKER", "PULLS", "ANSWERS"),
+    needs=("OFFSETS_OF_BROKER", "PULLS", "LISTS"),
     absorbed_by=(
         "PULL_REFUSED",
         "PULL_EXPIRED",
@@ -225,6 +238,18 @@ RULE = QueueRule(
                 "raise uncommitted_after for this group if it keeps its offsets elsewhere."
             ),
             inspect=("PROGRESS",),
+        ),
+        "NOT_REPORTED": Advice(
+            short="its clients report nothing",
+            what=(
+                "Messages wait and the commit does not advance. Which member has the queue, and why it stands, is not "
+                "known: no member answers what it consumes (GET_CONSUMER_RUNNING_INFO)."
+            ),
+            first_step=(
+                "Look at the members' logs; where the collector's account may not send the request, or the clients do "
+                "not know it, a broker's hook shows who has the queue."
+            ),
+            inspect=("MEMBERS", "PROGRESS"),
         ),
         "RETRY_NOT_CONSUMED": Advice(
             short="nobody consumes the retry topic",
