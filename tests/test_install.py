@@ -185,7 +185,7 @@ def test_a_pod_connects_to_what_its_settings_name_and_nowhere_else():
 
 
 @pytest.mark.parametrize("name", containers())
-def test_a_container_of_compose_has_no_rights_and_writes_to_its_volume_alone(name):
+def test_a_container_of_compose_has_no_rights(name):
     container = containers()[name]
     assert (container["read_only"], container["cap_drop"]) == (True, ["ALL"])
     assert container["security_opt"] == ["no-new-privileges:true"]
