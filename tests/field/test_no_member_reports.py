@@ -15,20 +15,20 @@ OPENS_WITHIN = 245
 """Seconds: 210 without an advance of the commit, and one poll."""
 
 
-def stalled(found):
+def stalled(conclusions):
     """Return subject, sub-cause and second of each stalled queue's incident."""
-    opened = [one for one in found.transitions("QUEUE_STALLED") if one.transition == "OPENED"]
-    return [(one.subject, one.sub_cause, found.seconds(one) < OPENS_WITHIN) for one in opened]
+    opened = [one for one in conclusions.transitions("QUEUE_STALLED") if one.transition == "OPENED"]
+    return [(one.subject, one.sub_cause, conclusions.seconds(one) < OPENS_WITHIN) for one in opened]
 
 
 @pytest.mark.parametrize(
     ("source", "sub_cause"), [("hook", "LISTENER_BLOCKED"), ("both", "LISTENER_BLOCKED"), ("poll", "NOT_REPORTED")]
 )
 def test_what_one_source_proves_stays_proved_if_no_member_answers(source, sub_cause):
-    found = concluded(REFUSED, source)
-    assert stalled(found) == [(STANDS, sub_cause, True)]
-    assert found.group().health == "WARN"
-    assert found.queues()[STANDS].status == "WARN"
+    conclusions = concluded(REFUSED, source)
+    assert stalled(conclusions) == [(STANDS, sub_cause, True)]
+    assert conclusions.group().health == "WARN"
+    assert conclusions.queues()[STANDS].status == "WARN"
 
 
 @pytest.mark.parametrize(("code", "remark"), [(207, "consumer Timeout"), (-2, "no answer"), (3, "not supported")])
@@ -42,8 +42,8 @@ def test_it_does_not_matter_why_no_member_answers(source, code, remark):
 
 
 def test_a_queue_of_mute_ordered_clients_is_said_by_polls_too():
-    found = concluded(WITHOUT_REQUEST, "poll")
-    assert [(one.code, one.subject, one.sub_cause) for one in found.open_at_end()] == [
+    conclusions = concluded(WITHOUT_REQUEST, "poll")
+    assert [(one.code, one.subject, one.sub_cause) for one in conclusions.open_at_end()] == [
         ("QUEUE_STALLED", STANDS, "NOT_REPORTED")
     ]
 
