@@ -1,1 +1,1 @@
-"""Twelve questions of a data engineer, in SQL over the tables alone: `python -m schemas.questions TABLES`."""
+"""Fourteen questions of a data engineer, in SQL over the tables alone: `python -m schemas.questions TABLES`."""
