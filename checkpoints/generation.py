@@ -36,6 +36,7 @@ from checkpoints.manifest import (
     read_manifest,
     write_manifest,
 )
+from checkpoints.moved_root import follow, follow_itself, has_moved
 from checkpoints.state_files import mend_state
 from checkpoints.table_schema import bring_up_to_date, commented_schema
 from checkpoints.torn import mend
@@ -83,10 +84,14 @@ def claimed(  # noqa: PLR0913  what belongs together
         complete_swap(checkpoints, tables)
         queries = queries or checkpoints
         if queries == checkpoints:
+            follow_itself(checkpoints / OPERATOR)
             _mend(checkpoints, tables)
         former = verify(checkpoints, tables, queries)
         if former is not None:
-            _check_basis(former.basis, queries, basis)
+            moved = queries == checkpoints and has_moved(former.basis, basis)
+            _check_basis(former.basis, queries, basis, moved=moved)
+            for query in QUERY_TABLES if moved else ():
+                follow(checkpoints / query, former.basis, basis)
             basis = msgspec.structs.replace(basis, log=basis.log.completed_by(former.basis.log))
             if queries == checkpoints:
                 mend_state(checkpoints / OPERATOR)  # only now: a start that is refused removes nothing of the state
@@ -319,7 +324,7 @@ def _check_not_newer(kept: Basis, checkpoints: Place, version: int) -> None:
         )
 
 
-def _check_basis(kept: Basis, checkpoints: Place, basis: Basis) -> None:
+def _check_basis(kept: Basis, checkpoints: Place, basis: Basis, *, moved: bool) -> None:
     check_state_version(kept, checkpoints, basis.state_version)
     for name, setting in (
         ("source", "source"),
@@ -327,12 +332,12 @@ def _check_basis(kept: Basis, checkpoints: Place, basis: Basis) -> None:
         ("state_partitions", "job.state_partitions"),
     ):
         before, now = getattr(kept, name), getattr(basis, name)
-        if before != now:
+        if before != now and not (moved and name == "source"):
             raise UserError(
                 f"The checkpoints in {checkpoints} were made with {setting} = {before}, not {now}: restore it, or "
                 "start under a new runtime.root, which reads the log from its beginning."
             )
-    check_log(kept.source, kept.log, basis.log)
+    check_log(basis.source, kept.log, basis.log)
     batch = unfinished_batch(checkpoints / OPERATOR)
     if batch is None:
         return

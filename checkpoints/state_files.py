@@ -10,6 +10,7 @@ import json
 import shutil
 import zipfile
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from checkpoints.spark_files import is_as_written, last, numbers, read_lines, remove
 from streaming.base.errors import UserError
@@ -17,7 +18,7 @@ from streaming.base.errors import UserError
 STATE = "state"
 _SNAPSHOT, _CHANGES = ".zip", ".changelog"
 _STORE = f"{STATE}/0"
-_DESCRIPTIONS = f"{_STORE}/_metadata/v2"
+DESCRIPTIONS = f"{_STORE}/_metadata/v2"
 
 
 def version_of_state(checkpoint: Path) -> int:
@@ -30,9 +31,9 @@ def mend_state(checkpoint: Path) -> None:
     version = version_of_state(checkpoint)
     if version == 0:
         shutil.rmtree(checkpoint / STATE, ignore_errors=True)
-    for number in numbers(checkpoint / _DESCRIPTIONS):
+    for number in numbers(checkpoint / DESCRIPTIONS):
         if number >= version:
-            remove(checkpoint / _DESCRIPTIONS / str(number))
+            remove(checkpoint / DESCRIPTIONS / str(number))
     for kind in (_SNAPSHOT, _CHANGES):
         for file in checkpoint.glob(f"{_STORE}/[0-9]*/[0-9]*{kind}"):
             if file.stem.isdecimal() and int(file.stem) > version:
@@ -57,12 +58,12 @@ def torn_state(checkpoint: Path) -> Path | None:
     version = version_of_state(checkpoint)
     if version == 0:
         return None
-    description = checkpoint / _DESCRIPTIONS / str(max(0, last(checkpoint / _DESCRIPTIONS)))
+    description = checkpoint / DESCRIPTIONS / str(max(0, last(checkpoint / DESCRIPTIONS)))
     lines = read_lines(description)
     if lines is None:
         return description
     [store] = lines[0]["stateStoreInfo"]
-    schemas = [Path(file.removeprefix("file:")) for file in store["stateSchemaFilePaths"]]
+    schemas = [Path(unquote(urlsplit(file).path)) for file in store["stateSchemaFilePaths"]]
     partitions = [checkpoint / _STORE / str(number) for number in range(store["numPartitions"])]
     lacking = [file for file in schemas if not is_as_written(file)]
     lacking += [file for partition in partitions if (file := _torn_changes(partition, version)) is not None]

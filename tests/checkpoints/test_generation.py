@@ -10,6 +10,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from checkpoints.generation import claimed, verify
 from checkpoints.last_commits import note_last_commits
 from checkpoints.manifest import ARCHIVE, MANIFEST, OPERATOR, PROPERTY, QUERY_TABLES, Basis, app_id, read_manifest
+from checkpoints.moved_root import follow_itself
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import STATE_VERSION
 from schemas.arrow import arrow_schema
@@ -71,6 +72,49 @@ def test_another_log_of_the_same_name_is_refused_unless_the_root_has_no_id(tmp_p
             start(tmp_path, log=other)
     start(tmp_path, log=LogId("cluster", ""))  # a Kafka before 2.8 has no topic ids
     assert read_manifest(tmp_path / "checkpoints").basis.log == LogId("cluster", "topic")
+
+
+def lists_files(root: Path, query: str, folder: str) -> Path:
+    """Leave what Spark leaves of a query that has read two files of a log: the addresses as Java has them."""
+    file = root / "checkpoints" / query / "sources" / "0" / "0"
+    file.parent.mkdir(parents=True)
+    names = [f"partition={number}/{number:020}.jsonl" for number in (0, 1)]
+    entries = [{"path": f"file://{folder}/{name}", "timestamp": 1, "batchId": 0} for name in names]
+    file.write_text(
+        "\n".join(["v1", *(json.dumps(entry, ensure_ascii=False, separators=(",", ":")) for entry in entries)])
+    )
+    file.with_name(".0.crc").write_bytes(b"of the former content")
+    return file
+
+
+def test_a_log_of_files_is_followed_to_another_folder_by_its_id(tmp_path):
+    log = LogId(log="the-log")
+    start(tmp_path, source="files /old/a b/é", log=log)
+    files = [lists_files(tmp_path, query, "/old/a%20b/é") for query in QUERY_TABLES]
+    before = [file.read_text() for file in files]
+    with pytest.raises(UserError, match=r"made with source = files /old/a b/é, not files /new/50% \+"):
+        start(tmp_path, source="files /new/50% +", log=LogId(log="another"))
+    assert [file.read_text() for file in files] == before
+
+    for _ in range(2):
+        start(tmp_path, source="files /new/50% +", log=log)
+        assert [file.read_text() for file in files] == [text.replace("old/a%20b/é", "new/50%25%20+") for text in before]
+        assert not any(file.with_name(".0.crc").exists() for file in files)
+    assert read_manifest(tmp_path / "checkpoints").basis.source == "files /new/50% +"
+
+    files[0].write_text(before[0])
+    with pytest.raises(UserError, match="has a file of another folder than that of the log"):
+        start(tmp_path, source="files /third", log=log)
+
+
+def test_the_state_s_schemas_are_looked_for_where_the_checkpoint_is(tmp_path):
+    description = tmp_path / "state" / "0" / "_metadata" / "v2" / "0"
+    description.parent.mkdir(parents=True)
+    schema = "/state/0/_stateSchema/default/0_a-b"
+    description.write_text(f'v2\n{{"stateSchemaFilePaths":["file:/former/checkpoints/operator{schema}"]}}')
+    for _ in range(2):
+        follow_itself(tmp_path)
+        assert description.read_text() == f'v2\n{{"stateSchemaFilePaths":["file:{tmp_path}{schema}"]}}'
 
 
 def test_who_opens_a_table_reads_at_most_20_commits_of_its_log(tmp_path):
