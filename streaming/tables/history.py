@@ -49,7 +49,7 @@ def violations(table: Path, last: int | None = None) -> Iterator[Violation]:
     for file in log if last is None else log[-last:]:
         try:
             actions = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
-        except FileNotFoundError:  # removed meanwhile, as too old
+        except (FileNotFoundError, ValueError):  # removed meanwhile, as too old; or torn, which another check names
             continue
         info: Mapping[str, Any] = next((one["commitInfo"] for one in actions if "commitInfo" in one), {})
         said = str(info.get(USER_METADATA) or "")
