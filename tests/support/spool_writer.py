@@ -67,7 +67,7 @@ class SpoolWriter:
         """Return the next line: every third is a tick, the others are commits of three groups."""
         count = len(self.lines[self.source_id])
         group = f"g{count % 7 % 3}"
-        common = {"time": count, "cluster": "C", "source": "hook", "source_id": self.source_id}
+        common = {"time": count, "cluster": "C", "broker": "b", "source": "hook", "source_id": self.source_id}
         if count % 3 == 0:
             event = Tick(**common, seq=self._seq[""] + 1)
         else:
