@@ -34,7 +34,7 @@ def run(folder, root):
 @pytest.mark.timeout(1_000)
 def test_a_restored_root_goes_on_in_another_folder(tmp_path, settings_in):
     """By tar, as checkpoints/README.md says; the former folder is gone."""
-    root, restored = tmp_path / "first", tmp_path / "restored+1"
+    root, restored = tmp_path / "first", tmp_path / "restored"
     events = list(telemetry(5, 40))
     append(root / "log", events[: len(events) // 2])
     run(tmp_path, root)
