@@ -68,7 +68,7 @@ def _take_answer(
         listed = {info.client_id for info in polled.channel_info_table.values()}
         view.expected_back_until = {c: until for c, until in view.expected_back_until.items() if c not in listed}
     view.asked, view.failing = event.asked, False
-    if view.info.subscription_table != table or state.unsettled:  # it may have changed with the same topics
+    if view.info.subscription_table != table or state.unsettled or state.left:  # it may change with the same topics
         step.changed("SUBSCRIPTIONS")
     follow(step, before, first_sight=first_sight)
 
