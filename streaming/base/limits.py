@@ -22,8 +22,23 @@ ANSWER_KEY_CHARACTERS: Final = 4_096
 """Characters of a message queue that an answer of RocketMQ has as a key written as a string."""
 ANSWER_AT_ONCE_BYTES: Final = 65_536
 """Bytes of an answer that the collector reads beside its other work; a larger one is read in a thread of its own."""
-LARGE_FRAMES: Final = 8
-"""Frames of more than 1 MB that the collector receives and reads at a time, of all servers; the others wait."""
+FRAME_HEADER_BYTES: Final = 65_536
+"""Bytes of the header of a frame of more than 1 MB by which its request is found before the rest has arrived. A frame
+with a longer one is received whole if any request of its server is pending."""
+SKIPPED_FRAME_BYTES: Final = 67_108_864
+"""Bytes of a frame beyond `FRAME_BYTES` that is received and dropped, which fails its own request; the connection of a
+server that announces a longer one, or sends so many bytes in a row that answer nothing, is closed."""
+LARGE_FRAMES_BYTES: Final = 134_217_728
+"""Bytes of all frames of more than 1 MB that are being received and read. Beyond it the one that arrives slowest is
+dropped, and fails its own request."""
+SERVER_READING_BYTES: Final = 33_554_432
+"""Bytes of one server's answers above `ANSWER_AT_ONCE_BYTES` that wait to be read; a further one fails its own
+request."""
+LARGE_ANSWERS_BYTES_A_SECOND: Final = 10_000_000
+"""Bytes of answers of more than 1 MB about a broker's groups, and again about its clients, that are asked for in a
+second: one at a time, after all others. Who has given none for ten minutes is asked like the others."""
+LARGE_ANSWERS_KEPT: Final = 10_000
+"""Groups and clients that are known for large answers; beyond it the first is forgotten."""
 FRAME_SECONDS: Final = 10.0
 """Seconds from the first to the last byte of a frame; the connection of a server that takes longer is closed."""
 GROUP_READING_SHARE: Final = 0.25
@@ -31,8 +46,12 @@ GROUP_READING_SHARE: Final = 0.25
 second; the same for the brokers' answers about a group, a topic's routes, and a server's own lists. Further ones are
 errors in this round. 1,000 clients of 10 queues each take 0.5 s."""
 ROUND_READING_SHARE: Final = 0.75
-"""The part of an interval that reading all answers may take. Beyond it, only those of groups, topics and servers are
-read on whose answers took less than 0.1 s."""
+"""The part of an interval that reading all answers may take. Servers and subjects share it: one that has taken more
+than its share is read again when its share of later rounds has made up for it. An answer of at most
+`ANSWER_AT_ONCE_BYTES` is read all the same while its subject has taken less than 0.1 s, and its server its share."""
+READING_QUEUE_SECONDS: Final = 2.0
+"""Seconds, as estimated by their bytes, of the answers that wait to be read in the thread for large ones; a further one
+of more than 1 MB fails its own request."""
 UNREADABLE_KEPT: Final = 8
 """Fields of an answer that can't be read and are named; the others are not."""
 UNREADABLE_CHARACTERS: Final = 300
@@ -43,12 +62,36 @@ of one that has never answered."""
 BROKER_FORGOTTEN_MS: Final = 25 * 3_600_000
 """Milliseconds after which a broker that no name server lists, and that does not answer, is no longer polled: longer
 than `broker_gone_after`, after which its incidents end."""
+PROBE_SECONDS: Final = 3.0
+"""Seconds that a broker or proxy has to answer anything, if it did not the last time, before it is asked for more."""
+FIRST_PROBES: Final = 256
+"""Brokers that were never asked and are probed at a time."""
+MISSED_PROBES: Final = 32
+"""Brokers that have answered before, but not the last time, and are probed at a time: first the one that answered last.
+With 3 s for each, 96 are probed in a round of 9 s."""
+SILENT_PROBES: Final = 16
+"""Brokers that have never answered and are probed at a time; they take turns."""
 GROUP_FORGOTTEN_MS: Final = 60_000
 """Milliseconds for which a broker is still asked about a group that it no longer lists, and without members there; for
 at most `SILENT_BROKER_GROUPS` of them."""
 LOOKUPS: Final = 64
 """Host names that are looked up at a time for the brokers of one set of name servers; a further one fails until then.
 Each takes a thread, for as long as the name servers of its domain let it."""
+GROUP_TOPICS: Final = 100
+"""Topics of a group whose routes, and waiting times at a broker, a round asks for: first those with offsets. Of a group
+with more they take turns."""
+ROUND_TOPICS: Final = 5_000
+"""Topics whose routes a round asks for, of all groups together: each gets its share of them, but at least
+`GROUP_TOPICS_MIN` and at most `GROUP_TOPICS`."""
+GROUP_TOPICS_MIN: Final = 10
+"""Topics of a group whose routes a round asks for, however many groups there are."""
+FIRST_ROUTE_SECONDS: Final = 2.0
+"""Seconds for which a group's members, and its offsets, wait for the first routes of their topics."""
+GROUPS_WAITING: Final = 4_000
+"""Groups of a broker that have begun a round and not ended it, because they wait for the first routes of topics."""
+MEMBERS_ASKED: Final = 128
+"""Clients of one broker that are asked at a time, at most. It begins with half of `collector.parallelism`, because one
+that does not answer takes a thread of its broker for 10 s, and grows while the broker answers at once."""
 SILENT_BROKER_GROUPS: Final = 1_000
 """Groups of a broker that does not answer which a round reports as not answered; beyond it they take turns."""
 STACK_CHARACTERS: Final = 4_000_000

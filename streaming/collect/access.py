@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 from streaming.collect.client import CONNECT_SECONDS, RequestRefusedError, RpcFailedError
 from streaming.collect.cluster_responses import ListedBroker
@@ -9,7 +10,7 @@ from streaming.collect.rpc import Rpc
 
 
 async def check_access(brokers: Sequence[ListedBroker], rpc: Rpc, parallelism: int) -> None:
-    """Request the groups of every broker; one that is slow or away is not waited for long.
+    """Request the groups of every broker, until one accepts the client; a slow one is not waited for long.
 
     Args:
         brokers: the brokers.
@@ -19,7 +20,7 @@ async def check_access(brokers: Sequence[ListedBroker], rpc: Rpc, parallelism: i
     Raises:
         RefusedError: every broker refuses the client.
     """
-    gate = asyncio.Semaphore(parallelism)
+    gate, accepted = asyncio.Semaphore(parallelism), asyncio.Event()
 
     async def refusal(broker: ListedBroker) -> RequestRefusedError | None:
         async with gate:
@@ -28,13 +29,15 @@ async def check_access(brokers: Sequence[ListedBroker], rpc: Rpc, parallelism: i
             except RequestRefusedError as error:
                 return error
             except RpcFailedError:
-                pass  # the rounds report it
+                return None  # the rounds report it
+        accepted.set()
         return None
 
-    asking = [asyncio.create_task(refusal(broker)) for broker in brokers]
-    done, late = await asyncio.wait(asking, timeout=2 * CONNECT_SECONDS) if asking else (set(), set())
+    asking = asyncio.gather(*map(refusal, brokers))
+    ends: list[asyncio.Future[Any]] = [asking, asyncio.create_task(accepted.wait())]
+    done, late = await asyncio.wait(ends, timeout=2 * CONNECT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
     for task in late:
         task.cancel()
-    refusals = [error for task in done if (error := task.result()) is not None]
+    refusals = [error for error in asking.result() if error is not None] if asking in done else []
     if refusals and len(refusals) == len(brokers):
         raise refusals[0]

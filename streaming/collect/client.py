@@ -1,7 +1,8 @@
-"""An asynchronous RocketMQ client: one connection per server, many concurrent requests, each with its own deadline.
+"""An asynchronous RocketMQ client: a connection per server and one for its clients' answers, many concurrent requests.
 
-An answer is read before the next frame of the same server is received, and few large ones are received at a time: so
-the memory that servers can fill is bounded.
+A small answer is read before the next frame of the same server is received; large ones are received in a memory that
+all servers share (`frames`), and read beside the next frames. So the memory that servers can fill is bounded, and no
+answer waits for another one.
 """
 
 import asyncio
@@ -9,13 +10,22 @@ import contextlib
 import itertools
 import ssl
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
 
-from rebalance_model.observe.events import DEADLINE, UNREACHABLE
-from streaming.base.limits import FRAME_SECONDS, LARGE_FRAMES, REMARK_CHARACTERS
+from rebalance_model.observe.events import DEADLINE, UNREACHABLE, UNREADABLE
+from streaming.base.limits import (
+    ANSWER_AT_ONCE_BYTES,
+    FRAME_BYTES,
+    FRAME_SECONDS,
+    PROBE_SECONDS,
+    REMARK_CHARACTERS,
+    SERVER_READING_BYTES,
+    SKIPPED_FRAME_BYTES,
+)
 from streaming.base.tls_faults import is_alert, refused_certificate, untrusted
-from streaming.collect import remoting
+from streaming.collect import frames, remoting
 from streaming.collect.acl import signed
+from streaming.collect.frames import DroppedFrameError, FrameMemory
 from streaming.collect.reach import AllowedServers, NotReachedError
 from streaming.collect.refusals import refusal
 from streaming.collect.remoting import FrameError, RemotingCommand
@@ -25,10 +35,11 @@ from streaming.collect.security import Credentials, Security
 CONNECT_SECONDS = 3.0
 """A server that takes longer to accept a connection is unreachable (ClientConfig.mqClientApiTimeout)."""
 _SUCCESS = 0  # ResponseCode.SUCCESS
-_LARGE_BYTES = 1_000_000
 _NO_CONNECTION = "no connection"
 """All that an event says of a failed connection: who registers an address would learn else what listens there."""
 
+_Key: TypeAlias = tuple[str, bool]
+"""A connection: the address of its server, and whether it is that for answers of the server's clients."""
 T = TypeVar("T")
 Read = Callable[[bytes], Awaitable[T]]
 """Reads the body of an answer."""
@@ -43,6 +54,10 @@ class RpcFailedError(Exception):
         self.detail = detail[:REMARK_CHARACTERS]
         """More about it, for the collector's own log alone."""
         super().__init__(f"{code}: {self.remark}")
+
+
+class LargeAnswerError(RpcFailedError):
+    """An answer came, and was dropped: it is too large, or there was no room for it."""
 
 
 class RequestRefusedError(RpcFailedError):
@@ -61,26 +76,41 @@ class RemotingClient:
         """
         self._security = security
         self._reach = reach
-        self._connections: dict[str, asyncio.Task[_Connection]] = {}
-        self._room = asyncio.Semaphore(LARGE_FRAMES)
+        self._connections: dict[_Key, asyncio.Task[_Connection]] = {}
+        self._memory = FrameMemory()
 
-    async def ask(self, address: str, request: Request, read: Read[T], *, seconds: float) -> T:
+    async def ask(
+        self, address: str, request: Request, read: Read[T], *, seconds: float, is_forwarded: bool = False
+    ) -> T:
         """Send a request and return what is read of the server's answer.
+
+        Args:
+            address: the server.
+            request: the request.
+            read: reads the body of the answer.
+            seconds: how long it may take.
+            is_forwarded: whether a client of the server answers, with frames of any size: they have a connection of
+                their own, so that the server's own answers don't wait for them.
 
         Raises:
             RpcFailedError: no connection, no answer within ``seconds``, or an error response.
             RefusedError: for reasons of TLS or access control.
         """
+        sent, key = asyncio.get_running_loop().time(), (address, is_forwarded)
         try:
             async with asyncio.timeout(seconds):
-                connection = await self._connection(address)
+                connection = await self._connection(key)
                 answer, content = await connection.ask(request, self._security.credentials, read)
         except TimeoutError:
-            if self._is_strange(address):
+            is_strange = self._is_strange(key)
+            await self._close_unheard(key, sent)
+            if is_strange:
                 raise RpcFailedError(UNREACHABLE, f"{address}: {_NO_CONNECTION}", "no answer") from None
             raise RpcFailedError(DEADLINE, f"no answer from {address} within {seconds:.1f} s") from None
         except NotReachedError as error:
             raise RpcFailedError(UNREACHABLE, str(error)) from None
+        except DroppedFrameError as error:
+            raise LargeAnswerError(UNREADABLE, f"{address}: {error}") from None
         except OSError as error:
             detail = error.detail if isinstance(error, _HiddenError) else ""
             raise RpcFailedError(UNREACHABLE, f"{address}: {error}", detail) from None
@@ -91,18 +121,28 @@ class RemotingClient:
         value: T = content
         return value
 
-    def _is_strange(self, address: str) -> bool:
+    def _is_strange(self, key: _Key) -> bool:
         """Return whether a server that is not configured has never said anything: it may be none of RocketMQ."""
-        task = self._connections.get(address)
+        task, (address, _) = self._connections.get(key), key
         is_heard = task is not None and task.done() and not _is_lost(task) and task.result().is_heard
         return self._reach is not None and not self._reach.is_configured(address) and not is_heard
+
+    async def _close_unheard(self, key: _Key, since: float) -> None:
+        """Close a connection on which nothing came while a request waited: the other end may be gone, and not know."""
+        task = self._connections.get(key)
+        if task is None or not task.done() or _is_lost(task):
+            return
+        heard = task.result().heard_at
+        if heard is None or (heard < since and asyncio.get_running_loop().time() - since >= 0.9 * PROBE_SECONDS):
+            await _closed(self._connections.pop(key))
 
     async def forget(self, addresses: set[str]) -> None:
         """Close the connections to all servers but these, and the configured ones."""
         reach = self._reach
-        kept = [one for one in self._connections if reach is not None and reach.is_configured(one)]
-        for address in self._connections.keys() - addresses - set(kept):
-            await _closed(self._connections.pop(address))
+        for key in list(self._connections):
+            is_kept = key[0] in addresses or (reach is not None and reach.is_configured(key[0]))
+            if not is_kept and (task := self._connections.pop(key, None)) is not None:
+                await _closed(task)
 
     async def close(self) -> None:
         """Close every connection."""
@@ -116,13 +156,13 @@ class RemotingClient:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _connection(self, address: str) -> "_Connection":
+    async def _connection(self, key: _Key) -> "_Connection":
         """Return the connection to a server; concurrent callers share one attempt."""
-        task = self._connections.get(address)
+        task = self._connections.get(key)
         if task is None or (task.done() and _is_lost(task)):
-            task = asyncio.create_task(_Connection.open(_Server(address, self._security, self._reach, self._room)))
+            task = asyncio.create_task(_Connection.open(_Server(key[0], self._security, self._reach, self._memory)))
             task.add_done_callback(_is_lost)  # retrieves its exception, even if no caller waits any more
-            self._connections[address] = task
+            self._connections[key] = task
         return await asyncio.shield(task)
 
 
@@ -132,8 +172,8 @@ class _Server(NamedTuple):
     address: str
     security: Security
     reach: AllowedServers | None
-    room: asyncio.Semaphore
-    """Held while a large frame is received and read."""
+    memory: FrameMemory
+    """Of large frames."""
 
 
 class _HiddenError(ConnectionError):
@@ -149,13 +189,24 @@ class _Connection:
 
     def __init__(self, server: _Server, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.failure: OSError | RequestRefusedError | None = None
-        self.is_heard = False
-        """Whether the server has said anything."""
+        self.heard_at: float | None = None
+        """When the server last said anything, by the loop's clock; None: never."""
         self._server = server
         self._writer = writer
         self._numbers = itertools.count(1)
         self._waiting: dict[int, _Asked] = {}
-        self._reading = asyncio.create_task(self._read(reader))
+        self._to_read: dict[asyncio.Task[None], int] = {}
+        """Answers that are being read beside the next frames, each with its bytes."""
+        self._late: set[int] = set()
+        """The requests whose time was over before their answers came."""
+        self._unasked = 0
+        """Bytes in a row that answer nothing."""
+        self._receiving = asyncio.create_task(self._receive_all(reader))
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether the server has said anything."""
+        return self.heard_at is not None
 
     @classmethod
     async def open(cls, server: _Server) -> Self:
@@ -192,23 +243,25 @@ class _Connection:
             self._writer.write(remoting.encode(command))
             return await future
         finally:
-            self._waiting.pop(number, None)
+            del self._waiting[number]
+            if future.cancelled():
+                self._late.add(number)
 
     async def close(self) -> None:
-        self._reading.cancel()
+        self._receiving.cancel()
         with contextlib.suppress(asyncio.CancelledError):
-            await self._reading
+            await self._receiving
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
 
-    async def _read(self, reader: asyncio.StreamReader) -> None:
+    async def _receive_all(self, reader: asyncio.StreamReader) -> None:
         failure: OSError | RequestRefusedError = ConnectionError("the connection was closed")
+        loop = asyncio.get_running_loop()
         try:
             while True:
                 length = remoting.frame_length(await reader.readexactly(4))
-                self.is_heard = True
-                async with self._server.room if length > _LARGE_BYTES else contextlib.nullcontext():
-                    await self._receive(reader, length)
+                self.heard_at = loop.time()
+                await self._receive(reader, length)
         except (asyncio.IncompleteReadError, OSError) as error:
             failure = (
                 _lost(error) if self.is_heard else _not_answered(self._server.address, self._server.security, error)
@@ -218,32 +271,97 @@ class _Connection:
         finally:
             self.failure = failure
             self._writer.transport.abort()  # close() over TLS waits 30 s for an answer that RocketMQ does not send
-            for asked in self._waiting.values():
-                _settle(asked.future, failure)
+            self._fail_all(failure)
+            for task in self._to_read:
+                task.cancel()
 
     async def _receive(self, reader: asyncio.StreamReader, length: int) -> None:
-        """Receive the rest of a frame, and read it if somebody waits for it.
+        """Receive the rest of a frame, and read it if a request waits for it.
 
-        Nobody waits for a request of the server (it pushes 40 and others to its clients), or for an answer that came
-        too late.
+        None waits for a request of the server (it pushes 40 and others to its clients), or for an answer that came too
+        late.
         """
         try:
             async with asyncio.timeout(FRAME_SECONDS):
+                if length > frames.LARGE_BYTES:
+                    await self._receive_large(reader, length)
+                    return
                 frame = await reader.readexactly(length)
         except TimeoutError:
             msg = f"a frame takes more than {FRAME_SECONDS:.0f} s"
             raise FrameError(msg) from None
         answer = remoting.decode(frame)
-        asked = self._waiting.get(answer.opaque) if answer.is_response else None
-        if asked is None or asked.future.done():
+        if asked := self._asked_by(answer, length):
+            await self._read(asked, answer)
+
+    async def _receive_large(self, reader: asyncio.StreamReader, length: int) -> None:
+        """Receive a frame if a request waits for it and there is room for it, else drop its bytes as they come."""
+        front, answer = await frames.front_of(reader, length)
+        asked = self._asked_by(answer, length) if answer is not None else None
+        if length > FRAME_BYTES:
+            error = DroppedFrameError(f"a frame of {length} bytes, the limit is {FRAME_BYTES}")
+            if asked is not None:
+                _settle(asked.future, error)
+            elif answer is None:
+                self._fail_all(error)
+        elif asked is not None or (answer is None and self._waiting):
+            with self._server.memory.frame() as frame:
+                try:
+                    whole = remoting.decode(bytes(await frame.receive(reader, front, length)))
+                except DroppedFrameError as error:
+                    if asked is not None:
+                        _settle(asked.future, error)
+                    return
+                if asked := self._asked_by(whole, length):
+                    await self._read(asked, whole)
             return
-        try:
-            content = await asked.read(answer.body) if answer.code == _SUCCESS else None
-        except Exception as error:  # noqa: BLE001  whatever it is, it ends this request alone
-            _settle(asked.future, error)
+        await frames.skip(reader, length - len(front))
+
+    def _asked_by(self, answer: RemotingCommand, length: int) -> "_Asked | None":
+        """Return the request that waits for an answer.
+
+        Raises:
+            FrameError: the server has sent much that no request waits for.
+        """
+        asked = self._waiting.get(answer.opaque) if answer.is_response else None
+        if asked is not None and not asked.future.done():
+            self._unasked = 0
+            return asked
+        if answer.is_response and answer.opaque in self._late:
+            self._late.discard(answer.opaque)
+            return None
+        self._unasked += length
+        if self._unasked > SKIPPED_FRAME_BYTES:
+            msg = f"{self._unasked} bytes that answer no request"
+            raise FrameError(msg)
+        return None
+
+    async def _read(self, asked: "_Asked", answer: RemotingCommand) -> None:
+        """Read an answer: a small one at once, a larger one beside the next frames."""
+        size = len(answer.body)
+        if answer.code != _SUCCESS or size <= ANSWER_AT_ONCE_BYTES:
+            await _read(asked, answer)
+        elif sum(self._to_read.values()) + size > SERVER_READING_BYTES:
+            _settle(asked.future, DroppedFrameError(f"an answer of {size} bytes: too many others wait to be read"))
         else:
-            if not asked.future.done():
-                asked.future.set_result((answer, content))
+            task = asyncio.create_task(_read(asked, answer))
+            self._to_read[task] = size
+            task.add_done_callback(self._to_read.pop)
+            asked.future.add_done_callback(lambda future: future.cancelled() and task.cancel())
+
+    def _fail_all(self, error: Exception) -> None:
+        for asked in self._waiting.values():
+            _settle(asked.future, error)
+
+
+async def _read(asked: "_Asked", answer: RemotingCommand) -> None:
+    try:
+        content = await asked.read(answer.body) if answer.code == _SUCCESS else None
+    except Exception as error:  # noqa: BLE001  whatever it is, it ends this request alone
+        _settle(asked.future, error)
+    else:
+        if not asked.future.done():
+            asked.future.set_result((answer, content))
 
 
 class _Asked(NamedTuple):

@@ -62,6 +62,7 @@ async def collect(
             client = RemotingClient(security_of(settings.rocketmq.of(servers.rocketmq)), reach)
             connected, reading = await clients.enter_async_context(client), Reading(collector.interval_ms / 1000)
             rpc = Rpc(connected, servers.name_servers, servers.names, reading, emitter.clock.now)
+            clients.callback(rpc.close)
             pollers[Poller(rpc, emitter, collector, claims, proxies=servers.proxies)] = servers
         await _reach(pollers)
         try:
@@ -181,22 +182,29 @@ async def _poll_all(pollers: Sequence[Poller], pace: RoundSchedule, report: Repo
 
 
 async def _poll(poller: Poller, pace: RoundSchedule, report: Report, *, named: bool) -> None:
+    """Begin a round at each interval, whatever of the last one has not ended: that is not begun again."""
     ticking = asyncio.create_task(_tick(poller))
     try:
         loop = asyncio.get_running_loop()
         begun, done = None, 0
-        while pace.rounds is None or done < pace.rounds:
-            await asyncio.sleep(pace.wait(begun))
-            begun = loop.time()
-            share, partitions = pace.share()
-            summary = await poller.round(share)
-            summary.clusters = ", ".join(poller.clusters) if named else ""
-            summary.partitions = partitions
-            report(summary)
-            done += 1
+        async with asyncio.TaskGroup() as rounds:
+            while pace.rounds is None or done < pace.rounds:
+                await asyncio.sleep(pace.wait(begun))
+                begun = loop.time()
+                share, partitions = pace.share()
+                polling = rounds.create_task(_poll_round(poller, share, partitions, report, named=named))
+                await asyncio.wait([polling], timeout=pace.interval)
+                done += 1
         await poller.drain()
     finally:
         ticking.cancel()
+
+
+async def _poll_round(poller: Poller, share: Share, partitions: int | None, report: Report, *, named: bool) -> None:
+    summary = await poller.round(share)
+    summary.clusters = ", ".join(poller.clusters) if named else ""
+    summary.partitions = partitions
+    report(summary)
 
 
 async def _tick(poller: Poller) -> None:

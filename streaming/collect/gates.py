@@ -1,11 +1,11 @@
-"""How many requests are open at a time: whoever does not answer uses up no room of the others.
+"""How many requests are open at a time, and whose turn is next: none uses up the places of another.
 
-Each broker has room of its own, and so have the name servers: a broker may list any number of groups, and answer
-nothing about them. The clients' room is shared, because a frozen client occupies a thread of its broker; the clients of
-one group take half of it at most, and those that did not answer last time share a smaller one.
+Each broker has places of its own, and so have the name servers and each proxy. Those who wait for a place take turns: a
+group with any number of requests has one turn, like every other (round robin).
 """
 
 import asyncio
+from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from weakref import WeakValueDictionary
@@ -13,26 +13,95 @@ from weakref import WeakValueDictionary
 from streaming.collect.known_brokers import Place
 
 
-class Gates:
-    """The rooms for requests; that of a broker or a group exists while it is used."""
+class FairGate:
+    """Places for concurrent requests, given in turns to the subjects that wait."""
 
-    def __init__(self, parallelism: int) -> None:
-        """Open ``parallelism`` requests at a time in each room."""
-        self.name_servers = asyncio.Semaphore(parallelism)
-        self.silent = asyncio.Semaphore(max(1, parallelism // 4))
-        """Of the brokers, and of the clients, that did not answer last time."""
-        self._parallelism = parallelism
-        self._clients = asyncio.Semaphore(parallelism)
-        self._of_broker: WeakValueDictionary[Place, asyncio.Semaphore] = WeakValueDictionary()
-        self._of_group: WeakValueDictionary[tuple[str, str], asyncio.Semaphore] = WeakValueDictionary()
+    def __init__(self, places: int, of_one: int | None = None) -> None:
+        """Give so many places at a time.
 
-    def broker(self, place: Place) -> asyncio.Semaphore:
-        """Return the room for requests to a broker."""
-        return self._of_broker.setdefault(place, asyncio.Semaphore(self._parallelism))
+        Args:
+            places: how many.
+            of_one: how many of them one subject may have; None: all.
+        """
+        self.places = places
+        self.of_one = of_one
+        self.held = 0
+        """Places in use."""
+        self.passed = 0
+        """Places that were left so far."""
+        self._held: Counter[str] = Counter()
+        self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+        """By subject, in the order of their turns."""
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether somebody waits."""
+        return bool(self._waiting)
 
     @asynccontextmanager
-    async def client(self, group: tuple[str, str]) -> AsyncIterator[None]:
-        """Hold a place for a request to a client of a group, which is named by its cluster and its name."""
-        of_group = self._of_group.setdefault(group, asyncio.Semaphore(max(1, self._parallelism // 2)))
-        async with of_group, self._clients:
+    async def place(self, subject: str) -> AsyncIterator[None]:
+        """Hold a place for a request of a subject."""
+        await self._enter(subject)
+        try:
             yield
+        finally:
+            self._leave(subject)
+
+    def let_in(self) -> None:
+        """Give free places to those whose turn it is; call it after `places` has grown."""
+        while self.held < self.places and (subject := self._next()) is not None:
+            queue = self._waiting[subject]
+            future = queue.popleft()
+            if queue:
+                self._waiting.move_to_end(subject)
+            else:
+                del self._waiting[subject]
+            if not future.done():
+                self._take(subject)
+                future.set_result(None)
+
+    async def _enter(self, subject: str) -> None:
+        if self.held < self.places and not self._waiting and self._has_room(subject):
+            self._take(subject)
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(subject, deque()).append(future)
+        self.let_in()  # those who wait may all have their own places
+        try:
+            await future
+        except asyncio.CancelledError:
+            if future.done() and not future.cancelled():
+                self._leave(subject)
+            raise
+
+    def _leave(self, subject: str) -> None:
+        self.held -= 1
+        self.passed += 1
+        self._held[subject] -= 1
+        if not self._held[subject]:
+            del self._held[subject]
+        self.let_in()
+
+    def _take(self, subject: str) -> None:
+        self.held += 1
+        self._held[subject] += 1
+
+    def _has_room(self, subject: str) -> bool:
+        return self.of_one is None or self._held[subject] < self.of_one
+
+    def _next(self) -> str | None:
+        return next(filter(self._has_room, self._waiting), None)
+
+
+class Gates:
+    """The places for requests; those of a broker exist while they are used."""
+
+    def __init__(self, parallelism: int) -> None:
+        """Open ``parallelism`` requests at a time at each server."""
+        self.name_servers = FairGate(parallelism)
+        self._parallelism = parallelism
+        self._of_broker: WeakValueDictionary[Place, FairGate] = WeakValueDictionary()
+
+    def broker(self, place: Place) -> FairGate:
+        """Return the places for requests to a broker."""
+        return self._of_broker.setdefault(place, FairGate(self._parallelism))

@@ -3,16 +3,32 @@
 A broker that is no longer listed may be down, which is what its polls show: so it is kept, until it has been neither
 listed nor answered for `BROKER_FORGOTTEN_MS`. Anybody may register brokers at an open name server: at the limit a new
 one takes the place of one that has never answered and is not listed now.
+
+A broker is silent if it answered nothing when it was last asked, and until it answers anything. Silent ones are probed
+in an order in which none waits for many: first those that have answered before, the last one first; those that never
+have take turns.
 """
 
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from streaming.base.limits import BROKER_FORGOTTEN_MS, BROKERS
 from streaming.collect.cluster_responses import ListedBroker
 
 Place: TypeAlias = tuple[str, str]
 """A broker: its cluster and its name."""
+
+
+class Turns(NamedTuple):
+    """The brokers of a round, each in the order in which they are asked."""
+
+    answering: list[Place]
+    new: list[Place]
+    """Those that were never asked."""
+    missed: list[Place]
+    """Those that are silent and have answered before."""
+    silent: list[Place]
+    """Those that were asked and have never answered."""
 
 
 class KnownBrokers:
@@ -27,8 +43,11 @@ class KnownBrokers:
         """Those that did not answer the last time, or were never asked."""
         self.left_out = 0
         """How many brokers of the last list are not polled, because there are too many."""
-        self._answered: set[Place] = set()
-        self._failing: set[Place] = set()
+        self._answered: dict[Place, None] = {}
+        """Those that have ever answered; of the silent ones, that which answered last is the last."""
+        self._failing: dict[Place, None] = {}
+        """Those that were asked in vain; that which was asked last is the last."""
+        self._heard: set[Place] = set()
         self._listed: set[Place] | None = None
         """Those that a name server lists; None: none has answered the last time."""
         self._here_at: dict[Place, int] = {}
@@ -46,7 +65,7 @@ class KnownBrokers:
         self._here_at |= dict.fromkeys((*self._listed, *(self.masters.keys() - self.silent)), now)
         for place in [p for p in self.masters if now - self._here_at.setdefault(p, now) >= BROKER_FORGOTTEN_MS]:
             self._forget(place)
-        replaceable = [place for place in self.masters if place not in self._answered | self._listed]
+        replaceable = [place for place in self.masters if place not in self._answered and place not in self._listed]
         self.left_out = 0
         for broker in brokers:
             if self._has_room(broker, replaceable):
@@ -71,17 +90,52 @@ class KnownBrokers:
         """Return the names of their clusters."""
         return sorted({cluster for cluster, _ in self.masters})
 
+    def replica(self, place: Place) -> ListedBroker | None:
+        """Return the replica of a broker that its clients use."""
+        return self.slaves.get(place) or self.masters.get(place)
+
+    def turns(self) -> Turns:
+        """Return which brokers to ask, and which to probe first."""
+        silent = [place for place in self._failing if place in self.silent and place not in self._answered]
+        return Turns(
+            [place for place in self.masters if place not in self.silent],
+            [place for place in self.masters if place in self.silent and place not in self._failing],
+            [place for place in reversed(self._answered) if place in self._failing],
+            silent,
+        )
+
+    def begin(self, place: Place) -> None:
+        """Note that a broker is asked in a round."""
+        self._heard.discard(place)
+
+    def is_heard(self, place: Place) -> bool:
+        """Return whether a broker has answered anything since it was asked in a round."""
+        return place in self._heard
+
+    def note_answer(self, place: Place) -> None:
+        """Note that a broker has answered something."""
+        self._heard.add(place)
+        if place in self.silent or place not in self._answered:
+            self.silent.discard(place)
+            self._failing.pop(place, None)
+            self._answered.pop(place, None)
+            if place in self.masters:
+                self._answered[place] = None
+
     def note(self, broker: ListedBroker, *, answers: bool) -> bool:
         """Note whether a broker has answered; return whether it has not, and had before or was not asked yet."""
         place = broker.place
         if answers:
-            self._answered.add(place)
-            self.silent.discard(place)
-            self._failing.discard(place)
+            self.note_answer(place)
+            return False
+        if place not in self.masters:
             return False
         self.silent.add(place)
         is_news = place not in self._failing
-        self._failing.add(place)
+        self._failing.pop(place, None)
+        self._failing[place] = None
+        if is_news and place in self._answered:
+            self._answered[place] = self._answered.pop(place)  # it has answered until now
         return is_news
 
     def _has_room(self, broker: ListedBroker, replaceable: list[Place]) -> bool:
@@ -97,8 +151,9 @@ class KnownBrokers:
         del self.masters[place]
         self.slaves.pop(place, None)
         self._here_at.pop(place, None)
-        for places in (self.silent, self._failing, self._answered):
-            places.discard(place)
+        self.silent.discard(place)
+        self._failing.pop(place, None)
+        self._answered.pop(place, None)
 
     def _take(self, broker: ListedBroker) -> None:
         place = broker.place

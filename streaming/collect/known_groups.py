@@ -3,9 +3,12 @@
 A group that it has left out is asked about for `GROUP_FORGOTTEN_MS` more, and for as long as it has members there: one
 answer may lack it, and clients may outlive the group on their broker. So is one that it never had, if another broker
 lists it and the broker has queues of its topics, as a new broker on which nobody has created the group.
+
+Groups with members come first in each round; the others, of which anybody may create any number, take turns in the time
+that is left: first those that wait longest.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from streaming.base.limits import GROUP_FORGOTTEN_MS, SILENT_BROKER_GROUPS
 from streaming.collect.known_brokers import Place
@@ -22,6 +25,14 @@ class KnownGroups:
         """By broker, the groups that it lists, each with whether it is FIFO for clients that pop."""
         self._routed: dict[Place, dict[str, int]] = {}
         """By broker, the groups with a topic whose route has it, and when such a route was last seen."""
+        self._waiting: dict[Place, dict[str, int]] = {}
+        """By broker and group, since how many turns of groups it waits for its own."""
+        self._turns = 0
+        """How many turns there were."""
+        self._with_members: dict[Place, set[str]] = {}
+        """By broker, the groups that had members there when they were last asked about."""
+        self._asked: dict[Place, set[str]] = {}
+        """By broker, the groups about which it was ever asked."""
 
     def of(self, place: Place) -> set[str]:
         """Return the groups of a broker, as they were when it last answered."""
@@ -43,8 +54,37 @@ class KnownGroups:
         self._listed[place] = listed
         routed = {name: at for name, at in self._routed.get(place, {}).items() if now - at <= GROUP_FORGOTTEN_MS}
         self._routed[place] = routed
-        self._known[place] = listed.keys() | self._unlisted[place].keys() | routed.keys()
-        return self._known[place]
+        known = self._known[place] = listed.keys() | self._unlisted[place].keys() | routed.keys()
+        self._waiting[place] = {name: at for name, at in self._waiting.get(place, {}).items() if name in known}
+        for groups in (self._with_members, self._asked):
+            groups[place] = groups.get(place, set()) & known
+        return known
+
+    def in_turn(self, place: Place, names: Iterable[str]) -> tuple[list[str], list[str]]:
+        """Return groups of a broker in the order of their turns: those with members, and the others."""
+        waiting = self._waiting.setdefault(place, {})
+        members = self._with_members.get(place, set())
+        turns = sorted(names, key=lambda name: (waiting.setdefault(name, self._turns), name))
+        return [name for name in turns if name in members], [name for name in turns if name not in members]
+
+    def note_turn(self, place: Place, name: str) -> None:
+        """Note that a group has its turn at a broker."""
+        self._turns += 1
+        self._waiting.setdefault(place, {})[name] = self._turns
+
+    def is_new(self, place: Place, name: str) -> bool:
+        """Return whether a broker was never asked about a group."""
+        return name not in self._asked.get(place, ())
+
+    def note_asked(self, place: Place, name: str, now: int, *, has_members: bool) -> None:
+        """Note whether a group has members at a broker, as that has just answered."""
+        self._asked.setdefault(place, set()).add(name)
+        if has_members:
+            self._with_members.setdefault(place, set()).add(name)
+            if name in self._unlisted.get(place, {}):
+                self._unlisted[place][name] = now
+        else:
+            self._with_members.get(place, set()).discard(name)
 
     def lists(self, place: Place, name: str) -> bool:
         """Return whether a broker lists a group, as it last answered."""
@@ -60,13 +100,10 @@ class KnownGroups:
             for broker in brokers:
                 self._routed.setdefault((cluster, broker), {})[name] = now
 
-    def note_members(self, place: Place, name: str, now: int) -> None:
-        """Note that a group has members at a broker."""
-        if name in self._unlisted.get(place, {}):
-            self._unlisted[place][name] = now
-
     def keep(self, places: Collection[Place]) -> None:
         """Forget the groups of all brokers but these."""
-        for by_place in (self._known, self._unlisted, self._listed, self._routed):
+        for by_place in (
+            self._known, self._unlisted, self._listed, self._routed, self._waiting, self._with_members, self._asked,
+        ):  # fmt: skip
             for place in by_place.keys() - set(places):
                 del by_place[place]

@@ -1,19 +1,22 @@
 """Ask each member for its own state (GET_CONSUMER_RUNNING_INFO, 307), which its broker forwards to it.
 
 A frozen client occupies a thread of its broker for 10 s, so it must not delay the others: its answer may come after the
-round's end, and until then the client gets no other request. Clients that did not answer last time share a smaller
-number of concurrent requests.
+round's end, and until then it gets no other request. Who is asked is a client of a group, by the channel that a broker
+lists: the same client id in another group, or at another broker, is asked apart, because anybody may take it. Only a
+member that two brokers list is asked at one of them, unless that had no answer.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from rebalance_model.observe.events import DEADLINE, ConsumerRunningInfo
+from rebalance_model.observe.events import Connection, ConsumerRunningInfo
+from streaming.collect.client import RpcFailedError
 from streaming.collect.cluster_responses import ListedBroker
-from streaming.collect.gates import Gates
+from streaming.collect.known_brokers import Place
+from streaming.collect.member_rooms import Manner, MemberRoom
 from streaming.collect.poll_round import PolledAnswer, PolledGroup, Request, Round
 from streaming.collect.polled_events import PolledEvents
 from streaming.collect.response_parts import Payload
@@ -22,8 +25,9 @@ from streaming.collect.source_clock import SourceClock
 from streaming.collect.stacks import Listeners, Member
 
 _CONSUME_MSG_TIMEOUT = 207  # ResponseCode: the broker waited 10 s for the client
+_PROMPT_SECONDS = 1.0
 
-AskMember: TypeAlias = Callable[[Request, AbstractAsyncContextManager[None]], Awaitable[PolledAnswer]]
+AskMember: TypeAlias = Callable[[Request, AbstractAsyncContextManager[None], Place], Awaitable[PolledAnswer]]
 """Sends a request when there is room, by a client's own deadline."""
 Confine: TypeAlias = Callable[[str, Callable[[], Awaitable[None]]], Coroutine[object, object, None]]
 """Awaits a part of the round about a member; whatever it raises ends this part alone."""
@@ -33,19 +37,27 @@ class LeftError(Exception):
     """Another collector polls the group now."""
 
 
+class _Listed(NamedTuple):
+    """A member as one broker lists it."""
+
+    member: Member
+    place: Place
+    channel: str
+
+
 class MemberRequests:
     """The requests to members, of which some outlast their round."""
 
     def __init__(  # noqa: PLR0913, PLR0917  what a request needs
-        self, rpc: Rpc, clock: SourceClock, gates: Gates, listeners: Listeners, ask: AskMember, events: PolledEvents,
-        confine: Confine,
+        self, rpc: Rpc, clock: SourceClock, parallelism: int, listeners: Listeners, ask: AskMember,
+        events: PolledEvents, confine: Confine,
     ) -> None:  # fmt: skip
         """Ask the members of one set of name servers.
 
         Args:
             rpc: sends requests.
             clock: the collector's.
-            gates: the room for concurrent requests.
+            parallelism: how many requests are open at a time at a broker.
             listeners: whose stacks are asked for.
             ask: sends one.
             events: emits the answers.
@@ -53,26 +65,36 @@ class MemberRequests:
         """
         self._rpc = rpc
         self._clock = clock
-        self._gates = gates
+        self._parallelism = parallelism
         self._listeners = listeners
         self._ask = ask
         self._events = events
         self._confine = confine
-        self._silent: set[str] = set()
-        """The clients that did not answer last time."""
-        self._last_question: dict[str, asyncio.Task[None]] = {}
-        self._under_way: dict[Member, asyncio.Task[None]] = {}
+        self._rooms: dict[Place, MemberRoom] = {}
+        self._manners: dict[_Listed, Manner] = {}
+        """How each has answered the last time; not in it: new."""
+        self._answered: dict[Member, int] = {}
+        """When each has last answered, at whichever broker."""
+        self._under_way: dict[_Listed, asyncio.Task[None]] = {}
 
     @property
     def pending(self) -> int:
         """How many requests have no answer yet."""
         return len(self._under_way)
 
-    def keep(self, members: Iterable[Member]) -> None:
-        """Forget all but these members, and those whose answers are pending."""
-        here = set(members)
-        self._silent &= {client for _, _, client in here}
-        self._listeners.keep({*here, *self._under_way})
+    def keep(self, members: Iterable[Member], silent: Collection[Place]) -> None:
+        """Forget all but these members, those whose answers are pending, and those that silent brokers have listed."""
+        here = {*members, *(one.member for one in self._under_way)}
+        self._manners = {
+            one: manner for one, manner in self._manners.items() if one.member in here or one.place in silent
+        }
+        self._answered = {member: at for member, at in self._answered.items() if member in here}
+        self._listeners.keep(here)
+
+    def keep_rooms(self, places: Iterable[Place]) -> None:
+        """Forget all brokers but these."""
+        for place in self._rooms.keys() - set(places):
+            self._rooms.pop(place).cancel()
 
     async def drain(self) -> None:
         """Wait for the members that have not answered yet."""
@@ -80,53 +102,75 @@ class MemberRequests:
 
     async def cancel(self) -> None:
         """Cancel the pending requests."""
+        for room in self._rooms.values():
+            room.cancel()
         tasks = list(self._under_way.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def begin(self, current: Round, group: PolledGroup, broker: ListedBroker, client: str) -> None:
+    def begin(self, current: Round, group: PolledGroup, broker: ListedBroker, connection: Connection) -> None:
         """Request a member's state, unless another broker listed it too or a request is pending."""
-        member = group.member(client)
-        if client in group.members:
-            return
+        client = connection.client_id
+        listed = _Listed(group.member(client), broker.place, connection.channel)
+        is_silent = self._manners.get(listed) is Manner.SILENT
         group.members.add(client)
-        if member in self._under_way:
+        if client in group.asked or listed in self._under_way:
             return
-        before = self._last_question.get(client)  # one client may be in several groups: one request at a time
-        asking = self._confine(client, partial(self._ask_member, group, broker, client, before))
+        if not is_silent:  # else another broker that lists it is asked, too
+            group.asked.add(client)
+        asking = self._confine(client, partial(self._ask_member, group, broker, listed))
         task = asyncio.create_task(asking)
-        self._last_question[client] = self._under_way[member] = task
+        self._under_way[listed] = task
         current.clients.add(task)
-        task.add_done_callback(lambda _: self._answered(member, task))
+        task.add_done_callback(lambda _: self._under_way.pop(listed))
 
-    async def _ask_member(
-        self, group: PolledGroup, broker: ListedBroker, client: str, before: asyncio.Task[None] | None
-    ) -> None:
-        if before is not None:
-            await asyncio.wait([before])
-        gate = self._gates.silent if client in self._silent else self._gates.client((group.cluster, group.name))
-        member = group.member(client)
+    async def _ask_member(self, group: PolledGroup, broker: ListedBroker, listed: _Listed) -> None:
+        member, client = listed.member, listed.member[2]
+        manner = self._manners.get(listed, Manner.NEW)
+        if manner is not Manner.SILENT and self._rpc.is_large(broker, group.name, client):
+            manner = Manner.LARGE
         stacks = self._listeners.is_due(member, self._clock.steady())
 
         async def running_info(seconds: float) -> Payload:
-            if not group.is_ours():  # checked last: to wait for the client's other answer or the gate takes time
+            if not group.is_ours():  # checked last: to wait for room takes time
                 raise LeftError
             return await self._rpc.running_info(broker, group.name, client, seconds, stacks=stacks)
 
+        room = self._room(broker)
         try:
-            answer = await self._ask(running_info, gate)
+            answer = await self._ask(running_info, room.place(group.name, manner), broker.place)
         except LeftError:
             return
-        if answer.error is not None and answer.error.code in (DEADLINE, _CONSUME_MSG_TIMEOUT):
-            self._silent.add(client)
-        else:
-            self._silent.discard(client)
+        if manner is Manner.NEW and self._rpc.is_large(broker, group.name, client):
+            room.note_large()
+        error = answer.error
+        is_silent = error is not None and (error.is_silence or error.code == _CONSUME_MSG_TIMEOUT)
+        self._manners[listed] = Manner.SILENT if is_silent else Manner.PROMPT
         if answer.payload is not None:
+            self._answered[member] = answer.answered
             self._listeners.note(member, answer.payload["queues"], answer.answered, asked=stacks)
+        elif self._answered.get(member, -1) >= answer.asked:
+            return  # it has answered at another broker meanwhile
         self._events.emit_of(group, ConsumerRunningInfo, answer, broker=broker, client_id=client)
 
-    def _answered(self, member: Member, task: asyncio.Task[None]) -> None:
-        del self._under_way[member]
-        if self._last_question.get(member[2]) is task:
-            del self._last_question[member[2]]
+    def _room(self, broker: ListedBroker) -> MemberRoom:
+        room = self._rooms.get(broker.place)
+        if room is None:
+            room = self._rooms[broker.place] = MemberRoom(
+                self._parallelism, partial(self._is_prompt, broker), partial(self._rpc.pause, broker)
+            )
+        return room
+
+    async def _is_prompt(self, broker: ListedBroker) -> bool | None:
+        """Return whether a broker answers a request at once that needs one of the threads that clients take.
+
+        None: it is busy with large answers, so more requests would only make them later.
+        """
+        if self._rpc.pause(broker) > 0:
+            return None
+        try:
+            await self._rpc.revive_backlog(broker, _PROMPT_SECONDS)
+        except RpcFailedError as error:
+            return error.code > 0
+        return True

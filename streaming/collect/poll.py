@@ -22,56 +22,34 @@ clients' own state) is asked at a slave meanwhile, which the clients use, too.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
-from fnmatch import fnmatchcase
 from functools import partial
-from typing import TypeVarTuple
 
 import structlog
 
-from rebalance_model.entities import DEAD_LETTER_TOPIC_PREFIX, RETRY_TOPIC_PREFIX
-from rebalance_model.observe.events import (
-    DEADLINE,
-    UNREACHABLE,
-    UNREADABLE,
-    BrokerStatus,
-    ConsumerConnection,
-    ConsumeStats,
-    ConsumeTimeSpan,
-    ProxyConnection,
-    RpcError,
-    Tick,
-    TopicRoute,
-    TopicStats,
-)
-from streaming.base.limits import BROKERS, REMARK_CHARACTERS, SILENT_BROKER_GROUPS
+from rebalance_model.observe.events import ProxyConnection, Tick
+from streaming.base.limits import BROKERS, FIRST_PROBES, MISSED_PROBES, PROBE_SECONDS, SILENT_PROBES
 from streaming.base.sections.collector import Collector
 from streaming.base.span import Span
-from streaming.collect import revive
 from streaming.collect.access import check_access
-from streaming.collect.client import RequestRefusedError, RpcFailedError
-from streaming.collect.cluster_responses import ListedBroker
+from streaming.collect.asking import Asker
+from streaming.collect.broker_polls import BrokerPolls
+from streaming.collect.client import RpcFailedError
 from streaming.collect.emitter import Emitter
 from streaming.collect.gates import Gates
+from streaming.collect.group_polls import GroupPolls
 from streaming.collect.known_brokers import KnownBrokers, Place
 from streaming.collect.known_groups import KnownGroups
-from streaming.collect.member_requests import LeftError, MemberRequests
-from streaming.collect.poll_round import PolledAnswer, PolledGroup, Request, Round, Share, Summary, everything
+from streaming.collect.member_requests import MemberRequests
+from streaming.collect.poll_round import PolledAnswer, Request, Round, Share, Summary, everything
 from streaming.collect.polled_events import PolledEvents
 from streaming.collect.proxies import Proxies
-from streaming.collect.response_parts import Payload
 from streaming.collect.round_warnings import RoundWarnings
 from streaming.collect.rpc import Rpc
 from streaming.collect.stacks import Listeners
-from streaming.collect.system_groups import is_system_group
 
 log = structlog.get_logger()
-
-IMPLICIT_TOPICS = (RETRY_TOPIC_PREFIX, DEAD_LETTER_TOPIC_PREFIX)
-"""Topics that no rule needs a route of."""
-
-_Ts = TypeVarTuple("_Ts")
 
 
 class Claims(dict[str, "Poller"]):
@@ -103,26 +81,27 @@ class Poller:
         self._rpc = rpc
         self._emitter = emitter
         self._settings = settings
-        self._gates = Gates(settings.parallelism)
         self.doubles: set[str] = set()
         """Clusters that are not polled here, because another poller has found a cluster of that name."""
         self._brokers = KnownBrokers()
         self._groups = KnownGroups()
-        self._first: dict[Place, str] = {}
-        """By broker, the group with which the next round begins, if the last one was too short for all."""
-        self._routed: set[tuple[str, str, str]] = set()
-        """The topics whose routes have been sent to which groups: (cluster, group, topic)."""
         self._rounds = 0
-        self._dead_letters_every = max(1, round(settings.dead_letters_interval_ms / settings.interval_ms))
-        """Dead letters are requested in one of this many rounds."""
         self._warnings = RoundWarnings(log)
         self._events = PolledEvents(emitter, self._warnings)
+        self._asker = Asker(emitter.clock, self._events, self._warnings, self._brokers.note_answer)
+        gates, parallelism = Gates(settings.parallelism), settings.parallelism
         self._members = MemberRequests(
-            rpc, emitter.clock, self._gates, Listeners(settings.stacks_after_ms), self._ask_member, self._events,
-            self._confined,
+            rpc, emitter.clock, parallelism, Listeners(settings.stacks_after_ms), self._ask_member, self._events,
+            self._asker.confined,
         )  # fmt: skip
-        asked = self._ask_proxy, self._emit_of_proxy, self._confined
-        self._proxies = Proxies(proxies, settings.parallelism, *asked)
+        self._group_polls = GroupPolls(
+            rpc, emitter.clock, self._asker, gates, self._groups, self._events, settings, self._members.begin
+        )
+        asked = self._ask_proxy, self._emit_of_proxy, self._asker.confined
+        self._polls = BrokerPolls(
+            rpc, emitter, settings, self._asker, gates, self._brokers, self._groups, self._group_polls,
+            Proxies(proxies, parallelism, *asked), self._events, self._warnings,
+        )  # fmt: skip
 
     async def find_brokers(self) -> None:
         """Request the brokers from the name server.
@@ -156,12 +135,30 @@ class Poller:
             self._rounds += 1
             self._rpc.begin_round()
             self._warnings.begin_round()
-            tasks.create_task(self._confined("the name server", self._find_more_brokers))
-            for place, master in list(self._brokers.masters.items()):
-                tasks.create_task(self._confined(place[1], self._ask_status, current, place, master))
-            for broker in self._brokers.in_use():
-                tasks.create_task(self._confined(broker.name, self._ask_broker, current, broker))
+            turns = self._brokers.turns()
+            tasks.create_task(self._asker.confined("the name server", self._find_more_brokers))
+            for place in turns.answering:
+                tasks.create_task(self._poll(current, place, is_probe=False))
+            self._probe(current, turns.new, FIRST_PROBES)
+            self._probe(current, turns.missed, MISSED_PROBES)
+            self._probe(current, turns.silent, SILENT_PROBES)
         return await self._end(current)
+
+    async def _poll(self, current: Round, place: Place, *, is_probe: bool) -> None:
+        await self._asker.confined(place[1], partial(self._polls.poll, current, place, is_probe=is_probe))
+
+    def _probe(self, current: Round, places: Sequence[Place], at_a_time: int) -> None:
+        """Begin to probe brokers in this order, so many at a time."""
+        turns = iter(places)
+        for _ in range(min(at_a_time, len(places))):
+            current.tasks.create_task(self._probe_in_turn(current, turns))
+
+    async def _probe_in_turn(self, current: Round, turns: Iterator[Place]) -> None:
+        for place in turns:
+            if current.left < min(PROBE_SECONDS, current.seconds / 3):
+                self._events.tally.not_asked += 1 + sum(1 for _ in turns)
+                return
+            await self._poll(current, place, is_probe=True)
 
     @property
     def clusters(self) -> list[str]:
@@ -172,17 +169,6 @@ class Poller:
         """Emit a tick in every cluster: all events stamped so far have been sent; with ``end``, none will follow."""
         for cluster in self.clusters:
             self._emitter.emit(Tick, cluster=cluster, end=end)
-
-    async def _confined(self, subject: str, work: Callable[[*_Ts], Awaitable[None]], *args: *_Ts) -> None:
-        """Await a part of the round; whatever it raises ends this part alone, and is printed once."""
-        try:
-            await work(*args)
-        except RpcFailedError as error:
-            self._events.tally.errors += 1
-            self._warnings.warn("a part of the round failed", subject=subject, error=str(error))
-        except Exception as error:  # noqa: BLE001  no answer of anybody may end the collector
-            self._events.tally.errors += 1
-            self._warnings.warn("a part of the round failed", subject=subject, error=repr(error), exc_info=error)
 
     async def drain(self) -> None:
         """Wait for clients that have not answered yet."""
@@ -202,6 +188,7 @@ class Poller:
             self._brokers.note_unlisted()
             self._events.tally.errors += 1
         else:
+            self._members.keep_rooms(self._brokers.masters)
             await self._rpc.keep_connections(self._brokers.in_use())
         for name in sorted(self.doubles - doubles):
             log.error("two entries of collector.clusters have one cluster: it is polled in one of them", cluster=name)
@@ -211,10 +198,10 @@ class Poller:
         if current.clients:
             answered, _ = await asyncio.wait(current.clients, timeout=max(0.0, current.deadline - loop.time()))
             await asyncio.gather(*answered)
-        groups = current.groups.values()
-        self._routed &= {(group.cluster, group.name, topic) for group in groups for topic in group.routes}
+        groups = list(current.groups.values())
+        self._group_polls.keep(groups)
         members = [group.member(client) for group in groups for client in group.members]
-        self._members.keep(members)
+        self._members.keep(members, self._brokers.silent)
         summary = self._events.take()  # late answers count in the next round
         summary.groups = len(current.groups)
         summary.members = len(members)
@@ -231,188 +218,14 @@ class Poller:
         requests = self._rpc.requests.take(brokers, began)
         return Span("poll round", began, ended, summary.numbers(), requests, ", ".join(self.clusters))
 
-    async def _ask_broker(self, current: Round, broker: ListedBroker) -> None:
-        place, room = broker.place, asyncio.Semaphore(2 * self._settings.parallelism)
-        known, answers = await self._groups_of(current, broker)
-        shared = (name for name in known if current.share(broker.cluster, name))
-        first = self._first.pop(place, "")
-        names = sorted(shared, key=lambda name: (name < first, name))
-        self._proxies.begin(current, broker.cluster, names)
-        if not answers:
-            self._first[place] = names[SILENT_BROKER_GROUPS] if len(names) > SILENT_BROKER_GROUPS else first
-            self._events.tally.late += max(0, len(names) - SILENT_BROKER_GROUPS)
-            names = names[:SILENT_BROKER_GROUPS]
-        for number, name in enumerate(names):
-            if answers and not await current.has_time(room):
-                self._first[place] = name
-                self._events.tally.late += len(names) - number
-                break
-            asking = self._confined(name, self._ask_group, current, current.group(broker.cluster, name), broker)
-            # Not in a task group of its own: that is cancelled later than the round, and its tasks would begin others.
-            task = current.tasks.create_task(asking)
-            task.add_done_callback(lambda _: room.release())
+    async def _ask_member(self, ask: Request, gate: AbstractAsyncContextManager[None], place: Place) -> PolledAnswer:
+        return await self._asker.ask(ask, gate, seconds=self._settings.client_deadline_ms / 1000, place=place)
 
-    async def _ask_status(self, current: Round, place: Place, master: ListedBroker | None) -> None:
-        cluster, name = place
-        if master is None:
-            now = self._emitter.clock.steady()
-            missing = RpcError(code=UNREACHABLE, remark=f"the name server lists no master of {name}")
-            listed = self._brokers.is_listed(place)
-            self._events.emit(
-                BrokerStatus, PolledAnswer(now, now, None, missing), cluster=cluster, broker=name, listed=listed
-            )
-            return
-        ask, steps = partial(self._rpc.broker_status, master, self._emitter.source_id), self._emitter.clock.steps
-        gate = None if place in self._brokers.silent else self._gates.broker(place)
-        backlog = asyncio.create_task(revive.backlog(self._rpc, master, gate))
-        answer = (await self._ask(ask, current, self._gate_of(place))).with_fields(revive_backlog=await backlog)
-        self._emitter.follow_clock()
-        if answer.payload is not None and self._emitter.clock.steps != steps:
-            del answer.payload["asked"]  # by the clock as it was set before
-        listed = self._brokers.is_listed(place) if answer.payload is None else None
-        self._events.emit_as_set(
-            BrokerStatus, answer, cluster=cluster, broker=name, broker_id=master.broker_id, listed=listed
-        )
-
-    async def _groups_of(self, current: Round, broker: ListedBroker) -> tuple[set[str], bool]:
-        """Return the groups to request from this broker, the last known ones if it does not answer; whether it does.
-
-        If it does not, an event of each group says so.
-        """
-        patterns, place = self._settings.groups, broker.place
-        answer = await self._ask(partial(self._group_names, broker), current, self._gate_of(place))
-        is_news = self._brokers.note(broker, answers=answer.payload is not None)
-        if answer.payload is None:
-            if is_news and answer.error is not None:
-                self._warnings.say("a broker does not return its groups", broker=broker.name, error=answer.error.remark)
-            self._events.tally.errors += 1
-            return self._groups.of(place), False
-        listed = {
-            name: is_fifo is True
-            for name, is_fifo in answer.payload.items()
-            if not is_system_group(name) and (not patterns or any(fnmatchcase(name, pattern) for pattern in patterns))
-        }
-        return self._groups.update(place, listed, self._emitter.clock.steady()), True
-
-    def _gate_of(self, place: Place) -> asyncio.Semaphore:
-        """Return the room for a broker's first requests of a round: those that did not answer last time share one."""
-        return self._gates.silent if place in self._brokers.silent else self._gates.broker(place)
-
-    async def _group_names(self, broker: ListedBroker, seconds: float) -> Payload:
-        return {**await self._rpc.groups(broker, seconds)}
-
-    async def _ask_group(self, current: Round, group: PolledGroup, broker: ListedBroker) -> None:
-        """Request members and offsets of a group from one broker, then the members' state and other quantities.
-
-        The requests are sequential: this keeps the order of their answers without delaying any.
-        """
-        emit = partial(self._events.emit_of, group, broker=broker)
-        gate = self._gates.broker(broker.place)
-        members = await self._ask(partial(self._rpc.connection, broker, group.name), current, gate)
-        await self._routes(current, group, [one.topic for one in members.rows("subscriptions")])
-        if members.payload and not members.payload["connections"] and not self._groups.lists(broker.place, group.name):
-            members = members.with_fields(is_created=False)
-        if self._groups.is_fifo(broker.place, group.name):
-            members = members.with_fields(consume_message_orderly=True)
-        listed = members.rows("connections") if emit(ConsumerConnection, members) else []
-        if listed:
-            self._groups.note_members(broker.place, group.name, self._emitter.clock.steady())
-        stats = await self._ask(partial(self._rpc.consume_stats, broker, group.name), current, gate)
-        topics = list(dict.fromkeys(queue.mq.topic for queue in stats.rows("queues")))
-        await self._routes(current, group, topics)
-        emit(ConsumeStats, stats)
-        for one in listed:
-            self._members.begin(current, group, broker, one.client_id)
-        if self._settings.consume_time_span:
-            await asyncio.gather(*(self._ask_time_span(current, group, broker, topic) for topic in topics))
-        if self._settings.dead_letters_interval_ms and current.is_turn_of(group.name, self._dead_letters_every):
-            await self._ask_dead_letters(current, group, broker)
-
-    async def _ask_time_span(self, current: Round, group: PolledGroup, broker: ListedBroker, topic: str) -> None:
-        """Request how long the messages of one topic wait; for all topics of the offsets, retry topics included."""
-        ask = partial(self._rpc.consume_time_span, broker, group.name, topic)
-        answer = await self._ask(ask, current, self._gates.broker(broker.place))
-        self._events.emit_of(group, ConsumeTimeSpan, answer, broker=broker, topic=topic)
-
-    async def _ask_dead_letters(self, current: Round, group: PolledGroup, broker: ListedBroker) -> None:
-        topic = f"{DEAD_LETTER_TOPIC_PREFIX}{group.name}"
-        ask = partial(self._rpc.topic_stats, broker, topic)
-        answer = await self._ask(ask, current, self._gates.broker(broker.place))
-        self._events.emit_of(group, TopicStats, answer, broker=broker, topic=topic)
-
-    async def _routes(self, current: Round, group: PolledGroup, topics: list[str]) -> None:
-        """Request the routes of these topics; wait for those that were never emitted for the group."""
-        for topic in topics:
-            if topic and topic not in group.routes and not topic.startswith(IMPLICIT_TOPICS):
-                group.routes[topic] = current.tasks.create_task(self._ask_route(current, group, topic))
-        unknown = [topic for topic in topics if (group.cluster, group.name, topic) not in self._routed]
-        await asyncio.gather(*(group.routes[topic] for topic in unknown if topic in group.routes))
-
-    async def _ask_route(self, current: Round, group: PolledGroup, topic: str) -> None:
-        """Request a topic's route once per round, and emit it once for each group."""
-        if topic not in current.routes:
-            asking = self._ask(partial(self._rpc.route, topic), current, self._gates.name_servers)
-            current.routes[topic] = asyncio.create_task(asking)
-        route = await current.routes[topic]
-        brokers = {mq.broker for mq in route.rows("queues")}
-        self._groups.note_route(group.cluster, group.name, brokers, self._emitter.clock.steady())
-        self._events.emit_of(group, TopicRoute, route, topic=topic)
-        self._routed.add((group.cluster, group.name, topic))
-
-    async def _ask(self, ask: Request, current: Round | None, gate: AbstractAsyncContextManager[None]) -> PolledAnswer:
-        """Send a request when there is room: by the round's deadline or, without a round, by a client's own."""
-        try:
-            async with asyncio.timeout_at(current.deadline if current else None) as to_wait, gate:
-                to_wait.reschedule(None)
-                return await self._ask_at_once(ask, current)
-        except TimeoutError:
-            return self._not_asked()
-
-    async def _ask_at_once(self, ask: Request, current: Round | None) -> PolledAnswer:
-        loop = asyncio.get_running_loop()
-        asked = self._emitter.clock.steady()
-        left = current.deadline - loop.time() if current else self._settings.client_deadline_ms / 1000
-        try:
-            if left <= 0:
-                return self._not_asked()
-            payload = await ask(left)
-            return PolledAnswer(asked, self._emitter.clock.steady(), payload, None)
-        except RpcFailedError as error:
-            return PolledAnswer(asked, self._emitter.clock.steady(), None, self._error_of(error))
-        except LeftError:
-            raise
-        except Exception as error:  # noqa: BLE001  of any answer, address, client or parser: it ends this request alone
-            self._warnings.warn("a request failed", request=_name_of(ask), error=repr(error), exc_info=error)
-            unreadable = RpcError(code=UNREADABLE, remark=repr(error)[:REMARK_CHARACTERS])
-            return PolledAnswer(asked, self._emitter.clock.steady(), None, unreadable)
-
-    def _not_asked(self) -> PolledAnswer:
-        now = self._emitter.clock.steady()
-        return PolledAnswer(now, now, None, RpcError(code=DEADLINE, remark="not asked: the round's time was over"))
-
-    def _error_of(self, error: RpcFailedError) -> RpcError:
-        """Return a failed request as events have it; more about it is printed once."""
-        if error.detail:
-            self._warnings.warn("no answer", error=error.remark, detail=error.detail)
-        if not isinstance(error, RequestRefusedError):
-            return RpcError(code=error.code, remark=error.remark)
-        self._events.tally.refusals.add(error.remark)
-        # What listens at an address that anybody may have registered is for who runs the collector alone.
-        remark = error.remark if error.code != UNREACHABLE else "the connection was refused"
-        return RpcError(code=error.code, remark=remark)
-
-    async def _ask_member(self, ask: Request, gate: AbstractAsyncContextManager[None]) -> PolledAnswer:
-        return await self._ask(ask, None, gate)
-
-    async def _ask_proxy(self, current: Round, gate: asyncio.Semaphore, proxy: str, group: str) -> PolledAnswer:
-        return await self._ask(partial(self._rpc.proxy_connection, proxy, group), current, gate)
+    async def _ask_proxy(
+        self, current: Round, gate: AbstractAsyncContextManager[None], seconds: float, proxy: str, group: str
+    ) -> PolledAnswer:
+        ask = partial(self._rpc.proxy_connection, proxy, group)
+        return await self._asker.ask(ask, gate, deadline=current.deadline, seconds=seconds)
 
     def _emit_of_proxy(self, answer: PolledAnswer, proxy: str, cluster: str, group: str) -> None:
         self._events.emit(ProxyConnection, answer, cluster=cluster, group=group, proxy=proxy)
-
-
-def _name_of(ask: Request) -> str:
-    """Return the name of a request, with what it is about."""
-    if isinstance(ask, partial):
-        return " ".join([ask.func.__name__, *map(str, ask.args)])
-    return getattr(ask, "__name__", "")

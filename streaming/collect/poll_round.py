@@ -39,6 +39,10 @@ class Summary(msgspec.Struct):
     pending: int = 0
     late: int = 0
     """Groups of brokers that got no request, because the round's time was over."""
+    silent: int = 0
+    """Brokers that were asked and answered nothing."""
+    not_asked: int = 0
+    """Brokers that have been silent before, and had no turn."""
     ms: int = 0
     unreadable_texts: list[str] = msgspec.field(default_factory=list)
     """What of them, each with who sent it; the first ones."""
@@ -77,7 +81,12 @@ class PolledGroup:
         self.name = name
         self._share = share
         self.routes: dict[str, asyncio.Task[None]] = {}
+        self.topics: set[str] = set()
+        """The topics that answers of this round name."""
         self.members: set[str] = set()
+        """Its clients, as brokers list them."""
+        self.asked: set[str] = set()
+        """Those that are asked for their own state at some broker, except where they did not answer the last time."""
 
     def member(self, client: str) -> Member:
         """Return one of its clients."""
@@ -96,10 +105,13 @@ class Round:
         self.number = number
         """It counts from 0."""
         self.share = share
+        self.seconds = seconds
         self.started = asyncio.get_running_loop().time()
         self.deadline = self.started + seconds
         self.groups: dict[tuple[str, str], PolledGroup] = {}
         self.routes: dict[str, asyncio.Task[PolledAnswer]] = {}
+        self.no_route: RpcError | None = None
+        """Why no name server has answered a request for a route: the others are not sent then."""
         self.clients: set[asyncio.Task[None]] = set()
         self.at_proxies: set[tuple[str, str]] = set()
         """The groups about which proxies are asked, by cluster and name."""
@@ -107,6 +119,11 @@ class Round:
     def is_turn_of(self, group: str, every: int) -> bool:
         """Return whether it is the group's turn, once in ``every`` rounds; in the first round all have theirs."""
         return self.number == 0 or (self.number + crc32(group.encode())) % every == 0
+
+    @property
+    def left(self) -> float:
+        """Seconds until the deadline."""
+        return self.deadline - asyncio.get_running_loop().time()
 
     async def has_time(self, room: asyncio.Semaphore) -> bool:
         """Wait for room for another group; return False once the deadline has passed."""

@@ -1,22 +1,25 @@
 """Ask proxies for the clients of the groups (GET_CONSUMER_CONNECTION_LIST, 203): no broker lists those of a proxy.
 
 A proxy is asked about each group of the round once, as soon as a broker has listed it, with as many requests at a time
-as a broker gets. It has room and time of its own: one that is slow, away or hostile delays no broker, and no other
-proxy. One that did not answer the last time is asked about one group first; if that fails, too, the others have the
-same error at once, `SILENT_BROKER_GROUPS` of them in a round.
+as a broker gets: first about those that had clients there. It has room and time of its own: one that is slow, away or
+hostile delays no broker, and no other proxy. One that did not answer the last time is asked about one group first, with
+`PROBE_SECONDS` to answer; if that fails, too, the others have the same error at once, `SILENT_BROKER_GROUPS` of them in
+a round.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TypeAlias
 
 from rebalance_model.observe.events import NOT_SUPPORTED
-from streaming.base.limits import SILENT_BROKER_GROUPS
+from streaming.base.limits import PROBE_SECONDS, SILENT_BROKER_GROUPS
+from streaming.collect.gates import FairGate
 from streaming.collect.poll_round import PolledAnswer, Round
 
-Ask: TypeAlias = Callable[[Round, asyncio.Semaphore, str, str], Awaitable[PolledAnswer]]
-"""Asks a proxy (address) about a group (name) when there is room."""
+Ask: TypeAlias = Callable[[Round, AbstractAsyncContextManager[None], float, str, str], Awaitable[PolledAnswer]]
+"""Asks a proxy (address) about a group (name) when there is room, and then for so many seconds."""
 Emit: TypeAlias = Callable[[PolledAnswer, str, str, str], None]
 """Emits an answer of a proxy (address) about a group (cluster, name) as an event."""
 Confine: TypeAlias = Callable[[str, Callable[[], Awaitable[None]]], Coroutine[object, object, None]]
@@ -52,27 +55,33 @@ class Proxies:
 
     async def _ask_proxy(self, current: Round, proxy: "_Proxy", cluster: str, groups: Sequence[str]) -> None:
         first = proxy.first.pop(cluster, "")
-        names = sorted(groups, key=lambda name: (name < first, name))
+        names = sorted(groups, key=lambda name: ((cluster, name) not in proxy.with_clients, name < first, name))
         if proxy.failure is not None:
-            await self._ask_about(current, proxy, cluster, names[0])
+            async with proxy.probing:
+                if proxy.probed is not current:
+                    proxy.probed = current
+                    await self._ask_about(current, proxy, cluster, names.pop(0), PROBE_SECONDS)
+            if not names:
+                return
             if proxy.failure is not None:
-                if len(names) > SILENT_BROKER_GROUPS:
-                    proxy.first[cluster] = names[SILENT_BROKER_GROUPS]
-                for name in names[1:SILENT_BROKER_GROUPS]:
+                if len(names) >= SILENT_BROKER_GROUPS:
+                    proxy.first[cluster] = names[SILENT_BROKER_GROUPS - 1]
+                for name in names[: SILENT_BROKER_GROUPS - 1]:
                     self._emit(proxy.failure, proxy.address, cluster, name)
                 return
-            names = names[1:]
         room = asyncio.Semaphore(2 * self._parallelism)
         for name in names:
             if not await current.has_time(room):
                 proxy.first[cluster] = name
                 break
-            work = partial(self._ask_about, current, proxy, cluster, name)
+            work = partial(self._ask_about, current, proxy, cluster, name, current.seconds)
             task = current.tasks.create_task(self._confine(proxy.address, work))
             task.add_done_callback(lambda _: room.release())
 
-    async def _ask_about(self, current: Round, proxy: "_Proxy", cluster: str, group: str) -> None:
-        answer = await self._ask(current, proxy.gate, proxy.address, group)
+    async def _ask_about(self, current: Round, proxy: "_Proxy", cluster: str, group: str, seconds: float) -> None:
+        answer = await self._ask(current, proxy.gate.place(group), seconds, proxy.address, group)
+        if answer.payload is not None:
+            (proxy.with_clients.add if answer.payload["connections"] else proxy.with_clients.discard)((cluster, group))
         error = answer.error
         is_failure = error is not None and (error.is_silence or error.code == NOT_SUPPORTED)
         proxy.failure = answer if is_failure else None
@@ -84,7 +93,13 @@ class _Proxy:
 
     def __init__(self, address: str, parallelism: int) -> None:
         self.address = address
-        self.gate = asyncio.Semaphore(parallelism)
+        self.gate = FairGate(parallelism)
+        self.probing = asyncio.Lock()
+        """Held while it is asked about one group first."""
+        self.probed: Round | None = None
+        """The round in which it was last asked so."""
+        self.with_clients: set[tuple[str, str]] = set()
+        """The groups that had clients there, by cluster and name."""
         self.failure: PolledAnswer | None = None
         """The last error, if it did not answer, or does not know the request."""
         self.first: dict[str, str] = {}

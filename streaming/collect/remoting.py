@@ -10,7 +10,7 @@ from enum import IntEnum
 import msgspec
 
 from rebalance_model.observe.events.fields import Int32
-from streaming.base.limits import FRAME_BYTES, REMARK_CHARACTERS
+from streaming.base.limits import FRAME_BYTES, REMARK_CHARACTERS, SKIPPED_FRAME_BYTES
 from streaming.collect import fastjson
 from streaming.collect.fastjson import FastjsonError
 
@@ -61,13 +61,13 @@ def encode(command: RemotingCommand, serialize: Serialize = Serialize.JSON) -> b
 
 
 def frame_length(prefix: bytes) -> int:
-    """Return the number of bytes that follow the first four of a frame.
+    """Return the number of bytes that follow the first four of a frame, which may be too many for an answer.
 
     Raises:
         FrameError: the length is impossible.
     """
     (length,) = struct.unpack(">i", prefix)
-    if not 4 <= length <= FRAME_BYTES:
+    if not 4 <= length <= SKIPPED_FRAME_BYTES:
         msg = f"a frame of {length} bytes: expected 4 to {FRAME_BYTES}"
         raise FrameError(msg)
     return int(length)

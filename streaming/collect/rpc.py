@@ -5,10 +5,13 @@ from functools import partial
 from typing import TypeVar
 
 from rebalance_model.observe.events import UNREACHABLE
+from streaming.base.limits import FRAME_BYTES
 from streaming.base.times import now_ms
 from streaming.collect import client_responses, cluster_responses, group_responses
-from streaming.collect.client import RemotingClient, RpcFailedError
+from streaming.collect.client import LargeAnswerError, RemotingClient, RpcFailedError
 from streaming.collect.cluster_responses import Listed, ListedBroker
+from streaming.collect.frames import LARGE_BYTES
+from streaming.collect.large_answers import LargeAnswers, Source
 from streaming.collect.reading import Reading, UnreadableError
 from streaming.collect.requests import ReadCode, Request
 from streaming.collect.response_parts import Payload
@@ -55,11 +58,24 @@ class Rpc:
         self._name_servers = list(name_servers)
         self._names = names or {}
         self._reading = reading or Reading(10.0)
+        self._large = LargeAnswers()
         self.requests = RoundRequests()
 
     def begin_round(self) -> None:
         """Begin a round: answers have its whole time again."""
         self._reading.begin_round()
+
+    def close(self) -> None:
+        """Read no further answers."""
+        self._reading.close()
+
+    def is_large(self, broker: ListedBroker, group: str, client: str = "") -> bool:
+        """Return whether a broker has lately given a large answer about a group, or a client of it."""
+        return self._large.is_large(Source(broker.address, group, client))
+
+    def pause(self, broker: ListedBroker) -> float:
+        """Return for how many seconds more a broker is busy with large answers; 0 or less: it is not."""
+        return self._large.pause(broker.address)
 
     async def keep_connections(self, brokers: list[ListedBroker]) -> None:
         """Close the connections to all servers but those that are configured and these brokers."""
@@ -175,10 +191,21 @@ class Rpc:
     async def _ask(
         self, address: str, request: Request, read: Callable[[bytes], T], seconds: float, *, subject: str = ""
     ) -> T:
-        reading = partial(self._reading.read, subject or _subject(address, request.fields), read)
+        about, fields = subject or _subject(address, request.fields), request.fields
+        source = Source(address, fields.get("consumerGroup") or fields.get("group", ""), fields.get("clientId", ""))
+
+        async def reading(body: bytes) -> T:
+            if len(body) > LARGE_BYTES:
+                self._large.note(source, len(body))
+            return await self._reading.read(address, about, read, body)
+
         try:
             with self.requests.timed(address, request.code):
-                return await self._client.ask(address, request, reading, seconds=seconds)
+                is_forwarded = request.code is ReadCode.GET_CONSUMER_RUNNING_INFO
+                return await self._client.ask(address, request, reading, seconds=seconds, is_forwarded=is_forwarded)
+        except LargeAnswerError:
+            self._large.note(source, FRAME_BYTES)
+            raise
         except UnreadableError as error:
             remark = f"{address}: the answer to {request.code.name} can't be read: {error.remark}"
             raise UnreadableError(remark) from error

@@ -30,7 +30,7 @@ def test_a_group_that_has_members_is_asked_about():
     groups.update(PLACE, {"g": False}, 0)
     for now in range(1_000, 10 * GROUP_FORGOTTEN_MS, 10_000):
         assert groups.update(PLACE, {}, now) == {"g"}
-        groups.note_members(PLACE, "g", now)
+        groups.note_asked(PLACE, "g", now, has_members=True)
 
 
 def test_a_group_that_was_left_out_once_begins_anew():

@@ -25,7 +25,6 @@ from streaming.collect.client import RequestRefusedError, RpcFailedError
 from streaming.collect.cluster_responses import ListedBroker
 from streaming.collect.emitter import Emitter
 from streaming.collect.poll import Claims, Poller
-from streaming.collect.poll_round import Round, everything
 from tests.support.polling import SETTINGS, of_kinds, polled
 from tests.support.scripted_cluster import A, B, ScriptedCluster
 
@@ -219,8 +218,9 @@ def test_a_request_for_which_no_time_is_left_is_not_sent():
     cluster = ScriptedCluster()
 
     async def talk(poller):
-        current = Round(-2.4, None, everything, 0)
-        answer = await poller._ask(partial(cluster.connection, A, "g"), current, asyncio.Semaphore(1))
+        ask, gate = partial(cluster.connection, A, "g"), asyncio.Semaphore(1)
+        over = asyncio.get_running_loop().time() - 2.4
+        answer = await poller._asker.ask(ask, gate, deadline=over, seconds=9.0)
         assert (answer.error.code, answer.error.remark) == (DEADLINE, "not asked: the round's time was over")
 
     polled(cluster, talk)
@@ -390,13 +390,13 @@ def test_only_groups_of_its_share_are_polled():
 
 
 def test_of_a_silent_broker_with_many_groups_they_take_turns(monkeypatch):
-    monkeypatch.setattr("streaming.collect.poll.SILENT_BROKER_GROUPS", 10)
+    monkeypatch.setattr("streaming.collect.broker_polls.SILENT_BROKER_GROUPS", 10)
     groups = [f"g{number:02}" for number in range(25)]
     cluster = ScriptedCluster(groups=groups, members=())
 
     async def talk(poller):
         await poller.round()
-        for question in ("groups", "connection", "consume_stats"):
+        for question in ("groups", "broker_status", "connection", "consume_stats"):
             cluster.failures[question, "broker-a"] = RpcFailedError(UNREACHABLE, "refused")
         poller.tick()
         for _ in range(3):

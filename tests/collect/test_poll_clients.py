@@ -4,6 +4,7 @@ import asyncio
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import (
+    DEADLINE,
     ConsumerConnection,
     ConsumerRunningInfo,
     ProcessQueueInfo,
@@ -66,12 +67,49 @@ def test_clients_that_did_not_answer_are_polled_last():
     assert clients[0] == "z"  # although eight frozen ones precede it, and only four requests may be open at once
 
 
-def test_one_client_of_two_groups_gets_one_request_at_a_time():
-    cluster = ScriptedCluster(members=("c1",), groups=("g", "h"))
-    cluster.delays = {("running_info", "c1"): 0.03}
-    events = polled(cluster)
-    assert sorted(event.group for event in events if isinstance(event, ConsumerRunningInfo)) == ["g", "h"]
-    assert cluster.most_under_way["c1"] == 1
+def test_a_frozen_client_with_a_neighbours_id_delays_only_itself():
+    """Anybody may take a client id: who is asked is a client of a group."""
+
+    class Namesakes(ScriptedCluster):
+        async def running_info(self, broker, group, client_id, seconds, *, stacks=False):
+            if group == "evil":
+                await self.gates["frozen"].wait()
+            return await super().running_info(broker, group, client_id, seconds, stacks=stacks)
+
+    cluster = Namesakes(members=("c1",), groups=("evil", "good"))
+
+    async def talk(poller):
+        cluster.gates["frozen"] = asyncio.Event()
+        for _ in range(3):
+            await poller.round()
+        cluster.gates["frozen"].set()
+        await poller.drain()
+
+    events = polled(cluster, talk, deadline_ms=300)
+    groups = [event.group for event in events if isinstance(event, ConsumerRunningInfo)]
+    assert groups == ["good", "good", "good", "evil"]
+
+
+def test_a_broker_that_lists_a_neighbours_member_costs_one_answer():
+    """The member is asked where it was listed first; without an answer there, also at the other broker."""
+
+    class Swallowing(ScriptedCluster):
+        async def running_info(self, broker, group, client_id, seconds, *, stacks=False):
+            if broker.name == "broker-a":
+                raise RpcFailedError(DEADLINE, "no answer")
+            return await super().running_info(broker, group, client_id, seconds, stacks=stacks)
+
+    cluster = Swallowing(brokers=(A, B), members=("c1",))
+    cluster.delays["connection", "broker-b"] = 0.05
+
+    async def talk(poller):
+        for _ in range(3):
+            await poller.round()
+            poller.tick()
+
+    events = polled(cluster, talk)
+    answered = [event.error is None for event in events if isinstance(event, ConsumerRunningInfo)]
+    assert (answered[0], sum(answered)) == (False, 2)
 
 
 def test_a_client_is_not_asked_when_its_group_was_left_within_the_round():
@@ -129,5 +167,5 @@ def test_clients_of_one_group_leave_room_for_those_of_others():
         assert {"c1", "c2"} < set(asked)
         assert len(asked) < 22
 
-    events = polled(cluster, talk, deadline_ms=500)
+    events = polled(cluster, talk, deadline_ms=500, parallelism=8)
     assert {event.client_id for event in events if isinstance(event, ConsumerRunningInfo)} == {"c1", "c2"}

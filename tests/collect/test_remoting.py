@@ -3,7 +3,7 @@ import struct
 
 import pytest
 
-from streaming.base.limits import FRAME_BYTES, REMARK_CHARACTERS
+from streaming.base.limits import REMARK_CHARACTERS, SKIPPED_FRAME_BYTES
 from streaming.collect.remoting import (
     FrameError,
     RemotingCommand,
@@ -77,7 +77,7 @@ def test_invalid_bytes_are_refused_with_the_reason(frame, why):
         decode(frame)
 
 
-@pytest.mark.parametrize("length", [-1, 0, 3, FRAME_BYTES + 1])
+@pytest.mark.parametrize("length", [-1, 0, 3, SKIPPED_FRAME_BYTES + 1])
 def test_an_invalid_frame_length_is_refused(length):
     with pytest.raises(FrameError, match="expected 4 to"):
         frame_length(struct.pack(">i", length))

@@ -23,7 +23,7 @@ class _Client:
         self.answers = answers
         self.asked = []
 
-    async def ask(self, address, request, read, *, seconds):
+    async def ask(self, address, request, read, *, seconds, is_forwarded=False):
         self.asked.append((address, request, seconds))
         answer = self.answers[address.partition(":")[0]]
         if isinstance(answer, Exception):
@@ -149,12 +149,12 @@ def test_a_group_whose_answers_take_too_long_is_read_no_further(monkeypatch):
 
     async def talk():
         reading = Reading(10.0)
-        assert await reading.read("g", slow, b"x") == 1
+        assert await reading.read("b:1", "g", slow, b"x") == 1
         with pytest.raises(UnreadableError, match=r"takes more than 1\.0 s in this round"):
-            await reading.read("g", len, b"x")
-        assert await reading.read("h", len, b"x") == 1
+            await reading.read("b:1", "g", len, b"x")
+        assert await reading.read("b:1", "h", len, b"x") == 1
         reading.begin_round()
-        assert await reading.read("g", len, b"x" * 70_000) == 70_000  # in a thread
+        assert await reading.read("b:1", "g", len, b"x" * 70_000) == 70_000  # in a thread
 
     asyncio.run(talk())
 
@@ -164,8 +164,8 @@ def test_answers_take_the_time_of_their_own_subject_alone():
     subjects = []
 
     class Noted(Reading):
-        async def read(self, subject, what, body):
-            del what, body
+        async def read(self, server, subject, what, body):
+            del server, what, body
             subjects.append(subject)
             return {}
 

@@ -35,8 +35,8 @@ class Cluster:
     def __init__(self, mutants):
         self.mutants = mutants
 
-    async def ask(self, address, request, read, *, seconds):
-        del address, seconds
+    async def ask(self, address, request, read, *, seconds, is_forwarded=False):
+        del address, seconds, is_forwarded
         steps = self.mutants.get(request.code)
         body = ANSWERS[request.code]
         return await read(mutated(body, steps, BODIES) if steps else body)

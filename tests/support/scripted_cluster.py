@@ -67,6 +67,14 @@ class ScriptedCluster:
     def begin_round(self):
         pass
 
+    def is_large(self, broker, group, client=""):
+        del broker, group, client
+        return False
+
+    def pause(self, broker):
+        del broker
+        return 0.0
+
     async def keep_connections(self, brokers):
         del brokers
 

@@ -1,0 +1,120 @@
+"""Send a request when there is room for it; whatever fails ends this request, or this part of a round, alone."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from typing import TypeVarTuple
+
+from rebalance_model.observe.events import DEADLINE, UNREACHABLE, UNREADABLE, RpcError
+from streaming.base.limits import REMARK_CHARACTERS
+from streaming.collect.client import RequestRefusedError, RpcFailedError
+from streaming.collect.known_brokers import Place
+from streaming.collect.member_requests import LeftError
+from streaming.collect.poll_round import PolledAnswer, Request
+from streaming.collect.polled_events import PolledEvents
+from streaming.collect.round_warnings import RoundWarnings
+from streaming.collect.source_clock import SourceClock
+
+_Ts = TypeVarTuple("_Ts")
+
+
+class Asker:
+    """Sends the requests of a poller."""
+
+    def __init__(
+        self, clock: SourceClock, events: PolledEvents, warnings: RoundWarnings, heard: Callable[[Place], None]
+    ) -> None:
+        """Send requests.
+
+        Args:
+            clock: the collector's.
+            events: counts what failed.
+            warnings: prints why.
+            heard: called with a broker that has answered anything.
+        """
+        self._clock = clock
+        self._events = events
+        self._warnings = warnings
+        self._heard = heard
+
+    async def confined(self, subject: str, work: Callable[[*_Ts], Awaitable[None]], *args: *_Ts) -> None:
+        """Await a part of the round; whatever it raises ends this part alone, and is printed once."""
+        try:
+            await work(*args)
+        except RpcFailedError as error:
+            self._events.tally.errors += 1
+            self._warnings.warn("a part of the round failed", subject=subject, error=str(error))
+        except Exception as error:  # noqa: BLE001  no answer of anybody may end the collector
+            self._events.tally.errors += 1
+            self._warnings.warn("a part of the round failed", subject=subject, error=repr(error), exc_info=error)
+
+    async def ask(
+        self,
+        ask: Request,
+        gate: AbstractAsyncContextManager[None],
+        *,
+        deadline: float | None = None,
+        seconds: float,
+        place: Place | None = None,
+    ) -> PolledAnswer:
+        """Send a request when there is room.
+
+        Args:
+            ask: sends it.
+            gate: the room.
+            deadline: by the loop's clock; None: none but its seconds.
+            seconds: how long it may take from when it is sent, at most.
+            place: the broker that answers, if it is one.
+        """
+        try:
+            async with asyncio.timeout_at(deadline) as to_wait, gate:
+                to_wait.reschedule(None)
+                left = seconds
+                if deadline is not None:
+                    left = min(left, deadline - asyncio.get_running_loop().time())
+                if left <= 0:
+                    return self.not_asked()
+                answer = await self._ask_at_once(ask, left)
+        except TimeoutError:
+            return self.not_asked()
+        if place is not None and (answer.error is None or not answer.error.is_silence):
+            self._heard(place)
+        return answer
+
+    def not_asked(self) -> PolledAnswer:
+        """Return the answer to a request for which no time was left."""
+        now = self._clock.steady()
+        return PolledAnswer(now, now, None, RpcError(code=DEADLINE, remark="not asked: the round's time was over"))
+
+    async def _ask_at_once(self, ask: Request, seconds: float) -> PolledAnswer:
+        asked = self._clock.steady()
+        try:
+            payload = await ask(seconds)
+            return PolledAnswer(asked, self._clock.steady(), payload, None)
+        except RpcFailedError as error:
+            return PolledAnswer(asked, self._clock.steady(), None, self._error_of(error))
+        except LeftError:
+            raise
+        except Exception as error:  # noqa: BLE001  of any answer, address, client or parser: it ends this request alone
+            self._warnings.warn("a request failed", request=_name_of(ask), error=repr(error), exc_info=error)
+            unreadable = RpcError(code=UNREADABLE, remark=repr(error)[:REMARK_CHARACTERS])
+            return PolledAnswer(asked, self._clock.steady(), None, unreadable)
+
+    def _error_of(self, error: RpcFailedError) -> RpcError:
+        """Return a failed request as events have it; more about it is printed once."""
+        if error.detail:
+            self._warnings.warn("no answer", error=error.remark, detail=error.detail)
+        if not isinstance(error, RequestRefusedError):
+            return RpcError(code=error.code, remark=error.remark)
+        self._events.tally.refusals.add(error.remark)
+        # What listens at an address that anybody may have registered is for who runs the collector alone.
+        remark = error.remark if error.code != UNREACHABLE else "the connection was refused"
+        return RpcError(code=error.code, remark=remark)
+
+
+def _name_of(ask: Request) -> str:
+    """Return the name of a request, with what it is about."""
+    if isinstance(ask, partial):
+        return " ".join([ask.func.__name__, *map(str, ask.args)])
+    return getattr(ask, "__name__", "")

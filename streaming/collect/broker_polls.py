@@ -1,0 +1,277 @@
+"""Poll one broker: its groups (201) and its status (28), then every group in its turn.
+
+Each broker has room of its own, and ends its part of a round by itself. Groups with members are asked about at once,
+without waiting for the list; new ones and those without members when it has come, in the time that is left. Of a new
+group first the members are requested, of all that are new, so that the others are found soon.
+
+A broker that answers nothing, although it was asked both, is silent. Until it answers anything, it is only probed by
+these two requests, with `PROBE_SECONDS` to answer; then it is polled in the same round.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import TypeAlias
+
+from rebalance_model.observe.events import (
+    UNREACHABLE,
+    BrokerStatus,
+    ConsumerConnection,
+    ConsumeStats,
+    RpcError,
+)
+from streaming.base.limits import GROUPS_WAITING, PROBE_SECONDS, SILENT_BROKER_GROUPS
+from streaming.base.sections.collector import Collector
+from streaming.collect import revive
+from streaming.collect.asking import Asker
+from streaming.collect.cluster_responses import ListedBroker
+from streaming.collect.emitter import Emitter
+from streaming.collect.gates import Gates
+from streaming.collect.group_polls import GroupPolls, Wait
+from streaming.collect.known_brokers import KnownBrokers, Place
+from streaming.collect.known_groups import KnownGroups
+from streaming.collect.poll_round import PolledAnswer, PolledGroup, Request, Round
+from streaming.collect.polled_events import PolledEvents
+from streaming.collect.proxies import Proxies
+from streaming.collect.response_parts import Payload
+from streaming.collect.round_warnings import RoundWarnings
+from streaming.collect.rpc import Rpc
+from streaming.collect.system_groups import is_system_group
+
+AskGroup: TypeAlias = Callable[[Round, PolledGroup, ListedBroker, Wait], Awaitable[None]]
+"""Asks a broker about a group."""
+
+
+class BrokerPolls:
+    """Polls brokers, one at a time each."""
+
+    def __init__(  # noqa: PLR0913, PLR0917  what requests, and their events, need
+        self, rpc: Rpc, emitter: Emitter, settings: Collector, asker: Asker, gates: Gates, brokers: KnownBrokers,
+        groups: KnownGroups, polls: GroupPolls, proxies: Proxies, events: PolledEvents, warnings: RoundWarnings,
+    ) -> None:  # fmt: skip
+        """Poll with these requests.
+
+        Args:
+            rpc: makes requests.
+            emitter: the collector's clock, and its name.
+            settings: the collector's.
+            asker: sends requests.
+            gates: the room for concurrent ones.
+            brokers: what is known of each broker.
+            groups: what is known of each group.
+            polls: asks a broker about a group.
+            proxies: are asked about the groups, too.
+            events: emits the answers.
+            warnings: prints which broker is silent.
+        """
+        self._rpc = rpc
+        self._emitter = emitter
+        self._settings = settings
+        self._asker = asker
+        self._gates = gates
+        self._brokers = brokers
+        self._groups = groups
+        self._polls = polls
+        self._proxies = proxies
+        self._events = events
+        self._warnings = warnings
+        self._under_way: set[tuple[Place, str]] = set()
+        """What of a former round has not ended: a broker's own requests (an empty name), or those about a group."""
+
+    async def poll(self, current: Round, place: Place, *, is_probe: bool) -> None:
+        """Poll a broker, or probe it first; return when it was heard, or has answered nothing in time."""
+        broker = self._brokers.replica(place)
+        if broker is None or (place, "") in self._under_way:
+            return
+        self._under_way.add((place, ""))
+        self._brokers.begin(place)
+        try:
+            await self._poll(current, broker, is_probe=is_probe)
+        finally:
+            self._under_way.discard((place, ""))
+
+    async def _poll(self, current: Round, broker: ListedBroker, *, is_probe: bool) -> None:
+        place, tasks, confined = broker.place, current.tasks, self._asker.confined
+        seconds = min(PROBE_SECONDS, current.seconds) if is_probe else current.seconds
+        listing = tasks.create_task(self._ask_list(current, broker, seconds))
+        status = tasks.create_task(confined(broker.name, self._ask_status, current, place, seconds, is_probe))
+        begun: set[str] = set()
+        first = [] if is_probe else self._in_turn(current, place)[0]
+        feeding = self._ask_first(current, broker, first, begun)
+        answer = await listing
+        if answer.payload is None:
+            self._events.tally.errors += 1
+            await asyncio.wait([status])  # any answer shows that it is alive
+        is_heard = self._brokers.is_heard(place)
+        is_news = not is_heard and self._brokers.note(broker, answers=False)
+        if answer.error is not None and (is_heard or is_news):
+            say = self._warnings.say if is_news else self._warnings.warn
+            say("a broker does not return its groups", broker=broker.name, error=answer.error.remark)
+        names = [name for part in self._in_turn(current, place) for name in part]
+        if is_heard:
+            known = set(first)
+            others = [name for name in names if name not in known]
+            self._proxies.begin(current, broker.cluster, others)
+            tasks.create_task(confined(broker.name, self._ask_others, current, broker, others))
+        else:
+            for task in feeding:
+                task.cancel()
+            self._proxies.begin(current, broker.cluster, names)
+            await self._report(current, broker, [name for name in names if name not in begun], answer)
+
+    def _in_turn(self, current: Round, place: Place) -> tuple[list[str], list[str]]:
+        """Return the known groups of a broker that are polled here, in their turns: those with members, and others."""
+        shared = (name for name in self._groups.of(place) if current.share(place[0], name))
+        return self._groups.in_turn(place, shared)
+
+    def _ask_first(
+        self, current: Round, broker: ListedBroker, names: Sequence[str], begun: set[str]
+    ) -> list[asyncio.Task[None]]:
+        """Begin to ask about groups with members; those with large answers are asked about one at a time."""
+        self._proxies.begin(current, broker.cluster, names)
+        large = {name for name in names if self._rpc.is_large(broker, name)}
+        others = [name for name in names if name not in large]
+        works = [
+            partial(self._ask_all, current, broker, others, begun, 2 * self._settings.parallelism, self._polls.ask)
+        ]
+        if large:
+            works.append(
+                partial(
+                    self._ask_all,
+                    current,
+                    broker,
+                    [name for name in names if name in large],
+                    begun,
+                    1,
+                    self._ask_slowly,
+                )
+            )
+        return [current.tasks.create_task(self._asker.confined(broker.name, work)) for work in works]
+
+    async def _ask_slowly(self, current: Round, group: PolledGroup, broker: ListedBroker, wait: Wait) -> None:
+        while (seconds := self._rpc.pause(broker)) > 0 and current.left > 0:
+            await asyncio.sleep(min(seconds, current.left))
+        await self._polls.ask(current, group, broker, wait)
+
+    async def _ask_others(self, current: Round, broker: ListedBroker, names: Sequence[str]) -> None:
+        """Ask about new groups and those without members; of the new ones first all members are requested."""
+        later: list[str] = []
+
+        async def ask(current: Round, group: PolledGroup, broker: ListedBroker, wait: Wait) -> None:
+            if not self._groups.is_new(broker.place, group.name):
+                await self._polls.ask(current, group, broker, wait)
+            elif members := await self._polls.ask_members(current, group, broker, wait):
+                await self._polls.ask_rest(current, group, broker, members, wait)
+            else:
+                later.append(group.name)
+
+        async def ask_rest(current: Round, group: PolledGroup, broker: ListedBroker, wait: Wait) -> None:
+            await self._polls.ask_rest(current, group, broker, [], wait)
+
+        places = self._settings.parallelism
+        await self._ask_all(current, broker, names, set(), places, ask)
+        await self._ask_all(current, broker, later, set(), places, ask_rest)
+
+    async def _ask_all(  # noqa: PLR0913, PLR0917  a turn's parts
+        self, current: Round, broker: ListedBroker, names: Sequence[str], begun: set[str], places: int, ask: AskGroup
+    ) -> None:
+        """Ask about groups, as many at a time as there are places, until all had their turn or the time is over."""
+        room, waiting = asyncio.Semaphore(places), asyncio.Semaphore(GROUPS_WAITING)
+        under_way: set[asyncio.Task[None]] = set()
+        for number, name in enumerate(names):
+            if not await current.has_time(room) or not await current.has_time(waiting):
+                self._events.tally.late += len(names) - number
+                return
+            begun.add(name)
+            self._groups.note_turn(broker.place, name)
+            leave = _once(room.release)  # it leaves the room when it waits for a route, or has ended
+            asking = self._asker.confined(name, self._ask_group, current, broker, name, ask, leave)
+            # Not in a task group of its own: that is cancelled later than the round, and its tasks would begin others.
+            task = current.tasks.create_task(asking)
+            under_way.add(task)
+            task.add_done_callback(under_way.discard)
+            task.add_done_callback(partial(_end_group, leave, waiting))
+        if under_way:
+            await asyncio.wait(under_way)
+
+    async def _ask_group(self, current: Round, broker: ListedBroker, name: str, ask: AskGroup, wait: Wait) -> None:
+        key = broker.place, name
+        if key in self._under_way:
+            return
+        self._under_way.add(key)
+        try:
+            await ask(current, current.group(broker.cluster, name), broker, wait)
+        finally:
+            self._under_way.discard(key)
+
+    async def _report(self, current: Round, broker: ListedBroker, names: Sequence[str], answer: PolledAnswer) -> None:
+        """Emit the silence of a broker as that of its groups."""
+        self._events.tally.silent += 1
+        self._events.tally.late += max(0, len(names) - SILENT_BROKER_GROUPS)
+        for name in names[:SILENT_BROKER_GROUPS]:
+            await asyncio.sleep(0)
+            self._groups.note_turn(broker.place, name)
+            group = current.group(broker.cluster, name)
+            for kind in (ConsumerConnection, ConsumeStats):
+                self._events.emit_of(group, kind, answer, broker=broker)
+
+    async def _ask_list(self, current: Round, broker: ListedBroker, seconds: float) -> PolledAnswer:
+        """Request the groups of a broker."""
+        answer = await self._ask(partial(self._groups_of, broker), current, broker.place, seconds)
+        if answer.payload is not None:
+            patterns = self._settings.groups
+            listed = {
+                name: is_fifo is True
+                for name, is_fifo in answer.payload.items()
+                if not is_system_group(name)
+                and (not patterns or any(fnmatchcase(name, pattern) for pattern in patterns))
+            }
+            self._groups.update(broker.place, listed, self._emitter.clock.steady())
+        return answer
+
+    async def _groups_of(self, broker: ListedBroker, seconds: float) -> Payload:
+        return {**await self._rpc.groups(broker, seconds)}
+
+    async def _ask_status(self, current: Round, place: Place, seconds: float, is_probe: bool) -> None:  # noqa: FBT001
+        cluster, name = place
+        master = self._brokers.masters.get(place)
+        if master is None:
+            now = self._emitter.clock.steady()
+            missing = RpcError(code=UNREACHABLE, remark=f"the name server lists no master of {name}")
+            listed = self._brokers.is_listed(place)
+            self._events.emit(
+                BrokerStatus, PolledAnswer(now, now, None, missing), cluster=cluster, broker=name, listed=listed
+            )
+            return
+        ask, steps = partial(self._rpc.broker_status, master, self._emitter.source_id), self._emitter.clock.steps
+        gate = None if is_probe else self._gates.broker(place).place("")
+        backlog = asyncio.create_task(revive.backlog(self._rpc, master, gate))
+        answer = (await self._ask(ask, current, place, seconds)).with_fields(revive_backlog=await backlog)
+        self._emitter.follow_clock()
+        if answer.payload is not None and self._emitter.clock.steps != steps:
+            del answer.payload["asked"]  # by the clock as it was set before
+        listed = self._brokers.is_listed(place) if answer.payload is None else None
+        self._events.emit_as_set(
+            BrokerStatus, answer, cluster=cluster, broker=name, broker_id=master.broker_id, listed=listed
+        )
+
+    async def _ask(self, ask: Request, current: Round, place: Place, seconds: float) -> PolledAnswer:
+        gate = self._gates.broker(place).place("")
+        return await self._asker.ask(ask, gate, deadline=current.deadline, seconds=seconds, place=place)
+
+
+def _once(work: Callable[[], None]) -> Callable[[], None]:
+    """Return a function that does a work when it is first called."""
+    left = [work]
+
+    def do() -> None:
+        if left:
+            left.pop()()
+
+    return do
+
+
+def _end_group(leave: Callable[[], None], waiting: asyncio.Semaphore, _: asyncio.Task[None]) -> None:
+    leave()
+    waiting.release()

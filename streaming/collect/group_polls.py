@@ -1,0 +1,209 @@
+"""Ask one broker about one group: members, offsets, routes of the topics, waiting times, dead letters."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
+
+from rebalance_model.entities import DEAD_LETTER_TOPIC_PREFIX, RETRY_TOPIC_PREFIX
+from rebalance_model.observe.events import (
+    Connection,
+    ConsumerConnection,
+    ConsumeStats,
+    ConsumeTimeSpan,
+    RpcError,
+    TopicRoute,
+    TopicStats,
+)
+from streaming.base.limits import FIRST_ROUTE_SECONDS, GROUP_TOPICS, GROUP_TOPICS_MIN, ROUND_TOPICS
+from streaming.base.sections.collector import Collector
+from streaming.collect.asking import Asker
+from streaming.collect.client import RpcFailedError
+from streaming.collect.cluster_responses import ListedBroker
+from streaming.collect.gates import Gates
+from streaming.collect.known_groups import KnownGroups
+from streaming.collect.poll_round import PolledAnswer, PolledGroup, Request, Round
+from streaming.collect.polled_events import PolledEvents
+from streaming.collect.response_parts import Payload
+from streaming.collect.rpc import Rpc
+from streaming.collect.source_clock import SourceClock
+
+IMPLICIT_TOPICS = (RETRY_TOPIC_PREFIX, DEAD_LETTER_TOPIC_PREFIX)
+"""Topics that no rule needs a route of."""
+
+_AT_A_TIME = 4
+"""Routes that are requested for one group."""
+Wait: TypeAlias = Callable[[], None]
+AskMember: TypeAlias = Callable[[Round, PolledGroup, ListedBroker, Connection], None]
+"""Begins to ask a client, which a broker lists, for its own state."""
+
+
+class GroupPolls:
+    """Asks brokers about groups."""
+
+    def __init__(  # noqa: PLR0913, PLR0917  what requests, and their events, need
+        self, rpc: Rpc, clock: SourceClock, asker: Asker, gates: Gates, groups: KnownGroups, events: PolledEvents,
+        settings: Collector, ask_member: AskMember,
+    ) -> None:  # fmt: skip
+        """Ask with these requests.
+
+        Args:
+            rpc: makes requests.
+            clock: the collector's.
+            asker: sends them.
+            gates: the room for concurrent ones.
+            groups: what is known of each group.
+            events: emits the answers.
+            settings: the collector's.
+            ask_member: asks a client that a broker lists.
+        """
+        self._rpc = rpc
+        self._clock = clock
+        self._asker = asker
+        self._gates = gates
+        self._groups = groups
+        self._events = events
+        self._settings = settings
+        self._ask_member = ask_member
+        self._dead_letters_every = max(1, round(settings.dead_letters_interval_ms / settings.interval_ms))
+        """Dead letters are requested in one of this many rounds."""
+        self._routed: set[tuple[str, str, str]] = set()
+        """The topics whose routes have been sent to which groups: (cluster, group, topic)."""
+        self._polled = 0
+        """How many groups the last round had."""
+        self._with_offsets: dict[tuple[str, str], frozenset[str]] = {}
+        """By cluster and group, the topics of its last offsets at any broker."""
+
+    def keep(self, groups: list[PolledGroup]) -> None:
+        """Forget the topics that these groups, which were polled in a round, do not name, and all other groups."""
+        self._polled = len(groups)
+        here = {(group.cluster, group.name): group for group in groups}
+        self._routed = {
+            (cluster, name, topic)
+            for cluster, name, topic in self._routed
+            if (group := here.get((cluster, name))) is not None and topic in group.topics
+        }
+        self._with_offsets = {key: topics for key, topics in self._with_offsets.items() if key in here}
+
+    async def ask(self, current: Round, group: PolledGroup, broker: ListedBroker, wait: Wait) -> None:
+        """Request everything about a group from one broker.
+
+        The requests are sequential: this keeps the order of their answers without delaying any.
+
+        Args:
+            current: the round.
+            group: the group.
+            broker: the broker.
+            wait: called before the group waits for a name server: the next group may begin.
+        """
+        members = await self.ask_members(current, group, broker, wait)
+        await self.ask_rest(current, group, broker, members, wait)
+
+    async def ask_members(
+        self, current: Round, group: PolledGroup, broker: ListedBroker, wait: Wait
+    ) -> list[Connection]:
+        """Request the members of a group from one broker; return them."""
+        place, now = broker.place, self._clock.steady
+        members = await self._ask(partial(self._rpc.connection, broker, group.name), current, group, broker)
+        await self._ask_routes(current, group, [one.topic for one in members.rows("subscriptions")], wait)
+        if members.payload and not members.payload["connections"] and not self._groups.lists(place, group.name):
+            members = members.with_fields(is_created=False)
+        if self._groups.is_fifo(place, group.name):
+            members = members.with_fields(consume_message_orderly=True)
+        is_listed = self._events.emit_of(group, ConsumerConnection, members, broker=broker)
+        listed = members.rows("connections") if is_listed else []
+        if members.payload is not None:
+            self._groups.note_asked(place, group.name, now(), has_members=bool(listed))
+        return listed
+
+    async def ask_rest(
+        self, current: Round, group: PolledGroup, broker: ListedBroker, members: list[Connection], wait: Wait
+    ) -> None:
+        """Request what follows the members: offsets, their own state, and other quantities."""
+        stats = await self._ask(partial(self._rpc.consume_stats, broker, group.name), current, group, broker)
+        topics = list(dict.fromkeys(queue.mq.topic for queue in stats.rows("queues")))
+        await self._ask_routes(current, group, topics, wait)
+        if topics:
+            self._with_offsets[group.cluster, group.name] = frozenset(topics)
+        self._events.emit_of(group, ConsumeStats, stats, broker=broker)
+        for one in members:
+            self._ask_member(current, group, broker, one)
+        if self._settings.consume_time_span:
+            timed = _in_turn(topics, current.number, GROUP_TOPICS)
+            await asyncio.gather(*(self._ask_time_span(current, group, broker, topic) for topic in timed))
+        if self._settings.dead_letters_interval_ms and current.is_turn_of(group.name, self._dead_letters_every):
+            await self._ask_dead_letters(current, group, broker)
+
+    async def _ask_time_span(self, current: Round, group: PolledGroup, broker: ListedBroker, topic: str) -> None:
+        """Request how long the messages of one topic wait; for all topics of the offsets, retry topics included."""
+        ask = partial(self._rpc.consume_time_span, broker, group.name, topic)
+        answer = await self._ask(ask, current, group, broker)
+        self._events.emit_of(group, ConsumeTimeSpan, answer, broker=broker, topic=topic)
+
+    async def _ask_dead_letters(self, current: Round, group: PolledGroup, broker: ListedBroker) -> None:
+        topic = f"{DEAD_LETTER_TOPIC_PREFIX}{group.name}"
+        answer = await self._ask(partial(self._rpc.topic_stats, broker, topic), current, group, broker)
+        self._events.emit_of(group, TopicStats, answer, broker=broker, topic=topic)
+
+    async def _ask_routes(self, current: Round, group: PolledGroup, topics: list[str], wait: Wait) -> None:
+        """Request the routes of these topics; wait for those that were never emitted for the group."""
+        named = [topic for topic in topics if topic and not topic.startswith(IMPLICIT_TOPICS)]
+        group.topics.update(named)
+        fresh = [topic for topic in named if topic not in group.routes]
+        if (room := self._topics_of_one(current) - len(group.routes)) < len(fresh):
+            with_offsets = self._with_offsets.get((group.cluster, group.name), frozenset())
+            first = _in_turn([topic for topic in fresh if topic in with_offsets], current.number, room)
+            others = [topic for topic in fresh if topic not in with_offsets]
+            fresh = first + _in_turn(others, current.number, room - len(first))
+        for part in filter(None, (fresh[at::_AT_A_TIME] for at in range(_AT_A_TIME))):
+            task = current.tasks.create_task(self._ask_some_routes(current, group, part))
+            group.routes |= dict.fromkeys(part, task)
+        unknown = [topic for topic in named if (group.cluster, group.name, topic) not in self._routed]
+        if asked := {group.routes[topic] for topic in unknown if topic in group.routes}:
+            wait()
+            await asyncio.wait(asked, timeout=FIRST_ROUTE_SECONDS)
+
+    def _topics_of_one(self, current: Round) -> int:
+        """Return of how many topics a group gets the routes in a round."""
+        share = ROUND_TOPICS // max(1, len(current.groups), self._polled)
+        return max(GROUP_TOPICS_MIN, min(GROUP_TOPICS, share))
+
+    async def _ask_some_routes(self, current: Round, group: PolledGroup, topics: list[str]) -> None:
+        for topic in topics:
+            await self._asker.confined(topic, self._ask_route, current, group, topic)
+
+    async def _ask_route(self, current: Round, group: PolledGroup, topic: str) -> None:
+        """Request a topic's route once per round, and emit it once for each group."""
+        if topic not in current.routes:
+            gate = self._gates.name_servers.place(group.name)
+            ask = partial(self._route, current, topic)
+            asking = self._asker.ask(ask, gate, deadline=current.deadline, seconds=current.seconds)
+            current.routes[topic] = asyncio.create_task(asking)
+        route = await current.routes[topic]
+        brokers = {mq.broker for mq in route.rows("queues")}
+        self._groups.note_route(group.cluster, group.name, brokers, self._clock.steady())
+        self._events.emit_of(group, TopicRoute, route, topic=topic)
+        self._routed.add((group.cluster, group.name, topic))
+
+    async def _route(self, current: Round, topic: str, seconds: float) -> Payload:
+        """Request a route, unless the name servers have left another request of the round without an answer."""
+        if (error := current.no_route) is not None:
+            raise RpcFailedError(error.code, error.remark)
+        try:
+            return await self._rpc.route(topic, seconds)
+        except RpcFailedError as failure:
+            error = RpcError(code=failure.code, remark=failure.remark)
+            current.no_route = error if error.is_silence else None
+            raise
+
+    async def _ask(self, ask: Request, current: Round, group: PolledGroup, broker: ListedBroker) -> PolledAnswer:
+        gate = self._gates.broker(broker.place).place(group.name)
+        return await self._asker.ask(ask, gate, deadline=current.deadline, seconds=current.seconds, place=broker.place)
+
+
+def _in_turn(topics: list[str], number: int, room: int) -> list[str]:
+    """Return at most ``room`` of these topics: all have a turn in successive rounds."""
+    if len(topics) <= room or room <= 0:
+        return topics[: max(0, room)]
+    begin = number * room % len(topics)
+    return (topics[begin:] + topics[:begin])[:room]
