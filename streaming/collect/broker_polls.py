@@ -177,10 +177,11 @@ class BrokerPolls:
         self, current: Round, broker: ListedBroker, names: Sequence[str], begun: set[str], places: int, ask: AskGroup
     ) -> None:
         """Ask about groups, as many at a time as there are places, until all had their turn or the time is over."""
-        room, waiting = asyncio.Semaphore(places), asyncio.Semaphore(GROUPS_WAITING)
-        under_way: set[asyncio.Task[None]] = set()
+        room, under_way = asyncio.Semaphore(places), set[asyncio.Task[None]]()
         for number, name in enumerate(names):
-            if not await current.has_time(room) or not await current.has_time(waiting):
+            if len(under_way) >= GROUPS_WAITING:
+                await asyncio.wait(under_way, timeout=max(0.0, current.left), return_when=asyncio.FIRST_COMPLETED)
+            if not await current.has_time(room):
                 self._events.tally.late += len(names) - number
                 return
             begun.add(name)
@@ -191,7 +192,7 @@ class BrokerPolls:
             task = current.tasks.create_task(asking)
             under_way.add(task)
             task.add_done_callback(under_way.discard)
-            task.add_done_callback(partial(_end_group, leave, waiting))
+            task.add_done_callback(leave)
         if under_way:
             await asyncio.wait(under_way)
 
@@ -261,17 +262,12 @@ class BrokerPolls:
         return await self._asker.ask(ask, gate, deadline=current.deadline, seconds=seconds, place=place)
 
 
-def _once(work: Callable[[], None]) -> Callable[[], None]:
+def _once(work: Callable[[], None]) -> Callable[..., None]:
     """Return a function that does a work when it is first called."""
     left = [work]
 
-    def do() -> None:
+    def do(*_: object) -> None:
         if left:
             left.pop()()
 
     return do
-
-
-def _end_group(leave: Callable[[], None], waiting: asyncio.Semaphore, _: asyncio.Task[None]) -> None:
-    leave()
-    waiting.release()

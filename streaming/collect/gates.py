@@ -6,15 +6,14 @@ group with any number of requests has one turn, like every other (round robin).
 
 import asyncio
 from collections import Counter, OrderedDict, deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from weakref import WeakValueDictionary
 
 from streaming.collect.known_brokers import Place
 
 
 class FairGate:
-    """Places for concurrent requests, given in turns to the subjects that wait."""
+    """Turns for concurrent requests, given in turns to the subjects that wait."""
 
     def __init__(self, places: int, of_one: int | None = None) -> None:
         """Give so many places at a time.
@@ -26,9 +25,7 @@ class FairGate:
         self.places = places
         self.of_one = of_one
         self.held = 0
-        """Places in use."""
-        self.passed = 0
-        """Places that were left so far."""
+        """Turns in use."""
         self._held: Counter[str] = Counter()
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
         """By subject, in the order of their turns."""
@@ -38,14 +35,16 @@ class FairGate:
         """Whether somebody waits."""
         return bool(self._waiting)
 
-    @asynccontextmanager
-    async def place(self, subject: str) -> AsyncIterator[None]:
+    def place(self, subject: str) -> "Turn":
         """Hold a place for a request of a subject."""
-        await self._enter(subject)
-        try:
-            yield
-        finally:
-            self._leave(subject)
+        return Turn(self, subject)
+
+    def enter_at_once(self, subject: str) -> bool:
+        """Take a place for a subject if nobody waits for it; return whether it was free."""
+        is_free = self.held < self.places and not self._waiting and self._has_room(subject)
+        if is_free:
+            self._take(subject)
+        return is_free
 
     def let_in(self) -> None:
         """Give free places to those whose turn it is; call it after `places` has grown."""
@@ -60,9 +59,9 @@ class FairGate:
                 self._take(subject)
                 future.set_result(None)
 
-    async def _enter(self, subject: str) -> None:
-        if self.held < self.places and not self._waiting and self._has_room(subject):
-            self._take(subject)
+    async def enter(self, subject: str) -> None:
+        """Take a place for a subject when it is its turn."""
+        if self.enter_at_once(subject):
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(subject, deque()).append(future)
@@ -71,16 +70,17 @@ class FairGate:
             await future
         except asyncio.CancelledError:
             if future.done() and not future.cancelled():
-                self._leave(subject)
+                self.leave(subject)
             raise
 
-    def _leave(self, subject: str) -> None:
+    def leave(self, subject: str) -> None:
+        """Give a place of a subject back."""
         self.held -= 1
-        self.passed += 1
         self._held[subject] -= 1
         if not self._held[subject]:
             del self._held[subject]
-        self.let_in()
+        if self._waiting:
+            self.let_in()
 
     def _take(self, subject: str) -> None:
         self.held += 1
@@ -91,6 +91,28 @@ class FairGate:
 
     def _next(self) -> str | None:
         return next(filter(self._has_room, self._waiting), None)
+
+
+class Turn(AbstractAsyncContextManager[None]):
+    """The turn of a subject: a place for one request."""
+
+    def __init__(self, gate: FairGate, subject: str) -> None:
+        self._gate = gate
+        self._subject = subject
+
+    def enter_at_once(self) -> bool:
+        """Take the place if it is free; return whether it was. It is given back by `leave`."""
+        return self._gate.enter_at_once(self._subject)
+
+    def leave(self) -> None:
+        """Give the place back."""
+        self._gate.leave(self._subject)
+
+    async def __aenter__(self) -> None:
+        await self._gate.enter(self._subject)
+
+    async def __aexit__(self, *_: object) -> None:
+        self._gate.leave(self._subject)
 
 
 class Gates:
@@ -104,4 +126,7 @@ class Gates:
 
     def broker(self, place: Place) -> FairGate:
         """Return the places for requests to a broker."""
-        return self._of_broker.setdefault(place, FairGate(self._parallelism))
+        gate = self._of_broker.get(place)
+        if gate is None:
+            gate = self._of_broker[place] = FairGate(self._parallelism)
+        return gate

@@ -44,7 +44,7 @@ class LargeAnswers:
 
     def is_large(self, source: Source) -> bool:
         """Return whether a source has lately given a large answer."""
-        at = self._last.get(source)
+        at = self._last.get(source) if self._last else None
         if at is not None and time.monotonic() - at > _KEPT_SECONDS:
             del self._last[source]
         return source in self._last

@@ -8,7 +8,7 @@ answer have places of their own: the last ones delay no other. So have those tha
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from enum import Enum
 
 from streaming.base.limits import MEMBERS_ASKED
@@ -53,16 +53,21 @@ class MemberRoom:
         self._pause = pause
         self._widening: dict[Manner, asyncio.Task[None]] = {}
 
-    @asynccontextmanager
-    async def place(self, group: str, manner: Manner) -> AsyncIterator[None]:
+    def place(self, group: str, manner: Manner) -> AbstractAsyncContextManager[None]:
         """Hold a place for a request to a client of a group; one for a large answer waits until the broker has time."""
         gate = self._gates[manner]
-        is_few = gate.held >= gate.places and manner in {Manner.PROMPT, Manner.NEW}
+        if manner is Manner.LARGE:
+            return self._large(gate, group)
+        is_few = gate.held >= gate.places and manner is not Manner.SILENT
         if is_few and manner not in self._widening:
             task = self._widening[manner] = asyncio.create_task(self._widen(gate))
             task.add_done_callback(lambda _: self._widening.pop(manner, None))
+        return gate.place(group)
+
+    @asynccontextmanager
+    async def _large(self, gate: FairGate, group: str) -> AsyncIterator[None]:
         async with gate.place(group):
-            while manner is Manner.LARGE and (seconds := self._pause()) > 0:
+            while (seconds := self._pause()) > 0:
                 await asyncio.sleep(seconds)
             yield
 

@@ -9,11 +9,16 @@ rarely: they are requested in one of several rounds, not of all groups in the sa
 
 Each answer, and each request without an answer, becomes an event at once. The event has the times of the request and of
 the answer. Within a group and a broker the members come before the offsets, and a client's state after both; a topic's
-first route comes before the events that name the topic, which is the only reason to delay an answer. Brokers don't wait
-for each other, nor for a frozen client (`member_requests`).
+first route comes before the events that name the topic, which is the only reason to delay an answer, and for
+`FIRST_ROUTE_SECONDS` at most.
 
-Of a broker with more groups than a round has time for, some groups get no request and no event: the next round begins
-with them, so each has its turn.
+A round has no barrier: each broker has its own part of it (`broker_polls`), and a new round begins at its interval,
+whatever of the last one has not ended. Brokers don't wait for each other, nor for a frozen client (`member_requests`).
+A broker that answers nothing is probed until it answers anything: the ones that were never asked many at a time, those
+that have answered before next, and those that never have in turns.
+
+Of a broker with more groups than a round has time for, some groups get no request and no event: those that wait longest
+come first, and groups with members before the others.
 
 A broker of several replicas is asked at its master, or at the slave that acts as master. Without either the broker is
 unreachable: its master is asked for its status at its last address. What does not need a master (members, offsets, the

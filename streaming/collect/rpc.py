@@ -192,11 +192,14 @@ class Rpc:
         self, address: str, request: Request, read: Callable[[bytes], T], seconds: float, *, subject: str = ""
     ) -> T:
         about, fields = subject or _subject(address, request.fields), request.fields
-        source = Source(address, fields.get("consumerGroup") or fields.get("group", ""), fields.get("clientId", ""))
+
+        def note_large(size: int) -> None:
+            group = fields.get("consumerGroup") or fields.get("group", "")
+            self._large.note(Source(address, group, fields.get("clientId", "")), size)
 
         async def reading(body: bytes) -> T:
             if len(body) > LARGE_BYTES:
-                self._large.note(source, len(body))
+                note_large(len(body))
             return await self._reading.read(address, about, read, body)
 
         try:
@@ -204,7 +207,7 @@ class Rpc:
                 is_forwarded = request.code is ReadCode.GET_CONSUMER_RUNNING_INFO
                 return await self._client.ask(address, request, reading, seconds=seconds, is_forwarded=is_forwarded)
         except LargeAnswerError:
-            self._large.note(source, FRAME_BYTES)
+            note_large(FRAME_BYTES)
             raise
         except UnreadableError as error:
             remark = f"{address}: the answer to {request.code.name} can't be read: {error.remark}"
