@@ -10,7 +10,7 @@ import resource
 import shutil
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 
@@ -41,7 +41,7 @@ from streaming.collect.rpc import Rpc
 from streaming.collect.security import Security, security_of
 from streaming.log.kafka import READER_OPERATIONS, partition_count
 from streaming.log.kafka_properties import connection_of
-from streaming.queries.labels import duration
+from streaming.queries.labels import duration, some
 from streaming.queries.results import Incident
 from streaming.tables.history import violations
 
@@ -388,8 +388,26 @@ def _brokers(settings: Settings) -> Iterator[Check]:
         yield Check(part="brokers", state="wrong", found=summary, mend=refusals[0] + more, needed=False)
     else:
         yield Check(part="brokers", state="ok", found=summary, needed=False)
+    yield from _silent(events, round_)
     yield from proxy_checks.answers(events)
     yield from _clocks(events)
+
+
+def _silent(events: Sequence[Event], round_: Summary) -> Iterator[Check]:
+    """Name the brokers that answered nothing, and say how many were not asked: nothing is known of those."""
+    errors = {
+        event.broker: event.error.remark
+        for event in events
+        if isinstance(event, BrokerStatus) and event.error is not None and event.error.is_silence
+    }
+    if errors:
+        named = some([f"{broker} ({remark})" for broker, remark in sorted(errors.items())])
+        mend = "start them, or open their port to this machine; a name server forgets one that is gone after 2 minutes"
+        yield Check(part="silent brokers", state="missing", found=f"asked, no answer: {named}", mend=mend, needed=False)
+    if round_.not_asked:
+        found = f"{round_.not_asked} have been silent before and had no turn in this round"
+        mend = "run doctor again; a name server that lists many brokers that never answer may be open to anybody"
+        yield Check(part="brokers not asked", state="missing", found=found, mend=mend, needed=False)
 
 
 def _clocks(events: list[Event]) -> Iterator[Check]:

@@ -124,7 +124,8 @@ class GroupPolls:
         topics = list(dict.fromkeys(queue.mq.topic for queue in stats.rows("queues")))
         await self._ask_routes(current, group, topics, wait)
         if topics:
-            self._with_offsets[group.cluster, group.name] = frozenset(topics)
+            named = (topic for topic in topics if not topic.startswith(IMPLICIT_TOPICS))
+            self._with_offsets[group.cluster, group.name] = frozenset(named)
         self._events.emit_of(group, ConsumeStats, stats, broker=broker)
         for one in members:
             self._ask_member(current, group, broker, one)
@@ -151,10 +152,11 @@ class GroupPolls:
         group.topics.update(named)
         fresh = [topic for topic in named if topic not in group.routes]
         if (room := self._topics_of_one(current) - len(group.routes)) < len(fresh):
-            with_offsets = self._with_offsets.get((group.cluster, group.name), frozenset())
+            with_offsets = self._with_offsets.get((group.cluster, group.name), frozenset()) - group.routes.keys()
             first = _in_turn([topic for topic in fresh if topic in with_offsets], current.number, room)
             others = [topic for topic in fresh if topic not in with_offsets]
-            fresh = first + _in_turn(others, current.number, room - len(first))
+            kept = max(len(first), len(with_offsets))  # the offsets that come later name the rest of them
+            fresh = first + _in_turn(others, current.number, room - kept)
         for part in filter(None, (fresh[at::_AT_A_TIME] for at in range(_AT_A_TIME))):
             task = current.tasks.create_task(self._ask_some_routes(current, group, part))
             group.routes |= dict.fromkeys(part, task)

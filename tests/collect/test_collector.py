@@ -4,10 +4,11 @@ import asyncio
 
 import pytest
 
-from rebalance_model.observe.events import ConsumerRunningInfo, Tick
+from rebalance_model.observe.events import ConsumerConnection, ConsumerRunningInfo, Tick
 from streaming.base.errors import UserError
 from streaming.base.settings import load_settings
 from streaming.collect.collector import RoundSchedule, collect
+from streaming.collect.requests import ReadCode
 from streaming.log.rows import partition_of
 from tests.support.counted_cluster import CLUSTER, CountedCluster
 
@@ -67,3 +68,29 @@ def test_a_collector_without_partitions_polls_brokers_and_ticks():
 def test_a_membership_that_kafka_refuses_is_one_sentence():
     with pytest.raises(UserError, match=r"^grant it$"):
         collected(UserError("grant it"))
+
+
+def test_a_round_begins_at_its_interval_whatever_of_the_last_one_has_not_ended(monkeypatch):
+    monkeypatch.undo()  # of `at_once`
+    begun, ended = [], []
+
+    class Slow(CountedCluster):
+        """Answers nothing about the members of one group."""
+
+        def frame(self, question):
+            if question.code == ReadCode.GET_CONSUMER_CONNECTION_LIST and question.fields["consumerGroup"] == "slow":
+                return b""
+            if question.code == ReadCode.GET_BROKER_CLUSTER_INFO:
+                begun.append(question)
+            return super().frame(question)
+
+    events = []
+    with Slow(["good", "slow"]) as cluster:
+        collector = {"name_servers": [cluster.address], "interval_ms": 1_000, "deadline_ms": 3_500}
+        asyncio.run(collect(load_settings(collector=collector), events.extend, rounds=3, report=ended.append))
+    assert len(ended) == 3
+    answered = [event for event in events if isinstance(event, ConsumerConnection) and event.group == "good"]
+    late = [event for event in events if isinstance(event, ConsumerConnection) and event.group == "slow"]
+    assert len(answered) == 3
+    assert answered[-1].time < late[0].time
+    assert len(late) == 1  # it is not begun again before it has ended

@@ -1,8 +1,9 @@
 """Brokers that a name server no longer lists: reported as such, and no longer polled after long."""
 
-from rebalance_model.observe.events import UNREACHABLE, BrokerStatus
+from rebalance_model.observe.events import UNREACHABLE, BrokerStatus, ConsumerConnection, Tick
 from streaming.base.limits import BROKER_FORGOTTEN_MS
 from streaming.collect.client import RpcFailedError
+from streaming.collect.cluster_responses import ListedBroker
 from streaming.collect.known_brokers import KnownBrokers
 from tests.support.polling import polled
 from tests.support.scripted_cluster import A, B, ScriptedCluster
@@ -82,3 +83,77 @@ def test_a_status_says_whether_a_broker_that_does_not_answer_is_listed():
     assert {e.listed for e in events if e.broker == A.name} == {None}  # it answers
     found = [e.listed for e in events if e.broker == B.name]
     assert (found[:2], found[3], found[-1]) == ([None, True], False, None)
+
+
+def broker(number: int) -> ListedBroker:
+    return ListedBroker("C", f"b{number}", f"h:{number}")
+
+
+def test_silent_brokers_that_have_answered_come_before_those_that_never_have():
+    brokers = KnownBrokers()
+    brokers.update(map(broker, range(7)), 0)
+    for number in (0, 1, 2):
+        brokers.note_answer(broker(number).place)
+    for number in (3, 4):
+        brokers.note(broker(number), answers=False)
+    brokers.note(broker(1), answers=False)
+    brokers.note(broker(0), answers=False)  # it has answered until now
+    turns = brokers.turns()
+    names = [[name for _, name in places] for places in turns]
+    assert names == [["b2"], ["b5", "b6"], ["b0", "b1"], ["b3", "b4"]]
+
+
+def test_brokers_that_never_answered_take_turns():
+    brokers = KnownBrokers()
+    brokers.update(map(broker, range(3)), 0)
+    for number in (0, 1, 2, 0):
+        brokers.note(broker(number), answers=False)
+    assert [name for _, name in brokers.turns().silent] == ["b1", "b2", "b0"]
+
+
+def test_any_answer_ends_the_silence_of_a_broker():
+    brokers = both_at(0)
+    brokers.note(B, answers=False)
+    brokers.begin(B.place)
+    assert (brokers.is_heard(B.place), B.place in brokers.silent) == (False, True)
+    brokers.note_answer(B.place)
+    assert (brokers.is_heard(B.place), B.place in brokers.silent) == (True, False)
+    assert brokers.turns().answering == [A.place, B.place]
+
+
+def test_a_silent_broker_is_probed_and_polled_as_soon_as_it_answers_anything():
+    cluster = ScriptedCluster(brokers=[A, B])
+
+    async def talk(poller):
+        await poller.round()
+        for question in ("groups", "broker_status", "connection", "consume_stats"):
+            cluster.failures[question, B.name] = RpcFailedError(UNREACHABLE, "away")
+        assert [(await poller.round()).silent for _ in range(2)] == [1, 1]
+        cluster.asked.clear()
+        await poller.round()
+        assert [question for question, about in cluster.asked if about == B.name] == ["groups", "broker_status"]
+        del cluster.failures["broker_status", B.name], cluster.failures["connection", B.name]
+        poller.tick()
+        assert (await poller.round()).silent == 0
+
+    events = polled(cluster, talk)
+    last = events[[isinstance(event, Tick) for event in events].index(True) :]
+    found = [event.error for event in last if isinstance(event, ConsumerConnection) and event.broker == B.name]
+    assert found == [None]
+
+
+def test_a_broker_that_has_no_turn_is_not_called_silent(monkeypatch):
+    monkeypatch.setattr("streaming.collect.poll.SILENT_PROBES", 1)
+    cluster = ScriptedCluster(brokers=[A, *(ListedBroker("C", f"evil-{n}", f"e:{n}") for n in range(5))])
+    for number in range(5):
+        for question in ("groups", "broker_status"):
+            cluster.delays[question, f"evil-{number}"] = 60
+
+    async def talk(poller):
+        summaries = [await poller.round() for _ in range(3)]
+        assert [(one.silent, one.not_asked) for one in summaries] == [(5, 0), (1, 4), (1, 4)]
+
+    events = [event for event in polled(cluster, talk, deadline_ms=300) if isinstance(event, BrokerStatus)]
+    named = [event.broker for event in events if event.broker.startswith("evil")]
+    assert len(named[5:]) == len(set(named[5:])) == 2
+    assert len([event for event in events if event.broker == A.name and event.error is None]) == 3

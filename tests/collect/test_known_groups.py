@@ -114,3 +114,23 @@ def test_the_members_of_a_fifo_group_are_reported_with_its_order():
     cluster.fifo = {"f"}
     found = [one for one in polled(cluster) if isinstance(one, ConsumerConnection)]
     assert {(one.group, one.consume_message_orderly) for one in found} == {("f", True), ("g", False)}
+
+
+def test_groups_with_members_come_first_then_those_that_wait_longest():
+    groups = KnownGroups()
+    groups.update(PLACE, dict.fromkeys("abcd", False), 0)
+    assert groups.in_turn(PLACE, "dcba") == ([], ["a", "b", "c", "d"])
+    groups.note_turn(PLACE, "a")
+    groups.note_turn(PLACE, "b")
+    groups.note_asked(PLACE, "c", 0, has_members=True)
+    assert groups.in_turn(PLACE, "abcd") == (["c"], ["d", "a", "b"])
+    groups.note_asked(PLACE, "c", 0, has_members=False)
+    groups.update(PLACE, dict.fromkeys("abcde", False), 0)
+    assert groups.in_turn(PLACE, "abcde") == ([], ["c", "d", "a", "b", "e"])  # a new one is no earlier than the others
+
+
+def test_of_many_new_groups_first_all_members_are_requested():
+    cluster = ScriptedCluster(groups=[f"g{number:02}" for number in range(20)], members=())
+    polled(cluster)
+    asked = [question for question, _ in cluster.asked if question in {"connection", "consume_stats"}]
+    assert asked == ["connection"] * 20 + ["consume_stats"] * 20

@@ -21,6 +21,7 @@ from rebalance_model.observe.events import (
     TopicRoute,
     TopicStats,
 )
+from streaming.base.limits import GROUP_TOPICS
 from streaming.collect.client import RequestRefusedError, RpcFailedError
 from streaming.collect.cluster_responses import ListedBroker
 from streaming.collect.emitter import Emitter
@@ -438,3 +439,37 @@ def test_groups_for_which_a_round_has_no_time_begin_the_next_one():
         if isinstance(event, Tick):  # a round's end: answers within a round have no order
             assert max(turns.values()) - min(turns.values()) <= 1
     assert min(turns.values()) >= 2
+
+
+class ManyTopics(ScriptedCluster):
+    """A group whose members subscribe many topics; it has offsets of one."""
+
+    async def connection(self, broker, group, seconds):
+        answer = await super().connection(broker, group, seconds)
+        topics = [f"t{number:03}" for number in range(250)]
+        return answer | {"subscriptions": [Subscription(topic=topic, sub_string="*") for topic in [*topics, "T"]]}
+
+
+def test_the_topics_of_a_group_take_turns_and_those_with_offsets_come_first():
+    cluster, rounds = ManyTopics(), []
+
+    async def talk(poller):
+        for _ in range(4):
+            cluster.asked.clear()
+            await poller.round()
+            rounds.append([about for question, about in cluster.asked if question == "route"])
+
+    polled(cluster, talk)
+    assert {len(topics) for topics in rounds} == {GROUP_TOPICS}
+    assert all({"T", "Old"} <= set(topics) for topics in rounds[1:])
+    assert len(set().union(*rounds)) == 252
+
+
+def test_a_name_server_that_does_not_answer_for_one_route_is_not_asked_for_others():
+    cluster = ScriptedCluster(groups=[f"g{number}" for number in range(20)])
+    cluster.failures["route", "T"] = RpcFailedError(DEADLINE, "no name server answers")
+    events = polled(cluster)
+    routes = [event for event in events if isinstance(event, TopicRoute)]
+    assert {event.error.code for event in routes} == {DEADLINE}
+    assert [about for question, about in cluster.asked if question == "route"] == ["T"]
+    assert len([event for event in events if isinstance(event, ConsumeStats) and event.error is None]) == 20
