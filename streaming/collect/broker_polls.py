@@ -95,7 +95,8 @@ class BrokerPolls:
         place, tasks, confined = broker.place, current.tasks, self._asker.confined
         seconds = min(PROBE_SECONDS, current.seconds) if is_probe else current.seconds
         listing = tasks.create_task(self._ask_list(current, broker, seconds))
-        status = tasks.create_task(confined(broker.name, self._ask_status, current, place, seconds, is_probe))
+        ask_status = partial(self._ask_status, current, place, seconds, is_probe=is_probe)
+        status = tasks.create_task(confined(broker.name, ask_status))
         begun: set[str] = set()
         first = [] if is_probe else self._in_turn(current, place)[0]
         feeding = self._ask_first(current, broker, first, begun)
@@ -234,7 +235,7 @@ class BrokerPolls:
     async def _groups_of(self, broker: ListedBroker, seconds: float) -> Payload:
         return {**await self._rpc.groups(broker, seconds)}
 
-    async def _ask_status(self, current: Round, place: Place, seconds: float, is_probe: bool) -> None:  # noqa: FBT001
+    async def _ask_status(self, current: Round, place: Place, seconds: float, *, is_probe: bool) -> None:
         cluster, name = place
         master = self._brokers.masters.get(place)
         if master is None:

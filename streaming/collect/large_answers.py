@@ -13,7 +13,7 @@ _KEPT_SECONDS = 600.0
 """A small answer does not end it at once: large ones may be given every other time."""
 
 
-class Source(NamedTuple):
+class AnswerSource(NamedTuple):
     """What an answer is about: a group at a server, or one of its clients."""
 
     address: str
@@ -25,12 +25,12 @@ class LargeAnswers:
     """The sources that have lately given a large answer."""
 
     def __init__(self) -> None:
-        self._last: dict[Source, float] = {}
+        self._last: dict[AnswerSource, float] = {}
         """When each has given the last one."""
         self._busy_until: dict[str, float] = {}
         """By address, until when its last large answers keep a server busy, at the pace that is asked of it."""
 
-    def note(self, source: Source, size: int) -> None:
+    def note(self, source: AnswerSource, size: int) -> None:
         """Note a large answer."""
         now = time.monotonic()
         self._last.pop(source, None)
@@ -42,7 +42,7 @@ class LargeAnswers:
         if len(self._busy_until) > LARGE_ANSWERS_KEPT:
             self._busy_until.clear()
 
-    def is_large(self, source: Source) -> bool:
+    def is_large(self, source: AnswerSource) -> bool:
         """Return whether a source has lately given a large answer."""
         at = self._last.get(source) if self._last else None
         if at is not None and time.monotonic() - at > _KEPT_SECONDS:

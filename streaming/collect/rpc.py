@@ -11,7 +11,7 @@ from streaming.collect import client_responses, cluster_responses, group_respons
 from streaming.collect.client import LargeAnswerError, RemotingClient, RpcFailedError
 from streaming.collect.cluster_responses import Listed, ListedBroker
 from streaming.collect.frames import LARGE_BYTES
-from streaming.collect.large_answers import LargeAnswers, Source
+from streaming.collect.large_answers import AnswerSource, LargeAnswers
 from streaming.collect.reading import Reading, UnreadableError
 from streaming.collect.requests import ReadCode, Request
 from streaming.collect.response_parts import Payload
@@ -71,7 +71,7 @@ class Rpc:
 
     def is_large(self, broker: ListedBroker, group: str, client: str = "") -> bool:
         """Return whether a broker has lately given a large answer about a group, or a client of it."""
-        return self._large.is_large(Source(broker.address, group, client))
+        return self._large.is_large(AnswerSource(broker.address, group, client))
 
     def pause(self, broker: ListedBroker) -> float:
         """Return for how many seconds more a broker is busy with large answers; 0 or less: it is not."""
@@ -195,7 +195,7 @@ class Rpc:
 
         def note_large(size: int) -> None:
             group = fields.get("consumerGroup") or fields.get("group", "")
-            self._large.note(Source(address, group, fields.get("clientId", "")), size)
+            self._large.note(AnswerSource(address, group, fields.get("clientId", "")), size)
 
         async def reading(body: bytes) -> T:
             if len(body) > LARGE_BYTES:

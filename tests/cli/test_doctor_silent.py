@@ -25,7 +25,7 @@ def test_brokers_that_had_no_turn_are_no_silent_ones():
     assert (check.part, check.found.split()[0]) == ("brokers not asked", "7")
 
 
-def test_the_check_finds_a_broker_that_accepts_connections_and_says_nothing(tmp_path):
+def test_a_broker_that_accepts_connections_and_says_nothing_is_found(tmp_path):
     with silent_servers(1) as addresses, OddCluster(brokers=listed(addresses)) as cluster:
         collector = {"name_servers": [cluster.address], "deadline_ms": 1_000}
         settings = load_settings(collector=collector, runtime={"root": str(tmp_path)})

@@ -70,7 +70,7 @@ def test_a_membership_that_kafka_refuses_is_one_sentence():
         collected(UserError("grant it"))
 
 
-def test_a_round_begins_at_its_interval_whatever_of_the_last_one_has_not_ended(monkeypatch):
+def test_a_round_begins_at_its_interval_whatever_has_not_ended(monkeypatch):
     monkeypatch.undo()  # of `at_once`
     begun, ended = [], []
 

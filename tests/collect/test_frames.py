@@ -17,7 +17,7 @@ from tests.support.bodies import body_of
 LARGE = b"x" * 2_000_000
 
 
-def test_an_oversized_answer_fails_its_own_request_and_keeps_the_connection():
+def test_an_oversized_answer_fails_its_request_and_keeps_the_connection():
     async def respond(question, writer):
         size = FRAME_BYTES + 1 if question.fields["consumerGroup"] == "odd" else 10
         writer.write(_answer(question, b"x" * size))

@@ -113,7 +113,7 @@ def test_a_broker_keeps_threads_for_its_own_answers(monkeypatch):
     assert looks[-1] <= 18
 
 
-def test_clients_with_large_answers_are_asked_one_at_a_time_when_there_is_time():
+def test_clients_with_large_answers_are_asked_one_at_a_time():
     async def run():
         pauses, most, order = [0.02, 0.0, 0.02, 0.0], [], []
         room = MemberRoom(16, lambda: asyncio.sleep(0, result=True), lambda: pauses.pop(0))

@@ -89,7 +89,7 @@ def broker(number: int) -> ListedBroker:
     return ListedBroker("C", f"b{number}", f"h:{number}")
 
 
-def test_silent_brokers_that_have_answered_come_before_those_that_never_have():
+def test_silent_brokers_that_have_answered_come_before_the_others():
     brokers = KnownBrokers()
     brokers.update(map(broker, range(7)), 0)
     for number in (0, 1, 2):
@@ -121,7 +121,7 @@ def test_any_answer_ends_the_silence_of_a_broker():
     assert brokers.turns().answering == [A.place, B.place]
 
 
-def test_a_silent_broker_is_probed_and_polled_as_soon_as_it_answers_anything():
+def test_a_silent_broker_is_probed_until_it_answers_anything():
     cluster = ScriptedCluster(brokers=[A, B])
 
     async def talk(poller):

@@ -450,7 +450,7 @@ class ManyTopics(ScriptedCluster):
         return answer | {"subscriptions": [Subscription(topic=topic, sub_string="*") for topic in [*topics, "T"]]}
 
 
-def test_the_topics_of_a_group_take_turns_and_those_with_offsets_come_first():
+def test_topics_of_a_group_take_turns_and_those_with_offsets_are_first():
     cluster, rounds = ManyTopics(), []
 
     async def talk(poller):
@@ -465,7 +465,7 @@ def test_the_topics_of_a_group_take_turns_and_those_with_offsets_come_first():
     assert len(set().union(*rounds)) == 252
 
 
-def test_a_name_server_that_does_not_answer_for_one_route_is_not_asked_for_others():
+def test_a_name_server_that_leaves_a_route_unanswered_is_not_asked_again():
     cluster = ScriptedCluster(groups=[f"g{number}" for number in range(20)])
     cluster.failures["route", "T"] = RpcFailedError(DEADLINE, "no name server answers")
     events = polled(cluster)
