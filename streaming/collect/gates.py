@@ -24,7 +24,7 @@ class FairGate:
         """
         self.places = places
         self.of_one = of_one
-        self.held = 0
+        self.in_use = 0
         """Turns in use."""
         self._held: Counter[str] = Counter()
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
@@ -41,14 +41,14 @@ class FairGate:
 
     def enter_at_once(self, subject: str) -> bool:
         """Take a place for a subject if nobody waits for it; return whether it was free."""
-        is_free = self.held < self.places and not self._waiting and self._has_room(subject)
+        is_free = self.in_use < self.places and not self._waiting and self._has_room(subject)
         if is_free:
             self._take(subject)
         return is_free
 
     def let_in(self) -> None:
         """Give free places to those whose turn it is; call it after `places` has grown."""
-        while self.held < self.places and (subject := self._next()) is not None:
+        while self.in_use < self.places and (subject := self._next()) is not None:
             queue = self._waiting[subject]
             future = queue.popleft()
             if queue:
@@ -75,7 +75,7 @@ class FairGate:
 
     def leave(self, subject: str) -> None:
         """Give a place of a subject back."""
-        self.held -= 1
+        self.in_use -= 1
         self._held[subject] -= 1
         if not self._held[subject]:
             del self._held[subject]
@@ -83,7 +83,7 @@ class FairGate:
             self.let_in()
 
     def _take(self, subject: str) -> None:
-        self.held += 1
+        self.in_use += 1
         self._held[subject] += 1
 
     def _has_room(self, subject: str) -> bool:

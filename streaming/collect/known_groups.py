@@ -54,11 +54,11 @@ class KnownGroups:
         self._listed[place] = listed
         routed = {name: at for name, at in self._routed.get(place, {}).items() if now - at <= GROUP_FORGOTTEN_MS}
         self._routed[place] = routed
-        known = self._known[place] = listed.keys() | self._unlisted[place].keys() | routed.keys()
-        self._waiting[place] = {name: at for name, at in self._waiting.get(place, {}).items() if name in known}
+        names = self._known[place] = listed.keys() | self._unlisted[place].keys() | routed.keys()
+        self._waiting[place] = {name: at for name, at in self._waiting.get(place, {}).items() if name in names}
         for groups in (self._with_members, self._asked):
-            groups[place] = groups.get(place, set()) & known
-        return known
+            groups[place] = groups.get(place, set()) & names
+        return names
 
     def in_turn(self, place: Place, names: Iterable[str]) -> tuple[list[str], list[str]]:
         """Return groups of a broker in the order of their turns: those with members, and the others."""

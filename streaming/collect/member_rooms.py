@@ -58,7 +58,7 @@ class MemberRoom:
         gate = self._gates[manner]
         if manner is Manner.LARGE:
             return self._large(gate, group)
-        is_few = gate.held >= gate.places and manner is not Manner.SILENT
+        is_few = gate.in_use >= gate.places and manner is not Manner.SILENT
         if is_few and manner not in self._widening:
             task = self._widening[manner] = asyncio.create_task(self._widen(gate))
             task.add_done_callback(lambda _: self._widening.pop(manner, None))

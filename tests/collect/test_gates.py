@@ -22,7 +22,7 @@ def order_of(gate, subjects):
         at_once = list(order)
         leave.set()
         await asyncio.gather(*tasks)
-        assert gate.held == 0
+        assert gate.in_use == 0
         return at_once, order
 
     return asyncio.run(run())
@@ -50,7 +50,7 @@ def test_a_request_that_is_cancelled_leaves_its_place_to_the_next():
         await asyncio.wait([first])
         leave.set()
         await third
-        return order, gate.held
+        return order, gate.in_use
 
     assert asyncio.run(run()) == (["a", "c"], 0)
 
