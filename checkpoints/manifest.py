@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from rebalance_model.observe.policy import SNAPSHOT_INTERVAL_MIN, Policy
-from schemas.contract import Commit, Operation, tables_of
+from schemas.contract import CommitKind, Operation, tables_of
 from schemas.tables import TABLES
 from streaming.base.errors import UserError
 from streaming.base.files import replace_atomically
@@ -26,8 +26,8 @@ table has the same name, and the id of its last swap."""
 OPERATOR = "operator"
 ARCHIVE = "archive"
 QUERY_TABLES: Mapping[str, tuple[str, ...]] = {
-    OPERATOR: tables_of(Operation.RUN_OPERATOR, Commit.APPEND),
-    ARCHIVE: tables_of(Operation.RUN_ARCHIVE, Commit.APPEND),
+    OPERATOR: tables_of(Operation.RUN_OPERATOR, CommitKind.APPEND),
+    ARCHIVE: tables_of(Operation.RUN_ARCHIVE, CommitKind.APPEND),
 }
 """The tables that each query appends to; alert tables have no query. A query's checkpoint is the folder of its name."""
 

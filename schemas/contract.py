@@ -10,7 +10,7 @@ from enum import StrEnum
 from schemas.tables import DERIVED, TABLES
 
 
-class Commit(StrEnum):
+class CommitKind(StrEnum):
     """What a commit does to the rows of a table."""
 
     APPEND = "append"
@@ -52,37 +52,39 @@ _REBUILT = tuple(table for table in DERIVED if table != "queue_progress")
 """In the order in which a batch appends. `queue_progress` does not depend on the order of events."""
 
 
-def _each(tables: tuple[str, ...], *commits: Commit) -> dict[str, frozenset[Commit]]:
+def _each(tables: tuple[str, ...], *commits: CommitKind) -> dict[str, frozenset[CommitKind]]:
     return dict.fromkeys(tables, frozenset(commits))
 
 
-CONTRACT: Mapping[Operation, Mapping[str, frozenset[Commit]]] = {
-    Operation.RUN_OPERATOR: _each((*DERIVED, "telemetry_rejected"), Commit.APPEND),
-    Operation.RUN_ARCHIVE: _each(("telemetry", "telemetry_rejected", "quality_results"), Commit.APPEND),
-    Operation.START: _each(TABLES, Commit.DESCRIBE),
-    Operation.QUALITY: _each(("quality_results",), Commit.APPEND),
-    Operation.ALERT: _each(("alert_deliveries", "alert_controls", "operator_actions"), Commit.APPEND),
+CONTRACT: Mapping[Operation, Mapping[str, frozenset[CommitKind]]] = {
+    Operation.RUN_OPERATOR: _each((*DERIVED, "telemetry_rejected"), CommitKind.APPEND),
+    Operation.RUN_ARCHIVE: _each(("telemetry", "telemetry_rejected", "quality_results"), CommitKind.APPEND),
+    Operation.START: _each(TABLES, CommitKind.DESCRIBE),
+    Operation.QUALITY: _each(("quality_results",), CommitKind.APPEND),
+    Operation.ALERT: _each(("alert_deliveries", "alert_controls", "operator_actions"), CommitKind.APPEND),
     Operation.MAINTAIN: {
-        **_each(TABLES, Commit.REARRANGE, Commit.DESCRIBE),
-        "queue_progress": frozenset({Commit.DELETE, Commit.REARRANGE, Commit.DESCRIBE}),
-        **_each(_SERIES[1:], Commit.APPEND, Commit.DELETE, Commit.REARRANGE, Commit.DESCRIBE),
+        **_each(TABLES, CommitKind.REARRANGE, CommitKind.DESCRIBE),
+        "queue_progress": frozenset({CommitKind.DELETE, CommitKind.REARRANGE, CommitKind.DESCRIBE}),
+        **_each(_SERIES[1:], CommitKind.APPEND, CommitKind.DELETE, CommitKind.REARRANGE, CommitKind.DESCRIBE),
     },
     Operation.MAINTAIN_OLDER: _each(
-        (*DERIVED, *_SERIES[1:], "telemetry", "quality_results", "operator_actions"), Commit.DELETE, Commit.REARRANGE
+        (*DERIVED, *_SERIES[1:], "telemetry", "quality_results", "operator_actions"),
+        CommitKind.DELETE,
+        CommitKind.REARRANGE,
     ),
-    Operation.REBUILD: _each(_REBUILT, Commit.REPLACE, Commit.DESCRIBE),
-    Operation.UNDO: _each(_REBUILT, Commit.REPLACE, Commit.DESCRIBE),
+    Operation.REBUILD: _each(_REBUILT, CommitKind.REPLACE, CommitKind.DESCRIBE),
+    Operation.UNDO: _each(_REBUILT, CommitKind.REPLACE, CommitKind.DESCRIBE),
     Operation.BACKTEST: {},
 }
 """The commits that each operation may make, by table; a table that is not listed it does not write."""
 
 
-def tables_of(operation: Operation, commit: Commit) -> tuple[str, ...]:
+def tables_of(operation: Operation, commit: CommitKind) -> tuple[str, ...]:
     """Return the tables to which an operation may make such a commit, in the order in which it writes them."""
     return tuple(table for table, commits in CONTRACT[operation].items() if commit in commits)
 
 
-def may(table: str, commit: Commit, name: str = "") -> bool:
+def may(table: str, commit: CommitKind, name: str = "") -> bool:
     """Return whether an operation of this name, whatever its options, may make such a commit to a table; "": any."""
     named = (operation for operation in CONTRACT if not name or operation == name or operation.startswith(f"{name} "))
     return any(commit in CONTRACT[operation].get(table, ()) for operation in named)

@@ -153,8 +153,8 @@ def test_a_pod_writes_to_its_volumes_alone(name):
 
 
 def test_a_container_gets_the_secrets_that_it_needs_and_no_others():
-    found = {command: set(secrets_of(container)) for command, container in pod_containers().items()}
-    assert found == {
+    secrets = {command: set(secrets_of(container)) for command, container in pod_containers().items()}
+    assert secrets == {
         "alert run": {"alerts", "storage", "otlp"},
         "collect poll": {"kafka", "rocketmq", "otlp"},
         "dashboard": {"web", "storage", "otlp"},
@@ -169,7 +169,7 @@ def test_a_container_gets_the_secrets_that_it_needs_and_no_others():
     [endpoint] = monitor["endpoints"]
     assert endpoint["authorization"]["credentials"]["name"] == "rebalance-watch-web"
     explained = (KUBERNETES / "kustomization.yaml").read_text()
-    assert all(f"-{name}" in explained for names in found.values() for name in names)
+    assert all(f"-{name}" in explained for names in secrets.values() for name in names)
 
 
 def test_a_pod_connects_to_what_its_settings_name_and_nowhere_else():

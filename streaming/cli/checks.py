@@ -247,14 +247,14 @@ def _contract(settings: Settings) -> Check:
     tables = tables_of(settings)
     if not isinstance(tables, Path):
         return Check(part="table history", state="ok", found="not read: the tables are in an object store")
-    found = [one for table in TABLES for one in violations(tables / table, _COMMITS_CHECKED)]
-    if not found:
+    foreign = [one for table in TABLES for one in violations(tables / table, _COMMITS_CHECKED)]
+    if not foreign:
         return Check(part="table history", state="ok", found="all commits are of kinds that the contract allows")
-    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    more = f" and {len(foreign) - 1} more" if len(foreign) > 1 else ""
     return Check(
         part="table history",
         state="wrong",
-        found=f"{found[0]}{more}",
+        found=f"{foreign[0]}{more}",
         mend="let no other program write to the tables (schemas/BUILDING.md), and restore what it has changed",
         needed=False,
     )

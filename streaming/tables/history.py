@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from schemas.contract import Commit, Operation, may
+from schemas.contract import CommitKind, Operation, may
 
 WRITER = "rebalance-watch"
 """With which ``userMetadata`` begins in the commits that name their operation."""
@@ -25,7 +25,7 @@ class Violation(NamedTuple):
 
     table: str
     version: int
-    commit: Commit
+    commit: CommitKind
     written_by: str
     """What the commit says of its writer."""
 
@@ -59,15 +59,15 @@ def violations(table: Path, last: int | None = None) -> Iterator[Violation]:
             yield Violation(table.name, int(file.stem), commit, said or _engine(info))
 
 
-def kind_of(actions: Iterable[Mapping[str, Any]]) -> Commit:
+def kind_of(actions: Iterable[Mapping[str, Any]]) -> CommitKind:
     """Return what a commit does to the rows."""
     files = [(kind, one[kind]) for one in actions for kind in ("add", "remove") if kind in one]
     changed = {kind for kind, file in files if file.get("dataChange", True)}
     if changed == {"add", "remove"}:
-        return Commit.REPLACE
+        return CommitKind.REPLACE
     if changed:
-        return Commit.APPEND if "add" in changed else Commit.DELETE
-    return Commit.REARRANGE if files else Commit.DESCRIBE
+        return CommitKind.APPEND if "add" in changed else CommitKind.DELETE
+    return CommitKind.REARRANGE if files else CommitKind.DESCRIBE
 
 
 def _engine(info: Mapping[str, Any]) -> str:

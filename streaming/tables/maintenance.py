@@ -28,7 +28,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from rebalance_model.entities import INT64_MAX
 from schemas.columns import TableColumn
-from schemas.contract import Commit, Operation, tables_of
+from schemas.contract import CommitKind, Operation, tables_of
 from schemas.tables import DERIVED, PARTITIONED_BY, columns
 from streaming.base.durable import sync, sync_commits
 from streaming.base.errors import UserError
@@ -81,7 +81,7 @@ _TEXTS_WITH_STATS = frozenset({
 })  # fmt: skip
 """The columns with a name or an id. With those of numbers and times they are the ones whose bounds the Delta log has
 for each file: texts for a person are long, and nobody selects by their order."""
-PRUNED = tables_of(Operation.MAINTAIN_OLDER, Commit.DELETE)
+PRUNED = tables_of(Operation.MAINTAIN_OLDER, CommitKind.DELETE)
 """The tables whose old rows are dropped on request."""
 
 
@@ -256,7 +256,7 @@ class _Rewriter:
         """Remove files with all their rows, and note the limit."""
         if self._dry_run or not files:
             return
-        by_itself = self._table in tables_of(Operation.MAINTAIN, Commit.DELETE)
+        by_itself = self._table in tables_of(Operation.MAINTAIN, CommitKind.DELETE)
         operation = Operation.MAINTAIN if by_itself else Operation.MAINTAIN_OLDER
         notes = [noted(self._there, self._table, since)]
         self._commit(files, self._removed(files, data_change=True), what, notes, operation)
@@ -313,7 +313,7 @@ class _Rewriter:
     def _replace(
         self, files: Sequence[File], added: Sequence[AddAction], what: str, *, data_change: bool = True
     ) -> None:
-        """Commit removal and addition together: no reader sees one without the other."""
+        """CommitKind removal and addition together: no reader sees one without the other."""
         if self._dry_run or not files:
             return
         self._commit(files, [*added, *self._removed(files, data_change=data_change)], what)
@@ -329,7 +329,7 @@ class _Rewriter:
         notes: Sequence[Transaction] = (),
         operation: Operation = Operation.MAINTAIN,
     ) -> None:
-        """Commit what is about these files, if the table still has all of them; ``what`` says it in the history."""
+        """CommitKind what is about these files, if the table still has all of them; ``what`` says it in the history."""
         self._there.update_incremental()
         if not {file.path for file in files} <= {file.path for file in files_of(self._table, self._there)}:
             raise UserError(_MEANWHILE.format(self._table))

@@ -15,7 +15,7 @@ from rebalance_model.observe.effects import QueueMove
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.rules import rule as rule_module
 from rebalance_model.observe.rules.registry import RULES
-from schemas.contract import Commit, Operation, tables_of
+from schemas.contract import CommitKind, Operation, tables_of
 from schemas.docstrings import column_meanings, row_meaning
 from schemas.json_schema import EVENT_PARTS
 from schemas.tables import PARTITIONED_BY, ROWS, TABLES, columns
@@ -319,10 +319,10 @@ def _name(kind):
 def contract():
     """Return which operation may make which commits to which tables."""
     kinds = {
-        Commit.APPEND: "adds rows to",
-        Commit.DELETE: "removes files of rows of",
-        Commit.REPLACE: "replaces all rows of",
-        Commit.REARRANGE: "moves rows to other files in",
+        CommitKind.APPEND: "adds rows to",
+        CommitKind.DELETE: "removes files of rows of",
+        CommitKind.REPLACE: "replaces all rows of",
+        CommitKind.REARRANGE: "moves rows to other files in",
     }
     rows = [[f"`{operation}`", *(_all_of(tables_of(operation, kind)) for kind in kinds)] for operation in Operation]
     return table(["operation", *kinds.values()], rows)

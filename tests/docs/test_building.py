@@ -1,5 +1,6 @@
 """What schemas/BUILDING.md promises of the tables to other engines."""
 
+import re
 from datetime import date
 
 import pytest
@@ -29,4 +30,6 @@ def test_no_table_needs_a_feature_of_delta(table, tmp_path):
 
 
 def test_the_page_is_short():
-    assert len((ROOT / "schemas/BUILDING.md").read_text("utf-8").split()) <= WORDS
+    page = (ROOT / "schemas/BUILDING.md").read_text("utf-8")
+    written_by_hand = re.sub(r"<!-- generated.*?<!-- end[^\n]*", "", page, flags=re.DOTALL)
+    assert len(written_by_hand.split()) <= WORDS

@@ -117,21 +117,21 @@ def test_the_costliest_clients_are_those_of_the_rebalances(answered, asked_model
         "WHERE r.trigger_client IS NOT NULL GROUP BY ALL"
     )
     keys = ("cluster", "group", "trigger_client")
-    found = {
+    costs = {
         tuple(row[key] for key in keys): (row["rebalances"], row["pause_seconds"]) for row in answered("14", **every)
     }
-    assert found
-    assert found == {
+    assert costs
+    assert costs == {
         tuple(row[key] for key in keys): (row["rebalances"], pytest.approx(row["pause_seconds"])) for row in asked_rows
     }
 
 
 def test_an_observation_with_lag_counts_until_the_next_and_not_in_a_gap(tmp_path):
-    tables, one = make_tables(tmp_path), small_row("queue_progress")
+    tables, sample = make_tables(tmp_path), small_row("queue_progress")
     for second, lag in ((0, 1), (10, 5), (20, 0), (3600, 3)):
         time = second * 1000
         arrays = {"topic": ["T"], "queue_id": [0], "lag": [lag]}
-        row = one | arrays | {"time": time, "date": 0, "interval_ms": 10_000, "kind": "CONSUME_STATS"}
+        row = sample | arrays | {"time": time, "date": 0, "interval_ms": 10_000, "kind": "CONSUME_STATS"}
         append_rows(tables, "queue_progress", [row])
     [query] = [query for name, query in questions() if name.startswith("13")]
     [row] = pa.table(answer(opened(tables), query, since=EPOCH, until=EPOCH + timedelta(hours=2))).to_pylist()

@@ -111,10 +111,10 @@ class Folded:
         by_group: dict[tuple[str, bool], list[AnyRow]] = {}
         for row in self.rows:
             if row.cluster == CLUSTER and row.group not in {"evil", ""} and row.time <= END:
-                if not isinstance(row, QueueProgress):
-                    row = msgspec.structs.replace(row, known_at=0)  # noqa: PLW2901
-                if quantities or not isinstance(row, QueueProgress):
-                    by_group.setdefault((row.group, isinstance(row, QueueProgress)), []).append(row)
+                is_quantity = isinstance(row, QueueProgress)
+                if quantities or not is_quantity:
+                    kept = row if is_quantity else msgspec.structs.replace(row, known_at=0)
+                    by_group.setdefault((row.group, is_quantity), []).append(kept)
         return by_group
 
 

@@ -25,12 +25,12 @@ START_SECONDS_MAX = 300
 
 @pytest.fixture(scope="module")
 def lab_settings(settings_with):
-    none, one = {"consumers": 0}, {"consumers": 1}
+    none, single = {"consumers": 0}, {"consumers": 1}
     return settings_with(
         kafka=False,
         pop=True,
         groups={"orders": none, "audit": none},
-        pop_groups={"fifo": one, "simple": one},
+        pop_groups={"fifo": single, "simple": single},
         messages_per_second=3,
     )
 

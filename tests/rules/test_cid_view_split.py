@@ -1,9 +1,7 @@
 """CID_VIEW_SPLIT: brokers that list different members."""
 
-import msgspec
-
 from rebalance_model.entities import MessageQueue
-from rebalance_model.observe.events import Connection, ConsumerConnection, RpcError
+from rebalance_model.observe.events import Connection, ConsumerConnection, RpcError, TopicRoute
 from rebalance_model.observe.state import IncidentKey
 from tests.support.hook_trace import A, B, HookTrace
 from tests.support.incident_rows import evidence, rows, transitions_of
@@ -66,10 +64,10 @@ def test_polls_show_brokers_that_list_different_members():
         fields = {**trace._poll(START + 1000 * at), "broker": B}
         trace._fold(ConsumerConnection(connections=one, **fields))
     assert trace.incidents(SPLIT) == []  # broker-b has no queue of the group's topics: no client queries it
-    trace.state.queues[MessageQueue(TOPIC, B, 0)] = msgspec.structs.replace(
-        trace.state.queues[MessageQueue(TOPIC, A, 0)], owner=None, claimants=()
-    )
-    trace.poll(100, {"a": holding(0, 1), "b": holding(2, 3)}).tick(170)
+    trace.poll(100, {"a": holding(0, 1), "b": holding(2, 3)})
+    queues = (*(MessageQueue(TOPIC, A, number) for number in range(4)), MessageQueue(TOPIC, B, 0))
+    trace._fold(TopicRoute(topic=TOPIC, queues=queues, **trace._poll(START + 100_000)))
+    trace.tick(170)
     assert IncidentKey(SPLIT) in trace.state.pending or trace.incidents(SPLIT)
 
 

@@ -9,7 +9,7 @@ from deltalake import DeltaTable, write_deltalake
 from checkpoints.generation import claimed
 from checkpoints.manifest import Swap
 from checkpoints.swap import apply
-from schemas.contract import CONTRACT, Commit, Operation, tables_of
+from schemas.contract import CONTRACT, CommitKind, Operation, tables_of
 from schemas.tables import TABLES
 from streaming.base.settings import Settings
 from streaming.cli.checks import _contract
@@ -34,7 +34,7 @@ def root(tmp_path):
     return tmp_path
 
 
-def found(root):
+def foreign_commits(root):
     return [one for table in TABLES for one in violations(root / "tables" / table)]
 
 
@@ -46,13 +46,13 @@ def test_the_history_of_each_operation_keeps_to_the_contract(root):
     for table in TABLES:
         maintain(root / "tables", table, Limits(versions_days=1))
         dropped = maintain(root / "tables", table, LIMITS).rows_dropped
-        assert bool(dropped) == (table in tables_of(Operation.MAINTAIN_OLDER, Commit.DELETE))
+        assert bool(dropped) == (table in tables_of(Operation.MAINTAIN_OLDER, CommitKind.DELETE))
     for operation in (Operation.REBUILD, Operation.UNDO):
-        for table in (swapped := tables_of(operation, Commit.REPLACE)):
+        for table in (swapped := tables_of(operation, CommitKind.REPLACE)):
             (root / "checkpoints" / "rows" / table).mkdir(parents=True, exist_ok=True)
         swap = Swap(f"the-{operation[-4:]}", swapped, "rows", "", operation=operation)
         apply(swap, root / "checkpoints", root / "tables")
-    assert found(root) == []
+    assert foreign_commits(root) == []
     assert history(root, "telemetry")[0].startswith("rebalance-watch maintain --older-than: dropped")
     assert history(root, "anomalies")[0].startswith("rebalance-watch rebuild --undo: all rows were replaced")
     assert _contract(Settings(runtime={"root": root})).state == "ok"
@@ -76,7 +76,7 @@ def rewrite(table):
 )
 def test_what_another_program_wrote_is_named_by_the_doctor(root, table, harm, says):
     harm(DeltaTable(root / "tables" / table))
-    [one] = found(root)
+    [one] = foreign_commits(root)
     assert (one.table, one.commit) == (table, says)
     check = _contract(Settings(runtime={"root": root}))
     assert (check.state, check.needed) == ("wrong", False)
@@ -89,12 +89,12 @@ def test_an_operation_may_not_make_what_another_one_may(root):
     table, checkpoints = root / "tables" / "queue_progress", root / "checkpoints"
     shutil.copytree(table, checkpoints / "rows" / table.name, ignore=shutil.ignore_patterns("_delta_log"))
     apply(Swap("wrong", (table.name,), "rows", "", operation=Operation.UNDO), checkpoints, root / "tables")
-    assert {one.commit for one in found(root)} == {Commit.REPLACE}
+    assert {one.commit for one in foreign_commits(root)} == {CommitKind.REPLACE}
 
 
 def test_a_commit_that_replaces_rows_removes_a_file_and_adds_one(root):
     """Else a stream that ignores deletes would get rows again, or keep those that are gone, and never notice."""
-    for number, table in enumerate(tables_of(Operation.REBUILD, Commit.REPLACE)):
+    for number, table in enumerate(tables_of(Operation.REBUILD, CommitKind.REPLACE)):
         if number % 2:
             DeltaTable(root / "tables" / table).delete()
         (root / "checkpoints" / "rows").mkdir(exist_ok=True)
@@ -107,5 +107,5 @@ def test_a_commit_that_replaces_rows_removes_a_file_and_adds_one(root):
 
 
 def test_what_may_be_dropped_has_a_rule_that_says_what_stays():
-    assert set(OUTLIVES) == set(tables_of(Operation.MAINTAIN_OLDER, Commit.DELETE))
+    assert set(OUTLIVES) == set(tables_of(Operation.MAINTAIN_OLDER, CommitKind.DELETE))
     assert {table for tables in CONTRACT.values() for table in tables} == set(TABLES)

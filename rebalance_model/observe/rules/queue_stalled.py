@@ -62,7 +62,9 @@ def _may_be_concurrent(step: GroupStep, q: QueueFacts) -> bool:
     """
     if not step.facts.is_polled or (step.facts.is_mute and q.hook is None):
         return True
-    return q.hook is not None and step.now - q.hook.covered_since > step.policy.client_lock_max_live_time
+    if q.hook is None or step.facts.is_fifo(q.mq):
+        return False
+    return step.now - q.hook.covered_since > step.policy.client_lock_max_live_time
 
 
 def _of_listener(step: GroupStep, q: QueueFacts, waited_ms: int) -> Verdict:
@@ -177,10 +179,10 @@ def _sub_cause(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue | None
 def _without_owner(step: GroupStep, q: QueueFacts) -> SubCause:
     if pull_errors.is_refused(step, q):
         return "PULL_REFUSED"
-    if step.facts.is_mute and q.hook is None:
-        return "NOT_REPORTED"
     if not step.facts.is_divided and step.state.members:
         return "UNDETERMINED"  # its clients do not report which of them has it
+    if step.facts.is_mute and q.hook is None:
+        return "NOT_REPORTED"
     return stall.without_owner(step, q)
 
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from rebalance_model.observe.effects import TABLE_OF, AnyRow, QueueProgress
 from schemas.arrow import arrow_schema, in_epoch_ms, table_of
-from schemas.contract import Commit, Operation, tables_of
+from schemas.contract import CommitKind, Operation, tables_of
 from schemas.tables import PARTITIONED_BY
 from streaming.base.place import Place
 from streaming.tables import ReadModel
@@ -22,7 +22,7 @@ from streaming.tables.delta import delta_at
 from streaming.tables.files import File, select
 from streaming.tables.retention import ENTITIES, dropped_before, expired, instant, refer
 
-REBUILT = tables_of(Operation.REBUILD, Commit.REPLACE)
+REBUILT = tables_of(Operation.REBUILD, CommitKind.REPLACE)
 """The tables that a rebuild replaces, evidence first."""
 assert not set(REBUILT) & PARTITIONED_BY.keys()  # noqa: S101  else their files need a folder for each partition
 

@@ -14,7 +14,7 @@ from checkpoints.state_files import torn_state
 from checkpoints.swap import copy_rows, copy_tree
 from rebalance_model.observe.group_store import KEY_PREFIX
 from rebalance_model.observe.state import STATE_VERSION, decode_group, encode_group
-from schemas.contract import Commit, Operation, tables_of
+from schemas.contract import CommitKind, Operation, tables_of
 from schemas.tables import DERIVED
 from streaming.base.errors import UserError
 from streaming.base.files import replace_atomically
@@ -28,7 +28,7 @@ from streaming.tables import ReadModel
 from streaming.tables.delta import delta_at
 from streaming.tables.files import files_of
 
-UNDONE = tables_of(Operation.UNDO, Commit.REPLACE)
+UNDONE = tables_of(Operation.UNDO, CommitKind.REPLACE)
 """The tables whose rows from before a rebuild are kept, and restored when it is undone."""
 _LOG = structlog.get_logger(__name__)
 

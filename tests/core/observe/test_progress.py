@@ -30,6 +30,11 @@ CLIENT_OFF = -7_200_000
 """A client's clock is hours off the collector's."""
 
 
+def lost(key, error, _part):
+    """Let a failure that is not contained end the test."""
+    raise AssertionError(key) from error
+
+
 def mq(queue_id: int, broker: str = "b") -> MessageQueue:
     return MessageQueue("T", broker, queue_id)
 
@@ -245,7 +250,7 @@ def test_the_rows_do_not_depend_on_where_the_log_is_cut():
     def rows(*, cut: bool) -> bytes:
         log, store, effects = Log(), GroupsInMemory(), []
         unwritten = {}
-        kept = ProgressLog(store, Policy(), unwritten)
+        kept = ProgressLog(store, Policy(), unwritten, lost)
         for at in range(0, 200, 5):
             log.stats(at, (0, at, at // 2), last=at - 1)
             effects += kept.observe(log.event, at * 1_000)
@@ -256,7 +261,7 @@ def test_the_rows_do_not_depend_on_where_the_log_is_cut():
             effects += kept.tick(at * 1_000 + 500)
             if cut:
                 kept.flush()
-                kept = ProgressLog(store, Policy(), unwritten)
+                kept = ProgressLog(store, Policy(), unwritten, lost)
         return msgspec.json.encode(effects)
 
     assert rows(cut=True) == rows(cut=False)
@@ -265,7 +270,7 @@ def test_the_rows_do_not_depend_on_where_the_log_is_cut():
 def test_what_is_kept_of_a_forgotten_group_is_dropped():
     store = GroupsInMemory()
     unwritten = {}
-    kept, log = ProgressLog(store, Policy(), unwritten), Log()
+    kept, log = ProgressLog(store, Policy(), unwritten, lost), Log()
     log.commits(0, 0, 1)
     kept.observe(log.event, START)
     log.commits(1, 0, 2)
@@ -289,7 +294,7 @@ def test_a_hooks_last_report_before_a_silence_is_written_when_it_is_back():
 
 
 def test_the_last_values_of_a_hook_are_written_without_a_further_event():
-    kept, log = ProgressLog(GroupsInMemory(), Policy(), {}), Log()
+    kept, log = ProgressLog(GroupsInMemory(), Policy(), {}, lost), Log()
     for at in (0, 3, 4):
         log.commits(at, 0, 10 + at)
         rows = kept.observe(log.event, START + at * 1_000)
@@ -302,7 +307,7 @@ def test_the_last_values_of_a_hook_are_written_without_a_further_event():
 
 def test_what_a_hook_reports_in_its_rows_millisecond_is_in_the_next_row():
     """A hook sums a second's pulls up: those of all queues have one time."""
-    kept, log = ProgressLog(GroupsInMemory(), Policy(), {}), Log()
+    kept, log = ProgressLog(GroupsInMemory(), Policy(), {}, lost), Log()
     log.commits(0, 0, 10)
     assert kept.observe(log.event, START)
     log.commits(0, 1, 20)
