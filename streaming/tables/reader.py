@@ -104,7 +104,11 @@ class ReadModel:
         self._defining = threading.Lock()
         self._defined: frozenset[str] = frozenset(TABLES)
         """The tables, and the views and functions that a query has needed; all of them take 0.15 s."""
-        self._show(self._views, keep=False)
+        try:
+            self._show(self._views, keep=False)
+        except BaseException:
+            self.close()
+            raise
         self._database.execute(f"SET max_temp_directory_size = '{SPILL_BYTES // 10**9}GB'")
         self._database.execute("SET GLOBAL TimeZone = 'UTC'")
         self._database.execute("SET parquet_metadata_cache = true; SET python_enable_replacements = false")

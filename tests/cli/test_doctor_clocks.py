@@ -34,4 +34,4 @@ def test_a_clock_that_is_set_meanwhile_is_reported():
 
 
 def test_brokers_that_report_no_time_are_not_compared():
-    assert list(_clocks([BrokerStatus(error=RpcError(code=-1), **COMMON)])) == []
+    assert list(_clocks([BrokerStatus(broker="b", error=RpcError(code=-1), **COMMON)])) == []

@@ -25,7 +25,9 @@ def _body(name):
 
 
 def _event(kind, payload, **fields):
-    return Emitter("p").emit(kind, cluster="C", **{"group": "orders-group", "asked": 1, **fields}, **payload)
+    return Emitter("p").emit(
+        kind, cluster="C", **{"broker": "b", "group": "orders-group", "asked": 1, **fields}, **payload
+    )
 
 
 def test_members_and_subscriptions_of_a_real_answer():

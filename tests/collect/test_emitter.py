@@ -44,7 +44,7 @@ def test_seq_counts_by_group_and_separately_for_broadcasts():
         if group is None:
             emitter.emit(Tick, cluster=cluster)
         else:
-            emitter.emit(ConsumeStats, cluster=cluster, group=group, queues=[])
+            emitter.emit(ConsumeStats, broker="b", cluster=cluster, group=group, queues=[])
     assert [event.seq for event in _sent(emitter)] == [1, 1, 1, 2, 1, 2]
 
 
@@ -100,9 +100,9 @@ def test_a_process_that_stops_between_two_clocks_has_not_seen_a_step():
 
 def test_events_are_sent_in_order_and_a_tick_after_what_it_covers():
     emitter = _emitter()
-    emitter.emit(ConsumeStats, cluster="C", group="g", queues=[])
+    emitter.emit(ConsumeStats, broker="b", cluster="C", group="g", queues=[])
     emitter.emit(Tick, cluster="C")
-    emitter.emit(ConsumeStats, cluster="C", group="g", error=RpcError(code=-2))
+    emitter.emit(ConsumeStats, broker="b", cluster="C", group="g", error=RpcError(code=-2))
     assert [type(event) for event in _sent(emitter)] == [ConsumeStats, Tick, ConsumeStats]
 
 
@@ -124,8 +124,8 @@ def test_events_are_sent_in_order_and_a_tick_after_what_it_covers():
 def test_an_invalid_event_is_refused_and_leaves_no_gap_in_seq(queues):
     emitter = _emitter()
     with pytest.raises(UnsendableError):
-        emitter.emit(ConsumeStats, cluster="C", group="g", queues=queues)
-    emitter.emit(ConsumeStats, cluster="C", group="g", queues=[])
+        emitter.emit(ConsumeStats, broker="b", cluster="C", group="g", queues=queues)
+    emitter.emit(ConsumeStats, broker="b", cluster="C", group="g", queues=[])
     assert [event.seq for event in _sent(emitter)] == [1]
 
 

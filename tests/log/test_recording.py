@@ -10,7 +10,7 @@ from streaming.log.rows import encode, rows_of
 
 TICK = Tick(time=5, cluster="C", source="poll", source_id="p@1", seq=1)
 END = Tick(time=6, cluster="C", source="poll", source_id="p@1", seq=2, end=True)
-STATS = ConsumeStats(time=5, cluster="C", source="poll", source_id="p@1", seq=1, group="g", queues=())
+STATS = ConsumeStats(time=5, cluster="C", source="poll", source_id="p@1", seq=1, broker="b", group="g", queues=())
 
 
 @pytest.mark.parametrize("name", ["r.jsonl", "r.jsonl.gz"])

@@ -8,7 +8,7 @@ from rebalance_model.observe.events import ConsumeStats, Tick
 from streaming.log.rows import encode, partition_of, rows_of
 
 TICK = Tick(time=5, cluster="C", source="poll", source_id="p@1", seq=1)
-STATS = ConsumeStats(time=5, cluster="C", source="poll", source_id="p@1", seq=1, group="g", queues=())
+STATS = ConsumeStats(time=5, cluster="C", source="poll", source_id="p@1", seq=1, broker="b", group="g", queues=())
 
 
 class _Cluster:
