@@ -3,7 +3,7 @@
 import msgspec
 
 from rebalance_model.observe.events import ProcessQueueInfo
-from rebalance_model.observe.state import UNREADABLE, Sequence, UnreadableStateError
+from rebalance_model.observe.state import Sequence, decode_state
 from rebalance_model.observe.state.popped_queues import PoppedQueues
 
 VERSION = 1
@@ -117,13 +117,7 @@ def decode_progress(blob: bytes) -> ProgressState:
     Raises:
         UnreadableStateError: the blob is not one of this version.
     """
-    try:
-        state = _DECODER.decode(blob)
-    except UNREADABLE as error:
-        raise UnreadableStateError(str(error)) from error
-    if state.version != VERSION:
-        raise UnreadableStateError(f"it is of version {state.version}, this release reads only {VERSION}")
-    return state
+    return decode_state(_DECODER, blob, VERSION)
 
 
 def behind_by(ahead: int | None, behind: int | None) -> int | None:

@@ -16,6 +16,7 @@ from rebalance_model.observe.state.codec import (
     UnreadableStateError,
     check_version,
     decode_group,
+    decode_state,
     encode_group,
     remains_of,
 )
@@ -128,6 +129,7 @@ __all__ = [
     "UnreadableStateError",
     "check_version",
     "decode_group",
+    "decode_state",
     "encode_group",
     "remains_of",
 ]

@@ -1,5 +1,7 @@
 """Encode the state of a group as MessagePack, and reject that of another version."""
 
+from typing import Protocol, TypeVar
+
 import msgspec
 
 from rebalance_model.errors import ModelError
@@ -26,6 +28,13 @@ UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError)
 """How MessagePack that was changed fails."""
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(GroupState)
+
+
+class _HasVersion(Protocol):
+    version: int
+
+
+State = TypeVar("State", bound=_HasVersion)
 
 
 class _Versioned(msgspec.Struct):
@@ -58,12 +67,21 @@ def decode_group(blob: bytes) -> GroupState:
     Raises:
         UnreadableStateError: the blob is not one of this version.
     """
+    return decode_state(_DECODER, blob, STATE_VERSION)
+
+
+def decode_state(decoder: msgspec.msgpack.Decoder[State], blob: bytes, version: int) -> State:
+    """Return a state that names its version from MessagePack.
+
+    Raises:
+        UnreadableStateError: the blob can't be read, or is of another version.
+    """
     try:
-        state = _DECODER.decode(blob)
+        state = decoder.decode(blob)
     except UNREADABLE as error:
         raise UnreadableStateError(str(error)) from error
-    if state.version != STATE_VERSION:
-        raise UnreadableStateError(f"it is of version {state.version}, this release reads only {STATE_VERSION}")
+    if state.version != version:
+        raise UnreadableStateError(f"it is of version {state.version}, this release reads only {version}")
     return state
 
 
