@@ -15,7 +15,7 @@ from streaming.cli.main import app
 from streaming.collect.broker_hook import build as building
 from streaming.collect.broker_hook.build import broker_jars, build
 from tests.support import hooked
-from tests.support.hook_process import after_a_tick, commit, losses, of_kind
+from tests.support.hook_process import after_a_tick, await_a_tick, commit, losses, of_kind
 
 pytestmark = pytest.mark.xdist_group("hook jar")  # one JVM for most of them
 
@@ -136,7 +136,7 @@ def test_unreadable_requests_are_counted_and_leave_no_gap_in_seq(jvm, tmp_path):
     large["consumerDataSet"][0]["subscriptionDataSet"][0]["subString"] = "a || " * 200_000
     jvm.call(code=hooked.HEART_BEAT, body=json.dumps(large), answer=0)
     commit(jvm, 2)
-    after_a_tick(tmp_path)
+    await_a_tick(tmp_path)
     hook_events = after_a_tick(tmp_path)
     assert losses(hook_events) == {"unreadable request": 6, "unreadable field": 1, "event too large": 1}
     assert [event.offset for event in of_kind(hook_events, events.UpdateConsumerOffset)] == [1, 2]
@@ -156,7 +156,7 @@ def test_a_call_with_a_longer_name_than_an_event_may_have_is_unreadable(jvm, tmp
         jvm.call(code=hooked.QUERY_OFFSET, fields={"consumerGroup": "g", "topic": name, "queueId": 0}, answer=0)
         jvm.call(code=hooked.PULL, fields=hooked.pull("g", 0, 5, topic=name))
         jvm.call(code=hooked.RUNTIME_INFO, fields=QUESTION | {"rebalanceWatchCollector": name}, answer=0)
-    after_a_tick(tmp_path)
+    await_a_tick(tmp_path)
     hook_events = after_a_tick(tmp_path)
     assert losses(hook_events) == {"unreadable request": 7, "unreadable field": 1}
     own = (events.Tick, events.BrokerStatus, events.TelemetryLost)
@@ -170,7 +170,7 @@ def test_one_heartbeat_is_reported_for_a_limited_number_of_groups(jvm, tmp_path)
     jvm.start(spool=str(tmp_path))
     groups = [f"g-{number}" for number in range(HEARTBEAT_GROUPS + 3)]
     jvm.call(code=hooked.HEART_BEAT, body=json.dumps(hooked.heartbeat("c", *groups)), answer=0)
-    after_a_tick(tmp_path)
+    await_a_tick(tmp_path)
     found = after_a_tick(tmp_path)
     assert [event.group for event in of_kind(found, events.HeartBeat)] == groups[:HEARTBEAT_GROUPS]
     assert losses(found) == {"too many groups in a heartbeat": 3}
@@ -182,7 +182,7 @@ def test_a_refused_heartbeat_begins_no_sequence(jvm, tmp_path):
     commit(jvm, 1, group="known")
     jvm.call(code=hooked.HEART_BEAT, body=json.dumps(hooked.heartbeat("c", "invented", "known")), answer=1)
     jvm.call(code=hooked.HEART_BEAT, body=json.dumps(hooked.heartbeat("c", "accepted")), answer=0)
-    after_a_tick(tmp_path)
+    await_a_tick(tmp_path)
     hook_events = after_a_tick(tmp_path)
     assert [(event.group, event.code) for event in of_kind(hook_events, events.HeartBeat)] == [
         ("known", 1),
@@ -196,7 +196,7 @@ def test_a_call_with_null_arguments_disturbs_no_other(jvm, tmp_path):
     jvm.start(spool=str(tmp_path))
     jvm.nothing()
     commit(jvm, 1)
-    after_a_tick(tmp_path)
+    await_a_tick(tmp_path)
     found = after_a_tick(tmp_path)
     assert [event.count for event in of_kind(found, events.TelemetryLost)] == [1]
     assert [event.offset for event in of_kind(found, events.UpdateConsumerOffset)] == [1]
@@ -256,9 +256,9 @@ def test_events_dropped_by_a_full_queue_are_a_gap_in_every_group(jvm, tmp_path):
     jvm.start(spool=str(tmp_path), queueBytes=70_000)
     commit(jvm, 1)
     commit(jvm, 1, group="bystander")
-    after_a_tick(tmp_path)
+    await_a_tick(tmp_path)
     commit(jvm, 0, times=2_000)
-    after_a_tick(tmp_path)  # the queue has room again
+    await_a_tick(tmp_path)  # the queue has room again
     commit(jvm, 2)
     commit(jvm, 2, group="bystander")
     hook_events = after_a_tick(tmp_path)
@@ -277,7 +277,7 @@ def test_events_dropped_by_a_full_queue_are_a_gap_in_every_group(jvm, tmp_path):
 def test_a_killed_writer_is_replaced(jvm, tmp_path, how):
     jvm.start(spool=str(tmp_path))
     commit(jvm, 1)
-    after_a_tick(tmp_path)
+    await_a_tick(tmp_path)
     jvm.kill(how=how)
     commit(jvm, 2)
     found = after_a_tick(tmp_path)

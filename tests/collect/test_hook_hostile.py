@@ -15,7 +15,7 @@ from rebalance_model.observe.step import Moment
 from streaming.base import limits
 from streaming.collect import broker_hook
 from tests.support import hooked
-from tests.support.hook_process import after_a_tick, commit, found_after, losses, of_kind
+from tests.support.hook_process import after_a_tick, await_a_tick, commit, found_after, losses, of_kind
 
 pytestmark = pytest.mark.xdist_group("hook jar")  # one JVM for most of them
 
@@ -58,7 +58,7 @@ def test_a_file_is_named_by_the_same_digits_in_every_locale(jvm, tmp_path, tag):
         jvm.locale(tag=tag)
         jvm.start(spool=str(tmp_path))
         commit(jvm, 1)
-        after_a_tick(tmp_path)
+        await_a_tick(tmp_path)
     finally:
         jvm.locale(tag="en-US")
     names = [path.name for path in tmp_path.glob("*/*")]
@@ -177,7 +177,7 @@ def fill(jvm, spool):
     for first in range(0, limits.HOOK_GROUPS, limits.HEARTBEAT_GROUPS):
         beat(jvm, client(*(consumer(f"many-{first + one}") for one in range(limits.HEARTBEAT_GROUPS))))
         if first % 10_000 == 0:
-            after_a_tick(spool)  # the queue has room
+            await_a_tick(spool)  # the queue has room
 
 
 def test_a_new_group_is_reported_however_many_there_were(jvm, tmp_path):
@@ -221,7 +221,7 @@ def test_invented_groups_push_out_no_group_that_is_there(jvm, tmp_path):
     commit(jvm, 1, group="bystander")
     for burst in range(6):
         jvm.ask_lists(groups=10_000, prefix=f"invented-{burst}-", answer=1)
-        after_a_tick(tmp_path)
+        await_a_tick(tmp_path)
     jvm.ask_lists(groups=1, prefix="new", answer=1)
     commit(jvm, 1, group="also-new")
     hook_events = found_after(jvm, tmp_path)
@@ -260,11 +260,11 @@ def test_the_number_of_a_removed_file_is_not_used_again(jvm, tmp_path):
     """The shipper keeps its position in it: it would skip as much of the next file of that number."""
     jvm.start(spool=str(tmp_path))
     commit(jvm, 1)
-    after_a_tick(tmp_path)
+    await_a_tick(tmp_path)
     (first,) = tmp_path.glob("*/*.jsonl")
     first.unlink()
     commit(jvm, 2)
-    after_a_tick(tmp_path)
+    await_a_tick(tmp_path)
     (second,) = tmp_path.glob("*/*.jsonl")
     assert first.name < second.name
 

@@ -22,6 +22,12 @@ def frozen() -> socket.socket:
     return server
 
 
+@pytest.fixture(autouse=True)
+def _only_what_is_new_is_looked_at():
+    """A look at all that the tests before have left takes half a second."""
+    gc.freeze()
+
+
 def open_resources() -> tuple[int, int]:
     gc.collect()  # an unclosed socket that it finds is a warning, and so an error
     return threading.active_count(), len(list(Path("/proc/self/fd").iterdir()))

@@ -8,6 +8,7 @@ import threading
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from typing import NamedTuple
 from unittest.mock import Mock
 
 import msgspec
@@ -77,9 +78,40 @@ def expected(log: Path) -> dict[str, list[str]]:
     return rows
 
 
-@pytest.mark.parametrize(
-    "files_per_batch", [3, *(pytest.param(cut, marks=pytest.mark.prove) for cut in (1, 2, 5, 1000))]
-)
+class FileByFile(NamedTuple):
+    """A run by a policy of its own, in batches of one file."""
+
+    settings: Settings
+    batches: int
+    kept: int
+    """The objects of the JVM that Python has kept of all batches."""
+
+
+STRICT = Policy(stuck_after=25_000)
+
+
+@pytest.fixture(scope="module")
+def file_by_file(spark, settings_in, tmp_path_factory, log) -> FileByFile:
+    settings = settings_in(tmp_path_factory.mktemp("file"), path=str(log), partitions=PARTITIONS, files_per_batch=1)
+    gc.collect()
+    gc.disable()  # by itself Python comes to it rarely
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(job, "GIVE_BACK_SECONDS", 0.0)
+            before = len(ThreadSafeFinalizer.finalizers)
+            batches = run_operator(spark, settings, policy=STRICT)
+            return FileByFile(settings, batches, len(ThreadSafeFinalizer.finalizers) - before)
+    finally:
+        gc.enable()
+
+
+def test_rows_depend_on_the_policy_of_the_run_and_not_on_where_the_log_is_cut(file_by_file, log, expected):
+    assert file_by_file.batches == sum(len(files_of(log, partition)) for partition in range(PARTITIONS))
+    assert tables_of(file_by_file.settings) == derived_rows(log, PARTITIONS, STRICT) != expected
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("files_per_batch", [2, 3, 5, 1000])
 def test_the_rows_do_not_depend_on_where_the_log_is_cut(spark, settings_in, tmp_path, log, expected, files_per_batch):
     files = sum(len(files_of(log, partition)) for partition in range(PARTITIONS))
     settings = settings_in(tmp_path, path=str(log), partitions=PARTITIONS, files_per_batch=files_per_batch)
@@ -88,19 +120,9 @@ def test_the_rows_do_not_depend_on_where_the_log_is_cut(spark, settings_in, tmp_
     assert tables_of(settings) == expected
 
 
-def test_the_jvm_keeps_no_plan_of_a_batch_that_has_ended(spark, settings_in, tmp_path, log, monkeypatch):
-    monkeypatch.setattr(job, "GIVE_BACK_SECONDS", 0.0)
-    settings = settings_in(tmp_path, path=str(log), partitions=PARTITIONS, files_per_batch=1)
-    gc.collect()
-    gc.disable()  # by itself Python comes to it rarely
-    try:
-        before = len(ThreadSafeFinalizer.finalizers)
-        batches = run_operator(spark, settings)
-        kept = len(ThreadSafeFinalizer.finalizers) - before
-    finally:
-        gc.enable()
-    assert batches > 10
-    assert kept < 4 * batches, "30 for each batch without it"
+def test_the_jvm_keeps_no_plan_of_a_batch_that_has_ended(file_by_file):
+    assert file_by_file.batches > 10
+    assert file_by_file.kept < 4 * file_by_file.batches, "30 for each batch without it"
 
 
 @pytest.mark.parametrize(("files_per_batch", "shift_ms"), [(1000, 0), (1, -5)], ids=["equal", "reversed"])
@@ -136,13 +158,6 @@ def test_another_failure_is_one_sentence_too_and_a_new_start_goes_on(
             run_operator(spark, settings)
     run_operator(spark, settings)
     assert tables_of(settings) == expected
-
-
-def test_the_workers_judge_by_the_policy_of_the_run(spark, settings_in, tmp_path, log, expected):
-    policy = Policy(stuck_after=25_000)
-    settings = settings_in(tmp_path, path=str(log), partitions=PARTITIONS)
-    run_operator(spark, settings, policy=policy)
-    assert tables_of(settings) == derived_rows(log, PARTITIONS, policy) != expected
 
 
 BAD_LINES = {

@@ -12,6 +12,7 @@ import pytest
 from conf import __file__ as conf_init
 from streaming.base.errors import SettingsError, UserError
 from streaming.base.settings import load_settings
+from streaming.pipeline import environment
 from streaming.pipeline.environment import pack
 from streaming.pipeline.job import _STOP_SECONDS_MAX
 from streaming.pipeline.session import check_master
@@ -33,8 +34,8 @@ print(*(module.__file__ for module in (streaming, pandas, pyarrow, protobuf)), s
 """
 
 
-def settings_of(master="local", spark=None, environment="", **sections):
-    job = {"master": master, "environment": environment}
+def settings_of(master="local", spark=None, packed="", **sections):
+    job = {"master": master, "environment": packed}
     return load_settings(job=job, spark=spark or {}, **sections)
 
 
@@ -95,7 +96,39 @@ def test_a_pods_spec_has_no_secret(tmp_path):
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory):
+    """All that executors need: 100 MB."""
     return pack(tmp_path_factory.mktemp("packed") / "environment.tar.gz")
+
+
+@pytest.fixture
+def small_archive(tmp_path, monkeypatch):
+    """An archive of this release that has but one file."""
+    monkeypatch.setattr(environment, "_files", lambda: [(Path(conf_init), "conf/__init__.py")])
+    return pack(tmp_path / "small.tar.gz")
+
+
+def test_an_archive_has_what_workers_import_and_nothing_of_the_driver():
+    """By the names of its files; the long form unpacks it."""
+    packed = {name for _, name in environment._files()}
+    modules = {re.sub(r"(/__init__)?\.(py|[^/]*so)$", "", name).replace("/", ".") for name in packed}
+    names = "(name for name, module in sys.modules.items() if getattr(module, '__file__', None))"
+    asked = f"import sys, streaming.pipeline.worker_daemon; print(*{names})"
+    ended = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    needed = {
+        "checkpoints",
+        "google",
+        "msgspec",
+        "numpy",
+        "pandas",
+        "pyarrow",
+        "rebalance_model",
+        "schemas",
+        "streaming",
+    }
+    imported = {name for name in ended.stdout.split() if name.partition(".")[0] in needed}
+    assert len(imported) > 500
+    assert imported - modules == set()
+    assert not [name for name in packed if name.startswith(("duckdb/", "great_expectations/", "nicegui/", "pyspark/"))]
 
 
 def test_a_yarn_without_configuration_is_one_sentence(monkeypatch):
@@ -107,7 +140,7 @@ def test_a_yarn_without_configuration_is_one_sentence(monkeypatch):
         check_master("yarn")
 
 
-def test_what_the_user_sets_comes_over_what_the_job_needs(archive, tmp_path):
+def test_what_the_user_sets_comes_over_what_the_job_needs(small_archive, tmp_path):
     spark = {
         "spark.ui.enabled": True,
         "spark.driver.extraJavaOptions": "-Xlog:gc",
@@ -115,11 +148,11 @@ def test_what_the_user_sets_comes_over_what_the_job_needs(archive, tmp_path):
         "spark.archives": "data.zip#data",
         "spark.plugins": "my.Plugin",
     }
-    settings = settings_of("spark://a:1", spark, str(archive))
+    settings = settings_of("spark://a:1", spark, str(small_archive))
     before, hidden = spark_properties(settings, tmp_path)
     assert not before.keys() & hidden.keys()
     assert hidden["spark.ui.enabled"] == "true"
-    assert hidden["spark.archives"] == f"{archive}#environment,data.zip#data"
+    assert hidden["spark.archives"] == f"{small_archive}#environment,data.zip#data"
     assert hidden["spark.plugins"] == "rebalancewatch.StateServerPlugin,my.Plugin"
     assert hidden["spark.driver.extraJavaOptions"].startswith("-Dlog4j2.configurationFile=")
     assert hidden["spark.driver.extraJavaOptions"].endswith(" -Xlog:gc")
@@ -128,7 +161,7 @@ def test_what_the_user_sets_comes_over_what_the_job_needs(archive, tmp_path):
 def test_workers_take_the_python_of_their_environment():
     minor = f"python3.{sys.version_info.minor}"
     assert worker_python(settings_of("spark://a:1")) == sys.executable
-    assert worker_python(settings_of("spark://a:1", environment="e.tar.gz")) == minor
+    assert worker_python(settings_of("spark://a:1", packed="e.tar.gz")) == minor
     assert worker_python(settings_of("yarn", {"spark.pyspark.python": "/opt/python"}, "e.tar.gz")) == "/opt/python"
 
 
@@ -137,19 +170,20 @@ def test_a_file_of_properties_keeps_every_character():
     assert text == 'spark.a\\ b=\\ x="y\\\\z"\\nend=#!:\nspark.c=d\n'
 
 
-def test_an_archive_of_another_release_or_none_is_one_sentence(archive, tmp_path, monkeypatch):
+def test_an_archive_of_another_release_or_none_is_one_sentence(small_archive, tmp_path, monkeypatch):
     def refusal(file):
         with pytest.raises(SettingsError) as refused:
-            visible(settings_of("yarn", environment=str(file)), tmp_path)
+            visible(settings_of("yarn", packed=str(file)), tmp_path)
         return str(refused.value)
 
     assert "does not exist: make it with `rebalance-watch job pack`." in refusal(tmp_path / "none.tar.gz")
     (tmp_path / "text").write_text("text")
     assert "can't be read" in refusal(tmp_path / "text")
     monkeypatch.setattr("streaming.pipeline.environment.metadata.version", lambda _: "9.9")
-    assert "was packed by rebalance-watch 0" in refusal(archive)
+    assert "was packed by rebalance-watch 0" in refusal(small_archive)
 
 
+@pytest.mark.prove
 def test_a_bare_python_finds_in_the_archive_all_that_workers_import(archive, tmp_path):
     with tarfile.open(archive) as packed:
         packed.extractall(tmp_path / "unpacked", filter="data")
@@ -183,10 +217,10 @@ def test_workers_are_forked_from_a_process_with_their_imports():
 
 
 @pytest.mark.parametrize("python", ["", sys._base_executable], ids=["by its name", "by a path"])
-def test_the_executors_python_finds_our_packages_beside_the_driver(archive, monkeypatch, python):
+def test_the_executors_python_finds_our_packages_beside_the_driver(small_archive, monkeypatch, python):
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     spark = {"spark.pyspark.python": python} if python else {}
-    variables = worker_environment(settings_of("spark://a:1", spark, str(archive)))
+    variables = worker_environment(settings_of("spark://a:1", spark, str(small_archive)))
     libraries = [variables["PYTHONPATH"], SPARK_LIBRARIES / "pyspark.zip", *SPARK_LIBRARIES.glob("py4j-*.zip")]
     ended = subprocess.run(
         [variables["PYSPARK_PYTHON"], "-c", WORKERS_IMPORT],

@@ -91,8 +91,8 @@ def settings_of(settings_in: Callable[..., Settings], root: Path, log: Path, fil
     return settings_in(root, path=str(log), partitions=PARTITIONS, files_per_batch=files)
 
 
-def prepared(spark, settings_in, folder: Path, rounds: int, file_bytes: int) -> Roots:
-    """Run over all but the last rounds of a log; then append those, and stop a copy within the next batch."""
+def finished_root(spark, settings_in, folder: Path, rounds: int, file_bytes: int) -> Roots:
+    """Run over all but the last rounds of a log; then append those."""
     log, finished = folder / "log", folder / "finished"
     events = list(telemetry(6, rounds))
     until = len(events) * 9 // 10
@@ -104,11 +104,7 @@ def prepared(spark, settings_in, folder: Path, rounds: int, file_bytes: int) -> 
     finally:
         spark.conf.set(MAINTENANCE, before)
     append(log, events[until:], file_bytes)
-    roots = Roots(log, finished, folder / "begun", folder / "planned")
-    for root, appends in ((roots.begun, 2), (roots.planned, 0)):
-        copy(finished, root)
-        stop_within_batch(settings_of(settings_in, root, log), appends)
-    return roots
+    return Roots(log, finished, folder / "begun", folder / "planned")
 
 
 def append(log: Path, events: list, file_bytes: int) -> None:
@@ -145,13 +141,18 @@ def copy(source: Path, target: Path) -> None:
 
 @pytest.fixture(scope="module")
 def few_batches(spark, settings_in, tmp_path_factory) -> Roots:
-    return prepared(spark, settings_in, tmp_path_factory.mktemp("few"), rounds=40, file_bytes=400_000)
+    """Of these only the finished root is made."""
+    return finished_root(spark, settings_in, tmp_path_factory.mktemp("few"), rounds=40, file_bytes=400_000)
 
 
 @pytest.fixture(scope="module")
 def many_batches(spark, settings_in, tmp_path_factory) -> Roots:
     """So many that there are snapshots of the state and compact lists of files."""
-    return prepared(spark, settings_in, tmp_path_factory.mktemp("many"), rounds=80, file_bytes=60_000)
+    roots = finished_root(spark, settings_in, tmp_path_factory.mktemp("many"), rounds=80, file_bytes=60_000)
+    for root, appends in ((roots.begun, 2), (roots.planned, 0)):  # copies, stopped within the next batch
+        copy(roots.finished, root)
+        stop_within_batch(settings_of(settings_in, root, roots.log), appends)
+    return roots
 
 
 @pytest.fixture(autouse=True)
@@ -226,8 +227,6 @@ LISTS, SCHEMA = f"{OPERATOR}/sources/0", f"{STATE}/_stateSchema/default/0_*"
 
 SHORT = [
     (Case("finished", f"{RECORD}/{{last}}", GOES_ON), "emptied"),
-    (Case("planned", f"{PLAN}/{{next}}", GOES_ON), "zeroed"),
-    (Case("begun", f"{PLAN}/{{next}}", RESTORE), "halved"),
     (Case("finished", f"{STATE}/0/*.changelog", REBUILD), "halved"),
 ]
 

@@ -54,14 +54,15 @@ def until(holds, seconds=LATER):
     return waiting.until(holds, seconds)
 
 
-def after_a_tick(spool):
+def await_a_tick(spool):
+    """Wait until all that was called before is written."""
     now = time.time_ns() // 1_000_000
+    until(lambda: any(tick.time > now for tick in of_kind(hooked.spooled(spool, b'"TICK"'), events.Tick)))
 
-    def ticked():
-        found = hooked.spooled(spool)
-        return found if any(isinstance(event, events.Tick) and event.time > now for event in found) else None
 
-    return until(ticked)
+def after_a_tick(spool):
+    await_a_tick(spool)
+    return hooked.spooled(spool)
 
 
 def of_kind(hook_events, kind):
@@ -83,7 +84,7 @@ def commit(jvm, offset, group="g", **more):
 def found_after(jvm, spool):
     """Return what is written once a later call of another group is reported, and the losses before it are."""
     commit(jvm, 77, group="bystander")
-    after_a_tick(spool)
+    await_a_tick(spool)
     hook_events = after_a_tick(spool)
     commits = of_kind(hook_events, events.UpdateConsumerOffset)
     assert [event.offset for event in commits if event.group == "bystander"][-1] == 77
