@@ -105,7 +105,7 @@ def file_by_file(spark, settings_in, tmp_path_factory, log) -> FileByFile:
         gc.enable()
 
 
-def test_rows_depend_on_the_policy_of_the_run_and_not_on_where_the_log_is_cut(file_by_file, log, expected):
+def test_rows_depend_on_the_policy_and_not_on_where_the_log_is_cut(file_by_file, log, expected):
     assert file_by_file.batches == sum(len(files_of(log, partition)) for partition in range(PARTITIONS))
     assert tables_of(file_by_file.settings) == derived_rows(log, PARTITIONS, STRICT) != expected
 

@@ -108,9 +108,9 @@ class _Process(NamedTuple):
 
 def _processes() -> Iterator[tuple[int, _Process]]:
     """Read all processes of the machine, without pathlib, which takes four times as long: this is done at each test."""
-    for name in os.listdir("/proc"):  # noqa: PTH208
+    for name in os.listdir("/proc"):  # noqa: PTH208  as above
         if name.isdigit():
-            with suppress(OSError), open(f"/proc/{name}/stat", "rb", buffering=0) as file:  # noqa: PTH123  or it has ended
+            with suppress(OSError), open(f"/proc/{name}/stat", "rb", buffering=0) as file:  # noqa: PTH123  as above
                 fields = file.read(4096).rpartition(b")")[2].split(maxsplit=20)
                 yield int(name), _Process(int(fields[1]), int(fields[19]), sum(map(int, fields[11:15])) / _TICKS)
 

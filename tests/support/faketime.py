@@ -18,6 +18,7 @@ class FakeClock:
             "FAKETIME_CACHE_DURATION": "1",  # seconds; reading the file at each look took 15 s of processor time
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
             "DONT_FAKE_MONOTONIC": "1",
+            "FAKETIME_FORCE_MONOTONIC_FIX": "0",  # else each timed wait of the JVM ends at once: a third of a core
         }
 
     def set(self, seconds: int) -> None:
