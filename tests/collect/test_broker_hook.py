@@ -261,6 +261,7 @@ def test_events_dropped_by_a_full_queue_are_a_gap_in_every_group(jvm, tmp_path):
     await_a_tick(tmp_path)  # the queue has room again
     commit(jvm, 2)
     commit(jvm, 2, group="bystander")
+    commit(jvm, 1, group="newcomer")
     hook_events = after_a_tick(tmp_path)
     lost = of_kind(hook_events, events.TelemetryLost)
     assert {event.reason for event in lost} == {"queue full"}
@@ -271,6 +272,7 @@ def test_events_dropped_by_a_full_queue_are_a_gap_in_every_group(jvm, tmp_path):
     bystander = [event.seq for event in hook_events if getattr(event, "group", "") == "bystander"]
     assert bystander[0] == 1
     assert bystander[1] > 2
+    assert next(event.seq for event in hook_events if getattr(event, "group", "") == "newcomer") > 1
 
 
 @pytest.mark.parametrize("how", ["stop", "interrupt"])
