@@ -202,6 +202,9 @@ def test_kills_of_the_job_lose_and_double_no_row(object_store, log, rows, tmp_pa
 
 @pytest.mark.parametrize("arguments", [("group", "list"), ("run", "--available-now")])
 def test_a_wrong_key_ends_a_command_with_one_sentence(object_store, tmp_path, arguments):
+    file = tmp_path / "log" / "partition=0" / "00000000000000000000.jsonl"
+    file.parent.mkdir(parents=True)
+    file.touch()
     done = ran(settings_of(tmp_path, tmp_path / "log", object_store, secret_key="another"), *arguments)
     said = " ".join(done.stderr.split())
     assert done.returncode == 1, said

@@ -91,6 +91,7 @@ def test_resources_have_every_rule_and_every_column(client):
         ("show_lag", {"group": "orders", "slices": 0}, "slices: Input should be greater than or equal to 1."),
         ("list_groups", {"at": "soon"}, "Invalid time 'soon'. Use "),
         ("list_groups", {"at": 1_000_000_000_000}, "History begins at "),
+        ("list_groups", {"cluster": "another"}, "another"),
         ("list_incidents", {"severity": "bad"}, "severity: Input should be 'info', 'warning' or 'critical'."),
         ("who_owned", {"queue": "Orders"}, "Invalid queue 'Orders'. Use TOPIC@BROKER:ID, such as Orders@broker-a:3."),
         ("who_owned", {"queue": "Order@b:0"}, "No group has a topic Order: did you mean Orders?"),
