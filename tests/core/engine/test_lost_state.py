@@ -88,9 +88,12 @@ def unharmed(saved: Saved, _: GroupsInMemory) -> Saved:
     return saved
 
 
-HONEST = Folded(unharmed)
+@cache
+def honest() -> Folded:
+    return Folded(unharmed)
 
 
+@cache
 @cache
 def with_damaged_group(name: str) -> Folded:
     return Folded(damaged("c/g", DAMAGES[name]))
@@ -99,15 +102,15 @@ def with_damaged_group(name: str) -> Folded:
 @pytest.mark.parametrize("name", DAMAGES)
 def test_a_group_whose_state_can_not_be_read_begins_again(name):
     folded = with_damaged_group(name)
-    assert folded.rows_of("h") == HONEST.rows_of("h") != []
-    assert folded.progress_of("h") == HONEST.progress_of("h")
-    assert folded.progress_of("g") == HONEST.progress_of("g")
+    assert folded.rows_of("h") == honest().rows_of("h") != []
+    assert folded.progress_of("h") == honest().progress_of("h")
+    assert folded.progress_of("g") == honest().progress_of("g")
     (opened, *_), others = folded.incidents()["g"], folded.incidents().keys() - {"g"}
     assert (opened.transition, opened.severity, opened.sub_cause, opened.subject) == ("OPENED", "critical", "GROUP", "")
     assert "rebalance-watch rebuild" in opened.first_step
     assert not others
     assert [(one.part, one.key) for one in folded.lost] == [("GROUP", "c/g")]
-    assert {type(row) for row in folded.rows_of("g")} == {type(row) for row in HONEST.rows_of("g")}
+    assert {type(row) for row in folded.rows_of("g")} == {type(row) for row in honest().rows_of("g")}
 
 
 @pytest.mark.parametrize("name", DAMAGES)
@@ -123,8 +126,8 @@ def test_rows_of_a_group_that_begins_again_follow_its_earlier_ones(name):
 def test_a_group_whose_quantities_can_not_be_read_goes_on(name):
     damage = DAMAGES[name] if name != "of another version" else of_another_version
     folded = Folded(damaged("progress c/g", damage))
-    assert folded.rows_of("h") == HONEST.rows_of("h")
-    assert folded.progress_of("h") == HONEST.progress_of("h") != []
+    assert folded.rows_of("h") == honest().rows_of("h")
+    assert folded.progress_of("h") == honest().progress_of("h") != []
     [opened] = folded.incidents()["g"]
     assert (opened.sub_cause, opened.severity) == ("PROGRESS", "critical")
     assert [(one.part, one.key) for one in folded.lost] == [("PROGRESS", "c/g")]
@@ -139,7 +142,7 @@ def test_a_shard_whose_own_part_can_not_be_read_goes_on(name):
     for group in ("g", "h"):
         [opened] = folded.incidents()[group]
         assert (opened.sub_cause, opened.severity) == ("SHARD", "warning")
-        assert {type(row) for row in folded.rows_of(group)} >= {type(row) for row in HONEST.rows_of(group)}
+        assert {type(row) for row in folded.rows_of(group)} >= {type(row) for row in honest().rows_of(group)}
 
 
 def test_of_a_damaged_shard_what_can_be_read_is_kept():
@@ -158,7 +161,7 @@ def test_of_a_damaged_shard_what_can_be_read_is_kept():
     [opened] = folded.incidents()["g"]
     assert "waiting.sources." in opened.evidence
     own = [row for row in folded.rows_of("h") if getattr(row, "code", "") != "STATE_LOST"]
-    assert len(own) > len(HONEST.rows_of("h")) // 2
+    assert len(own) > len(honest().rows_of("h")) // 2
 
 
 def test_of_damaged_events_that_waited_the_others_are_kept():
@@ -185,7 +188,7 @@ def test_incidents_that_were_open_are_resolved_where_they_can_be_read():
     """As with the state that an event of no broker left: its MessagePack is whole."""
     open_before = {
         row.incident_id: row.transition
-        for row in HONEST.before
+        for row in honest().before
         if isinstance(row, IncidentTransition) and row.group == "g"
     }
     still_open = {one for one, transition in open_before.items() if transition != "RESOLVED"}
@@ -232,7 +235,7 @@ def test_an_event_that_can_not_be_processed_costs_its_group(monkeypatch):
     rows += shard.finish()
     lost = shard.take_lost()
     own = [row for row in rows if row.group == "h"]
-    assert own == [row for row in (*HONEST.before, *HONEST.after) if row.group == "h"] != []
+    assert own == [row for row in (*honest().before, *honest().after) if row.group == "h"] != []
     assert {(one.part, one.key) for one in lost} == {("EVENT", "c/g")}
     assert all(one.error == "BrokenError: an index is out of range" and b"RUNNING_INFO" in one.value for one in lost)
     assert "in failing" in lost[0].trace
@@ -257,5 +260,5 @@ def test_quantities_that_can_not_be_computed_cost_only_themselves(monkeypatch):
     rows += shard.finish()
     assert {one.key for one in shard.take_lost()} == {"c/g"}
     assert [row for row in rows if row.group == "h"] == [
-        row for row in (*HONEST.before, *HONEST.after) if row.group == "h"
+        row for row in (*honest().before, *honest().after) if row.group == "h"
     ]

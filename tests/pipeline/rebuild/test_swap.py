@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from subprocess import PIPE
@@ -38,6 +39,7 @@ from streaming.tables.maintenance import Limits, maintain
 from tests.pipeline.rebuild.late import (
     PARTITIONS,
     POLICY,
+    Stamped,
     archived,
     compared,
     compared_tables,
@@ -53,9 +55,21 @@ BASIS = Basis(
     source="kafka topic telemetry", partitions=PARTITIONS, state_partitions=2, code_version="1", policy=POLICY,
     state_version=STATE_VERSION,
 )  # fmt: skip
-ROWS = log(lambda event: event.source == "hook", 90_000)
-CUT = events()[0].time + 9 * 60_000
-BEFORE = [row for row in ROWS if row.stamp < CUT]
+
+
+@cache
+def all_rows() -> list[Stamped]:
+    return log(lambda event: event.source == "hook", 90_000)
+
+
+@cache
+def cut() -> int:
+    return events()[0].time + 9 * 60_000
+
+
+@cache
+def rows_before() -> list[Stamped]:
+    return [row for row in all_rows() if row.stamp < cut()]
 
 
 def is_at(root: Path, query: str, rows: list) -> None:
@@ -71,10 +85,10 @@ def make_root(root: Path) -> Path:
     """What a job leaves whose hook was late: its tables, its archive, and how far it has read."""
     with claimed(root / "checkpoints", root / "tables", BASIS):
         pass
-    append(root / "tables", fold(BEFORE))
-    archived(root / "tables", BEFORE)
+    append(root / "tables", fold(rows_before()))
+    archived(root / "tables", rows_before())
     for query in (OPERATOR, ARCHIVE):
-        is_at(root, query, BEFORE)
+        is_at(root, query, rows_before())
     return root
 
 
@@ -140,7 +154,7 @@ def test_the_swap_replaces_the_rows_and_keeps_the_rest(announced):
     before, kept = rows(announced), progress(announced)
     start(announced)
     after = rows(announced)
-    expected = compared(fold([row for row in log(lambda _: False, 0) if row.stamp < CUT]))
+    expected = compared(fold([row for row in log(lambda _: False, 0) if row.stamp < cut()]))
     assert after != before
     assert not after - expected
     assert progress(announced) == kept
@@ -165,25 +179,25 @@ def test_rows_that_the_job_read_meanwhile_are_folded_at_the_swap(announced):
     """The operator has read all, and so has the archive once it is asked to."""
     checkpoints, tables = announced / "checkpoints", announced / "tables"
     ready = Folder(checkpoints).ready()
-    is_at(announced, OPERATOR, ROWS)
+    is_at(announced, OPERATOR, all_rows())
 
     def archive_to_end() -> None:
         write_deltalake(tables / "telemetry", pa.Table.from_pylist([], arrow_schema("telemetry")), mode="overwrite")
-        archived(tables, ROWS)
-        is_at(announced, ARCHIVE, ROWS)
+        archived(tables, all_rows())
+        is_at(announced, ARCHIVE, all_rows())
 
     with claimed(checkpoints, tables, BASIS):
         take_over(checkpoints, tables, archive_to_end, no_state)
     with ReadModel(tables) as model:
         last = model.rows("SELECT max(time) AS time FROM queue_state")[0]["time"]
-    assert last > CUT
+    assert last > cut()
     assert read_manifest(checkpoints).seed == ready.rebuild_id
 
 
 def test_an_archive_that_is_behind_is_one_sentence_and_everything_stays(announced):
     before = rows(announced)
     ready = Folder(announced / "checkpoints").ready()
-    is_at(announced, OPERATOR, ROWS)
+    is_at(announced, OPERATOR, all_rows())
     with claimed(announced / "checkpoints", announced / "tables", BASIS):
         take_over(announced / "checkpoints", announced / "tables", lambda: None, no_state)
     assert "The archive lacks rows" in Folder(announced / "checkpoints").failure(ready.rebuild_id)
@@ -244,7 +258,7 @@ def test_an_undo_writes_only_what_the_contract_says(announced):
 
 def test_undone_no_row_is_back_that_was_dropped_by_age(announced):
     tables, checkpoints = announced / "tables", announced / "checkpoints"
-    limit = CUT - 60_000
+    limit = cut() - 60_000
     with ReadModel(tables) as model:
         before = {table: len(model.rows(f"SELECT * FROM {table} t")) for table in REBUILT}
     start(announced)
