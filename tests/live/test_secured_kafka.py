@@ -91,8 +91,8 @@ def as_values(root, settings):
 @pytest.mark.parametrize("where", ["here", "executors"])
 def test_least_rights_lead_to_the_same_rows_and_no_secret_is_seen(kafka, command, recording, tmp_path, where):
     topic = f"whole-{where}"
-    for user, operations in (("creator", CREATE), ("collector", WRITE), ("job", READ)):
-        allow(kafka.administrator, f"User:{user}", topic, *operations)
+    for name, operations in (("creator", CREATE), ("collector", WRITE), ("job", READ)):
+        allow(kafka.administrator, f"User:{name}", topic, *operations)
     password_file = tmp_path / "password"
     password_file.write_text(PASSWORDS["collector"] + "\n")
     output = [command(user(kafka, "creator", topic), "topic", "create")]

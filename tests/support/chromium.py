@@ -1,4 +1,8 @@
-"""Chromium, without a window."""
+"""Chromium, without a window.
+
+Debian has its engine also as a program of its own, without the browser around it (its profiles, extensions, windows):
+the pages are laid out, painted and used in the same way, for two thirds of the processor time.
+"""
 
 import shutil
 from collections.abc import Iterator
@@ -8,9 +12,11 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from playwright.sync_api import Error as PlaywrightError
 
 _ONE_PROCESS = "ProactivelySwapBrowsingInstance,IsolateOrigins,site-per-process,SpareRendererForSitePerProcess"
+_PROGRAMS = ("chromium-headless-shell", "chromium")
 _ARGUMENTS = [
     "--no-sandbox",  # started as root, Chromium has none; what it loads here is ours
     "--disable-gpu",
+    "--in-process-gpu",  # what paints without a GPU needs no process of its own
     # One process shows all pages of a site, one after the other: a new one for each page takes a quarter more in all.
     "--process-per-site",
     "--disable-site-isolation-trials",
@@ -22,12 +28,12 @@ _ARGUMENTS = [
 def chromium() -> Iterator[Browser]:
     """Run Chromium until the end of the block; until then this process can run no other event loop."""
     with sync_playwright() as playwright:
-        program = shutil.which("chromium")
+        program = next(filter(None, map(shutil.which, _PROGRAMS)), None)
         try:  # if there is none, Playwright looks for one of its own
             browser = playwright.chromium.launch(executable_path=program, args=_ARGUMENTS)
         except PlaywrightError as error:
             if program is None:
-                error.add_note("chromium is missing: conf/apt.txt")
+                error.add_note(f"{_PROGRAMS[0]} is missing: conf/apt.txt")
             raise
         yield browser
         browser.close()
