@@ -1,6 +1,6 @@
 """A lab with TLS, users and rights in RocketMQ and Kafka: from a poisoned queue to an alert, and each refusal.
 
-It is also the short form of `test_end_to_end`, the same path through open servers, and of
+It is also the short form of `unsecured.test_end_to_end`, the same path through open servers, and of
 `test_secured_kafka.test_least_rights_lead_to_the_same_rows_and_no_secret_is_seen`, which has the job on a cluster, too.
 """
 

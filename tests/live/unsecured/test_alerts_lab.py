@@ -40,18 +40,6 @@ url = "{manager}"
 """
 
 
-@pytest.fixture(scope="module")
-def lab_settings(settings_with):
-    return settings_with()
-
-
-@pytest.fixture(scope="module")
-def lab(lab_settings, running):
-    """A lab without security."""
-    with running(lab_settings) as lab:
-        yield lab
-
-
 @pytest.fixture
 def settings(lab, settings_in, tmp_path):
     """A topic and a root of its own."""

@@ -49,18 +49,6 @@ class Opening:
     time: int
 
 
-@pytest.fixture(scope="module")
-def lab_settings(settings_with):
-    return settings_with()
-
-
-@pytest.fixture(scope="module")
-def lab(lab_settings, running):
-    """A lab without security."""
-    with running(lab_settings) as lab:
-        yield lab
-
-
 def openings(log):
     """Return every opening of an incident, with the time at which it was known."""
     return [

@@ -23,18 +23,6 @@ pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.prove]
 POLL_MS, STUCK_MS = 2_000, 8_000
 
 
-@pytest.fixture(scope="module")
-def lab_settings(settings_with):
-    return settings_with()
-
-
-@pytest.fixture(scope="module")
-def lab(lab_settings, running):
-    """A lab without security."""
-    with running(lab_settings) as lab:
-        yield lab
-
-
 @pytest.fixture
 def environment(lab, settings_in, tmp_path):
     """Return settings with a topic and a root of its own, and frequent polls, so that the test takes no minutes."""
