@@ -119,9 +119,9 @@ def _group_of(item: pytest.Item) -> str:
     """
     fixtures = getattr(item, "fixturenames", ())
     if item.get_closest_marker("live"):
-        if "lab" not in fixtures or hasattr(getattr(item, "module", None), "lab"):
-            return f"live {item.path.stem}"
-        return "lab" if item.path.parent.name == "live" else f"live {item.path.parent.name}"
+        shares_lab = "lab" in fixtures and not hasattr(getattr(item, "module", None), "lab")
+        folder = item.path.parent.name  # one below `live` has a lab of its own
+        return f"live {item.path.stem}" if not shares_lab else "lab" if folder == "live" else f"live {folder}"
     if "object_store" in fixtures:
         return "spark object store"
     if "spark" in fixtures:
