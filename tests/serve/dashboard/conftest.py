@@ -79,9 +79,14 @@ class Profile(NamedTuple):
 
 @pytest.fixture(scope="module")
 def profile(browser) -> Iterator[Callable[[str], Profile]]:
-    """Return a browser profile by language."""
+    """Return a browser profile by language and time zone."""
     with ExitStack() as profiles:
-        yield cache(lambda locale: Profile(profiles.enter_context(browser.new_context(locale=locale)), []))
+
+        @cache
+        def made(locale: str, zone: str | None) -> Profile:
+            return Profile(profiles.enter_context(browser.new_context(locale=locale, timezone_id=zone)), [])
+
+        yield made
 
 
 @pytest.fixture
@@ -100,8 +105,10 @@ def open_page(site, profile):
     }
     used = []
 
-    def opened(path: str, width: int = 1440, scheme: str = "light", locale: str = "en-US") -> Page:
-        context, idle = profile(locale)
+    def opened(
+        path: str, width: int = 1440, scheme: str = "light", locale: str = "en-US", zone: str | None = None
+    ) -> Page:
+        context, idle = profile(locale, zone)
         page = idle.pop() if idle else context.new_page()
         used.append((page, idle))
         for event, listener in listeners.items():

@@ -1,47 +1,9 @@
-"""On a phone: the page of a group is short, and what can be tapped is large enough."""
+"""On a phone the page of a group with a long history is short; `test_looks` has what holds for every page."""
 
-import pytest
 from playwright.sync_api import expect
 
 from tests.serve.dashboard.tables import MINUTE, Group
 from tests.support.tables import append
-
-_TOO_SMALL = """() => [...document.querySelectorAll("a, button, select, input, summary, label.check")]
-  .filter((node) => !node.closest(".nicegui-skip-link, thead") && !(node.tagName === "INPUT" && node.closest("label")))
-  .map((node) => [node, node.getBoundingClientRect()])
-  .filter(([node, box]) => box.width && box.height && (box.width < 24 || box.height < 24))
-  .map(([node, box]) => `${node.tagName} ${node.innerText.slice(0, 30)} ${box.width} x ${box.height}`)"""
-
-
-@pytest.mark.parametrize(
-    "path",
-    ["/", "/group/orders-group", "/incidents", "/clients", "/client/10.0.0.5@orders-1", "/incident/stuck0001",
-     "/group/orders-group/queue/Orders/broker-a/0", "/group/orders-group/rebalance/r1", "/group/orders-group/what-if"],
-)  # fmt: skip
-def test_what_can_be_tapped_is_at_least_24_px_wide_and_high(open_page, path):
-    page = open_page(path, width=390)
-    page.locator(".panel").first.wait_for()
-
-    assert page.evaluate(_TOO_SMALL) == []
-    assert page.evaluate("document.documentElement.scrollWidth") == 390
-
-
-# A highlighted number has a margin of a few pixels.
-_DOES_NOT_FIT = """() => [...document.querySelectorAll(".scroll, .cards td")]
-  .filter((node) => node.scrollWidth > node.clientWidth + 8 || node.matches("td.number") && node.clientHeight > 44)
-  .map((node) => `${node.dataset.label} ${node.innerText} ${node.scrollWidth} ${node.clientHeight}`)"""
-
-
-@pytest.mark.parametrize(
-    "path",
-    ["/group/orders-group/what-if?leave=orders-1", "/group/orders-group/rebalance/r1", "/clients",
-     "/rule/ORDERED_QUEUE_STUCK"],
-)  # fmt: skip
-def test_labels_and_values_of_a_table_have_room(open_page, path):
-    page = open_page(path, width=390)
-    page.locator(".cards").first.wait_for()
-
-    assert page.evaluate(_DOES_NOT_FIT) == []
 
 
 def test_a_group_with_a_long_history_is_short_and_all_of_it_can_be_shown(open_page, site):

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import Page, expect
 
 from streaming.base.times import written
 from tests.serve.dashboard.tables import MINUTE, Group
@@ -34,23 +34,22 @@ def behind(tmp_path_factory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def profile(browser) -> Iterator[BrowserContext]:
+def page(browser) -> Iterator[Page]:
+    """A tab for all of them: another one would start a process and compile all scripts."""
     with browser.new_context(locale="en-US", viewport={"width": 1440, "height": 900}) as context:
-        yield context
+        page = context.new_page()
+        page.set_default_timeout(40_000)
+        yield page
 
 
 @pytest.fixture
-def opened(behind, profile) -> Iterator[Callable[[str], Page]]:
+def opened(behind, page) -> Callable[[str], Page]:
     def visit(path: str) -> Page:
-        page = profile.new_page()
-        page.set_default_timeout(40_000)
         page.goto(behind + path)
         page.get_by_role("heading", level=1).wait_for()
         return page
 
-    yield visit
-    for page in profile.pages:
-        page.close()
+    return visit
 
 
 def is_hatched(page: Page, selector: str) -> bool:
@@ -116,9 +115,7 @@ def ended(tmp_path_factory) -> Iterator[str]:
         yield base
 
 
-def test_an_incident_open_at_the_end_has_its_last_owner_and_an_age(ended, browser):
-    page = browser.new_page()
-    page.set_default_timeout(40_000)
+def test_an_incident_open_at_the_end_has_its_last_owner_and_an_age(ended, page):
     page.goto(f"{ended}/incident/open0001")
 
     expect(page.get_by_text(re.compile("Observed .*, 1 d ago"))).to_be_visible()
