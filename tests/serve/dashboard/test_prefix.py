@@ -1,11 +1,15 @@
 """The dashboard below a path prefix, through a real proxy: links, forms, redirects, websocket, assets."""
 
 import re
+import threading
 import time
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from urllib.parse import quote
 
 import httpx
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
@@ -45,24 +49,81 @@ def base(request, server):
         yield address
 
 
+@pytest.fixture(scope="module")
+def signed_in(browser, base):
+    """A tab that has signed in, and a list of what has failed in it: scripts, and requests that are not below the
+    prefix or do not succeed.
+    """
+    with browser.new_context(viewport={"width": 1440, "height": 900}, locale="en-US") as context:
+        opened = context.new_page()
+        failed: list[str] = []
+        opened.on("pageerror", lambda error: failed.append(str(error)))
+        opened.on("response", lambda answer: answer.status >= 400 and failed.append(f"{answer.status} {answer.url}"))
+        opened.on(
+            "request", lambda request: request.url.startswith((base, "data:", "blob:")) or failed.append(request.url)
+        )
+        sockets = base.replace("http", "ws")
+        opened.on("websocket", lambda socket: socket.url.startswith(sockets) or failed.append(socket.url))
+        opened.goto(base)
+        opened.get_by_label("Token").fill(TOKEN)
+        opened.get_by_role("button", name="Log in").click()
+        expect(opened.get_by_role("heading", name="Consumer groups").first).to_be_visible()
+        yield opened, failed
+
+
 @pytest.fixture
-def page(browser, base):
-    """A page that has signed in; every request was below the prefix and succeeded, and no script has failed."""
-    context = browser.new_context(viewport={"width": 1440, "height": 900}, locale="en-US")
-    opened = context.new_page()
-    failed: list[str] = []
-    opened.on("pageerror", lambda error: failed.append(str(error)))
-    opened.on("response", lambda answer: answer.status >= 400 and failed.append(f"{answer.status} {answer.url}"))
-    opened.on("request", lambda request: request.url.startswith((base, "data:", "blob:")) or failed.append(request.url))
-    sockets = base.replace("http", "ws")
-    opened.on("websocket", lambda socket: socket.url.startswith(sockets) or failed.append(socket.url))
-    opened.goto(base)
-    opened.get_by_label("Token").fill(TOKEN)
-    opened.get_by_role("button", name="Log in").click()
-    expect(opened.get_by_role("heading", name="Consumer groups").first).to_be_visible()
+def page(signed_in):
+    """The tab; nothing has failed in it."""
+    opened, failed = signed_in
     yield opened
-    context.close()
     assert failed == []
+
+
+@contextmanager
+def chat(link: str):
+    """Serve a page of another site with a link in it; yield its address."""
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(f'<a href="{link}">alert</a>'.encode())
+
+        def log_message(self, *_: object) -> None:
+            """Log nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Page) as server:
+        threading.Thread(target=server.serve_forever).start()
+        yield f"http://localhost:{server.server_port}"
+        server.shutdown()
+
+
+def test_a_browser_logs_in_once_and_follows_a_link_of_another_site(base, browser):
+    with browser.new_context(color_scheme="dark") as context:
+        page = context.new_page()
+        page.set_default_timeout(40_000)
+        page.goto(f"{base}/group/orders-group?span=1h")
+        assert page.url.startswith(f"{base}/login?next=")
+        found = Axe().run(page)
+        assert found.violations_count == 0, found.generate_report()
+
+        page.get_by_label("Token").fill("something else")
+        page.keyboard.press("Enter")
+        page.get_by_role("alert").wait_for()
+        page.get_by_label("Token").fill(TOKEN)
+        page.keyboard.press("Enter")
+        page.wait_for_url(f"{base}/group/orders-group?span=1h")
+        page.get_by_role("heading", level=1, name="orders-group").wait_for()
+
+        with chat(f"{base}/incident/stuck0001") as elsewhere:
+            page.goto(elsewhere)
+            page.get_by_role("link", name="alert").click()
+            page.get_by_role("heading", level=1).wait_for()
+        assert page.url == f"{base}/incident/stuck0001"
+        [cookie] = [one for one in context.cookies() if one["name"] == "rebalance-watch-session"]
+        assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
+        assert page.evaluate("document.cookie").find("rebalance-watch-session") == -1
 
 
 def test_a_user_goes_through_every_kind_of_page(page, base):
@@ -85,6 +146,8 @@ def test_a_user_goes_through_every_kind_of_page(page, base):
         expect(page).to_have_url(re.compile(f"^{base}/{path}$"))
     page.get_by_role("button", name="中文").click()
     expect(page.get_by_role("navigation", name="页面")).to_be_visible()
+    page.get_by_role("button", name="English").click()
+    expect(page.get_by_role("navigation", name="Pages")).to_be_visible()
 
 
 def test_every_link_of_every_page_is_below_the_prefix(page, base):

@@ -1,15 +1,12 @@
-"""The commands: errors at the start, and a dashboard with a token in a real browser."""
+"""The commands: errors at the start, a dashboard with a token, and one before the first table in a real browser."""
 
 import re
 import socket
-import threading
-from contextlib import ExitStack, contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from contextlib import ExitStack
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from typer.testing import CliRunner
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
@@ -132,53 +129,6 @@ def test_half_requests_keep_nobody_from_the_dashboard(dashboard, root):
 
 def version_of(dashboard: str) -> int:
     return httpx.get(f"{dashboard}/api/v1/health", headers=BEARER, timeout=SECONDS).json()["tables_version"]
-
-
-@contextmanager
-def chat(link: str):
-    """Serve a page of another site with a link in it; yield its address."""
-
-    class Page(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html")
-            self.end_headers()
-            self.wfile.write(f'<a href="{link}">alert</a>'.encode())
-
-        def log_message(self, *_: object) -> None:
-            """Log nothing."""
-
-    with HTTPServer(("127.0.0.1", 0), Page) as server:
-        threading.Thread(target=server.serve_forever).start()
-        yield f"http://localhost:{server.server_port}"
-        server.shutdown()
-
-
-def test_a_browser_logs_in_once_and_follows_a_link_of_another_site(dashboard, browser):
-    with browser.new_context(color_scheme="dark") as context:
-        page = context.new_page()
-        page.set_default_timeout(40_000)
-        page.goto(f"{dashboard}/group/orders?span=1h")
-        assert page.url.startswith(f"{dashboard}/login?next=")
-        found = Axe().run(page)
-        assert found.violations_count == 0, found.generate_report()
-
-        page.get_by_label("Token").fill("something else")
-        page.keyboard.press("Enter")
-        page.get_by_role("alert").wait_for()
-        page.get_by_label("Token").fill(TOKEN)
-        page.keyboard.press("Enter")
-        page.wait_for_url(f"{dashboard}/group/orders?span=1h")
-        page.get_by_role("heading", level=1, name="orders").wait_for()
-
-        with chat(f"{dashboard}/incident/ordered_queue_stuck-orders-0") as elsewhere:
-            page.goto(elsewhere)
-            page.get_by_role("link", name="alert").click()
-            page.get_by_role("heading", level=1).wait_for()
-        assert page.url == f"{dashboard}/incident/ordered_queue_stuck-orders-0"
-        [cookie] = [one for one in context.cookies() if one["name"] == "rebalance-watch-session"]
-        assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
-        assert page.evaluate("document.cookie").find("rebalance-watch-session") == -1
 
 
 def test_a_dashboard_before_the_first_table_waits_for_it(tmp_path, browser):
