@@ -207,5 +207,7 @@ async def _patiently(asking: Coroutine[None, None, None]) -> None:
         await ui.context.client.connected(timeout=_SECONDS)
         await asked
     finally:
+        if not asked.cancel() and not asked.cancelled():
+            asked.exception()  # where no browser has connected nothing else takes it, and it would be logged
         if not sign.is_deleted:  # as it is when the browser has left the page
             sign.delete()

@@ -1,9 +1,15 @@
 """What pages have in common: colours and names of clients, periods, values as text, pages of tables."""
 
+import asyncio
+import gc
+from types import SimpleNamespace
+
 import pytest
 
+from streaming.base.errors import UserError
 from streaming.queries import labels
 from streaming.queries.present import Heard, HistoryBounds
+from streaming.serve.dashboard import routes
 from streaming.serve.dashboard.parts.markup import clock, count, duration, rendered
 from streaming.serve.dashboard.parts.moment import Window, until, window
 from streaming.serve.dashboard.parts.paging import page_of
@@ -75,3 +81,28 @@ def test_text_from_telemetry_is_escaped():
 def test_a_page_number_beyond_the_last_shows_the_last():
     assert page_of(range(5), 9, 2) == (range(4, 5), 2, 3, 5)
     assert page_of([], 0, 2) == ([], 0, 1, 0)
+
+
+def test_an_error_of_a_page_that_no_browser_has_opened_is_not_logged(monkeypatch):
+    async def fails():
+        await asyncio.sleep(0.01)
+        raise UserError("Unknown consumer group nobody.")
+
+    async def never(timeout):
+        await asyncio.sleep(0.05)
+        raise TimeoutError
+
+    async def built():
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: logged.append(context))
+        with pytest.raises(TimeoutError):
+            await routes._patiently(fails())
+        gc.collect()
+        await asyncio.sleep(0)
+
+    logged = []
+    client = SimpleNamespace(connected=never)
+    monkeypatch.setattr(routes, "_PATIENCE", 0.0)
+    monkeypatch.setattr(routes, "ui", SimpleNamespace(context=SimpleNamespace(client=client)))
+    monkeypatch.setattr(routes, "element", lambda *_, **__: SimpleNamespace(text="", is_deleted=True))
+    asyncio.run(built())
+    assert logged == []

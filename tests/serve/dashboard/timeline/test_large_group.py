@@ -104,7 +104,7 @@ def test_lanes_of_a_found_client_are_highlighted(open_page):
     await_colour(page, ".lanes-body", 0.6, 0.0, "--accent", height=100)  # the lanes stand one below the other
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.prove)])
 def test_on_a_phone_nothing_is_clipped_and_ok_queues_are_one_line(open_page, scheme):
     page = open_page("/group/orders-group", width=390, scheme=scheme)
 
