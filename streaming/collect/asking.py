@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TypeVarTuple
 
-from rebalance_model.observe.events import DEADLINE, UNREACHABLE, UNREADABLE, RpcError
+from rebalance_model.observe.events import DEADLINE, NOT_ASKED, UNREACHABLE, UNREADABLE, RpcError
 from streaming.base.limits import REMARK_CHARACTERS
 from streaming.collect.client import RequestRefusedError, RpcFailedError
 from streaming.collect.gates import Turn
@@ -83,7 +83,7 @@ class Asker:
     def not_asked(self) -> PolledAnswer:
         """Return the answer to a request for which no time was left."""
         now = self._clock.steady()
-        return PolledAnswer(now, now, None, RpcError(code=DEADLINE, remark="not asked: the round's time was over"))
+        return PolledAnswer(now, now, None, RpcError(code=DEADLINE, remark=f"{NOT_ASKED}: the round's time was over"))
 
     async def _ask_in_time(
         self, ask: Request, deadline: float | None, seconds: float, place: Place | None

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from rebalance_model.entities import in_java_order
 from streaming.base.statements import statements_of, with_parts
+from streaming.queries.brokers import group_brokers
 from streaming.queries.clients import clients_of_proxies
 from streaming.queries.failed_messages import failed_messages
 from streaming.queries.group_at import GroupAt, explain_nothing, instant_of
@@ -85,6 +86,7 @@ def overview(model: ReadModel, group_at: GroupAt) -> Overview:
         rebalances=tuple(rebalance.model_copy(update={"moves": ()}) for rebalance in last),
         failed=tuple(failed_messages(model, group_at)),
         proxied=clients_of_proxies(model, group_at, group.proxied_clients),
+        brokers=tuple(group_brokers(model, group_at)),
     )
 
 

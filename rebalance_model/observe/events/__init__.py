@@ -16,6 +16,7 @@ import msgspec
 from rebalance_model.entities import MessageQueue, Name, Natural, Time
 from rebalance_model.observe.events.answer_parts import (
     DEADLINE,
+    NOT_ASKED,
     NOT_SUPPORTED,
     SYSTEM_ERROR,
     TOPIC_NOT_EXIST,
@@ -54,6 +55,7 @@ from rebalance_model.observe.events.hook_events import (
 __all__ = [
     "ACK_RANGES_MAX",
     "DEADLINE",
+    "NOT_ASKED",
     "NOT_SUPPORTED",
     "OFFSET_MAX",
     "SYSTEM_ERROR",

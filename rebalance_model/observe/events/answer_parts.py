@@ -9,6 +9,8 @@ UNREACHABLE = -1
 """`RpcError.code` of a broker or client that could not be reached."""
 DEADLINE = -2
 """`RpcError.code` of a broker that did not answer in time."""
+NOT_ASKED = "not asked"
+"""With this begins `RpcError.remark` where a collector had no time left to ask: it says nothing of the broker."""
 UNREADABLE = -3
 """`RpcError.code` of an answer that came and can't be read: who sent it is alive."""
 NOT_SUPPORTED = 3

@@ -26,9 +26,10 @@ from streaming.cli.options import (
 )
 from streaming.cli.output import AsOf, health, present, section
 from streaming.queries import labels
+from streaming.queries.brokers import freshness
 from streaming.queries.columns import FAILED_MESSAGES, GROUP, MEMBER, PROXIED_COLUMNS, REBALANCE
 from streaming.queries.columns.column import Context
-from streaming.queries.results import FailedMessages, Group, GroupMember, Overview, TelemetryCoverage
+from streaming.queries.results import FailedMessages, Group, GroupBroker, GroupMember, Overview, TelemetryCoverage
 from streaming.queries.without_owner import WithoutOwner
 
 _SHARED = {
@@ -72,6 +73,7 @@ def _draw(overview: Overview, now: int) -> RenderableType:
     group = overview.group
     head = Text.assemble((group.group, "bold"), f" ({group.cluster})  ", _state(group, now))
     parts: list[RenderableType] = [head, Text("\n".join(_summary(overview, now))), *_coverage(group.coverage)]
+    parts += _brokers(overview.brokers)
     parts += section(f"Members ({len(group.members)})", _members(group, overview.members, now))
     if overview.proxied:
         grid = Grid.of(PROXIED_COLUMNS, overview.proxied, Context(now))
@@ -145,6 +147,12 @@ def _coverage(coverage: TelemetryCoverage) -> Iterator[RenderableType]:
             f"rules suspended (missing telemetry) or not applicable: {', '.join(coverage.silent_rules)}",
             style=health("UNKNOWN").style,
         )
+
+
+def _brokers(brokers: Sequence[GroupBroker]) -> Iterator[RenderableType]:
+    for broker in brokers:
+        if not broker.is_fresh:
+            yield Text(f"broker {visible(broker.broker)}: {freshness(broker)}", style=health("UNKNOWN").style)
 
 
 def _members(group: Group, members: Sequence[GroupMember], now: int) -> RenderableType:

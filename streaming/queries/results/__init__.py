@@ -16,6 +16,9 @@ from streaming.queries.results.base import (
     as_json,
     times_of,
 )
+from streaming.queries.results.brokers import (
+    GroupBroker,
+)
 from streaming.queries.results.clients import (
     ClientDetail,
     GroupClient,
@@ -76,6 +79,7 @@ __all__ = [
     "Closing",
     "FailedMessages",
     "Group",
+    "GroupBroker",
     "GroupClient",
     "GroupMember",
     "Impact",

@@ -5,6 +5,7 @@ from pydantic import ConfigDict, Field
 from streaming.queries import labels
 from streaming.queries.health import Health
 from streaming.queries.results.base import Instant, QueryResult
+from streaming.queries.results.brokers import GroupBroker
 from streaming.queries.results.clients import GroupClient, GroupMember
 from streaming.queries.results.incidents import Incident
 from streaming.queries.results.lag import FailedMessages
@@ -127,4 +128,7 @@ class Overview(QueryResult):
     )
     proxied: tuple[GroupClient, ...] = Field(
         default=(), description="Its clients behind proxies, which no broker lists, with language, version and proxy."
+    )
+    brokers: tuple[GroupBroker, ...] = Field(
+        default=(), description="Its brokers, and when each was asked and has answered; empty without polls."
     )

@@ -57,6 +57,19 @@ def archive(folder: Path, now: int) -> None:
     append_rows(folder, "telemetry", rows)
 
 
+def polled(
+    time: int, kind: str, group: str | None, *, broker: str = "broker-a", cluster: str = "prod", **fields: object
+) -> dict[str, object]:
+    """Return a row of the archive: what a collector was answered, or that it was not."""
+    value = msgspec.json.encode({"asked": time - 50, **fields}).decode()
+    return {
+        "date": datetime.fromtimestamp(time / 1000, UTC).date(), "type": kind, "time": time, "cluster": cluster,
+        "broker": broker, "broker_id": 0, "source": "poll", "source_id": "poll-1@1", "seq": time, "group": group,
+        "key": f"{cluster}/{group}" if group else "", "value": value,
+        "partition": 0, "offset": time, "ingest_time": time,
+    }  # fmt: skip
+
+
 def current_root(folder: Path) -> Path:
     """Write the tables of `orders` as of now, with their archive, below a runtime root; return the root."""
     now = time.time_ns() // 1_000_000

@@ -9,6 +9,7 @@ from nicegui import ui
 from streaming.base.errors import UserError
 from streaming.base.language import gettext, marked
 from streaming.base.times import duration_ms, written
+from streaming.queries.brokers import freshness
 from streaming.queries.columns import PROXIED_COLUMNS, QUEUE
 from streaming.queries.present import history_ends
 from streaming.queries.results import LagPoint
@@ -373,7 +374,9 @@ class GroupPage:
         self._head.show(
             group=state.group, at=self._at, note=self._note, ends=state.ends,
             consequences=state.consequences,
-            coverage=coverage_of(state.group.coverage), **group_state.owner_counts(state),
+            coverage=coverage_of(state.group.coverage),
+            brokers=[(one.broker, freshness(one)) for one in state.brokers if not one.is_fresh],
+            **group_state.owner_counts(state),
         )  # fmt: skip
         self._when.show(
             at=self._at, ends=state.ends, zoom=self._zoom,

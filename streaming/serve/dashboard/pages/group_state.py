@@ -10,6 +10,7 @@ from pydantic import Field
 
 from streaming.base.language import gettext, marked
 from streaming.queries import labels
+from streaming.queries.brokers import group_brokers
 from streaming.queries.clients import clients_of_proxies
 from streaming.queries.columns import MEMBER
 from streaming.queries.columns.column import ColumnValue, Context, ResultColumn, counted
@@ -21,7 +22,16 @@ from streaming.queries.incidents import group_incidents
 from streaming.queries.labels import queue_name
 from streaming.queries.ownership import queues
 from streaming.queries.present import HistoryBounds, history_ends
-from streaming.queries.results import FailedMessages, Group, GroupClient, GroupMember, Incident, Queue, Rebalance
+from streaming.queries.results import (
+    FailedMessages,
+    Group,
+    GroupBroker,
+    GroupClient,
+    GroupMember,
+    Incident,
+    Queue,
+    Rebalance,
+)
 from streaming.serve.dashboard.parts.ordering import Order, number
 from streaming.serve.dashboard.timeline.group_history import History
 from streaming.serve.dashboard.timeline.lane_folds import LaneFilter
@@ -51,6 +61,8 @@ class State:
     failed: list[FailedMessages]
     proxied: tuple[GroupClient, ...] = ()
     """The clients behind proxies."""
+    brokers: Sequence[GroupBroker] = ()
+    """The brokers, with the time of their last answers."""
 
     @property
     def consequences(self) -> int:
@@ -100,6 +112,7 @@ def state(model: ReadModel, name: str, cluster: str | None, at: int | None) -> S
         incidents=group_incidents(model, group_at, only_open=True),
         failed=failed_messages(model, group_at),
         proxied=clients_of_proxies(model, group_at, group.proxied_clients),
+        brokers=group_brokers(model, group_at),
     )
 
 

@@ -8,9 +8,10 @@ from urllib.parse import quote
 import httpx
 from playwright.sync_api import expect
 
+from rebalance_model.observe.events import DEADLINE
 from streaming.base.times import instant_ms, written
-from tests.serve.dashboard.tables import CLIENTS, DIED, FRAMES, MINUTE, STUCK, Group
-from tests.support.tables import append
+from tests.serve.dashboard.tables import CLIENTS, DIED, FRAMES, MINUTE, STUCK, Group, polled
+from tests.support.tables import append, append_rows
 from tests.support.waiting import until
 
 
@@ -158,6 +159,31 @@ def test_new_rows_show_without_a_reload_and_the_slider_stays(open_page, site):
     expect(incident.get_by_text("Resolved", exact=True).first).to_be_visible()
     expect(incident.get_by_text("Not in the archive")).to_be_visible()
     expect(incident.locator(".timeline")).to_contain_text("resolved")
+
+
+def test_a_silent_broker_is_told_from_one_that_was_not_asked(open_page, site):
+    now, ours = site.now, {"cluster": "silent"}
+    group = Group("silent-group", "Silent", ("10.0.0.8@silent-1",), broker_of="broker-{}".format, **ours)
+    group.state(now - MINUTE)
+    for queue in range(3):
+        group.queue(now - MINUTE, queue, "10.0.0.8@silent-1", interval_ms=10_000)
+    silence = {"code": DEADLINE, "remark": "no answer"}
+    rows = [polled(now - ago, "CONSUME_STATS", "silent-group", broker="broker-0", **ours) for ago in (0, 85_000)]
+    rows += [polled(now - 85_000, "CONSUME_STATS", "silent-group", broker=f"broker-{n}", **ours) for n in (1, 2)]
+    rows += [polled(now - ago, "BROKER_STATUS", None, broker="broker-1", error=silence, **ours) for ago in (0, 75_000)]
+    append_rows(site.tables, "telemetry", rows)
+    append(site.tables, group.taken())
+
+    english, chinese = (open_page("/group/silent-group", locale=locale) for locale in ("en-US", "zh-CN"))
+
+    items = english.get_by_role("list", name="Brokers without a fresh answer").get_by_role("listitem")
+    expect(items).to_have_text(
+        [
+            re.compile(r"broker-1: asked, no answer since .* \(1 min 15 s\)"),
+            re.compile("broker-2: not asked for 1 min 25 s"),
+        ]
+    )
+    expect(chinese.get_by_text("broker-2：已有 1 分 25 秒 未被询问")).to_be_visible()
 
 
 def test_new_rows_keep_the_users_input_and_focus(open_page, site):
