@@ -92,6 +92,10 @@ GROUPS_WAITING: Final = 4_000
 MEMBERS_ASKED: Final = 128
 """Clients of one broker that are asked at a time, at most. It begins with half of `collector.parallelism`, because one
 that does not answer takes a thread of its broker for 10 s, and grows while the broker answers at once."""
+LISTENER_QUEUES: Final = 1_000
+"""Queues of one client that are watched for a listener which finishes nothing (`collector.stacks_after_ms`)."""
+LISTENER_QUEUES_OF_ALL: Final = 200_000
+"""Queues of all clients that are watched for that: with many clients each has an equal part, and ten at least."""
 SILENT_BROKER_GROUPS: Final = 1_000
 """Groups of a broker that does not answer which a round reports as not answered; beyond it they take turns."""
 STACK_CHARACTERS: Final = 4_000_000

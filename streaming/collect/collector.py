@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import structlog
 
 from streaming.base.errors import UnavailableError, UserError
+from streaming.base.limits import BROKERS
+from streaming.base.open_files import files_for_connections
 from streaming.base.sections.collector import NameServers
 from streaming.base.settings import Settings
 from streaming.collect.client import RemotingClient, RequestRefusedError, RpcFailedError
@@ -55,6 +57,8 @@ async def collect(
     """
     collector = settings.collector
     emitter, claims = Emitter(collector.instance), Claims()
+    # Two connections each; without the files for them an honest broker would look as one that is down.
+    brokers_max = max(1, min(BROKERS, files_for_connections() // (2 * len(collector.polled))))
     async with AsyncExitStack() as clients:
         pollers: dict[Poller, NameServers] = {}
         for servers in collector.polled:
@@ -63,7 +67,8 @@ async def collect(
             connected, reading = await clients.enter_async_context(client), Reading(collector.interval_ms / 1000)
             rpc = Rpc(connected, servers.name_servers, servers.names, reading, emitter.clock.now)
             clients.callback(rpc.close)
-            pollers[Poller(rpc, emitter, collector, claims, proxies=servers.proxies)] = servers
+            poller = Poller(rpc, emitter, collector, claims, proxies=servers.proxies, brokers_max=brokers_max)
+            pollers[poller] = servers
         await _reach(pollers)
         try:
             async with asyncio.TaskGroup() as tasks:

@@ -34,7 +34,9 @@ class Turns(NamedTuple):
 class KnownBrokers:
     """The replicas of each broker that clients use, as last listed."""
 
-    def __init__(self) -> None:
+    def __init__(self, brokers_max: int = BROKERS) -> None:
+        """Know so many brokers at most."""
+        self._brokers_max = brokers_max
         self.masters: dict[Place, ListedBroker | None] = {}
         """The master or the slave that acts as master, as last known; None: never known."""
         self.slaves: dict[Place, ListedBroker] = {}
@@ -139,7 +141,7 @@ class KnownBrokers:
         return is_news
 
     def _has_room(self, broker: ListedBroker, replaceable: list[Place]) -> bool:
-        if broker.place in self.masters or len(self.masters) < BROKERS:
+        if broker.place in self.masters or len(self.masters) < self._brokers_max:
             return True
         if not replaceable:
             return False

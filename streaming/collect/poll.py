@@ -64,7 +64,7 @@ class Claims(dict[str, "Poller"]):
 class Poller:
     """Polls in rounds. Brokers and groups once found are polled until this poller ends."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what requests need, and their limit
         self,
         rpc: Rpc,
         emitter: Emitter,
@@ -72,6 +72,7 @@ class Poller:
         claims: Claims | None = None,
         *,
         proxies: Sequence[str] = (),
+        brokers_max: int = BROKERS,
     ) -> None:
         """Poll the clusters of one set of name servers.
 
@@ -81,6 +82,7 @@ class Poller:
             settings: the collector's.
             claims: which poller polls which cluster, shared by the pollers of a collector.
             proxies: host:port of each proxy to ask for the groups' clients.
+            brokers_max: how many brokers are polled: each needs two connections.
         """
         self._claims = Claims() if claims is None else claims
         self._rpc = rpc
@@ -88,7 +90,7 @@ class Poller:
         self._settings = settings
         self.doubles: set[str] = set()
         """Clusters that are not polled here, because another poller has found a cluster of that name."""
-        self._brokers = KnownBrokers()
+        self._brokers, self._brokers_max = KnownBrokers(brokers_max), brokers_max
         self._groups = KnownGroups()
         self._rounds = 0
         self._warnings = RoundWarnings(log)
@@ -123,7 +125,7 @@ class Poller:
         for text in answer.unreadable:
             self._warnings.warn("the name server lists a broker that can't be read", reason=text)
         if self._brokers.left_out:
-            self._warnings.warn("the name server lists too many brokers: some are not polled", limit=BROKERS)
+            self._warnings.warn("the name server lists too many brokers: some are not polled", limit=self._brokers_max)
 
     async def check_access(self) -> None:
         """Do `access.check_access` with the brokers found so far."""

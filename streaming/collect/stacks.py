@@ -13,13 +13,22 @@ from typing import TypeAlias
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import ProcessQueueInfo, ThreadStack
-from streaming.base.limits import STACK_CHARACTERS, STACK_FRAME_CHARACTERS, STACK_FRAMES, STACK_THREADS
+from streaming.base.limits import (
+    LISTENER_QUEUES,
+    LISTENER_QUEUES_OF_ALL,
+    STACK_CHARACTERS,
+    STACK_FRAME_CHARACTERS,
+    STACK_FRAMES,
+    STACK_THREADS,
+)
 
 Member: TypeAlias = tuple[str, str, str]
 """Cluster, group and client id."""
 
 _AGAIN_MS = 600_000
 """A listener that goes on for long is asked again after this time."""
+_QUEUES_MIN = 10
+"""Queues of a client that are watched, however many clients there are."""
 _ID = "TID: "
 _STATE = " STATE: "
 _CONSUMES = re.compile(r"\.ConsumeMessage\w+Service\$\w*ConsumeRequest\.run\(")
@@ -65,13 +74,19 @@ class Listeners:
             return
         if asked:
             self._asked[member] = now
-        before, self._since[member] = self._since.get(member, {}), {}
-        for queue in queues:
-            if queue.dropped or not (queue.cached_count or 0) + (queue.transaction_count or 0):
-                continue
+        before, after = self._since.get(member, {}), dict[MessageQueue, tuple[int | None, int]]()
+        busy = [queue for queue in queues if not queue.dropped and (queue.cached_count or queue.transaction_count)]
+        if len(busy) > (room := self._room()):
+            busy = sorted(busy, key=lambda queue: queue.mq not in before)[:room]  # the same as before
+        for queue in busy:
             finished = queue.commit_offset if queue.consume_time is None else queue.consume_time
             same = queue.mq in before and before[queue.mq][0] == finished
-            self._since[member][queue.mq] = before[queue.mq] if same else (finished, now)
+            after[queue.mq] = before[queue.mq] if same else (finished, now)
+        self._since[member] = after
+
+    def _room(self) -> int:
+        """Return how many queues of a client are watched: anybody's answer may have any number."""
+        return max(_QUEUES_MIN, min(LISTENER_QUEUES, LISTENER_QUEUES_OF_ALL // max(1, len(self._since))))
 
     def keep(self, members: set[Member]) -> None:
         """Forget all members but these."""

@@ -253,8 +253,11 @@ def test_a_registered_address_costs_its_own_broker_alone(cluster, address, contr
     assert {error.code for error in statuses["evil"]} <= {UNREACHABLE}
 
 
-def test_many_registered_brokers_delay_no_other_and_are_limited(control, monkeypatch):
-    monkeypatch.setattr("streaming.collect.known_brokers.BROKERS", 50)
+@pytest.mark.parametrize(("brokers_max", "files"), [(50, 1_000), (1_000, 101)])
+def test_many_registered_brokers_delay_no_other_and_are_limited(brokers_max, files, control, monkeypatch):
+    """Each needs two connections: without files for them an honest broker would look as one that is down."""
+    monkeypatch.setattr("streaming.collect.collector.BROKERS", brokers_max)
+    monkeypatch.setattr("streaming.collect.collector.files_for_connections", lambda: files)
     brokers = [(f"evil-{number}", (CLUSTER, f"127.0.0.1:{number + 1}")) for number in range(3_000)]
     events = collected(OddCluster(brokers=brokers))
     assert of_group(events, HEALTHY) == of_group(control, HEALTHY)

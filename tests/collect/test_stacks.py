@@ -1,11 +1,13 @@
 """Which client is asked for the stacks of its listener, and what is kept of a thread dump."""
 
 import time
+import tracemalloc
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import ProcessQueueInfo, ThreadStack
@@ -130,3 +132,21 @@ def test_it_is_asked_once_and_again_after_ten_minutes_or_when_it_is_back():
     listeners.keep(set())
     assert due == [False, False, True]
     assert not listeners.is_due(MEMBER, start + AFTER + 600_000)
+
+
+def test_a_client_of_any_number_of_queues_has_a_limited_place():
+    """Those watched stay the same, so that one that hangs is found, though the answer's order changes."""
+    rows = [replace(queue(5), mq=MessageQueue("Orders", "broker-a", number)) for number in range(20_000)]
+    listeners, start = Listeners(AFTER), 1_000_000
+    tracemalloc.start()
+    try:
+        for number in range(50):
+            listeners.note(("cluster", "group", f"client-{number}"), rows, start, asked=False)
+        size, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert size < 20_000_000
+    moved = [replace(row, consume_time=6) if row.mq.queue_id > 5 else row for row in reversed(rows)]
+    listeners.note(MEMBER, rows, start, asked=False)
+    listeners.note(MEMBER, moved, start + AFTER, asked=False)
+    assert listeners.is_due(MEMBER, start + AFTER)

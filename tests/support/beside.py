@@ -431,7 +431,7 @@ def _topics_of_many(_open, _interval):
         if question.code != LIST or not group.startswith("a-group"):
             return None
         own = {f"{group}-{name}": one | {"topic": f"{group}-{name}"} for name, one in topics.items()}
-        body = {"connectionSet": [{"clientId": group, "clientAddr": "h:1"}], "subscriptionTable": own}
+        body = {"connectionSet": [{"clientId": f"{group}-0", "clientAddr": "h:1"}], "subscriptionTable": own}
         return answered(question, json.dumps(body).encode())
 
     return HonestBroker(odd, groups=groups)
