@@ -5,12 +5,16 @@ with the same ids: shard 0 writes them, and the others use them as parents. LATE
 depend on when rows arrive in one shard's log, so shards may see them at other times.
 """
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 from rebalance_model.observe.changes import SourceBack, SourceSilent
 from rebalance_model.observe.effects import AnyEffect
 from rebalance_model.observe.events import (
     Broadcast,
     BrokerStatus,
     ClockStep,
+    Event,
     TelemetryLost,
     Tick,
     instance_of,
@@ -25,37 +29,48 @@ from rebalance_model.observe.state.clock_bounds import Bounds, bounds_of_now
 from rebalance_model.observe.state.clocks import Clocks
 from rebalance_model.observe.step import ClusterStep, Moment
 
+OnLost: TypeAlias = Callable[[Exception, Event | None], object]
+"""Called with a failure, and the broadcast that led to it; None: a judgement."""
+
 
 class ClusterObserver:
     """One cluster: broadcasts, timers and changes of its sources go in, rows come out."""
 
-    def __init__(self, state: ClusterState, policy: Policy, clocks: Clocks) -> None:
+    def __init__(self, state: ClusterState, policy: Policy, clocks: Clocks, on_lost: OnLost) -> None:
         """Continue from a state, which changes in place.
 
         Args:
             state: the cluster.
             policy: the thresholds.
             clocks: what is known of the sources' clocks; read only.
+            on_lost: called with a broadcast or a judgement that failed; it raises where failures are not contained.
         """
         self.state = state
         self.policy = policy
         self._clocks = clocks
+        self._on_lost = on_lost
         self._changed: dict[str, None] = {}
 
     def handle(self, event: Broadcast, moment: Moment) -> list[AnyEffect]:
-        """Process a broadcast; a repeated one changes nothing."""
-        step = _Step(self.state, self.policy, moment)
+        """Process a broadcast; a repeated one changes nothing, and one that fails costs itself."""
+        step = self._step(moment)
+        try:
+            self._observe(step, event)
+        except Exception as error:  # noqa: BLE001  it is raised where failures are not contained
+            self._on_lost(error, event)
+        return self._concluded(step)
+
+    def _observe(self, step: "_Step", event: Broadcast) -> None:
         step.observe(event)
         if isinstance(event, BrokerStatus) and event.asked:
             broker = self.state.brokers.get(event.broker)
             measured = self._clocks.measured_by(broker.hook, event.asked) if broker is not None else None
             if measured is not None:
                 step.note_clock(event.broker, *measured)
-        return self._concluded(step)
 
     def on_source(self, change: SourceSilent | SourceBack, moment: Moment) -> list[AnyEffect]:
         """Process what has become of a source."""
-        step = _Step(self.state, self.policy, moment)
+        step = self._step(moment)
         if isinstance(change, SourceSilent):
             self.state.silent[change.source] = change.silence
         else:
@@ -66,7 +81,7 @@ class ClusterObserver:
 
     def advance(self, due: int, moment: Moment) -> list[AnyEffect]:
         """Run the check if it is due; return the resulting rows."""
-        step = _Step(self.state, self.policy, moment)
+        step = self._step(moment)
         if 0 < self.state.next_check <= due:
             self.state.next_check = 0
             step.judge_all()
@@ -81,6 +96,9 @@ class ClusterObserver:
         changed, self._changed = self._changed, {}
         return changed
 
+    def _step(self, moment: Moment) -> "_Step":
+        return _Step(self.state, self.policy, moment, self._on_lost)
+
     def _concluded(self, step: "_Step") -> list[AnyEffect]:
         step.judge()
         self._changed |= step.touched
@@ -90,16 +108,20 @@ class ClusterObserver:
 class _Step(ClusterStep):
     """One step of a cluster: changes are recorded, then judged."""
 
-    def __init__(self, state: ClusterState, policy: Policy, moment: Moment) -> None:
+    def __init__(self, state: ClusterState, policy: Policy, moment: Moment, on_lost: OnLost) -> None:
         super().__init__(state, policy, moment)
+        self._on_lost = on_lost
         self._to_judge: dict[str, None] = {}
 
     def judge(self) -> None:
-        """Judge what has changed."""
+        """Judge what has changed; a broker or a source that can't be judged costs itself."""
         for subject in self._to_judge:
-            if broker_unreachable.is_gone(self, subject):
-                self._forget(subject)
-            apply(self, CLUSTER_RULES, subject)
+            try:
+                if broker_unreachable.is_gone(self, subject):
+                    self._forget(subject)
+                apply(self, CLUSTER_RULES, subject)
+            except Exception as error:  # noqa: BLE001  it is raised where failures are not contained
+                self._on_lost(error, None)
 
     def observe(self, event: Broadcast) -> None:
         """Record a broadcast; a repeated one changes nothing."""

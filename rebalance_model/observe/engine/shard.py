@@ -75,9 +75,13 @@ class Shard:
             at_once: whether it arrived together with the event before it, see `Ordering.push`.
         """
         self._state.timeline.known_at = max(self._state.timeline.known_at, stamp)
-        event = self._ordering.identified(event)
-        late = self._ordering.push(event, stamp, size, at_once=at_once)
-        seen, is_trusted = self._ordering.on_timeline(event)
+        try:
+            event = self._ordering.identified(event)
+            late = self._ordering.push(event, stamp, size, at_once=at_once)
+            seen, is_trusted = self._ordering.on_timeline(event)
+        except Exception as error:  # noqa: BLE001  it is raised where failures are not contained
+            self._losses.note("EVENT", "", error, event)
+            return []
         effects: list[AnyRow] = []
         for one in self._ordering.skipped():
             effects += self.timeline.skip(one)

@@ -8,6 +8,7 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
+from functools import partial
 
 import msgspec
 
@@ -126,7 +127,7 @@ class Timeline:
         self.contradictions: dict[str, str] = {}
         """By group, the first invariant that its state violated, in a sentence: an internal error."""
         self._writes_cluster = writes_cluster
-        self._clusters = {name: ClusterObserver(one, policy, clocks) for name, one in state.clusters.items()}
+        self._clusters = {name: self._observer_of(one) for name, one in state.clusters.items()}
         self._groups: dict[str, GroupObserver] = {}
         self._forgotten: list[GroupState] = []
         self._heap = [(due, key) for key, due in state.checks.items()]
@@ -263,8 +264,11 @@ class Timeline:
         observer = self._clusters.get(name)
         if observer is None:
             state = self.state.clusters.setdefault(name, ClusterState(name))
-            observer = self._clusters[name] = ClusterObserver(state, self._policy, self._clocks)
+            observer = self._clusters[name] = self._observer_of(state)
         return observer
+
+    def _observer_of(self, cluster: ClusterState) -> ClusterObserver:
+        return ClusterObserver(cluster, self._policy, self._clocks, partial(self._losses.note, "EVENT", ""))
 
     def _moment_of(self, source: str) -> Moment:
         return self.moment(source.partition("/")[0])

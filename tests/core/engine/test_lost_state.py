@@ -6,11 +6,13 @@ from functools import cache
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
-from rebalance_model.observe import group_observer
+from rebalance_model.observe import cluster_observer, group_observer
 from rebalance_model.observe.effects import AnyRow, IncidentTransition, QueueProgress
+from rebalance_model.observe.engine.ordering import Ordering
 from rebalance_model.observe.engine.shard import Saved, Shard
-from rebalance_model.observe.events import AnyEvent, ConsumerRunningInfo, GroupEvent
+from rebalance_model.observe.events import AnyEvent, BrokerStatus, ConsumerRunningInfo, GroupEvent
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.losses import Lost
 from rebalance_model.observe.policy import Policy
@@ -262,3 +264,50 @@ def test_quantities_that_can_not_be_computed_cost_only_themselves(monkeypatch):
     assert [row for row in rows if row.group == "h"] == [
         row for row in (*honest().before, *honest().after) if row.group == "h"
     ]
+
+
+@pytest.mark.parametrize("part", ["observe", "judge", "order"])
+def test_a_source_or_broker_that_can_not_be_processed_costs_itself(monkeypatch, part):
+    """The rows of all groups are as if nothing had been said of the broker, or by the source; the shard goes on."""
+    if part == "judge":
+        apply = cluster_observer.apply
+        monkeypatch.setattr(
+            cluster_observer, "apply", failing_if(apply, lambda _step, _rules, subject: subject == "odd")
+        )
+    elif part == "observe":
+        observe = cluster_observer._Step.observe
+        monkeypatch.setattr(cluster_observer._Step, "observe", failing_if(observe, lambda _step, event: is_odd(event)))
+    else:
+        push = Ordering.push
+        monkeypatch.setattr(Ordering, "push", failing_if(push, lambda _ordering, event, *_, **__: is_odd(event)))
+    shard = Shard(None, GroupsInMemory(), POLICY, contains_failures=True)
+    rows = with_an_odd_broker(shard)
+    assert {(one.part, one.key, one.error) for one in shard.take_lost()} == {
+        ("EVENT", "", "BrokenError: an index is out of range")
+    }
+    assert [row for row in rows if row.group] == [row for row in (*HONEST.before, *HONEST.after) if row.group] != []
+    with pytest.raises(BrokenError):
+        with_an_odd_broker(Shard(None, GroupsInMemory(), POLICY))
+
+
+def with_an_odd_broker(shard: Shard) -> list[AnyRow]:
+    """Fold the log with the reports of a further source about a broker that only it knows."""
+    rows: list[AnyRow] = []
+    for event in LOG:
+        rows += shard.push(event, event.time)
+        if isinstance(event, BrokerStatus):
+            rows += shard.push(replace(event, broker="odd", source_id="odd@1", asked=1), event.time)
+    return [*rows, *shard.finish()]
+
+
+def is_odd(event: AnyEvent) -> bool:
+    return isinstance(event, BrokerStatus) and event.broker == "odd"
+
+
+def failing_if(work: Callable[..., object], is_broken: Callable[..., bool]) -> Callable[..., object]:
+    def failing(*args: object, **more: object) -> object:
+        if is_broken(*args, **more):
+            raise BrokenError("an index is out of range")
+        return work(*args, **more)
+
+    return failing
