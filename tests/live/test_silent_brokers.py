@@ -132,18 +132,18 @@ def test_silent_brokers_cost_themselves_and_are_reported(lab, lab_settings, tmp_
 
 def stale_rounds(events, began):
     """Return what of the healthy broker's answers about the group each round lacks."""
-    found, clients = defaultdict(set), set()
+    answers_in, clients = defaultdict(set), set()
     for event in events:
         if getattr(event, "group", "") != GROUP or event.error is not None:
             continue
         number = round((event.time - began) / INTERVAL_MS)
         if isinstance(event, ConsumerConnection | ConsumeStats) and event.broker == "broker-a":
-            found[number].add(type(event).__name__)
+            answers_in[number].add(type(event).__name__)
         elif isinstance(event, TopicRoute):
-            found[number].add("TopicRoute")
+            answers_in[number].add("TopicRoute")
         elif isinstance(event, ConsumerRunningInfo):
-            found[number].add(event.client_id)
+            answers_in[number].add(event.client_id)
             clients.add(event.client_id)
     needed = {"ConsumerConnection", "ConsumeStats", "TopicRoute", *clients}
     rounds = range(ROUNDS_BEFORE + ROUNDS_AFTER - 1)
-    return {number: needed - found[number] for number in rounds if needed - found[number]}
+    return {number: needed - answers_in[number] for number in rounds if needed - answers_in[number]}
