@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from rebalance_model.observe.effects import AnyEffect, GroupSnapshot, IncidentTransition, QueueSnapshot
-from rebalance_model.observe.events import AnyEvent, key_of
+from rebalance_model.observe.events import AnyEvent, ConsumerRunningInfo, RpcError, key_of
 from rebalance_model.observe.events.decoding import decode
 from rebalance_model.observe.policy import Policy
 from tests.support.folding import folded
@@ -88,6 +88,14 @@ def changed_events(name: str, source: str, *changes: Change) -> list[AnyEvent]:
         if now is not None:
             altered.append(now)
     return numbered(altered)
+
+
+def without_answer(event: AnyEvent, code: int) -> AnyEvent:
+    """Return a client's answer as it is if the request fails with a code; other events as they are."""
+    if not isinstance(event, ConsumerRunningInfo):
+        return event
+    nothing = {"queues": None, "orderly": None, "subscriptions": (), "pop_queues": (), "stacks": (), "properties": {}}
+    return changed(event, error=RpcError(code=code, remark=""), **nothing)
 
 
 def numbered(events: Iterable[AnyEvent]) -> list[AnyEvent]:

@@ -4,13 +4,14 @@ Only covered time counts: the time between two answers not further apart than th
 between. A broker that does not answer, or a collector that was away, adds nothing: unobserved time is not judged.
 """
 
-from rebalance_model.entities import RETRY_TOPIC_PREFIX
+from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue
 from rebalance_model.observe.events import UNREADABLE, ConsumeStats, OffsetInfo
 from rebalance_model.observe.group import deleted_group, ended_queues, skipped
 from rebalance_model.observe.polls import clock_skew, lag_trend, returns
 from rebalance_model.observe.state import FallenBack, NewestFall, QueueState
 from rebalance_model.observe.step import GroupStep
 
+_FROM_START = ("CONSUME_FROM_LAST_OFFSET", "CONSUME_FROM_FIRST_OFFSET")
 COVERED_INTERVALS = 3
 """Two answers further apart than this many poll intervals cover no time."""
 
@@ -104,6 +105,17 @@ def _note_newest(step: GroupStep, queue: QueueState, info: OffsetInfo, event: Co
     return fell
 
 
+def _is_read_from_start(step: GroupStep, mq: MessageQueue) -> bool:
+    """Return whether clients begin the queue at 0 while no commit is stored, so that nothing before is consumed.
+
+    Java's and Go's clients do so with the group's retry topic, but for one consumeFromWhere
+    (RebalancePushImpl.computePullFromWhereWithException).
+    """
+    info = step.facts.info
+    is_own = mq.is_retry and mq.topic == RETRY_TOPIC_PREFIX + step.state.group
+    return is_own and info is not None and info.consume_from_where in _FROM_START
+
+
 def _advance(step: GroupStep, queue: QueueState, info: OffsetInfo, event: ConsumeStats) -> None:
     span = event.asked - queue.stats_at
     covered = queue.stats_at >= step.state.covered_since and 0 < span <= COVERED_INTERVALS * step.policy.poll_interval
@@ -120,7 +132,7 @@ def _advance(step: GroupStep, queue: QueueState, info: OffsetInfo, event: Consum
     if queue.fallen_back is not None or not advanced:
         _note_fall(queue, info)
     queue.commit_offset, queue.broker_offset, queue.stats_at = info.consumer_offset, info.broker_offset, event.time
-    queue.commit_known = queue.commit_known or info.consumer_offset > 0
+    queue.commit_known = queue.commit_known or info.consumer_offset > 0 or _is_read_from_start(step, info.mq)
     waits = queue.lag
     lag_trend.note(queue, waited, waits, covered=covered, policy=step.policy)
     if advanced or fell or not waited or not waits:

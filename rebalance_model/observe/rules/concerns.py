@@ -32,7 +32,7 @@ FALLEN = 1 << 6
 STUCK = 1 << 7
 """It is ordered, and its commit may not have advanced for long."""
 STALLED = 1 << 8
-"""It is concurrent, and its commit may not have advanced for long."""
+"""It is concurrent, or of a retry topic, and its commit may not have advanced for long."""
 RIVAL = 1 << 9
 """Another client has it, too."""
 DROPPED = 1 << 10
@@ -102,7 +102,7 @@ def _of_stall(step: GroupStep, q: QueueFacts) -> int:
     is_fifo = q.view is not None and q.view.is_fifo
     flags = STUCK if is_fifo and q.queue.stalled_ms > step.policy.fifo_stuck_after else 0
     if q.queue.stalled_ms > step.policy.stuck_after:
-        flags |= STUCK if step.state.orderly else STALLED
+        flags |= STUCK if step.state.orderly and not q.mq.is_retry else STALLED
     return flags
 
 
@@ -145,7 +145,7 @@ def _of_hook(step: GroupStep, q: QueueFacts, seen: HookQueueView) -> int:
     if q.hook is not None and seen.commit_offset >= 0:
         may_wait = seen.waiting_since or step.now - seen.advanced_at > step.policy.stuck_after
         if may_wait or not step.facts.is_polled or q.queue.lag is None:  # else an answer shows when it waits
-            flags |= STUCK if step.state.orderly else STALLED
+            flags |= STUCK if step.state.orderly and not q.mq.is_retry else STALLED
     return flags
 
 

@@ -9,6 +9,7 @@ call (`released_queues`).
 
 from typing import Literal, get_args
 
+from rebalance_model.entities import RETRY_TOPIC_PREFIX
 from rebalance_model.observe.facts.queue_facts import OwnersQueue, QueueFacts
 from rebalance_model.observe.group.owners_queue import owners_queue
 from rebalance_model.observe.hooks import pull_errors, released_queues
@@ -40,19 +41,25 @@ SubCause = Literal[
 
 def judge(step: GroupStep, q: QueueFacts) -> Verdict:
     """Check for how long the queue has waited; None until that is long enough."""
-    state = step.state
     if step.facts.broadcasts:
         return CLEAR  # the broker's offsets are stale
-    concurrent = state.orderly is False or (state.orderly is None and _may_be_concurrent(step, q))
-    if q.mq.is_retry or not concurrent:
-        return _of_retry(step, q) if concurrent else None
+    if not (q.mq.is_retry or _is_concurrent(step, q)):
+        return None
     waited = stall.find(step, q, _limit(step.policy)) if not pull_errors.is_illegal(step, q) else None
     if waited is None:
         return None
     if waited.ms <= _limit(step.policy):
         return CLEAR if waited.moved else None
+    if q.mq.is_retry:
+        return _of_retry(step, q, waited)
     by_itself = active_reader.is_read_actively(step, q)
     return _of_reader(step, q, waited) if by_itself else _of_listener(step, q, waited.ms)
+
+
+def _is_concurrent(step: GroupStep, q: QueueFacts) -> bool:
+    """Return whether the members consume concurrently, as they report; or may do, where none reports it."""
+    orderly = step.state.orderly
+    return orderly is False or (orderly is None and _may_be_concurrent(step, q))
 
 
 def _may_be_concurrent(step: GroupStep, q: QueueFacts) -> bool:
@@ -123,19 +130,20 @@ def _cause_of_reader(step: GroupStep, q: QueueFacts) -> SubCause:
     return pull_stall.cause_of(step, q, process_queue) or "READER_STOPPED"
 
 
-def _of_retry(step: GroupStep, q: QueueFacts) -> Verdict:
-    """Check the messages that wait to be tried again: the delay of those in the retry topic is over.
+def _of_retry(step: GroupStep, q: QueueFacts, waited: stall.Stall) -> Verdict:
+    """Check messages that are to be tried again, of ordered groups, too: their delay is over when they are here.
 
-    More must wait than one pull brings: a few messages may fail again and again, each after its delay.
+    A message that fails again is committed, and comes back behind the others. What comes back to clients that pop is in
+    topics of their own, of which each POP reads a part only: more must wait there than one pull brings.
     """
-    queue, lag = q.queue, q.queue.lag
-    if lag is None or queue.stats_at != step.now:
+    if not waited.lag or (
+        q.mq.topic != RETRY_TOPIC_PREFIX + step.state.group and waited.lag <= step.policy.pull_batch_size
+    ):
         return None
-    if not queue.stalled_ms:
-        return CLEAR
-    if queue.stalled_ms <= _limit(step.policy) or lag <= step.policy.pull_batch_size:
-        return None
-    return Holds("warning", "RETRY_NOT_CONSUMED", queue.owner)
+    owner, sub_cause = q.queue.owner, _sub_cause(step, q, owners_queue(step, q))
+    if sub_cause in ("UNASSIGNED", "GHOST_CONNECTION", "UNDETERMINED"):
+        return Holds("warning", "RETRY_NOT_CONSUMED", owner)
+    return Holds("warning", sub_cause, owner, explained_by=stall.causes(step, q.mq.broker, sub_cause, owner))
 
 
 def evidence(step: GroupStep, q: QueueFacts) -> Evidence:
