@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from rebalance_model.entities import MessageQueue, java_order
-from rebalance_model.observe.group import former_holder, rebalances
+from rebalance_model.observe.group import former_holder, rebalances, retaken
 from rebalance_model.observe.group.member_types import is_outsider
 from rebalance_model.observe.state import BROADCASTING, ClientView, GroupState, HookQueueView, QueueState, Unassigned
 from rebalance_model.observe.step import GroupStep
@@ -197,6 +197,8 @@ def _hand_over(step: GroupStep, mq: MessageQueue, current: str | None, owner: st
         step.state.owner_changed_at = step.state.owner_changed_at if mq.is_retry else step.now
         shown = evidence if evidence in _TAKEN or first_seen else "ANSWER"
         step.assignment(mq, owner, assigned=True, evidence=shown, rebalance_id=rebalance_id)
+        if current is None and owner == queue.former_owner and not first_seen:
+            retaken.note(step, mq, queue, owner, step.now)
         queue.lock_free_at = None
 
 

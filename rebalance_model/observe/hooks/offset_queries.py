@@ -6,7 +6,7 @@ The call names no client: its channel does, once a heartbeat or another call cam
 from rebalance_model.broker.consumer_manage_processor import QUERY_NOT_FOUND
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import QueryConsumerOffset
-from rebalance_model.observe.group import former_holder, rebalances, skipped
+from rebalance_model.observe.group import former_holder, rebalances, retaken, skipped
 from rebalance_model.observe.group.channels import client_of_channel, name_channel
 from rebalance_model.observe.hooks import holders
 from rebalance_model.observe.state import BrokerView, HookView
@@ -60,7 +60,10 @@ def _begin(step: GroupStep, hook: HookView, client_id: str, queues: dict[Message
 def _retake(step: GroupStep, mq: MessageQueue, client_id: str, now: int) -> None:
     """Record that a client that has pulled a queue queries its offset again: it has made a new process queue."""
     hook_view = step.hook_view(mq)
-    if hook_view.holder != client_id or hook_view.start_offset < 0:
+    if hook_view.holder != client_id:
+        return
+    retaken.note(step, mq, step.state.queues[mq], client_id, now)
+    if hook_view.start_offset < 0:
         return
     former_holder.keep(step, mq, hook_view)
     hook_view.begun_at = 0

@@ -16,7 +16,7 @@ from rebalance_model.observe.events import (
     Subscription,
     newest_stamp,
 )
-from rebalance_model.observe.group import member_types, ownership, rebalances, skipped
+from rebalance_model.observe.group import member_types, ownership, rebalances, retaken, skipped
 from rebalance_model.observe.group.expectation import declared_basis, expect
 from rebalance_model.observe.polls import clock_skew, offsets, rounds
 from rebalance_model.observe.state import ClientView, GroupState, PopTarget, ProcessQueueView
@@ -183,6 +183,8 @@ def _note_claims(step: GroupStep, client_id: str, answer: ClientView, affected: 
         if process_queue is not None and queue.owner == client_id:
             newest = process_queue.newest(orderly=bool(answer.orderly))
             queue.owner_seen = client_id, answer.time_of(newest) if newest is not None else answer.asked
+            if process_queue.made and queue.stalled_ms:
+                retaken.note(step, mq, queue, client_id, answer.time_of(process_queue.made))
             if step.state.episode is not None:
                 rebalances.note_answer(step, step.state.episode, mq, client_id)
             if not queue.commit_known:
@@ -273,6 +275,19 @@ def _number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdecimal() and 0 < len(text) <= _DIGITS and int(text) else None
 
 
+def _is_made_anew(info: ProcessQueueInfo, former: ProcessQueueView) -> bool:
+    """Return whether the client has made the process queue since its answer before, and consumed nothing of it since.
+
+    Its stamps begin again then (ProcessQueue). That of an ordered queue's lock is renewed later, that of a concurrent
+    one's, which nobody locks, stays.
+    """
+    made, consumed = info.lock_time, info.consume_time
+    before, consumed_before = former.last_lock_timestamp, former.last_consume_timestamp
+    if not (made and consumed and before and consumed_before) or made <= before or consumed <= consumed_before:
+        return False
+    return abs(consumed - made) <= retaken.MADE_WITHIN
+
+
 def _process_queue(
     info: ProcessQueueInfo, former: ProcessQueueView | None, event: ConsumerRunningInfo
 ) -> ProcessQueueView:
@@ -283,6 +298,8 @@ def _process_queue(
         view.dropped, view.claimed_since, view.first_unlock_attempts = dropped, event.asked, tried
     else:
         view.first_unlock_attempts = former.first_unlock_attempts or tried
+    if former is not None and _is_made_anew(info, former):
+        view.made = info.lock_time or 0
     view.commit_offset, view.cached_count = info.commit_offset, info.cached_count
     view.transaction_count, view.first_offset = info.transaction_count, info.first_offset
     view.locked, view.try_unlock_times = info.locked, info.unlock_attempts

@@ -8,6 +8,7 @@ the queue's usual rate.
 from typing import Literal, get_args
 
 from rebalance_model.observe.facts.queue_facts import QueueFacts
+from rebalance_model.observe.group import retaken
 from rebalance_model.observe.polls import lag_trend
 from rebalance_model.observe.rules import active_reader, concerns
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
@@ -60,7 +61,7 @@ def evidence(step: GroupStep, q: QueueFacts) -> Evidence:
 
 def _sub_cause(step: GroupStep, q: QueueFacts, queue: QueueState) -> SubCause:
     episode, trend = step.state.episode, queue.lag_trend
-    if episode is not None and q.mq in episode.moves:
+    if episode is not None and q.mq in episode.moves and not retaken.is_again(step, q):
         return "REBALANCE_PAUSE"
     produced, consumed = lag_trend.of_late(queue)
     is_known = not step.facts.is_mute or q.hook is not None  # otherwise its owner is unknown, not absent

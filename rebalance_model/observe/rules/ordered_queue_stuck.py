@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Literal, get_args
 
 from rebalance_model.observe.facts.queue_facts import OwnersQueue, QueueFacts
+from rebalance_model.observe.group import retaken
 from rebalance_model.observe.group.owners_queue import owners_queue
 from rebalance_model.observe.hooks import pull_errors, released_queues
 from rebalance_model.observe.hooks.pops import held_since
@@ -24,12 +25,14 @@ from rebalance_model.observe.state import HookQueueView, IncidentKey, ProcessQue
 from rebalance_model.observe.step import GroupStep
 
 SubCause = Literal[
+    "RETAKEN",
     "OWNER_GONE_LOCK_HELD",
     "UNASSIGNED",
     "GHOST_CONNECTION",
     "UNLOCK_PENDING",
     "ZOMBIE",
     "OWNER_UNRESPONSIVE",
+    "NOT_TAKEN",
     "NOT_LOCKED",
     "LOCK_EXPIRED",
     "LISTENER_HUNG",
@@ -80,8 +83,10 @@ def _of_pulled(step: GroupStep, q: QueueFacts) -> Verdict:
     if released_queues.is_removed_from_topic(step, q):
         return None
     severity: Severity = "warning" if waited.lag is None else "critical"
-    owner, sub_cause = q.queue.owner, _sub_cause(step, q, owners_queue(step, q))
-    return Holds(severity, sub_cause, owner, explained_by=_causes(step, q, sub_cause, owner))
+    if retaken.is_again(step, q):
+        return stall.of_retaken(step, RULE.code, q, severity)
+    sub_cause = stall.settled(step, RULE.code, q, _sub_cause(step, q, owners_queue(step, q)))
+    return Holds(severity, sub_cause, q.queue.owner, explained_by=_causes(step, q, sub_cause, q.queue.owner))
 
 
 def _of_fifo(step: GroupStep, q: QueueFacts) -> Verdict:
@@ -153,7 +158,7 @@ def _sub_cause(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue | None
     )
 
 
-def _causes(step: GroupStep, q: QueueFacts, sub_cause: SubCause, owner: str | None) -> tuple[IncidentKey, ...]:
+def _causes(step: GroupStep, q: QueueFacts, sub_cause: str, owner: str | None) -> tuple[IncidentKey, ...]:
     """Return the incidents under which it is shown: those about its sub-cause."""
     own = tuple(IncidentKey(code, str(q)) for code in _EXPLAINED_BY.get(sub_cause, ()))
     return own or stall.causes(step, q.mq.broker, sub_cause, owner)
@@ -171,6 +176,8 @@ def _of_hook(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue) -> SubC
     hook_view = q.seen
     if process_queue.last_lock_timestamp is None and q.hook is not None:
         return "NOT_LOCKED"
+    if hook_view is not None and _is_not_taken(step, q, hook_view):
+        return "NOT_TAKEN"
     if hook_view is not None and hook_view.waiting_since and _has_held(step, q, hook_view):
         return "LISTENER_BLOCKED"
     return (
@@ -178,6 +185,12 @@ def _of_hook(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue) -> SubC
         if process_queue.is_pull_expired(process_queue.as_of, step.policy.pull_suspended_max)
         else "UNDETERMINED"
     )
+
+
+def _is_not_taken(step: GroupStep, q: QueueFacts, hook_view: HookQueueView) -> bool:
+    """Return whether a client has long had the lock, and has neither asked for the queue's offset nor pulled it."""
+    asked = max(hook_view.asked_at, hook_view.pull_time) >= hook_view.holder_since
+    return not asked and hook_view.start_offset < 0 and _has_held(step, q, hook_view)
 
 
 def _has_held(step: GroupStep, q: QueueFacts, hook_view: HookQueueView) -> bool:
@@ -193,32 +206,38 @@ def _of_answer(queue: ProcessQueueView, process_queue: OwnersQueue, policy: Poli
     if consume_ms is not None and consume_ms > policy.consume_frozen_after:
         if taken > 0:
             return "LISTENER_HUNG"
-    elif queue.last_consume_timestamp is not None and (queue.cached_count or 0) + taken > 0:
+    elif _has_consumed(queue) and (queue.cached_count or 0) + taken > 0:
         return "SUSPEND_LOOP"
     if queue.cached_count == 0 and process_queue.is_pull_expired(process_queue.as_of, policy.pull_suspended_max):
         return "NOT_PULLING"
     return "UNDETERMINED"
 
 
+def _has_consumed(queue: ProcessQueueView) -> bool:
+    """Return whether its listener has received a message since the process queue was made: it has a stamp from then."""
+    consumed = queue.last_consume_timestamp
+    return consumed is not None and (not queue.made or consumed > queue.made + retaken.MADE_WITHIN)
+
+
 def _without_owner(step: GroupStep, q: QueueFacts) -> SubCause:
     if pull_errors.is_refused(step, q):
         return "PULL_REFUSED"
-    if _lock_is_kept(step, q):
-        return "OWNER_GONE_LOCK_HELD"
+    if (holder := _who_locks(step, q)) is not None:
+        return "NOT_TAKEN" if holder in step.facts.members else "OWNER_GONE_LOCK_HELD"
     kept = [held for c in step.state.clients.values() if (held := c.queues.get(q.mq)) is not None and held.dropped]
     if not kept:
         return stall.without_owner(step, q)
     return "UNLOCK_PENDING" if any(held.try_unlock_times for held in kept) else "ZOMBIE"
 
 
-def _lock_is_kept(step: GroupStep, q: QueueFacts) -> bool:
-    """Return whether the broker still refuses the lock in favor of an owner that is no member any more."""
+def _who_locks(step: GroupStep, q: QueueFacts) -> str | None:
+    """Return the client in whose favor the broker refuses the lock, member or not; None: nobody, as far as is known."""
     entry = q.hook.locks.get(q.mq) if q.hook is not None else None
     if entry is not None:
         is_expired = entry.is_expired(step.now, step.policy.broker_lock_max_live_time)
-        return entry.client_id not in step.facts.members and not is_expired
+        return entry.client_id if not is_expired else None
     free_at = q.queue.lock_free_at
-    return free_at is not None and step.now < free_at
+    return "" if free_at is not None and step.now < free_at else None
 
 
 RULE = QueueRule(
@@ -253,6 +272,14 @@ RULE = QueueRule(
             what="The owner keeps the queue as dropped: it neither consumes nor releases it.",
             first_step="Restart the owner; the client recovers by itself only when the queue is pull-expired (120 s).",
             inspect=("COMPARE",),
+        ),
+        "NOT_TAKEN": Advice(
+            short="its lock is granted, and its client does not take it",
+            what=(
+                "A member has the queue's lock, and renews it, but does not begin to read the queue: nobody else may."
+            ),
+            first_step="Restart that client; its log says why it does not add the queue (add new mq failed).",
+            inspect=("THREADS", "COMPARE"),
         ),
         "NOT_LOCKED": Advice(
             short="its owner does not hold the lock",

@@ -1,7 +1,8 @@
 """PULL_EXPIRED: a push client has not pulled from its queue for longer than pullMaxIdleTime.
 
 The client repairs that itself at its next rebalance (it drops and re-acquires the queue), so in polls it shows for at
-most 20 s. Clear when a pull is seen or another client gets the queue.
+most 20 s. Clear when a pull is seen or another client gets the queue: that the client makes
+its process queue anew is no pull (RETAKEN, if it does so again and again).
 
 If the client answers, its own timestamp counts. That timestamp advances while the client holds back (flow control, no
 lock), but the broker then sees no pull. So by the hook alone the verdict is unknown for a queue with so many cached
@@ -21,31 +22,64 @@ from msgspec.structs import replace
 
 from rebalance_model.broker.consumer_manager import SCAN_PERIOD
 from rebalance_model.observe.facts.queue_facts import OwnersQueue, QueueFacts
+from rebalance_model.observe.group import retaken
 from rebalance_model.observe.group.owners_queue import owners_queue, pulled_by_hook
 from rebalance_model.observe.hooks import pull_errors, released_queues
-from rebalance_model.observe.rules import concerns, pull_stall, unresponsive
+from rebalance_model.observe.rules import concerns, pull_stall, stall, unresponsive
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
-from rebalance_model.observe.state import PUSH, HookQueueView
+from rebalance_model.observe.state import PUSH, HookQueueView, IncidentKey, IncidentState
 from rebalance_model.observe.step import GroupStep
 
 
 def judge(step: GroupStep, q: QueueFacts) -> Verdict:
     """Check the age of the owner's last pull."""
     process_queue = owners_queue(step, q)
-    if process_queue is None:
-        return CLEAR
-    error = pull_errors.error_of(step, q)
+    error = pull_errors.error_of(step, q) if process_queue is not None else None
     if error is not None:
         step.schedule_check(error.last + pull_errors.REPEATED_WITHIN + 1)
-        return CLEAR
-    info = step.facts.info
-    if process_queue.last_pull_timestamp is None or q.mq.is_retry or info is None:
+    if process_queue is None or error is not None:
+        return None if error is None and _may_be_taken_again(step, q) else CLEAR
+    if process_queue.last_pull_timestamp is None or q.mq.is_retry or step.facts.info is None:
         return None
     if (process_queue.client.consume_type or step.facts.consume_type) != PUSH:
         return None
-    if process_queue.answer is None:
-        return _by_hook(step, q, process_queue)
-    return _by_answer(step, q, process_queue)
+    if not _is_repaired(step, q, process_queue):
+        return _not_repaired(step, q, process_queue)
+    return (_by_hook if process_queue.answer is None else _by_answer)(step, q, process_queue)
+
+
+def _may_be_taken_again(step: GroupStep, q: QueueFacts) -> bool:
+    """Return whether the client that did not pull the queue has only just dropped it: it may take it again."""
+    if retaken.is_again(step, q):
+        return True
+    queue, open_one = q.queue, _open(step, q)
+    if open_one is None or open_one.client_id not in step.facts.members or queue.former_owner != open_one.client_id:
+        return False
+    due = (queue.released_at or 0) + step.policy.rebalance_wait_interval
+    if step.now <= due:
+        step.schedule_check(due + 1)
+    return step.now <= due
+
+
+def _open(step: GroupStep, q: QueueFacts) -> IncidentState | None:
+    return step.state.incidents.get(IncidentKey(RULE.code, str(q)))
+
+
+def _is_repaired(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue) -> bool:
+    """Return whether the client that did not pull the queue has pulled it since; also if there is no incident of that.
+
+    A process queue that is made anew has the stamp of a pull that never was: a pull after it shows by messages, by
+    another stamp, or at the broker's hook.
+    """
+    incident, answer = _open(step, q), process_queue.answer
+    if incident is None or incident.client_id != q.queue.owner:
+        return True
+    if q.hook is not None and q.seen is not None and q.seen.start_offset >= 0:
+        return True
+    if answer is None:
+        return False
+    pulled = answer.last_pull_timestamp
+    return bool(answer.cached_count) or pulled is None or pulled > answer.made + retaken.MADE_WITHIN
 
 
 def _by_answer(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue) -> Verdict:
@@ -62,9 +96,19 @@ def _by_answer(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue) -> Ve
     return by_hook or CLEAR
 
 
-def _expired(step: GroupStep, q: QueueFacts) -> Holds:
+def _not_repaired(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue) -> Verdict:
+    if retaken.is_again(step, q):
+        return _expired(step, q, stall.RETAKEN)
+    limit = _limit(step, process_queue)
+    return _expired(step, q) if process_queue.is_pull_expired(process_queue.as_of, limit) else None
+
+
+def _expired(step: GroupStep, q: QueueFacts, sub_cause: str = "") -> Holds:
+    """Return the verdict: one incident of a client's queues explains the others."""
     owner = q.queue.owner
-    return Holds("critical", client_id=owner, explained_by=unresponsive.causes_of(step, q.mq.broker, owner))
+    of_client = stall.of_same_client(step, RULE.code, q, ("", stall.RETAKEN))
+    explained_by = (*unresponsive.causes_of(step, q.mq.broker, owner), *of_client)
+    return Holds("critical", sub_cause, owner, explained_by=explained_by)
 
 
 def _as_hook_sees(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue) -> OwnersQueue | None:
@@ -160,7 +204,7 @@ RULE = QueueRule(
     evidence,
     title="The owner of {subject} has stopped pulling",
     units={"owner": "text", "pull_age_ms": "ms", "limit_ms": "ms", "cached_count": "messages", "silent": "flag"},
-    sub_causes=("", "SUSPENDED"),
+    sub_causes=("", "RETAKEN", "SUSPENDED"),
     concerns=concerns.PULL_OLD | concerns.PULL_REFUSED,
     needs=("OWNERS",),
     advice={
@@ -174,6 +218,7 @@ RULE = QueueRule(
             ),
             inspect=("THREADS",),
         ),
+        stall.RETAKEN: stall.RETAKEN_ADVICE,
         "SUSPENDED": pull_stall.ADVICE["SUSPENDED"],
     },
 )

@@ -11,6 +11,7 @@ from typing import Literal, get_args
 
 from rebalance_model.entities import RETRY_TOPIC_PREFIX
 from rebalance_model.observe.facts.queue_facts import OwnersQueue, QueueFacts
+from rebalance_model.observe.group import retaken
 from rebalance_model.observe.group.owners_queue import owners_queue
 from rebalance_model.observe.hooks import pull_errors, released_queues
 from rebalance_model.observe.policy import Policy
@@ -21,6 +22,7 @@ from rebalance_model.observe.state import IncidentKey
 from rebalance_model.observe.step import GroupStep
 
 SubCause = Literal[
+    "RETAKEN",
     "UNASSIGNED",
     "GHOST_CONNECTION",
     "OWNER_UNRESPONSIVE",
@@ -77,6 +79,8 @@ def _may_be_concurrent(step: GroupStep, q: QueueFacts) -> bool:
 def _of_listener(step: GroupStep, q: QueueFacts, waited_ms: int) -> Verdict:
     """Check a queue that has waited for long, and whose client gives its messages to a listener."""
     process_queue = owners_queue(step, q)
+    if retaken.is_again(step, q):
+        return stall.of_retaken(step, RULE.code, q, "warning")
     if process_queue is not None and process_queue.answer is not None:
         cached = process_queue.answer.cached_count
         if cached is not None and cached <= 0 and not _pulls_in_vain(process_queue, step.policy):
@@ -86,7 +90,7 @@ def _of_listener(step: GroupStep, q: QueueFacts, waited_ms: int) -> Verdict:
             IncidentKey(RULE.code, str(q)) in step.state.incidents
         )  # what its listener had of it, nobody has any more
         return _unassigned(step, q) if is_open else None
-    sub_cause = _sub_cause(step, q, process_queue)
+    sub_cause = stall.settled(step, RULE.code, q, _sub_cause(step, q, process_queue))
     return _unassigned(step, q) if sub_cause == "UNASSIGNED" else _with_pool(step, q, sub_cause, waited_ms)
 
 
@@ -94,7 +98,7 @@ def _unassigned(step: GroupStep, q: QueueFacts) -> Holds:
     return Holds("warning", "UNASSIGNED", explained_by=route_view_split.explains(step, q.mq))
 
 
-def _with_pool(step: GroupStep, q: QueueFacts, sub_cause: SubCause, waited_ms: int) -> Verdict:
+def _with_pool(step: GroupStep, q: QueueFacts, sub_cause: str, waited_ms: int) -> Verdict:
     """Return the verdict; of the queues that wait for one pool of threads, the incident of one explains the others.
 
     That is a queue of the topic that has the threads, if it is known which one: the others wait until it has opened.
@@ -140,6 +144,8 @@ def _of_retry(step: GroupStep, q: QueueFacts, waited: stall.Stall) -> Verdict:
         q.mq.topic != RETRY_TOPIC_PREFIX + step.state.group and waited.lag <= step.policy.pull_batch_size
     ):
         return None
+    if retaken.is_again(step, q):
+        return stall.of_retaken(step, RULE.code, q, "warning")
     owner, sub_cause = q.queue.owner, _sub_cause(step, q, owners_queue(step, q))
     if sub_cause in ("UNASSIGNED", "GHOST_CONNECTION", "UNDETERMINED"):
         return Holds("warning", "RETRY_NOT_CONSUMED", owner)
@@ -180,8 +186,13 @@ def _sub_cause(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue | None
     if process_queue.answer is not None and (process_queue.answer.cached_count or 0) > 0:
         return "LISTENER_HUNG"
     seen = stall.by_hook(step, q)
-    has_pulled = seen is not None and (process_queue.answer is None or bool(seen.lag))
+    has_pulled = seen is not None and (process_queue.answer is None or bool(seen.lag)) and _has_pulled(q)
     return "LISTENER_BLOCKED" if has_pulled else "UNDETERMINED"
+
+
+def _has_pulled(q: QueueFacts) -> bool:
+    """Return whether its client has pulled it since it took it: what the one before had pulled is not with it."""
+    return q.seen is not None and q.seen.start_offset >= 0
 
 
 def _without_owner(step: GroupStep, q: QueueFacts) -> SubCause:

@@ -8,7 +8,7 @@ The rules about such a queue, ORDERED_QUEUE_STUCK and QUEUE_STALLED, share their
 sub-causes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Literal
 
 import msgspec
@@ -19,7 +19,7 @@ from rebalance_model.observe.group import ghost_connections
 from rebalance_model.observe.hooks import pull_errors
 from rebalance_model.observe.rules import stale_heartbeat, unresponsive
 from rebalance_model.observe.rules.ghost_connection import GHOST_ADVICE, GHOST_CONNECTION, GHOST_UNITS
-from rebalance_model.observe.rules.rule import Advice, Evidence, Unit
+from rebalance_model.observe.rules.rule import Advice, Evidence, Holds, Severity, Unit
 from rebalance_model.observe.state import HookQueueView, HookView, IncidentKey, QueueState
 from rebalance_model.observe.step import GroupStep
 
@@ -37,6 +37,19 @@ UNITS: Mapping[str, Unit] = {
     **GHOST_UNITS,
 }
 """Units of the evidence fields that both rules have."""
+RETAKEN = "RETAKEN"
+"""The sub-cause of a queue that its client drops and takes again all the time (`group.retaken`)."""
+RETAKEN_ADVICE = Advice(
+    short="its client drops it and takes it again",
+    what="The client drops the queue and takes it again, time after time, and nothing of it is consumed meanwhile.",
+    first_step=(
+        "Restart the client; read its log for why it drops the queue (doRebalance … pull expired, a pull that timed "
+        "out), and check its connection to the broker."
+    ),
+    inspect=("THREADS", "PROGRESS"),
+)
+_OF_A_MOMENT = ("UNASSIGNED", "UNDETERMINED")
+"""Sub-causes that a hand-over leads to for a while."""
 ADVICE: Mapping[str, Advice] = {
     "UNASSIGNED": Advice(
         short="no member has it",
@@ -51,6 +64,7 @@ ADVICE: Mapping[str, Advice] = {
         first_step="Check whether the owner's process is paused or starved; end it to free the queue at once.",
         inspect=("MEMBERS",),
     ),
+    RETAKEN: RETAKEN_ADVICE,
     "UNDETERMINED": Advice(
         short="the reason is unknown",
         what="Messages wait and the commit does not advance; telemetry does not show why.",
@@ -160,6 +174,41 @@ def causes(step: GroupStep, broker: str, sub_cause: str, owner: str | None) -> t
     if sub_cause == "OWNER_UNRESPONSIVE":
         return unresponsive.causes_of(step, broker, owner)
     return stale_heartbeat.explains(step, broker, owner) if sub_cause == "NOTHING_RECEIVED" else ()
+
+
+def of_same_client(step: GroupStep, code: str, q: QueueFacts, sub_causes: Collection[str]) -> tuple[IncidentKey, ...]:
+    """Return the client's open incident of another queue by these causes, under which those of its others are shown."""
+    client_id = q.queue.owner or q.queue.former_owner
+    for key, one in step.state.incidents.items():
+        is_root = one.parent is None and one.cleared_at is None and one.queue not in (None, q.mq)
+        if is_root and (one.code, one.client_id) == (code, client_id) and one.sub_cause in sub_causes:
+            return (key,)
+    return ()
+
+
+def of_retaken(step: GroupStep, code: str, q: QueueFacts, severity: Severity) -> Holds:
+    """Return the verdict about a queue that its client drops and takes again all the time: one such explains others."""
+    client_id = q.queue.owner or q.queue.former_owner
+    return Holds(severity, RETAKEN, client_id, explained_by=of_same_client(step, code, q, (RETAKEN,)))
+
+
+def settled(step: GroupStep, code: str, q: QueueFacts, sub_cause: str) -> str:
+    """Return the sub-cause of an incident: the former one while the queue is between owners, or has a new one.
+
+    That it has no owner for a moment, or that its next one has not consumed yet, explains nothing.
+    """
+    incident = step.state.incidents.get(IncidentKey(code, str(q)))
+    if incident is None or sub_cause not in _OF_A_MOMENT:
+        return sub_cause
+    without, seen = q.queue.unassigned, q.seen
+    if without is not None and q.queue.former_owner not in step.facts.members:
+        return sub_cause
+    since = without.since if without is not None else seen.holder_since if seen is not None else 0
+    due = since + step.policy.consume_frozen_after
+    if step.now > due:
+        return sub_cause
+    step.schedule_check(due + 1)
+    return incident.sub_cause
 
 
 def without_owner(step: GroupStep, q: QueueFacts) -> Literal["GHOST_CONNECTION", "UNASSIGNED"]:

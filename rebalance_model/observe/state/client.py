@@ -46,6 +46,8 @@ class ProcessQueueView(ProcessQueue, array_like=True, kw_only=True):
     """When the first answer came that carried the stamp of its lock."""
     pull_seen: int = 0
     consume_seen: int = 0
+    made: int = 0
+    """When the client made it anew, for a queue that it had: the stamp that shows it, by its clock; 0: never."""
 
     def newest(self, *, orderly: bool) -> int | None:
         """Return when it was last locked (ordered) or pulled, by the client's clock; epoch milliseconds."""

@@ -97,6 +97,19 @@ class Skipped(msgspec.Struct, array_like=True, frozen=True):
     """When that was seen; epoch milliseconds."""
 
 
+class Retaken(msgspec.Struct, array_like=True):
+    """That a client dropped the queue and took it again, while its commit did not advance; see `group.retaken`."""
+
+    client_id: str
+    since: int
+    """When it first did; epoch milliseconds."""
+    last: int
+    """When it last did."""
+    commit: int
+    """The commit meanwhile; -1: unknown."""
+    count: int = 1
+
+
 class QueueState(msgspec.Struct, array_like=True):
     """One queue: its owner, its expected owner, and its progress."""
 
@@ -153,6 +166,8 @@ class QueueState(msgspec.Struct, array_like=True):
     """When its topic was subscribed again, or the cluster had it again: nobody was to consume it before. 0: always."""
     claimants: tuple[str, ...] = ()
     """The clients whose last answer shows it, dropped or not, in the order of these answers."""
+    retaken: Retaken | None = None
+    """None: its owner has not taken it again since its commit advanced."""
 
     @property
     def position(self) -> int | None:
