@@ -15,13 +15,13 @@ def restless(conclusions):
     """Return the codes and subjects that open, or change their cause, more often than a person can follow."""
     opened, causes = defaultdict(list), defaultdict(list)
     last = {}
-    for one in conclusions.transitions():
-        key = (one.code, one.subject)
-        if one.transition == "OPENED":
-            opened[key].append(conclusions.seconds(one))
-        elif one.sub_cause != last.get(key):
-            causes[key].append(conclusions.seconds(one))
-        last[key] = one.sub_cause
+    for transition in conclusions.transitions():
+        key = (transition.code, transition.subject)
+        if transition.transition == "OPENED":
+            opened[key].append(conclusions.seconds(transition))
+        elif transition.sub_cause != last.get(key):
+            causes[key].append(conclusions.seconds(transition))
+        last[key] = transition.sub_cause
     often = [key for key, at in opened.items() if in_window(at, 1_800) > OPENINGS_MAX]
     return sorted({*often, *(key for key, at in causes.items() if in_window(at, 3_600) > CAUSES_MAX)})
 

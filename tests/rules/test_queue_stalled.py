@@ -21,8 +21,8 @@ def test_a_concurrent_queue_without_progress_is_reported_after_90_s():
     trace = stalled(Trace(route=1), concurrent(0, cached=7), 0, 130)
     trace.poll(130, {"a": concurrent(0)}, {0: (400, 300)})
     assert trace.incidents(*MINE) == [
-        (100, "OPENED", "QUEUE_STALLED LISTENER_HUNG"),
-        (130, "RESOLVED", "QUEUE_STALLED LISTENER_HUNG"),
+        (100, "OPENED", "QUEUE_STALLED MESSAGE_HELD"),
+        (130, "RESOLVED", "QUEUE_STALLED MESSAGE_HELD"),
     ]
     found = evidence(trace, "QUEUE_STALLED")
     assert (found["stalled_ms"], found["limit_ms"], found["cached_count"]) == (100_000, 90_000, 7)

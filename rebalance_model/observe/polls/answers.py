@@ -18,7 +18,7 @@ from rebalance_model.observe.events import (
 )
 from rebalance_model.observe.group import member_types, ownership, rebalances, retaken, skipped
 from rebalance_model.observe.group.expectation import declared_basis, expect
-from rebalance_model.observe.polls import clock_skew, offsets, rounds
+from rebalance_model.observe.polls import clock_skew, offsets, reported, rounds
 from rebalance_model.observe.state import ClientView, GroupState, PopTarget, ProcessQueueView
 from rebalance_model.observe.step import GroupStep
 
@@ -60,7 +60,7 @@ def fold_running_info(step: GroupStep, event: ConsumerRunningInfo) -> None:
         _note_restart(step, event, client)
     asked_before = client.asked if client is not None else 0
     claimed = ownership.known_of(state, event.client_id) if client is not None else {}
-    answer = _view(event, client, state.orderly)
+    answer = _view(event, client, state)
     is_new = client is None or (client.strategy, client.popped) != (answer.strategy, answer.popped)
     before = declared_basis(step.facts) if is_new else None
     shows_more = client is None or _shows_more(state, client, answer)
@@ -218,11 +218,13 @@ def _topics(subscriptions: Iterable[Subscription]) -> set[tuple[str, str, str | 
     return {(s.topic, s.expression_type, s.sub_string) for s in subscriptions}
 
 
-def _view(event: ConsumerRunningInfo, client: ClientView | None, group_is_orderly: bool | None) -> ClientView:  # noqa: FBT001  as the group's state has it
-    former = client if client is not None else ClientView(0, 0, orderly=group_is_orderly)
+def _view(event: ConsumerRunningInfo, client: ClientView | None, state: GroupState) -> ClientView:
+    former = client if client is not None else ClientView(0, 0, orderly=state.orderly)
+    language = former.language if former.answered else reported.language_of(state, event.client_id)
+    counts = reported.counts_messages(language)
     former_queues = former.queues
     infos = {info.mq: info for info in event.queues or ()}  # of a queue that is there twice, the last one
-    queues = {mq: _process_queue(info, former_queues.get(mq), event) for mq, info in infos.items()}
+    queues = {mq: _process_queue(info, former_queues.get(mq), event, counts=counts) for mq, info in infos.items()}
     newest = newest_stamp(infos.values(), event.pop_queues)
     orderly = event.orderly if event.orderly is not None else former.orderly
     strategy = event.strategy if event.strategy is not None else former.strategy
@@ -251,6 +253,7 @@ def _view(event: ConsumerRunningInfo, client: ClientView | None, group_is_orderl
         threads_in_listener=len(event.stacks) or former.threads_in_listener,
         consume_type=former.consume_type,
         message_model=former.message_model,
+        language=language,
     )
 
 
@@ -289,7 +292,7 @@ def _is_made_anew(info: ProcessQueueInfo, former: ProcessQueueView) -> bool:
 
 
 def _process_queue(
-    info: ProcessQueueInfo, former: ProcessQueueView | None, event: ConsumerRunningInfo
+    info: ProcessQueueInfo, former: ProcessQueueView | None, event: ConsumerRunningInfo, *, counts: bool
 ) -> ProcessQueueView:
     """Bring the view of a process queue to the state in the answer, in place: a client has thousands of them."""
     dropped, tried = bool(info.dropped), info.unlock_attempts or 0
@@ -300,7 +303,8 @@ def _process_queue(
         view.first_unlock_attempts = former.first_unlock_attempts or tried
     if former is not None and _is_made_anew(info, former):
         view.made = info.lock_time or 0
-    view.commit_offset, view.cached_count = info.commit_offset, info.cached_count
+    view.commit_offset = info.commit_offset
+    view.cached_count = info.cached_count if counts else info.cached_count or None
     view.transaction_count, view.first_offset = info.transaction_count, info.first_offset
     view.locked, view.try_unlock_times = info.locked, info.unlock_attempts
     if view.last_lock_timestamp != info.lock_time:

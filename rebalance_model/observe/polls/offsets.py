@@ -123,7 +123,7 @@ def _advance(step: GroupStep, queue: QueueState, info: OffsetInfo, event: Consum
         returns.note(step, queue, info, covered=covered)
     advanced = queue.commit_offset is None or info.consumer_offset > queue.commit_offset
     if queue.commit_offset is not None and advanced:
-        step.state.advanced_at = step.now
+        step.state.advanced_at = queue.advanced_at = step.now
     _note_pulled(queue, info, event.time)
     waited = queue.lag
     if queue.skipped is not None:

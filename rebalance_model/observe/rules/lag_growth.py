@@ -10,7 +10,7 @@ from typing import Literal, get_args
 from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.group import retaken
 from rebalance_model.observe.polls import lag_trend
-from rebalance_model.observe.rules import active_reader, concerns
+from rebalance_model.observe.rules import active_reader, concerns, filtered
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
 from rebalance_model.observe.state import QueueState
 from rebalance_model.observe.step import GroupStep
@@ -28,6 +28,8 @@ def judge(step: GroupStep, q: QueueFacts) -> Verdict:
         return None
     if trend.rising_since == step.now:
         return CLEAR
+    if lag_trend.is_growing(queue, step.policy) and filtered.is_filtered(step, q):
+        return CLEAR  # nothing waits
     if not lag_trend.is_growing(queue, step.policy) or _is_read_between_commits(step, q):
         return None
     return Holds("warning", _sub_cause(step, q, queue), queue.owner)

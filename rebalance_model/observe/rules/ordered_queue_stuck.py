@@ -18,13 +18,14 @@ from rebalance_model.observe.group.owners_queue import owners_queue
 from rebalance_model.observe.hooks import pull_errors, released_queues
 from rebalance_model.observe.hooks.pops import held_since
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.rules import concerns, proxy_client_gone, pull_stall, stall
+from rebalance_model.observe.rules import concerns, filtered, proxy_client_gone, pull_stall, stall
 from rebalance_model.observe.rules.ghost_connection import ghost_evidence
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Severity, Verdict
 from rebalance_model.observe.state import HookQueueView, IncidentKey, ProcessQueueView
 from rebalance_model.observe.step import GroupStep
 
 SubCause = Literal[
+    "FILTERED",
     "RETAKEN",
     "OWNER_GONE_LOCK_HELD",
     "UNASSIGNED",
@@ -42,6 +43,7 @@ SubCause = Literal[
     "PULL_REFUSED",
     "TOPIC_NOT_READABLE",
     "SUSPENDED",
+    "HOLDS_BACK",
     "NOTHING_RECEIVED",
     "POP_BLOCKED",
     "UNDETERMINED",
@@ -82,6 +84,8 @@ def _of_pulled(step: GroupStep, q: QueueFacts) -> Verdict:
         return CLEAR if waited.moved else None
     if released_queues.is_removed_from_topic(step, q):
         return None
+    if filtered.is_filtered(step, q):
+        return filtered.verdict(q)
     severity: Severity = "warning" if waited.lag is None else "critical"
     if retaken.is_again(step, q):
         return stall.of_retaken(step, RULE.code, q, severity)
@@ -254,6 +258,7 @@ RULE = QueueRule(
     alerts_as_child=True,
     advice={
         **stall.ADVICE,
+        filtered.FILTERED: filtered.ADVICE,
         **pull_stall.ADVICE,
         "OWNER_GONE_LOCK_HELD": Advice(
             short="its owner is gone, and the lock is still held",

@@ -211,10 +211,11 @@ RULE = QueueRule(
         "": Advice(
             what=(
                 "The owner has not pulled from this queue for longer than pullMaxIdleTime: its messages wait. A client "
-                "that runs will drop and re-acquire the queue; one that is suspended keeps it."
+                "that runs will drop and re-acquire the queue; one that is suspended or holds back keeps it."
             ),
             first_step=(
-                "Check the owner's pullInterval, whether its pull thread is blocked, and whether it is suspended."
+                "Check the owner's pullInterval, whether its pull thread is blocked, and whether it is suspended or "
+                "holds back (flow control in its log)."
             ),
             inspect=("THREADS",),
         ),

@@ -1,8 +1,9 @@
 """Say why a queue waits whose owner has no message of it: sub-causes that the rules about a stall share.
 
 DefaultMQPushConsumerImpl.pullMessage stamps the pull first; only then does it return for a consumer that is suspended
-(isPause), and only then does the broker refuse it. So a fresh stamp beside no message shows one of the two. The
-broker's hook tells them apart: it sees the refused pulls with their code, and none of a suspended consumer.
+(isPause) or that has too many messages, and only then does the broker refuse it. So a fresh stamp beside no message
+shows one of them. The broker's hook tells them apart: it sees the refused pulls with their code, and none of a queue
+that the client holds back; of a suspended consumer it sees no pull of any queue.
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from rebalance_model.observe.hooks import pull_errors
 from rebalance_model.observe.rules.rule import Advice
 from rebalance_model.observe.step import GroupStep
 
-PullCause = Literal["PULL_REFUSED", "TOPIC_NOT_READABLE", "SUSPENDED", "NOTHING_RECEIVED"]
+PullCause = Literal["PULL_REFUSED", "TOPIC_NOT_READABLE", "SUSPENDED", "HOLDS_BACK", "NOTHING_RECEIVED"]
 
 ADVICE: Mapping[str, Advice] = {
     "PULL_REFUSED": Advice(
@@ -35,15 +36,27 @@ ADVICE: Mapping[str, Advice] = {
         first_step="Check whether the application called suspend(); call resume(), or restart the owner.",
         inspect=("THREADS",),
     ),
+    "HOLDS_BACK": Advice(
+        short="its client holds back",
+        what=(
+            "The owner runs and pulls its other queues, but sends no pull of this one, though it stamps them: it holds "
+            "back (flow control), as if it had too many messages of the queue."
+        ),
+        first_step=(
+            "Read the owner's log for flow control of the queue (cached message count or size exceeds the threshold); "
+            "restart the client if it has consumed what it cached."
+        ),
+        inspect=("THREADS",),
+    ),
     "NOTHING_RECEIVED": Advice(
         short="the owner receives no messages",
         what=(
-            "The owner tries to pull and receives no message, though messages wait: the broker refuses its pulls, or "
-            "the consumer is suspended."
+            "The owner tries to pull and receives no message, though messages wait: its pulls are refused or do not "
+            "reach the broker, or it holds them back (flow control, a consumer that is suspended)."
         ),
         first_step=(
-            "Read the owner's log for the response code of its pulls (consumeEnable, permission of the topic, ACL); "
-            "check whether the application called suspend()."
+            "Read the owner's log for its pulls: a response code (consumeEnable, permission of the topic, ACL), an "
+            "unknown broker, flow control; check whether the application called suspend()."
         ),
         inspect=("THREADS", "PROGRESS"),
     ),
@@ -58,15 +71,38 @@ def cause_of(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue | None) 
         return None
     if pull_errors.is_refused(step, q):
         return "PULL_REFUSED"
-    if process_queue is None or answer is None or answer.cached_count is None or not _pulls(step, process_queue):
+    if process_queue is None or answer is None or not _pulls(step, process_queue) or _receives(step, q):
         return None
     route = step.state.routes.get(q.mq.topic)
     if route is not None and not route.queues:
         return "TOPIC_NOT_READABLE"
+    return _of_hook(step, q, is_known=answer.cached_count is not None)
+
+
+def _of_hook(step: GroupStep, q: QueueFacts, *, is_known: bool) -> PullCause | None:
+    """Return the cause by the pulls that the broker's hook sees; it is ``known`` that the client has no message."""
     pulled = pulled_by_hook(step, q)
     if pulled is None:
-        return "NOTHING_RECEIVED"
-    return "SUSPENDED" if step.now - pulled > step.policy.pull_suspended_max + step.policy.poll_interval else None
+        return "NOTHING_RECEIVED" if is_known or q.queue.pull_offset >= 0 else None
+    if step.now - pulled <= step.policy.pull_suspended_max + step.policy.poll_interval:
+        return None
+    return "HOLDS_BACK" if _pulls_others(step, q) else "SUSPENDED"
+
+
+def _receives(step: GroupStep, q: QueueFacts) -> bool:
+    """Return whether the broker's answers show that the queue is pulled further and further, or to its end."""
+    queue = q.queue
+    if queue.pull_offset < 0 or queue.broker_offset is None:
+        return False
+    is_at_end = queue.pull_offset >= queue.broker_offset and queue.filled_after > 0
+    return is_at_end or 0 < step.now - queue.pull_advanced_at <= 2 * step.policy.poll_interval
+
+
+def _pulls_others(step: GroupStep, q: QueueFacts) -> bool:
+    """Return whether the broker's hook sees the owner pull another queue: suspend() stops all of a client's."""
+    since = step.now - step.policy.pull_suspended_max - step.policy.poll_interval
+    views = (queue.hook_view for mq, queue in step.state.queues.items() if mq.broker == q.mq.broker and mq != q.mq)
+    return any(seen is not None and seen.holder == q.queue.owner and seen.pull_time > since for seen in views)
 
 
 def _pulls(step: GroupStep, process_queue: OwnersQueue) -> bool:

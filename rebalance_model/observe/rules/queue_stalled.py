@@ -15,13 +15,22 @@ from rebalance_model.observe.group import retaken
 from rebalance_model.observe.group.owners_queue import owners_queue
 from rebalance_model.observe.hooks import pull_errors, released_queues
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.rules import active_reader, concerns, pull_stall, route_view_split, stall, thread_pool
+from rebalance_model.observe.rules import (
+    active_reader,
+    concerns,
+    filtered,
+    pull_stall,
+    route_view_split,
+    stall,
+    thread_pool,
+)
 from rebalance_model.observe.rules.ghost_connection import ghost_evidence
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
 from rebalance_model.observe.state import IncidentKey
 from rebalance_model.observe.step import GroupStep
 
 SubCause = Literal[
+    "FILTERED",
     "RETAKEN",
     "UNASSIGNED",
     "GHOST_CONNECTION",
@@ -29,9 +38,11 @@ SubCause = Literal[
     "PULL_REFUSED",
     "TOPIC_NOT_READABLE",
     "SUSPENDED",
+    "HOLDS_BACK",
     "NOTHING_RECEIVED",
     "POOL_EXHAUSTED",
     "LISTENER_HUNG",
+    "MESSAGE_HELD",
     "LISTENER_BLOCKED",
     "RETRY_NOT_CONSUMED",
     "READER_STOPPED",
@@ -52,8 +63,12 @@ def judge(step: GroupStep, q: QueueFacts) -> Verdict:
         return None
     if waited.ms <= _limit(step.policy):
         return CLEAR if waited.moved else None
-    if q.mq.is_retry:
-        return _of_retry(step, q, waited)
+    return _of_retry(step, q, waited) if q.mq.is_retry else _of_topic(step, q, waited)
+
+
+def _of_topic(step: GroupStep, q: QueueFacts, waited: stall.Stall) -> Verdict:
+    if filtered.is_filtered(step, q):
+        return filtered.verdict(q)
     by_itself = active_reader.is_read_actively(step, q)
     return _of_reader(step, q, waited) if by_itself else _of_listener(step, q, waited.ms)
 
@@ -184,10 +199,22 @@ def _sub_cause(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue | None
     if thread_pool.exhausted(step, q.queue.owner) is not None:
         return "POOL_EXHAUSTED"
     if process_queue.answer is not None and (process_queue.answer.cached_count or 0) > 0:
-        return "LISTENER_HUNG"
+        return "LISTENER_HUNG" if _is_frozen(step, q, process_queue) else "MESSAGE_HELD"
     seen = stall.by_hook(step, q)
     has_pulled = seen is not None and (process_queue.answer is None or bool(seen.lag)) and _has_pulled(q)
     return "LISTENER_BLOCKED" if has_pulled else "UNDETERMINED"
+
+
+def _is_frozen(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue) -> bool:
+    """Return whether the owner has finished no message of the queue for long, not only that at the commit.
+
+    If it has finished one during the incident, it is that at the commit: the next may come minutes later.
+    """
+    incident = step.state.incidents.get(IncidentKey(RULE.code, str(q)))
+    if incident is not None and incident.sub_cause == "MESSAGE_HELD":
+        return False
+    consume_ms = process_queue.consume_ms
+    return consume_ms is None or consume_ms > step.policy.consume_frozen_after
 
 
 def _has_pulled(q: QueueFacts) -> bool:
@@ -235,6 +262,7 @@ RULE = QueueRule(
     ),
     advice={
         **stall.ADVICE,
+        filtered.FILTERED: filtered.ADVICE,
         **pull_stall.ADVICE,
         "READER_STOPPED": Advice(
             short="the application takes no more messages",
@@ -293,18 +321,39 @@ RULE = QueueRule(
             inspect=("THREADS", "MESSAGE"),
         ),
         "LISTENER_HUNG": Advice(
-            short="the listener does not return",
-            what="The message at the commit offset is in a listener that has not returned; the commit waits for it.",
-            first_step="Take a thread dump of the owner (mqadmin consumerStatus -s) and look at ConsumeMessageThread.",
+            short="its owner finishes no message",
+            what=(
+                "The owner has messages of the queue and finishes none: a listener has not returned, or the client has "
+                "lost track of a message. The commit waits for it."
+            ),
+            first_step=(
+                "Take a thread dump of the owner (mqadmin consumerStatus -s): look at what its ConsumeMessageThreads "
+                "wait for; if none is in the listener, restart the client."
+            ),
+            inspect=("THREADS", "MESSAGE"),
+        ),
+        "MESSAGE_HELD": Advice(
+            short="the message at its commit is not finished",
+            what=(
+                "The owner goes on with later messages, but not past the one at the commit: a listener has not "
+                "returned from it, or the client has lost track of it."
+            ),
+            first_step=(
+                "Take a thread dump of the owner (mqadmin consumerStatus -s): look at what its ConsumeMessageThreads "
+                "wait for; if none is in the listener, restart the client."
+            ),
             inspect=("THREADS", "MESSAGE"),
         ),
         "LISTENER_BLOCKED": Advice(
-            short="the listener does not finish a message",
+            short="a message is not finished",
             what=(
-                "The owner has pulled messages, but its committed offset is not advancing: the message at it is still "
-                "being processed."
+                "The owner has pulled messages, but its committed offset is not advancing: a listener has not returned "
+                "from the one at it, or the client has lost track of it."
             ),
-            first_step="Take a thread dump of the owner (mqadmin consumerStatus -s) and look at ConsumeMessageThread.",
+            first_step=(
+                "Take a thread dump of the owner (mqadmin consumerStatus -s): look at what its ConsumeMessageThreads "
+                "wait for; if none is in the listener, restart the client."
+            ),
             inspect=("THREADS", "MESSAGE"),
         ),
     },

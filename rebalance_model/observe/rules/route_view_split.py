@@ -8,6 +8,9 @@ NAME_SERVERS: a member has the share of a route without a broker (`group.route_v
 see a change. Name servers disagree: its own one does not have that broker's registration. Some queues then have two
 readers and others none; their incidents are children of this one, and those that are due before it wait for it.
 
+NOT_TAKEN_UP: the same of all members, and of a broker that has restarted, or answers again. Nothing shows that name
+servers disagree, since no member has another route: none has taken up its queues since then.
+
 COLLECTOR_ROUTE: the collector's own name server is such a one (`Route.beyond`). The members may all be right, and no
 owner of the topic's queues is expected.
 """
@@ -21,6 +24,8 @@ from rebalance_model.observe.state import GroupState, IncidentKey, Route, RouteS
 from rebalance_model.observe.step import GroupStep
 
 CODE, NAME_SERVERS, COLLECTOR_ROUTE = "ROUTE_VIEW_SPLIT", "NAME_SERVERS", "COLLECTOR_ROUTE"
+NOT_TAKEN_UP = "NOT_TAKEN_UP"
+_OF_SPLITS = (NAME_SERVERS, NOT_TAKEN_UP)
 NAMES_MAX = 10
 """At most this many members are named."""
 
@@ -32,7 +37,8 @@ def judge(step: GroupStep, _: str) -> Verdict:
     if certain:
         behind = {member for split in certain for member in split.behind}
         duration_ms = 0 if _awaits_answers(step) else None
-        return Holds("critical", NAME_SERVERS, behind.pop() if len(behind) == 1 else None, duration_ms=duration_ms)
+        sub_cause = NOT_TAKEN_UP if _back_at(step, certain) else NAME_SERVERS
+        return Holds("critical", sub_cause, behind.pop() if len(behind) == 1 else None, duration_ms=duration_ms)
     if not step.state.is_polled:
         return None if splits is None or step.state.routes else CLEAR
     former = _of_former(step)
@@ -41,6 +47,14 @@ def judge(step: GroupStep, _: str) -> Verdict:
     if any(route.beyond for route in step.state.routes.values()):
         return Holds("warning", COLLECTOR_ROUTE)
     return None if splits is None else former
+
+
+def _back_at(step: GroupStep, splits: list[RouteSplit]) -> int:
+    """Return when the broker came back that the route of every member lacks; 0: there is no such broker."""
+    lacks = {broker for split in splits for brokers in split.lacks for broker in brokers}
+    everyone = all(len(split.lacks) == 1 and set(split.behind) >= step.facts.members for split in splits)
+    back = [view.back_at for broker, view in step.state.views.items() if broker in lacks]
+    return max(back) if everyone and len(back) == len(lacks) and all(back) else 0
 
 
 def evidence(step: GroupStep, _: str) -> Evidence:
@@ -92,7 +106,7 @@ def _affect(splits: tuple[RouteSplit, ...], queues: tuple[MessageQueue, ...]) ->
 
 def _open_splits(step: GroupStep) -> tuple[RouteSplit, ...]:
     incident = step.state.incidents.get(IncidentKey(CODE))
-    return step.state.route_splits if incident is not None and incident.sub_cause == NAME_SERVERS else ()
+    return step.state.route_splits if incident is not None and incident.sub_cause in _OF_SPLITS else ()
 
 
 def _is_certain(step: GroupStep, split: RouteSplit) -> bool:
@@ -103,7 +117,7 @@ def _is_certain(step: GroupStep, split: RouteSplit) -> bool:
     route, incident = step.state.routes.get(split.topic), step.state.incidents.get(IncidentKey(CODE))
     settled_after = step.policy.assignment_settled_after
     seen_at = route.changed_at + settled_after if route is not None else 0
-    if incident is None or incident.sub_cause == NAME_SERVERS:
+    if incident is None or incident.sub_cause in _OF_SPLITS:
         return step.now > seen_at
     return step.now - max(seen_at, split.since) > settled_after
 
@@ -131,6 +145,8 @@ def _of_split(step: GroupStep, split: RouteSplit) -> Evidence:
         "queues_affected": len(affected),
         "queues_without_owner": len(without),
     }
+    if back_at := _back_at(step, [split]):
+        fields["broker_back_at"] = back_at
     return fields | ({"collector_lacks": ", ".join(own)} if own else {})
 
 
@@ -198,8 +214,9 @@ RULE = GroupRule(
         "queues_without_owner": "count",
         "collector_lacks": "text",
         "queues_missing": "count",
+        "broker_back_at": "epoch_ms",
     },
-    sub_causes=("", NAME_SERVERS, COLLECTOR_ROUTE),
+    sub_causes=("", NAME_SERVERS, NOT_TAKEN_UP, COLLECTOR_ROUTE),
     needs=("OWNERS",),
     open_after=lambda policy: policy.assignment_settled_after,
     advice={
@@ -219,6 +236,18 @@ RULE = GroupRule(
                 "lacks the broker (restart it, or that broker's registration with it)."
             ),
             inspect=("ROUTES", "COMPARE"),
+        ),
+        NOT_TAKEN_UP: Advice(
+            short="no member has taken up a broker that is back",
+            what=(
+                "All members divide a route without the named broker, and have done so since it came back: nobody "
+                "reads its queues."
+            ),
+            first_step=(
+                "Restart the members. If that does not help, compare `mqadmin topicRoute -n NAME_SERVER -t TOPIC` of "
+                "each of their name servers."
+            ),
+            inspect=("COMPARE", "ROUTES"),
         ),
         COLLECTOR_ROUTE: Advice(
             short="the collector's name server lacks a broker",

@@ -17,7 +17,7 @@ from rebalance_model.observe.facts.group_facts import is_subscribed
 from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.group import ghost_connections
 from rebalance_model.observe.hooks import pull_errors
-from rebalance_model.observe.rules import stale_heartbeat, unresponsive
+from rebalance_model.observe.rules import route_view_split, stale_heartbeat, unresponsive
 from rebalance_model.observe.rules.ghost_connection import GHOST_ADVICE, GHOST_CONNECTION, GHOST_UNITS
 from rebalance_model.observe.rules.rule import Advice, Evidence, Holds, Severity, Unit
 from rebalance_model.observe.state import HookQueueView, HookView, IncidentKey, QueueState
@@ -189,7 +189,8 @@ def of_same_client(step: GroupStep, code: str, q: QueueFacts, sub_causes: Collec
 def of_retaken(step: GroupStep, code: str, q: QueueFacts, severity: Severity) -> Holds:
     """Return the verdict about a queue that its client drops and takes again all the time: one such explains others."""
     client_id = q.queue.owner or q.queue.former_owner
-    return Holds(severity, RETAKEN, client_id, explained_by=of_same_client(step, code, q, (RETAKEN,)))
+    explained_by = (*route_view_split.explains(step, q.mq), *of_same_client(step, code, q, (RETAKEN,)))
+    return Holds(severity, RETAKEN, client_id, explained_by=explained_by)
 
 
 def settled(step: GroupStep, code: str, q: QueueFacts, sub_cause: str) -> str:

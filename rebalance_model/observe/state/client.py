@@ -110,6 +110,8 @@ class ClientView(msgspec.Struct, array_like=True):
     """How many of them were in the listener when their stacks were last asked for; None: never asked."""
     message_model: str = ""
     """As it last declared it; empty: not known."""
+    language: str = ""
+    """As its broker lists it; empty: not known."""
 
     def at_answer(self, process_queue: ProcessQueueView) -> ProcessQueue:
         """Return a process queue of its last answer as of `answered`, with the latest stamps that are possible.

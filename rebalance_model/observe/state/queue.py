@@ -168,6 +168,8 @@ class QueueState(msgspec.Struct, array_like=True):
     """The clients whose last answer shows it, dropped or not, in the order of these answers."""
     retaken: Retaken | None = None
     """None: its owner has not taken it again since its commit advanced."""
+    advanced_at: int = 0
+    """When an answer last showed an advance of the commit; 0: none has."""
 
     @property
     def position(self) -> int | None:

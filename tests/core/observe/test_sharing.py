@@ -82,7 +82,7 @@ def stories(*, pops: tuple[str, ...]) -> Trace:
 def test_a_topic_that_is_popped_hides_nothing_of_one_that_is_pulled():
     """Issue 35: with a second topic that the members popped, only LAG_GROWTH was left."""
     classic, mixed = stories(pops=()), stories(pops=(OTHER,))
-    assert {"QUEUE_UNASSIGNED", "QUEUE_STALLED LISTENER_HUNG"} <= {what for _, _, what in classic.incidents()}
+    assert {"QUEUE_UNASSIGNED", "QUEUE_STALLED MESSAGE_HELD"} <= {what for _, _, what in classic.incidents()}
     assert mixed.incidents() == classic.incidents()
     assert (coverage(classic)["sharing"], coverage(mixed)["sharing"]) == ("DIVIDED", "MIXED")
 

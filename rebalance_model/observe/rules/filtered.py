@@ -1,0 +1,90 @@
+"""Tell a queue that is read to its end from one that waits: its client commits nothing of what its filter leaves out.
+
+A broker leaves out the messages that a group's expression does not match, and tells the client to go on behind them.
+Java's client commits that once it has nothing of the queue (correctTagsOffset); Go's 2.0 and 2.1 do not, nor does any
+client for messages that it leaves out itself, those whose tag has the same hash. The commit then stands and lag grows,
+though no message waits: the client goes on pulling at the newest offset, and has none.
+
+Where the client does not say how many messages it has, as Go's does not, and by a hook alone, a listener that hangs
+looks alike at first: the client pulls on until it has pullThresholdForQueue messages. Beyond that it can only have left
+them out. Before, it counts as left out only if nothing was committed since the client has the queue.
+"""
+
+from rebalance_model.observe.facts.queue_facts import QueueFacts
+from rebalance_model.observe.group.owners_queue import owners_queue
+from rebalance_model.observe.rules.rule import Advice, Holds
+from rebalance_model.observe.state import ProcessQueueView
+from rebalance_model.observe.step import GroupStep
+
+FILTERED = "FILTERED"
+ADVICE = Advice(
+    short="its filter leaves messages out, and they are not committed",
+    what=(
+        "The client reads the queue to its end and has no message of it: its expression matches none of those that "
+        "seem to wait, and it does not commit what it leaves out. Nothing waits."
+    ),
+    first_step=(
+        "Nothing is to be done unless messages should match: compare the expression with the messages' tags. A newer "
+        "client may commit what the broker leaves out."
+    ),
+    inspect=("MEMBERS", "PROGRESS"),
+)
+_EVERYTHING = frozenset("*")
+
+
+def verdict(q: QueueFacts) -> Holds:
+    """Return what a rule says of such a queue: nobody is to blame."""
+    return Holds("info", FILTERED, q.queue.owner)
+
+
+def is_filtered(step: GroupStep, q: QueueFacts) -> bool:
+    """Return whether the queue is read to its end, and what seems to wait of it was left out."""
+    owner, client_id = q.owner, q.queue.owner
+    if owner is None or client_id is None or q.mq.is_retry or not _reads_to_end(step, q):
+        return False
+    interest = step.facts.interests.get(client_id, {}).get(q.mq.topic)
+    if interest is None or interest[1] == _EVERYTHING:
+        return False
+    answer = owners_answer(step, q)
+    if answer is not None and answer.cached_count is not None:
+        has_none = answer.cached_count == 0 and not answer.transaction_count
+        return has_none and _has_long_consumed_nothing(step, q)
+    return _ahead(q) > step.policy.pull_threshold_for_queue or _has_committed_nothing(step, q)
+
+
+def owners_answer(step: GroupStep, q: QueueFacts) -> ProcessQueueView | None:
+    """Return the queue in its owner's last answer, unless the owner does not answer any more."""
+    held = owners_queue(step, q)
+    return held.answer if held is not None and not held.client.silent else None
+
+
+def _reads_to_end(step: GroupStep, q: QueueFacts) -> bool:
+    """Return whether the client pulls on, as far as the newest message that is known, or at least further each time."""
+    queue, seen, recent = q.queue, q.seen, 2 * step.policy.poll_interval
+    if q.hook is not None and seen is not None and seen.holder == queue.owner:
+        return seen.start_offset >= 0 and step.now - seen.pull_time <= step.policy.pull_suspended_max
+    if queue.pull_offset < 0 or queue.broker_offset is None:
+        return False
+    return queue.pull_offset >= queue.broker_offset or step.now - queue.pull_advanced_at <= recent
+
+
+def _has_long_consumed_nothing(step: GroupStep, q: QueueFacts) -> bool:
+    held = owners_queue(step, q)
+    ms = held.consume_ms if held is not None else None
+    return ms is None or ms > step.policy.consume_frozen_after
+
+
+def _ahead(q: QueueFacts) -> int:
+    """Return how many messages beyond the commit are pulled."""
+    by_hook = q.seen.pull_offset - q.seen.commit_offset if q.seen is not None and q.seen.commit_offset >= 0 else 0
+    position = q.queue.position
+    return max(by_hook, q.queue.pull_offset - position if position is not None else 0)
+
+
+def _has_committed_nothing(step: GroupStep, q: QueueFacts) -> bool:
+    """Return whether the commit is still that at which the client began, as far as is known."""
+    seen = q.seen
+    if q.hook is not None and seen is not None and seen.holder == q.queue.owner:
+        return 0 <= seen.commit_offset <= seen.start_offset
+    answer = owners_answer(step, q)
+    return answer is not None and q.queue.advanced_at <= answer.claimed_since
