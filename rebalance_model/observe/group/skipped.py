@@ -71,7 +71,7 @@ def note_pull(step: GroupStep, mq: MessageQueue, offset: int) -> None:
     queue = step.state.queues[mq]
     gone = queue.skipped
     if gone is not None and offset < gone.start:
-        queue.skipped = Skipped(gone.first, offset, gone.at) if offset > gone.first else None
+        queue.skipped = Skipped(gone.first, offset, gone.at, gone.why) if offset > gone.first else None
         step.changed("SKIPPED")
 
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from rebalance_model.entities import MessageQueue, bounded
 from rebalance_model.observe.events import PullMessage
-from rebalance_model.observe.group import former_holder, rebalances, skipped
+from rebalance_model.observe.group import former_holder, jumps, rebalances, skipped
 from rebalance_model.observe.state import HookQueueView, Regression, Reread
 from rebalance_model.observe.step import GroupStep
 
@@ -98,6 +98,8 @@ def note_commit(step: GroupStep, mq: MessageQueue, commit: Commit) -> None:
     if time < hook_view.commit_time:
         return
     before, before_time = hook_view.commit_offset, hook_view.commit_time
+    if 0 <= before < offset and offset > hook_view.pull_offset and _is_void(hook_view, time):
+        jumps.note_corrected(step, mq, hook_view, offset)
     hook_view.commit_offset, hook_view.commit_time = offset, time
     if offset > before:
         hook_view.advanced_at = time

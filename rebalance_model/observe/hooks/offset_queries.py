@@ -6,7 +6,7 @@ The call names no client: its channel does, once a heartbeat or another call cam
 from rebalance_model.broker.consumer_manage_processor import QUERY_NOT_FOUND
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import QueryConsumerOffset
-from rebalance_model.observe.group import former_holder, rebalances, retaken, skipped
+from rebalance_model.observe.group import former_holder, jumps, rebalances, retaken, skipped
 from rebalance_model.observe.group.channels import client_of_channel, name_channel
 from rebalance_model.observe.hooks import holders
 from rebalance_model.observe.state import BrokerView, HookView
@@ -47,6 +47,7 @@ def _begin(step: GroupStep, hook: HookView, client_id: str, queues: dict[Message
     """Record that a client makes process queues; for ordered queues it has the locks already, which decide."""
     for mq, asked in queues.items():
         skipped.note_query(step, mq, client_id, asked)
+        jumps.note_taken(step, mq, step.hook_view(mq))
     taken = [mq for mq in queues if not holders.is_locked(step, hook, mq)]
     for mq in taken:
         _retake(step, mq, client_id, queues[mq])

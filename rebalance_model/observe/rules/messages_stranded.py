@@ -6,7 +6,8 @@ members have stopped to subscribe a topic, on purpose or by a wrong name; what i
 BROKER_GONE: a broker was taken out of the cluster before everything was consumed. NOT_READ: by hooks alone, which see
 no route, a topic seems to have lost queues (`released_queues`) that no client takes in its next rebalance; what they
 had pulled and not committed waits. SKIPPED: the group began new queues at a later offset than their first message
-(`skipped`). One incident tells the number for all such queues, as it was last reported: at least as many wait. Clear
+(`skipped`). EXPIRED, JUMPED: the commit of a queue jumped forward over messages that nobody had read (`jumps`). One
+incident tells the number for all such queues, as it was last reported: at least as many wait. Clear
 when the queues are consumed again, when nothing waits, or after `group_memory`.
 """
 
@@ -19,11 +20,12 @@ from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRul
 from rebalance_model.observe.state import QueueState
 from rebalance_model.observe.step import GroupStep
 
-WHYS = ("BROKER_GONE", "QUEUE_REMOVED", "NOT_READ", "NOT_SUBSCRIBED", "SKIPPED")
+WHYS = ("EXPIRED", "JUMPED", "BROKER_GONE", "QUEUE_REMOVED", "NOT_READ", "NOT_SUBSCRIBED", "SKIPPED")
 """The sub-causes; of several the first one is named."""
 GATHERED_AFTER = 15_000
 """Queues that are skipped in one rebalance are reported together, after this time: clients take, and answer, one after
 the other; milliseconds."""
+_GATHERED = tuple((why, GATHERED_AFTER) for why in ("SKIPPED", "EXPIRED", "JUMPED"))
 NAMED_MAX = 10
 """At most this many topics and brokers are named."""
 
@@ -42,7 +44,7 @@ def judge(step: GroupStep, _: str) -> Verdict:
     if step.facts.broadcasts:
         return CLEAR
     stranded = _stranded(step)
-    for why, settled_after in (("SKIPPED", GATHERED_AFTER), ("NOT_READ", step.policy.rebalance_wait_interval)):
+    for why, settled_after in (*_GATHERED, ("NOT_READ", step.policy.rebalance_wait_interval)):
         since = min((one.since for one in stranded.values() if one.why == why), default=0)
         if step.now - since < settled_after:
             step.schedule_check(since + settled_after)
@@ -82,7 +84,7 @@ def _of_queue(queue: QueueState) -> Stranded | None:
     if ended is not None:
         messages = waiting(queue) if ended.why != "TOPIC_DELETED" else None
         return Stranded(messages, ended.why, ended.since) if messages else None
-    return Stranded(skipped.start - skipped.first, "SKIPPED", skipped.at) if skipped is not None else None
+    return Stranded(skipped.start - skipped.first, skipped.why, skipped.at) if skipped is not None else None
 
 
 def _names(queues: list[MessageQueue]) -> str:
@@ -141,6 +143,30 @@ RULE = GroupRule(
                 "it first (brokerPermission=4), and wait until nothing is left."
             ),
             inspect=("BROKERS", "PROGRESS"),
+        ),
+        "EXPIRED": Advice(
+            short="the commit jumped over messages that the broker no longer had",
+            what=(
+                "The broker answered that it does not have the next messages (PULL_OFFSET_MOVED), and the group went "
+                "on behind them: the store deleted them unread, or an operator reset the offset."
+            ),
+            first_step=(
+                "Compare the group's delay with how long the broker keeps messages (fileReservedTime, and deletion at "
+                "diskMaxUsedSpaceRatio): they are lost if they were deleted; after a reset, reset to an earlier time."
+            ),
+            inspect=("PROGRESS",),
+        ),
+        "JUMPED": Advice(
+            short="the commit jumped over messages that nobody read",
+            what=(
+                "The group's commit went far beyond what was pulled: an operator moved it (resetOffsetByTime, "
+                "skipAccumulatedMessage), or the store deleted messages before they were read."
+            ),
+            first_step=(
+                "Ask who reset the group's offset; compare its delay with how long the broker keeps messages "
+                "(fileReservedTime). What is still stored can be read by a reset to an earlier time."
+            ),
+            inspect=("PROGRESS",),
         ),
         "SKIPPED": Advice(
             short="new queues were begun at a later offset",

@@ -87,7 +87,7 @@ class NewestFall(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Skipped(msgspec.Struct, array_like=True, frozen=True):
-    """The messages that the group skipped when it began the queue; see `group.skipped`."""
+    """The messages that the group skipped when it began the queue, or later; see `group.skipped`, `group.jumps`."""
 
     first: int
     """The first message that was not consumed."""
@@ -95,6 +95,7 @@ class Skipped(msgspec.Struct, array_like=True, frozen=True):
     """Where the group began: the messages before are not read."""
     at: int
     """When that was seen; epoch milliseconds."""
+    why: Literal["SKIPPED", "EXPIRED", "JUMPED"] = "SKIPPED"
 
 
 class Retaken(msgspec.Struct, array_like=True):
