@@ -38,6 +38,7 @@ POP_ORACLES = (
     oracle_of_groups.group,
     oracle_of_groups.client_id_collision,
     oracle_of_groups.stale_heartbeats,
+    oracle_of_groups.retries,
     oracle_of_groups.dead_letters,
     oracle_of_groups.sources,
     oracle_of_groups.storm,

@@ -123,6 +123,13 @@ def group(snapshot: Snapshot, history: History) -> Conditions:
         yield Condition("CID_VIEW_SPLIT", "", snapshot.telemetry if certain else NONE)
 
 
+def retries(snapshot: Snapshot, _: History) -> Conditions:
+    """Yield MESSAGES_RETRIED: messages were sent to the group's retry topic; no scenario has them for long enough."""
+    retry = f"%RETRY%{snapshot.group}"
+    if any(snapshot.newest(MessageQueue(retry, name, 0)) for name in snapshot.cluster.brokers):
+        yield Condition("MESSAGES_RETRIED", "", NONE)
+
+
 def dead_letters(snapshot: Snapshot, _: History) -> Conditions:
     """Yield MESSAGES_DEAD_LETTERED: a message came to a broker's dead-letter topic within the last ten minutes."""
     fresh = [broker for broker in snapshot.cluster.brokers.values() if _is_dead_letter_fresh(snapshot, broker)]

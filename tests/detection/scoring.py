@@ -83,6 +83,7 @@ _BOUNDS = {
     "UNLOCK_PENDING": Bounds(poll=13),
     "OFFSET_REGRESSION": Bounds(),
     "DUPLICATE_CONSUMPTION": Bounds(hook=10),
+    "MESSAGES_RETRIED": Bounds(),
     "MESSAGES_DEAD_LETTERED": Bounds(poll=75, late=75),  # brokers are asked once a minute
     # Hooks see no route, so they count from when the queue was last read, which may be long before it was removed.
     "MESSAGES_STRANDED": Bounds(60, poll=40, early=12, early_by_hook=60),

@@ -81,7 +81,7 @@ def test_a_cause_of_every_queue_incident_is_a_rule():
 
 def test_rules_are_selected_by_the_telemetry_that_they_need():
     assert codes_needing() == frozenset()
-    assert codes_needing("COMMITS") == {"OFFSET_REGRESSION", "POP_RETURNED"}
+    assert codes_needing("COMMITS") == {"MESSAGES_RETRIED", "OFFSET_REGRESSION", "POP_RETURNED"}
     assert codes_needing("PULLS", "LISTS") == {"PULL_REFUSED", "QUEUE_STALLED", "CID_VIEW_SPLIT"}
 
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from rebalance_model.entities import MessageQueue, bounded
 from rebalance_model.observe.events import PullMessage
-from rebalance_model.observe.group import former_holder, jumps, rebalances, skipped
+from rebalance_model.observe.group import former_holder, jumps, rebalances, retries, skipped
 from rebalance_model.observe.state import HookQueueView, Regression, Reread
 from rebalance_model.observe.step import GroupStep
 
@@ -103,6 +103,8 @@ def note_commit(step: GroupStep, mq: MessageQueue, commit: Commit) -> None:
     hook_view.commit_offset, hook_view.commit_time = offset, time
     if offset > before:
         hook_view.advanced_at = time
+        if mq.is_retry:
+            retries.note(step, mq, offset)
     _note_waiting(hook_view, time, advanced=offset > before)
     _note_regression(step, hook_view, commit, max(before, hook_view.commit_at_restart), before_time)
     reread = hook_view.reread

@@ -59,6 +59,7 @@ from rebalance_model.observe.state.queue import (
     Unassigned,
 )
 from rebalance_model.observe.state.rebalance import Cause, Episode, Move
+from rebalance_model.observe.state.retries import Retries
 from rebalance_model.observe.state.source import ClockSet, Loss, Sequence, Silence
 
 __all__ = [
@@ -119,6 +120,7 @@ __all__ = [
     "RequestModes",
     "Reread",
     "Retaken",
+    "Retries",
     "ReviveBacklog",
     "Rounds",
     "Route",

@@ -19,6 +19,7 @@ from rebalance_model.observe.state.pops import PolledReturns, Popper, Pops
 from rebalance_model.observe.state.proxy import ProxyView
 from rebalance_model.observe.state.queue import QueueState, Route, RouteSplit
 from rebalance_model.observe.state.rebalance import Cause, Episode
+from rebalance_model.observe.state.retries import Retries
 from rebalance_model.observe.state.source import Loss, Sequence, Silence
 
 STATE_VERSION = 6
@@ -154,6 +155,8 @@ class GroupState(msgspec.Struct):
     """What polls show of messages that come back; None: the group has no retry topic of a popped topic."""
     lost: LostState | None = None
     """That its state was lost, so that it began again; None: it never was."""
+    retries: Retries | None = None
+    """The messages that come back by its retry topic; None: no commit of it was seen."""
 
     @property
     def is_polled(self) -> bool:
