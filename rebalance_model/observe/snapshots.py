@@ -103,7 +103,7 @@ def _unknown_health(step: GroupStep) -> tuple[Health, str]:
         return "UNKNOWN", GROUP_DELETED
     if step.facts.info is None:
         return "UNKNOWN", "no broker answers"
-    by_hook = _health_by_hook(step) if not state.is_polled else None
+    by_hook = _health_by_hook(step) if not state.is_polled or step.facts.is_mute else None
     return by_hook or (_health_of_members(step) if state.members else _health_without_members(step))
 
 
@@ -193,7 +193,7 @@ def _queue_health(step: GroupStep, q: QueueFacts, incidents: _OfQueues) -> tuple
         return "UNKNOWN", f"no answer from {q.queue.owner}"
     if not owner.readable and q.hook is None:
         return "UNKNOWN", f"no readable answer from {q.queue.owner}"
-    is_seen = is_polled or not _is_unused(step, q)
+    is_seen = (is_polled and owner.readable and owner.answered > 0) or not _is_unused(step, q)
     return ("OK", "") if is_seen else ("UNKNOWN", f"no pull or commit is seen at {mq.broker}")
 
 

@@ -3,13 +3,14 @@
 import pytest
 
 from rebalance_model.observe.events import ConsumerRunningInfo, RpcError
-from tests.support.field import SOURCES, changed, concluded, concluded_of, events_of
+from tests.support.field import SOURCES, changed, changed_events, concluded, concluded_of, events_of, without_answer
 
 REFUSED = "03d-307-refused-by-acl"
 """A concurrent group; the collector's account may not send the request."""
 WITHOUT_REQUEST = "03b-go-without-307-one-queue-stands"
 """An ordered group of clients in Go (rocketmq-client-go#1085)."""
 SLOW = "51-unsupported-307-lag-grows"
+ORDERED_LEAK = "05-go-flow-control-leak"
 STANDS = "Orders@broker-a:1"
 OPENS_WITHIN = 245
 """Seconds: 210 without an advance of the commit, and one poll."""
@@ -60,3 +61,20 @@ def test_an_owner_that_no_member_reports_is_unknown_and_not_absent():
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_slow_queue_is_not_a_stalled_one(source):
     assert concluded(SLOW, source).transitions("QUEUE_STALLED") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "code"), [("06-message-never-leaves-cache", "QUEUE_STALLED"), (ORDERED_LEAK, "ORDERED_QUEUE_STUCK")]
+)
+def test_a_queue_that_a_mute_member_may_have_is_not_called_unassigned(name, code):
+    """The queue's owner does not answer, and the other members do: they know only that they do not have it."""
+    owner = concluded(name, "poll").queues()[STANDS].owner
+
+    def mute(event, _):
+        is_owners = isinstance(event, ConsumerRunningInfo) and event.client_id == owner
+        return without_answer(event, 3) if is_owners else event
+
+    found = concluded_of(changed_events(name, "poll", mute)).open_at_end()
+    assert {(one.code, one.sub_cause) for one in found if one.subject == STANDS and one.code == code} == {
+        (code, "NOT_REPORTED")
+    }

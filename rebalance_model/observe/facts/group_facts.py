@@ -121,13 +121,18 @@ class GroupFacts(msgspec.Struct, frozen=True, dict=True):
         return not state.members and state.advanced_at > settled
 
     @cached_property
-    def is_mute(self) -> bool:
-        """Return whether members were asked which queues they have, and none has ever said it: owners are unknown.
+    def mute(self) -> frozenset[str]:
+        """Return the members that were asked which queues they have, and have never said it: they may have any.
 
         Clients that do not know the request, an account that may not send it, or brokers that can't reach them.
         """
-        clients = [self.state.clients[member] for member in self.state.members]
-        return bool(clients) and all(one.asked and not (one.answered and one.readable) for one in clients)
+        asked = ((member, self.state.clients[member]) for member in self.state.members)
+        return frozenset(member for member, one in asked if one.asked and not (one.answered and one.readable))
+
+    @cached_property
+    def is_mute(self) -> bool:
+        """Return whether no member says which queues it has: by polls alone, owners are unknown."""
+        return bool(self.mute) and len(self.mute) == len(self.members)
 
     @cached_property
     def interests(self) -> dict[str, Interests]:

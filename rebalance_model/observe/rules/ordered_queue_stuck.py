@@ -46,6 +46,7 @@ SubCause = Literal[
     "HOLDS_BACK",
     "NOTHING_RECEIVED",
     "POP_BLOCKED",
+    "NOT_REPORTED",
     "UNDETERMINED",
 ]
 

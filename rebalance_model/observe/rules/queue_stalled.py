@@ -227,8 +227,6 @@ def _without_owner(step: GroupStep, q: QueueFacts) -> SubCause:
         return "PULL_REFUSED"
     if not step.facts.is_divided and step.state.members:
         return "UNDETERMINED"  # its clients do not report which of them has it
-    if step.facts.is_mute and q.hook is None:
-        return "NOT_REPORTED"
     return stall.without_owner(step, q)
 
 
@@ -287,18 +285,6 @@ RULE = QueueRule(
                 "raise uncommitted_after for this group if it keeps its offsets elsewhere."
             ),
             inspect=("PROGRESS",),
-        ),
-        "NOT_REPORTED": Advice(
-            short="its clients report nothing",
-            what=(
-                "Messages wait and the commit does not advance. Which member has the queue, and why it stands, is not "
-                "known: no member answers what it consumes (GET_CONSUMER_RUNNING_INFO)."
-            ),
-            first_step=(
-                "Look at the members' logs; where the collector's account may not send the request, or the clients do "
-                "not know it, a broker's hook shows who has the queue."
-            ),
-            inspect=("MEMBERS", "PROGRESS"),
         ),
         "RETRY_NOT_CONSUMED": Advice(
             short="nobody consumes the retry topic",

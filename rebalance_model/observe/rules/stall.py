@@ -65,6 +65,18 @@ ADVICE: Mapping[str, Advice] = {
         inspect=("MEMBERS",),
     ),
     RETAKEN: RETAKEN_ADVICE,
+    "NOT_REPORTED": Advice(
+        short="its clients report nothing",
+        what=(
+            "Messages wait and the commit does not advance. Which member has the queue, and why it stands, is not "
+            "known: members do not answer what they consume (GET_CONSUMER_RUNNING_INFO)."
+        ),
+        first_step=(
+            "Look at the members' logs; where the collector's account may not send the request, or the clients do not "
+            "know it, a broker's hook shows who has the queue."
+        ),
+        inspect=("MEMBERS", "PROGRESS"),
+    ),
     "UNDETERMINED": Advice(
         short="the reason is unknown",
         what="Messages wait and the commit does not advance; telemetry does not show why.",
@@ -212,8 +224,10 @@ def settled(step: GroupStep, code: str, q: QueueFacts, sub_cause: str) -> str:
     return incident.sub_cause
 
 
-def without_owner(step: GroupStep, q: QueueFacts) -> Literal["GHOST_CONNECTION", "UNASSIGNED"]:
-    """Return why a queue that no client keeps has no owner."""
+def without_owner(step: GroupStep, q: QueueFacts) -> Literal["GHOST_CONNECTION", "NOT_REPORTED", "UNASSIGNED"]:
+    """Return why a queue that no client keeps has no owner; one that no member reports may be with a mute one."""
+    if q.hook is None and step.facts.mute:
+        return "NOT_REPORTED"
     return GHOST_CONNECTION if ghost_connections.leaves_unassigned(step, q.queue) else "UNASSIGNED"
 
 
