@@ -3,7 +3,7 @@
 import pytest
 
 from rebalance_model.observe.events import ConsumerRunningInfo, ConsumeStats
-from tests.support.field import SOURCES, changed, changed_events, concluded, concluded_of
+from tests.support.field import SOURCES, changed, changed_events, concluded, concluded_of, events_of, numbered
 
 LOST, PAUSED, TIMED_OUT = (
     "02-pulls-lost-after-network-loss",
@@ -79,3 +79,15 @@ def test_one_repair_is_not_again_and_again():
 
     found = concluded_of(changed_events(LOST, "poll", once))
     assert [one for one in found.open_at_end() if one.code == "PULL_EXPIRED"] == []
+
+
+@pytest.mark.parametrize(("name", "begins"), [(LOST, 400), (PAUSED, 900), (TIMED_OUT, 400)])
+def test_a_hook_that_started_late_shows_it_too(name, begins):
+    """It has seen no commit advance, and of one case no commit at all."""
+    events = events_of(name, "hook")
+    late = events[0].time + begins * 1000
+    conclusions = concluded_of(numbered(event for event in events if event.time > late))
+    at_end = {(one.subject, one.sub_cause) for one in conclusions.open_at_end() if one.code == CODE[name]}
+    assert {sub_cause for _, sub_cause in at_end} == {"RETAKEN"}
+    assert len(at_end) == QUEUES[name]
+    assert "UNASSIGNED" not in {one.sub_cause for one in conclusions.transitions()}

@@ -9,13 +9,13 @@ sub-causes.
 """
 
 from collections.abc import Collection, Mapping
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import msgspec
 
 from rebalance_model.observe.facts.group_facts import is_subscribed
 from rebalance_model.observe.facts.queue_facts import QueueFacts
-from rebalance_model.observe.group import ghost_connections
+from rebalance_model.observe.group import ghost_connections, retaken
 from rebalance_model.observe.hooks import pull_errors
 from rebalance_model.observe.rules import route_view_split, stale_heartbeat, unresponsive
 from rebalance_model.observe.rules.ghost_connection import GHOST_ADVICE, GHOST_CONNECTION, GHOST_UNITS
@@ -87,6 +87,10 @@ ADVICE: Mapping[str, Advice] = {
 """Advice for the sub-causes that both rules have."""
 
 
+OwnerCause: TypeAlias = Literal["GHOST_CONNECTION", "NOT_REPORTED", "UNASSIGNED", "UNDETERMINED"]
+"""The sub-causes of a queue without an owner that both rules have."""
+
+
 class Stall(msgspec.Struct, frozen=True, gc=False):
     """How long a queue has waited."""
 
@@ -123,8 +127,10 @@ def by_hook(step: GroupStep, q: QueueFacts) -> Stall | None:
     """Return how long the queue has waited by its broker's hook; None if unknown."""
     queue, hook = q.queue, q.hook
     hook_view = queue.hook_view
-    if hook_view is None or hook is None or hook_view.commit_offset < 0:
+    if hook_view is None or hook is None:
         return None
+    if hook_view.commit_offset < 0:
+        return _read_again(step, q, hook_view, hook)
     now = step.now
     if hook_view.waiting_since:
         waited = max(0, now - max(hook_view.waiting_since, hook.covered_since, queue.returned_at))
@@ -137,6 +143,14 @@ def by_hook(step: GroupStep, q: QueueFacts) -> Stall | None:
     if sign is None and step.state.members and not is_subscribed(step.state, q.mq.topic):
         return None  # no client is supposed to have it (`released_queues`)
     return _unknown_lag(step, max(hook.covered_since, queue.returned_at), hook_view, sign)
+
+
+def _read_again(step: GroupStep, q: QueueFacts, hook_view: HookQueueView, hook: HookView) -> Stall | None:
+    """Return the wait of a queue without a commit: its client takes it again and again, and reads the same messages."""
+    messages = hook_view.pull_offset - hook_view.start_offset if hook_view.start_offset >= 0 else 0
+    if messages <= 0 or q.queue.retaken is None or not retaken.is_again(step, q):
+        return None
+    return Stall(step.now - max(q.queue.retaken.since, hook.covered_since), messages, moved=False)
 
 
 def _unknown_lag(step: GroupStep, since: int, hook_view: HookQueueView, sign: int | None) -> Stall | None:
@@ -224,10 +238,21 @@ def settled(step: GroupStep, code: str, q: QueueFacts, sub_cause: str) -> str:
     return incident.sub_cause
 
 
-def without_owner(step: GroupStep, q: QueueFacts) -> Literal["GHOST_CONNECTION", "NOT_REPORTED", "UNASSIGNED"]:
-    """Return why a queue that no client keeps has no owner; one that no member reports may be with a mute one."""
+def _is_committed(step: GroupStep, seen: HookQueueView) -> bool:
+    """Return whether a member commits the queue, as it does at every persist interval while it has the queue."""
+    is_recent = step.now - seen.commit_time <= 2 * step.policy.persist_consumer_offset_interval
+    return is_recent and seen.committer in step.facts.members
+
+
+def without_owner(step: GroupStep, q: QueueFacts) -> OwnerCause:
+    """Return why a queue that no client keeps has no owner; one that no member reports may be with a mute one.
+
+    A member that commits it has it, though a hook that started late has not seen how it took it.
+    """
     if q.hook is None and step.facts.mute:
         return "NOT_REPORTED"
+    if q.hook is not None and q.seen is not None and _is_committed(step, q.seen):
+        return "UNDETERMINED"
     return GHOST_CONNECTION if ghost_connections.leaves_unassigned(step, q.queue) else "UNASSIGNED"
 
 
