@@ -3,7 +3,7 @@
 import pytest
 
 from rebalance_model.observe.events import ConsumerRunningInfo, ConsumeStats, HeartBeat, PullMessage
-from tests.support.field import SOURCES, changed, changed_events, concluded, concluded_of
+from tests.support.field import SOURCES, changed, changed_events, concluded, concluded_of, without_answer
 
 GO, JAVA = "07-tag-never-matches-go", "08-tag-never-matches-java"
 
@@ -28,6 +28,13 @@ def test_what_is_left_out_is_an_info_and_blames_nobody(name, source):
     assert at_end == {("QUEUE_STALLED", "FILTERED", "info")}
     assert warnings(conclusions) == set()
     assert conclusions.group().health == "OK"
+
+
+@pytest.mark.parametrize("source", ["poll", "both"])
+def test_it_is_known_though_no_member_answers(source):
+    """The broker's table has the expression, and its offsets show that the group reads to the end."""
+    found = concluded_of(changed_events(GO, source, lambda event, _: without_answer(event, 3)))
+    assert {(one.code, one.sub_cause) for one in found.transitions()} == {("QUEUE_STALLED", "FILTERED")}
 
 
 @pytest.mark.parametrize("source", SOURCES)

@@ -10,6 +10,7 @@ looks alike at first: the client pulls on until it has pullThresholdForQueue mes
 them out. Before, it counts as left out only if nothing was committed since the client has the queue.
 """
 
+from rebalance_model.observe.facts.interests import at_broker
 from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.group.owners_queue import owners_queue
 from rebalance_model.observe.rules.rule import Advice, Holds
@@ -39,17 +40,25 @@ def verdict(q: QueueFacts) -> Holds:
 
 def is_filtered(step: GroupStep, q: QueueFacts) -> bool:
     """Return whether the queue is read to its end, and what seems to wait of it was left out."""
-    owner, client_id = q.owner, q.queue.owner
-    if owner is None or client_id is None or q.mq.is_retry or not _reads_to_end(step, q):
-        return False
-    interest = step.facts.interests.get(client_id, {}).get(q.mq.topic)
-    if interest is None or interest[1] == _EVERYTHING:
+    if q.mq.is_retry or not _has_filter(step, q) or not _reads_to_end(step, q):
         return False
     answer = owners_answer(step, q)
     if answer is not None and answer.cached_count is not None:
         has_none = answer.cached_count == 0 and not answer.transaction_count
         return has_none and _has_long_consumed_nothing(step, q)
     return _ahead(q) > step.policy.pull_threshold_for_queue or _has_committed_nothing(step, q)
+
+
+def _has_filter(step: GroupStep, q: QueueFacts) -> bool:
+    """Return whether an expression leaves out messages: of the queue's owner, or of the group, if no member answers."""
+    client_id, info = q.queue.owner, step.facts.info
+    if client_id is not None:
+        interest = step.facts.interests.get(client_id, {}).get(q.mq.topic)
+    elif step.facts.is_mute and info is not None and q.mq.topic in info.subscription_table:
+        interest = at_broker(info.subscription_table[q.mq.topic])
+    else:
+        interest = None
+    return interest is not None and interest[1] != _EVERYTHING
 
 
 def owners_answer(step: GroupStep, q: QueueFacts) -> ProcessQueueView | None:
@@ -87,4 +96,6 @@ def _has_committed_nothing(step: GroupStep, q: QueueFacts) -> bool:
     if q.hook is not None and seen is not None and seen.holder == q.queue.owner:
         return 0 <= seen.commit_offset <= seen.start_offset
     answer = owners_answer(step, q)
-    return answer is not None and q.queue.advanced_at <= answer.claimed_since
+    if answer is None:
+        return q.queue.owner is None and not q.queue.advanced_at
+    return q.queue.advanced_at <= answer.claimed_since
