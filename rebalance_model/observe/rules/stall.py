@@ -225,7 +225,7 @@ def settled(step: GroupStep, code: str, q: QueueFacts, sub_cause: str) -> str:
     That it has no owner for a moment, or that its next one has not consumed yet, explains nothing.
     """
     incident = step.state.incidents.get(IncidentKey(code, str(q)))
-    if incident is None or sub_cause not in _OF_A_MOMENT:
+    if incident is None or sub_cause not in _OF_A_MOMENT or incident.sub_cause == "UNASSIGNED":
         return sub_cause
     without, seen = q.queue.unassigned, q.seen
     if without is not None and q.queue.former_owner not in step.facts.members:
