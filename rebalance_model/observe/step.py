@@ -104,6 +104,8 @@ class Step:
         self.moment = moment
         self.now = moment.now
         self.effects: list[AnyEffect] = []
+        self.resolved: set[str | None] = set()
+        """The ids of those that absorbed the incidents that were resolved; None: nothing did."""
 
     def schedule_check(self, at: int) -> None:
         """Schedule a judgement of everything at that time, or before."""

@@ -59,9 +59,17 @@ def incidents(  # noqa: PLR0913  filters
 
 
 def folded(listed: Sequence[Incident]) -> list[Incident]:
-    """Remove the incidents without an alert of their own that another one in the list explains."""
+    """Remove the incidents without an alert of their own that another one in the list explains.
+
+    One that is open stays, unless the other one is open, too: what makes a group WARN or BAD is never hidden.
+    """
     ids = {incident.incident_id for incident in listed}
-    return [incident for incident in listed if not incident.absorbed or incident.parent not in ids]
+    still_open = {incident.incident_id for incident in listed if incident.resolved_at is None}
+    return [
+        incident
+        for incident in listed
+        if not incident.absorbed or incident.parent not in (ids if incident.resolved_at is not None else still_open)
+    ]
 
 
 def group_incidents(

@@ -29,7 +29,8 @@ class Proof:
     false_alarms: list[str] = field(default_factory=list)
     """The incidents of healthy seeds, except `INFORMATION`; as text."""
     contradictions: list[str] = field(default_factory=list)
-    """The incidents that name a limit that none of their figures reached when they were opened; as text."""
+    """The incidents that name a limit that none of their figures reached when they were opened, and what must hold of
+    any rows (`tests.support.invariants`), and does not; as text."""
 
     def add(self, other: "Proof") -> None:
         """Add the scores of other seeds."""
@@ -86,6 +87,7 @@ def prove_run(run: Run) -> Proof:
         for one in run.incidents[telemetry]
         if not _is_limit_reached(json.loads(one.evidence))
     ]
+    contradictions += [f"seed {run.seed}, {kind}: {text}" for kind, texts in run.violations.items() for text in texts]
     return Proof(1, int(run.healthy), dict(score(run)), false_alarms, contradictions)
 
 

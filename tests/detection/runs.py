@@ -3,7 +3,7 @@
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from rebalance_model.observe.effects import IncidentTransition
+from rebalance_model.observe.effects import GroupSnapshot, IncidentTransition
 from rebalance_model.observe.engine.shard import Shard
 from rebalance_model.observe.events import AnyEvent
 from rebalance_model.observe.group_store import GroupsInMemory
@@ -18,10 +18,14 @@ from tests.detection.oracle import conditions
 from tests.detection.recorder import Recorder
 from tests.detection.snapshot import Snapshot
 from tests.detection.spans import Spans
+from tests.support.invariants import violations
 
 TELEMETRY = ("hook", "poll", "both")
 SentEvent = tuple[int, AnyEvent]
 """The true time at which an event was sent, in epoch milliseconds, and the event."""
+_Kept = IncidentTransition | GroupSnapshot
+Concluded = tuple[int, _Kept]
+"""A row, and the true time of the event that made it."""
 
 
 @dataclass
@@ -50,6 +54,8 @@ class Run:
     """By group: when the conditions of the rules held."""
     incidents: dict[str, list[Incident]] = field(default_factory=dict)
     """By telemetry."""
+    violations: dict[str, list[str]] = field(default_factory=dict)
+    """What must hold of any telemetry's rows, and does not; by telemetry."""
 
 
 def run_seed(seed: int) -> Run:
@@ -80,16 +86,18 @@ def observe(seed: int, scenario: Scenario, *, healthy: bool = False) -> Run:
         previous, seconds = now, seconds + 1
     result = Run(seed, healthy, spans)
     for telemetry in TELEMETRY:
-        result.incidents[telemetry] = incidents(events, telemetry, list(histories), cluster.brokers)
+        effects = list(_effects(events, telemetry))
+        result.incidents[telemetry] = _incidents(effects, list(histories), cluster.brokers)
+        result.violations[telemetry] = violations(effect for _, effect in effects)
     return result
 
 
-def incidents(
-    events: Iterable[SentEvent], telemetry: str, groups: Sequence[str], brokers: Container[str]
-) -> list[Incident]:
+def _incidents(effects: Iterable[Concluded], groups: Sequence[str], brokers: Container[str]) -> list[Incident]:
     """Return the incidents by one kind of telemetry; an incident of the cluster counts once for each group."""
     by_id: dict[tuple[str, str], Incident] = {}
-    for now, transition in _transitions(events, telemetry):
+    for now, transition in effects:
+        if isinstance(transition, GroupSnapshot):
+            continue
         for group in (transition.group,) if transition.group else groups:
             key = transition.incident_id, group
             if transition.transition == "OPENED":
@@ -110,10 +118,10 @@ def _subject(transition: IncidentTransition, brokers: Container[str]) -> str:
     return "" if unnamed else transition.subject
 
 
-def _transitions(events: Iterable[SentEvent], telemetry: str) -> Iterator[tuple[int, IncidentTransition]]:
-    """Yield each transition with the true time of the event that made it; the log's timestamps are true."""
+def _effects(events: Iterable[SentEvent], telemetry: str) -> Iterator[Concluded]:
+    """Yield rows of groups and incidents with the true time of their event; the log's timestamps are true."""
     shard, now = Shard(None, GroupsInMemory(), Policy()), 0
     for now, event in events:
         if telemetry == "both" or event.source_id.startswith(telemetry):
-            yield from ((now, one) for one in shard.push(event, now) if isinstance(one, IncidentTransition))
-    yield from ((now, one) for one in shard.finish() if isinstance(one, IncidentTransition))
+            yield from ((now, one) for one in shard.push(event, now) if isinstance(one, _Kept))
+    yield from ((now, one) for one in shard.finish() if isinstance(one, _Kept))

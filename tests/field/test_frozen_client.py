@@ -79,8 +79,8 @@ def test_a_stuck_queue_that_outlasts_the_client_sends_no_second_alert():
     stuck = [one for one in effects("poll") if isinstance(one, IncidentTransition) and one.subject.endswith(":7")]
     stuck = [one for one in stuck if one.code == "ORDERED_QUEUE_STUCK" and one.time < START + 200_000]
     assert [(one.transition, one.sub_cause, one.parent is not None) for one in stuck] == [
-        ("OPENED", "OWNER_UNRESPONSIVE", True), ("RECLASSIFIED", "UNASSIGNED", False),
-        ("RESOLVED", "UNASSIGNED", False),
+        ("OPENED", "OWNER_UNRESPONSIVE", True), ("RECLASSIFIED", "OWNER_UNRESPONSIVE", False),
+        ("RECLASSIFIED", "UNASSIGNED", False), ("RESOLVED", "UNASSIGNED", False),
     ]  # fmt: skip
 
 

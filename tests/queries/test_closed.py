@@ -125,3 +125,13 @@ def test_a_group_counts_as_closed_what_still_holds_here_and_in_its_cluster(table
     assert group.incidents.model_dump() == {"critical": 1, "warning": 0, "info": 0, "closed": 2}
     assert [one.incident_id for one in folded(listed)] == ["i2"]
     assert (group.health, group.health_reason) == ("BAD", "LAG_GROWTH"), "what is observed stays"
+
+
+def test_a_list_hides_no_open_incident_under_a_resolved_one(tables):
+    append_transitions(
+        tables, step(), step(name="child", seq=2, parent="i1"), step("RESOLVED", 3, name="i1", time=CLOSED),
+    )  # fmt: skip
+    with ReadModel(tables) as model:
+        listed = incidents(model, group="orders")
+    assert {one.incident_id for one in listed} == {"i1", "child"}
+    assert {one.incident_id for one in folded(listed)} == {"i1", "child"}

@@ -4,6 +4,8 @@ import msgspec
 import pytest
 
 from rebalance_model.observe.effects import IncidentTransition
+from rebalance_model.observe.rules.lifecycle import NOT_APPLICABLE
+from tests.support.incident_rows import rows
 from tests.support.trace import SILENT, Held, Member, Trace, holding
 
 
@@ -218,13 +220,13 @@ def test_a_pull_that_stands_still_is_aged_by_the_collector_too():
     assert trace.incidents()[-1] == (140, "RESOLVED", "PULL_EXPIRED")
 
 
-def test_pulls_of_a_pull_consumer_do_not_expire():
+def test_an_incident_ends_whose_rule_does_not_apply_any_more():
     trace = Trace()
     trace.poll(10, {"a": holding(0, pull_age=500)})
     trace.effects.clear()
     trace.state.views["broker-a"].info.consume_type = "CONSUME_ACTIVELY"
     trace._fold(trace._answer("a", holding(0, pull_age=500), 1_800_000_020_000))
-    assert trace.incidents() == []
+    assert [(one.transition, one.resolution) for one in rows(trace, "PULL_EXPIRED")] == [("RESOLVED", NOT_APPLICABLE)]
 
 
 def test_retry_queues_are_ignored():

@@ -14,6 +14,7 @@ from rebalance_model.observe.events import AnyEvent, ConsumerRunningInfo, RpcErr
 from rebalance_model.observe.events.decoding import decode
 from rebalance_model.observe.policy import Policy
 from tests.support.folding import folded
+from tests.support.invariants import violations
 
 CASES = Path(__file__).parents[1] / "field/cases"
 Change = Callable[[AnyEvent, float], AnyEvent | None]
@@ -62,7 +63,9 @@ def events_of(name: str, source: str) -> list[AnyEvent]:
 def concluded_of(events: Iterable[AnyEvent], policy: Policy | None = None) -> Concluded:
     """Return what is concluded of events."""
     given = list(events)
-    return Concluded(folded(given, policy), given[0].time)
+    effects = folded(given, policy)
+    assert violations(effects) == []
+    return Concluded(effects, given[0].time)
 
 
 @lru_cache(maxsize=16)

@@ -20,6 +20,9 @@ _MISSING_BY_SHARING: dict[str, tuple[Need, ...]] = {
 }
 """The needs that a group can't meet, by how its members share the queues (`Coverage.sharing`)."""
 
+_INAPPLICABLE = {sharing: codes_needing(*needs) for sharing, needs in _MISSING_BY_SHARING.items()}
+"""The codes of the rules that need one of these."""
+
 _POPPED_OR_PROXIED = ("POPPED", "MIXED", "PROXIED", "UNLISTED")
 
 UNREADABLE_SHOWN = 8
@@ -54,6 +57,9 @@ class Coverage(msgspec.Struct, frozen=True):
     routes_incomplete: tuple[str, ...] = ()
     """Topics whose route the collector has without queues that members have (`Route.beyond`), each with the brokers
     that it lacks: no owner of the topic's queues is expected. At most `UNREADABLE_SHOWN`."""
+    inapplicable_rules: tuple[str, ...] = ()
+    """Codes of the suspended rules that do not apply to the group, by how its members share the queues: none of their
+    incidents is open."""
 
 
 def coverage(step: GroupStep) -> str:
@@ -76,6 +82,11 @@ def coverage(step: GroupStep) -> str:
         routes_incomplete=incomplete[:UNREADABLE_SHOWN],
     )
     return _encoded(covered, dead_letters=polls and bool(state.dead_letters), pops=state.pops is not None)
+
+
+def inapplicable(step: GroupStep) -> frozenset[str]:
+    """Return the codes of the rules that do not apply to the group, by how its members share the queues."""
+    return _INAPPLICABLE.get(sharing_seen(step), frozenset())
 
 
 def is_popped_or_proxied(step: GroupStep) -> bool:
@@ -141,7 +152,7 @@ def _encoded(covered: Coverage, *, dead_letters: bool, pops: bool) -> str:
     if not covered.polls:
         missing.append("POLLS")
     if covered.members_mute and covered.members_mute == covered.members and not covered.hooks:
-        missing += ["OWNERS", "ANSWERS"]  # no member reports its queues
+        missing += ["OWNERS", "ANSWERS", "ORDER"]  # no member reports its queues, or how it consumes them
     if not covered.offsets:
         missing.append("OFFSETS")
     if not dead_letters:
@@ -151,4 +162,5 @@ def _encoded(covered: Coverage, *, dead_letters: bool, pops: bool) -> str:
     if not (covered.hooks or covered.offsets):
         missing.append("COMMITS")
     silent = tuple(sorted(codes_needing(*missing)))
-    return msgspec.json.encode(msgspec.structs.replace(covered, silent_rules=silent)).decode()
+    never = tuple(sorted(_INAPPLICABLE.get(covered.sharing, ())))
+    return msgspec.json.encode(msgspec.structs.replace(covered, silent_rules=silent, inapplicable_rules=never)).decode()

@@ -5,7 +5,7 @@ schedules a check (`Step.schedule_check`), at which everything of the group is j
 index by rule and subject, and rare: a group is checked about every 30 s, one of many queues at most once a second.
 """
 
-from collections.abc import Collection
+from collections.abc import Iterable
 
 import msgspec
 
@@ -15,7 +15,14 @@ from rebalance_model.observe.group import ended_queues, membership, route_views
 from rebalance_model.observe.group.deleted_group import GROUP_DELETED, is_deleted
 from rebalance_model.observe.hooks import released_queues
 from rebalance_model.observe.rules import concerns, duplicate_consumption, route_view_split
-from rebalance_model.observe.rules.lifecycle import apply, end, resolve_unjudged
+from rebalance_model.observe.rules.coverage import inapplicable
+from rebalance_model.observe.rules.lifecycle import (
+    Suspended,
+    apply,
+    end,
+    release,
+    resolve_unjudged,
+)
 from rebalance_model.observe.rules.registry import (
     BROKER_RULES,
     CLIENT_RULES,
@@ -30,15 +37,16 @@ from rebalance_model.observe.rules.registry import (
     group_rules,
     queue_rules,
 )
-from rebalance_model.observe.rules.rule import ClusterRule
+from rebalance_model.observe.rules.rule import ClusterRule, Rule, Subject
 from rebalance_model.observe.rules.state_lost import BEGAN_AGAIN
-from rebalance_model.observe.state import LostState
+from rebalance_model.observe.state import IncidentState, LostState
 from rebalance_model.observe.step import ALL, GroupStep
 
 POPPED = "its topic is popped: clients share its queues"
 """The reason with which incidents end that only a pulled queue can have."""
 ENDS_FOLLOW = ALL | {"MEMBERS", "DECLARED", "SUBSCRIPTIONS", "PROXIES", "OFFSETS"}
 ROUTE_VIEWS_FOLLOW = ALL | set(route_view_split.RULE.follows)
+_OF_OTHERS = (*CLIENT_RULES, *REBALANCE_RULES, *GROUP_RULES)
 _OF_CLIENTS = frozenset(rule.code for rule in CLIENT_RULES)
 _WITHOUT_POLLS = codes_needing("POLLS", "OFFSETS", "DEAD_LETTERS")
 """Codes of the rules that are suspended while no collector is followed or the collector is silent."""
@@ -53,25 +61,81 @@ def judge(step: GroupStep) -> dict[MessageQueue, QueueFacts]:
     if not step.state.members and is_deleted(step.state, step.now):
         end_all(step, GROUP_DELETED)
         return {}
-    silent = _WITHOUT_POLLS if not step.state.is_polled else frozenset()
     if step.changes:
         _derive(step)
+    suspended = Suspended(_WITHOUT_POLLS if not step.state.is_polled else frozenset(), inapplicable(step))
     for broker in filter(None, step.brokers_to_judge):  # one without a name would have the group's own incidents
-        apply(step, BROKER_RULES, broker, silent)
+        apply(step, BROKER_RULES, broker, suspended)
     if step.changes:
         _judge_open(step)
         rules = GROUP_RULES if "" in step.state.unsettled else group_rules(frozenset(step.changes))
-        apply(step, rules, "", silent)
+        apply(step, rules, "", suspended)
     for client_id in step.clients_to_judge:
-        _judge_client(step, client_id, silent)
+        _judge_client(step, client_id, suspended)
     judged = of_queues(step.facts, step.queues_to_judge) if step.queues_to_judge else {}
     for q, flags in concerns.of_queues(step, judged.values()) if judged else ():
-        _judge_queue(step, q, flags, silent)
+        _judge_queue(step, q, flags, suspended)
     if judged or step.state.reread:
         for rebalance_id in duplicate_consumption.note(step, judged.values()):
-            apply(step, REBALANCE_RULES, rebalance_id, silent)
+            apply(step, REBALANCE_RULES, rebalance_id, suspended)
         duplicate_consumption.forget(step)
+    _end_inapplicable(step, suspended)
+    _release_children(step, suspended)
     return judged
+
+
+def _end_inapplicable(step: GroupStep, suspended: Suspended) -> None:
+    """Resolve the incidents of rules that do not apply to the group any more, of whatever subject."""
+    incidents = step.state.incidents
+    if not (incidents and suspended.inapplicable and step.group_touched):
+        return
+    for incident in [one for one in incidents.values() if one.code in suspended.inapplicable]:
+        _judge_one(step, incident, suspended)
+
+
+def _release_children(step: GroupStep, suspended: Suspended) -> None:
+    """Judge the incidents again whose parent was resolved, and make those independent that are still open.
+
+    A parent that is clear, and waited for the last of those that it explains, is resolved with it.
+    """
+    state, is_due = step.state, "CLUSTER" in step.changes
+    while step.resolved or is_due:
+        over, step.resolved, is_due = step.resolved, set(), False
+        for incident in [one for one in state.incidents.values() if one.incident_id in over and one.cleared_at]:
+            _judge_one(step, incident, suspended)
+        known = {one.incident_id for one in (*state.incidents.values(), *step.cluster.incidents.values())}
+        for incident in [one for one in state.incidents.values() if one.parent is not None and one.parent not in known]:
+            _judge_one(step, incident, suspended, released_from=incident.parent)
+
+
+def _judge_one(
+    step: GroupStep, incident: IncidentState, suspended: Suspended, released_from: str | None = None
+) -> None:
+    """Judge an incident by its own rule; make it independent if it is still explained by one that is resolved."""
+    if incident.queue is not None:
+        _settle(step, QUEUE_RULES, QueueFacts.of(step.facts, incident.queue), incident, suspended, released_from)
+    else:
+        rules = BROKER_RULES if incident.subject in step.state.views else _OF_OTHERS
+        _settle(step, rules, incident.subject, incident, suspended, released_from)
+
+
+def _settle(  # noqa: PLR0913, PLR0917  what a judgement needs
+    step: GroupStep,
+    rules: Iterable[Rule[GroupStep, Subject]],
+    subject: Subject,
+    incident: IncidentState,
+    suspended: Suspended,
+    released_from: str | None,
+) -> None:
+    for rule in rules:
+        if rule.code == incident.code:
+            apply(step, (rule,), subject, suspended)
+            if (
+                released_from
+                and incident.parent == released_from
+                and step.state.incidents.get(incident.key) is incident
+            ):
+                release(step, rule, subject, incident)
 
 
 def _derive(step: GroupStep) -> None:
@@ -85,20 +149,20 @@ def _derive(step: GroupStep) -> None:
         route_views.note(step)
 
 
-def _judge_client(step: GroupStep, client_id: str, silent: Collection[str]) -> None:
+def _judge_client(step: GroupStep, client_id: str, suspended: Suspended) -> None:
     unsettled = client_id in step.state.unsettled
-    apply(step, CLIENT_RULES if unsettled else client_rules(concerns.of_client(step, client_id)), client_id, silent)
+    apply(step, CLIENT_RULES if unsettled else client_rules(concerns.of_client(step, client_id)), client_id, suspended)
 
 
-def _judge_queue(step: GroupStep, q: QueueFacts, flags: int, silent: Collection[str]) -> None:
+def _judge_queue(step: GroupStep, q: QueueFacts, flags: int, suspended: Suspended) -> None:
     ended = q.queue.ended
     if ended is not None:
         end(step, QUEUE_RULES, q, ended_queues.WHY[ended.why])
     elif q.mq.topic in step.facts.popped:
         end(step, PULLED_QUEUE_RULES, q, POPPED)
-        apply(step, POPPED_QUEUE_RULES, q, silent)
+        apply(step, POPPED_QUEUE_RULES, q, suspended)
     else:
-        apply(step, queue_rules(flags), q, silent)
+        apply(step, queue_rules(flags), q, suspended)
 
 
 def judge_all(step: GroupStep) -> None:

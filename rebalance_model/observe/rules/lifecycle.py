@@ -6,14 +6,18 @@ An unknown verdict freezes the incident: it neither opens nor resolves, and the 
 A parent explains its children: either one of the codes in `Rule.absorbed_by`, or an incident that the verdict names
 (`Holds.explained_by`). Children send no alerts, unless their rule says so (`Rule.alerts_as_child`). An incident that
 opened up to `ADOPTED_WITHIN` before its parent becomes its child with a transition (DEESCALATED). A parent that is
-clear and only waits to be resolved (`Rule.clear_after`) gets no new child; its children have that long to recover. A
-child that still holds when its parent is resolved becomes independent at once (ESCALATED). Where the child has alerts
-of its own, both are RECLASSIFIED: nothing new is to be sent.
+clear and only waits to be resolved (`Rule.clear_after`) gets no new child; its children have that long to recover, and
+at least `RECOVERS_WITHIN`. A child that still holds when its parent is resolved becomes independent at once
+(ESCALATED); so does one of which it is unknown. Where the child has alerts of its own, both are RECLASSIFIED: nothing
+new is to be sent.
+
+"Not applicable" is not unknown: an incident of a rule that the group can't meet, by how its members share the queues,
+is resolved with that reason (`Suspended`).
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -38,7 +42,23 @@ SEEN_LATE: Mapping[str, int] = {COLLISION: 180_000, "QUEUE_UNASSIGNED": 120_000}
 and a queue counts as unassigned only when its next owner has had time to take it."""
 UNITS: Mapping[str, Unit] = {"clear_since": "epoch_ms"}
 """Units of the field added to a rule's evidence: since when it had been clear before it was resolved."""
+RECOVERS_WITHIN = 30_000
+"""An incident that is clear waits so long for those that it explains, which end some answers later; milliseconds."""
+NOT_APPLICABLE = "the rule does not apply: the members share the queues in another way"
+"""The reason with which incidents end whose rule no longer applies to the group."""
 _ENCODER = msgspec.json.Encoder(order="deterministic")
+
+
+class Suspended(NamedTuple):
+    """Codes of the rules that are not judged."""
+
+    unknown: frozenset[str] = frozenset()
+    """Their telemetry is missing: their verdict is unknown."""
+    inapplicable: frozenset[str] = frozenset()
+    """They do not apply to the group."""
+
+
+NOTHING_SUSPENDED = Suspended()
 
 
 class Advising(Protocol):
@@ -49,14 +69,16 @@ class Advising(Protocol):
         ...
 
 
-def apply(step: StepT, rules: Iterable[Rule[StepT, Subject]], subject: Subject, silent: Collection[str] = ()) -> None:
-    """Judge a subject by each rule about its kind, and bring its incidents to the state that the verdicts require.
-
-    The telemetry of the rules with ``silent`` codes is missing: their verdict is unknown.
-    """
+def apply(
+    step: StepT, rules: Iterable[Rule[StepT, Subject]], subject: Subject, suspended: Suspended = NOTHING_SUSPENDED
+) -> None:
+    """Judge a subject by each rule about its kind, and bring its incidents to the state that the verdicts require."""
     subject_name = str(subject)
     for rule in rules:
-        verdict = rule.judge(step, subject) if rule.code not in silent else None
+        if rule.code in suspended.inapplicable:
+            end(step, (rule,), subject, NOT_APPLICABLE)
+            continue
+        verdict = rule.judge(step, subject) if rule.code not in suspended.unknown else None
         if isinstance(verdict, Holds) or subject_name in step.state.unsettled:
             key = IncidentKey(rule.code, subject_name)
             if isinstance(verdict, Holds) or key in step.state.incidents or key in step.state.pending:
@@ -141,10 +163,30 @@ def _clear(step: StepT, rule: Rule[StepT, Subject], subject: Subject, incident: 
         incident.cleared_at = step.now
         step.touch(incident)
     due = incident.cleared_at + rule.clear_after(step.policy)
+    if due <= step.now < incident.cleared_at + RECOVERS_WITHIN and _explains_any(step, incident):
+        due = incident.cleared_at + RECOVERS_WITHIN
     if due > step.now:
         step.schedule_check(due)
         return
     _resolve(step, rule, subject, incident, None)
+
+
+def _explains_any(step: Step, incident: IncidentState) -> bool:
+    """Return whether an incident that alerts are sent of is absorbed by this one."""
+    return any(
+        one.absorbed and one.parent == incident.incident_id and one.severity != "info"
+        for one in step.state.incidents.values()
+    )
+
+
+def release(step: StepT, rule: Rule[StepT, Subject], subject: Subject, incident: IncidentState) -> None:
+    """Make an incident independent whose parent is resolved; resolve it if it is clear, and only waits to be."""
+    if incident.cleared_at is not None:
+        _resolve(step, rule, subject, incident, None)
+        return
+    transition: Transition = "ESCALATED" if incident.absorbed else "RECLASSIFIED"
+    _set_parent(rule, incident, None)
+    _emit(step, rule, incident, transition, rule.evidence(step, subject))
 
 
 def _resolve(
@@ -152,6 +194,7 @@ def _resolve(
 ) -> None:
     del step.state.incidents[incident.key]
     _count(step, subject, -1)
+    step.resolved.add(incident.parent if incident.absorbed else None)
     cleared = incident.cleared_at
     waited: Evidence = {"clear_since": cleared} if cleared is not None and cleared < step.now else {}
     _emit(step, rule, incident, "RESOLVED", rule.evidence(step, subject) | waited, why)

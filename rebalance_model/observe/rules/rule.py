@@ -29,6 +29,7 @@ Need = Literal[
     "OFFSETS_OF_BROKER",
     "PULLS",
     "ANSWERS",
+    "ORDER",
     "LISTS",
     "MEMBERS",
     "DEAD_LETTERS",
