@@ -279,7 +279,10 @@ def test_each_fault_is_reported_in_time_and_nothing_before_it(events, sources, d
         if isinstance(e, IncidentTransition) and e.code == "POP_RETURNED" and e.group == "grpc-simple"
         if e.transition == "RESOLVED"
     ][:1]
-    assert 60 <= simple <= 62  # nothing else came back, also where answers show members of no broker
+    if "poll" in sources:
+        assert simple > 400  # the retry topic, of which only answers show the last message, grows every 22 s
+    else:
+        assert 60 <= simple <= 62
 
 
 def test_the_lag_of_popped_queues_is_what_clients_have_and_what_is_ready(events):

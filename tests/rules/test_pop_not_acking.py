@@ -1,5 +1,7 @@
 """POP_NOT_ACKING: a member gets messages by POPs, and finishes none."""
 
+import pytest
+
 from tests.support.incident_rows import distinct_transitions, evidence, rows
 from tests.support.pop_trace import PopTrace, popping
 
@@ -60,3 +62,33 @@ def test_a_busy_member_that_is_killed_pops_no_more():
         trace.pops(tenth / 10 + 0.01, "a").acks(tenth / 10 + 0.05, "a", tenth, popped=tenth / 10)
     trace.heart_beat(57.99, "a").passes(117)
     assert trace.incidents(MINE) == []
+
+
+def behind_proxy(*clients: str, until: int, every: float = 1, acks: bool = False, order: bool = False) -> PopTrace:
+    """A proxy pops for its clients, each a message a second, on two channels in turn."""
+    trace, offset = PopTrace().boots(0), 0
+    for at in range(until):
+        for number, client in enumerate(clients):
+            if at % 10 == 0:
+                trace.proxied(at + 0.1, client)
+            if at % every == 0:
+                trace.pops(at + 0.2, f"10.0.0.9:{8080 + number}", order=order)
+            if acks:
+                trace.acks(at + 0.5, f"10.0.0.9:{9090 + number}", offset, popped=at + 0.2)
+                offset += 1
+    return trace
+
+
+@pytest.mark.parametrize("clients", [("c",), ("c", "d", "e")])
+def test_clients_behind_a_proxy_that_finish_nothing_are_said_by_its_channels(clients):
+    trace = behind_proxy(*clients, until=75)
+    assert distinct_transitions(trace, MINE) == [(60.201, "OPENED", f"{MINE} BEHIND_PROXY")]
+    [row] = rows(trace, MINE)
+    assert (row.subject, row.client_id) == ("proxy 10.0.0.9", "c" if len(clients) == 1 else None)
+    trace.acks(80, "10.0.0.9:7000", 3, popped=70)
+    assert distinct_transitions(trace, MINE)[-1] == (80, "RESOLVED", f"{MINE} BEHIND_PROXY")
+
+
+@pytest.mark.parametrize("given", [{"every": 15}, {"acks": True}, {"order": True}])
+def test_clients_that_get_nothing_or_finish_it_or_are_ordered_are_a_near_miss(given):
+    assert behind_proxy("c", until=130, **given).incidents(MINE) == []

@@ -3,6 +3,7 @@
 import pytest
 
 from rebalance_model.observe.events import ConsumeStats, OffsetInfo
+from rebalance_model.observe.state import popped
 from tests.support.incident_rows import distinct_transitions, evidence, rows
 from tests.support.pop_trace import PROXY, PopTrace
 from tests.support.trace import START, TOPIC, Trace, mq
@@ -125,11 +126,40 @@ def test_what_came_back_while_nobody_asked_is_not_judged():
     assert trace.incidents(MINE) == [(140, "OPENED", UNDETERMINED)]  # no answer shows that none came back
 
 
-def test_where_a_hook_shows_the_calls_the_retry_topic_decides_nothing():
-    trace = acking(10)
+def stored(trace: Trace, at: float, *rows: OffsetInfo) -> None:
+    """A broker's answer with these offsets."""
+    trace._fold(ConsumeStats(queues=rows, **trace._poll(trace.clock(at))))
+
+
+@pytest.mark.parametrize("last_call", [1, 10])
+def test_what_polls_prove_a_hook_that_shows_no_call_does_not_disprove(last_call):
+    trace = acking(last_call)
     for at in range(20, 200, 10):
-        stored = OffsetInfo(mq=mq(0, RETRY), broker_offset=at, consumer_offset=at)
-        trace._fold(ConsumeStats(queues=(stored,), **trace._poll(START + at * 1_000)))
+        stored(trace, at, OffsetInfo(mq=mq(0, RETRY), broker_offset=at, consumer_offset=at))
+    assert [one.severity for one in rows(trace, MINE)] == ["warning"]
+
+
+def test_one_that_acknowledges_nothing_is_said_by_hook_and_polls():
+    """Each broker's answer shows how far the queue was popped; no ack has ever shown that it is one."""
+    trace = PopTrace().boots(0)
+    for at in range(120):
+        trace.pops(at + 0.1, PROXY, invisible=20)
+        if at % 10 == 5:
+            stored(trace, at + 0.5, OffsetInfo(mq=mq(0), broker_offset=3 * at, consumer_offset=3 * at))
+    [opened] = rows(trace, MINE)
+    assert (opened.sub_cause, opened.severity) == ("EXPIRED", "warning")
+    assert 40 <= (opened.time - START) / 1_000 <= 60
+    [row] = [one for one in trace.state.pops.queues.queues.values() if one.answered_to > 0]
+    assert popped.in_flight(row, trace.now) == 60, "what was popped within the last 20 s, by two answers"
+
+
+def test_acknowledged_messages_that_an_answer_shows_first_are_a_near_miss():
+    trace = PopTrace().boots(0)
+    for at in range(120):
+        trace.pops(at + 0.1, PROXY, invisible=20)
+        if at % 10 == 5:
+            stored(trace, at + 0.2, OffsetInfo(mq=mq(0), broker_offset=at + 1, consumer_offset=at + 1))
+        trace.acks(at + 0.5, PROXY, at, popped=at + 0.1, invisible_ms=20_000)
     assert trace.incidents(MINE) == []
 
 

@@ -49,6 +49,8 @@ CLIENTS_MAX = 4_096
 """Clients of proxies, and members that pop, that are kept of a group."""
 TOPICS_MAX, TARGETS_MAX = 1_024, 1_024
 """Popped topics whose pulls are watched, and places where one member pops."""
+PROXIES_MAX = 64
+"""Hosts of proxies that are kept of a group."""
 SOURCES_MAX = 1_024
 """Hooks that are kept of a group."""
 BOTH_ENDED_AFTER = 60_000
@@ -96,6 +98,8 @@ def fold(step: GroupStep, event: HookEvent) -> None:
 
 def _fold_call(step: GroupStep, pops: Pops, event: PoppedEvent, client_id: str | None) -> None:
     mq, kind = popped_queues.fold(pops.queues, event, by_proxy=client_id is None)
+    if client_id is None:
+        _note_proxys_call(step, pops, event, kind)
     match event:
         case PopMessage():
             _note_pop(step, pops, event, client_id)
@@ -108,6 +112,41 @@ def _fold_call(step: GroupStep, pops: Pops, event: PoppedEvent, client_id: str |
         case _:
             pass
     _judge_queue(step, pops, mq)
+
+
+def proxy_of(channel: str) -> str:
+    """Return how the proxy of a channel is named: by its host, as it uses several channels."""
+    return f"proxy {channel.rpartition(':')[0] or channel}"
+
+
+def _note_proxys_call(step: GroupStep, pops: Pops, event: PoppedEvent, kind: str) -> None:
+    """Note a call on a channel that is no member's: it acknowledges for all of the proxy's clients together."""
+    name = proxy_of(event.channel)
+    if event.code not in popped.DONE or (name not in pops.proxies and len(pops.proxies) >= PROXIES_MAX):
+        return
+    match event:
+        case PopMessage():
+            popper = pops.proxies.setdefault(name, Popper(event.first_time))
+            popper.popped_at, popper.poll_ms = event.last_time, max(event.poll_ms, popper.poll_ms)
+            popper.pops.add(step.now, event.count)
+            target = PopTarget(event.topic, event.broker, event.queue_id)
+            if target in popper.targets or len(popper.targets) < TARGETS_MAX:
+                popper.targets[target] = step.now
+            _check_at(step, _due_of(popper, step.policy)[1])
+        case AckMessage():
+            _note_end(step, pops.proxies.get(name), name)
+        case _ if kind == "REFUSED":
+            _note_end(step, pops.proxies.get(name), name)
+        case _:
+            pass
+
+
+def _note_end(step: GroupStep, popper: Popper | None, name: str) -> None:
+    if popper is not None:
+        popper.finished_at = step.now
+        popper.pops.counts.clear()  # those before it had been answered
+        if name in step.state.unsettled:
+            step.clients_to_judge[name] = None
 
 
 def note_pull(step: GroupStep, pops: Pops, event: PullMessage, client_id: str | None) -> None:
@@ -151,6 +190,9 @@ def _check_at(step: GroupStep, *times: int) -> None:
 
 
 def _scan_clients(step: GroupStep, pops: Pops) -> None:
+    for name in [one for one, popper in pops.proxies.items() if step.now - popper.popped_at > POP_REMEMBERED]:
+        del pops.proxies[name]
+        step.clients_to_judge[name] = None
     changed = [client_id for client_id, popper in pops.poppers.items() if _drop_targets(popper, step.now)]
     for client_id in [client_id for client_id in pops.poppers if client_id not in step.facts.members]:
         del pops.poppers[client_id]

@@ -8,7 +8,7 @@ from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue
 from rebalance_model.observe.events import UNREADABLE, ConsumeStats, OffsetInfo
 from rebalance_model.observe.group import deleted_group, ended_queues, jumps, retries, skipped
 from rebalance_model.observe.polls import clock_skew, lag_trend, returns
-from rebalance_model.observe.state import FallenBack, NewestFall, QueueState
+from rebalance_model.observe.state import FallenBack, NewestFall, QueueState, popped_queues
 from rebalance_model.observe.step import GroupStep
 
 _FROM_START = ("CONSUME_FROM_LAST_OFFSET", "CONSUME_FROM_FIRST_OFFSET")
@@ -35,6 +35,7 @@ def fold_stats(step: GroupStep, event: ConsumeStats) -> None:
         if queue.commit_offset is None:
             step.changed("REPORT")
         _advance(step, queue, info, event)
+        _note_popped(step, info)
         judged.append(info.mq)
     if view is not None and view.unreadable_offsets != (unreadable := _unreadable(event)):
         view.unreadable_offsets = unreadable
@@ -48,6 +49,17 @@ def fold_stats(step: GroupStep, event: ConsumeStats) -> None:
     step.queues_to_judge |= {mq: "OFFSETS" for mq in judged if mq not in step.queues_to_judge}
     if not step.state.members:
         step.changed("OFFSETS")
+
+
+def _note_popped(step: GroupStep, info: OffsetInfo) -> None:
+    """Note how far a queue has been popped, while no hook is silent that would report its acknowledgements."""
+    pops = step.state.pops
+    if pops is None or any(source in step.state.silent for source in pops.sources):
+        return
+    offsets = {"commit_offset": info.consumer_offset, "pull_offset": info.pull_offset}
+    queue = popped_queues.on_offsets(pops.queues, step.state.group, info.mq, step.now, **offsets)
+    if queue is not None and queue.unacked:
+        step.schedule_check(queue.unacked[0].returned_at + 1)
 
 
 def _unreadable(event: ConsumeStats) -> tuple[str, ...]:

@@ -95,7 +95,7 @@ def on_stats(state: ProgressState, event: ConsumeStats, policy: Policy) -> list[
 
 def _with_popped(state: ProgressState, row: QueueProgress, queues: list[OffsetInfo]) -> QueueProgress:
     """Return the row with what is known of its popped queues, if it has any."""
-    popped = [at_answer(state, info, row.time) for info in queues]
+    popped = [at_answer(state, row.group, info, row.time) for info in queues]
     if not any(popped):
         return row
     return msgspec.structs.replace(

@@ -48,17 +48,17 @@ def may_be_popped(state: ProgressState) -> bool:
     return state.popped is not None or any(client.popped for client in state.clients.values())
 
 
-def at_answer(state: ProgressState, info: OffsetInfo, at: int) -> PoppedQuantities | None:
+def at_answer(state: ProgressState, group: str, info: OffsetInfo, at: int) -> PoppedQuantities | None:
     """Return the quantities of a queue by a broker's answer; None if nobody pops it, as far as is known."""
-    queue = state.popped.queues.get(info.mq) if state.popped is not None else None
-    popped_to = max(info.consumer_offset, info.pull_offset)
+    offsets = {"commit_offset": info.consumer_offset, "pull_offset": info.pull_offset}
+    queue = popped_queues.on_offsets(state.popped, group, info.mq, at, **offsets) if state.popped is not None else None
+    popped_to = max(offsets.values())
     if queue is None:
         is_popped = any(info.mq.topic in client.popped for client in state.clients.values())
         ready = behind_by(info.broker_offset, popped_to) if popped_to >= 0 else None
         return PoppedQuantities(lag=ready, ready=ready, next=ready) if is_popped else None
-    popped.on_offsets(queue, at, commit_offset=info.consumer_offset, pull_offset=info.pull_offset)
     if queue.order:
-        lag, count = behind_by(info.broker_offset, info.consumer_offset), popped.in_flight(queue)
+        lag, count = behind_by(info.broker_offset, info.consumer_offset), popped.in_flight(queue, at)
         ready = max(0, lag - count) if lag is not None and count is not None else None
         return PoppedQuantities(lag, False, count, popped.in_flight_since(queue), ready, lag)  # noqa: FBT003  a tuple
     ready = behind_by(info.broker_offset, popped_to) if popped_to >= 0 else None
@@ -75,7 +75,7 @@ def by_hook(state: ProgressState, broker: str, topic: str, queue_id: int, at: in
 
 def _with_in_flight(queue: PoppedQueue, ready: int | None, at: int) -> PoppedQuantities:
     popped.give_back(queue, at)
-    count = popped.in_flight(queue)
+    count = popped.in_flight(queue, at)
     known = [one for one in (ready, count) if one is not None]
     at_least = len(known) < 2 or popped.is_at_least(queue, at)
     return PoppedQuantities(sum(known) if known else None, at_least, count, popped.in_flight_since(queue), ready, ready)

@@ -158,7 +158,8 @@ def of_client(step: GroupStep, client_id: str) -> int:
         elif view.doubled:
             flags |= DOUBLED
     if state.pops is not None:
-        flags |= (POPS if client_id in state.pops.poppers else 0) | (PROXIED if client_id in state.pops.proxied else 0)
+        pops = client_id in state.pops.poppers or client_id in state.pops.proxies
+        flags |= (POPS if pops else 0) | (PROXIED if client_id in state.pops.proxied else 0)
     client = state.clients.get(client_id)
     if client is None:
         return flags

@@ -176,7 +176,7 @@ def judge_all(step: GroupStep) -> None:
     for view in state.views.values():
         step.clients_to_judge |= dict.fromkeys(view.hook.refused_heartbeats if view.hook is not None else ())
     if state.pops is not None:
-        step.clients_to_judge |= dict.fromkeys(state.pops.proxied)
+        step.clients_to_judge |= dict.fromkeys((*state.pops.proxied, *state.pops.proxies))
     step.queues_to_judge |= dict.fromkeys(state.queues)
     judge(step)
 

@@ -2,14 +2,21 @@
 
 A POP without a message is answered after its pollTime, so a member that pops more often gets messages. All of them come
 back when they have been invisible for long enough, are consumed twice, or wait in its cache: the group's lag can be 0,
-as the commit advances when a message is handed out. It stays open while the member pops less, as one does that is full.
+as the commit advances when a message is handed out.
+
+BEHIND_PROXY: the same of the clients of a proxy together, on whose channels no message is acknowledged or refused; the
+subject is the proxy, since its calls do not name the client. It takes that all of them finish nothing, and that their
+number is known.
+
+It stays open while the member pops less, as one does that is full.
 Clear when it finishes a message, or is no member any more.
 """
 
+from rebalance_model.observe.group import proxied
 from rebalance_model.observe.rules import concerns
 from rebalance_model.observe.rules.rule import CLEAR, Advice, ClientRule, Evidence, Holds, Verdict
 from rebalance_model.observe.rules.unresponsive import CLIENT_UNRESPONSIVE, STALE_HEARTBEAT
-from rebalance_model.observe.state import IncidentKey, Popper
+from rebalance_model.observe.state import IncidentKey, Popper, Pops
 from rebalance_model.observe.state.pops import WINDOW_MS
 from rebalance_model.observe.step import GroupStep
 
@@ -18,8 +25,13 @@ MARGIN = 8
 """A member pops so much more often in a minute without a message: at its start, and when its share changes."""
 
 
+BEHIND_PROXY = "BEHIND_PROXY"
+
+
 def judge(step: GroupStep, client_id: str) -> Verdict:
     """Compare the member's POPs with those of one that gets nothing."""
+    if step.state.pops is not None and client_id in step.state.pops.proxies:
+        return _of_proxy(step, step.state.pops, client_id)
     popper = step.state.popper(client_id)
     if popper is None or client_id not in step.facts.members:
         return CLEAR
@@ -36,15 +48,35 @@ def judge(step: GroupStep, client_id: str) -> Verdict:
     return Holds("critical", client_id=client_id, explained_by=explained)
 
 
+def _of_proxy(step: GroupStep, pops: Pops, name: str) -> Verdict:
+    """Compare the POPs of a proxy's clients together with those of clients that get nothing."""
+    popper, clients = pops.proxies[name], proxied.clients(step.state)
+    if any(source in step.state.silent for source in pops.sources):
+        return None
+    own = step.state.incidents.get(IncidentKey(CODE, name))
+    idle_ms = step.now - max(popper.since, popper.finished_at, pops.covered_since)
+    has_finished_none = own is not None and popper.finished_at <= own.opened_at
+    if any(topic.order for topic in pops.queues.topics.values()):
+        return CLEAR  # a client tries again by itself, and the queue is blocked: ORDERED_QUEUE_STUCK
+    if not clients or (not has_finished_none and idle_ms <= step.policy.pop_not_acking_after):
+        return CLEAR
+    if own is None and popper.pops.total(step.now) <= len(clients) * _without_messages(popper, step.now):
+        return CLEAR
+    return Holds("critical", BEHIND_PROXY, clients[0] if len(clients) == 1 else None)
+
+
 def evidence(step: GroupStep, client_id: str) -> Evidence:
     """Return how often the member has popped in the last minute, and for how long it has finished nothing."""
     popper, client = step.state.popper(client_id), step.state.clients.get(client_id)
+    clients = 1
+    if popper is None and step.state.pops is not None and client_id in step.state.pops.proxies:
+        popper, clients = step.state.pops.proxies[client_id], len(proxied.clients(step.state))
     if popper is None:
         return {"member": client_id in step.facts.members}
     since = max(popper.since, popper.finished_at)
     return {
         "pops": popper.pops.total(step.now),
-        "pops_without_messages": _without_messages(popper, step.now),
+        "pops_without_messages": clients * _without_messages(popper, step.now),
         "not_acking_ms": step.now - since,
         "limit_ms": step.policy.pop_not_acking_after,
         "unacked": client.unacked if client is not None else None,
@@ -74,6 +106,7 @@ RULE = ClientRule(
         "limit_ms": "ms",
         "unacked": "messages",
     },
+    sub_causes=("", BEHIND_PROXY),
     concerns=concerns.POPS,
     needs=("POPS",),
     absorbed_by=("BROKER_UNREACHABLE", "TELEMETRY_GAP"),
@@ -85,6 +118,15 @@ RULE = ClientRule(
             ),
             first_step="Take a thread dump of the member (mqadmin consumerStatus -s): its listeners have not returned.",
             inspect=("THREADS",),
+        ),
+        BEHIND_PROXY: Advice(
+            short="the clients behind it finish nothing",
+            what=(
+                "The clients behind the proxy get messages and have finished none of them for long: their listeners "
+                "hang, or never acknowledge. Each message comes back when it has been invisible for long enough."
+            ),
+            first_step="Take a thread dump of the clients, and look whether each received message is acknowledged.",
+            inspect=("PROGRESS",),
         ),
     },
 )

@@ -3,15 +3,17 @@
 EXPIRED: they were invisible for long enough without an acknowledgement: the listener is slower than that, hangs, or its
 client is gone; each is consumed twice. A warning from `MANY` a minute and a fifth of what is acknowledged; a single one
 is the cost of a client that leaves. REJECTED: a listener refuses messages that were delivered before, for a minute or
-longer each time (their delays grow): poison messages. UNDETERMINED: no hook shows the calls, and by polls the retry
+longer each time (their delays grow): poison messages. UNDETERMINED: no hook shows why, and by polls the retry
 topic of a popped topic grows again and again for `AGAIN_FOR_MS`; it is not known whether the messages were refused.
 What clients give back when they leave, one after the other, is no reason. A warning from `MANY` a minute and a fifth of
 what was handed out. Clear when none has come back for a minute.
 """
 
+import msgspec
+
 from rebalance_model.observe.rules import pop_not_acking
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
-from rebalance_model.observe.state import PolledReturns
+from rebalance_model.observe.state import Pops
 from rebalance_model.observe.state.pops import WINDOW_MS
 from rebalance_model.observe.step import GroupStep
 
@@ -27,10 +29,17 @@ RECENT_POLLS = 3
 
 
 def judge(step: GroupStep, _: str) -> Verdict:
-    """Check what came back in the last minute."""
-    pops, now = step.state.pops, step.now
-    if pops is None:
-        return _of_polls(step)
+    """Check what came back in the last minute: what polls prove, a hook that does not show it does not disprove."""
+    by_polls, by_hooks = _of_polls(step), _of_hooks(step) if step.state.pops is not None else CLEAR
+    if isinstance(by_hooks, Holds):
+        is_more = isinstance(by_polls, Holds) and by_polls.severity == "warning"
+        return msgspec.structs.replace(by_hooks, severity="warning") if is_more else by_hooks
+    return by_polls if isinstance(by_polls, Holds) or by_hooks is not None else None
+
+
+def _of_hooks(step: GroupStep) -> Verdict:
+    """Check what the calls at the brokers show."""
+    pops, now = step.state.pops or Pops(), step.now
     expired = now - pops.expired_at <= WINDOW_MS
     if not expired and now - pops.rejected_at > WINDOW_MS:
         return CLEAR if step.cluster.has_no_silent_hook else None
@@ -62,22 +71,18 @@ def _of_polls(step: GroupStep) -> Verdict:
 
 def evidence(step: GroupStep, _: str) -> Evidence:
     """Return how many messages came back in the last minute, how many were acknowledged, and the last one's topic."""
-    pops, now = step.state.pops, step.now
-    if pops is None:
-        returns = step.state.returns or PolledReturns()
-        return {
-            "returned": returns.returned.total(now),
-            "handed_out": returns.handed_out.total(now),
-            "window_ms": WINDOW_MS,
-            "topic": returns.topic or None,
+    pops, returns, now = step.state.pops, step.state.returns, step.now
+    fields: Evidence = {}
+    if pops is not None:
+        fields |= {
+            "expired": pops.expired.total(now),
+            "rejected": pops.rejected.total(now),
+            "acknowledged": pops.acked.total(now),
         }
-    return {
-        "expired": pops.expired.total(now),
-        "rejected": pops.rejected.total(now),
-        "acknowledged": pops.acked.total(now),
-        "window_ms": WINDOW_MS,
-        "topic": pops.returned_topic or None,
-    }
+    if returns is not None:
+        fields |= {"returned": returns.returned.total(now), "handed_out": returns.handed_out.total(now)}
+    topic = (pops.returned_topic if pops is not None else "") or (returns.topic if returns is not None else "")
+    return fields | {"window_ms": WINDOW_MS, "topic": topic or None}
 
 
 RULE = GroupRule(

@@ -56,9 +56,14 @@ class Unacked(msgspec.Struct, array_like=True):
         return self.last - self.first + 1
 
     @property
+    def visible_at(self) -> int:
+        """Return until when they are invisible."""
+        return self.popped_by + self.invisible_ms
+
+    @property
     def returned_at(self) -> int:
         """Return when all of them have been given back, unless they are acked."""
-        return self.popped_by + self.invisible_ms + REVIVED_WITHIN
+        return self.visible_at + REVIVED_WITHIN
 
 
 class HeldMessage(msgspec.Struct, array_like=True):
@@ -106,7 +111,7 @@ def on_pop(queue: PoppedQueue, event: PopMessage) -> None:
     queue.invisible_ms, queue.order, queue.filtered = event.invisible_ms, event.order, event.filtered
     if queue.filtered:
         queue.unacked = []
-    _cover(queue, event.time)
+    cover(queue, event.time)
 
 
 def on_ack(queue: PoppedQueue, event: AckMessage) -> None:
@@ -117,7 +122,7 @@ def on_ack(queue: PoppedQueue, event: AckMessage) -> None:
     below_all = min(event.pop_time_min, popped)  # of the lowest acked one: messages are popped in order
     queue.order = event.order
     queue.invisible_ms = queue.invisible_ms or event.invisible_ms
-    _cover(queue, now)
+    cover(queue, now)
     if _has_fallen(queue, event):
         forget(queue, now)
     _take(queue, event.ranges)
@@ -157,7 +162,7 @@ def on_change(
         return ""
     now, popped, offset = event.time, min(event.pop_time, event.time), event.offset
     queue.order = event.order
-    _cover(queue, now)
+    cover(queue, now)
     _popped_to(queue, offset, popped, event.invisible_ms, now)
     _take(queue, ((offset, offset),))
     _keep_bounds(queue)
@@ -226,16 +231,21 @@ def forget(queue: PoppedQueue, now: int) -> None:
         queue.complete_at = now + queue.invisible_ms + REVIVED_WITHIN
 
 
-def in_flight(queue: PoppedQueue) -> int | None:
-    """Return how many messages are in flight, or at least (`is_at_least`); None: unknown."""
+def in_flight(queue: PoppedQueue, now: int = 0) -> int | None:
+    """Return how many messages are in flight, or at least (`is_at_least`); None: unknown.
+
+    One that is visible again at ``now`` is in the retry topic, or about to be: it counts there, and not twice.
+    """
     if not queue.complete_at or queue.filtered:
         return None
-    return sum(one.count for one in queue.unacked) + len(queue.held_messages)
+    return sum(one.count for one in queue.unacked if one.visible_at >= now) + len(queue.held_messages)
 
 
 def is_at_least(queue: PoppedQueue, now: int) -> bool:
-    """Return whether more messages may be in flight than are known."""
-    return queue.order or now < queue.complete_at
+    """Return whether more messages may be in flight than are known, or be on their way into the retry topic."""
+    return (
+        queue.order or now < queue.complete_at or any(one.visible_at < now <= one.returned_at for one in queue.unacked)
+    )
 
 
 def in_flight_since(queue: PoppedQueue) -> int | None:
@@ -244,7 +254,7 @@ def in_flight_since(queue: PoppedQueue) -> int | None:
     return min(since, default=None)
 
 
-def _cover(queue: PoppedQueue, now: int) -> None:
+def cover(queue: PoppedQueue, now: int) -> None:
     """Note that the queue's calls are observed: all that was popped before is given back after its invisible time."""
     if not queue.complete_at:
         queue.complete_at = now + queue.invisible_ms + REVIVED_WITHIN

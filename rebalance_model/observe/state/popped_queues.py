@@ -1,7 +1,8 @@
 """The popped queues of one group: how each topic is popped, and what is in flight of each queue (`popped`).
 
-A queue is known from its first ack, refusal or renewal on: a POP may ask for all queues of a broker, and does not say
-which there are. A retry topic is popped with its topic, and its queues are popped queues of their own.
+A queue is known from its first ack, refusal or renewal on, or from a broker's answer: a POP may ask for all queues of
+a broker, and does not say which there are. What hooks and polls show of it is one state, and rules and quantities fold
+it in the same way. A retry topic is popped with its topic, and its queues are popped queues of their own.
 """
 
 from collections.abc import Iterator
@@ -62,7 +63,7 @@ def fold(pops: PoppedQueues, event: PoppedEvent, *, by_proxy: bool) -> tuple[Mes
         _on_pop(pops, event)
         return None, ""
     mq = MessageQueue(event.topic, event.broker, event.queue_id)
-    queue = _queue_of(pops, mq, event)
+    queue = _queue_of(pops, mq, event.group)
     if queue is None:
         return None, ""
     pops.called[mq] = event.time
@@ -72,6 +73,22 @@ def fold(pops: PoppedQueues, event: PoppedEvent, *, by_proxy: bool) -> tuple[Mes
             return mq, ""
         case ChangeMessageInvisibletime():
             return mq, popped.on_change(queue, event, by_proxy=by_proxy)
+
+
+def on_offsets(  # noqa: PLR0913  a row of an answer
+    pops: PoppedQueues, group: str, mq: MessageQueue, now: int, *, commit_offset: int, pull_offset: int
+) -> PoppedQueue | None:
+    """Process a broker's offsets of a queue; return what is known of it, None if nobody pops its topic there."""
+    queue = pops.queues.get(mq)
+    if queue is None:
+        topic = pops.topics.get((mq.broker, popped_topic(group, mq.topic)))
+        queue = _queue_of(pops, mq, group) if topic is not None else None
+        if queue is None or topic is None:
+            return None
+        pops.called[mq] = topic.at
+        popped.cover(queue, now)
+    popped.on_offsets(queue, now, commit_offset=commit_offset, pull_offset=pull_offset)
+    return queue
 
 
 def forget(pops: PoppedQueues, broker: str, now: int) -> None:
@@ -121,13 +138,11 @@ def _on_pop(pops: PoppedQueues, event: PopMessage) -> None:
         popped.on_pop(queue, event)
 
 
-def _queue_of(
-    pops: PoppedQueues, mq: MessageQueue, event: AckMessage | ChangeMessageInvisibletime
-) -> PoppedQueue | None:
+def _queue_of(pops: PoppedQueues, mq: MessageQueue, group: str) -> PoppedQueue | None:
     queue = pops.queues.get(mq)
     if queue is None and len(pops.queues) < QUEUES_MAX:
         queue = pops.queues[mq] = PoppedQueue()
-        topic = pops.topics.get((mq.broker, popped_topic(event.group, mq.topic)))
+        topic = pops.topics.get((mq.broker, popped_topic(group, mq.topic)))
         if topic is not None:
             queue.invisible_ms, queue.order, queue.filtered = topic.invisible_ms, topic.order, topic.filtered
     return queue

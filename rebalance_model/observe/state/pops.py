@@ -128,3 +128,6 @@ class Pops(msgspec.Struct, array_like=True):
     """Since when no call is known to be missing, of any broker; epoch milliseconds."""
     sources: dict[str, None] = {}
     """The hooks that report such calls: of a group behind proxies they may report nothing else."""
+    proxies: dict[str, Popper] = {}
+    """The calls on channels that are no member's, by the host that they come from: those of a proxy, for all of its
+    clients together."""
