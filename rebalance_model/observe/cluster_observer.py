@@ -15,16 +15,18 @@ from rebalance_model.observe.events import (
     BrokerStatus,
     ClockStep,
     Event,
+    ProxyConnection,
+    ProxyStatus,
     TelemetryLost,
     Tick,
     instance_of,
     source_of,
 )
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.rules import broker_unreachable, revive_behind
+from rebalance_model.observe.rules import broker_unreachable, proxy_unreachable, revive_behind
 from rebalance_model.observe.rules.lifecycle import apply, end
 from rebalance_model.observe.rules.registry import CLUSTER_RULES
-from rebalance_model.observe.state import ClockSet, ClusterBroker, ClusterState, Loss, Reach, Sequence
+from rebalance_model.observe.state import ClockSet, ClusterBroker, ClusterProxy, ClusterState, Loss, Reach, Sequence
 from rebalance_model.observe.state.clock_bounds import Bounds, bounds_of_now
 from rebalance_model.observe.state.clocks import Clocks
 from rebalance_model.observe.step import ClusterStep, Moment
@@ -67,6 +69,14 @@ class ClusterObserver:
             measured = self._clocks.measured_by(broker.hook, event.asked) if broker is not None else None
             if measured is not None:
                 step.note_clock(event.broker, *measured)
+
+    def on_proxy(self, event: ProxyConnection, moment: Moment) -> list[AnyEffect]:
+        """Process what a collector of an earlier release reports of a proxy: it sends no PROXY_STATUS."""
+        step = self._step(moment)
+        proxy = self.state.proxies.get(event.proxy)
+        if proxy is None or not proxy.is_stated:
+            step.note_proxy(event, source_of(event), is_stated=False)
+        return self._concluded(step)
 
     def on_source(self, change: SourceSilent | SourceBack, moment: Moment) -> list[AnyEffect]:
         """Process what has become of a source."""
@@ -137,8 +147,22 @@ class _Step(ClusterStep):
             state.losses[source] = Loss(event.from_time, event.to_time, event.count, event.reason)
         elif isinstance(event, ClockStep):
             self._note_clock_set(event, source)
+        elif isinstance(event, ProxyStatus):
+            self.note_proxy(event, source, is_stated=True)
         elif isinstance(event, BrokerStatus) and (source in state.collectors or event.asked or event.error is not None):
             self._note_answer(event, source)  # a hook reports it, too, when its broker starts
+
+    def note_proxy(self, event: ProxyStatus | ProxyConnection, collector: str, *, is_stated: bool) -> None:
+        """Record whether a collector has reached a proxy; an error code from the proxy is an answer."""
+        proxies = self.state.proxies
+        if event.proxy not in proxies and len(proxies) >= proxy_unreachable.PROXIES_MAX:
+            return
+        view = proxies.setdefault(event.proxy, ClusterProxy())
+        view.is_stated = view.is_stated or is_stated
+        is_silence = event.error is not None and event.error.is_silence
+        at = event.asked or event.time, self.now
+        proxy_unreachable.noted(view, collector, at, self.policy.poll_interval, is_silence=is_silence)
+        self._to_judge[event.proxy] = None
 
     def note_clock(self, broker: str, bounds: Bounds, asked: int) -> None:
         """Record how far a broker's clock is ahead.
@@ -223,7 +247,7 @@ class _Step(ClusterStep):
 
     def judge_all(self) -> None:
         """Record that everything is to be judged."""
-        self._to_judge |= dict.fromkeys(sorted(self.state.brokers.keys() | self.state.sources.keys()))
+        self._to_judge |= dict.fromkeys(sorted({*self.state.brokers, *self.state.sources, *self.state.proxies}))
 
 
 def _is_off(bounds: Bounds, limit: int) -> int:

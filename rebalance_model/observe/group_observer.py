@@ -239,10 +239,11 @@ def _on_return(step: GroupStep, change: SourceBack) -> bool:
 def _on_cluster_change(step: GroupStep, change: ClusterChanged) -> bool:
     state = step.state
     brokers = [broker for broker in state.views if broker in change.subjects]
-    if not brokers and state.collector.partition("/")[2] not in change.subjects:
+    proxies = [proxy for proxy in state.proxies if proxy in change.subjects]
+    if not brokers and not proxies and state.collector.partition("/")[2] not in change.subjects:
         return False
-    step.touched |= dict.fromkeys(mq for mq in state.queues if mq.broker in brokers)
-    if state.incidents:
+    step.touched |= dict.fromkeys(mq for mq in state.queues if proxies or mq.broker in brokers)
+    if state.incidents or proxies:
         step.changed("CLUSTER")
         step.brokers_to_judge |= dict.fromkeys(brokers)
     for broker in brokers:

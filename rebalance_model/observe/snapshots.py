@@ -78,6 +78,7 @@ def _worst(step: GroupStep, incidents: Iterable[IncidentState]) -> tuple[Health,
 
 def _of_cluster(step: GroupStep) -> Iterator[IncidentState]:
     """Yield the open incidents of the group's brokers and its collector, without those that wait to be resolved."""
+    yield from (away for away in step.proxies_away if away.cleared_at is None)
     subjects = {*step.state.views, step.state.collector.partition("/")[2]}
     for incident in step.cluster.incidents.values():
         is_mine = incident.cleared_at is None and incident.subject in subjects

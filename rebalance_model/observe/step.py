@@ -47,6 +47,8 @@ ALL: frozenset[What] = frozenset(("SOURCES", "CLUSTER", "TIME"))
 """The changes that any rule about a group may follow from."""
 COLLISION = "CLIENT_ID_COLLISION"
 """The code of incidents about two processes with one client id."""
+PROXY_UNREACHABLE = "PROXY_UNREACHABLE"
+"""The code of incidents about a proxy that does not answer."""
 LARGE, LARGE_CHECK_EVERY = 256, 1_000
 """A check judges all of a group: with this many queues, a group has at most one check in this many milliseconds."""
 
@@ -228,10 +230,27 @@ class GroupStep(Step):
             yield from self._collisions
         views = (subject,) if subject in self.state.views else tuple(self.state.views)
         brokers = (queue.broker,) if queue is not None else views
+        if PROXY_UNREACHABLE in codes:
+            yield from self.proxies_away
         for code in codes:
             for broker in brokers:
                 if (found := self.cluster.incidents.get(IncidentKey(code, broker))) is not None:
                     yield found
+
+    @cached_property
+    def proxies_away(self) -> list[IncidentState]:
+        """Return the open incidents about the proxies that last listed the group's clients; none if another one does.
+
+        The proxies of a cluster list each other's clients.
+        """
+        known = [
+            (view, self.cluster.incidents.get(IncidentKey(PROXY_UNREACHABLE, name)))
+            for name, view in self.state.proxies.items()
+            if view.clients
+        ]
+        if any(view.answers and away is None for view, away in known):
+            return []
+        return [away for _, away in known if away is not None]
 
     @cached_property
     def _collisions(self) -> list[IncidentState]:

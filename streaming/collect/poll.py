@@ -33,7 +33,7 @@ from functools import partial
 
 import structlog
 
-from rebalance_model.observe.events import ProxyConnection, Tick
+from rebalance_model.observe.events import ProxyConnection, ProxyStatus, Tick
 from streaming.base.limits import BROKERS, FIRST_PROBES, MISSED_PROBES, PROBE_SECONDS, SILENT_PROBES
 from streaming.base.sections.collector import Collector
 from streaming.base.span import Span
@@ -104,7 +104,7 @@ class Poller:
         self._group_polls = GroupPolls(
             rpc, emitter.clock, self._asker, gates, self._groups, self._events, settings, self._members.begin
         )
-        asked = self._ask_proxy, self._emit_of_proxy, self._asker.confined
+        asked = self._ask_proxy, (self._emit_of_proxy, self._emit_proxy_status), self._asker.confined
         self._polls = BrokerPolls(
             rpc, emitter, settings, self._asker, gates, self._brokers, self._groups, self._group_polls,
             Proxies(proxies, parallelism, *asked), self._events, self._warnings,
@@ -233,6 +233,9 @@ class Poller:
     ) -> PolledAnswer:
         ask = partial(self._rpc.proxy_connection, proxy, group)
         return await self._asker.ask(ask, gate, deadline=current.deadline, seconds=seconds)
+
+    def _emit_proxy_status(self, answer: PolledAnswer, proxy: str, cluster: str) -> None:
+        self._events.state(ProxyStatus, answer, cluster=cluster, proxy=proxy)
 
     def _emit_of_proxy(self, answer: PolledAnswer, proxy: str, cluster: str, group: str) -> None:
         self._events.emit(ProxyConnection, answer, cluster=cluster, group=group, proxy=proxy)

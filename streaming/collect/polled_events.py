@@ -1,5 +1,6 @@
 """What was polled, as events, and how often an answer came, was missing or could not be read."""
 
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -62,6 +63,15 @@ class PolledEvents:
         except UnsendableError as problem:  # a name that no event can have
             log.warning("an answer is left out", event_type=kind.__name__, reason=str(problem))
         return False
+
+    def state(self, kind: type[Event], answer: PolledAnswer, **fields: Any) -> None:
+        """Emit whether a server answers, of which the answer itself is an event of its own, and counts."""
+        self._emitter.follow_clock()
+        time_of, error = self._emitter.clock.time_of, answer.error
+        fields |= {"asked": time_of(answer.asked), "answered": time_of(answer.answered)}
+        fields |= {"error": error} if error is not None else {}
+        with suppress(UnsendableError):  # a name that no event can have: the answer's own event says so
+            self._emitter.emit_as_set(kind, **fields)
 
     def emit_of(
         self,

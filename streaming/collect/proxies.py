@@ -22,6 +22,8 @@ Ask: TypeAlias = Callable[[Round, AbstractAsyncContextManager[None], float, str,
 """Asks a proxy (address) about a group (name) when there is room, and then for so many seconds."""
 Emit: TypeAlias = Callable[[PolledAnswer, str, str, str], None]
 """Emits an answer of a proxy (address) about a group (cluster, name) as an event."""
+EmitStatus: TypeAlias = Callable[[PolledAnswer, str, str], None]
+"""Emits whether a proxy (address) answers as an event of a cluster (name)."""
 Confine: TypeAlias = Callable[[str, Callable[[], Awaitable[None]]], Coroutine[object, object, None]]
 """Awaits a part of the round about a proxy; whatever it raises ends this part alone."""
 
@@ -29,20 +31,22 @@ Confine: TypeAlias = Callable[[str, Callable[[], Awaitable[None]]], Coroutine[ob
 class Proxies:
     """The proxies of one set of name servers."""
 
-    def __init__(self, addresses: Sequence[str], parallelism: int, ask: Ask, emit: Emit, confine: Confine) -> None:
+    def __init__(
+        self, addresses: Sequence[str], parallelism: int, ask: Ask, emits: tuple[Emit, EmitStatus], confine: Confine
+    ) -> None:
         """Ask these proxies.
 
         Args:
             addresses: host:port of each one's remoting server.
             parallelism: how many requests are open at a time at each of them.
             ask: sends one.
-            emit: emits an answer.
+            emits: emit an answer, and once a round whether the proxy answers.
             confine: awaits a part of the round.
         """
         self._proxies = [_Proxy(address, parallelism) for address in addresses]
         self._parallelism = parallelism
         self._ask = ask
-        self._emit = emit
+        self._emit, self._emit_status = emits
         self._confine = confine
 
     def begin(self, current: Round, cluster: str, groups: Sequence[str]) -> None:
@@ -85,6 +89,9 @@ class Proxies:
         error = answer.error
         is_failure = error is not None and (error.is_silence or error.code == NOT_SUPPORTED)
         proxy.failure = answer if is_failure else None
+        if proxy.stated.get(cluster) is not current:
+            proxy.stated[cluster] = current
+            self._emit_status(answer, proxy.address, cluster)
         self._emit(answer, proxy.address, cluster, group)
 
 
@@ -102,5 +109,7 @@ class _Proxy:
         """The groups that had clients there, by cluster and name."""
         self.failure: PolledAnswer | None = None
         """The last error, if it did not answer, or does not know the request."""
+        self.stated: dict[str, Round] = {}
+        """By cluster, the round in which it was last said whether the proxy answers."""
         self.first: dict[str, str] = {}
         """By cluster, the group with which the next round begins, if the last one was too short for all."""

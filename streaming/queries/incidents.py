@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from rebalance_model.entities import INT64_MAX
 from rebalance_model.observe.rules import revive_behind
+from rebalance_model.observe.step import PROXY_UNREACHABLE
 from streaming.base.statements import statements_of
 from streaming.queries.group_at import GroupAt, explain_nothing, instant_of, only_one
 from streaming.queries.results import Incident
@@ -14,8 +15,8 @@ from streaming.tables.reader import ReadModel, Row
 _SQL = statements_of(__name__)
 
 
-_OF_POPPING = revive_behind.CODE
-"""An incident of a broker that concerns only groups that pop."""
+_OF_POPPING = {revive_behind.CODE, PROXY_UNREACHABLE}
+"""Incidents of brokers and proxies that concern only groups that pop."""
 
 
 def incidents(  # noqa: PLR0913  filters
@@ -101,7 +102,7 @@ def cluster_incidents(model: ReadModel, instant: int, cluster: str | None) -> Ca
             row["counts_as"]
             for row in rows
             if row["cluster"] == cluster
-            and (row["code"] != _OF_POPPING or (cluster, group) in popping)
+            and (row["code"] not in _OF_POPPING or (cluster, group) in popping)
             and ((cluster, row["subject"]) not in brokers or (cluster, group, row["subject"]) in queues)
         )
 
@@ -138,13 +139,13 @@ def _read(model: ReadModel, filters: Mapping[str, object]) -> list[Incident]:
         brokers = {(place["cluster"], place["broker"]): place["of_group"] for place in places}
         rows = [row for row in rows if row["group"] or brokers.get((row["cluster"], row["subject"]), True)]
         popping, group = _popping(model, rows, filters["instant"]), filters["group"]
-        rows = [row for row in rows if row["code"] != _OF_POPPING or (row["cluster"], group) in popping]
+        rows = [row for row in rows if row["code"] not in _OF_POPPING or (row["cluster"], group) in popping]
     return [incident_from_row(row) for row in rows]
 
 
 def _popping(model: ReadModel, incidents: Sequence[Row], instant: object) -> set[tuple[str, str]]:
     """Return the groups that pop, by cluster and name, if one of the incidents concerns only these."""
-    if all(row["code"] != _OF_POPPING for row in incidents):
+    if all(row["code"] not in _OF_POPPING for row in incidents):
         return set()
     return {(row["cluster"], row["group"]) for row in model.rows(_SQL["popping_groups"], {"instant": instant})}
 

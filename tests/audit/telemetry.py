@@ -18,7 +18,7 @@ Place = tuple[str, str]
 """Cluster and group."""
 Value = TypeVar("Value")
 
-BROADCASTS = ("TICK", "BROKER_STATUS", "TELEMETRY_LOST", "CLOCK_SEEN", "CLOCK_STEP")
+BROADCASTS = ("TICK", "BROKER_STATUS", "PROXY_STATUS", "TELEMETRY_LOST", "CLOCK_SEEN", "CLOCK_STEP")
 
 
 @dataclass(frozen=True, slots=True)

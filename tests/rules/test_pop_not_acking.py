@@ -80,7 +80,7 @@ def behind_proxy(*clients: str, until: int, every: float = 1, acks: bool = False
 
 
 @pytest.mark.parametrize("clients", [("c",), ("c", "d", "e")])
-def test_clients_behind_a_proxy_that_finish_nothing_are_said_by_its_channels(clients):
+def test_clients_of_a_proxy_that_finish_nothing_are_said_by_its_channels(clients):
     trace = behind_proxy(*clients, until=75)
     assert distinct_transitions(trace, MINE) == [(60.201, "OPENED", f"{MINE} BEHIND_PROXY")]
     [row] = rows(trace, MINE)
@@ -90,5 +90,5 @@ def test_clients_behind_a_proxy_that_finish_nothing_are_said_by_its_channels(cli
 
 
 @pytest.mark.parametrize("given", [{"every": 15}, {"acks": True}, {"order": True}])
-def test_clients_that_get_nothing_or_finish_it_or_are_ordered_are_a_near_miss(given):
+def test_clients_that_get_nothing_finish_it_or_are_ordered_are_near_misses(given):
     assert behind_proxy("c", until=130, **given).incidents(MINE) == []

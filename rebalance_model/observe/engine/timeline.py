@@ -32,6 +32,7 @@ from rebalance_model.observe.events import (
     GroupEvent,
     HookEvent,
     PollEvent,
+    ProxyConnection,
     TelemetryLost,
     Tick,
     source_of,
@@ -297,6 +298,13 @@ class Timeline:
         cluster = self._cluster(event.cluster)
         return self._follow_up(cluster, cluster.handle(event, moment), moment)
 
+    def _on_proxy(self, event: ProxyConnection, moment: Moment) -> list[AnyEffect]:
+        """Pass on whether a proxy answers, in the shard whose rows about the cluster are written."""
+        if not self._writes_cluster:
+            return []
+        cluster = self._cluster(event.cluster)
+        return self._follow_up(cluster, cluster.on_proxy(event, moment), moment)
+
     def _note_silence(self, source: str, silence: Silence, moment: Moment) -> list[AnyEffect]:
         return self._on_source(SourceSilent(source, silence), moment)
 
@@ -332,8 +340,9 @@ class Timeline:
         key = f"{event.cluster}/{event.group}"
         group = self._groups.get(key) or self._group(key)
         state, former = group.state, group.state.collector
+        of_proxy = self._on_proxy(event, moment) if isinstance(event, ProxyConnection) else []
         try:
-            effects = group.handle(event, moment)
+            effects = of_proxy + group.handle(event, moment)
         except Exception as error:
             if not self._losses.contained:
                 raise

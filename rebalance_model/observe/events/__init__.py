@@ -90,6 +90,7 @@ __all__ = [
     "ProcessQueueInfo",
     "ProxyConnection",
     "ProxyHeartBeat",
+    "ProxyStatus",
     "PullMessage",
     "QueryConsumerOffset",
     "RpcError",
@@ -287,6 +288,21 @@ class BrokerStatus(Event, frozen=True, gc=False, kw_only=True, tag="BROKER_STATU
             raise ValueError(msg)
 
 
+class ProxyStatus(Event, frozen=True, gc=False, kw_only=True, tag="PROXY_STATUS"):
+    """That a proxy answers a collector's requests, or doesn't: one event a round."""
+
+    proxy: Name
+    """The proxy's remoting address, host:port, as the collector has it."""
+    error: RpcError | None = None
+    """Why it does not answer, or that it does with an error code; absent if it answers."""
+    asked: Time = 0
+    """When the request was sent, by the collector's clock; 0: not reported."""
+    answered: Time = 0
+    """When the answer came, by the collector's clock; 0: not reported."""
+
+    BROADCAST = True
+
+
 class TelemetryLost(Event, frozen=True, gc=False, kw_only=True, tag="TELEMETRY_LOST"):
     """A source reports events that it could not send."""
 
@@ -354,7 +370,7 @@ PollEvent = (
 )
 """What a poll reports of one group."""
 
-Broadcast = BrokerStatus | ClockSeen | ClockStep | TelemetryLost | Tick
+Broadcast = BrokerStatus | ProxyStatus | ClockSeen | ClockStep | TelemetryLost | Tick
 """What a source reports of itself, or of a broker."""
 
 AnyEvent = HookEvent | PollEvent | Broadcast
@@ -397,6 +413,7 @@ _TIMES: dict[type[AnyEvent], tuple[str, ...]] = {
     GetConsumerListByGroup: ("asked",),
     TelemetryLost: ("from_time", "to_time"),
     BrokerStatus: _ASKED,
+    ProxyStatus: _ASKED,
     ConsumerConnection: _ASKED,
     ProxyConnection: _ASKED,
     ConsumerRunningInfo: _ASKED,

@@ -137,7 +137,7 @@ RULE = GroupRule(
     sub_causes=("", "HEARTBEATS_REFUSED", "NOT_POPPED"),
     needs=("OFFSETS", "OFFSETS_OF_BROKER"),
     open_after=lambda policy: policy.no_clients_after,
-    absorbed_by=("BROKER_UNREACHABLE", "TELEMETRY_GAP"),
+    absorbed_by=("BROKER_UNREACHABLE", "PROXY_UNREACHABLE", "TELEMETRY_GAP"),
     advice={
         "NOT_POPPED": Advice(
             short="no client runs, or all are full",

@@ -91,7 +91,7 @@ RULE = ClientRule(
     },
     sub_causes=("", FULL, REFUSED),
     concerns=concerns.FULL | concerns.POPS,
-    absorbed_by=("BROKER_UNREACHABLE", "TELEMETRY_GAP"),
+    absorbed_by=("BROKER_UNREACHABLE", "PROXY_UNREACHABLE", "TELEMETRY_GAP"),
     advice={
         "": Advice(
             what="The member is listed, and has not popped since its last POP was to be answered: it consumes nothing.",

@@ -9,7 +9,7 @@ from rebalance_model.observe.state.broker import (
     RefusedHeartbeats,
 )
 from rebalance_model.observe.state.client import UNANSWERED_POLLS, ClientView, PopTarget, ProcessQueueView
-from rebalance_model.observe.state.cluster import ClusterBroker, ClusterState, Reach, ReviveBacklog
+from rebalance_model.observe.state.cluster import ClusterBroker, ClusterProxy, ClusterState, Reach, ReviveBacklog
 from rebalance_model.observe.state.codec import (
     UNREADABLE,
     StateVersionError,
@@ -76,6 +76,7 @@ __all__ = [
     "ClientView",
     "ClockSet",
     "ClusterBroker",
+    "ClusterProxy",
     "ClusterState",
     "ConcurrentPuller",
     "Ended",

@@ -50,6 +50,15 @@ class ClusterBroker(msgspec.Struct, array_like=True):
     """Its revive group's backlog; None: it has never reported one."""
 
 
+class ClusterProxy(msgspec.Struct, array_like=True):
+    """What collectors report of one proxy."""
+
+    reached_by: dict[str, Reach] = {}
+    """By collector."""
+    is_stated: bool = False
+    """Whether a collector has ever sent PROXY_STATUS of it, which is the same in every shard."""
+
+
 class ClusterState(msgspec.Struct):
     """What broadcasts report of a cluster's brokers, hooks and collectors: the same in every shard."""
 
@@ -80,6 +89,9 @@ class ClusterState(msgspec.Struct):
     """By source, the last time that its clock was set."""
     gone: dict[str, int] = {}
     """Brokers that the cluster no longer has, and since when: a collector still asks them for a while."""
+
+    proxies: dict[str, ClusterProxy] = {}
+    """By address."""
 
     def keeps_up(self, source: str) -> bool:
         """Return whether the source ticks, and is not late."""

@@ -97,10 +97,12 @@ def test_a_proxy_that_does_not_answer_costs_only_what_it_lists(error, said):
     assert groups(trace)[-1].health == "OK"
     trace.poll(30, {}, dict.fromkeys(range(4), (200, 200))).proxy(30.1, error=error)
     last = groups(trace)[-1]
-    assert (last.health, last.health_reason) == ("UNKNOWN", "no list of clients from the proxy proxy-1:8080")
+    is_away = said.startswith("no answer")
+    why = ("BAD", "PROXY_UNREACHABLE") if is_away else ("UNKNOWN", "no list of clients from the proxy proxy-1:8080")
+    assert (last.health, last.health_reason) == why
     assert json.loads(last.coverage)["unreadable"] == [f"proxy proxy-1:8080: {said}"]
     assert trace.state.proxied_left_at == 0
-    trace.poll(40, {}, dict.fromkeys(range(4), (200, 200))).proxy(40.1, "x")
+    trace.poll(40, {}, dict.fromkeys(range(4), (200, 200))).proxy(40.1, "x").tick(101)
     assert groups(trace)[-1].health == "OK"
 
 
