@@ -197,6 +197,8 @@ class _Step(ClusterStep):
         subject = tick.broker or instance_of(tick.source_id)[0]
         if tick.broker_id:
             subject = f"{subject}:{tick.broker_id}"
+        if (silence := state.silent.get(source)) is not None and silence.why == "LATE":
+            silence.ticked = max(silence.ticked, tick.time)
         if state.sources.get(subject) == source and tick.end == (source in state.ended):
             return
         state.sources[subject] = source

@@ -115,7 +115,9 @@ class GroupObserver:
         name, start = _named(event.source, event.source_id)
         last = self.state.sequences.get(name)
         if last is None or not last.covers(start, event.seq):
-            self.state.sequences[name] = Sequence(start, event.seq, skipped=True)
+            is_next = last is None or (start, event.seq) in {(last.start, last.seq + 1), (start, 1)}
+            is_complete = is_next and (last is None or not last.skipped or last.is_complete)
+            self.state.sequences[name] = Sequence(start, event.seq, skipped=True, is_complete=is_complete)
 
     def note_lost(self, part: LostPart, reason: str, now: int) -> None:
         """Note that a part of what is kept of the group was lost: its next check opens an incident."""
@@ -375,6 +377,8 @@ def _news(state: GroupState, event: Event, seq: int) -> hook.News | None:
         return "FIRST"
     if start > last.start:
         return "RESTART"
+    if last.skipped and last.is_complete and seq == last.seq + 1:
+        return "LATE"
     return "GAP" if last.skipped or seq > last.seq + 1 else "NEXT"
 
 

@@ -47,7 +47,7 @@ from rebalance_model.observe.hooks import (
 from rebalance_model.observe.state import BrokerView, HookView
 from rebalance_model.observe.step import GroupStep
 
-News: TypeAlias = Literal["FIRST", "NEXT", "GAP", "RESTART"]
+News: TypeAlias = Literal["FIRST", "NEXT", "GAP", "LATE", "RESTART"]
 """How an event follows the one before it of the same source and group."""
 
 _AT_MASTER = (LockBatchMq, UpdateConsumerOffset, GetConsumerListByGroup, QueryConsumerOffset)

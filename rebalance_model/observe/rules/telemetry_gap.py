@@ -7,9 +7,10 @@ it; the incident opens after `Policy.source_silent_after`, which a wrong clock h
 keeps up again, or another collector does. Rules that need the source are suspended meanwhile, so it explains nothing
 that opens from the other source.
 
-LOST is about a group: the sequence numbers of a source's events have a gap. Clear when the source has reported
-everything again: for a hook, when every member has sent a heartbeat and every lock was renewed; for a collector, after
-two rounds.
+LOST is about a group: the sequence numbers of a source's events have a gap. What came too late without a gap, as
+of a spool that is shipped later, is not lost: the source is LATE, once, and the archive has it. Clear when the source
+has reported everything again: for a hook, when every member has sent a heartbeat and every lock was renewed; for a
+collector, after two rounds.
 """
 
 from collections.abc import Mapping
@@ -78,6 +79,7 @@ def source_evidence(step: ClusterStep, subject: str) -> Evidence:
     fields: Evidence = {"source": source, "limit_ms": step.policy.source_silent_after}
     if (silence := state.silent.get(source)) is not None:
         fields |= {"silent_since": silence.since}
+        fields |= {"behind_ms": max(0, step.now - silence.ticked)} if silence.ticked else {}
     return fields | _of_loss(state.losses.get(source))
 
 
@@ -118,7 +120,7 @@ OF_SOURCE = ClusterRule(
     judge_source,
     source_evidence,
     title="Telemetry of {subject} is missing",
-    units={"source": "text", "limit_ms": "ms", "silent_since": "epoch_ms", **_LOSS},
+    units={"source": "text", "limit_ms": "ms", "silent_since": "epoch_ms", "behind_ms": "ms", **_LOSS},
     sub_causes=("HOOK_SILENT", "POLL_SILENT", "LATE", "BUFFER_FULL", "CLOCK_WRONG"),
     open_after=lambda policy: policy.source_silent_after,
     clear_after=lambda policy: policy.clear_after,
@@ -136,9 +138,13 @@ OF_SOURCE = ClusterRule(
         ),
         "LATE": Advice(
             short="it is far behind",
-            what="The source is far behind the others and not waited for; checks that need it are suspended.",
+            what=(
+                "The source is far behind the others and not waited for: it sends what it has kept, or is slow. "
+                "Nothing is lost: the archive has it. Checks that need it are suspended until it has caught up."
+            ),
             first_step=(
-                "Check its host and its connection to the log; then run `rebalance-watch rebuild` to fill the gap."
+                "See whether it comes closer (`doctor`); if not, check its host and its connection to the log. "
+                "Once it has caught up, `rebalance-watch rebuild` adds what came late to the history."
             ),
         ),
         "BUFFER_FULL": Advice(

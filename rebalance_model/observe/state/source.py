@@ -12,6 +12,8 @@ class Sequence(msgspec.Struct, array_like=True):
     seq: int
     skipped: bool = False
     """Whether its last event came too late to be folded: its next one comes after a gap."""
+    is_complete: bool = False
+    """Whether none of those that came too late is missing: they are late, and not lost."""
 
     def covers(self, start: int, seq: int) -> bool:
         """Whether an event of this incarnation and number was folded before."""
@@ -26,6 +28,8 @@ class Silence(msgspec.Struct, array_like=True):
     """No tick comes; ticks stay behind; too many events waited for it."""
     wrong_clock: bool = False
     """Whether it is not waited for because its clock is wrong, whatever its ticks are."""
+    ticked: int = 0
+    """Of one that is late, the time of its last tick: how far it is; epoch milliseconds."""
 
 
 class Loss(msgspec.Struct, array_like=True):

@@ -22,6 +22,20 @@ def _subscribed(client: GroupClient, _: Context) -> str:
     return labels.NOT_KNOWN if client.subscriptions is None else ", ".join(client.subscriptions)
 
 
+def _version(client: GroupClient, _: Context) -> ColumnValue:
+    """Return the release; behind a proxy it is the proxy's, whose protocol the client speaks."""
+    if client.version is None or client.proxy is None:
+        return ColumnValue(client.version or labels.NOT_KNOWN)
+    hint = gettext("the proxy's release: a proxy does not say that of its clients")
+    return ColumnValue(gettext("protocol {version}", version=client.version), hint=hint)
+
+
+def _language(client: GroupClient, _: Context) -> ColumnValue:
+    known = client.language
+    hint = gettext("the client declares no language that RocketMQ knows, as that of Node.js") if known == "HTTP" else ""
+    return ColumnValue(labels.NOT_KNOWN if known is None else known, hint=hint)
+
+
 def _client_health(client: GroupClient, _: Context) -> ColumnValue:
     return health_value(client, f"{client.health} {gettext(client.health_reason)}".rstrip())
 
@@ -33,8 +47,8 @@ CLIENT = Table(
     ResultColumn(GroupClient, "group"),
     ResultColumn(GroupClient, "is_member", show=_membership),
     ResultColumn(GroupClient, "queues", "count"),
-    ResultColumn(GroupClient, "version"),
-    ResultColumn(GroupClient, "language", spare=True),
+    ResultColumn(GroupClient, "version", show=_version),
+    ResultColumn(GroupClient, "language", show=_language, spare=True),
     ResultColumn(GroupClient, "address", "name", spare=True, wide=True),
     ResultColumn(GroupClient, "proxy", "name", spare=True, wide=True),
     ResultColumn(GroupClient, "last_heartbeat", "duration", _heartbeat, spare=True),

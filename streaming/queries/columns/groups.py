@@ -16,6 +16,15 @@ def _unassigned(group: Group, _: Context) -> ColumnValue:
     return counted(group.unowned)
 
 
+def _members(group: Group, _: Context) -> ColumnValue:
+    """Return the number of members, and of the clients that only proxies list: they consume as members do."""
+    if not group.proxied_clients:
+        return ColumnValue(labels.number(len(group.members)))
+    by_proxy = gettext("{n} by proxy", n=labels.number(len(group.proxied_clients)))
+    text = f"{labels.number(len(group.members))}, {by_proxy}" if group.members else by_proxy
+    return ColumnValue(text, hint=gettext("clients of proxies, which no broker lists"))
+
+
 def _health(group: Group, _: Context) -> ColumnValue:
     return health_value(group, group.health)
 
@@ -38,7 +47,7 @@ GROUP = Table(
     ResultColumn(Group, "cluster"),
     ResultColumn(Group, "group"),
     ResultColumn(Group, "kind", "text", _kind, "Kind", ("orderly", "message_model", "consume_type"), spare=True),
-    ResultColumn(Group, "members", "count", lambda g, _: labels.number(len(g.members))),
+    ResultColumn(Group, "members", "count", _members),
     ResultColumn(Group, "queues", "count"),
     ResultColumn(Group, "unowned", "count", _unassigned),
     ResultColumn(Group, "lag", "count", _lag_sum),

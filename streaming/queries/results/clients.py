@@ -28,7 +28,9 @@ class GroupClient(QueryResult):
         title="Membership", description="False if it has queues but is no longer listed by any broker."
     )
     queues: int = Field(description="Number of its queues, without retry queues.")
-    version: str | None = Field(default=None, description="RocketMQ's release that the client declares.")
+    version: str | None = Field(
+        default=None, description="RocketMQ's release that the client declares; behind a proxy the proxy's own."
+    )
     language: str | None = None
     address: str | None = Field(default=None, description="Address and port of its connection to a broker or proxy.")
     proxy: str | None = Field(default=None, description="Remoting address of the proxy that it is behind, if any.")

@@ -43,9 +43,15 @@ def group_families(snapshot: Snapshot) -> Iterator[Metric]:
     )
     yield family(
         "rocketmq_consumer_connections",
-        "Members of a consumer group.",
+        "Clients of a consumer group: its members, and the clients of proxies, which no broker lists.",
         _GROUP,
-        ((_name(one), len(one.members)) for one in groups),
+        ((_name(one), len({*one.members, *(one.proxied_clients or ())})) for one in groups),
+    )
+    yield family(
+        "rebalance_watch_proxied_clients",
+        "Those of them that only proxies list, or whose heartbeats proxies copy to each other.",
+        _GROUP,
+        ((_name(one), len(one.proxied_clients or ())) for one in groups),
     )
     yield from _owners(snapshot)
     yield from _lag(snapshot)

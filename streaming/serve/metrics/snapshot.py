@@ -44,6 +44,7 @@ class GroupSample(NamedTuple):
     message_model: str
     consume_type: str
     coverage: TelemetryCoverage
+    proxied_clients: list[str] | None = None
 
     @property
     def divided(self) -> bool:

@@ -1,6 +1,7 @@
 -- name: groups
 SELECT
-    g.cluster, g.group, g.time, g.health, g.members, g.message_model, g.consume_type, g.coverage
+    g.cluster, g.group, g.time, g.health, g.members, g.message_model, g.consume_type, g.coverage,
+    g.proxied_clients
 FROM current_groups g
 ORDER BY g.cluster, g.group
 

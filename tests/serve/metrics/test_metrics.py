@@ -113,6 +113,20 @@ def test_a_shared_queue_is_not_counted_as_unassigned(tmp_path, scraper, sharing,
     assert value_of(series, "rocketmq_consumer_queues_unassigned", consumer_group="g") == unassigned
 
 
+def test_clients_of_proxies_are_connections_and_a_metric_of_their_own(tmp_path, scraper):
+    world = World()
+    world.group("grpc", members=(), proxied_clients=("x", "y"))
+    world.group("classic")
+    world.write(tmp_path / "tables")
+
+    series = scraper(tmp_path).scrape()
+
+    counted = {"grpc": (2, 2), "classic": (2, 0)}
+    for group, (connections, by_proxy) in counted.items():
+        assert value_of(series, "rocketmq_consumer_connections", consumer_group=group) == connections
+        assert value_of(series, "rebalance_watch_proxied_clients", consumer_group=group) == by_proxy
+
+
 def test_lag_sums_only_the_queues_whose_lag_is_known(scraped):
     lag, unknown = "rocketmq_consumer_lag_messages", "rocketmq_consumer_lag_unknown_queues"
     topic = {"topic": "Orders", "is_retry": "false"}
@@ -308,7 +322,7 @@ NEEDED_FOR = {
     "queue_state": _QUEUES,
     "group_state": _QUEUES
     | _names("rocketmq_consumer", "group_status telemetry_complete connections answers_unreadable queues_double_owned")
-    | {"rebalance_watch_groups_without_series"},
+    | {"rebalance_watch_groups_without_series", "rebalance_watch_proxied_clients"},
     **dict.fromkeys(("anomalies", "alert_controls"), _INCIDENTS),
     "rebalances": {"rocketmq_consumer_rebalance_times"},
     "telemetry": _SOURCES,
