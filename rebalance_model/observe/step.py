@@ -243,14 +243,14 @@ class GroupStep(Step):
 
         The proxies of a cluster list each other's clients.
         """
-        known = [
+        listing = [
             (view, self.cluster.incidents.get(IncidentKey(PROXY_UNREACHABLE, name)))
             for name, view in self.state.proxies.items()
             if view.clients
         ]
-        if any(view.answers and away is None for view, away in known):
+        if any(view.answers and away is None for view, away in listing):
             return []
-        return [away for _, away in known if away is not None]
+        return [away for _, away in listing if away is not None]
 
     @cached_property
     def _collisions(self) -> list[IncidentState]:

@@ -103,8 +103,10 @@ def _release_children(step: GroupStep, suspended: Suspended) -> None:
         over, step.resolved, is_due = step.resolved, set(), False
         for incident in [one for one in state.incidents.values() if one.incident_id in over and one.cleared_at]:
             _judge_one(step, incident, suspended)
-        known = {one.incident_id for one in (*state.incidents.values(), *step.cluster.incidents.values())}
-        for incident in [one for one in state.incidents.values() if one.parent is not None and one.parent not in known]:
+        open_ids = {one.incident_id for one in (*state.incidents.values(), *step.cluster.incidents.values())}
+        for incident in [
+            one for one in state.incidents.values() if one.parent is not None and one.parent not in open_ids
+        ]:
             _judge_one(step, incident, suspended, released_from=incident.parent)
 
 

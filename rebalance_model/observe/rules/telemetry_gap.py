@@ -79,7 +79,7 @@ def source_evidence(step: ClusterStep, subject: str) -> Evidence:
     fields: Evidence = {"source": source, "limit_ms": step.policy.source_silent_after}
     if (silence := state.silent.get(source)) is not None:
         fields |= {"silent_since": silence.since}
-        fields |= {"behind_ms": max(0, step.now - silence.ticked)} if silence.ticked else {}
+        fields |= {"ticks_behind_ms": max(0, step.now - silence.ticked)} if silence.ticked else {}
     return fields | _of_loss(state.losses.get(source))
 
 
@@ -120,7 +120,7 @@ OF_SOURCE = ClusterRule(
     judge_source,
     source_evidence,
     title="Telemetry of {subject} is missing",
-    units={"source": "text", "limit_ms": "ms", "silent_since": "epoch_ms", "behind_ms": "ms", **_LOSS},
+    units={"source": "text", "limit_ms": "ms", "silent_since": "epoch_ms", "ticks_behind_ms": "ms", **_LOSS},
     sub_causes=("HOOK_SILENT", "POLL_SILENT", "LATE", "BUFFER_FULL", "CLOCK_WRONG"),
     open_after=lambda policy: policy.source_silent_after,
     clear_after=lambda policy: policy.clear_after,
