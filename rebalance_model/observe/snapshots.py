@@ -226,7 +226,7 @@ def _snapshot_group(step: GroupStep, *, always: bool) -> None:
         members=state.members,
         subscriptions=_subscriptions(state, info),
         consume_type=step.facts.consume_type,
-        message_model=state.message_model if info.message_model else "",
+        message_model=state.message_model,
         consume_from_where=info.consume_from_where,
         orderly=state.orderly,
         strategy=step.facts.strategy,

@@ -87,12 +87,12 @@ class GroupFacts(msgspec.Struct, frozen=True, dict=True):
         retry topic is pulled. MIXED: they pop some topics, and divide the queues of the others. ACTIVE: clients pull by
         themselves, and do not report their queues. PROXIED: gRPC clients listed by a broker with an embedded proxy
         (LOCAL mode): they answer no request, and unlike push consumers they do not subscribe to the group's retry
-        topic. Empty: no member is listed.
+        topic. Empty: no member is listed, and the last ones pushed.
         """
         state, info = self.state, self.info
         if self.broadcasts:
             return "BROADCAST"
-        if info is None or not self.consume_type:
+        if info is None or not self.consume_type or (self.consume_type == PUSH and not state.members):
             return ""
         if self.consume_type != PUSH:
             return "ACTIVE"

@@ -33,9 +33,9 @@ def note(state: GroupState, client_id: str, consume_type: str, message_model: st
 
 
 def settle(state: GroupState) -> None:
-    """Decide again how the group consumes; without any declaration the message model stays."""
+    """Decide again how the group consumes; without any declaration, as when the last member has left, it stays."""
     clients = [client for member in state.members if (client := state.clients.get(member)) is not None]
-    state.consume_type = _most((c.consume_type for c in clients), state.consume_type, PUSH)
+    state.consume_type = _most((c.consume_type for c in clients), state.consume_type, PUSH) or state.consume_type
     declared = _most((c.message_model for c in clients), state.message_model, CLUSTERING)
     state.message_model = declared or state.message_model
 

@@ -17,6 +17,7 @@ from rebalance_model.observe.hooks import released_queues
 from rebalance_model.observe.rules import concerns, duplicate_consumption, route_view_split
 from rebalance_model.observe.rules.coverage import inapplicable
 from rebalance_model.observe.rules.lifecycle import (
+    NOTHING_SUSPENDED,
     Suspended,
     apply,
     end,
@@ -50,6 +51,7 @@ _OF_OTHERS = (*CLIENT_RULES, *REBALANCE_RULES, *GROUP_RULES)
 _OF_CLIENTS = frozenset(rule.code for rule in CLIENT_RULES)
 _WITHOUT_POLLS = codes_needing("POLLS", "OFFSETS", "DEAD_LETTERS")
 """Codes of the rules that are suspended while no collector is followed or the collector is silent."""
+_UNPOLLED = Suspended(_WITHOUT_POLLS)
 
 
 def judge(step: GroupStep) -> dict[MessageQueue, QueueFacts]:
@@ -63,7 +65,9 @@ def judge(step: GroupStep) -> dict[MessageQueue, QueueFacts]:
         return {}
     if step.changes:
         _derive(step)
-    suspended = Suspended(_WITHOUT_POLLS if not step.state.is_polled else frozenset(), inapplicable(step))
+    suspended = NOTHING_SUSPENDED if step.state.is_polled else _UNPOLLED
+    if not (step.state.members and (step.state.orderly or step.facts.is_divided)):  # the usual case
+        suspended = Suspended(suspended.unknown, inapplicable(step))
     for broker in filter(None, step.brokers_to_judge):  # one without a name would have the group's own incidents
         apply(step, BROKER_RULES, broker, suspended)
     if step.changes:

@@ -137,7 +137,8 @@ class GroupState(msgspec.Struct):
     left: dict[str, int] = {}
     """Topics that members no longer subscribe, and since when; without those that have no queue any more."""
     consume_type: str = ""
-    """The consume type that most members declare; empty: none does."""
+    """The consume type that most members declare; empty: none ever did. The last one stays while the group has no
+    members."""
     without_route: dict[str, int] = {}
     """The subscribed topics without a route, and since when the name server has answered so (code 17), by the time of
     the request; 0: the topic had a route here, and was deleted."""
