@@ -98,6 +98,8 @@ def _group_health(step: GroupStep) -> tuple[Health, str]:
 def _unknown_health(step: GroupStep) -> tuple[Health, str]:
     """Return health and reason of a group without an incident to warn of."""
     state = step.state
+    if not state.is_polled and state.pops is not None and not state.members and state.pops.modes:
+        return "UNKNOWN", "its clients are behind a proxy, and only their calls are seen"
     if not (step.facts.is_polled or step.facts.hooks):
         return "UNKNOWN", "no source reports it"
     if is_deleted(state, step.now):
@@ -111,8 +113,8 @@ def _unknown_health(step: GroupStep) -> tuple[Health, str]:
 def _health_by_hook(step: GroupStep) -> tuple[Health, str] | None:
     """Return what hooks alone do not show of a group; None: nothing."""
     state = step.state
-    if state.pops is not None and not state.members and state.pops.modes:
-        return "UNKNOWN", "its clients are behind a proxy, and only their calls are seen"
+    if not state.members and state.no_members_since:
+        return "UNKNOWN", f"no client is listed since {utc(state.no_members_since)} UTC, and no offsets are seen"
     unused = _unused_broker(step) if state.members else None
     return ("UNKNOWN", f"no pull or commit is seen at {unused}") if unused is not None else None
 

@@ -92,6 +92,8 @@ REASONS = (
     marked("commits advance, but no client is listed: they are behind a proxy"),
     marked("no client is listed, and it is unknown whether messages wait"),
     marked("no client is listed, and messages wait since {time} UTC or longer"),
+    marked("no client is listed since {time} UTC, and no offsets are seen"),
+    marked("the rule does not apply: the members share the queues in another way"),
 )
 """The reasons of a health that `rebalance_model.observe.snapshots` writes beside codes of incidents, and of an end."""
 

@@ -46,12 +46,13 @@ def _not_acking(snapshot: Snapshot, client: SimulatedClient, calls: Calls) -> Co
 
 
 def _proxys_clients(snapshot: Snapshot) -> Conditions:
-    """Yield POP_NOT_ACKING of the clients behind the proxy: allowed where none of them has finished a message."""
+    """Yield POP_NOT_ACKING and POP_STOPPED of a proxy's clients: allowed where none of them has finished a message."""
     finished = [
         one.at for (group, _), ends in snapshot.pops.finished.items() if group == snapshot.group for one in ends
     ]
     if snapshot.spec.pops in {"PUSH", "SIMPLE"} and snapshot.now - max(finished, default=0) > 58 * SECOND:
         yield Condition("POP_NOT_ACKING", "proxy 127.0.0.1")
+        yield Condition("POP_STOPPED", "proxy 127.0.0.1")
 
 
 def _stopped(snapshot: Snapshot, client: SimulatedClient, calls: Calls) -> Conditions:

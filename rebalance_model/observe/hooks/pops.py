@@ -24,6 +24,7 @@ from rebalance_model.observe.group.expectation import expect
 from rebalance_model.observe.group.proxied import PROXIED_FORGOTTEN
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import (
+    PUSH,
     GroupState,
     Popper,
     Pops,
@@ -132,7 +133,9 @@ def _note_proxys_call(step: GroupStep, pops: Pops, event: PoppedEvent, kind: str
             target = PopTarget(event.topic, event.broker, event.queue_id)
             if target in popper.targets or len(popper.targets) < TARGETS_MAX:
                 popper.targets[target] = step.now
-            _check_at(step, _due_of(popper, step.policy)[1])
+            _check_at(step, *_due_of(popper, step.policy)[:2])
+            if name in step.state.unsettled:
+                step.clients_to_judge[name] = None
         case AckMessage():
             _note_end(step, pops.proxies.get(name), name)
         case _ if kind == "REFUSED":
@@ -190,7 +193,8 @@ def _check_at(step: GroupStep, *times: int) -> None:
 
 
 def _scan_clients(step: GroupStep, pops: Pops) -> None:
-    for name in [one for one, popper in pops.proxies.items() if step.now - popper.popped_at > POP_REMEMBERED]:
+    before = step.now - POP_REMEMBERED if not pops.proxied else step.now - step.policy.group_memory
+    for name in [one for one, popper in pops.proxies.items() if popper.popped_at < before]:
         del pops.proxies[name]
         step.clients_to_judge[name] = None
     changed = [client_id for client_id, popper in pops.poppers.items() if _drop_targets(popper, step.now)]
@@ -214,7 +218,7 @@ def _scan_modes(step: GroupStep, pops: Pops) -> None:
 
 def _due(pops: Pops, policy: Policy) -> Iterator[int]:
     """Yield when time alone may change something next, among times that have passed; epoch milliseconds."""
-    for popper in pops.poppers.values():
+    for popper in (*pops.poppers.values(), *pops.proxies.values()):
         yield from _due_of(popper, policy)
         yield from (at + POP_REMEMBERED + 1 for at in popper.targets.values())
     for queue in pops.queues.queues.values():
@@ -333,7 +337,9 @@ def _note_proxied(step: GroupStep, pops: Pops, event: ProxyHeartBeat) -> None:
         return
     if former is None and len(pops.proxied) >= CLIENTS_MAX:
         return
-    pops.proxied[event.client_id] = ProxiedClient(event.proxy, event.language, event.version, step.now)
+    pops.proxied[event.client_id] = ProxiedClient(
+        event.proxy, event.language, event.version, step.now, event.consume_type == PUSH
+    )
     pops.proxied_left_at = 0
     step.schedule_check(step.now + step.policy.proxy_client_silent_after + 1)
     if event.client_id in step.state.unsettled:

@@ -14,7 +14,7 @@ from rebalance_model.observe.facts.queue_facts import QueueFacts, of_queues
 from rebalance_model.observe.group import ended_queues, membership, route_views
 from rebalance_model.observe.group.deleted_group import GROUP_DELETED, is_deleted
 from rebalance_model.observe.hooks import released_queues
-from rebalance_model.observe.rules import concerns, duplicate_consumption, route_view_split
+from rebalance_model.observe.rules import concerns, duplicate_consumption, no_active_clients_with_lag, route_view_split
 from rebalance_model.observe.rules.coverage import inapplicable
 from rebalance_model.observe.rules.lifecycle import (
     NOTHING_SUSPENDED,
@@ -49,8 +49,11 @@ ENDS_FOLLOW = ALL | {"MEMBERS", "DECLARED", "SUBSCRIPTIONS", "PROXIES", "OFFSETS
 ROUTE_VIEWS_FOLLOW = ALL | set(route_view_split.RULE.follows)
 _OF_OTHERS = (*CLIENT_RULES, *REBALANCE_RULES, *GROUP_RULES)
 _OF_CLIENTS = frozenset(rule.code for rule in CLIENT_RULES)
-_WITHOUT_POLLS = codes_needing("POLLS", "OFFSETS", "DEAD_LETTERS")
-"""Codes of the rules that are suspended while no collector is followed or the collector is silent."""
+_WITHOUT_POLLS = codes_needing("POLLS", "OFFSETS", "DEAD_LETTERS") - {no_active_clients_with_lag.CODE}
+"""Codes of the rules that are suspended while no collector is followed or the collector is silent.
+
+That nobody came back after a broker's restart its hook shows alone.
+"""
 _UNPOLLED = Suspended(_WITHOUT_POLLS)
 
 

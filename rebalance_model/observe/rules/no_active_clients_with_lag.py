@@ -1,7 +1,8 @@
 """NO_ACTIVE_CLIENTS_WITH_LAG: a group that had members has none, and messages wait for it.
 
 Clients behind a separate proxy (CLUSTER mode) are in no broker's list: a group whose commits advance nevertheless is
-consumed. NOT_POPPED: its messages wait, and no commit has advanced for `stuck_after`. Where proxies are asked, they
+consumed. NOT_BACK: by hooks alone, which do not show what waits: a broker has restarted, and no member has come back
+to it. NOT_POPPED: its messages wait, and no commit has advanced for `stuck_after`. Where proxies are asked, they
 list these clients: the last one has left when all proxies answer, none lists any, and no commit advances. For a
 broadcasting group the broker's offsets are stale and do not count. Nor do queues that have ended, such as those of a
 topic that the last members did not subscribe (`ended_queues`).
@@ -9,9 +10,14 @@ topic that the last members did not subscribe (`ended_queues`).
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group import proxied
+from rebalance_model.observe.group.membership import HEARD_FROM_ALL
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
-from rebalance_model.observe.state import GroupState
+from rebalance_model.observe.state import GroupState, IncidentKey
 from rebalance_model.observe.step import GroupStep
+
+CODE = "NO_ACTIVE_CLIENTS_WITH_LAG"
+MARGIN = 10_000
+"""So much later than they are due it may be seen that the members of a restarted broker are not back; milliseconds."""
 
 
 def judge(step: GroupStep, _: str) -> Verdict:
@@ -19,9 +25,34 @@ def judge(step: GroupStep, _: str) -> Verdict:
     state = step.state
     if state.members or step.facts.broadcasts:
         return CLEAR
+    if not state.is_polled:
+        return _not_back(step)
     if step.facts.is_consumed_unlisted or state.proxied_left_at or proxied.is_listed(state):
         return _of_unlisted(step)
     return _of_group(step) if state.no_members_since else CLEAR
+
+
+def _not_back(step: GroupStep) -> Verdict:
+    """Check whether the last members were lost by a broker's restart, and none has come back since."""
+    state = step.state
+    restarted_at = _restarted_at(step)
+    if restarted_at is None:
+        own = state.incidents.get(IncidentKey(CODE))
+        return CLEAR if state.no_members_since == 0 or (own is not None and own.sub_cause == "NOT_BACK") else None
+    if step.now - restarted_at > step.policy.group_memory:
+        return CLEAR
+    return Holds("critical", "NOT_BACK", duration_ms=step.now - restarted_at, stamp=restarted_at)
+
+
+def _restarted_at(step: GroupStep) -> int | None:
+    """Return when a broker restarted whose hook saw no member come back; None: the last members left otherwise."""
+    left_at = step.state.no_members_since
+    for view in step.state.views.values():
+        hook = step.live_hook(view)
+        was_lost = hook is not None and view.back_at <= left_at <= view.back_at + HEARD_FROM_ALL + MARGIN
+        if view.back_at and was_lost and hook is not None and not hook.recent_unregisters:
+            return view.back_at
+    return None
 
 
 def _of_group(step: GroupStep) -> Verdict:
@@ -92,6 +123,9 @@ def evidence(step: GroupStep, _: str) -> Evidence:
     """
     state = step.state
     since = _left_at(step) or state.no_members_since
+    if not state.is_polled and (at := _restarted_at(step)) is not None:
+        without_ms = {"without_members_ms": step.now - at, "limit_ms": step.policy.no_clients_after}
+        return {"lag": None, "members": len(state.members), "restarted_at": at, **without_ms}
     fields: Evidence = {
         "lag": _waiting(step),
         "members": len(state.members),
@@ -120,7 +154,7 @@ def _waiting(step: GroupStep) -> int | None:
 
 
 RULE = GroupRule(
-    "NO_ACTIVE_CLIENTS_WITH_LAG",
+    CODE,
     judge,
     evidence,
     follows=("MEMBERS", "OFFSETS", "PROXIES", "ENDED", "DECLARED"),
@@ -132,13 +166,26 @@ RULE = GroupRule(
         "without_members_ms": "ms",
         "without_advance_ms": "ms",
         "topic": "text",
+        "restarted_at": "epoch_ms",
         "limit_ms": "ms",
     },
-    sub_causes=("", "HEARTBEATS_REFUSED", "NOT_POPPED"),
+    sub_causes=("", "HEARTBEATS_REFUSED", "NOT_BACK", "NOT_POPPED"),
     needs=("OFFSETS", "OFFSETS_OF_BROKER"),
     open_after=lambda policy: policy.no_clients_after,
     absorbed_by=("BROKER_UNREACHABLE", "PROXY_UNREACHABLE", "TELEMETRY_GAP"),
     advice={
+        "NOT_BACK": Advice(
+            short="none has come back since the broker's restart",
+            what=(
+                "The group had members before a broker restarted, and none has come back since: nobody consumes. How "
+                "many messages wait is unknown without a collector."
+            ),
+            first_step=(
+                "Check that the clients run, and that they reach the broker by the address that it registers now "
+                "(mqadmin topicRoute); restart them if they do not come back."
+            ),
+            inspect=("MEMBERS", "BROKERS"),
+        ),
         "NOT_POPPED": Advice(
             short="no client runs, or all are full",
             what=(

@@ -4,19 +4,24 @@ FULL: by two consecutive answers it has popped more messages of a queue than pop
 of them: it waits for its listener. All the time the broker's own lag can be 0, as the commit advances when a message is
 handed out. REFUSED: its POPs come, and the broker refuses each of them. Without a sub-cause: by hooks, no POP has come
 since its last one was to be answered. Critical if more messages wait.
+
+BEHIND_PROXY: the same of the push consumers behind a proxy together: their heartbeats go on, and no proxy has popped
+for them. The subject is the proxy that popped last.
 """
 
 from rebalance_model.observe.rules import concerns, pop_not_acking
 from rebalance_model.observe.rules.rule import CLEAR, Advice, ClientRule, Evidence, Holds, Severity, Verdict
 from rebalance_model.observe.rules.unresponsive import CLIENT_UNRESPONSIVE, STALE_HEARTBEAT
-from rebalance_model.observe.state import ClientView, IncidentKey, Popper
+from rebalance_model.observe.state import ClientView, IncidentKey, Popper, Pops
 from rebalance_model.observe.step import GroupStep
 
-FULL, REFUSED = "FULL", "REFUSED"
+FULL, REFUSED, BEHIND_PROXY = "FULL", "REFUSED", "BEHIND_PROXY"
 
 
 def judge(step: GroupStep, client_id: str) -> Verdict:
     """Check whether the client was full in two answers, or when it last popped."""
+    if step.state.pops is not None and client_id in step.state.pops.proxies:
+        return _of_proxy(step, step.state.pops, client_id)
     client, popper = step.state.clients.get(client_id), step.state.popper(client_id)
     if client is not None and client.full:
         if client.unanswered or client.full_since == client.answered:
@@ -25,6 +30,20 @@ def judge(step: GroupStep, client_id: str) -> Verdict:
     if popper is None or client_id not in step.facts.members:
         return CLEAR
     return _by_hook(step, client_id, popper)
+
+
+def _of_proxy(step: GroupStep, pops: Pops, name: str) -> Verdict:
+    """Check when the last POP of all proxies came, while their push consumers send heartbeats."""
+    if any(source in step.state.silent for source in pops.sources):
+        return None
+    last = max(pops.proxies, key=lambda one: pops.proxies[one].popped_at)
+    popper, policy = pops.proxies[last], step.policy
+    alive = step.now - policy.proxy_client_silent_after
+    pushing = [client_id for client_id, one in pops.proxied.items() if one.pushes and one.last > alive]
+    due = max(popper.popped_at, pops.covered_since) + popper.poll_ms + policy.pop_stopped_after
+    if name != last or not pushing or step.now <= due:
+        return CLEAR
+    return Holds(_severity(step, None), BEHIND_PROXY, pushing[0] if len(pushing) == 1 else None)
 
 
 def _by_hook(step: GroupStep, client_id: str, popper: Popper) -> Verdict:
@@ -48,6 +67,8 @@ def _by_hook(step: GroupStep, client_id: str, popper: Popper) -> Verdict:
 def evidence(step: GroupStep, client_id: str) -> Evidence:
     """Return what the client has popped and not acknowledged, for how long it has not popped, and what waits."""
     client, popper = step.state.clients.get(client_id), step.state.popper(client_id)
+    if client is None and step.state.pops is not None and (by := step.state.pops.proxies.get(client_id)) is not None:
+        return {"pop_age_ms": step.now - by.popped_at, "lag": _lag(step, None)}
     if client is None:
         return {"member": False}
     fields: Evidence = {"unacked": client.unacked, "queues_full": len(client.full)}
@@ -89,9 +110,9 @@ RULE = ClientRule(
         "refused_ms": "ms",
         "lag": "messages",
     },
-    sub_causes=("", FULL, REFUSED),
+    sub_causes=("", FULL, REFUSED, BEHIND_PROXY),
     concerns=concerns.FULL | concerns.POPS,
-    absorbed_by=("BROKER_UNREACHABLE", "PROXY_UNREACHABLE", "TELEMETRY_GAP"),
+    absorbed_by=("BROKER_UNREACHABLE", "PROXY_UNREACHABLE", "TELEMETRY_GAP", "NO_ACTIVE_CLIENTS_WITH_LAG"),
     advice={
         "": Advice(
             what="The member is listed, and has not popped since its last POP was to be answered: it consumes nothing.",
@@ -100,6 +121,15 @@ RULE = ClientRule(
                 "may pop (popThresholdForQueue) wait for its listeners."
             ),
             inspect=("THREADS",),
+        ),
+        BEHIND_PROXY: Advice(
+            short="the clients behind it get nothing",
+            what=(
+                "The clients behind the proxy send heartbeats, and the proxy has not popped for them since their last "
+                "POP was to be answered: they consume nothing."
+            ),
+            first_step="Restart the clients; look for receive requests that fail since the proxy's restart.",
+            inspect=("PROGRESS",),
         ),
         REFUSED: Advice(
             short="the broker refuses it",

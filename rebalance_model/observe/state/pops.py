@@ -85,6 +85,8 @@ class ProxiedClient(msgspec.Struct, array_like=True):
     version: int
     last: int
     """When its last heartbeat was seen, at any broker."""
+    pushes: bool = False
+    """Whether it declares that it is a push consumer, which pops all the time."""
 
 
 class PolledReturns(msgspec.Struct, array_like=True):
