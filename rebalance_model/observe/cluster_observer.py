@@ -23,7 +23,7 @@ from rebalance_model.observe.events import (
     source_of,
 )
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.rules import broker_unreachable, proxy_unreachable, revive_behind
+from rebalance_model.observe.rules import broker_name_shared, broker_unreachable, proxy_unreachable, revive_behind
 from rebalance_model.observe.rules.lifecycle import apply, end
 from rebalance_model.observe.rules.registry import CLUSTER_RULES
 from rebalance_model.observe.state import ClockSet, ClusterBroker, ClusterProxy, ClusterState, Loss, Reach, Sequence
@@ -242,6 +242,8 @@ class _Step(ClusterStep):
         if status.now and status.answered and not view.hook:
             bounds = bounds_of_now(status.asked, status.answered, status.now)
             self.note_clock(status.broker, bounds, status.asked)
+        if status.boot_time is not None and not status.broker_id:
+            broker_name_shared.note(view, status.boot_time, self.now)
         if status.revive_backlog is not None:
             interval = self.policy.poll_interval
             view.revive = revive_behind.noted(view.revive, status.revive_backlog, self.now, interval)

@@ -47,6 +47,8 @@ ALL: frozenset[What] = frozenset(("SOURCES", "CLUSTER", "TIME"))
 """The changes that any rule about a group may follow from."""
 COLLISION = "CLIENT_ID_COLLISION"
 """The code of incidents about two processes with one client id."""
+BROKER_NAME_SHARED = "BROKER_NAME_SHARED"
+"""The code of incidents about two brokers with one name."""
 PROXY_UNREACHABLE = "PROXY_UNREACHABLE"
 """The code of incidents about a proxy that does not answer."""
 LARGE, LARGE_CHECK_EVERY = 256, 1_000

@@ -251,6 +251,7 @@ class HookCollector(BrokerHook):
     def proxy_heart_beat(self, channel: SimulatedChannel, heartbeat: ProxiedHeartbeat) -> None:
         """Report a heartbeat of a proxy's client."""
         registers = heartbeat.registers
+        consume_type = "CONSUME_PASSIVELY" if heartbeat.pushes else "CONSUME_ACTIVELY"
         self._emitter.emit(
             ProxyHeartBeat(
                 **self._stamp(heartbeat.group),
@@ -260,7 +261,7 @@ class HookCollector(BrokerHook):
                 registers=registers,
                 language=LANGUAGE,
                 version=VERSION,
-                consume_type="CONSUME_PASSIVELY" if registers else "",
+                consume_type=consume_type if registers else "",
                 message_model="CLUSTERING" if registers else "",
                 subscriptions=tuple(
                     Subscription(topic=topic, sub_string="*", expression_type="TAG", sub_version=0)

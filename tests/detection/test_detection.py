@@ -59,9 +59,10 @@ SEEDS = {
 could show a fault, one that is simulated quickly."""
 LONG = {8, 71, 92, 284, 396, 627, 693, 828, 1925, 1931}
 """Seeds of the long form: the others provoke each of their rules, and contain each of their faults, too."""
-NOT_SIMULATED = {"MESSAGES_RETRIED", "PROXY_UNREACHABLE", "REVIVE_BEHIND", "STATE_LOST"}
-"""Rules about what the simulation does not have, or not for long enough. `tests/field/test_messages_retried.py`,
-`tests/rules/test_proxy_unreachable.py`, `test_revive_behind.py` and `tests/core/engine/test_lost_state.py` judge them."""
+NOT_SIMULATED = {"BROKER_NAME_SHARED", "MESSAGES_RETRIED", "PROXY_UNREACHABLE", "REVIVE_BEHIND", "STATE_LOST"}
+"""Rules about what the simulation does not have, or not for long enough. `tests/field/test_one_broker_name.py`,
+`test_messages_retried.py`, `tests/rules/test_proxy_unreachable.py`, `test_revive_behind.py` and
+`tests/core/engine/test_lost_state.py` judge them."""
 PROVED = 2_000
 """The number of seeds of the long form."""
 

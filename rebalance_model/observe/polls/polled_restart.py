@@ -13,7 +13,7 @@ from rebalance_model.observe.step import GroupStep
 def await_members(step: GroupStep, broker: str, view: BrokerView) -> None:
     """Expect the former members back until an answer of the broker must list them again."""
     until = step.now + HEARD_FROM_ALL + step.policy.poll_interval
-    view.expected_back_until = dict.fromkeys(view.info.client_ids(), until)
+    view.expected_back_until = dict.fromkeys((*view.expected_back_until, *view.info.client_ids()), until)
     view.back_at = step.now
     step.schedule_check(until)
     rebalances.open_or_extend(step, "BROKER_RESTARTED", broker, client_id=None)

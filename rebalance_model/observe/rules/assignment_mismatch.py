@@ -60,7 +60,14 @@ RULE = QueueRule(
     },
     concerns=concerns.MISPLACED,
     needs=("POLLS", "OWNERS"),
-    absorbed_by=("LOCK_ORPHANED", "BROKER_UNREACHABLE", "TELEMETRY_GAP", "REBALANCE_STORM", "MIXED_MEMBERS"),
+    absorbed_by=(
+        "LOCK_ORPHANED",
+        "BROKER_UNREACHABLE",
+        "BROKER_NAME_SHARED",
+        "TELEMETRY_GAP",
+        "REBALANCE_STORM",
+        "MIXED_MEMBERS",
+    ),
     advice={
         "": Advice(
             what=(

@@ -63,7 +63,10 @@ RULE = BrokerRule(
     sub_causes=("", "TWO_OWNERS"),
     needs=("HOOKS",),
     clear_after=lambda policy: policy.clear_after,
-    absorbed_by=("BROKER_UNREACHABLE",),
+    absorbed_by=(
+        "BROKER_UNREACHABLE",
+        "BROKER_NAME_SHARED",
+    ),
     advice={
         "": Advice(
             what=(

@@ -100,7 +100,7 @@ RULE = GroupRule(
     units={"brokers": "count", "missing": "count", "client": "text", "broker": "text", "members of *": "count"},
     needs=("LISTS",),
     open_after=lambda policy: policy.view_split_after,
-    absorbed_by=("BROKER_UNREACHABLE", "TELEMETRY_GAP", "REBALANCE_STORM"),
+    absorbed_by=("BROKER_UNREACHABLE", "BROKER_NAME_SHARED", "TELEMETRY_GAP", "REBALANCE_STORM"),
     advice={
         "": Advice(
             what=(

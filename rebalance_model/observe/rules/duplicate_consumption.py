@@ -93,7 +93,7 @@ RULE = RebalanceRule(
     needs=("HOOKS",),
     open_after=lambda policy: policy.persist_consumer_offset_interval,
     clear_after=lambda policy: policy.clear_after,
-    absorbed_by=("REBALANCE_STORM", "MIXED_MEMBERS", "BROKER_UNREACHABLE"),
+    absorbed_by=("REBALANCE_STORM", "MIXED_MEMBERS", "BROKER_UNREACHABLE", "BROKER_NAME_SHARED"),
     advice={
         "": Advice(
             what="Messages that were consumed and committed before are being consumed again.",

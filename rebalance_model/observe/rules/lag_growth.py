@@ -107,6 +107,7 @@ RULE = QueueRule(
         "REBALANCE_STORM",
         "MIXED_MEMBERS",
         "BROKER_UNREACHABLE",
+        "BROKER_NAME_SHARED",
         "PROXY_UNREACHABLE",
         "TELEMETRY_GAP",
     ),

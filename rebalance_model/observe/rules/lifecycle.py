@@ -27,13 +27,13 @@ from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.identity import stable_id
 from rebalance_model.observe.rules.rule import Advice, Clear, Evidence, Holds, Rule, StepT, Subject, Unit, Verdict
 from rebalance_model.observe.state import IncidentKey, IncidentState, Pending
-from rebalance_model.observe.step import COLLISION, PROXY_UNREACHABLE, Step
+from rebalance_model.observe.step import BROKER_NAME_SHARED, COLLISION, PROXY_UNREACHABLE, Step
 
 Transition: TypeAlias = Literal["OPENED", "ESCALATED", "DEESCALATED", "RECLASSIFIED", "RESOLVED"]
 _RANK: dict[str, int] = {"info": 0, "warning": 1, "critical": 2}
 _NOTHING_OPENS = ("HOOK_SILENT", "POLL_SILENT", "LATE", "BUFFER_FULL", "CLOCK_WRONG")
 """Sub-causes of sources that explain nothing: rules that need such a source are suspended, so nothing opens."""
-_SOURCES = ("BROKER_UNREACHABLE", "TELEMETRY_GAP", PROXY_UNREACHABLE)
+_SOURCES = ("BROKER_UNREACHABLE", "TELEMETRY_GAP", BROKER_NAME_SHARED, PROXY_UNREACHABLE)
 """Codes that explain every incident of a queue, not only those whose rules name them."""
 ADOPTED_WITHIN = 60_000
 """An incident that opened at most this long before its cause becomes a child of the cause; milliseconds."""

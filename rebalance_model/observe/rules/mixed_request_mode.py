@@ -70,7 +70,7 @@ RULE = GroupRule(
         "pulling": "text",
     },
     needs=("POPS",),
-    absorbed_by=("BROKER_UNREACHABLE", "TELEMETRY_GAP"),
+    absorbed_by=("BROKER_UNREACHABLE", "BROKER_NAME_SHARED", "TELEMETRY_GAP"),
     advice={
         "": Advice(
             what="The group pops and pulls one topic at once: messages are consumed twice, or by nobody.",

@@ -172,7 +172,7 @@ RULE = GroupRule(
     sub_causes=("", "HEARTBEATS_REFUSED", "NOT_BACK", "NOT_POPPED"),
     needs=("OFFSETS", "OFFSETS_OF_BROKER"),
     open_after=lambda policy: policy.no_clients_after,
-    absorbed_by=("BROKER_UNREACHABLE", "PROXY_UNREACHABLE", "TELEMETRY_GAP"),
+    absorbed_by=("BROKER_UNREACHABLE", "BROKER_NAME_SHARED", "PROXY_UNREACHABLE", "TELEMETRY_GAP"),
     advice={
         "NOT_BACK": Advice(
             short="none has come back since the broker's restart",

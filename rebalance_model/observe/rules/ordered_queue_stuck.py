@@ -255,7 +255,7 @@ RULE = QueueRule(
     concerns=concerns.STUCK,
     of_popped=True,
     needs=("OFFSETS_OF_BROKER", "ORDER"),
-    absorbed_by=("BROKER_UNREACHABLE", "PROXY_UNREACHABLE", "TELEMETRY_GAP"),
+    absorbed_by=("BROKER_UNREACHABLE", "BROKER_NAME_SHARED", "PROXY_UNREACHABLE", "TELEMETRY_GAP"),
     alerts_as_child=True,
     advice={
         **stall.ADVICE,

@@ -47,7 +47,7 @@ RULE = QueueRule(
     concerns=concerns.HELD,
     of_popped=True,
     needs=("POPS",),
-    absorbed_by=("BROKER_UNREACHABLE", "PROXY_UNREACHABLE", "TELEMETRY_GAP"),
+    absorbed_by=("BROKER_UNREACHABLE", "BROKER_NAME_SHARED", "PROXY_UNREACHABLE", "TELEMETRY_GAP"),
     advice={
         "": Advice(
             what=(

@@ -109,7 +109,7 @@ RULE = ClientRule(
     sub_causes=("", BEHIND_PROXY),
     concerns=concerns.POPS,
     needs=("POPS",),
-    absorbed_by=("BROKER_UNREACHABLE", "PROXY_UNREACHABLE", "TELEMETRY_GAP"),
+    absorbed_by=("BROKER_UNREACHABLE", "BROKER_NAME_SHARED", "PROXY_UNREACHABLE", "TELEMETRY_GAP"),
     advice={
         "": Advice(
             what=(

@@ -102,7 +102,7 @@ RULE = GroupRule(
     },
     sub_causes=(EXPIRED, REJECTED, UNDETERMINED),
     needs=("COMMITS",),
-    absorbed_by=("BROKER_UNREACHABLE", "PROXY_UNREACHABLE", "TELEMETRY_GAP"),
+    absorbed_by=("BROKER_UNREACHABLE", "BROKER_NAME_SHARED", "PROXY_UNREACHABLE", "TELEMETRY_GAP"),
     advice={
         EXPIRED: Advice(
             short="they were not acknowledged in time",

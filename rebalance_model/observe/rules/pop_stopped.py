@@ -112,7 +112,13 @@ RULE = ClientRule(
     },
     sub_causes=("", FULL, REFUSED, BEHIND_PROXY),
     concerns=concerns.FULL | concerns.POPS,
-    absorbed_by=("BROKER_UNREACHABLE", "PROXY_UNREACHABLE", "TELEMETRY_GAP", "NO_ACTIVE_CLIENTS_WITH_LAG"),
+    absorbed_by=(
+        "BROKER_UNREACHABLE",
+        "BROKER_NAME_SHARED",
+        "PROXY_UNREACHABLE",
+        "TELEMETRY_GAP",
+        "NO_ACTIVE_CLIENTS_WITH_LAG",
+    ),
     advice={
         "": Advice(
             what="The member is listed, and has not popped since its last POP was to be answered: it consumes nothing.",

@@ -71,7 +71,7 @@ RULE = ClientRule(
     },
     concerns=concerns.PROXIED,
     needs=("POPS",),
-    absorbed_by=("BROKER_UNREACHABLE", "PROXY_UNREACHABLE", "TELEMETRY_GAP"),
+    absorbed_by=("BROKER_UNREACHABLE", "BROKER_NAME_SHARED", "PROXY_UNREACHABLE", "TELEMETRY_GAP"),
     advice={
         "": Advice(
             what=(

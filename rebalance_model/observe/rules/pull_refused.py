@@ -108,7 +108,7 @@ RULE = QueueRule(
     concerns=concerns.PULL_REFUSED,
     needs=("HOOKS", "PULLS"),
     open_after=lambda policy: policy.pull_refused_after,
-    absorbed_by=("NO_ACTIVE_CLIENTS_WITH_LAG", "BROKER_UNREACHABLE", "TELEMETRY_GAP"),
+    absorbed_by=("NO_ACTIVE_CLIENTS_WITH_LAG", "BROKER_UNREACHABLE", "BROKER_NAME_SHARED", "TELEMETRY_GAP"),
     advice={
         "NO_PERMISSION": Advice(
             short="reading is not permitted",

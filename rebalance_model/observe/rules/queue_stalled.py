@@ -252,6 +252,7 @@ RULE = QueueRule(
         "NO_ACTIVE_CLIENTS_WITH_LAG",
         "LOCK_ORPHANED",
         "BROKER_UNREACHABLE",
+        "BROKER_NAME_SHARED",
         "PROXY_UNREACHABLE",
         "TELEMETRY_GAP",
         "REBALANCE_STORM",

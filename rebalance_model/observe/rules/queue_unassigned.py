@@ -101,6 +101,7 @@ RULE = QueueRule(
     absorbed_by=(
         "LOCK_ORPHANED",
         "BROKER_UNREACHABLE",
+        "BROKER_NAME_SHARED",
         "TELEMETRY_GAP",
         "REBALANCE_STORM",
         "MIXED_MEMBERS",

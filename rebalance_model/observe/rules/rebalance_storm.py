@@ -150,7 +150,7 @@ RULE = GroupRule(
         "*": "count",
     },
     sub_causes=get_args(SubCause),
-    absorbed_by=("TELEMETRY_GAP", "MIXED_MEMBERS"),
+    absorbed_by=("BROKER_NAME_SHARED", "TELEMETRY_GAP", "MIXED_MEMBERS"),
     advice={
         "TOPIC_SET_FLIP": Advice(
             short="its members subscribe different topics",

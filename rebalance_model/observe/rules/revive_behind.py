@@ -66,7 +66,10 @@ RULE = ClusterRule(
     units={"backlog": "count", "limit": "count", "grown_by": "count", "growing_ms": "ms"},
     needs=("POLLS",),
     open_after=lambda policy: policy.revive_behind_after,
-    absorbed_by=("BROKER_UNREACHABLE",),
+    absorbed_by=(
+        "BROKER_UNREACHABLE",
+        "BROKER_NAME_SHARED",
+    ),
     advice={
         "": Advice(
             what=(

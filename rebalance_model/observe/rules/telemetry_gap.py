@@ -124,7 +124,10 @@ OF_SOURCE = ClusterRule(
     sub_causes=("HOOK_SILENT", "POLL_SILENT", "LATE", "BUFFER_FULL", "CLOCK_WRONG"),
     open_after=lambda policy: policy.source_silent_after,
     clear_after=lambda policy: policy.clear_after,
-    absorbed_by=("BROKER_UNREACHABLE",),
+    absorbed_by=(
+        "BROKER_UNREACHABLE",
+        "BROKER_NAME_SHARED",
+    ),
     advice={
         "HOOK_SILENT": Advice(
             short="the hook is silent",
@@ -170,7 +173,10 @@ OF_HOOK = BrokerRule(
     units={"source": "text", **_LOSS},
     sub_causes=("HOOK_LOST",),
     clear_after=lambda policy: policy.clear_after,
-    absorbed_by=("BROKER_UNREACHABLE",),
+    absorbed_by=(
+        "BROKER_UNREACHABLE",
+        "BROKER_NAME_SHARED",
+    ),
     advice={
         "HOOK_LOST": Advice(
             short="events of the hook were lost",

@@ -48,6 +48,10 @@ class ClusterBroker(msgspec.Struct, array_like=True):
     """When the request was sent that first showed its clock in the present condition: right, ahead or behind."""
     revive: ReviveBacklog | None = None
     """Its revive group's backlog; None: it has never reported one."""
+    boots: list[int] = []
+    """The boot times of its answers, the one that came last at the end; epoch milliseconds by its clock."""
+    boot_returns: list[int] = []
+    """When a boot time came back that had been followed by another one: two brokers have this name."""
 
 
 class ClusterProxy(msgspec.Struct, array_like=True):

@@ -70,6 +70,11 @@ class SimulatedProxiedClient:
         """Whether its connection to the proxy is open: also while it is frozen."""
         return self.process.state is not ProcessState.DEAD
 
+    @property
+    def pushes(self) -> bool:
+        """Whether it is a push consumer."""
+        return self.settings.kind != "SIMPLE"
+
     def start(self) -> None:
         """Announce the client, and begin to receive."""
         self._send_heartbeat()

@@ -40,6 +40,10 @@ class ProxiedEnd(Protocol):
     process: Process
 
     @property
+    def pushes(self) -> bool:
+        """Whether it is a push consumer."""
+
+    @property
     def is_connected(self) -> bool:
         """Whether its connection is open: a process that has ended has none."""
 
@@ -197,7 +201,7 @@ class Proxy:
         self._copies += 1
         broker = self._brokers[self._copies % len(self._brokers)]
         topics = client.topics if registers else ()
-        heartbeat = ProxiedHeartbeat(client.group, client.client_id, self.name, registers, topics)
+        heartbeat = ProxiedHeartbeat(client.group, client.client_id, self.name, registers, topics, client.pushes)
         self._next().send(broker, lambda b, channel: b.proxy_heart_beat(channel, heartbeat))
 
     def _next(self) -> Connections:

@@ -58,6 +58,8 @@ class ProxiedHeartbeat(NamedTuple):
     proxy: str
     registers: bool
     topics: tuple[str, ...] = ()
+    pushes: bool = True
+    """Whether it is a push consumer; a simple one receives when its application does."""
 
 
 def retry_topic(group: str, topic: str) -> str:
