@@ -40,7 +40,7 @@ from rebalance_model.observe.rules.registry import (
 )
 from rebalance_model.observe.rules.rule import ClusterRule, Rule, Subject
 from rebalance_model.observe.rules.state_lost import BEGAN_AGAIN
-from rebalance_model.observe.state import IncidentState, LostState
+from rebalance_model.observe.state import CLUSTERING, PUSH, GroupState, IncidentState, LostState
 from rebalance_model.observe.step import ALL, GroupStep
 
 POPPED = "its topic is popped: clients share its queues"
@@ -69,7 +69,7 @@ def judge(step: GroupStep) -> dict[MessageQueue, QueueFacts]:
     if step.changes:
         _derive(step)
     suspended = NOTHING_SUSPENDED if step.state.is_polled else _UNPOLLED
-    if not (step.state.members and (step.state.orderly or step.facts.is_divided)):  # the usual case
+    if not (_locks_queues(step.state) or (step.state.members and step.facts.is_divided)):
         suspended = Suspended(suspended.unknown, inapplicable(step))
     for broker in filter(None, step.brokers_to_judge):  # one without a name would have the group's own incidents
         apply(step, BROKER_RULES, broker, suspended)
@@ -89,6 +89,12 @@ def judge(step: GroupStep) -> dict[MessageQueue, QueueFacts]:
     _end_inapplicable(step, suspended)
     _release_children(step, suspended)
     return judged
+
+
+def _locks_queues(state: GroupState) -> bool:
+    """Return whether the members divide the queues by locks: to every rule that is the usual case, found at once."""
+    is_pushed = state.consume_type == PUSH and state.message_model == CLUSTERING
+    return bool(state.members and state.orderly and is_pushed)
 
 
 def _end_inapplicable(step: GroupStep, suspended: Suspended) -> None:
