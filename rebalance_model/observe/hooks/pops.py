@@ -341,6 +341,7 @@ def _note_proxied(step: GroupStep, pops: Pops, event: ProxyHeartBeat) -> None:
         event.proxy, event.language, event.version, step.now, event.consume_type == PUSH
     )
     pops.proxied_left_at = 0
+    step.clients_to_judge |= dict.fromkeys(pops.proxies)
     step.schedule_check(step.now + step.policy.proxy_client_silent_after + 1)
     if event.client_id in step.state.unsettled:
         step.clients_to_judge[event.client_id] = None
