@@ -16,8 +16,9 @@ from streaming.base.times import DAY_MS, now_ms
 from streaming.log.files import offset_of
 from streaming.queries.quality import quality
 from streaming.tables import ReadModel
+from tests.support.story import Story
 from tests.support.suites import own_suite, with_suites
-from tests.support.tables import append_rows, make_tables, read_rows
+from tests.support.tables import append, append_rows, make_tables, read_rows
 
 pytestmark = pytest.mark.xdist_group("quality")  # one process imports Great Expectations for all of them: 3 s
 START = now_ms() // DAY_MS * DAY_MS
@@ -85,6 +86,12 @@ class Root:
             {"partition": partition, "offset": offset, "key": None, "value": b"", "reason": "bad_json", "detail": "",
              "origin": "log", "ingest_time": time}
         ])  # fmt: skip
+
+    def quantities(self, time: int = START, kind: str = "CONSUME_STATS", **arrays: tuple[object, ...]) -> None:
+        """Append what one answer, or a hook, says of a queue."""
+        story = Story()
+        story.progress(time, kind, queue_id=(0,), **arrays)
+        append(self.tables, story.rows)
 
     def archived(self, **positions: int) -> None:
         """Write the archive's checkpoint: the offset after the last row of each partition that it has read."""
@@ -188,6 +195,33 @@ def test_a_state_with_another_owner_than_the_history_is_found(root):
     root.state("B")
 
     assert json.loads(root.failed()["ownership another_owner"]) == ["B by its state, A by its history"]
+
+
+@pytest.mark.parametrize(
+    ("check", "arrays"),
+    [
+        ("commit_beyond_newest", {"broker_offset": (425,), "commit_offset": (428,), "lag": (100,)}),
+        ("lag_differs", {"broker_offset": (425,), "commit_offset": (420,), "lag": (100,)}),
+        (
+            "lag_differs",
+            {"broker_offset": (425,), "commit_offset": (420,), "lag": (6,), "lag_is_at_least": (True,), "kind": "HOOK"},
+        ),
+        ("later_than_itself", {"commit_offset": (420,), "commit_at": (START + 1,), "kind": "HOOK"}),
+    ],
+)
+def test_a_row_of_quantities_that_contradicts_itself_is_found(root, check, arrays):
+    root.quantities(**arrays)
+
+    assert f"quantities {check}" in root.failed()
+    assert root.failed().keys() <= {"quantities commit_beyond_newest", "quantities lag_differs", f"quantities {check}"}
+
+
+def test_a_lower_bound_and_what_is_unknown_are_no_fault(root):
+    root.quantities(broker_offset=(425,), commit_offset=(420,), lag=(5,))
+    root.quantities(START + 1, "HOOK", commit_offset=(424,), commit_at=(START,), lag=(0,), lag_is_at_least=(True,))
+    root.quantities(START + 2, broker_offset=(3,), commit_offset=(424,), lag=(None,))  # its topic was made again
+
+    assert root.failed() == {}
 
 
 def test_a_state_from_before_the_last_change_is_no_fault(root):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -40,6 +41,54 @@ AT = ("--at", written(AMID))
 """The option of a command that asks about that instant."""
 
 Place = tuple[str, str, int]
+
+
+class Seen(NamedTuple):
+    """What a row says of one queue."""
+
+    time: int
+    interval_ms: int
+    is_hook: bool
+    lag: int | None
+    is_bound: bool
+    newest: int | None
+    commit: int | None
+    commit_at: int
+    pulled: int | None
+    pull_at: int
+
+    @classmethod
+    def of(cls, row: QueueProgress, at: int) -> "Seen":
+        """Return what a row says of its queue with a number; 0 is a time that it does not have."""
+        lag, bound, newest, commit, commit_at, pulled, pull_at = (
+            values[at] if values else None
+            for values in (
+                row.lag, row.lag_is_at_least, row.broker_offset, row.commit_offset, row.commit_at, row.pull_offset,
+                row.pull_at,
+            )
+        )  # fmt: skip
+        is_hook = row.source == "HOOK"
+        return cls(
+            row.time, row.interval_ms, is_hook, lag, bool(bound), newest, commit, commit_at or 0, pulled, pull_at or 0
+        )
+
+
+def lag_of(seen: list[Seen], instant: int) -> tuple[int, bool]:
+    """Return a queue's lag at an instant, and whether it is stale: the exact one if it is fresh, else a newer bound.
+
+    A commit that a hook saw after the exact lag makes it a bound: the highest offset known, less that commit.
+    """
+    exact = max((one for one in seen if one.lag is not None and not one.is_bound), default=None)
+    bound = max((one for one in seen if one.lag is not None and one.is_bound), default=None)
+    commit, pull = max(seen, key=lambda one: one.commit_at), max(seen, key=lambda one: one.pull_at)
+    if exact and commit.commit_at > exact.time and commit.commit != exact.commit:
+        pulled = pull.pulled if pull.pull_at > exact.time else None
+        highest = max(offset for offset in (exact.newest, commit.commit, pulled) if offset is not None)
+        hook = max(one for one in seen if one.is_hook)
+        return highest - commit.commit, instant - hook.time > 2 * hook.interval_ms
+    is_fresh = exact and instant - exact.time <= 2 * exact.interval_ms
+    shown = exact if is_fresh or not bound or (exact and bound.time <= exact.time) else bound
+    return shown.lag, instant - shown.time > 2 * shown.interval_ms
 
 
 @cache
@@ -162,25 +211,19 @@ class ReportedGroup:
         last = {(queue.topic, queue.broker, queue.queue_id): queue for queue in self.of(QueueSnapshot)}
         return {place: queue for place, queue in last.items() if not place[0].startswith(RETRY_TOPIC_PREFIX)}
 
-    def lags(self) -> dict[Place, tuple[int | None, bool]]:
-        """Return the lag of each queue and whether it is stale: the exact lag if fresh, else a newer lower bound."""
-        seen: dict[Place, list[tuple[int, int, int, bool]]] = {}
+    def lags(self) -> dict[Place, tuple[int, bool]]:
+        """Return the lag of each queue that has one, and whether it is stale."""
+        seen: dict[Place, list[Seen]] = {}
         for row in everything():
             mine = isinstance(row, QueueProgress) and (row.cluster, row.group) == (self.cluster, self.group)
-            if not mine or not self.instant - 900_000 < row.time <= self.instant:
-                continue
-            bounds = row.lag_is_at_least or (False,) * len(row.topic)
-            for topic, queue_id, lag, bound in zip(row.topic, row.queue_id, row.lag, bounds, strict=False):
-                if lag is not None:
-                    seen.setdefault((topic, row.broker, queue_id), []).append((row.time, row.interval_ms, lag, bound))
-        by_place: dict[Place, tuple[int | None, bool]] = {}
-        for place, lags in seen.items():
-            exact, bound = (max((one for one in lags if one[3] is kind), default=None) for kind in (False, True))
-            fresh = exact is not None and self.instant - exact[0] <= 2 * exact[1]
-            shown = exact if fresh or bound is None or (exact is not None and bound[0] <= exact[0]) else bound
-            assert shown is not None
-            by_place[place] = (shown[2], self.instant - shown[0] > 2 * shown[1])
-        return by_place
+            if mine and row.client_id is None and self.instant - 900_000 < row.time <= self.instant:
+                for at, topic in enumerate(row.topic):
+                    seen.setdefault((topic, row.broker, row.queue_id[at]), []).append(Seen.of(row, at))
+        return {
+            place: lag_of(all_of, self.instant)
+            for place, all_of in seen.items()
+            if any(o.lag is not None for o in all_of)
+        }
 
     def state(self) -> GroupSnapshot:
         """Return the last state of the group."""

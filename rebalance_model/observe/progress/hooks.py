@@ -179,7 +179,7 @@ def _values(place: tuple[str, int], queue: HookQueueProgress, since: int) -> tup
     lag, at_least = _hook_lag(queue, since)
     return (
         *place,
-        newest if newest >= 0 else None,
+        newest if newest >= max(commit, pull, 0) else None,  # else it is older than these
         commit if commit >= 0 else None,
         pull if pull >= 0 else None,
         lag,
