@@ -96,7 +96,6 @@ def honest() -> Folded:
 
 
 @cache
-@cache
 def with_damaged_group(name: str) -> Folded:
     return Folded(damaged("c/g", DAMAGES[name]))
 
@@ -285,7 +284,7 @@ def test_a_source_or_broker_that_can_not_be_processed_costs_itself(monkeypatch, 
     assert {(one.part, one.key, one.error) for one in shard.take_lost()} == {
         ("EVENT", "", "BrokenError: an index is out of range")
     }
-    assert [row for row in rows if row.group] == [row for row in (*HONEST.before, *HONEST.after) if row.group] != []
+    assert [row for row in rows if row.group] == [row for row in (*honest().before, *honest().after) if row.group] != []
     with pytest.raises(BrokenError):
         with_an_odd_broker(Shard(None, GroupsInMemory(), POLICY))
 
