@@ -83,11 +83,18 @@ def _compare_quantities(
     last = _last(reading.quantities.lags, reading, place, queue, instant)
     old = None if last is None else instant - last.time
     proof = "no answer" if old is None else f"answered {old} ms before"
-    if answer.lag_at_least:
-        bound = Difference("lower bound in place of a lag", instant, place, subject, answer.lag, last, proof)
-        result.check(last is None or last.value is None or _is_stale(old, reading) is not False, bound)
-        return
     lag = last.value if last else None
+    moved: set[int] = set()
+    if last is not None and reading.hooks:
+        moved = reading.quantities.lower_bounds(place, queue, last.time - reading.answer_time, instant)
+    if answer.lag_at_least:
+        bound = Difference("lower bound in place of a lag", instant, place, subject, answer.lag, (last, moved), proof)
+        is_unknown = last is None or last.value is None or _is_stale(old, reading) is not False
+        result.check(is_unknown or answer.lag in moved, bound)
+        return
+    if last is not None and reading.hooks and lag is not None:
+        late = reading.quantities.lower_bounds(place, queue, last.time, instant - HOOK_ROW_MS)
+        result.check(not late, Difference("lag of a former commit", instant, place, subject, answer.lag, late, proof))
     result.check(answer.lag == lag, Difference("lag", instant, place, subject, answer.lag, lag, proof))
     if answer.lag is not None and (stale := _is_stale(old, reading)) is not None:
         result.check(answer.lag_stale is stale, Difference("stale lag", instant, place, subject, answer, stale, proof))

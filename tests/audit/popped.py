@@ -2,10 +2,12 @@
 
 Messages are handed out in the order of their offsets. So an ack or a change of a message shows that all before it were
 popped by then, and an answer of a broker (CONSUME_STATS) that all below its commit or pull offset were. Of a message
-the audit keeps by when it was popped at the latest, and drops it when it is acked or refused, or has come back: its
-invisible time and 5 s later. What a proxy renews for its client, and what is in order, stays longer.
+the audit keeps by when it was popped at the latest, and drops it when it is acked or refused, or has come back: it is in
+flight for its invisible time, and for 5 s after that it may be in the retry topic or not yet, so that what is known is
+a lower bound. What a proxy renews for its client, and what is in order, stays longer.
 
-A queue counts from its first ack or change on; what was in flight then is unknown until all of it must be over. Resets
+A queue counts from its first ack or change on, or from the first answer about it after its topic was popped; what was
+in flight then is unknown until all of it must be over. Resets
 of offsets, and brokers that restart, are not evaluated: a recording that has them can't be audited.
 """
 
@@ -102,9 +104,11 @@ class _Queue:
         """Return how many messages are in flight, since when at least, and whether there may be more."""
         if self.filtered:
             return None, None, True
-        waiting = [at for at, over in self.popped_by.values() if over >= now]
+        unacked = [(at, over) for at, over in self.popped_by.values() if over >= now]
+        waiting = [at for at, over in unacked if over - COMES_BACK_MS >= now]
         waiting += [first for first, _, until in self.kept.values() if self.in_order or until + COMES_BACK_MS >= now]
-        return len(waiting), min(waiting, default=None), self.in_order or now < (self.known_from or 0)
+        come_back = any(over - COMES_BACK_MS < now for _, over in unacked)
+        return len(waiting), min(waiting, default=None), self.in_order or come_back or now < (self.known_from or 0)
 
 
 class _Evaluation:
@@ -144,6 +148,8 @@ class _Evaluation:
             if queue_of(row["mq"]) == self._queue:
                 commit, pull = row["consumer_offset"], row.get("pull_offset", -1)
                 self._answer = row["broker_offset"], commit, pull
+                if self._found is None and self._pop is not None:
+                    self._begin(event)
                 if self._found is not None:
                     self._found.answer(event.time, commit, pull)
 
@@ -163,6 +169,11 @@ class _Evaluation:
             if self._pop is not None:
                 self._found.pop(self._pop)
         (self._found.ack if event.type == "ACK_MESSAGE" else self._found.change)(event)
+
+    def _begin(self, event: Event) -> None:
+        self._found = _Queue()
+        self._found.pop(self._pop)
+        self._found.begin(event.time)
 
     def lag(self, instant: int) -> Lag | None:
         """Return what is known at an instant; None: nobody pops the queue, as far as is known."""

@@ -28,6 +28,20 @@ class Quantities:
     lags: dict[tuple[Place, Queue], Series[int | None]]
     spans: dict[tuple[Place, Queue], Series[Wait | None]]
     bounds: dict[tuple[Place, Queue], Series[Wait | None]]
+    offsets: dict[tuple[Place, Queue], Series[tuple[int, int]]]
+    """The newest offset and the commit of each answer."""
+    commits: dict[tuple[Place, Queue], list[tuple[int, int]]]
+    """What hooks have seen: the time and the offset of each commit."""
+    pulls: dict[tuple[Place, Queue], list[tuple[int, int]]]
+    """The time and the offset of the last pull of each second."""
+
+    def lower_bounds(self, place: Place, queue: Queue, after: int, until: int) -> set[int]:
+        """Return the lower bounds of the lag that a commit between two instants can have made."""
+        key = place, queue
+        newest, answered = self.offsets[key].at(until).value
+        moved = [commit for at, commit in self.commits.get(key, ()) if after < at <= until and commit != answered]
+        pulled = [offset for at, offset in self.pulls.get(key, ()) if after < at <= until]
+        return {max(newest, commit, offset) - commit for commit in moved for offset in (0, *pulled)}
 
 
 def quantities(events: Iterable[Event]) -> Quantities:
@@ -35,6 +49,9 @@ def quantities(events: Iterable[Event]) -> Quantities:
     lags: dict[tuple[Place, Queue], Series[int | None]] = defaultdict(Series)
     spans: dict[tuple[Place, Queue], Series[Wait | None]] = defaultdict(Series)
     bounds: dict[tuple[Place, Queue], Series[Wait | None]] = defaultdict(Series)
+    offsets: dict[tuple[Place, Queue], Series[tuple[int, int]]] = defaultdict(Series)
+    commits: dict[tuple[Place, Queue], list[tuple[int, int]]] = defaultdict(list)
+    pulls: dict[tuple[Place, Queue], list[tuple[int, int]]] = defaultdict(list)
     committed: set[tuple[Place, Queue]] = set()
     firsts: dict[tuple[Place, Queue], int] = {}
     for event in events:
@@ -46,6 +63,11 @@ def quantities(events: Iterable[Event]) -> Quantities:
             _note_firsts(event, committed, firsts)
         elif event.type == "UPDATE_CONSUMER_OFFSET" and not event.get("code"):
             committed.add((event.place, queue_of(event.fields)))
+            commits[event.place, queue_of(event.fields)].append((event.time, event["offset"]))
+        elif event.type == "PULL_MESSAGE":
+            pulls[event.place, queue_of(event.fields)].append((event["last_time"], event["last_offset"]))
+            if event.get("commit_offset", -1) >= 0:
+                commits[event.place, queue_of(event.fields)].append((event.time, event["commit_offset"]))
         elif event.type == "CONSUME_STATS":
             for part in event.get("queues", ()):
                 place = event.place, queue_of(part["mq"])
@@ -56,8 +78,9 @@ def quantities(events: Iterable[Event]) -> Quantities:
                 if not part["broker_offset"]:
                     lag = 0  # nothing was ever sent
                 lags[place].add(event.time, lag)
+                offsets[place].add(event.time, (part["broker_offset"], part["consumer_offset"]))
                 bounds[place].add(event.time, _bound(event.time, lag, part.get("last_time", 0)))
-    return Quantities(dict(lags), dict(spans), dict(bounds))
+    return Quantities(dict(lags), dict(spans), dict(bounds), dict(offsets), dict(commits), dict(pulls))
 
 
 def _note_firsts(event: Event, committed: set[tuple[Place, Queue]], firsts: dict[tuple[Place, Queue], int]) -> None:

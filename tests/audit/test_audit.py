@@ -35,7 +35,7 @@ RIGHT = {
 """The kinds of comparisons for each telemetry; `python -m tests.audit` prints all kinds."""
 POPPED = {"popped lag", "popped in flight", "popped in flight since", "popped row"}
 """Of queues that are popped, by hooks or by clients' answers."""
-RARE = {"lower bound in place of a lag"}
+RARE = {"lower bound in place of a lag", "lag of a former commit"}
 """Compared where it occurs: polls know most lags, also that of a queue into which nothing was ever sent."""
 SHORT_PAIRS = 40
 """A request costs 0.3 s of processor time; `test_answers_at_thousands_of_pairs_are_right` is the long form."""

@@ -60,7 +60,7 @@ def at_answer(state: ProgressState, group: str, info: OffsetInfo, at: int) -> Po
     if queue.order:
         lag, count = behind_by(info.broker_offset, info.consumer_offset), popped.in_flight(queue, at)
         ready = max(0, lag - count) if lag is not None and count is not None else None
-        return PoppedQuantities(lag, False, count, popped.in_flight_since(queue), ready, lag)  # noqa: FBT003  a tuple
+        return PoppedQuantities(lag, False, count, popped.in_flight_since(queue, at), ready, lag)  # noqa: FBT003  a tuple
     ready = behind_by(info.broker_offset, popped_to) if popped_to >= 0 else None
     return _with_in_flight(queue, ready, at)
 
@@ -78,4 +78,5 @@ def _with_in_flight(queue: PoppedQueue, ready: int | None, at: int) -> PoppedQua
     count = popped.in_flight(queue, at)
     known = [one for one in (ready, count) if one is not None]
     at_least = len(known) < 2 or popped.is_at_least(queue, at)
-    return PoppedQuantities(sum(known) if known else None, at_least, count, popped.in_flight_since(queue), ready, ready)
+    since = popped.in_flight_since(queue, at)
+    return PoppedQuantities(sum(known) if known else None, at_least, count, since, ready, ready)

@@ -29,6 +29,7 @@ class TelemetryCoverage(QueryResult):
     members_answering: int = 0
     offsets: bool = False
     silent_rules: tuple[str, ...] = ()
+    inapplicable_rules: tuple[str, ...] = ()
     sharing: str = ""
     unreadable: tuple[str, ...] = ()
     unreadable_more: int = 0
