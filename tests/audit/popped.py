@@ -2,9 +2,9 @@
 
 Messages are handed out in the order of their offsets. So an ack or a change of a message shows that all before it were
 popped by then, and an answer of a broker (CONSUME_STATS) that all below its commit or pull offset were. Of a message
-the audit keeps by when it was popped at the latest, and drops it when it is acked or refused, or has come back: it is in
-flight for its invisible time, and for 5 s after that it may be in the retry topic or not yet, so that what is known is
-a lower bound. What a proxy renews for its client, and what is in order, stays longer.
+the audit keeps by when it was popped at the latest, and drops it when it is acked or refused, or has come back. It is
+in flight for its invisible time; for 5 s after that it is in the retry topic or not yet, so what is known is a lower
+bound. What a proxy renews for its client, and what is in order, stays longer.
 
 A queue counts from its first ack or change on, or from the first answer about it after its topic was popped; what was
 in flight then is unknown until all of it must be over. Resets

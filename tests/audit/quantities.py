@@ -45,42 +45,49 @@ class Quantities:
 
 
 def quantities(events: Iterable[Event]) -> Quantities:
-    """Evaluate all answers about offsets and waiting times."""
-    lags: dict[tuple[Place, Queue], Series[int | None]] = defaultdict(Series)
-    spans: dict[tuple[Place, Queue], Series[Wait | None]] = defaultdict(Series)
-    bounds: dict[tuple[Place, Queue], Series[Wait | None]] = defaultdict(Series)
-    offsets: dict[tuple[Place, Queue], Series[tuple[int, int]]] = defaultdict(Series)
-    commits: dict[tuple[Place, Queue], list[tuple[int, int]]] = defaultdict(list)
-    pulls: dict[tuple[Place, Queue], list[tuple[int, int]]] = defaultdict(list)
+    """Evaluate all answers about offsets and waiting times, and the commits and pulls that hooks have seen."""
+    found = Quantities(*(defaultdict(Series) for _ in range(4)), *(defaultdict(list) for _ in range(2)))
     committed: set[tuple[Place, Queue]] = set()
     firsts: dict[tuple[Place, Queue], int] = {}
     for event in events:
         if event.type == "CONSUME_TIME_SPAN":
             for part in event.get("queues", ()):
                 wait = Wait(max(0, part["delay_time"]), at_most=False)
-                spans[event.place, queue_of(part["mq"])].add(event.time, wait)
+                found.spans[event.place, queue_of(part["mq"])].add(event.time, wait)
         elif event.type == "CONSUMER_RUNNING_INFO":
             _note_firsts(event, committed, firsts)
-        elif event.type == "UPDATE_CONSUMER_OFFSET" and not event.get("code"):
-            committed.add((event.place, queue_of(event.fields)))
-            commits[event.place, queue_of(event.fields)].append((event.time, event["offset"]))
-        elif event.type == "PULL_MESSAGE":
-            pulls[event.place, queue_of(event.fields)].append((event["last_time"], event["last_offset"]))
-            if event.get("commit_offset", -1) >= 0:
-                commits[event.place, queue_of(event.fields)].append((event.time, event["commit_offset"]))
         elif event.type == "CONSUME_STATS":
-            for part in event.get("queues", ()):
-                place = event.place, queue_of(part["mq"])
-                if part["consumer_offset"] > 0:
-                    committed.add(place)
-                offset = part["consumer_offset"] if place in committed else firsts.get(place)
-                lag = max(0, part["broker_offset"] - offset) if offset is not None else None
-                if not part["broker_offset"]:
-                    lag = 0  # nothing was ever sent
-                lags[place].add(event.time, lag)
-                offsets[place].add(event.time, (part["broker_offset"], part["consumer_offset"]))
-                bounds[place].add(event.time, _bound(event.time, lag, part.get("last_time", 0)))
-    return Quantities(dict(lags), dict(spans), dict(bounds), dict(offsets), dict(commits), dict(pulls))
+            _note_answer(event, found, committed, firsts)
+        elif event.type in {"UPDATE_CONSUMER_OFFSET", "PULL_MESSAGE"}:
+            _note_call(event, found, committed)
+    return found
+
+
+def _note_answer(
+    event: Event, found: Quantities, committed: set[tuple[Place, Queue]], firsts: dict[tuple[Place, Queue], int]
+) -> None:
+    for part in event.get("queues", ()):
+        place = event.place, queue_of(part["mq"])
+        if part["consumer_offset"] > 0:
+            committed.add(place)
+        offset = part["consumer_offset"] if place in committed else firsts.get(place)
+        lag = max(0, part["broker_offset"] - offset) if offset is not None else None
+        if not part["broker_offset"]:
+            lag = 0  # nothing was ever sent
+        found.lags[place].add(event.time, lag)
+        found.offsets[place].add(event.time, (part["broker_offset"], part["consumer_offset"]))
+        found.bounds[place].add(event.time, _bound(event.time, lag, part.get("last_time", 0)))
+
+
+def _note_call(event: Event, found: Quantities, committed: set[tuple[Place, Queue]]) -> None:
+    place = event.place, queue_of(event.fields)
+    if event.type == "PULL_MESSAGE":
+        found.pulls[place].append((event["last_time"], event["last_offset"]))
+        if event.get("commit_offset", -1) >= 0:
+            found.commits[place].append((event.time, event["commit_offset"]))
+    elif not event.get("code"):
+        committed.add(place)
+        found.commits[place].append((event.time, event["offset"]))
 
 
 def _note_firsts(event: Event, committed: set[tuple[Place, Queue]], firsts: dict[tuple[Place, Queue], int]) -> None:

@@ -249,7 +249,7 @@ def is_at_least(queue: PoppedQueue, now: int) -> bool:
 
 
 def in_flight_since(queue: PoppedQueue, now: int = 0) -> int | None:
-    """Return the latest time at which the oldest message in flight at ``now`` can have been popped, epoch milliseconds."""
+    """Return the latest time at which the oldest message in flight can have been popped, epoch milliseconds."""
     since = [one.popped_by for one in queue.unacked if one.visible_at >= now]
     since += [one.first_pop for one in queue.held_messages.values()]
     return min(since, default=None)
