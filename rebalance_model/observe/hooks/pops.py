@@ -337,8 +337,10 @@ def _note_proxied(step: GroupStep, pops: Pops, event: ProxyHeartBeat) -> None:
         return
     if former is None and len(pops.proxied) >= CLIENTS_MAX:
         return
+    is_new = former is None or step.now - former.last > step.policy.proxy_client_silent_after
+    since = step.now if former is None or is_new else former.since
     pops.proxied[event.client_id] = ProxiedClient(
-        event.proxy, event.language, event.version, step.now, event.consume_type == PUSH
+        event.proxy, event.language, event.version, step.now, event.consume_type == PUSH, since
     )
     pops.proxied_left_at = 0
     step.clients_to_judge |= dict.fromkeys(pops.proxies)

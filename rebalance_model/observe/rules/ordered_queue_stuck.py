@@ -125,7 +125,7 @@ def evidence(step: GroupStep, q: QueueFacts) -> Evidence:
     """Return the lag, the offsets, and the last known state of the owner."""
     process_queue = owners_queue(step, q)
     limit = step.policy.fifo_stuck_after if step.facts.is_fifo(q.mq) else step.policy.stuck_after
-    fields = stall.evidence(step, q, q.commit_offset, limit)
+    fields = stall.evidence(step, q, limit)
     if process_queue is not None:
         fields |= {
             "lock_age_ms": process_queue.lock_ms,

@@ -38,11 +38,13 @@ def _of_proxy(step: GroupStep, pops: Pops, name: str) -> Verdict:
         return None
     last = max(pops.proxies, key=lambda one: pops.proxies[one].popped_at)
     popper, policy = pops.proxies[last], step.policy
-    due = max(popper.popped_at, pops.covered_since) + popper.poll_ms + policy.pop_stopped_after
-    alive = max(
-        due, step.now - policy.proxy_client_silent_after
-    )  # one that has ended may have sent heartbeats till then
-    pushing = [client_id for client_id, one in pops.proxied.items() if one.pushes and one.last > alive]
+    wait = popper.poll_ms + policy.pop_stopped_after
+    due = max(popper.popped_at, pops.covered_since) + wait
+    # one that has ended may have sent heartbeats till then, and a new one sends them before it pops
+    alive = max(due, step.now - policy.proxy_client_silent_after)
+    pushing = [
+        client_id for client_id, one in pops.proxied.items() if one.pushes and one.last > max(alive, one.since + wait)
+    ]
     if name != last or not pushing or step.now <= due:
         return CLEAR
     return Holds(_severity(step, None), BEHIND_PROXY, pushing[0] if len(pushing) == 1 else None)

@@ -170,7 +170,7 @@ def _of_retry(step: GroupStep, q: QueueFacts, waited: stall.Stall) -> Verdict:
 def evidence(step: GroupStep, q: QueueFacts) -> Evidence:
     """Return the lag, the offsets, and the last known state of the owner."""
     queue, process_queue = q.queue, owners_queue(step, q)
-    fields = stall.evidence(step, q, queue.position, _limit(step.policy))
+    fields = stall.evidence(step, q, _limit(step.policy))
     if process_queue is not None:
         fields |= {"pull_age_ms": process_queue.pull_ms, "consume_age_ms": process_queue.consume_ms}
         fields["cached_count"] = process_queue.answer.cached_count if process_queue.answer is not None else None

@@ -256,21 +256,32 @@ def without_owner(step: GroupStep, q: QueueFacts) -> OwnerCause:
     return GHOST_CONNECTION if ghost_connections.leaves_unassigned(step, q.queue) else "UNASSIGNED"
 
 
-def evidence(step: GroupStep, q: QueueFacts, commit_offset: int | None, limit_ms: int) -> Evidence:
+def evidence(step: GroupStep, q: QueueFacts, limit_ms: int) -> Evidence:
     """Return the owner, the lag, the offsets, and for how long the queue has waited (ms).
 
-    The lag is that of the last answer, with its newest offset; if the hook has since seen more messages that are pulled
-    and not committed, it is their number, a lower bound.
+    Commit, newest offset and lag are those of the last answer. If the hook has seen another commit since, or more
+    messages that are pulled and not committed, the commit is the hook's and the lag a lower bound.
     """
     queue, seen = q.queue, by_hook(step, q)
-    lag, at_least = queue.lag, seen.lag if seen is not None else None
-    is_outdated = at_least is not None and (lag is None or lag < at_least)
+    lag, at_least = queue.lag, _after_answer(q)
+    if at_least is None and seen is not None and seen.lag is not None and (lag is None or lag < seen.lag):
+        at_least = seen.lag
+    is_outdated = at_least is not None
     return {
         "owner": queue.owner,
         "lag": None if is_outdated else lag,
-        "lag_at_least": at_least if is_outdated else None,
-        "commit_offset": commit_offset,
+        "lag_at_least": at_least,
+        "commit_offset": q.commit_offset if is_outdated or queue.broker_offset is None else queue.position,
         "broker_offset": None if is_outdated else queue.broker_offset,
         "stalled_ms": max(seen.ms, queue.stalled_ms) if seen is not None else queue.stalled_ms,
         "limit_ms": limit_ms,
     }
+
+
+def _after_answer(q: QueueFacts) -> int | None:
+    """Return the lower bound of the lag by a commit that the hook has seen after the last answer; None: it saw none."""
+    queue, hook_view = q.queue, q.seen
+    if q.hook is None or hook_view is None or queue.broker_offset is None or hook_view.commit_time <= queue.stats_at:
+        return None
+    commit = hook_view.commit_offset
+    return max(0, queue.broker_offset - commit, hook_view.pull_offset - commit) if commit != queue.position else None

@@ -87,6 +87,8 @@ class ProxiedClient(msgspec.Struct, array_like=True):
     """When its last heartbeat was seen, at any broker."""
     pushes: bool = False
     """Whether it declares that it is a push consumer, which pops all the time."""
+    since: int = 0
+    """When its heartbeats began, or began again after a pause."""
 
 
 class PolledReturns(msgspec.Struct, array_like=True):

@@ -54,11 +54,13 @@ def test_a_poisoned_queue_shows_the_lag_of_the_last_answer(queues_at):
     assert (by_queue[3]["lag"], by_queue[3]["lag_is_stale"]) == (36, False)
     assert 6_000 < by_queue[3]["lag_age_ms"] < 8_000
     assert [by_queue[cured]["lag"] for cured in (0, 1)] == [0, 1]
-    assert sum(row["lag"] for row in by_queue.values()) == 41
+    assert not by_queue[3]["lag_is_at_least"]
+    bounds = [row["lag"] for row in by_queue.values() if row["lag_is_at_least"]]
+    assert (sum(row["lag"] for row in by_queue.values()), len(bounds)) == (39, 6)
 
 
 def test_lag_and_waiting_time_are_those_of_the_last_answer(queues_at, answers):
-    """At random instants; where the last answer is stale, a hook's younger bound may stand in its place, marked so."""
+    """At random instants; a lower bound is marked so: a hook has seen a later commit, or the last answer is stale."""
     chosen = random.Random(12)
     begin, end = answers[0][0], answers[-1][0] + 60_000
     compared = 0
@@ -74,4 +76,4 @@ def test_lag_and_waiting_time_are_those_of_the_last_answer(queues_at, answers):
             assert row["waiting_ms"] == (time - stored if lag else 0), (instant, queue_id)
             assert row["lag_is_stale"] >= (instant - time > 30_000), (instant, queue_id)
             compared += 1
-    assert compared > 200
+    assert compared > 100
