@@ -4,13 +4,11 @@ python -m tests.docs.pictures [ROOT]    after `make demo`; ROOT is .rebalance-wa
 """
 
 import re
-import shutil
 import subprocess
 import sys
 
-from playwright.sync_api import sync_playwright
-
 from tests.docs.source import ROOT
+from tests.support.chromium import chromium
 
 PICTURES = {
     "group.png": ("/group/orders-group?cluster=lab&at=2026-11-21T16:00&span=1h", "ORDERED_QUEUE_STUCK SUSPEND_LOOP"),
@@ -22,8 +20,7 @@ BYTES_MAX = 200_000
 
 def take(address):
     """Save each picture: the group while its queue is stuck, and then the incident that its page links to."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+    with chromium() as browser:
         page = browser.new_page(viewport=SIZE, color_scheme="light")
         for name, (path, landmark) in PICTURES.items():
             if path:
@@ -34,7 +31,6 @@ def take(address):
             page.wait_for_timeout(2_000)  # the timeline is drawn after the text
             page.screenshot(path=ROOT / ".readme" / name)
             assert (ROOT / ".readme" / name).stat().st_size <= BYTES_MAX
-        browser.close()
 
 
 def main(root):
