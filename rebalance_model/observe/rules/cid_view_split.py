@@ -7,11 +7,12 @@ such a member counts only while it sends heartbeats.
 """
 
 from rebalance_model.observe.group import not_created
-from rebalance_model.observe.rules import route_view_split, stale_heartbeat
+from rebalance_model.observe.rules import route_view_split, stale_heartbeat, unresponsive
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
 from rebalance_model.observe.state import BrokerView, IncidentKey
 from rebalance_model.observe.step import GroupStep
 
+CODE = "CID_VIEW_SPLIT"
 HEARTBEAT_LATE = 5_000
 """The longest delay of a heartbeat beyond its interval; milliseconds."""
 
@@ -28,7 +29,8 @@ def judge(step: GroupStep, _: str) -> Verdict:
     if not missing:
         return CLEAR
     only = missing[0][0] if len({client_id for client_id, _ in missing}) == 1 else None
-    return Holds("warning", client_id=only, explained_by=_causes(step, missing))
+    severity = unresponsive.severity_of(step, CODE, "")
+    return Holds(severity, client_id=only, explained_by=_causes(step, missing))
 
 
 def evidence(step: GroupStep, _: str) -> Evidence:
@@ -44,6 +46,17 @@ def evidence(step: GroupStep, _: str) -> Evidence:
 def is_split(step: GroupStep) -> bool:
     """Return whether brokers list different members now; clients of different brokers then compute different shares."""
     return len(step.state.views) > 1 and bool(_missing(step, _views(step)))
+
+
+def explains(step: GroupStep) -> tuple[IncidentKey, ...]:
+    """Return the rule's open incident (`Holds.explained_by`): by different lists, a queue may be in no share."""
+    return (key,) if (key := IncidentKey(CODE)) in step.state.incidents else ()
+
+
+def explains_pulls(step: GroupStep, broker: str, client_id: str | None) -> tuple[IncidentKey, ...]:
+    """Return it if it says that the broker does not list the client: what the client sends does not arrive there."""
+    keys = explains(step)
+    return keys if keys and (client_id, broker) in _missing(step, _views(step)) else ()
 
 
 def _causes(step: GroupStep, missing: list[tuple[str, str]]) -> tuple[IncidentKey, ...]:
@@ -92,7 +105,7 @@ def _missing(step: GroupStep, views: dict[str, tuple[set[str], set[str]]]) -> li
 
 
 RULE = GroupRule(
-    "CID_VIEW_SPLIT",
+    CODE,
     judge,
     evidence,
     follows=("MEMBERS", "CHANNELS", "SUBSCRIPTIONS", "ROUTES"),

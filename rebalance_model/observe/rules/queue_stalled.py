@@ -20,7 +20,6 @@ from rebalance_model.observe.rules import (
     concerns,
     filtered,
     pull_stall,
-    route_view_split,
     stall,
     thread_pool,
 )
@@ -110,7 +109,7 @@ def _of_listener(step: GroupStep, q: QueueFacts, waited_ms: int) -> Verdict:
 
 
 def _unassigned(step: GroupStep, q: QueueFacts) -> Holds:
-    return Holds("warning", "UNASSIGNED", explained_by=route_view_split.explains(step, q.mq))
+    return Holds("warning", "UNASSIGNED", explained_by=stall.causes_of_unassigned(step, q))
 
 
 def _with_pool(step: GroupStep, q: QueueFacts, sub_cause: str, waited_ms: int) -> Verdict:

@@ -17,7 +17,7 @@ from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.group import ghost_connections
 from rebalance_model.observe.group.ownership import holders
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.rules import concerns, route_view_split
+from rebalance_model.observe.rules import concerns, route_view_split, stall
 from rebalance_model.observe.rules.ghost_connection import GHOST_ADVICE, GHOST_CONNECTION, GHOST_UNITS, ghost_evidence
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Severity, Verdict
 from rebalance_model.observe.state import GroupState, QueueState, Unassigned
@@ -43,8 +43,8 @@ def judge(step: GroupStep, q: QueueFacts) -> Verdict:
     if is_early or (not ghosts and route_view_split.may_explain(step, q.mq)):
         return None  # judged again when all have answered (`rounds`)
     severity = "critical" if grows else "warning"
-    by_routes = Holds(severity, explained_by=route_view_split.explains(step, q.mq))
-    return Holds(severity, GHOST_CONNECTION, ghosts[0].client_id) if ghosts else by_routes
+    by_shares = Holds(severity, explained_by=stall.causes_of_unassigned(step, q))
+    return Holds(severity, GHOST_CONNECTION, ghosts[0].client_id) if ghosts else by_shares
 
 
 def evidence(step: GroupStep, q: QueueFacts) -> Evidence:

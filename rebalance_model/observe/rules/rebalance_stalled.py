@@ -2,13 +2,13 @@
 
 A client rebalances in one thread: an RPC that hangs in it blocks all rebalancing (#3138). Queues that wait for
 something else do not count: a lock that the broker keeps for a client that is gone, a listener that prevents a queue
-from being unlocked, a member that does not answer. The rebalance is not stalled either if one member has taken its
-queues while another keeps them (QUEUE_DOUBLE_OWNED). While brokers list different members the expected assignment is
-ambiguous, and nothing is judged.
+from being unlocked, a member that does not answer, an expected owner that does not subscribe to the topic. The
+rebalance is not stalled either if one member has taken its queues while another keeps them (QUEUE_DOUBLE_OWNED). While
+brokers list different members the expected assignment is ambiguous, and nothing is judged.
 """
 
 from rebalance_model.entities import MessageQueue
-from rebalance_model.observe.rules import cid_view_split, route_view_split
+from rebalance_model.observe.rules import cid_view_split, route_view_split, subscription_inconsistent
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
 from rebalance_model.observe.state import GroupState, QueueState
 from rebalance_model.observe.step import GroupStep
@@ -55,6 +55,7 @@ def _behind(step: GroupStep) -> list[MessageQueue]:
         mq
         for mq, queue in state.queues.items()
         if queue.owner != queue.expected_owner and queue.in_route and not mq.is_retry and _could_move(state, queue)
+        if not subscription_inconsistent.is_left(step, mq.topic, queue.expected_owner)
     ]
 
 

@@ -17,7 +17,13 @@ from rebalance_model.observe.facts.group_facts import is_subscribed
 from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.group import ghost_connections, retaken
 from rebalance_model.observe.hooks import pull_errors
-from rebalance_model.observe.rules import route_view_split, stale_heartbeat, unresponsive
+from rebalance_model.observe.rules import (
+    cid_view_split,
+    route_view_split,
+    stale_heartbeat,
+    subscription_inconsistent,
+    unresponsive,
+)
 from rebalance_model.observe.rules.ghost_connection import GHOST_ADVICE, GHOST_CONNECTION, GHOST_UNITS
 from rebalance_model.observe.rules.rule import Advice, Evidence, Holds, Severity, Unit
 from rebalance_model.observe.state import HookQueueView, HookView, IncidentKey, QueueState
@@ -199,7 +205,15 @@ def causes(step: GroupStep, broker: str, sub_cause: str, owner: str | None) -> t
     """Return the owner's open incidents that explain why a queue of the broker waits, by the sub-cause."""
     if sub_cause == "OWNER_UNRESPONSIVE":
         return unresponsive.causes_of(step, broker, owner)
-    return stale_heartbeat.explains(step, broker, owner) if sub_cause == "NOTHING_RECEIVED" else ()
+    if sub_cause != "NOTHING_RECEIVED":
+        return ()
+    return (*stale_heartbeat.explains(step, broker, owner), *cid_view_split.explains_pulls(step, broker, owner))
+
+
+def causes_of_unassigned(step: GroupStep, q: QueueFacts) -> tuple[IncidentKey, ...]:
+    """Return the group's open incidents that explain why the queue is in no member's share, or is left by it."""
+    by_routes, by_lists = route_view_split.explains(step, q.mq), cid_view_split.explains(step)
+    return (*by_routes, *by_lists, *subscription_inconsistent.explains(step, q.mq.topic))
 
 
 def of_same_client(step: GroupStep, code: str, q: QueueFacts, sub_causes: Collection[str]) -> tuple[IncidentKey, ...]:

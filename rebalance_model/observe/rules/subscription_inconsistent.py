@@ -14,7 +14,10 @@ from collections import Counter
 
 from rebalance_model.observe.facts.interests import UNREADABLE, Interest, Interests, at_broker
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
+from rebalance_model.observe.state import IncidentKey
 from rebalance_model.observe.step import GroupStep
+
+CODE = "SUBSCRIPTION_INCONSISTENT"
 
 
 def judge(step: GroupStep, _: str) -> Verdict:
@@ -49,6 +52,22 @@ def evidence(step: GroupStep, _: str) -> Evidence:
             fields["odd_one"] = _odd_one(reported)
             break
     return fields
+
+
+def explains(step: GroupStep, topic: str) -> tuple[IncidentKey, ...]:
+    """Return the rule's open incident (`Holds.explained_by`) if a member does not subscribe to the topic.
+
+    By the broker's table, which changes with each heartbeat, queues of the topic are in its share, or in none.
+    """
+    key = IncidentKey(CODE)
+    is_left_by_any = key in step.state.incidents and any(is_left(step, topic, one) for one in step.state.members)
+    return (key,) if is_left_by_any else ()
+
+
+def is_left(step: GroupStep, topic: str, client_id: str | None) -> bool:
+    """Return whether the member has reported what it subscribes, and not this topic: it leaves its share of it."""
+    interests = step.facts.interests.get(client_id) if client_id is not None else None
+    return bool(interests) and topic not in (interests or ())
 
 
 def _outdated(step: GroupStep, declared: dict[str, Interest]) -> Evidence | None:
@@ -109,7 +128,7 @@ def _text(interest: Interest | None) -> str:
 
 
 RULE = GroupRule(
-    "SUBSCRIPTION_INCONSISTENT",
+    CODE,
     judge,
     evidence,
     follows=("MEMBERS", "DECLARED", "SUBSCRIPTIONS"),

@@ -1,0 +1,65 @@
+"""Members that differ, or that a broker does not list, are the one alert; what follows is under it (issue 49, A10)."""
+
+import pytest
+
+from rebalance_model.observe.events import ConsumerConnection
+from tests.support.field import SOURCES, changed, changed_events, concluded, concluded_of, events_of
+
+TOPICS, UNREACHABLE, NO_BROKER = (
+    "31-two-topics-one-group",
+    "17-broker-unreachable-for-clients",
+    "46-go-no-broker-found",
+)
+
+
+def roots(conclusions):
+    """Return the codes and subjects of the incidents that were ever open and that no other one explains at the end."""
+    last = {one.incident_id: one for one in conclusions.transitions()}
+    return [(one.code, one.subject) for one in last.values() if one.parent is None]
+
+
+def explained(conclusions, code):
+    """Return the codes and subjects of what the open incident of a code explains."""
+    [parent] = [one.incident_id for one in conclusions.open_at_end() if one.code == code]
+    return {(one.code, one.subject) for one in conclusions.open_at_end() if one.parent == parent}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_members_of_two_topics_are_one_cause(source):
+    conclusions = concluded(TOPICS, source)
+    code = "SUBSCRIPTION_INCONSISTENT" if source == "poll" else "REBALANCE_STORM"
+    assert [one for one, _ in roots(conclusions)] == [code]
+    if source == "poll":
+        left = {"test1@broker-a:2", "test1@broker-a:3", "test2@broker-a:0", "test2@broker-a:1"}
+        assert explained(conclusions, code) == {("QUEUE_UNASSIGNED", subject) for subject in left}
+    assert conclusions.group().health == "BAD"
+
+
+@pytest.mark.parametrize("source", ["poll", "both"])
+@pytest.mark.parametrize(("name", "code"), [(UNREACHABLE, "QUEUE_UNASSIGNED"), (NO_BROKER, "QUEUE_STALLED")])
+def test_a_broker_that_no_client_reaches_is_one_cause(name, code, source):
+    conclusions = concluded(name, source)
+    assert roots(conclusions) == [("CID_VIEW_SPLIT", "")]
+    assert explained(conclusions, "CID_VIEW_SPLIT") == {(code, f"Orders@broker-b:{queue_id}") for queue_id in range(4)}
+
+
+@pytest.mark.parametrize("name", [UNREACHABLE, NO_BROKER])
+def test_a_hook_can_not_know_queues_that_no_client_reaches(name):
+    """The broker's hook sees nothing of the group, and so none of its queues there is shown, as OK or otherwise."""
+    conclusions = concluded(name, "hook")
+    assert conclusions.transitions() == []
+    assert not any("@broker-b:" in queue for queue in conclusions.queues())
+
+
+def test_a_stall_at_a_broker_that_lists_its_owner_is_its_own():
+    """A near miss: the broker lists the owner, and not the other member."""
+    owner = concluded(NO_BROKER, "poll").transitions("QUEUE_STALLED")[0].client_id
+    lists = [one for one in events_of(NO_BROKER, "poll") if isinstance(one, ConsumerConnection) and one.connections]
+    owners = tuple(one for one in lists[0].connections if one.client_id == owner)
+
+    def lists_owner(event, _):
+        is_list = isinstance(event, ConsumerConnection) and event.broker == "broker-b"
+        return changed(event, connections=owners, error=None) if is_list else event
+
+    found = concluded_of(changed_events(NO_BROKER, "poll", lists_owner))
+    assert {"CID_VIEW_SPLIT", "QUEUE_STALLED"} <= {code for code, _ in roots(found)}
