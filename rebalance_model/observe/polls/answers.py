@@ -31,7 +31,7 @@ POP_THRESHOLD_FOR_QUEUE = 96
 pop it (DefaultMQPushConsumerImpl.popMessage)."""
 _TOPIC = attrgetter("topic")
 _DIGITS = 9
-"""The digits of the largest number that a client has of threads."""
+"""The digits of the largest number that a property of a client may have."""
 _NOT_REACHED = "invoke consumer"
 _EXCEPTION = "Exception"
 """In the remark of a broker that could not send the request, or refuses it."""
@@ -254,7 +254,14 @@ def _view(event: ConsumerRunningInfo, client: ClientView | None, state: GroupSta
         consume_type=former.consume_type,
         message_model=former.message_model,
         language=language,
+        consume_timeout=_milliseconds(event.properties.get("consumeTimeout", "")),
     )
+
+
+def _milliseconds(minutes: str) -> int | None:
+    """Return a client's property that is a number of minutes, in milliseconds; None if it is none."""
+    number = _number(minutes)
+    return number * 60_000 if number is not None else None
 
 
 def _places(queues: Iterable[PopProcessQueueInfo]) -> tuple[PopTarget, ...]:

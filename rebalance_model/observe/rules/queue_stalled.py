@@ -5,6 +5,9 @@ it back, while others continue until the span reaches consumeConcurrentlyMaxSpan
 covered time alone. A queue of which the owner has no cached message does not wait for a listener, unless the owner
 pulls it and consumes nothing: then the client may not report what it has. Nor does one that it has released without a
 call (`released_queues`).
+
+A client that declares a longer consumeTimeout than the default (15 min) has listeners that take long on purpose. Within
+that time nothing is wrong with one; a commit that stands for ten minutes is said all the same (LISTENER_MAY_TAKE_LONG).
 """
 
 from typing import Literal, get_args
@@ -43,12 +46,19 @@ SubCause = Literal[
     "LISTENER_HUNG",
     "MESSAGE_HELD",
     "LISTENER_BLOCKED",
+    "LISTENER_MAY_TAKE_LONG",
     "RETRY_NOT_CONSUMED",
     "READER_STOPPED",
     "NOT_COMMITTED",
     "NOT_REPORTED",
     "UNDETERMINED",
 ]
+
+_OF_LISTENER = ("POOL_EXHAUSTED", "LISTENER_HUNG", "MESSAGE_HELD", "LISTENER_BLOCKED")
+_CONSUME_TIMEOUT = 15 * 60_000
+"""The default of consumeTimeout: a client that declares no more may not know of it; milliseconds."""
+_SAID_AFTER = 10 * 60_000
+"""A commit that stands for so long is said, even if its client allows the listener more; milliseconds."""
 
 
 def judge(step: GroupStep, q: QueueFacts) -> Verdict:
@@ -105,7 +115,15 @@ def _of_listener(step: GroupStep, q: QueueFacts, waited_ms: int) -> Verdict:
         )  # what its listener had of it, nobody has any more
         return _unassigned(step, q) if is_open else None
     sub_cause = stall.settled(step, RULE.code, q, _sub_cause(step, q, process_queue))
+    if sub_cause in _OF_LISTENER and waited_ms <= _allowed(q):
+        return Holds("warning", "LISTENER_MAY_TAKE_LONG", q.queue.owner) if waited_ms > _SAID_AFTER else CLEAR
     return _unassigned(step, q) if sub_cause == "UNASSIGNED" else _with_pool(step, q, sub_cause, waited_ms)
+
+
+def _allowed(q: QueueFacts) -> int:
+    """Return how long a message may be in a listener of the owner, as it declares on purpose; 0: it does not."""
+    declared = q.owner.consume_timeout if q.owner is not None else None
+    return declared if declared is not None and declared > _CONSUME_TIMEOUT else 0
 
 
 def _unassigned(step: GroupStep, q: QueueFacts) -> Holds:
@@ -329,6 +347,15 @@ RULE = QueueRule(
                 "Take a thread dump of the owner (mqadmin consumerStatus -s): look at what its ConsumeMessageThreads "
                 "wait for; if none is in the listener, restart the client."
             ),
+            inspect=("THREADS", "MESSAGE"),
+        ),
+        "LISTENER_MAY_TAKE_LONG": Advice(
+            short="its listener may take long",
+            what=(
+                "A message has been in a listener for more than ten minutes. Its client allows that: it declares a "
+                "longer consumeTimeout."
+            ),
+            first_step="Wait if the listener takes long on purpose; else lower consumeTimeout, and take a thread dump.",
             inspect=("THREADS", "MESSAGE"),
         ),
         "LISTENER_BLOCKED": Advice(

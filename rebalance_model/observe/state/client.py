@@ -112,6 +112,9 @@ class ClientView(msgspec.Struct, array_like=True):
     """As it last declared it; empty: not known."""
     language: str = ""
     """As its broker lists it; empty: not known."""
+    consume_timeout: int | None = None
+    """How long its listener may have a message before the client sends it back (consumeTimeout), milliseconds; None:
+    not reported."""
 
     def at_answer(self, process_queue: ProcessQueueView) -> ProcessQueue:
         """Return a process queue of its last answer as of `answered`, with the latest stamps that are possible.

@@ -1,0 +1,45 @@
+"""What a client declares sets its limits (issue 49, A5)."""
+
+import pytest
+
+from rebalance_model.observe.events import ConsumerRunningInfo, ConsumeStats
+from tests.support.field import changed, changed_events, concluded, concluded_of
+
+LONG = "49-listener-may-take-an-hour"
+POLLED = ["poll", "both"]
+
+
+@pytest.mark.parametrize("source", POLLED)
+def test_a_listener_may_take_as_long_as_its_client_declares(source):
+    """It declares a consumeTimeout of an hour, and each batch takes four minutes."""
+    assert concluded(LONG, source).transitions() == []
+
+
+def test_the_default_timeout_allows_nothing():
+    """A near miss: the same queues, and the default of 15 minutes, which says nothing of the listener."""
+
+    def by_default(event, _):
+        if not isinstance(event, ConsumerRunningInfo):
+            return event
+        return changed(event, properties=event.properties | {"consumeTimeout": "15"})
+
+    found = concluded_of(changed_events(LONG, "poll", by_default)).transitions("QUEUE_STALLED")
+    assert {one.sub_cause for one in found} == {"LISTENER_HUNG"}
+
+
+def test_a_commit_that_stands_for_ten_minutes_is_said_all_the_same():
+    frozen = {}
+
+    def frozen_commit(event, _):
+        if not isinstance(event, ConsumeStats):
+            return event
+        rows = event.queues or ()
+        kept = (changed(row, consumer_offset=frozen.setdefault(row.mq, row.consumer_offset)) for row in rows)
+        return changed(event, queues=tuple(kept))
+
+    found = concluded_of(changed_events(LONG, "poll", frozen_commit))
+    opened = found.transitions("QUEUE_STALLED")
+    assert {one.sub_cause for one in opened} == {"LISTENER_MAY_TAKE_LONG"}
+    assert all(found.seconds(one) > 600 for one in opened)
+    assert "consumeTimeout" in opened[0].explanation
+    assert found.group().health == "WARN"
