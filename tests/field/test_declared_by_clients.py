@@ -5,6 +5,7 @@ import pytest
 from rebalance_model.observe.events import ConsumerRunningInfo, ConsumeStats
 from tests.support.field import changed, changed_events, concluded, concluded_of
 
+LOST = "02-pulls-lost-after-network-loss"
 LONG = "49-listener-may-take-an-hour"
 POLLED = ["poll", "both"]
 
@@ -43,3 +44,16 @@ def test_a_commit_that_stands_for_ten_minutes_is_said_all_the_same():
     assert all(found.seconds(one) > 600 for one in opened)
     assert "consumeTimeout" in opened[0].explanation
     assert found.group().health == "WARN"
+
+
+@pytest.mark.parametrize("source", POLLED)
+@pytest.mark.parametrize(("interval", "is_cause"), [("150000", True), ("120000", False)])
+def test_a_pull_interval_above_the_limit_is_the_cause(interval, is_cause, source):
+    def with_interval(event, _):
+        if not isinstance(event, ConsumerRunningInfo) or not event.properties:
+            return event
+        return changed(event, properties=event.properties | {"pullInterval": interval})
+
+    found = concluded_of(changed_events(LOST, source, with_interval)).transitions("PULL_EXPIRED")
+    assert found
+    assert {one.sub_cause == "PULL_INTERVAL" for one in found} == {is_cause}

@@ -255,6 +255,7 @@ def _view(event: ConsumerRunningInfo, client: ClientView | None, state: GroupSta
         message_model=former.message_model,
         language=language,
         consume_timeout=_milliseconds(event.properties.get("consumeTimeout", "")),
+        pull_interval=_number(event.properties.get("pullInterval", "")),
     )
 
 

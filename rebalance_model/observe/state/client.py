@@ -115,6 +115,8 @@ class ClientView(msgspec.Struct, array_like=True):
     consume_timeout: int | None = None
     """How long its listener may have a message before the client sends it back (consumeTimeout), milliseconds; None:
     not reported."""
+    pull_interval: int | None = None
+    """How long it waits before each pull (pullInterval), milliseconds; None: not reported, or none."""
 
     def at_answer(self, process_queue: ProcessQueueView) -> ProcessQueue:
         """Return a process queue of its last answer as of `answered`, with the latest stamps that are possible.
