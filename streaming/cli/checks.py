@@ -77,7 +77,8 @@ def examine(settings: Settings, *, servers: bool) -> Iterator[Check]:
     yield from _tables(settings)
     yield _contract(settings)
     if servers:
-        yield _kafka(settings)
+        if settings.source.kind == "kafka":
+            yield _kafka(settings)
         if not settings.job.is_local:
             yield _master(settings.job.master)
         yield from _rocketmq(settings)
@@ -306,23 +307,21 @@ def _lost_states(lost: list[Incident]) -> Iterator[Check]:
 
 def _kafka(settings: Settings) -> Check:
     source = settings.source
-    needed = source.kind == "kafka"
     servers, topic = source.bootstrap_servers, source.topic
     try:
         partitions = partition_count(connection_of(settings), topic, *READER_OPERATIONS)
     except UserError as error:
         found = f"{servers} can't be used"
-        return Check(part="kafka", state="missing", found=found, mend=str(error), needed=needed)
+        return Check(part="kafka", state="missing", found=found, mend=str(error))
     if partitions is None:
         mend = "`rebalance-watch topic create`"
-        return Check(part="kafka", state="missing", found=f"{servers} has no topic {topic}", mend=mend, needed=needed)
+        return Check(part="kafka", state="missing", found=f"{servers} has no topic {topic}", mend=mend)
     fits = partitions == source.partitions
     return Check(
         part="kafka",
         state="ok" if fits else "wrong",
         found=f"{servers}, topic {topic} with {partitions} partitions",
         mend="" if fits else f"set source.partitions to {partitions}, or source.topic to a new one",
-        needed=needed,
     )
 
 

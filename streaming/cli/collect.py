@@ -130,6 +130,7 @@ def spool(
     """Ship the spools of broker hooks to the log as they grow; files that are safely sent are deleted.
 
     One process can ship the spools of many brokers. It waits while Kafka is unavailable, and resumes after a restart.
+    A log of files has one writer: while `collect poll` writes to it, use `collect poll --spool DIR` instead.
     """
     from streaming.collect.shipper import ship
     from streaming.serve.web.probes import probes
