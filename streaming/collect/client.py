@@ -56,6 +56,13 @@ class RpcFailedError(Exception):
         super().__init__(f"{code}: {self.remark}")
 
 
+class UnreadableError(RpcFailedError):
+    """An answer came, and can't be read."""
+
+    def __init__(self, remark: str) -> None:
+        super().__init__(UNREADABLE, remark)
+
+
 class LargeAnswerError(RpcFailedError):
     """An answer came, and was dropped: it is too large, or there was no room for it."""
 
@@ -358,7 +365,9 @@ async def _read(asked: "_Asked", answer: RemotingCommand) -> None:
     try:
         content = await asked.read(answer.body) if answer.code == _SUCCESS else None
     except Exception as error:  # noqa: BLE001  whatever it is, it ends this request alone
-        _settle(asked.future, error)
+        # Java clients answer so in their first seconds: success without a body, and a remark that says why.
+        is_explained = isinstance(error, UnreadableError) and not answer.body and answer.remark
+        _settle(asked.future, UnreadableError(f"no body: {answer.remark}") if is_explained else error)
     else:
         if not asked.future.done():
             asked.future.set_result((answer, content))

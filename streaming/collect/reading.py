@@ -14,7 +14,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from rebalance_model.observe.events import UNREADABLE
 from streaming.base.limits import (
     ANSWER_AT_ONCE_BYTES,
     ANSWER_SECONDS,
@@ -22,7 +21,7 @@ from streaming.base.limits import (
     READING_QUEUE_SECONDS,
     ROUND_READING_SHARE,
 )
-from streaming.collect.client import RpcFailedError
+from streaming.collect.client import UnreadableError
 from streaming.collect.fastjson import FastjsonError
 from streaming.collect.frames import LARGE_BYTES
 
@@ -31,13 +30,6 @@ T = TypeVar("T")
 _LITTLE_SECONDS = 0.1
 _BYTES_A_SECOND = 10_000_000
 """Of an answer's text, about."""
-
-
-class UnreadableError(RpcFailedError):
-    """An answer came, and can't be read."""
-
-    def __init__(self, remark: str) -> None:
-        super().__init__(UNREADABLE, remark)
 
 
 class _Accounts:

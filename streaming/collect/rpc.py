@@ -8,11 +8,11 @@ from rebalance_model.observe.events import UNREACHABLE
 from streaming.base.limits import FRAME_BYTES
 from streaming.base.times import now_ms
 from streaming.collect import client_responses, cluster_responses, group_responses
-from streaming.collect.client import LargeAnswerError, RemotingClient, RpcFailedError
+from streaming.collect.client import LargeAnswerError, RemotingClient, RpcFailedError, UnreadableError
 from streaming.collect.cluster_responses import Listed, ListedBroker
 from streaming.collect.frames import LARGE_BYTES
 from streaming.collect.large_answers import AnswerSource, LargeAnswers
-from streaming.collect.reading import Reading, UnreadableError
+from streaming.collect.reading import Reading
 from streaming.collect.requests import ReadCode, Request
 from streaming.collect.response_parts import Payload
 from streaming.collect.round_requests import RoundRequests

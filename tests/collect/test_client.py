@@ -8,7 +8,7 @@ import struct
 import pytest
 
 from rebalance_model.observe.events import DEADLINE, UNREACHABLE
-from streaming.collect.client import RemotingClient, RpcFailedError
+from streaming.collect.client import RemotingClient, RpcFailedError, UnreadableError
 from streaming.collect.remoting import RemotingCommand, Serialize, decode, encode
 from streaming.collect.requests import ReadCode, Request
 from streaming.collect.security import Security
@@ -98,6 +98,25 @@ def test_an_answer_is_decoded_by_its_own_serialization():
     async def talk(server, client):
         assert await client.ask(server.address, _question(), body_of, seconds=60) == b"b"
         assert server.questions[0].version >= 401  # so that the name server answers in standard JSON
+
+    _run(respond, talk)
+
+
+@pytest.mark.parametrize(
+    ("body", "remark", "expected"),
+    [(b"", "/ by zero", "no body: / by zero"), (b"", None, "no JSON"), (b"x", "/ by zero", "no JSON")],
+)
+def test_an_answer_without_a_body_fails_with_its_remark(body, remark, expected):
+    async def respond(question, writer):
+        writer.write(_answer(question, body, remark=remark))
+
+    async def read(body):
+        raise UnreadableError("no JSON")
+
+    async def talk(server, client):
+        with pytest.raises(UnreadableError) as failed:
+            await client.ask(server.address, _question(), read, seconds=60)
+        assert failed.value.remark == expected
 
     _run(respond, talk)
 

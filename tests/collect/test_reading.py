@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from streaming.collect.reading import Reading, UnreadableError
+from streaming.collect.client import UnreadableError
+from streaming.collect.reading import Reading
 
 LARGE = b"x" * 70_000
 

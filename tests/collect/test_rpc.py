@@ -6,9 +6,9 @@ import pytest
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import DEADLINE, UNREACHABLE, UNREADABLE
 from streaming.base.limits import ROUTE_QUEUES
-from streaming.collect.client import RpcFailedError
+from streaming.collect.client import RpcFailedError, UnreadableError
 from streaming.collect.cluster_responses import ListedBroker
-from streaming.collect.reading import Reading, UnreadableError
+from streaming.collect.reading import Reading
 from streaming.collect.requests import ReadCode
 from streaming.collect.rpc import NAME_SERVER_SECONDS, Rpc
 
