@@ -6,24 +6,21 @@ event, too.
 """
 
 from rebalance_model.observe.events import DEADLINE, NOT_ASKED, UNREACHABLE
-from streaming.base.language import gettext
 from streaming.base.statements import statements_of
-from streaming.queries import labels
 from streaming.queries.group_at import GroupAt
 from streaming.queries.present import present
 from streaming.queries.results import GroupBroker
+from streaming.queries.results.brokers import ASKED_WITHIN_MS
 from streaming.tables.reader import ReadModel
 
 _SQL = statements_of(__name__)
-_BACK_MS = 300_000
-"""How far back the archive is read."""
 _FRESH_MS = 30_000
 """An answer is fresh for two intervals, and so long at least."""
 
 
 def group_brokers(model: ReadModel, group_at: GroupAt) -> list[GroupBroker]:
     """List the brokers of a group; none if nothing was polled, or there is no archive."""
-    of_group = {"cluster": group_at.cluster, "group": group_at.group, "back": _BACK_MS}
+    of_group = {"cluster": group_at.cluster, "group": group_at.group, "back": ASKED_WITHIN_MS}
     [archive] = model.rows(_SQL["heard"], of_group | {"now": present(model, group_at.at)})
     if (heard := archive["heard"]) is None:
         return []
@@ -31,18 +28,3 @@ def group_brokers(model: ReadModel, group_at: GroupAt) -> list[GroupBroker]:
     silence = {"silence": [UNREACHABLE, DEADLINE], "not_asked": NOT_ASKED}
     rows = model.rows(_SQL["brokers"], of_group | silence | {"instant": group_at.instant, "now": heard})
     return [GroupBroker(**row, as_of=heard, is_fresh=heard - (row["answered_at"] or 0) <= fresh_ms) for row in rows]
-
-
-def freshness(broker: GroupBroker) -> str:
-    """Return in words how fresh a broker's answers are."""
-    now = broker.as_of
-    if broker.asked_at is None:
-        return gettext("not asked for more than {duration}", duration=labels.duration(_BACK_MS))
-    asked_ms = max(0, now - broker.asked_at)
-    if broker.silent_since is None:
-        return gettext("not asked for {duration}", duration=labels.duration(asked_ms))
-    return gettext(
-        "asked, no answer since {time} ({duration}), last asked {asked}",
-        time=labels.moment(broker.silent_since, now), duration=labels.duration(now - broker.silent_since),
-        asked=labels.ago(asked_ms),
-    )  # fmt: skip

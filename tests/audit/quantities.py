@@ -46,25 +46,25 @@ class Quantities:
 
 def quantities(events: Iterable[Event]) -> Quantities:
     """Evaluate all answers about offsets and waiting times, and the commits and pulls that hooks have seen."""
-    found = Quantities(*(defaultdict(Series) for _ in range(4)), *(defaultdict(list) for _ in range(2)))
+    series = Quantities(*(defaultdict(Series) for _ in range(4)), *(defaultdict(list) for _ in range(2)))
     committed: set[tuple[Place, Queue]] = set()
     firsts: dict[tuple[Place, Queue], int] = {}
     for event in events:
         if event.type == "CONSUME_TIME_SPAN":
             for part in event.get("queues", ()):
                 wait = Wait(max(0, part["delay_time"]), at_most=False)
-                found.spans[event.place, queue_of(part["mq"])].add(event.time, wait)
+                series.spans[event.place, queue_of(part["mq"])].add(event.time, wait)
         elif event.type == "CONSUMER_RUNNING_INFO":
             _note_firsts(event, committed, firsts)
         elif event.type == "CONSUME_STATS":
-            _note_answer(event, found, committed, firsts)
+            _note_answer(event, series, committed, firsts)
         elif event.type in {"UPDATE_CONSUMER_OFFSET", "PULL_MESSAGE"}:
-            _note_call(event, found, committed)
-    return found
+            _note_call(event, series, committed)
+    return series
 
 
 def _note_answer(
-    event: Event, found: Quantities, committed: set[tuple[Place, Queue]], firsts: dict[tuple[Place, Queue], int]
+    event: Event, series: Quantities, committed: set[tuple[Place, Queue]], firsts: dict[tuple[Place, Queue], int]
 ) -> None:
     for part in event.get("queues", ()):
         place = event.place, queue_of(part["mq"])
@@ -74,20 +74,20 @@ def _note_answer(
         lag = max(0, part["broker_offset"] - offset) if offset is not None else None
         if not part["broker_offset"]:
             lag = 0  # nothing was ever sent
-        found.lags[place].add(event.time, lag)
-        found.offsets[place].add(event.time, (part["broker_offset"], part["consumer_offset"]))
-        found.bounds[place].add(event.time, _bound(event.time, lag, part.get("last_time", 0)))
+        series.lags[place].add(event.time, lag)
+        series.offsets[place].add(event.time, (part["broker_offset"], part["consumer_offset"]))
+        series.bounds[place].add(event.time, _bound(event.time, lag, part.get("last_time", 0)))
 
 
-def _note_call(event: Event, found: Quantities, committed: set[tuple[Place, Queue]]) -> None:
+def _note_call(event: Event, series: Quantities, committed: set[tuple[Place, Queue]]) -> None:
     place = event.place, queue_of(event.fields)
     if event.type == "PULL_MESSAGE":
-        found.pulls[place].append((event["last_time"], event["last_offset"]))
+        series.pulls[place].append((event["last_time"], event["last_offset"]))
         if event.get("commit_offset", -1) >= 0:
-            found.commits[place].append((event.time, event["commit_offset"]))
+            series.commits[place].append((event.time, event["commit_offset"]))
     elif not event.get("code"):
         committed.add(place)
-        found.commits[place].append((event.time, event["offset"]))
+        series.commits[place].append((event.time, event["offset"]))
 
 
 def _note_firsts(event: Event, committed: set[tuple[Place, Queue]], firsts: dict[tuple[Place, Queue], int]) -> None:

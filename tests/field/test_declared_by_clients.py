@@ -38,12 +38,12 @@ def test_a_commit_that_stands_for_ten_minutes_is_said_all_the_same():
         kept = (changed(row, consumer_offset=frozen.setdefault(row.mq, row.consumer_offset)) for row in rows)
         return changed(event, queues=tuple(kept))
 
-    found = concluded_of(changed_events(LONG, "poll", frozen_commit))
-    opened = found.transitions("QUEUE_STALLED")
+    concluded = concluded_of(changed_events(LONG, "poll", frozen_commit))
+    opened = concluded.transitions("QUEUE_STALLED")
     assert {one.sub_cause for one in opened} == {"LISTENER_MAY_TAKE_LONG"}
-    assert all(found.seconds(one) > 600 for one in opened)
+    assert all(concluded.seconds(one) > 600 for one in opened)
     assert "consumeTimeout" in opened[0].explanation
-    assert found.group().health == "WARN"
+    assert concluded.group().health == "WARN"
 
 
 @pytest.mark.parametrize("source", POLLED)

@@ -76,7 +76,7 @@ def by_hook(state: ProgressState, broker: str, topic: str, queue_id: int, at: in
 def _with_in_flight(queue: PoppedQueue, ready: int | None, at: int) -> PoppedQuantities:
     popped.give_back(queue, at)
     count = popped.in_flight(queue, at)
-    known = [one for one in (ready, count) if one is not None]
-    at_least = len(known) < 2 or popped.is_at_least(queue, at)
+    parts = [one for one in (ready, count) if one is not None]
+    at_least = len(parts) < 2 or popped.is_at_least(queue, at)
     since = popped.in_flight_since(queue, at)
-    return PoppedQuantities(sum(known) if known else None, at_least, count, since, ready, ready)
+    return PoppedQuantities(sum(parts) if parts else None, at_least, count, since, ready, ready)

@@ -26,8 +26,8 @@ from streaming.cli.options import (
 )
 from streaming.cli.output import AsOf, health, present, section
 from streaming.queries import labels
-from streaming.queries.brokers import freshness
 from streaming.queries.columns import FAILED_MESSAGES, GROUP, MEMBER, PROXIED_COLUMNS, REBALANCE
+from streaming.queries.columns.brokers import freshness
 from streaming.queries.columns.column import Context
 from streaming.queries.results import FailedMessages, Group, GroupBroker, GroupMember, Overview, TelemetryCoverage
 from streaming.queries.without_owner import WithoutOwner

@@ -4,6 +4,9 @@ from pydantic import Field
 
 from streaming.queries.results.base import Instant, QueryResult
 
+ASKED_WITHIN_MS = 300_000
+"""How far back the archive is read for requests."""
+
 
 class GroupBroker(QueryResult):
     """A broker that has queues of a group, as collectors asked it about the group within the last 5 minutes."""

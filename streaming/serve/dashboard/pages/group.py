@@ -9,8 +9,8 @@ from nicegui import ui
 from streaming.base.errors import UserError
 from streaming.base.language import gettext, marked
 from streaming.base.times import duration_ms, written
-from streaming.queries.brokers import freshness
 from streaming.queries.columns import PROXIED_COLUMNS, QUEUE
+from streaming.queries.columns.brokers import freshness
 from streaming.queries.present import history_ends
 from streaming.queries.results import LagPoint
 from streaming.serve.dashboard.charts.lag_chart import LagChart

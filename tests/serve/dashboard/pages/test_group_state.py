@@ -87,7 +87,7 @@ def test_the_tile_of_open_incidents_counts_what_the_list_below_has(tmp_path, bro
     assert group_now.group.incidents.critical + group_now.consequences == len(group_now.incidents)
     tile = rendered(
         "group_head", group=group_now.group, at=None, note="", ends=group_now.ends, coverage="", differing=0,
-        unpredicted=0, consequences=group_now.consequences,
+        unpredicted=0, consequences=group_now.consequences, brokers=(),
     ).split("<dd>")[1]  # fmt: skip
     assert "+ 1 explained by another" in tile
 

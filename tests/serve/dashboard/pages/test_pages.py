@@ -173,6 +173,7 @@ def test_a_silent_broker_is_told_from_one_that_was_not_asked(open_page, site):
     rows += [polled(now - ago, "BROKER_STATUS", None, broker="broker-1", error=silence, **ours) for ago in (0, 75_000)]
     append_rows(site.tables, "telemetry", rows)
     append(site.tables, group.taken())
+    expect(row(open_page("/"), "Groups by health", "silent-group")).to_have_count(1)
 
     english, chinese = (open_page("/group/silent-group", locale=locale) for locale in ("en-US", "zh-CN"))
 
