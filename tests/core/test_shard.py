@@ -32,7 +32,7 @@ from tests.support.hook_trace import A, B, HookTrace
 from tests.support.trace import GONE, SILENT, START, Held, Member, Trace, as_json, holding
 
 POLICY = Policy()
-FEWER = settings(max_examples=settings().max_examples // 20)
+FEWER = settings(max_examples=settings().max_examples // 20, deadline=None)
 """Each of these folds the whole log again, for a second."""
 
 

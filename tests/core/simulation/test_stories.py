@@ -109,7 +109,7 @@ def test_a_client_frozen_for_a_while_continues_with_its_queues():
     [
         ("hang", {"ORDERED_QUEUE_STUCK LISTENER_HUNG"}),
         ("poison", {"ORDERED_QUEUE_STUCK SUSPEND_LOOP"}),
-        ("slow-pull", {"ORDERED_QUEUE_STUCK NOT_PULLING", "PULL_EXPIRED"}),
+        ("slow-pull", {"ORDERED_QUEUE_STUCK NOT_PULLING", "PULL_EXPIRED PULL_INTERVAL"}),
         ("join", set()),
         ("leave", set()),
         ("rollout", set()),
