@@ -337,8 +337,8 @@ def _note_proxied(step: GroupStep, pops: Pops, event: ProxyHeartBeat) -> None:
         return
     if former is None and len(pops.proxied) >= CLIENTS_MAX:
         return
-    is_new = former is None or step.now - former.last > step.policy.proxy_client_silent_after
-    since = step.now if former is None or is_new else former.since
+    within = step.policy.proxy_client_silent_after
+    since = former.since if former is not None and step.now - former.last <= within else step.now
     pops.proxied[event.client_id] = ProxiedClient(
         event.proxy, event.language, event.version, step.now, event.consume_type == PUSH, since
     )
