@@ -9,7 +9,7 @@ dropped instead. Clients that pull by themselves (CONSUME_ACTIVELY) or pop divid
 from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.group.route_views import member_lists
 from rebalance_model.observe.rules import concerns, route_view_split
-from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
+from rebalance_model.observe.rules.rule import CLEAR, OF_BROKER, Advice, Evidence, Holds, QueueRule, Verdict
 from rebalance_model.observe.step import GroupStep
 
 
@@ -62,8 +62,7 @@ RULE = QueueRule(
     needs=("POLLS", "OWNERS"),
     absorbed_by=(
         "LOCK_ORPHANED",
-        "BROKER_UNREACHABLE",
-        "BROKER_NAME_SHARED",
+        *OF_BROKER,
         "TELEMETRY_GAP",
         "REBALANCE_STORM",
         "MIXED_MEMBERS",

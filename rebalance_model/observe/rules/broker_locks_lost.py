@@ -6,7 +6,7 @@ clients may consume the queue. Clear when every holder has its lock again or has
 
 from rebalance_model.broker.rebalance_lock_manager import LockEntry
 from rebalance_model.entities import MessageQueue
-from rebalance_model.observe.rules.rule import CLEAR, Advice, BrokerRule, Evidence, Holds, Verdict
+from rebalance_model.observe.rules.rule import CLEAR, OF_BROKER, Advice, BrokerRule, Evidence, Holds, Verdict
 from rebalance_model.observe.state import HookView
 from rebalance_model.observe.step import GroupStep
 
@@ -63,10 +63,7 @@ RULE = BrokerRule(
     sub_causes=("", "TWO_OWNERS"),
     needs=("HOOKS",),
     clear_after=lambda policy: policy.clear_after,
-    absorbed_by=(
-        "BROKER_UNREACHABLE",
-        "BROKER_NAME_SHARED",
-    ),
+    absorbed_by=OF_BROKER,
     advice={
         "": Advice(
             what=(

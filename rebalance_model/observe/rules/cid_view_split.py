@@ -8,7 +8,7 @@ such a member counts only while it sends heartbeats.
 
 from rebalance_model.observe.group import not_created
 from rebalance_model.observe.rules import route_view_split, stale_heartbeat, unresponsive
-from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
+from rebalance_model.observe.rules.rule import CLEAR, OF_BROKER, Advice, Evidence, GroupRule, Holds, Verdict
 from rebalance_model.observe.state import BrokerView, IncidentKey
 from rebalance_model.observe.step import GroupStep
 
@@ -113,7 +113,7 @@ RULE = GroupRule(
     units={"brokers": "count", "missing": "count", "client": "text", "broker": "text", "members of *": "count"},
     needs=("LISTS",),
     open_after=lambda policy: policy.view_split_after,
-    absorbed_by=("BROKER_UNREACHABLE", "BROKER_NAME_SHARED", "TELEMETRY_GAP", "REBALANCE_STORM"),
+    absorbed_by=(*OF_BROKER, "TELEMETRY_GAP", "REBALANCE_STORM"),
     advice={
         "": Advice(
             what=(

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.observe.facts.queue_facts import QueueFacts
-from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, RebalanceRule, Verdict
+from rebalance_model.observe.rules.rule import CLEAR, OF_BROKER, Advice, Evidence, Holds, RebalanceRule, Verdict
 from rebalance_model.observe.state import GroupState, IncidentKey, Reread
 from rebalance_model.observe.step import GroupStep
 
@@ -93,7 +93,7 @@ RULE = RebalanceRule(
     needs=("HOOKS",),
     open_after=lambda policy: policy.persist_consumer_offset_interval,
     clear_after=lambda policy: policy.clear_after,
-    absorbed_by=("REBALANCE_STORM", "MIXED_MEMBERS", "BROKER_UNREACHABLE", "BROKER_NAME_SHARED"),
+    absorbed_by=("REBALANCE_STORM", "MIXED_MEMBERS", *OF_BROKER),
     advice={
         "": Advice(
             what="Messages that were consumed and committed before are being consumed again.",

@@ -11,7 +11,7 @@ from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.group import retaken
 from rebalance_model.observe.polls import lag_trend
 from rebalance_model.observe.rules import active_reader, concerns, filtered
-from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
+from rebalance_model.observe.rules.rule import CLEAR, OF_BROKER, Advice, Evidence, Holds, QueueRule, Verdict
 from rebalance_model.observe.state import QueueState
 from rebalance_model.observe.step import GroupStep
 
@@ -106,8 +106,7 @@ RULE = QueueRule(
         "QUEUE_UNASSIGNED",
         "REBALANCE_STORM",
         "MIXED_MEMBERS",
-        "BROKER_UNREACHABLE",
-        "BROKER_NAME_SHARED",
+        *OF_BROKER,
         "PROXY_UNREACHABLE",
         "TELEMETRY_GAP",
     ),

@@ -6,7 +6,7 @@ changes (SET_MESSAGE_REQUEST_MODE, 401), both are seen for up to two rebalances.
 seen for a minute.
 """
 
-from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
+from rebalance_model.observe.rules.rule import CLEAR, OF_BROKER, Advice, Evidence, GroupRule, Holds, Verdict
 from rebalance_model.observe.state import RequestModes
 from rebalance_model.observe.step import GroupStep
 
@@ -70,7 +70,7 @@ RULE = GroupRule(
         "pulling": "text",
     },
     needs=("POPS",),
-    absorbed_by=("BROKER_UNREACHABLE", "BROKER_NAME_SHARED", "TELEMETRY_GAP"),
+    absorbed_by=(*OF_BROKER, "TELEMETRY_GAP"),
     advice={
         "": Advice(
             what="The group pops and pulls one topic at once: messages are consumed twice, or by nobody.",

@@ -11,7 +11,7 @@ topic that the last members did not subscribe (`ended_queues`).
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group import proxied
 from rebalance_model.observe.group.membership import HEARD_FROM_ALL
-from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
+from rebalance_model.observe.rules.rule import CLEAR, OF_BROKER, Advice, Evidence, GroupRule, Holds, Verdict
 from rebalance_model.observe.state import GroupState, IncidentKey
 from rebalance_model.observe.step import GroupStep
 
@@ -172,7 +172,7 @@ RULE = GroupRule(
     sub_causes=("", "HEARTBEATS_REFUSED", "NOT_BACK", "NOT_POPPED"),
     needs=("OFFSETS", "OFFSETS_OF_BROKER"),
     open_after=lambda policy: policy.no_clients_after,
-    absorbed_by=("BROKER_UNREACHABLE", "BROKER_NAME_SHARED", "PROXY_UNREACHABLE", "TELEMETRY_GAP"),
+    absorbed_by=(*OF_BROKER, "PROXY_UNREACHABLE", "TELEMETRY_GAP"),
     advice={
         "NOT_BACK": Advice(
             short="none has come back since the broker's restart",

@@ -20,7 +20,7 @@ from rebalance_model.observe.hooks.pops import held_since
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.rules import concerns, filtered, proxy_client_gone, pull_stall, stall
 from rebalance_model.observe.rules.ghost_connection import ghost_evidence
-from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Severity, Verdict
+from rebalance_model.observe.rules.rule import CLEAR, OF_BROKER, Advice, Evidence, Holds, QueueRule, Severity, Verdict
 from rebalance_model.observe.state import HookQueueView, IncidentKey, ProcessQueueView
 from rebalance_model.observe.step import GroupStep
 
@@ -255,7 +255,7 @@ RULE = QueueRule(
     concerns=concerns.STUCK,
     of_popped=True,
     needs=("OFFSETS_OF_BROKER", "ORDER"),
-    absorbed_by=("BROKER_UNREACHABLE", "BROKER_NAME_SHARED", "PROXY_UNREACHABLE", "TELEMETRY_GAP"),
+    absorbed_by=(*OF_BROKER, "PROXY_UNREACHABLE", "TELEMETRY_GAP"),
     alerts_as_child=True,
     advice={
         **stall.ADVICE,

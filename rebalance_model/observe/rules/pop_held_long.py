@@ -8,7 +8,7 @@ ORDERED_QUEUE_STUCK reports it, as the messages behind it wait.
 from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.hooks.pops import held_since
 from rebalance_model.observe.rules import concerns, proxy_client_gone
-from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
+from rebalance_model.observe.rules.rule import CLEAR, OF_BROKER, Advice, Evidence, Holds, QueueRule, Verdict
 from rebalance_model.observe.step import GroupStep
 
 
@@ -47,7 +47,7 @@ RULE = QueueRule(
     concerns=concerns.HELD,
     of_popped=True,
     needs=("POPS",),
-    absorbed_by=("BROKER_UNREACHABLE", "BROKER_NAME_SHARED", "PROXY_UNREACHABLE", "TELEMETRY_GAP"),
+    absorbed_by=(*OF_BROKER, "PROXY_UNREACHABLE", "TELEMETRY_GAP"),
     advice={
         "": Advice(
             what=(

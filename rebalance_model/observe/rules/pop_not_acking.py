@@ -14,7 +14,7 @@ Clear when it finishes a message, or is no member any more.
 
 from rebalance_model.observe.group import proxied
 from rebalance_model.observe.rules import concerns
-from rebalance_model.observe.rules.rule import CLEAR, Advice, ClientRule, Evidence, Holds, Verdict
+from rebalance_model.observe.rules.rule import CLEAR, OF_BROKER, Advice, ClientRule, Evidence, Holds, Verdict
 from rebalance_model.observe.rules.unresponsive import CLIENT_UNRESPONSIVE, STALE_HEARTBEAT
 from rebalance_model.observe.state import IncidentKey, Popper, Pops
 from rebalance_model.observe.state.pops import WINDOW_MS
@@ -109,7 +109,7 @@ RULE = ClientRule(
     sub_causes=("", BEHIND_PROXY),
     concerns=concerns.POPS,
     needs=("POPS",),
-    absorbed_by=("BROKER_UNREACHABLE", "BROKER_NAME_SHARED", "PROXY_UNREACHABLE", "TELEMETRY_GAP"),
+    absorbed_by=(*OF_BROKER, "PROXY_UNREACHABLE", "TELEMETRY_GAP"),
     advice={
         "": Advice(
             what=(

@@ -12,7 +12,7 @@ what was handed out. Clear when none has come back for a minute.
 import msgspec
 
 from rebalance_model.observe.rules import pop_not_acking
-from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
+from rebalance_model.observe.rules.rule import CLEAR, OF_BROKER, Advice, Evidence, GroupRule, Holds, Verdict
 from rebalance_model.observe.state import Pops
 from rebalance_model.observe.state.pops import WINDOW_MS
 from rebalance_model.observe.step import GroupStep
@@ -102,7 +102,7 @@ RULE = GroupRule(
     },
     sub_causes=(EXPIRED, REJECTED, UNDETERMINED),
     needs=("COMMITS",),
-    absorbed_by=("BROKER_UNREACHABLE", "BROKER_NAME_SHARED", "PROXY_UNREACHABLE", "TELEMETRY_GAP"),
+    absorbed_by=(*OF_BROKER, "PROXY_UNREACHABLE", "TELEMETRY_GAP"),
     advice={
         EXPIRED: Advice(
             short="they were not acknowledged in time",

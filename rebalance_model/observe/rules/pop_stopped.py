@@ -10,7 +10,7 @@ for them. The subject is the proxy that popped last.
 """
 
 from rebalance_model.observe.rules import concerns, pop_not_acking
-from rebalance_model.observe.rules.rule import CLEAR, Advice, ClientRule, Evidence, Holds, Severity, Verdict
+from rebalance_model.observe.rules.rule import CLEAR, OF_BROKER, Advice, ClientRule, Evidence, Holds, Severity, Verdict
 from rebalance_model.observe.rules.unresponsive import CLIENT_UNRESPONSIVE, STALE_HEARTBEAT
 from rebalance_model.observe.state import ClientView, IncidentKey, Popper, Pops
 from rebalance_model.observe.step import GroupStep
@@ -117,8 +117,7 @@ RULE = ClientRule(
     sub_causes=("", FULL, REFUSED, BEHIND_PROXY),
     concerns=concerns.FULL | concerns.POPS,
     absorbed_by=(
-        "BROKER_UNREACHABLE",
-        "BROKER_NAME_SHARED",
+        *OF_BROKER,
         "PROXY_UNREACHABLE",
         "TELEMETRY_GAP",
         "NO_ACTIVE_CLIENTS_WITH_LAG",

@@ -7,7 +7,7 @@ that was killed, or lost its network, does not: its proxy keeps and renews its m
 """
 
 from rebalance_model.observe.rules import concerns
-from rebalance_model.observe.rules.rule import CLEAR, Advice, ClientRule, Evidence, Holds, Verdict
+from rebalance_model.observe.rules.rule import CLEAR, OF_BROKER, Advice, ClientRule, Evidence, Holds, Verdict
 from rebalance_model.observe.state import IncidentKey, ProxiedClient
 from rebalance_model.observe.state.popped_queues import popped_topic
 from rebalance_model.observe.step import GroupStep
@@ -71,7 +71,7 @@ RULE = ClientRule(
     },
     concerns=concerns.PROXIED,
     needs=("POPS",),
-    absorbed_by=("BROKER_UNREACHABLE", "BROKER_NAME_SHARED", "PROXY_UNREACHABLE", "TELEMETRY_GAP"),
+    absorbed_by=(*OF_BROKER, "PROXY_UNREACHABLE", "TELEMETRY_GAP"),
     advice={
         "": Advice(
             what=(

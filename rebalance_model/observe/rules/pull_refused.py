@@ -10,7 +10,7 @@ from typing import Literal, get_args
 from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.hooks import pull_errors
 from rebalance_model.observe.rules import concerns, stale_heartbeat
-from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Severity, Verdict
+from rebalance_model.observe.rules.rule import CLEAR, OF_BROKER, Advice, Evidence, Holds, QueueRule, Severity, Verdict
 from rebalance_model.observe.state import IncidentKey, PullError
 from rebalance_model.observe.step import GroupStep
 
@@ -108,7 +108,7 @@ RULE = QueueRule(
     concerns=concerns.PULL_REFUSED,
     needs=("HOOKS", "PULLS"),
     open_after=lambda policy: policy.pull_refused_after,
-    absorbed_by=("NO_ACTIVE_CLIENTS_WITH_LAG", "BROKER_UNREACHABLE", "BROKER_NAME_SHARED", "TELEMETRY_GAP"),
+    absorbed_by=("NO_ACTIVE_CLIENTS_WITH_LAG", *OF_BROKER, "TELEMETRY_GAP"),
     advice={
         "NO_PERMISSION": Advice(
             short="reading is not permitted",

@@ -27,7 +27,7 @@ from rebalance_model.observe.rules import (
     thread_pool,
 )
 from rebalance_model.observe.rules.ghost_connection import ghost_evidence
-from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Verdict
+from rebalance_model.observe.rules.rule import CLEAR, OF_BROKER, Advice, Evidence, Holds, QueueRule, Verdict
 from rebalance_model.observe.state import IncidentKey
 from rebalance_model.observe.step import GroupStep
 
@@ -268,8 +268,7 @@ RULE = QueueRule(
         "PULL_EXPIRED",
         "NO_ACTIVE_CLIENTS_WITH_LAG",
         "LOCK_ORPHANED",
-        "BROKER_UNREACHABLE",
-        "BROKER_NAME_SHARED",
+        *OF_BROKER,
         "PROXY_UNREACHABLE",
         "TELEMETRY_GAP",
         "REBALANCE_STORM",

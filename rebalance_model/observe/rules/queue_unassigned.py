@@ -19,7 +19,7 @@ from rebalance_model.observe.group.ownership import holders
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.rules import concerns, route_view_split, stall
 from rebalance_model.observe.rules.ghost_connection import GHOST_ADVICE, GHOST_CONNECTION, GHOST_UNITS, ghost_evidence
-from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, QueueRule, Severity, Verdict
+from rebalance_model.observe.rules.rule import CLEAR, OF_BROKER, Advice, Evidence, Holds, QueueRule, Severity, Verdict
 from rebalance_model.observe.state import GroupState, QueueState, Unassigned
 from rebalance_model.observe.step import GroupStep
 
@@ -100,8 +100,7 @@ RULE = QueueRule(
     needs=("POLLS", "OWNERS"),
     absorbed_by=(
         "LOCK_ORPHANED",
-        "BROKER_UNREACHABLE",
-        "BROKER_NAME_SHARED",
+        *OF_BROKER,
         "TELEMETRY_GAP",
         "REBALANCE_STORM",
         "MIXED_MEMBERS",

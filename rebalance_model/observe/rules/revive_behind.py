@@ -8,7 +8,7 @@ is above `revive_backlog`, has grown for `revive_behind_after` and did not fall;
 that keeps these records in RocksDB, or whose clients do not pop, has no such topic.
 """
 
-from rebalance_model.observe.rules.rule import CLEAR, Advice, ClusterRule, Evidence, Holds, Verdict
+from rebalance_model.observe.rules.rule import CLEAR, OF_BROKER, Advice, ClusterRule, Evidence, Holds, Verdict
 from rebalance_model.observe.state import ReviveBacklog
 from rebalance_model.observe.step import ClusterStep
 
@@ -66,10 +66,7 @@ RULE = ClusterRule(
     units={"backlog": "count", "limit": "count", "grown_by": "count", "growing_ms": "ms"},
     needs=("POLLS",),
     open_after=lambda policy: policy.revive_behind_after,
-    absorbed_by=(
-        "BROKER_UNREACHABLE",
-        "BROKER_NAME_SHARED",
-    ),
+    absorbed_by=OF_BROKER,
     advice={
         "": Advice(
             what=(

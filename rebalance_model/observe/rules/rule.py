@@ -39,6 +39,10 @@ Need = Literal[
 one of theirs."""
 
 
+OF_BROKER = ("BROKER_UNREACHABLE", "BROKER_NAME_SHARED")
+"""Codes of the cluster's incidents that explain what follows at a broker (`Rule.absorbed_by`)."""
+
+
 class Holds(msgspec.Struct, frozen=True, gc=False):
     """Verdict: the condition holds."""
 

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from rebalance_model.observe.group.membership import HEARD_FROM_ALL
 from rebalance_model.observe.rules.rule import (
     CLEAR,
+    OF_BROKER,
     Advice,
     BrokerRule,
     ClusterRule,
@@ -124,10 +125,7 @@ OF_SOURCE = ClusterRule(
     sub_causes=("HOOK_SILENT", "POLL_SILENT", "LATE", "BUFFER_FULL", "CLOCK_WRONG"),
     open_after=lambda policy: policy.source_silent_after,
     clear_after=lambda policy: policy.clear_after,
-    absorbed_by=(
-        "BROKER_UNREACHABLE",
-        "BROKER_NAME_SHARED",
-    ),
+    absorbed_by=OF_BROKER,
     advice={
         "HOOK_SILENT": Advice(
             short="the hook is silent",
@@ -173,10 +171,7 @@ OF_HOOK = BrokerRule(
     units={"source": "text", **_LOSS},
     sub_causes=("HOOK_LOST",),
     clear_after=lambda policy: policy.clear_after,
-    absorbed_by=(
-        "BROKER_UNREACHABLE",
-        "BROKER_NAME_SHARED",
-    ),
+    absorbed_by=OF_BROKER,
     advice={
         "HOOK_LOST": Advice(
             short="events of the hook were lost",
