@@ -29,6 +29,7 @@ from schemas.rows import WHOLE_SUITE, QualityResult
 from streaming.base.errors import NotReadyError, QueryError, SettingsError, UserError, first_line
 from streaming.base.limits import SUITE_ROWS
 from streaming.base.place import Place, tables_of
+from streaming.base.sections.job import Quality
 from streaming.base.settings import Settings
 from streaming.base.times import DAY_MS
 from streaming.log.files import FILE_BYTES_MAX
@@ -112,7 +113,7 @@ class TableGate:
             SettingsError: the folder of the user's suites does not exist.
             UserError: there are no tables, or they can't be read or written.
         """
-        tables, to_run = tables_of(self._settings), suites(self._settings.quality.suites)
+        tables, to_run = tables_of(self._settings), suites(self._settings.quality)
         left_out: list[UserError] = []
         log = None
         try:
@@ -174,25 +175,30 @@ class TableGate:
         ]
 
 
-def suites(folder: str = "") -> Suites:
+def suites(quality: Quality) -> Suites:
     """Return the suites about the tables: those of the program, and those of a folder, which may replace them.
 
     Raises:
-        SettingsError: there is no such folder, or it can't be listed.
+        SettingsError: there is no such folder, or it can't be listed; there is no such optional suite.
     """
-    own = Path(folder).expanduser()
-    if folder and not own.is_dir():
+    own, optional = Path(quality.suites).expanduser(), _shipped("suites/optional")
+    if quality.suites and not own.is_dir():
         raise SettingsError(f"There is no folder {own}: create it, or correct quality.suites.")
+    for name in quality.optional:
+        if name not in optional:
+            known = ", ".join(optional)
+            raise SettingsError(f"There is no optional suite {name}: quality.optional may have {known}.")
+    switched_on = {name: optional[name] for name in quality.optional}
     try:
-        return {**_shipped(), **(_suites_in(own) if folder else {})}
+        return {**_shipped("suites"), **switched_on, **(_suites_in(own) if quality.suites else {})}
     except OSError as error:
         raise SettingsError(f"The folder {own} can't be listed ({error.strerror}): correct quality.suites.") from None
 
 
 @cache
-def _shipped() -> Suites:
-    """Return the suites of the program, made once per process."""
-    found = _suites_in(resources.files("checkpoints").joinpath("suites"))
+def _shipped(folder: str) -> Suites:
+    """Return the suites of the program in a folder, made once per process."""
+    found = _suites_in(resources.files("checkpoints").joinpath(folder))
     return {name: one for name, one in found.items() if name != OF_BATCHES}
 
 

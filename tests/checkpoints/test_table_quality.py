@@ -11,6 +11,7 @@ from checkpoints.manifest import ARCHIVE
 from checkpoints.quality_stop import QualityStop
 from checkpoints.table_quality import OVERLAP_MS, SPAN_MS, TableGate, suites
 from streaming.base.errors import NotReadyError, SettingsError, UserError
+from streaming.base.sections.job import Quality
 from streaming.base.settings import load_settings
 from streaming.base.times import DAY_MS, now_ms
 from streaming.log.files import offset_of
@@ -25,6 +26,7 @@ START = now_ms() // DAY_MS * DAY_MS
 """Midnight of today: the archive's files are written now."""
 MINUTE, HOUR = 60_000, 3_600_000
 CAUSE = "poll-1@1|c/g|7"
+OPTIONAL = ("clients_answers",)
 
 
 class Root:
@@ -72,12 +74,12 @@ class Root:
             pause_is_at_most=False,
         )  # fmt: skip
 
-    def events(self, *rows: tuple[int, int, int], kind: str = "CONSUME_STATS") -> None:
+    def events(self, *rows: tuple[int, int, int], kind: str = "CONSUME_STATS", value: str = "{}") -> None:
         """Append rows of the archive: (partition, offset, ingest time); the first one of a partition is the cause."""
         append_rows(self.tables, "telemetry", [
             {"date": dt.date(1970, 1, 1) + dt.timedelta(milliseconds=time), "type": kind, "time": time, "cluster": "c",
              "broker": "b", "broker_id": 0, "source": "poll", "source_id": "poll-1@1", "seq": 7 + offset, "group": "g",
-             "key": "c/g", "value": "{}", "partition": partition, "offset": offset, "ingest_time": time}
+             "key": "c/g", "value": value, "partition": partition, "offset": offset, "ingest_time": time}
             for partition, offset, time in rows
         ])  # fmt: skip
 
@@ -134,7 +136,7 @@ def test_good_tables_pass_every_check(root):
 
     assert [one for one in checked.results if not one.success] == []
     assert checked.left_out == []
-    assert {one.suite for one in checked.results} == suites().keys()
+    assert {one.suite for one in checked.results} == suites(root.settings.quality).keys()
     assert all(one.why and one.checked_at == START + HOUR and one.stops_job is False for one in checked.results)
 
 
@@ -367,7 +369,7 @@ def test_an_unreadable_checkpoint_keeps_no_other_suite_from_its_turn(root):
 
     [why] = checked.left_out
     assert str(why).startswith("The archive was not compared with the log: ")
-    assert {one.suite for one in checked.results} == suites().keys() - {"archive"}
+    assert {one.suite for one in checked.results} == suites(root.settings.quality).keys() - {"archive"}
 
 
 def test_an_operator_that_is_behind_the_archive_is_found(root):
@@ -428,9 +430,51 @@ def test_a_suite_of_ones_own_is_added_or_replaces_one(root, tmp_path):
     assert root.failed() == {"mine found": '["bad"]'}
 
 
+def answer(client: str, *queue_ids: int, orderly: bool = True, **fields: object) -> str:
+    """Return a client's answer to GET_CONSUMER_RUNNING_INFO as it is in the log."""
+    mqs = [{"topic": "T", "broker": "b", "queue_id": one} for one in queue_ids]
+    queues = [{"mq": mq, "locked": True, "dropped": False, **fields} for mq in mqs]
+    asked = START + 10 * MINUTE - 50
+    return json.dumps({"client_id": client, "asked": asked, "orderly": orderly, "queues": queues})
+
+
+ANSWERS = {
+    "right": ([answer("B", 0)], set()),
+    "of another": ([answer("A", 0)], {"not_owned"}),
+    "without it": ([answer("B")], {"not_held"}),
+    "dropped": ([answer("B", 0, dropped=True)], {"not_held"}),
+    "without its lock": ([answer("B", 0, locked=False)], {"not_held"}),
+    "concurrent": ([answer("B", 0, locked=False, orderly=False)], set()),
+    "two have it": ([answer("A", 0), answer("B", 0)], set()),
+    "none": ([json.dumps({"client_id": "B", "asked": START, "error": {"code": 1, "remark": ""}})], set()),
+}
+
+
+@pytest.mark.parametrize("case", ANSWERS)
+def test_owners_are_compared_with_the_clients_own_answers(root, case):
+    values, failed = ANSWERS[case]
+    root.settings = root.settings.model_copy(update={"quality": Quality(check_seconds=0, suites="", optional=OPTIONAL)})
+    root.owner("A")
+    root.owner("A", "RELEASED", START + MINUTE)
+    root.owner("B", time=START + MINUTE)
+    story = Story()
+    story.group(START + HOUR, "OK")
+    append(root.tables, story.rows)
+    for offset, value in enumerate(values, 1):
+        root.events((0, offset, START + 10 * MINUTE), kind="CONSUMER_RUNNING_INFO", value=value)
+    suite = [one for one in root.check().results if one.suite == "clients_answers"]
+    assert {one.column for one in suite} == {"not_owned", "not_held"}
+    assert {one.column for one in suite if not one.success} == failed
+
+
+def test_an_optional_suite_that_does_not_exist_is_refused():
+    with pytest.raises(SettingsError, match="There is no optional suite answers: .* may have clients_answers"):
+        suites(Quality(check_seconds=0, suites="", optional=("answers",)))
+
+
 def test_a_folder_of_suites_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(SettingsError, match=r"correct quality\.suites"):
-        suites(str(tmp_path / "nowhere"))
+        suites(load_settings(quality={"suites": str(tmp_path / "nowhere")}).quality)
 
 
 def test_a_failed_check_stops_the_job_if_its_suite_says_so(root, tmp_path):

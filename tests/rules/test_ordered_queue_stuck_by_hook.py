@@ -126,3 +126,26 @@ def test_refused_pulls_stay_the_cause_after_the_owner_was_dropped():
         trace.passes(at).locks(at, "a", 0).pulls(at, "a", 0, offset=9, code=24)
     assert trace.state.members == ()
     assert [name for _, _, name in transitions_of(trace, "ORDERED_QUEUE_STUCK")] == ["ORDERED_QUEUE_STUCK PULL_REFUSED"]
+
+
+@pytest.mark.parametrize("then", [131, 150])
+def test_the_hooks_commit_and_the_answered_newest_offset_tell_at_60_s(then):
+    """By answers alone it would be 10 s later, and its end would wait for the next one."""
+    trace = HookTrace()
+    for at in range(0, 100, 10):
+        trace.poll(at, {"a": holding(0)}, {0: (150, 100 if at < 30 else 130)})
+        trace.heart_beat(at + 1, "a").locks(at + 1, "a", 0).commits(at + 2, "a", 0, 100 if at < 20 else 130)
+        trace.pulls(at + 3, "a", 0, offset=130)
+    trace.commits(93, "a", 0, then)
+    assert [one[:2] for one in transitions_of(trace, "ORDERED_QUEUE_STUCK")] == [(82.001, "OPENED"), (93, "RESOLVED")]
+    assert evidence(trace, "ORDERED_QUEUE_STUCK")[0]["lag"] == 20
+
+
+def test_an_answered_commit_that_the_hook_has_not_seen_proves_no_wait():
+    trace = HookTrace()
+    for at in range(0, 100, 10):
+        trace.poll(at, {"a": holding(0)}, {0: (150, 100 + at)})
+        trace.heart_beat(at + 1, "a").locks(at + 1, "a", 0)
+        if at == 0:
+            trace.commits(2, "a", 0, 100)
+    assert trace.incidents("ORDERED_QUEUE_STUCK") == []

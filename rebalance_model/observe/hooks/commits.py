@@ -66,7 +66,8 @@ def note_restart(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView) ->
     former_holder.keep(step, mq, hook_view)
     hook_view.commit_at_restart = max(hook_view.commit_offset, hook_view.commit_at_restart)
     hook_view.commit_offset = hook_view.pull_offset = hook_view.start_offset = -1
-    hook_view.pulled_again, hook_view.waiting_since, hook_view.begun_at = False, 0, 0
+    hook_view.pulled_again, hook_view.begun_at = False, 0
+    hook_view.waiting_since = hook_view.behind_since = 0
 
 
 def note_former(step: GroupStep, mq: MessageQueue, client_id: str | None, event: PullMessage) -> None:
@@ -106,6 +107,9 @@ def note_commit(step: GroupStep, mq: MessageQueue, commit: Commit) -> None:
         if mq.is_retry:
             retries.note(step, mq, offset)
     _note_waiting(hook_view, time, advanced=offset > before)
+    if offset > before:
+        newest = step.state.queues[mq].broker_offset
+        hook_view.behind_since = time if newest is not None and newest > offset else 0
     _note_regression(step, hook_view, commit, max(before, hook_view.commit_at_restart), before_time)
     reread = hook_view.reread
     if reread is not None and offset >= reread.mark and _is_reader(hook_view, reread, client_id) and not carried:
@@ -161,7 +165,8 @@ def _note_regression(step: GroupStep, hook_view: HookQueueView, commit: Commit, 
         hook_view.regression, hook_view.commit_at_restart = None, -1
     elif fallen is None and _is_void(hook_view, commit.time):
         hook_view.commit_at_restart, hook_view.former, hook_view.reread = -1, None, None
-        hook_view.pull_offset, hook_view.waiting_since = commit.offset, 0  # what waited is gone
+        hook_view.pull_offset = commit.offset
+        hook_view.waiting_since = hook_view.behind_since = 0  # what waited is gone
         hook_view.regression = Regression(
             before, commit.offset, commit.time, NEWEST_FELL, commit.channel, counts=True, consume_time_ms=None
         )

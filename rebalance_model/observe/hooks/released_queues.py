@@ -50,7 +50,7 @@ def is_released_by_owner(step: GroupStep, q: QueueFacts) -> bool:
 def forget_wait(step: GroupStep, q: QueueFacts, seen: HookQueueView) -> None:
     """Forget since when messages of a released queue wait, where a client takes it: none was to consume it before."""
     if is_released(step, q):
-        seen.waiting_since = 0
+        seen.waiting_since = seen.behind_since = 0
 
 
 def end_unread_queues(step: GroupStep) -> None:

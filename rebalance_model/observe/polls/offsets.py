@@ -98,6 +98,17 @@ def _note_pulled(queue: QueueState, info: OffsetInfo, now: int) -> None:
         queue.filled_after = queue.stats_at
 
 
+def _note_behind(queue: QueueState, info: OffsetInfo, now: int) -> None:
+    """Record whether the newest offset is beyond the last commit that the broker's hook saw.
+
+    If the answer shows a commit that the hook has not seen, the hook's is not the last one.
+    """
+    seen = queue.hook_view
+    if seen is not None:
+        is_behind = max(0, info.consumer_offset) <= seen.commit_offset < info.broker_offset
+        seen.behind_since = (seen.behind_since or now) if is_behind else 0
+
+
 def _note_newest(step: GroupStep, queue: QueueState, info: OffsetInfo, event: ConsumeStats) -> bool:
     """Record a fall of the newest offset, which voids what was known of the queue; a slave may be behind its master.
 
@@ -148,6 +159,7 @@ def _advance(step: GroupStep, queue: QueueState, info: OffsetInfo, event: Consum
     if queue.fallen_back is not None or not advanced:
         _note_fall(queue, info)
     queue.commit_offset, queue.broker_offset, queue.stats_at = info.consumer_offset, info.broker_offset, event.time
+    _note_behind(queue, info, event.time)
     queue.commit_known = queue.commit_known or info.consumer_offset > 0 or _is_read_from_start(step, info.mq)
     waits = queue.lag
     lag_trend.note(queue, waited, waits, covered=covered, policy=step.policy)

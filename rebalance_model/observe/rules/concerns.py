@@ -143,7 +143,7 @@ def _of_hook(step: GroupStep, q: QueueFacts, seen: HookQueueView) -> int:
     if seen.concurrent_puller is not None:
         flags |= RIVAL
     if q.hook is not None and (seen.commit_offset >= 0 or q.queue.retaken is not None):
-        may_wait = seen.waiting_since or step.now - seen.advanced_at > step.policy.stuck_after
+        may_wait = seen.waiting_since or seen.behind_since or step.now - seen.advanced_at > step.policy.stuck_after
         if may_wait or not step.facts.is_polled or q.queue.lag is None:  # else an answer shows when it waits
             flags |= STUCK if step.state.orderly and not q.mq.is_retry else STALLED
     return flags

@@ -109,18 +109,26 @@ class Stall(msgspec.Struct, frozen=True, gc=False):
 
 
 def find(step: GroupStep, q: QueueFacts, limit: int) -> Stall | None:
-    """Return the longer wait of both sources; check again when it reaches the limit (ms). None: unknown, or no news."""
+    """Return the longer wait of both sources; check again when it reaches the limit (ms). None: unknown, or no news.
+
+    A commit that the hook saw advance after the last answer ends the wait, though the lag is not known.
+    """
     queue, seen = q.queue, by_hook(step, q)
     lag, ms = queue.lag, queue.stalled_ms
     if seen is not None and ms and _is_as_polled(queue):
         seen = msgspec.structs.replace(seen, moved=False)  # a recent pull does not show what waited before
     is_current = lag is not None and queue.stats_at == step.now  # judged at the answer: the lag is certain only then
     polled = Stall(ms, lag, moved=ms == 0) if is_current else None
-    if seen is None or (seen.lag is None and lag is not None and step.state.is_polled):
+    if seen is None or (seen.lag is None and lag is not None and step.state.is_polled and not _is_news(seen, queue)):
         return polled
     if 0 < seen.ms <= limit:
         step.schedule_check(step.now + limit + 1 - seen.ms)
     return seen if polled is None or seen.ms >= polled.ms else polled
+
+
+def _is_news(seen: Stall, queue: QueueState) -> bool:
+    """Return whether the hook has seen the commit advance since the broker's last polled answer."""
+    return seen.moved and queue.hook_view is not None and queue.hook_view.advanced_at > queue.stats_at
 
 
 def _is_as_polled(queue: QueueState) -> bool:
@@ -138,17 +146,33 @@ def by_hook(step: GroupStep, q: QueueFacts) -> Stall | None:
     if hook_view.commit_offset < 0:
         return _read_again(step, q, hook_view, hook)
     now = step.now
-    if hook_view.waiting_since:
-        waited = max(0, now - max(hook_view.waiting_since, hook.covered_since, queue.returned_at))
-        at_least = max(1, hook_view.pull_offset - hook_view.commit_offset)
-        return Stall(waited, at_least, moved=hook_view.waiting_since >= hook.covered_since)
+    behind_since = hook_view.behind_since
+    if behind_since and _is_left(step, q, hook, hook_view):
+        behind_since = 0
+    since = min(filter(None, (hook_view.waiting_since, behind_since)), default=0)
+    if since:
+        waited = max(0, now - max(since, hook.covered_since, queue.returned_at))
+        return Stall(waited, _at_least(queue, hook_view), moved=since >= hook.covered_since)
     unmoved = now - hook_view.advanced_at
     if unmoved <= step.policy.stuck_after:
         return Stall(unmoved, None, moved=True)
-    sign = last_sign(q, hook, hook_view)
-    if sign is None and step.state.members and not is_subscribed(step.state, q.mq.topic):
-        return None  # no client is supposed to have it (`released_queues`)
-    return _unknown_lag(step, max(hook.covered_since, queue.returned_at), hook_view, sign)
+    if _is_left(step, q, hook, hook_view):
+        return None
+    since = max(hook.covered_since, queue.returned_at)
+    return _unknown_lag(step, since, hook_view, last_sign(q, hook, hook_view))
+
+
+def _is_left(step: GroupStep, q: QueueFacts, hook: HookView, hook_view: HookQueueView) -> bool:
+    """Return whether no client has the queue, nor is supposed to have it (`released_queues`)."""
+    if last_sign(q, hook, hook_view) is not None:
+        return False
+    return bool(step.state.members) and not is_subscribed(step.state, q.mq.topic)
+
+
+def _at_least(queue: QueueState, hook_view: HookQueueView) -> int:
+    """Return the minimum of messages that wait: those pulled, or answered to be there, beyond the hook's commit."""
+    newest = queue.broker_offset or 0 if hook_view.behind_since else 0
+    return max(1, max(hook_view.pull_offset, newest) - hook_view.commit_offset)
 
 
 def _read_again(step: GroupStep, q: QueueFacts, hook_view: HookQueueView, hook: HookView) -> Stall | None:

@@ -142,6 +142,8 @@ class HookQueueView(msgspec.Struct, array_like=True):
     consumed_to: int = -1
     """Up to where it was consumed when its holder queried and none was stored, until the holder pulls; -1: unknown, or
     it is new to the group."""
+    behind_since: int = 0
+    """Since when the newest offset that the broker has answered is beyond the commit; 0: it is not, or unknown."""
 
     @property
     def process_queue(self) -> ProcessQueue:

@@ -59,3 +59,5 @@ class Quality(Section):
     check_seconds: float = Field(ge=0)
     suites: str
     """A folder; empty: only the suites of the program."""
+    optional: tuple[str, ...]
+    """The optional suites of the program that are switched on."""
