@@ -468,7 +468,7 @@ def test_owners_are_compared_with_the_clients_own_answers(root, case):
 
 
 def test_an_optional_suite_that_does_not_exist_is_refused():
-    with pytest.raises(SettingsError, match="There is no optional suite answers: .* may have clients_answers"):
+    with pytest.raises(SettingsError, match=r"There is no optional suite answers: .* may have clients_answers"):
         suites(Quality(check_seconds=0, suites="", optional=("answers",)))
 
 

@@ -103,13 +103,8 @@ def note_commit(step: GroupStep, mq: MessageQueue, commit: Commit) -> None:
         jumps.note_corrected(step, mq, hook_view, offset)
     hook_view.commit_offset, hook_view.commit_time = offset, time
     if offset > before:
-        hook_view.advanced_at = time
-        if mq.is_retry:
-            retries.note(step, mq, offset)
+        _note_advance(step, mq, hook_view, commit)
     _note_waiting(hook_view, time, advanced=offset > before)
-    if offset > before:
-        newest = step.state.queues[mq].broker_offset
-        hook_view.behind_since = time if newest is not None and newest > offset else 0
     _note_regression(step, hook_view, commit, max(before, hook_view.commit_at_restart), before_time)
     reread = hook_view.reread
     if reread is not None and offset >= reread.mark and _is_reader(hook_view, reread, client_id) and not carried:
@@ -123,6 +118,14 @@ def note_commit(step: GroupStep, mq: MessageQueue, commit: Commit) -> None:
         hook_view.former.commit = max(hook_view.former.commit, offset)
     if hook_view.regression is not None or hook_view.reread is not None or step.is_unsettled(mq):
         step.queues_to_judge[mq] = None
+
+
+def _note_advance(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, commit: Commit) -> None:
+    hook_view.advanced_at = commit.time
+    newest = step.state.queues[mq].broker_offset
+    hook_view.behind_since = commit.time if newest is not None and newest > commit.offset else 0
+    if mq.is_retry:
+        retries.note(step, mq, commit.offset)
 
 
 def note_pull(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, event: PullMessage) -> None:
