@@ -13,13 +13,15 @@ import threading
 import jpype
 
 NAME = "rebalance-watch-hook"
+FRUGAL = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""The lab's (`streaming.lab.jvm`), whose import would take longer than the JVM."""
 
 
 class Driver:
     """One hook at a time; former ones continue to tick into their own folders."""
 
     def __init__(self, class_path):
-        jpype.startJVM("-Xmx128m", "-XX:-UsePerfData", classpath=class_path.split(":"), convertStrings=True)
+        jpype.startJVM("-Xmx128m", *FRUGAL, "-XX:-UsePerfData", classpath=class_path.split(":"), convertStrings=True)
         self._system = jpype.JClass("java.lang.System")
         self._command = jpype.JClass("org.apache.rocketmq.remoting.protocol.RemotingCommand")
         self._hook = None

@@ -11,6 +11,7 @@ from streaming.base import jars
 from streaming.base.java import java_executable, java_home
 from streaming.base.settings import load_settings
 from streaming.collect.broker_hook.build import JAR, build
+from streaming.lab.jvm import JVM_FRUGAL
 from tests.support import hooked
 
 CALLS = Path(__file__).with_name("HookCalls.java")
@@ -68,12 +69,14 @@ def test_a_hook_of_4_9_throws_nothing_and_writes_only_valid_events(tmp_path, tal
 
 def attack(folder, rounds, class_path, java):
     """Attack the hook; return its spool and what the attacker counted."""
-    javac = [java_home() / "bin" / "javac", "--release", "8", "-nowarn", "-d", folder, "-cp", class_path, ATTACK]
-    subprocess.run([str(one) for one in javac], check=True, capture_output=True)
+    javac = [java_home() / "bin" / "javac", *(f"-J{option}" for option in JVM_FRUGAL), "--release", "8", "-nowarn"]
+    compile_ = [*javac, "-d", folder, "-cp", class_path, ATTACK]
+    subprocess.run([str(one) for one in compile_], check=True, capture_output=True)
     spool = folder / "spool"
     command = [
         java,
         "-Xmx200m",
+        "-XX:+UseSerialGC",
         f"-Drebalance.watch.spool={spool}",
         "-cp",
         f"{folder}:{class_path}",
@@ -86,8 +89,8 @@ def attack(folder, rounds, class_path, java):
     return spool, [int(one) for one in ran.stdout.splitlines()[-1].split()]
 
 
-def check_attack(folder, rounds, jars, java, tally):
-    class_path = ":".join(map(str, [build(jars, folder / JAR), *jars]))
+def check_attack(folder, rounds, hook, jars, java, tally):
+    class_path = ":".join(map(str, [hook, *jars]))
     spool, (calls, commits, millis, heap) = attack(folder, rounds, class_path, java)
     spooled = hooked.spooled(spool)
     assert isinstance(spooled[-1], events.Tick)
@@ -110,11 +113,12 @@ def check_attack(folder, rounds, jars, java, tally):
 
 
 def test_an_attacker_costs_a_hook_neither_its_end_nor_a_call(tmp_path, tally):
-    check_attack(tmp_path, 2, hooked.rocketmq_jars(), java_executable(), tally)
+    check_attack(tmp_path, 2, hooked.shared_hook_jar(), hooked.rocketmq_jars(), java_executable(), tally)
 
 
 @pytest.mark.prove
 @pytest.mark.parametrize("java", INSTALLED, ids=lambda java: java.parents[1].name)
 @pytest.mark.parametrize("release", ["rocketmq4", "rocketmq"])
 def test_an_attacker_of_any_release_on_any_java_costs_a_hook_nothing(tmp_path, tally, release, java):
-    check_attack(tmp_path, 12, jars.ensure(release, load_settings().runtime.jars), java, tally)
+    of_release = jars.ensure(release, load_settings().runtime.jars)
+    check_attack(tmp_path, 12, build(of_release, tmp_path / JAR), of_release, java, tally)

@@ -7,6 +7,7 @@ import json
 import socket
 import struct
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -275,9 +276,13 @@ def spooled(spool: Path, having: bytes = b"") -> list[events.Event]:
     With ``having``: only of lines with this text; thousands of events take a second to decode.
     """
     stamp = time.time_ns() // 1_000_000
-    files = sorted(spool.glob("*/*.jsonl"))
-    lines = (line for file in files for line in file.read_bytes().split(b"\n")[:-1])
-    return [decode(line, key=None, stamp=stamp, keyed=False) for line in lines if having in line]
+    return [decode(line, key=None, stamp=stamp, keyed=False) for line in lines(spool) if having in line]
+
+
+def lines(spool: Path) -> Iterator[bytes]:
+    """Yield every complete line, in the order of the files."""
+    for file in sorted(spool.glob("*/*.jsonl")):
+        yield from file.read_bytes().split(b"\n")[:-1]
 
 
 def await_tick(spool: Path, brokers: int = 1) -> None:
