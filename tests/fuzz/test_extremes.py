@@ -13,7 +13,6 @@ from tests.fuzz.test_events import KINDS, LINES
 from tests.support.fitting import fold
 
 EVENTS = [decode(line, key=None, stamp=2**62, keyed=False) for line in LINES[3_000:3_200]]
-STAMP = EVENTS[-1].time
 Path = tuple[str | int, ...]
 
 
@@ -55,13 +54,16 @@ EXAMPLES |= {type(event): event for event in EVENTS if getattr(event, "error", N
 
 
 @pytest.mark.parametrize("kind", EXAMPLES, ids=lambda kind: kind.__name__)
-def test_no_number_ends_the_job(kind):
+@pytest.mark.parametrize("count", [80, pytest.param(len(EVENTS), marks=pytest.mark.prove)])
+def test_no_number_ends_the_job(kind, count):
     """One event has it; or each second one of the kind, so that it comes and goes."""
-    own = [event for event in EVENTS if type(event) is kind] or [EXAMPLES[kind]]
+    among = EVENTS[:count]
+    middle, stamp = count // 2, among[-1].time
+    own = [event for event in among if type(event) is kind] or [EXAMPLES[kind]]
     for path, limit in numbers_of(EXAMPLES[kind]):
         if path == ("seq",) or not is_valid(EXAMPLES[kind], path, limit):
             continue
         for chosen in (own[:1], own[::2]):
             changed = {id(event): with_number(event, path, limit) for event in chosen}
-            events = [changed.get(id(event), event) for event in (*EVENTS[:100], EXAMPLES[kind], *EVENTS[100:])]
-            fold([event for event in events if event.time <= STAMP + FUTURE_MS_MAX], STAMP)
+            events = [changed.get(id(event), event) for event in (*among[:middle], EXAMPLES[kind], *among[middle:])]
+            fold([event for event in events if event.time <= stamp + FUTURE_MS_MAX], stamp)
