@@ -1,23 +1,33 @@
-"""The processor time for answers is shared: one that took more than its share waits, small answers are read at once."""
+"""The processor time for answers is shared: one that took more than its share waits, small answers are read at once.
+
+A reader here only says that it took so long; `test_rpc` has one that does.
+"""
 
 import asyncio
-import time
 
 import pytest
 
+from streaming.collect import reading as module
 from streaming.collect.client import UnreadableError
 from streaming.collect.reading import Reading
 
 LARGE = b"x" * 70_000
 
 
-def burning(seconds):
+class Clock:
+    """Stands for the module `time`: the processor time that readers say to have taken."""
+
+    seconds = 0.0
+
+    def thread_time(self):
+        return self.seconds
+
+
+def taking(seconds):
     """Return a reader that takes so long."""
 
     def read(body):
-        end = time.thread_time() + seconds
-        while time.thread_time() < end:
-            pass
+        module.time.seconds += seconds
         return len(body)
 
     return read
@@ -25,7 +35,7 @@ def burning(seconds):
 
 def read(reading, server, subject, seconds, body=LARGE):
     """Return whether an answer is read."""
-    [read] = asyncio.run(_gathered(reading.read(server, subject, burning(seconds), body)))
+    [read] = asyncio.run(_gathered(reading.read(server, subject, taking(seconds), body)))
     assert read == len(body) or "in this round" in read.remark
     return not isinstance(read, UnreadableError)
 
@@ -35,8 +45,9 @@ async def _gathered(reading):
 
 
 @pytest.fixture
-def reading():
+def reading(monkeypatch):
     """A budget of one second."""
+    monkeypatch.setattr(module, "time", Clock())
     one = Reading(1.0)
     yield one
     one.close()

@@ -7,7 +7,7 @@ import pytest
 from tests.differential.broker_java import JavaBroker
 from tests.differential.broker_script import KINDS, ModelBroker, Writer
 
-SCRIPTS = 30
+SCRIPTS = 20
 LENGTH = 40
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.differential.client_script import ModelClient, drive
 from tests.differential.client_writer import write_script
 
-SCRIPTS = [30, pytest.param(1_000, marks=pytest.mark.prove)]
+SCRIPTS = [20, pytest.param(1_000, marks=pytest.mark.prove)]
 LENGTH = 60
 
 
