@@ -4,6 +4,7 @@ DuckDB installs and loads extensions by itself when a query or a path looks as i
 (Parquet, JSON, ICU) is linked into it, so nothing has to be fetched, and a path that is wrong asks no server.
 """
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,9 @@ _OFFLINE: dict[str, str | bool | int | float | list[str]] = {
     "autoload_known_extensions": "false",
     "allow_community_extensions": "false",
 }
+
+# The rows of an answer are few: to copy them takes less than to bind its query once more, as the relation does.
+warnings.filterwarnings("ignore", "Arrow output on a DB-API result", UserWarning)
 
 
 @contextmanager
