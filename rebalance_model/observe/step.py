@@ -4,7 +4,6 @@ A `GroupStep` is a step of a group, a `ClusterStep` one of the cluster; both hav
 """
 
 from collections.abc import Collection, Iterator
-from functools import cached_property
 from typing import Literal, NamedTuple, Protocol, TypeAlias, TypedDict
 
 import msgspec
@@ -12,7 +11,7 @@ import msgspec
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.effects import AnyEffect, AssignmentChange
 from rebalance_model.observe.events import Event, key_of
-from rebalance_model.observe.facts.group_facts import GroupFacts
+from rebalance_model.observe.facts.group_facts import GroupFacts, fact
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import (
     BrokerView,
@@ -239,7 +238,7 @@ class GroupStep(Step):
                 if (found := self.cluster.incidents.get(IncidentKey(code, broker))) is not None:
                     yield found
 
-    @cached_property
+    @fact
     def proxies_away(self) -> list[IncidentState]:
         """Return the open incidents about the proxies that last listed the group's clients; none if another one does.
 
@@ -254,7 +253,7 @@ class GroupStep(Step):
             return []
         return [away for _, away in listing if away is not None]
 
-    @cached_property
+    @fact
     def _collisions(self) -> list[IncidentState]:
         """Return the open collisions of client ids, as of the first call of the step: to find them takes a scan."""
         return [one for one in self.state.incidents.values() if one.code == COLLISION]

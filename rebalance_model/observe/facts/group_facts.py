@@ -3,9 +3,8 @@
 Facts are frozen: what they were made of may change only by `GroupStep.changed`, after which they are made again.
 """
 
-from collections.abc import Mapping
-from functools import cached_property
-from typing import Literal, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -24,6 +23,32 @@ Poppers: TypeAlias = Mapping[str, Mapping[tuple[str, int], list[str]]]
 """By topic that clients pop, its broker and queue id (-1: all of the broker), who pops there."""
 
 
+class _HasFacts(Protocol):
+    __dict__: dict[str, object]
+
+
+_Of = TypeVar("_Of", bound=_HasFacts)
+_Fact = TypeVar("_Fact")
+
+
+class fact(Generic[_Of, _Fact]):  # noqa: N801  used like `property`
+    """A property that is found when it is first asked for, and kept.
+
+    `functools.cached_property` takes a lock each time until Python 3.12, and an event asks for five facts.
+    """
+
+    def __init__(self, find: Callable[[_Of], _Fact]) -> None:
+        """Decorate the function that finds the fact."""
+        self.__doc__ = find.__doc__
+        self._find = find
+        self._name = find.__name__
+
+    def __get__(self, of: _Of, owner: type[_Of]) -> _Fact:
+        """Find the fact; from then on its owner's dictionary has it, and this is not called again."""
+        found = of.__dict__[self._name] = self._find(of)
+        return found
+
+
 class GroupFacts(msgspec.Struct, frozen=True, dict=True):
     """What is known of a group; each fact is found when it is first asked for."""
 
@@ -31,45 +56,45 @@ class GroupFacts(msgspec.Struct, frozen=True, dict=True):
     policy: Policy
     now: int
 
-    @cached_property
+    @fact
     def members(self) -> frozenset[str]:
         """Return the members as a set, to find one; loop over `GroupState.members`: a set has no certain order."""
         return frozenset(self.state.members)
 
-    @cached_property
+    @fact
     def is_polled(self) -> bool:
         """Return whether a collector is followed, and is not silent."""
         return self.state.is_polled
 
-    @cached_property
+    @fact
     def hooks(self) -> dict[str, HookView]:
         """Return by broker the hooks that report: neither silent nor late."""
         views, silent = self.state.views.items(), self.state.silent
         return {broker: view.hook for broker, view in views if view.hook is not None and view.hook.source not in silent}
 
-    @cached_property
+    @fact
     def hooked_since(self) -> int | None:
         """Return since when all hooks report without a gap; None: one is silent, and may hide any call."""
         known = sum(view.hook is not None for view in self.state.views.values())
         since = [hook.covered_since for hook in self.hooks.values()]
         return max(since) if since and len(since) == known else None
 
-    @cached_property
+    @fact
     def info(self) -> ConsumerGroupInfo | None:
         """Return what the first broker that answers (`list_view`) has of the group; None while none answers."""
         return group_info(self.state)
 
-    @cached_property
+    @fact
     def broadcasts(self) -> bool:
         """Return whether every member reads every queue, so that none has an owner; kept while no member is listed."""
         return self.state.message_model == BROADCASTING
 
-    @cached_property
+    @fact
     def consume_type(self) -> str:
         """Return the consume type that most members declare, else the one that the broker reports; empty: unknown."""
         return self.state.consume_type or (self.info.consume_type if self.info is not None else "")
 
-    @cached_property
+    @fact
     def popped(self) -> Poppers:
         """Return the topics that members pop, by their last answers and their POPs: the mode is set for each topic.
 
@@ -78,7 +103,7 @@ class GroupFacts(msgspec.Struct, frozen=True, dict=True):
         state = self.state
         return _poppers(state) if state.poppers or (state.pops is not None and state.pops.poppers) else {}
 
-    @cached_property
+    @fact
     def division(self) -> Division:
         """Return how the members share the group's queues.
 
@@ -105,12 +130,12 @@ class GroupFacts(msgspec.Struct, frozen=True, dict=True):
         answered = any(client.answered or not client.readable for client in state.clients.values())
         return "PROXIED" if asked and not answered else "DIVIDED"
 
-    @cached_property
+    @fact
     def is_divided(self) -> bool:
         """Return whether the members divide the queues that are not popped, and their answers show their queues."""
         return self.division in ("DIVIDED", "MIXED")
 
-    @cached_property
+    @fact
     def is_consumed_unlisted(self) -> bool:
         """Return whether commits advance though no member is listed: clients behind a separate proxy (CLUSTER mode).
 
@@ -120,7 +145,7 @@ class GroupFacts(msgspec.Struct, frozen=True, dict=True):
         settled = state.no_members_since + policy.persist_consumer_offset_interval + 2 * policy.poll_interval
         return not state.members and state.advanced_at > settled
 
-    @cached_property
+    @fact
     def mute(self) -> frozenset[str]:
         """Return the members that were asked which queues they have, and have never said it: they may have any.
 
@@ -129,24 +154,24 @@ class GroupFacts(msgspec.Struct, frozen=True, dict=True):
         asked = ((member, self.state.clients[member]) for member in self.state.members)
         return frozenset(member for member, one in asked if one.asked and not (one.answered and one.readable))
 
-    @cached_property
+    @fact
     def is_mute(self) -> bool:
         """Return whether no member says which queues it has: by polls alone, owners are unknown."""
         return bool(self.mute) and len(self.mute) == len(self.members)
 
-    @cached_property
+    @fact
     def interests(self) -> dict[str, Interests]:
         """Return by member what it subscribes."""
         clients = self.state.clients
         return {member: of_member(clients[member]) for member in self.state.members}
 
-    @cached_property
+    @fact
     def strategies(self) -> frozenset[str]:
         """Return the strategy classes that the members which have answered declare."""
         clients = self.state.clients
         return frozenset(c.strategy for m in self.state.members if (c := clients.get(m)) is not None and c.strategy)
 
-    @cached_property
+    @fact
     def strategy(self) -> str | None:
         """Return the strategy class that all members which have answered declare; None if they differ or none has."""
         return next(iter(self.strategies)) if len(self.strategies) == 1 else None

@@ -66,11 +66,11 @@ def judge(step: GroupStep) -> dict[MessageQueue, QueueFacts]:
     if not step.state.members and is_deleted(step.state, step.now):
         end_all(step, GROUP_DELETED)
         return {}
+    if not (step.group_touched or step.state.reread or _names_any(step)):
+        return {}  # most pulls and commits
     if step.changes:
         _derive(step)
-    suspended = NOTHING_SUSPENDED if step.state.is_polled else _UNPOLLED
-    if not (_locks_queues(step.state) or (step.state.members and step.facts.is_divided)):
-        suspended = Suspended(suspended.unknown, inapplicable(step))
+    suspended = _suspended(step)
     for broker in filter(None, step.brokers_to_judge):  # one without a name would have the group's own incidents
         apply(step, BROKER_RULES, broker, suspended)
     if step.changes:
@@ -89,6 +89,19 @@ def judge(step: GroupStep) -> dict[MessageQueue, QueueFacts]:
     _end_inapplicable(step, suspended)
     _release_children(step, suspended)
     return judged
+
+
+def _names_any(step: GroupStep) -> bool:
+    """Return whether the step names anything to judge, of a part of the group."""
+    return bool(step.queues_to_judge or step.clients_to_judge or step.brokers_to_judge)
+
+
+def _suspended(step: GroupStep) -> Suspended:
+    """Return the codes that are not judged of the group, by what reports it and how its members share the queues."""
+    suspended = NOTHING_SUSPENDED if step.state.is_polled else _UNPOLLED
+    if _locks_queues(step.state) or (step.state.members and step.facts.is_divided):
+        return suspended
+    return Suspended(suspended.unknown, inapplicable(step))
 
 
 def _locks_queues(state: GroupState) -> bool:

@@ -73,16 +73,19 @@ def apply(
     step: StepT, rules: Iterable[Rule[StepT, Subject]], subject: Subject, suspended: Suspended = NOTHING_SUSPENDED
 ) -> None:
     """Judge a subject by each rule about its kind, and bring its incidents to the state that the verdicts require."""
-    subject_name = str(subject)
+    subject_name, state = str(subject), step.state
+    unknown, inapplicable = suspended
     for rule in rules:
-        if rule.code in suspended.inapplicable:
+        code = rule.code
+        if code in inapplicable:
             end(step, (rule,), subject, NOT_APPLICABLE)
             continue
-        verdict = rule.judge(step, subject) if rule.code not in suspended.unknown else None
-        if isinstance(verdict, Holds) or subject_name in step.state.unsettled:
-            key = IncidentKey(rule.code, subject_name)
-            if isinstance(verdict, Holds) or key in step.state.incidents or key in step.state.pending:
-                _settle(step, rule, subject, key, verdict)
+        verdict = rule.judge(step, subject) if code not in unknown else None
+        is_known = subject_name in state.unsettled and (
+            (code, subject_name) in state.incidents or (code, subject_name) in state.pending
+        )
+        if is_known or isinstance(verdict, Holds):
+            _settle(step, rule, subject, IncidentKey(code, subject_name), verdict)
 
 
 def end(step: StepT, rules: Iterable[Rule[StepT, Subject]], subject: Subject, why: str) -> None:
