@@ -49,6 +49,17 @@ def events(recording):
     return pop_recording.events_of(recording)
 
 
+@pytest.fixture(scope="module")
+def whole(events):
+    """What is concluded of all of it, which several tests judge; never changed."""
+    return folded(events)
+
+
+@pytest.fixture(scope="module")
+def by_hook(events):
+    return folded(numbered([event for event in events if event.source == "hook"]))
+
+
 class Folded:
     """The popped queues of all groups, and what was given back since the last ack of each group."""
 
@@ -203,11 +214,11 @@ def test_polls_of_the_proxy_show_who_consumes_and_when_the_last_left(recording):
     }  # fmt: skip
 
 
-def test_with_hook_and_proxy_each_fault_is_what_it_is_without_the_proxy(events, recording):
+def test_with_hook_and_proxy_each_fault_is_what_it_is_without_the_proxy(events, recording, whole):
     hooked = [event for event in events if event.source == "hook"]
     polled = pop_recording.poll_events(recording, proxies=True)
     both = folded(numbered(sorted([*hooked, *polled], key=lambda event: event.time)))
-    assert _opened(both) == _opened(folded(events))
+    assert _opened(both) == _opened(whole)
 
 
 def _opened(conclusions):
@@ -258,9 +269,9 @@ EXPLAINED = {
 """Further incidents that the faults cause."""
 
 
-@pytest.mark.parametrize(("sources", "due"), [(("hook",), FAULTS), (("hook", "poll"), FAULTS + WITH_POLLS)])
-def test_each_fault_is_reported_in_time_and_nothing_before_it(events, sources, due):
-    conclusions = folded(numbered([event for event in events if event.source in sources]))
+@pytest.mark.parametrize(("sources", "due"), [("by_hook", FAULTS), ("whole", FAULTS + WITH_POLLS)])
+def test_each_fault_is_reported_in_time_and_nothing_before_it(request, sources, due):
+    conclusions = request.getfixturevalue(sources)
     named = [e for e in conclusions if isinstance(e, IncidentTransition) and e.transition != "RESOLVED"]
     for at, within, code, sub_cause, group, subject in due:
         times = [
@@ -279,7 +290,7 @@ def test_each_fault_is_reported_in_time_and_nothing_before_it(events, sources, d
         if isinstance(e, IncidentTransition) and e.code == "POP_RETURNED" and e.group == "grpc-simple"
         if e.transition == "RESOLVED"
     ][:1]
-    if "poll" in sources:
+    if sources == "whole":
         assert simple > 400  # the retry topic, of which only answers show the last message, grows every 22 s
     else:
         assert 60 <= simple <= 62
@@ -306,10 +317,9 @@ def test_the_lag_of_popped_queues_is_what_clients_have_and_what_is_ready(events)
     assert sum(late.ready) > 0
 
 
-def test_by_its_hook_alone_a_group_behind_a_proxy_is_not_well(events):
+def test_by_its_hook_alone_a_group_behind_a_proxy_is_not_well(by_hook):
     """What nobody has popped is in no call: unknown is never green."""
-    found = folded([event for event in events if event.source == "hook"])
-    of_group = [e for e in found if isinstance(e, GroupSnapshot) and e.group == "grpc-push" and e.time > FIRST_FAULT]
+    of_group = [e for e in by_hook if isinstance(e, GroupSnapshot) and e.group == "grpc-push" and e.time > FIRST_FAULT]
     assert of_group
     assert "OK" not in {e.health for e in of_group}
 
@@ -328,9 +338,8 @@ def numbered(events):
         yield msgspec.structs.replace(event, seq=numbers[event.source_id, key_of(event)])
 
 
-def test_batches_may_be_cut_anywhere(events):
-    whole, cut = folded(events), Fold()
-    effects = []
+def test_batches_may_be_cut_anywhere(events, whole):
+    cut, effects = Fold(), []
     for number, event in enumerate(events):
         effects += cut.push(event)
         if number % 97 == 0:
