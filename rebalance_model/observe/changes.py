@@ -48,4 +48,14 @@ class ClusterChanged(NamedTuple):
     """The brokers and collectors."""
 
 
-SourceChange: TypeAlias = SourceSilent | SourceBack | HookRestarted | BrokerRestarted | EventsLost | ClusterChanged
+class SourceForgotten(NamedTuple):
+    """A source that had been silent for long was forgotten."""
+
+    source: str
+    subjects: Collection[str]
+    """The brokers that only it has reported, and which are forgotten with it."""
+
+
+SourceChange: TypeAlias = (
+    SourceSilent | SourceBack | HookRestarted | BrokerRestarted | EventsLost | ClusterChanged | SourceForgotten
+)

@@ -5,16 +5,12 @@ with the same ids: shard 0 writes them, and the others use them as parents. LATE
 depend on when rows arrive in one shard's log, so shards may see them at other times.
 """
 
-from collections.abc import Callable
-from typing import TypeAlias
-
 from rebalance_model.observe.changes import SourceBack, SourceSilent
 from rebalance_model.observe.effects import AnyEffect
 from rebalance_model.observe.events import (
     Broadcast,
     BrokerStatus,
     ClockStep,
-    Event,
     ProxyConnection,
     ProxyStatus,
     TelemetryLost,
@@ -22,6 +18,7 @@ from rebalance_model.observe.events import (
     instance_of,
     source_of,
 )
+from rebalance_model.observe.losses import Losses
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.rules import broker_name_shared, broker_unreachable, proxy_unreachable, revive_behind
 from rebalance_model.observe.rules.lifecycle import apply, end
@@ -31,35 +28,33 @@ from rebalance_model.observe.state.clock_bounds import Bounds, bounds_of_now
 from rebalance_model.observe.state.clocks import Clocks
 from rebalance_model.observe.step import ClusterStep, Moment
 
-OnLost: TypeAlias = Callable[[Exception, Event | None], object]
-"""Called with a failure, and the broadcast that led to it; None: a judgement."""
+FORGOTTEN = "its source has been silent for long, and was forgotten"
+"""Why the incidents of a broker or collector are resolved that nothing reports any more."""
 
 
 class ClusterObserver:
     """One cluster: broadcasts, timers and changes of its sources go in, rows come out."""
 
-    def __init__(self, state: ClusterState, policy: Policy, clocks: Clocks, on_lost: OnLost) -> None:
+    def __init__(self, state: ClusterState, policy: Policy, clocks: Clocks, losses: Losses) -> None:
         """Continue from a state, which changes in place.
 
         Args:
             state: the cluster.
             policy: the thresholds.
             clocks: what is known of the sources' clocks; read only.
-            on_lost: called with a broadcast or a judgement that failed; it raises where failures are not contained.
+            losses: where a broadcast or a judgement is noted that fails.
         """
         self.state = state
         self.policy = policy
         self._clocks = clocks
-        self._on_lost = on_lost
+        self._losses = losses
         self._changed: dict[str, None] = {}
 
     def handle(self, event: Broadcast, moment: Moment) -> list[AnyEffect]:
         """Process a broadcast; a repeated one changes nothing, and one that fails costs itself."""
         step = self._step(moment)
-        try:
+        with self._losses.containing(event):
             self._observe(step, event)
-        except Exception as error:  # noqa: BLE001  it is raised where failures are not contained
-            self._on_lost(error, event)
         return self._concluded(step)
 
     def _observe(self, step: "_Step", event: Broadcast) -> None:
@@ -73,21 +68,36 @@ class ClusterObserver:
     def on_proxy(self, event: ProxyConnection, moment: Moment) -> list[AnyEffect]:
         """Process what a collector of an earlier release reports of a proxy: it sends no PROXY_STATUS."""
         step = self._step(moment)
-        proxy = self.state.proxies.get(event.proxy)
-        if proxy is None or not proxy.is_stated:
-            step.note_proxy(event, source_of(event), is_stated=False)
+        with self._losses.containing(event):
+            proxy = self.state.proxies.get(event.proxy)
+            if proxy is None or not proxy.is_stated:
+                step.note_proxy(event, source_of(event), is_stated=False)
         return self._concluded(step)
 
     def on_source(self, change: SourceSilent | SourceBack, moment: Moment) -> list[AnyEffect]:
         """Process what has become of a source."""
         step = self._step(moment)
-        if isinstance(change, SourceSilent):
-            self.state.silent[change.source] = change.silence
-        else:
-            del self.state.silent[change.source]
-            self.state.ended.pop(change.source, None)
-        step.judge_all()
+        with self._losses.containing():
+            if isinstance(change, SourceSilent):
+                self.state.silent[change.source] = change.silence
+            else:
+                self.state.silent.pop(change.source, None)
+                self.state.ended.pop(change.source, None)
+            step.judge_of(change.source)
         return self._concluded(step)
+
+    def forget_source(self, source: str, moment: Moment) -> list[AnyEffect]:
+        """Forget a source that has been silent for long, and what only it has reported."""
+        step = self._step(moment)
+        with self._losses.containing():
+            step.forget_source(source)
+        return self._concluded(step)
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether nothing reports the cluster any more."""
+        state = self.state
+        return not (state.sequences or state.sources or state.brokers or state.proxies or state.incidents)
 
     def advance(self, due: int, moment: Moment) -> list[AnyEffect]:
         """Run the check if it is due; return the resulting rows."""
@@ -107,7 +117,7 @@ class ClusterObserver:
         return changed
 
     def _step(self, moment: Moment) -> "_Step":
-        return _Step(self.state, self.policy, moment, self._on_lost)
+        return _Step(self.state, self.policy, moment, self._losses)
 
     def _concluded(self, step: "_Step") -> list[AnyEffect]:
         step.judge()
@@ -118,20 +128,18 @@ class ClusterObserver:
 class _Step(ClusterStep):
     """One step of a cluster: changes are recorded, then judged."""
 
-    def __init__(self, state: ClusterState, policy: Policy, moment: Moment, on_lost: OnLost) -> None:
+    def __init__(self, state: ClusterState, policy: Policy, moment: Moment, losses: Losses) -> None:
         super().__init__(state, policy, moment)
-        self._on_lost = on_lost
+        self._losses = losses
         self._to_judge: dict[str, None] = {}
 
     def judge(self) -> None:
         """Judge what has changed; a broker or a source that can't be judged costs itself."""
         for subject in self._to_judge:
-            try:
+            with self._losses.containing():
                 if broker_unreachable.is_gone(self, subject):
                     self._forget(subject)
                 apply(self, CLUSTER_RULES, subject)
-            except Exception as error:  # noqa: BLE001  it is raised where failures are not contained
-                self._on_lost(error, None)
 
     def observe(self, event: Broadcast) -> None:
         """Record a broadcast; a repeated one changes nothing."""
@@ -191,6 +199,30 @@ class _Step(ClusterStep):
         state.gone = {name: at for name, at in state.gone.items() if at > kept} | {broker: self.now}
         self.touched[broker] = None
 
+    def forget_source(self, source: str) -> None:
+        """Forget a source, with the brokers and proxies that only it has reported; their incidents end."""
+        state = self.state
+        for reported in (
+            state.sequences, state.silent, state.ended, state.losses, state.clocks_set, state.collectors
+        ):  # fmt: skip
+            reported.pop(source, None)
+        for subject in [subject for subject, known in state.sources.items() if known == source]:
+            end(self, CLUSTER_RULES, subject, FORGOTTEN)
+            del state.sources[subject]
+        for name, broker in tuple(state.brokers.items()):
+            broker.reached_by.pop(source, None)
+            broker.hook = "" if broker.hook == source else broker.hook
+            if not broker.hook and not broker.reached_by:
+                end(self, CLUSTER_RULES, name, FORGOTTEN)
+                del state.brokers[name]
+                self.touched[name] = None
+        for address, proxy in tuple(state.proxies.items()):
+            proxy.reached_by.pop(source, None)
+            if not proxy.reached_by:
+                end(self, CLUSTER_RULES, address, FORGOTTEN)
+                del state.proxies[address]
+                self.touched[address] = None
+
     def _note_tick(self, tick: Tick, source: str) -> None:
         """Record a tick, of a broker's hook if it names a broker, else of a collector; its source may be late."""
         state = self.state
@@ -210,7 +242,7 @@ class _Step(ClusterStep):
             state.ended[source] = tick.time
         else:
             state.ended.pop(source, None)
-        self.judge_all()
+        self.judge_of(source)
 
     def _note_clock_set(self, event: ClockStep, source: str) -> None:
         """Record that a source's clock was set; what was measured by it, or of it, is void."""
@@ -248,6 +280,15 @@ class _Step(ClusterStep):
             interval = self.policy.poll_interval
             view.revive = revive_behind.noted(view.revive, status.revive_backlog, self.now, interval)
         self._to_judge[status.broker] = None
+
+    def judge_of(self, source: str) -> None:
+        """Record that what depends on a source is to be judged: everything, or a broker if it is its hook."""
+        state = self.state
+        if source in state.collectors:
+            self.judge_all()
+            return
+        self._to_judge |= {subject: None for subject, known in state.sources.items() if known == source}
+        self._to_judge |= {name: None for name, broker in state.brokers.items() if broker.hook == source}
 
     def judge_all(self) -> None:
         """Record that everything is to be judged."""

@@ -19,6 +19,7 @@ from rebalance_model.observe.changes import (
     HookRestarted,
     SourceBack,
     SourceChange,
+    SourceForgotten,
     SourceSilent,
 )
 from rebalance_model.observe.effects import AnyEffect
@@ -57,7 +58,7 @@ from rebalance_model.observe.polls.proxies import fold_proxy
 from rebalance_model.observe.polls.routes import fold_route
 from rebalance_model.observe.rules.broker_unreachable import GONE
 from rebalance_model.observe.rules.judgement import end_all, end_broker, judge, judge_all
-from rebalance_model.observe.state import ClusterState, GroupState, Loss, LostPart, Rounds, Sequence
+from rebalance_model.observe.state import ClusterState, GroupState, Loss, LostPart, Rounds, Sequence, note_sequence
 from rebalance_model.observe.step import GroupStep, Moment
 
 _OF_QUEUES = frozenset({PullMessage, UpdateConsumerOffset, QueryConsumerOffset, LockBatchMq}) | hook.OF_POPS
@@ -110,14 +111,16 @@ class GroupObserver:
             hook.fold_hook(step, event, news)
         return _concluded(step)
 
-    def skip(self, event: GroupEvent) -> None:
+    def skip(self, event: GroupEvent) -> list[AnyEffect]:
         """Skip an event that came too late; its source's next event comes after a gap."""
         name, start = _named(event.source, event.source_id)
         last = self.state.sequences.get(name)
         if last is None or not last.covers(start, event.seq):
             is_next = last is None or (start, event.seq) in {(last.start, last.seq + 1), (start, 1)}
             is_complete = is_next and (last is None or not last.skipped or last.is_complete)
-            self.state.sequences[name] = Sequence(start, event.seq, skipped=True, is_complete=is_complete)
+            sequence = Sequence(start, event.seq, skipped=True, is_complete=is_complete)
+            note_sequence(self.state.sequences, name, sequence)
+        return []
 
     def note_lost(self, part: LostPart, reason: str, now: int) -> None:
         """Note that a part of what is kept of the group was lost: its next check opens an incident."""
@@ -187,9 +190,7 @@ class GroupObserver:
 
     def sources(self) -> list[str]:
         """Return the sources that report the group."""
-        found = [view.hook_source for view in self.state.views.values() if view.hook_source]
-        found += self.state.pops.sources if self.state.pops is not None else ()
-        return [*found, self.state.collector] if self.state.collector else found
+        return _sources_of(self.state)
 
     def is_forgotten(self, cluster: ClusterState, now: int) -> bool:
         """Return whether the group has no incident, and was deleted, or nothing has reported it for group_memory."""
@@ -197,6 +198,12 @@ class GroupObserver:
         if state.incidents or (state.members and state.silent):
             return False
         return is_unreported(state, cluster, now, self.policy) or _is_long_unreported(state, now, self.policy)
+
+
+def _sources_of(state: GroupState) -> list[str]:
+    found = [view.hook_source for view in state.views.values() if view.hook_source]
+    found += state.pops.sources if state.pops is not None else ()
+    return [*found, state.collector] if state.collector else found
 
 
 def _on_hook_restart(step: GroupStep, change: HookRestarted) -> bool:
@@ -254,6 +261,21 @@ def _on_cluster_change(step: GroupStep, change: ClusterChanged) -> bool:
     return True
 
 
+def _on_forgotten(step: GroupStep, change: SourceForgotten) -> bool:
+    state, instance = step.state, change.source.partition("/")[2]
+    is_concerned = _on_cluster_change(step, ClusterChanged(change.subjects))
+    for broker in [broker for broker, view in state.views.items() if view.hook_source == change.source]:
+        if broker not in step.cluster.brokers:
+            end_broker(step, broker, GONE)
+            is_concerned = True
+    if change.source not in _sources_of(state):
+        for kind in ("hook", "poll"):
+            state.sequences.pop(f"{kind}/{instance}", None)
+        state.silent.pop(change.source, None)
+        state.losses.pop(change.source, None)
+    return is_concerned
+
+
 def _on_loss(step: GroupStep, change: EventsLost) -> bool:
     """Note the loss. Calls that a hook can't read are of one client each: they hide nothing of others.
 
@@ -274,17 +296,20 @@ def _apply(step: GroupStep, change: SourceChange) -> bool:
     """Apply a change; return whether there is anything to judge."""
     match change:
         case SourceSilent():
-            return _on_silence(step, change)
+            is_concerned = _on_silence(step, change)
         case SourceBack():
-            return _on_return(step, change)
+            is_concerned = _on_return(step, change)
         case HookRestarted():
-            return _on_hook_restart(step, change)
+            is_concerned = _on_hook_restart(step, change)
         case BrokerRestarted():
-            return _on_broker_restart(step, change)
+            is_concerned = _on_broker_restart(step, change)
         case EventsLost():
-            return _on_loss(step, change)
+            is_concerned = _on_loss(step, change)
         case ClusterChanged():
-            return _on_cluster_change(step, change)
+            is_concerned = _on_cluster_change(step, change)
+        case SourceForgotten():
+            is_concerned = _on_forgotten(step, change)
+    return is_concerned
 
 
 def _fold_answer(step: GroupStep, event: PollEvent) -> None:
@@ -372,7 +397,7 @@ def _news(state: GroupState, event: Event, seq: int) -> hook.News | None:
         return "NEXT"
     if last is not None and last.covers(start, seq):
         return None
-    state.sequences[name] = Sequence(start, seq)
+    note_sequence(state.sequences, name, Sequence(start, seq))
     if last is None:
         return "FIRST"
     if start > last.start:

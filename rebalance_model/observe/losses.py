@@ -5,7 +5,9 @@ operator, which keeps it in `telemetry_rejected`. Everywhere else, as in tests, 
 """
 
 import traceback
-from typing import NamedTuple
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -13,7 +15,7 @@ from rebalance_model.observe.events import Event
 from rebalance_model.observe.state import LostPart
 
 LOST_MAX = 100
-"""No more failures are kept of a batch: each may be of the same event that comes again and again."""
+"""No more failures, and no more refused events, are kept of a batch: all may be of an event that comes again."""
 ERROR_CHARACTERS_MAX = 500
 """A longer error is cut: it may repeat a name or a number of any length."""
 
@@ -21,7 +23,8 @@ ERROR_CHARACTERS_MAX = 500
 class Lost(NamedTuple):
     """One failure."""
 
-    part: LostPart
+    part: LostPart | Literal["SOURCE"]
+    """What was lost; SOURCE: an event of a source for which there was no place."""
     key: str
     """The group, cluster/group; empty: the shard itself."""
     error: str
@@ -39,6 +42,7 @@ class Losses:
         self.contained = contained
         """Whether a failure is noted; otherwise it is raised."""
         self._found: list[Lost] = []
+        self._refused: list[Lost] = []
 
     def note(self, part: LostPart, key: str, error: Exception, value: bytes | Event | None) -> str:
         """Note a failure, and return the reason in words; raise it if failures are not contained."""
@@ -50,7 +54,20 @@ class Losses:
             self._found.append(Lost(part, key, reason, content, "".join(traceback.format_exception(error))))
         return reason
 
+    def refuse(self, event: Event, reason: str) -> None:
+        """Note an event that is not used, because of its source: no failure, so it is never raised."""
+        if len(self._refused) < LOST_MAX:
+            self._refused.append(Lost("SOURCE", "", reason, msgspec.json.encode(event), ""))
+
+    @contextmanager
+    def containing(self, event: Event | None = None) -> Iterator[None]:
+        """Note a failure of the block, so that it costs no more than this event; None: a timer, or a judgement."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001  it is raised where failures are not contained
+            self.note("EVENT", "", error, event)
+
     def take(self) -> list[Lost]:
-        """Return the failures since the last call."""
-        found, self._found = self._found, []
+        """Return the failures since the last call, then the refused events."""
+        found, self._found, self._refused = [*self._found, *self._refused], [], []
         return found

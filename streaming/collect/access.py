@@ -38,6 +38,7 @@ async def check_access(brokers: Sequence[ListedBroker], rpc: Rpc, parallelism: i
     done, late = await asyncio.wait(ends, timeout=2 * CONNECT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
     for task in late:
         task.cancel()
+    await asyncio.gather(*late, return_exceptions=True)  # asyncio logs an end of theirs that nobody takes
     refusals = [error for error in asking.result() if error is not None] if asking in done else []
     if refusals and len(refusals) == len(brokers):
         raise refusals[0]

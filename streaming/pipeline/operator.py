@@ -14,7 +14,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 import pandas as pd
@@ -39,12 +39,14 @@ from streaming.pipeline.rebuild.seed import read_seed
 _LOG = logging.getLogger(__name__)
 """In a Python worker: it writes warnings to standard error, which is Spark's log in the runtime root."""
 STATE_LOST = "state_lost"
-"""The reason of rows in `telemetry_rejected` that the operator writes."""
-_LOST: dict[LostPart, str] = {
+TOO_MANY_SOURCES = "too_many_sources"
+"""The reasons of rows in `telemetry_rejected` that the operator writes."""
+_LOST: dict[LostPart | Literal["SOURCE"], str] = {
     "GROUP": "the kept state",
     "PROGRESS": "the kept quantities",
     "EVENT": "an event or a timer",
     "SHARD": "the kept state",
+    "SOURCE": "an event",
 }
 
 
@@ -232,7 +234,7 @@ def lost_row(lost: Lost, partition: int, row: ShardRow) -> RejectedRow:
         offset=row.offset,
         key=lost.key.encode("utf-8", "replace") or None,
         value=lost.value[:VALUE_BYTES_MAX] or None,
-        reason=STATE_LOST,
+        reason=TOO_MANY_SOURCES if lost.part == "SOURCE" else STATE_LOST,
         detail=f"{_LOST[lost.part]} of {where}: {lost.error}",
         origin="state of the operator",
         ingest_time=row.stamp,
@@ -240,8 +242,10 @@ def lost_row(lost: Lost, partition: int, row: ShardRow) -> RejectedRow:
 
 
 def warn_of_losses(lost: list[Lost], partition: int) -> None:
-    """Log what could not be read or processed, with the traceback of events: an internal error."""
-    for failure in lost:
+    """Log what could not be read or processed, with the traceback of events (an internal error), and refusals."""
+    if refused := [one for one in lost if one.part == "SOURCE"]:
+        _LOG.warning("New sources are refused: %s. `telemetry_rejected` has their events.", refused[0].error)
+    for failure in (one for one in lost if one.part != "SOURCE"):
         trace = f"\n{failure.trace}" if failure.part == "EVENT" else ""
         _LOG.error(
             "%s of %s can't be used (%s): it begins again, and other groups continue. `telemetry_rejected` has it "

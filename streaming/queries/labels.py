@@ -78,6 +78,7 @@ REASONS = (
     marked("the topic no longer has this queue"),
     marked("no member subscribes to the topic any more"),
     marked("no name server lists the broker any more"),
+    marked("its source has been silent for long, and was forgotten"),
     marked("no client reads this queue any more, though others of its topic are read"),
     marked("nothing reports the group any more"),
     marked("no broker has the group any more"),

@@ -45,13 +45,24 @@ from collections.abc import Callable, Collection, Iterator
 
 import msgspec
 
-from rebalance_model.observe.engine.sources import JUMP, NEVER, Doubt, Held, OutOfWait, Source, Waiting, Why
+from rebalance_model.observe.engine.sources import (
+    JUMP,
+    NEVER,
+    Doubt,
+    Held,
+    OutOfWait,
+    Source,
+    Waiting,
+    Why,
+    broker_of,
+    is_consistent,
+    time_of,
+)
 from rebalance_model.observe.events import (
     AnyEvent,
     BrokerStatus,
     ClockSeen,
     ClockStep,
-    Event,
     GroupEvent,
     Tick,
     corrected,
@@ -128,12 +139,12 @@ class Ordering:
         broadcast = not isinstance(event, GroupEvent)
         if isinstance(event, ClockStep) and not self._fold_step(event, name, source):
             return None
-        if broadcast and _is_consistent(event):
+        if broadcast and is_consistent(event):
             self._compare_clocks(event, name)
         if source.correction < 0 and event.time - source.correction > stamp + FUTURE_MS_MAX:
             state.clocks.forget(name)  # its clock has been set since it was measured
             self._correct()
-        time = _time_of(event, source)
+        time = time_of(event, source)
         if time > source.newest:  # a copy does not show how late the source is
             source.newest, source.lag = time, max(source.lag, state.highest - time)
         state.arrivals += 1
@@ -195,6 +206,24 @@ class Ordering:
         """Return the buffered events that are not folded, because of their source's clock, since the last call."""
         skipped, self._skipped = self._skipped, []
         return skipped
+
+    def forget(self, name: str) -> None:
+        """Forget a source that has been silent for long; its events in the buffer are skipped."""
+        if self.state.sources[name].newest >= self.state.watermark:
+            self._skip(lambda one: one[1] == name)
+        self._out = [out for out in self._out if out.source != name]
+        self.state.clocks.forget(name)
+        self.state.clocks.off.pop(name, None)
+        del self.state.sources[name]
+
+    def restart_broken(self) -> None:
+        """Let each source begin again of which a fault of the program shows when it is waited for."""
+        for name, source in self.state.sources.items():
+            try:
+                self._may_come_back(source)
+                self.limit_of(source)
+            except Exception:  # noqa: BLE001  the failure was noted when it came up
+                self.state.sources[name] = Source(incarnations=source.incarnations)
 
     def end(self) -> None:
         """Wait for no source any longer."""
@@ -287,7 +316,8 @@ class Ordering:
     def _source(self, name: str) -> Source:
         source = self.state.sources.get(name)
         if source is None:
-            source = self.state.sources[name] = Source()
+            elapsed = self.state.elapsed
+            source = self.state.sources[name] = Source(tick_elapsed=elapsed, known_elapsed=elapsed)
         return source
 
     # Ticks
@@ -299,11 +329,11 @@ class Ordering:
             return False
         name = source_of(tick)
         source.last, source.ended = Sequence(instance_of(tick.source_id)[1], tick.seq), tick.end
-        source.broker = _broker_of(tick) if tick.broker else ""
+        source.broker = broker_of(tick) if tick.broker else ""
         behind = source.tick - (tick.time - source.correction)
         if behind > self.limit_of(source):
             self._set_clock(name, source, -behind)  # its report of that is lost
-            time = _time_of(tick, source)
+            time = time_of(tick, source)
         before, jump = source.tick, source.jump
         step = time - before
         if step > 0 and source.tick >= 0:
@@ -396,7 +426,7 @@ class Ordering:
     def _note_reachable(self, status: BrokerStatus, time: int) -> None:
         """Note whether a broker answers; only a collector can find that it does not."""
         for source in self.state.sources.values():
-            if source.broker == _broker_of(status):
+            if source.broker == broker_of(status):
                 if status.error is None or not status.error.is_silence:
                     source.unreachable_since = None  # an error code from the broker is an answer
                 elif source.unreachable_since is None:
@@ -412,7 +442,7 @@ class Ordering:
         elif isinstance(event, BrokerStatus) and event.answered and event.error is None:
             request = (name, event.broker, event.asked)
             changed = clocks.note_answer(request, event.answered)
-            hooks = [hook for hook, source in self.state.sources.items() if source.broker == _broker_of(event)]
+            hooks = [hook for hook, source in self.state.sources.items() if source.broker == broker_of(event)]
             for hook in hooks if event.now else ():
                 changed = clocks.note_now(request, event.answered, hook, event.now) or changed
         if changed:
@@ -457,7 +487,7 @@ class Ordering:
         highest = max((tick for tick in ticks if tick >= 0), default=state.highest)
         if highest <= max(state.highest, state.watermark) + JUMP:  # else it must be doubted
             state.highest = highest
-        self.buffer = [(_time_of(one[4], state.sources[one[1]]), *one[1:]) for one in self.buffer]
+        self.buffer = [(time_of(one[4], state.sources[one[1]]), *one[1:]) for one in self.buffer]
         heapq.heapify(self.buffer)
         self._skip(lambda one: one[0] < state.watermark)
 
@@ -469,22 +499,3 @@ class Ordering:
             heapq.heapify(self.buffer)
             self.state.bytes -= sum(one[3] for one in skipped)
             self._skipped += [corrected(one[4], one[0], self.state.sources[one[1]].correction) for one in skipped]
-
-
-def _is_consistent(event: AnyEvent) -> bool:
-    """Return whether the times that an event reports of its source's clock are before its own, and not long before."""
-    if isinstance(event, ClockSeen):
-        return event.seen <= event.time <= event.seen + FUTURE_MS_MAX
-    if isinstance(event, BrokerStatus) and event.answered:
-        return event.asked <= event.answered <= event.time <= event.asked + FUTURE_MS_MAX
-    return True
-
-
-def _time_of(event: Event, source: Source) -> int:
-    return max(source.floor, event.time - source.correction, 0)
-
-
-def _broker_of(event: Event) -> str:
-    """Return the replica of the broker whose event it is: replicas have clocks of their own."""
-    replica = f":{event.broker_id}" if event.broker_id else ""
-    return f"{event.cluster}/{event.broker}{replica}"

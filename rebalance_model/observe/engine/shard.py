@@ -9,6 +9,7 @@ import msgspec
 
 from rebalance_model.entities import INT64_MAX
 from rebalance_model.observe.effects import AnyRow
+from rebalance_model.observe.engine.admission import REFUSED, Admission
 from rebalance_model.observe.engine.ordering import Ordering
 from rebalance_model.observe.engine.salvage import Restored, Saved, ShardState, restored
 from rebalance_model.observe.engine.timeline import Timeline
@@ -57,6 +58,7 @@ class Shard:
         was = restored(saved, losses) if saved is not None else Restored(ShardState(), [])
         self._state = state = was.state
         self._progress = ProgressLog(groups, policy, state.unwritten, self._lose_progress)
+        self._admission = Admission(state.waiting, policy)
         self._ordering = Ordering(state.waiting, was.buffer, policy)
         clocks = state.waiting.clocks
         self.timeline = Timeline(state.timeline, groups, policy, clocks, losses, writes_cluster=partition == 0)
@@ -75,16 +77,22 @@ class Shard:
             at_once: whether it arrived together with the event before it, see `Ordering.push`.
         """
         self._state.timeline.known_at = max(self._state.timeline.known_at, stamp)
-        try:
-            event = self._ordering.identified(event)
-            late = self._ordering.push(event, stamp, size, at_once=at_once)
-            seen, is_trusted = self._ordering.on_timeline(event)
-        except Exception as error:  # noqa: BLE001  it is raised where failures are not contained
-            self._losses.note("EVENT", "", error, event)
+        leaves = self._admission.place(source_of(event))
+        if leaves is None:
+            self._losses.refuse(event, REFUSED)
             return []
-        effects: list[AnyRow] = []
-        for one in self._ordering.skipped():
-            effects += self.timeline.skip(one)
+        effects = self._forget(leaves) if leaves else []
+        try:
+            effects += self._pushed(event, stamp, size, at_once=at_once)
+        except Exception as error:  # noqa: BLE001  `_lose` raises it where failures are not contained
+            self._lose(error, event)
+        return effects + self._release() if isinstance(event, Tick) or self._ordering.is_full() else effects
+
+    def _pushed(self, event: AnyEvent, stamp: int, size: int, *, at_once: bool) -> list[AnyRow]:
+        event = self._ordering.identified(event)
+        late = self._ordering.push(event, stamp, size, at_once=at_once)
+        seen, is_trusted = self._ordering.on_timeline(event)
+        effects = self._skipped()
         if isinstance(seen, GroupEvent) and is_trusted:
             effects += self._progress.observe(seen, self._state.waiting.highest)
         elif isinstance(seen, Tick):
@@ -93,7 +101,26 @@ class Shard:
             effects += self.timeline.skip(late)
             if isinstance(late, Tick) and self._ordering.is_late(source := source_of(late)):
                 effects += self.timeline.note_behind(source)
-        return effects + self._release() if isinstance(event, Tick) or self._ordering.is_full() else effects
+        return effects
+
+    def _skipped(self) -> list[AnyRow]:
+        """Skip the events in the buffer that are not to be folded any more."""
+        effects: list[AnyRow] = []
+        for one in self._ordering.skipped():
+            with self._losses.containing(one):
+                effects += self.timeline.skip(one)
+        return effects
+
+    def _forget(self, source: str) -> list[AnyRow]:
+        """Forget a source that gives its place to another one."""
+        self._ordering.forget(source)
+        effects = self._skipped()
+        with self._losses.containing():
+            rows, brokers_by_group = self.timeline.forget_source(source)
+            effects += rows
+            for group, brokers in brokers_by_group.items():
+                self._progress.forget_source(group, source, brokers)
+        return effects
 
     def finish(self) -> list[AnyRow]:
         """Fold all buffered events, as when every source has ended; return the rows."""
@@ -116,16 +143,31 @@ class Shard:
         reason = self._losses.note("PROGRESS", key, error, value)
         self.timeline.note_lost(key, "PROGRESS", reason)
 
+    def _lose(self, error: Exception, event: AnyEvent | None) -> None:
+        """Note a failure, which costs the event, and the source whose state led to it; None: whatever event."""
+        self._losses.note("EVENT", "", error, event)
+        self._ordering.restart_broken()
+
     def _release(self) -> list[AnyRow]:
-        """Fold what is complete, then advance time to the watermark."""
+        """Fold what is complete, then advance time to the watermark; an event that fails costs itself."""
         effects: list[AnyRow] = []
-        self.timeline.idle_limit = self._ordering.idle_limit
-        for out in self._ordering.out_of_wait():
-            self.timeline.note_out_of_wait(out)
-        for event in self._ordering.released(self.timeline.followed):
-            effects += self.timeline.fold(event)
-        if self._state.waiting.started:
-            effects += self.timeline.advance(self._state.waiting.watermark)
+        try:
+            self.timeline.idle_limit = self._ordering.idle_limit
+            for out in self._ordering.out_of_wait():
+                self.timeline.note_out_of_wait(out)
+            for event in self._ordering.released(self.timeline.followed):
+                effects += self._folded(event)
+            if self._state.waiting.started:
+                effects += self.timeline.advance(self._state.waiting.watermark)
+        except Exception as error:  # noqa: BLE001  `_lose` raises it where failures are not contained
+            self._lose(error, None)
         for group in self.timeline.take_forgotten():
             self._progress.forget(group.cluster, group.group)
         return effects
+
+    def _folded(self, event: AnyEvent) -> list[AnyRow]:
+        try:
+            return [*self.timeline.fold(event)]
+        except Exception as error:  # noqa: BLE001  it is raised where failures are not contained
+            self._losses.note("EVENT", "", error, event)
+        return []

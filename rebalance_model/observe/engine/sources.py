@@ -4,7 +4,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from rebalance_model.observe.events import AnyEvent
+from rebalance_model.observe.events import AnyEvent, BrokerStatus, ClockSeen, Event
+from rebalance_model.observe.events.decoding import FUTURE_MS_MAX
 from rebalance_model.observe.state import Sequence
 from rebalance_model.observe.state.clocks import Clocks
 
@@ -64,7 +65,7 @@ class Source(msgspec.Struct, array_like=True):
     last: Sequence | None = None
     """The seq of its last tick: a copy of a tick does not show that the source is alive."""
     tick_elapsed: int = 0
-    """The stopwatch when its last tick came."""
+    """The stopwatch when its last tick came; before the first one, when its first event came."""
     behind_since: int | None = None
     """The stopwatch when its ticks began to be too far behind; None: they are not."""
     unreachable_since: int | None = None
@@ -86,6 +87,8 @@ class Source(msgspec.Struct, array_like=True):
     """Whether it is not waited for because its clock is wrong; its events are skipped."""
     incarnations: tuple[tuple[int, int], ...] = ()
     """Its last incarnations: when each began by the clock of its host, and the number by which it is known here."""
+    known_elapsed: int = 0
+    """The stopwatch when its first event came."""
 
     def number_of(self, start: int, *, was_set_back: bool) -> int:
         """Return the number of its incarnation that began at ``start``: usually that, else above the last one.
@@ -154,3 +157,23 @@ class Waiting(msgspec.Struct, array_like=True):
 
 Held = tuple[int, str, int, int, AnyEvent]
 """One event in the buffer: its time on the timeline, its source, its arrival number, its size, the event itself."""
+
+
+def is_consistent(event: AnyEvent) -> bool:
+    """Return whether the times that an event reports of its source's clock are before its own, and not long before."""
+    if isinstance(event, ClockSeen):
+        return event.seen <= event.time <= event.seen + FUTURE_MS_MAX
+    if isinstance(event, BrokerStatus) and event.answered:
+        return event.asked <= event.answered <= event.time <= event.asked + FUTURE_MS_MAX
+    return True
+
+
+def time_of(event: Event, source: Source) -> int:
+    """Return the time of an event on the timeline, by the present correction of its source's clock."""
+    return max(source.floor, event.time - source.correction, 0)
+
+
+def broker_of(event: Event) -> str:
+    """Return the replica of the broker whose event it is: replicas have clocks of their own."""
+    replica = f":{event.broker_id}" if event.broker_id else ""
+    return f"{event.cluster}/{event.broker}{replica}"

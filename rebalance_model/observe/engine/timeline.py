@@ -8,9 +8,6 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from functools import partial
-
-import msgspec
 
 from rebalance_model.observe.changes import (
     BrokerRestarted,
@@ -19,11 +16,13 @@ from rebalance_model.observe.changes import (
     HookRestarted,
     SourceBack,
     SourceChange,
+    SourceForgotten,
     SourceSilent,
 )
 from rebalance_model.observe.cluster_observer import ClusterObserver
 from rebalance_model.observe.effects import AnyEffect
 from rebalance_model.observe.engine.sources import NEVER, OutOfWait
+from rebalance_model.observe.engine.timeline_state import TimelineState
 from rebalance_model.observe.events import (
     AnyEvent,
     Broadcast,
@@ -66,29 +65,6 @@ UNTICKED_MS_MAX = 3_600_000
 
 CHECKED_EVERY = 16
 """For a group without queues, its state is checked after this many events; see `Timeline._check`."""
-
-
-class TimelineState(msgspec.Struct):
-    """What a shard's timeline keeps beside its groups; times are epoch milliseconds."""
-
-    now: int = 0
-    """The present time of the timeline."""
-    ticked: int = 0
-    """When any source last ticked: time advances only while a source ticks."""
-    known_at: int = 0
-    """The log's highest stamp so far."""
-    checks: dict[str, int] = {}
-    """When each group has a timer due."""
-    falls_silent: dict[str, OutOfWait] = {}
-    """Sources that are no longer waited for, until their silence is due."""
-    clusters: dict[str, ClusterState] = {}
-    """The state of each cluster."""
-    groups_of: dict[str, dict[str, None]] = {}
-    """By source, the groups that it reports."""
-    followers: dict[str, int] = {}
-    """By collector, how many groups follow it."""
-    boots: dict[str, int] = {}
-    """By source and broker: when the broker started, as that source last reported."""
 
 
 _SILENCE, _CLUSTER, _GROUP = range(3)
@@ -154,8 +130,7 @@ class Timeline:
         A collector that no group follows is not waited for; what it reports of brokers is folded nevertheless.
         """
         if isinstance(event, GroupEvent):
-            self._group(f"{event.cluster}/{event.group}").skip(event)
-            return []
+            return self._change(f"{event.cluster}/{event.group}", lambda group: group.skip(event))
         moment = self.moment(event.cluster)
         if isinstance(event, TelemetryLost):
             self._apply_to_groups(source_of(event), moment, EventsLost(event))
@@ -173,6 +148,25 @@ class Timeline:
             return []
         return self._note_silence(source, Silence(silence.since, "LATE"), moment)
 
+    def forget_source(self, source: str) -> tuple[list[AnyEffect], dict[str, set[str]]]:
+        """Forget a source that has been silent for long, and what only it has reported.
+
+        Returns:
+            The resulting rows, and by group that it has reported the brokers that are forgotten with it.
+        """
+        name = source.partition("/")[0]
+        cluster, moment = self._cluster(name), self.moment(name)
+        groups = list(self.state.groups_of.get(source, ()))
+        brokers = {key: set(self._group(key).state.views) for key in groups}
+        rows = cluster.forget_source(source, moment)
+        effects = rows if self._writes_cluster else []
+        effects += self._apply_to_groups(source, moment, SourceForgotten(source, cluster.take_changed()))
+        self.state.forget_source(source, [key for key in groups if source in self._group(key).sources()])
+        if cluster.is_empty:
+            del self._clusters[name]
+            self.state.forget_cluster(name)
+        return effects, {key: known - self._group(key).state.views.keys() for key, known in brokers.items()}
+
     def advance(self, to: int) -> list[AnyEffect]:
         """Advance time: run all timers that are due until then, in order; return the resulting rows."""
         state = self.state
@@ -184,7 +178,8 @@ class Timeline:
             self._skip_idle_time(since, to)
         while (found := self._next(to)) is not None:
             state.now = max(state.now, found[0])
-            effects += self._do(*found)
+            with self._losses.containing():
+                effects += self._do(*found)
         state.now = max(state.now, to)
         return effects
 
@@ -241,7 +236,12 @@ class Timeline:
         moment = self._moment_of(name)
         effects = self._change(name, lambda group: group.advance(due, moment))
         group = self._group(name)
-        if group.is_forgotten(moment.cluster, self.state.now):
+        try:
+            is_over = group.is_forgotten(moment.cluster, self.state.now)
+        except Exception as error:  # noqa: BLE001  `_fail` raises it where failures are not contained
+            self._fail(name, error, None)
+            return effects
+        if is_over:
             self._forget(group.state)
         return effects
 
@@ -264,12 +264,11 @@ class Timeline:
     def _cluster(self, name: str) -> ClusterObserver:
         observer = self._clusters.get(name)
         if observer is None:
-            state = self.state.clusters.setdefault(name, ClusterState(name))
-            observer = self._clusters[name] = self._observer_of(state)
+            observer = self._clusters[name] = self._observer_of(self.state.cluster(name))
         return observer
 
     def _observer_of(self, cluster: ClusterState) -> ClusterObserver:
-        return ClusterObserver(cluster, self._policy, self._clocks, partial(self._losses.note, "EVENT", ""))
+        return ClusterObserver(cluster, self._policy, self._clocks, self._losses)
 
     def _moment_of(self, source: str) -> Moment:
         return self.moment(source.partition("/")[0])
@@ -340,23 +339,23 @@ class Timeline:
         key = f"{event.cluster}/{event.group}"
         group = self._groups.get(key) or self._group(key)
         state, former = group.state, group.state.collector
-        of_proxy = self._on_proxy(event, moment) if isinstance(event, ProxyConnection) else []
+        of_cluster = self._on_proxy(event, moment) if isinstance(event, ProxyConnection) else []
         try:
-            effects = of_proxy + group.handle(event, moment)
-        except Exception as error:
-            if not self._losses.contained:
-                raise
+            effects = group.on_source(SourceBack(source), moment) if _has_missed(group, source, moment) else []
+            effects += group.handle(event, moment)
+            self._check(state, event.seq)
+            known = group.sources() if key not in self.state.groups_of.get(source, ()) else ()
+            self._schedule(key, group)
+        except Exception as error:  # noqa: BLE001  `_fail` raises it where failures are not contained
+            state.collector = former
             self._fail(key, error, event)
-            return []
-        self._check(state, event.seq)
+            return of_cluster
         if state.collector != former:
             self._count_follower(former, -1)
             self._count_follower(state.collector, +1)
-        if key not in self.state.groups_of.get(source, ()):
-            for known in group.sources():
-                self.state.groups_of.setdefault(known, {})[key] = None
-        self._schedule(key, group)
-        return effects
+        for one in known:
+            self.state.groups_of.setdefault(one, {})[key] = None
+        return of_cluster + effects
 
     def _check(self, group: GroupState, seq: int) -> None:
         """Check the invariants of the group's state, and note a violation; folding continues in any case.
@@ -398,9 +397,7 @@ class Timeline:
         try:
             effects = change(group)
             self._schedule(key, group)
-        except Exception as error:
-            if not self._losses.contained:
-                raise
+        except Exception as error:  # noqa: BLE001  `_fail` raises it where failures are not contained
             self._fail(key, error, None)
             return []
         return effects
@@ -468,9 +465,7 @@ class Timeline:
     def _encoded(self, key: str, state: GroupState) -> bytes:
         try:
             return encode_group(state)
-        except Exception as error:
-            if not self._losses.contained:
-                raise
+        except Exception as error:  # noqa: BLE001  `_fail` raises it where failures are not contained
             self._fail(key, error, None)
         return encode_group(self._groups[key].state)
 
@@ -495,3 +490,8 @@ class Timeline:
             groups.pop(group.key, None)
         self._store.remove(key_of_state(group.key))
         self._forgotten.append(group)
+
+
+def _has_missed(group: GroupObserver, source: str, moment: Moment) -> bool:
+    """Return whether a source is back of which the group still knows that it was silent, after it was forgotten."""
+    return source in group.state.silent and source not in moment.cluster.silent

@@ -1,6 +1,6 @@
 """Write the progress rows of all groups of a shard, and keep the states that they are made from."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from itertools import takewhile
 from typing import TypeAlias
 
@@ -32,7 +32,7 @@ from rebalance_model.observe.progress.hooks import (
     pending_hook_row,
 )
 from rebalance_model.observe.progress.state import ProgressState, decode_progress, encode_progress
-from rebalance_model.observe.state import Sequence, UnreadableStateError
+from rebalance_model.observe.state import Sequence, UnreadableStateError, note_sequence
 
 Unwritten: TypeAlias = dict[tuple[str, str, str], int]
 """By cluster, group and broker of a hook that has events since its last row: the highest tick at the first of them."""
@@ -141,6 +141,16 @@ class ProgressLog:
         self._states.pop(key, None)
         self._store.remove(key)
 
+    def forget_source(self, key: str, source: str, brokers: Collection[str]) -> None:
+        """Forget a source of a group, cluster/group, with brokers that only it has reported."""
+        cluster, _, group = key.partition("/")
+        state, instance = self._state(cluster, group), source.partition("/")[2]
+        state.sequences.pop(instance, None)
+        for broker in brokers:
+            state.hooks.pop(broker, None)
+            state.committed.pop(broker, None)
+            state.first_offsets.pop(broker, None)
+
     def flush(self) -> None:
         """Write the changed states to the store."""
         for key, state in self._states.items():
@@ -168,7 +178,7 @@ def observe(state: ProgressState, event: GroupEvent, policy: Policy) -> list[Que
     sequence = state.sequences.get(instance)
     if sequence is not None and sequence.covers(start, event.seq):
         return []
-    state.sequences[instance] = Sequence(start, event.seq)
+    note_sequence(state.sequences, instance, Sequence(start, event.seq))
     if isinstance(event, Answer):
         return _of_answer(state, event, policy)
     hook = state.hooks.get(event.broker)

@@ -60,7 +60,7 @@ from rebalance_model.observe.state.queue import (
 )
 from rebalance_model.observe.state.rebalance import Cause, Episode, Move
 from rebalance_model.observe.state.retries import Retries
-from rebalance_model.observe.state.source import ClockSet, Loss, Sequence, Silence
+from rebalance_model.observe.state.source import ClockSet, Loss, Sequence, Silence, note_sequence
 
 __all__ = [
     "BROADCASTING",
@@ -136,5 +136,6 @@ __all__ = [
     "decode_group",
     "decode_state",
     "encode_group",
+    "note_sequence",
     "remains_of",
 ]

@@ -20,6 +20,20 @@ class Sequence(msgspec.Struct, array_like=True):
         return (start, seq) <= (self.start, self.seq)
 
 
+SEQUENCES_MAX = 2_000
+"""The sources of one group of which it is kept how far they were folded: as many as a shard has at a time."""
+
+
+def note_sequence(sequences: dict[str, Sequence], name: str, sequence: Sequence) -> None:
+    """Note how far a source has been folded; of too many, the one with the lowest number is forgotten.
+
+    An event of it that comes again would be folded twice then.
+    """
+    if name not in sequences and len(sequences) >= SEQUENCES_MAX:
+        del sequences[min(sequences, key=lambda name: (sequences[name].seq, name))]
+    sequences[name] = sequence
+
+
 class Silence(msgspec.Struct, array_like=True):
     """A source that is silent, or late."""
 

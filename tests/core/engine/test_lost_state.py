@@ -9,10 +9,19 @@ import pytest
 from msgspec.structs import replace
 
 from rebalance_model.observe import cluster_observer, group_observer
+from rebalance_model.observe.cluster_observer import ClusterObserver
 from rebalance_model.observe.effects import AnyRow, IncidentTransition, QueueProgress
 from rebalance_model.observe.engine.ordering import Ordering
 from rebalance_model.observe.engine.shard import Saved, Shard
-from rebalance_model.observe.events import AnyEvent, BrokerStatus, ConsumerRunningInfo, GroupEvent
+from rebalance_model.observe.engine.timeline import Timeline
+from rebalance_model.observe.events import (
+    AnyEvent,
+    BrokerStatus,
+    ConsumerRunningInfo,
+    GroupEvent,
+    ProxyConnection,
+    Tick,
+)
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.losses import Lost
 from rebalance_model.observe.policy import Policy
@@ -209,6 +218,12 @@ def test_an_unreadable_state_is_raised_unless_failures_are_contained():
         shard.timeline.group("c", "g")
 
 
+@pytest.fixture(autouse=True)
+def honest_rows():
+    """Fold the honest log before a test breaks the program."""
+    honest()
+
+
 class BrokenError(Exception):
     """A fault in the program."""
 
@@ -265,42 +280,69 @@ def test_quantities_that_can_not_be_computed_cost_only_themselves(monkeypatch):
     ]
 
 
-@pytest.mark.parametrize("part", ["observe", "judge", "order"])
+def is_odd(*arguments: object, **_: object) -> bool:
+    """Return whether a call is about the source that is odd, its broker or its proxy."""
+    return any("odd" in str(one) for one in arguments[1:])
+
+
+FAULTS = {
+    "order": (Ordering, "push"),
+    "wait": (Ordering, "limit_of"),
+    "release": (Timeline, "fold"),
+    "late": (Timeline, "skip"),
+    "timer": (Timeline, "_note_silence"),
+    "source": (ClusterObserver, "on_source"),
+    "proxy": (cluster_observer._Step, "note_proxy"),
+    "broadcast": (cluster_observer._Step, "observe"),
+    "judgement": (cluster_observer, "apply"),
+}
+
+
+@pytest.mark.parametrize("part", FAULTS)
 def test_a_source_or_broker_that_can_not_be_processed_costs_itself(monkeypatch, part):
-    """The rows of all groups are as if nothing had been said of the broker, or by the source; the shard goes on."""
-    if part == "judge":
-        apply = cluster_observer.apply
-        monkeypatch.setattr(
-            cluster_observer, "apply", failing_if(apply, lambda _step, _rules, subject: subject == "odd")
-        )
-    elif part == "observe":
-        observe = cluster_observer._Step.observe
-        monkeypatch.setattr(cluster_observer._Step, "observe", failing_if(observe, lambda _step, event: is_odd(event)))
-    else:
-        push = Ordering.push
-        monkeypatch.setattr(Ordering, "push", failing_if(push, lambda _ordering, event, *_, **__: is_odd(event)))
+    """The rows of all groups are the same, until its silence matters that is not noted; the shard goes on."""
+    expected = with_an_odd_source(Shard(None, GroupsInMemory(), POLICY))
+    place, name = FAULTS[part]
+    monkeypatch.setattr(place, name, failing_if(getattr(place, name), is_odd))
     shard = Shard(None, GroupsInMemory(), POLICY, contains_failures=True)
-    rows = with_an_odd_broker(shard)
-    assert {(one.part, one.key, one.error) for one in shard.take_lost()} == {
-        ("EVENT", "", "BrokenError: an index is out of range")
-    }
-    assert [row for row in rows if row.group] == [row for row in (*honest().before, *honest().after) if row.group] != []
+    rows = with_an_odd_source(shard)
+    lost = shard.take_lost()
+    assert {one.error for one in lost} == {"BrokenError: an index is out of range"}
+    assert {one.key for one in lost} <= {"", "c/odd"}
+    until = LOG[HALF].time if part in {"timer", "source"} else LOG[-1].time
+    for group in ("g", "h"):
+        own, others = of_group(rows, group), of_group(expected, group)
+        assert [row for row in own if row.time < until] == [row for row in others if row.time < until] != []
+        assert own[-1].time == others[-1].time
     with pytest.raises(BrokenError):
-        with_an_odd_broker(Shard(None, GroupsInMemory(), POLICY))
+        with_an_odd_source(Shard(None, GroupsInMemory(), POLICY))
 
 
-def with_an_odd_broker(shard: Shard) -> list[AnyRow]:
-    """Fold the log with the reports of a further source about a broker that only it knows."""
+def with_an_odd_source(shard: Shard) -> list[AnyRow]:
+    """Fold the log with a further source, which has a broker and a proxy of its own, and falls silent."""
     rows: list[AnyRow] = []
+    ticks = 0
     for event in LOG:
         rows += shard.push(event, event.time)
-        if isinstance(event, BrokerStatus):
-            rows += shard.push(replace(event, broker="odd", source_id="odd@1", asked=1), event.time)
+        if isinstance(event, Tick) and event.time < LOG[HALF].time:
+            ticks += 1
+            common = {"cluster": "c", "source_id": "odd@1", "time": event.time}
+            answer = {"source": "poll", "asked": 1, "answered": 2}
+            status = BrokerStatus(**common, **answer, broker="odd", seq=3 * ticks + 1, boot_time=1)
+            odd: list[AnyEvent] = [
+                Tick(**common, broker="odd", source="hook", seq=3 * ticks),
+                status,
+                replace(status, time=0, seq=3 * ticks + 2),
+                ProxyConnection(**common, **answer, broker="", group="odd", seq=ticks, proxy="odd:1", connections=()),
+            ]
+            for one in odd:
+                rows += shard.push(one, event.time)
     return [*rows, *shard.finish()]
 
 
-def is_odd(event: AnyEvent) -> bool:
-    return isinstance(event, BrokerStatus) and event.broker == "odd"
+def of_group(rows: list[AnyRow], group: str) -> list[AnyRow]:
+    """Return the rows of a group, but not when the job knew them: it may have waited for other sources."""
+    return [replace(row, known_at=0) for row in rows if row.group == group and not isinstance(row, QueueProgress)]
 
 
 def failing_if(work: Callable[..., object], is_broken: Callable[..., bool]) -> Callable[..., object]:

@@ -1,9 +1,12 @@
 """Sources that join: each is waited for, and all of them together no longer than one."""
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
+from rebalance_model.observe.engine import admission
 from rebalance_model.observe.engine.shard import Shard
-from rebalance_model.observe.events import AnyEvent, Tick, UpdateConsumerOffset
+from rebalance_model.observe.events import AnyEvent, BrokerStatus, ProxyStatus, Tick, UpdateConsumerOffset
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
 
@@ -100,3 +103,116 @@ def test_ones_that_join_and_keep_up_cost_nothing_of_the_budget():
             log.push(tick("late", START, 1), second)
     assert LIMIT - 2_000 <= max(log.lags[150:]) <= LIMIT + 5_000
     assert max(log.lags[40:150]) <= 4_000
+
+
+PLACES = 20
+
+
+@pytest.fixture
+def few_places(monkeypatch):
+    """Sources get the places of those that have been silent for a minute."""
+    monkeypatch.setattr(admission, "SOURCES_MAX", PLACES)
+    monkeypatch.setattr(admission, "NEW_UNTIL", 60_000)
+
+
+def invented(kind: str, number: int, second: int) -> AnyEvent:
+    """Return the only event of an invented source."""
+    now, name = START + second * 1_000, f"evil-{number}"
+    match kind:
+        case "cluster":
+            return replace(tick(name, now, 1), cluster=name)
+        case "collector":
+            return Tick(time=now, cluster="lab", source="poll", source_id=f"{name}@1", seq=1)
+        case "commit":
+            return replace(commit(now, 1), source_id=f"{name}@1", broker=name)
+        case "status":
+            return BrokerStatus(
+                time=now, cluster="lab", broker=name, source="poll", source_id=f"{name}@1", seq=1, boot_time=1,
+                asked=now, answered=now,
+            )  # fmt: skip
+        case "proxy":
+            return ProxyStatus(
+                time=now, cluster="lab", broker="", source="poll", source_id=f"{name}@1", seq=1, proxy=name
+            )
+        case _:
+            return tick(name, now, 1)
+
+
+@pytest.mark.parametrize("kind", ["hook", "cluster", "collector", "commit", "status", "proxy"])
+def test_invented_sources_do_not_grow_the_shard(few_places, kind):
+    """The state after ten times as many of them is not larger, and the honest source loses nothing."""
+    log, sizes, number = Log(), [], 0
+    for second in range(800):
+        log.second(second)
+        if second >= 20:
+            for _ in range(5):
+                log.push(invented(kind, number, second), second)
+                number += 1
+        if second in {399, 799}:
+            saved = log.shard.flush()
+            sizes.append(len(saved.blob) + sum(map(len, saved.buffer)) + sum(map(len, log.groups.values())))
+            log.shard = Shard(saved, log.groups, POLICY)
+    assert sizes[1] <= 1.2 * sizes[0]
+    assert max(log.lags[20:]) <= LIMIT + 5_000
+    assert log.shard.timeline.group("lab", "g").sequences["hook/hook-a"].seq >= 760
+
+
+def test_events_without_a_place_are_kept_with_the_reason(few_places):
+    log = Log()
+    for second in range(60):
+        log.second(second)
+    for number in range(PLACES + 1):
+        log.push(invented("hook", number, 60), 60)
+    refused = log.shard.take_lost()
+    assert {(one.part, one.error) for one in refused} == {("SOURCE", admission.REFUSED)}
+    assert [msgspec.json.decode(one.value)["source_id"] for one in refused] == ["hook-evil-19@1", "hook-evil-20@1"]
+
+
+def test_a_source_joins_when_invented_ones_have_been_silent_for_long(few_places):
+    log, joined = Log(), 0
+    for second in range(200):
+        log.second(second)
+        if second == 20:
+            for number in range(3 * PLACES):
+                log.push(invented("hook", number, second), second)
+        if second >= 40:
+            log.push(tick("b", START + second * 1_000, second), second)
+            known = "lab/hook-b" in log.shard._state.waiting.sources
+            joined = joined or (second if known else 0)
+    assert 80 <= joined <= 90
+    assert "lab/hook-b" in log.shard._state.waiting.sources
+
+
+def test_a_source_that_reports_keeps_its_place_and_one_that_was_known_for_long(few_places):
+    """One that has stopped is kept for a day: its broker may only be down."""
+    log = Log()
+    for second in range(400):
+        log.second(second)
+        if second < 100:
+            log.push(tick("b", START + second * 1_000, second + 1), second)
+        if second >= 20:
+            log.push(invented("hook", second, second), second)
+    assert {"lab/hook-a", "lab/hook-b"} <= log.shard._state.waiting.sources.keys()
+    assert log.shard.timeline.state.clusters["lab"].silent.keys() >= {"lab/hook-b"}
+
+
+def test_a_source_that_was_forgotten_is_followed_when_it_is_back(few_places):
+    """Its group knows that it was silent, and that it is back."""
+    log = Log()
+
+    def report(second: int) -> None:
+        now = START + second * 1_000
+        log.push(replace(commit(now, second + 1), source_id="hook-b@1", broker="b", group="h"), second)
+        log.push(tick("b", now, second + 1), second)
+
+    for second in range(500):
+        log.second(second)
+        if second < 50 or second >= 400:
+            report(second)
+        elif second < 300:
+            log.push(invented("hook", second, second), second)
+        if second == 390:
+            assert "lab/hook-b" not in log.shard._state.waiting.sources
+    group = log.shard.timeline.group("lab", "h")
+    assert not group.silent
+    assert group.sequences["hook/hook-b"].seq >= 460
