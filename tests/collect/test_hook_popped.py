@@ -313,7 +313,7 @@ def test_a_batch_of_as_many_receipts_as_fit_needs_little_memory(jvm, tmp_path):
     ranges = {line[line.index(b'"ranges"') : line.index(b',"seq"')] for line in acks}  # to decode them takes 5 s
     assert len(ranges) == 1
     expected = tuple((2 * number, 2 * number) for number in range(limits.HOOK_ACK_RANGES))
-    assert [one.ranges for one in hooked.spooled(tmp_path, acks[0])] == [expected]
+    assert [event.ranges for event in hooked.spooled(tmp_path, acks[0])] == [expected]
     assert len(acks) == count
 
 

@@ -4,15 +4,20 @@ One node for all tests of a real Kafka, because each start takes 4 s of processo
 """
 
 from datetime import timedelta
+from pathlib import Path
 
+import msgspec
 import pytest
 
+from streaming.base.java import java_home
 from streaming.lab import cluster, servers
+from streaming.lab.processes import end, spawn, wait_until
 from streaming.lab.secured_kafka import KafkaListener, SecuredKafka
 from streaming.lab.security import LabSecurity
 from streaming.lab.state import LabFolder
 from streaming.log.kafka_properties import connection_of
 
+START_SECONDS_MAX = 200
 PLAIN_PASSWORD = "plain-password-7f3a"
 MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN", "OAUTHBEARER")
 EXPIRED, SASL_PLAINTEXT = "EXPIRED", "SASL_PLAINTEXT"
@@ -63,7 +68,9 @@ class LabKafka:
         self.authority = secured.authority
         self.token_server = token_server
         self.ports = {one.name: one.port for one in secured.listeners}
-        self.process = state.members["kafka"].process
+        self._home, self.process = home, state.members["kafka"].process
+        command = Path(f"/proc/{self.process.pid}/cmdline").read_bytes()
+        self._command = command.decode().rstrip("\0").split("\0")
         self.administrator = secured.administrator(servers.LOOPBACK)
         """The connection that may do everything."""
         self.connection = connection_of(settings)
@@ -72,6 +79,24 @@ class LabKafka:
             name: value for name, value in values_of(lab).items() if name.startswith(("KAFKA__", "SOURCE__"))
         }
         """The settings of a command with this connection: SECTION__NAME and a value each."""
+
+    @property
+    def bootstrap(self):
+        """The address of the listener for the lab's user."""
+        return self.connection.servers
+
+    def kill(self):
+        """Kill it."""
+        end(self.process)
+
+    def start(self):
+        """Start it again as the lab did."""
+        log = self._home.log("kafka")
+        self.process = spawn(self._command, log, {"JAVA_HOME": str(java_home())})
+        state = self._home.load()
+        state.members["kafka"] = msgspec.structs.replace(state.members["kafka"], process=self.process)
+        self._home.save(state)  # so that the lab ends it
+        wait_until(lambda: servers.kafka_answers(self.administrator), self.process, log, START_SECONDS_MAX)
 
 
 def values_of(lab):

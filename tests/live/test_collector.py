@@ -110,6 +110,7 @@ def _of(events, kind, group=None):
     return [event for event in events if isinstance(event, kind) and (group is None or event.group == group)]
 
 
+@pytest.mark.timeout(1_200)  # it starts the lab
 def test_two_rounds_report_members_queues_and_offsets(lab, collector, groups, tmp_path):
     events = collector.polled(tmp_path / "r.jsonl")
     assert {event.group for event in events if isinstance(event, GroupEvent)} == set(groups)

@@ -1,12 +1,11 @@
 """Every call of a client to a real broker is in the tables once, whichever process is killed on the way.
 
 Raw clients send locks, unlocks, heartbeats and commits, all different, to a broker with the hook, and record the
-answers. Shipper, Kafka and the Spark job are killed meanwhile, and restarted. In the short form a standby takes over
-from the job, which is killed within a batch, and then loses a Python worker.
+answers. Shipper, Kafka and the Spark job are killed meanwhile, and restarted. The short form is `test_whole_path`:
+there a standby takes over from the job, which is killed within a batch, and then loses a Python worker.
 """
 
 import random
-import signal
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -31,9 +30,7 @@ from streaming.pipeline.operator import ShardRow
 from streaming.tables.reader import ReadModel
 from tests.live.commands import Command, Kafka
 from tests.support import hooked
-from tests.support.job_processes import kill_busy_worker
 from tests.support.plain import as_json, tables_of
-from tests.support.standby import DIE, DIES_WITHIN_BATCH, ELSEWHERE, Job, check_it_waits
 from tests.support.tables import has_rows, read_rows
 from tests.support.waiting import until
 
@@ -54,8 +51,6 @@ STARTS_MAX = 10
 SPOOLED_SECONDS_MAX = 200
 BATCH_SECONDS_MAX = 400
 """Spark starts in 15 s, on a machine that does nothing else."""
-TAKEOVER_SECONDS_MAX = 120
-"""20 s without a beat, on a busy machine."""
 
 
 class Maker:
@@ -112,27 +107,35 @@ def _ids(queues):
 class Pipeline:
     """From a broker's spool through Kafka and Spark into the tables; each part can be killed."""
 
-    def __init__(self, folder, settings_in, trigger_seconds=2, archive_seconds=2):
+    def __init__(self, folder, settings_in, kafka=None, trigger_seconds=2, archive_seconds=2, **more):
+        """Prepare it.
+
+        Args:
+            folder: of all that it writes.
+            settings_in: returns settings with a root.
+            kafka: a running one, which it can kill and start; None: an open one of its own.
+            trigger_seconds: of the job's operator.
+            archive_seconds: of the job's archive, which, too, is then killed within its batches.
+            more: settings of its commands: SECTION__NAME and a value each.
+        """
         self.settings = settings_in(folder / "root", partitions=PARTITIONS)
+        self.policy = Policy()
         self.spool = folder / "spool"
         self.spool.mkdir()
         self._folder = folder
-        self.kafka = Kafka(folder / "kafka")
-        self._values = values = {
+        self.kafka = kafka or Kafka(folder / "kafka")
+        self.values = {
+            "SOURCE__BOOTSTRAP_SERVERS": self.kafka.bootstrap,
+            **more,
             "RUNTIME__ROOT": self.settings.runtime.root,
             "SOURCE__KIND": "kafka",
-            "SOURCE__BOOTSTRAP_SERVERS": self.kafka.bootstrap,
             "SOURCE__TOPIC": TOPIC,
             "SOURCE__PARTITIONS": PARTITIONS,
             "JOB__TRIGGER_SECONDS": trigger_seconds,
-            "JOB__ARCHIVE_TRIGGER_SECONDS": archive_seconds,  # it, too, is then killed within its batches
+            "JOB__ARCHIVE_TRIGGER_SECONDS": archive_seconds,
         }
-        self.shipper = Command(folder, values, "collect", "spool", self.spool)
-        self.job = Command(folder, values, "run")
-
-    def standby(self, name, program=ELSEWHERE):
-        """A job that waits while another one works."""
-        return Job(self._folder / name, self._values, "--standby", program=program)
+        self.shipper = Command(folder, self.values, "collect", "spool", self.spool)
+        self.job = Command(folder, self.values, "run")
 
     def broker_settings(self, stack):
         """Return further settings of the broker; what they need runs until the stack ends."""
@@ -145,16 +148,18 @@ class Pipeline:
             for part in (self.kafka, self.shipper, self.job):
                 stack.enter_context(part)
             kafka = pool.submit(self.kafka.start)
-            self.broker = stack.enter_context(
-                hooked.broker(self._folder, spool=self.spool, **self.broker_settings(stack))
-            )
+            self.start_broker(stack)
             kafka.result()
             create_topic(self.kafka.administrator, TOPIC, PARTITIONS, replication=1, retention_ms=3_600_000)
-            with hooked.Client(self.broker.address) as client:
-                client.make("Orders", *sorted(set(GROUPS)))
             self.shipper.start()
             self.job.start()
             yield
+
+    def start_broker(self, stack):
+        """Start the broker with its topic and its groups; it ends with the stack."""
+        self.broker = stack.enter_context(hooked.broker(self._folder, spool=self.spool, **self.broker_settings(stack)))
+        with hooked.Client(self.broker.address) as client:
+            client.make("Orders", *sorted(set(GROUPS)))
 
     def kill_shipper(self):
         self.shipper.kill()
@@ -233,7 +238,7 @@ class Pipeline:
         """Everything that was made, into the tables, by the job that runs."""
         self._ship_the_rest()
         log, tables = self.log(), self.settings.runtime.tables
-        sizes = {table: len(rows) for table, rows in tables_of(log, Policy(), keyed=True).items()}
+        sizes = {table: len(rows) for table, rows in tables_of(log, self.policy, keyed=True).items()}
         sizes["telemetry"] = sum(map(len, log))
 
         def has_all():
@@ -284,12 +289,13 @@ def check(pipeline, makers):
         (partition, row.offset, row.value) for partition, rows in enumerate(log) for row in rows
     ]
     logged = [decode(row["value"].encode(), key=None, stamp=INT64_MAX, keyed=False) for row in seen]
-    for seqs in hooked.numbers(logged).values():
+    of_hook = [event for event in logged if event.source_id.startswith(f"hook-{hooked.NAME}-")]
+    for seqs in hooked.numbers(of_hook).values():
         assert seqs == list(range(1, len(seqs) + 1))  # as they came, nothing left out, nothing twice
     for maker in makers:
         assert maker.calls
         assert [call_of(event) for event in logged if getattr(event, "channel", "") == maker.channel] == maker.calls
-    expected = tables_of(log, Policy(), keyed=True)
+    expected = tables_of(log, pipeline.policy, keyed=True)
     derived = {table: sorted(map(as_json, _rows(tables / table))) for table in DERIVED}
     assert derived == {table: expected.get(table, []) for table in DERIVED}
     assert derived["assignment_history"]
@@ -318,40 +324,6 @@ def seconds_to_row(table, since):
             times = in_epoch_ms(pq.read_table(table / added, columns=["time"]))["time"].to_pylist()
             ages += [(committed - moment) / 1000 for moment in times if moment >= since]
     return sorted(ages)
-
-
-@pytest.mark.timeout(1_500)
-def test_tables_hold_each_action_once_though_every_process_is_killed(settings_in, tmp_path):
-    pipeline = Pipeline(tmp_path, settings_in, trigger_seconds=8, archive_seconds=16)  # each batch costs a second
-    first = pipeline.job = pipeline.standby("first", DIES_WITHIN_BATCH)
-    with pipeline.running(), pipeline.standby("second") as second:
-        with pipeline.making(pause_seconds=0.5) as makers:
-            pipeline.kill_shipper()
-            pipeline.await_batch("operator batch")
-            second.start()
-            it_takes_over_within_a_batch(pipeline, first, second)
-            pipeline.job = second
-            kill_busy_worker(second)
-            pipeline.kafka.kill()
-            pipeline.shipper.wait_for("waiting for Kafka", BATCH_SECONDS_MAX)
-            pipeline.kafka.start()
-        pipeline.finish_running()
-        check(pipeline, makers)
-    assert "Traceback" not in first.said()
-
-
-def it_takes_over_within_a_batch(pipeline, first, second):
-    """All processes of the first job are killed when a batch of it has rows in one of its tables."""
-    second.wait_for("standby: another run works on the same root", BATCH_SECONDS_MAX)
-    check_it_waits(second, first)
-    (pipeline.settings.runtime.root / DIE).touch()
-    assert first.ended(BATCH_SECONDS_MAX) == -signal.SIGKILL, first.said()
-    died = time.monotonic()
-    assert pipeline.is_within_batch(OPERATOR)
-    second.wait_for("standby: taking over", BATCH_SECONDS_MAX)
-    assert time.monotonic() - died < TAKEOVER_SECONDS_MAX
-    assert {task["task"] for task in second.readiness().json()["tasks"]} == {"operator batch", "archive batch"}
-    second.wait_for("operator batch", BATCH_SECONDS_MAX)
 
 
 @pytest.mark.prove

@@ -53,7 +53,7 @@ def open_settings(settings_in, tmp_path):
         yield settings_in(tmp_path / "root", kind="kafka", topic=TOPIC, **source)
 
 
-@pytest.mark.prove  # in short: `test_exactly_once`, which folds the topic's rows, too
+@pytest.mark.prove  # in short: `test_whole_path`, which folds the topic's rows, too
 def test_kafka_leads_to_the_same_rows_as_files(spark, open_settings, tmp_path):
     del spark  # the job takes the session that is there, whose JVM knows no secured Kafka
     settings = open_settings

@@ -2,7 +2,7 @@
 
 The long form, with two brokers and every fault, is `test_lab_faults`. Joins, leaves and freezes are also in
 `test_simulation_against_lab`, a frozen consumer and one that rejects in `test_collector`, a poisoned queue in
-`test_secured_lab`; of the other faults `test_faults` and `lab/demo` judge recordings.
+`test_whole_path`; of the other faults `test_faults` and `lab/demo` judge recordings.
 """
 
 import json

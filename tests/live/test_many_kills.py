@@ -40,7 +40,7 @@ class Chain(Pipeline):
     def broker_settings(self, stack):
         """Start a name server, at which the broker registers, and prepare who asks it."""
         names = stack.enter_context(hooked.name_server(self._folder / "names", rocketmq_jars()))
-        values = self._values | {
+        values = self.values | {
             "COLLECTOR__NAME_SERVERS": f'["{names.address}"]',
             "COLLECTOR__INTERVAL_MS": 1_000,
             "COLLECTOR__DEADLINE_MS": 900,

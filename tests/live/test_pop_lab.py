@@ -31,7 +31,7 @@ def lab_settings(settings_with):
         pop=True,
         groups={"orders": none, "audit": none},
         pop_groups={"fifo": single, "simple": single},
-        messages_per_second=3,
+        messages_per_second=1,
     )
 
 

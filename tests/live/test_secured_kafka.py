@@ -87,7 +87,7 @@ def as_values(root, settings):
     return {f"{section}__{name}".upper(): str(value) for section, of in sections.items() for name, value in of.items()}
 
 
-@pytest.mark.prove  # in short: the secured lab's job (test_secured_lab)
+@pytest.mark.prove  # in short: the secured lab's job (test_whole_path)
 @pytest.mark.parametrize("where", ["here", "executors"])
 def test_least_rights_lead_to_the_same_rows_and_no_secret_is_seen(kafka, command, recording, tmp_path, where):
     topic = f"whole-{where}"

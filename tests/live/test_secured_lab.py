@@ -1,48 +1,26 @@
-"""A lab with TLS, users and rights in RocketMQ and Kafka: from a poisoned queue to an alert, and each refusal.
-
-It is also the short form of `unsecured.test_end_to_end`, the same path through open servers, and of
-`test_secured_kafka.test_least_rights_lead_to_the_same_rows_and_no_secret_is_seen`, which has the job on a cluster, too.
-"""
+"""A lab with TLS, users and rights in RocketMQ and Kafka: each refusal. The path to an alert is `test_whole_path`."""
 
 import json
-import os
 from datetime import timedelta
-from pathlib import Path
 
 import msgspec
 import pytest
 
 from streaming.base import jars
-from streaming.base.settings import conf_file, load_settings
 from streaming.lab import servers
 from streaming.lab.certificates import Authority
 from streaming.lab.control import NewUser, ProducerOrders, read_orders, write_orders
 from streaming.lab.processes import end, spawn, wait_until
 from streaming.lab.secured_rocketmq import SecuredRocketMq
 from streaming.lab.state import LabFolder
-from tests.live.alert_receivers import Webhook
-from tests.live.commands import Command, said
-from tests.live.job_tables import check_archive, incidents, owners, stuck
+from tests.live.commands import said
 from tests.live.lab_kafka import values_of
 
 pytestmark = pytest.mark.live
 
-POLL_MS, STUCK_MS = 2_000, 8_000
-JOB_SECONDS_MAX = 400
-"""Spark starts in 15 s, and a batch takes 2 s, on a machine that does nothing else."""
 NAME_SERVER = "name server"
 GROUP, TOPIC = "shop%orders-group", "shop%Orders"
 """The ordered group of the lab: a client with the namespace `shop` registers `orders-group` under this name."""
-ROUTES = """
-[[routes]]
-codes = ["ORDERED_QUEUE_STUCK"]
-severity = "critical"
-channels = ["ours"]
-
-[channels.ours]
-kind = "webhook"
-url = {env = "TEST_HOOK"}
-"""
 
 
 @pytest.fixture
@@ -51,11 +29,7 @@ def ours(lab, tmp_path):
     return values_of(lab) | {
         "RUNTIME__ROOT": str(tmp_path),
         "SOURCE__KIND": "kafka",
-        "SOURCE__PARTITIONS": "2",
-        "JOB__TRIGGER_SECONDS": "8",  # each batch costs a second of processor time
-        "COLLECTOR__INTERVAL_MS": str(POLL_MS),
         "COLLECTOR__GROUPS": '["shop%*", "audit-*"]',
-        "ALERTS__FILE": str(tmp_path / "alerts.toml"),
     }
 
 
@@ -74,86 +48,6 @@ def checked(settings, part):
     checks = {check["part"]: check for check in json.loads(said(settings, "doctor", "--servers", "--format", "json"))}
     [name] = [name for name in checks if name == part or (part == NAME_SERVER and name.startswith(NAME_SERVER))]
     return checks[name]["state"], checks[name]["mend"]
-
-
-@pytest.mark.spark
-@pytest.mark.timeout(1_200)
-def test_a_poisoned_queue_is_reported_and_no_secret_is_seen(
-    lab, lab_settings, ours, watch, eventually, tmp_path, monkeypatch
-):
-    orders, tables, spark_events = lab_settings.lab.groups["orders"], tmp_path / "tables", tmp_path / "spark-events"
-    spark_events.mkdir()
-    spark = {"enabled": True, "compress": False, "dir": spark_events.as_uri()}  # all that Spark's UI shows
-    of_job = ours | {"SPARK": json.dumps({f"spark.eventLog.{name}": value for name, value in spark.items()})}
-    policy = tmp_path / "policy.toml"
-    text = conf_file("policy.toml").read_text().replace("poll_interval = 10_000", f"poll_interval = {POLL_MS}")
-    policy.write_text(text.replace("stuck_after = 60_000", f"stuck_after = {STUCK_MS}"))
-    (tmp_path / "alerts.toml").write_text(ROUTES)
-    with Webhook() as webhook:
-        monkeypatch.setenv("TEST_HOOK", f"{webhook.url}/ours")
-        assert "created" in said(ours, "topic", "create")
-        with (
-            Command(tmp_path, ours, "collect", "poll", "--spool", str(lab.spool)).start() as collector,
-            Command(tmp_path, of_job, "run", "--policy", str(policy)).start() as job,
-            Command(tmp_path, ours, "alert", "run") as alerts,
-        ):
-            job.wait_for("operator batch", JOB_SECONDS_MAX)
-            alerts.start().wait_for("following", JOB_SECONDS_MAX)
-            assert eventually(lambda: owners(tables, orders) == watch.owners(GROUP, TOPIC), JOB_SECONDS_MAX)
-            # A client that starts slowly lets its queues stand, too.
-            eventually(lambda: not stuck(tables, orders), JOB_SECONDS_MAX)
-            poisoned = lab.fault("poison")
-            try:
-                [opened] = eventually(lambda: reported(webhook, "OPENED", poisoned), JOB_SECONDS_MAX)
-                [incident] = eventually(lambda: stuck(tables, orders, poisoned), JOB_SECONDS_MAX)
-            finally:
-                lab.cure("poison")
-            [resolved] = eventually(lambda: reported(webhook, "RESOLVED", poisoned), JOB_SECONDS_MAX)
-            assert (job.interrupt(), collector.interrupt()) == (0, 0), job.said() + collector.said()
-        output = collector.said() + job.said() + alerts.said()
-    assert (opened.code, opened.group) == ("ORDERED_QUEUE_STUCK", GROUP)
-    assert {opened.incident_id, resolved.incident_id} == {incident["incident_id"]}
-    [ended] = [one for one in incidents(tables, orders, poisoned.queue) if one["incident_id"] == opened.incident_id]
-    assert ended["main_cause"] == "SUSPEND_LOOP"
-    assert ended["resolved_at"] > ended["opened_at"]
-    check_archive(tables)
-    assert "refused" not in output
-    assert "Traceback" not in output
-    [event_log] = spark_events.rglob("events_*")
-    assert f"KafkaV2[Subscribe[{load_settings().source.topic}]]" in event_log.read_text()  # the plans are there
-    assert secrets_in(lab, output.encode()) == []
-    seen = [*files_below(tmp_path), *files_below(lab.secrets.parent / "logs"), *files_below(lab.spool)]
-    assert len(seen) > 20
-    assert [file for file in seen if secrets_in(lab, content(file))] == []
-    assert [arguments for arguments in command_lines(lab) if secrets_in(lab, arguments)] == []
-
-
-def reported(webhook, kind, poisoned):
-    """The alerts about the poisoned queue, each in an incident that opened since; once, though sent again."""
-    queue = poisoned.queue
-    about = [one for one in webhook.alerts() if (one.topic, one.queue_id) == (queue.topic, queue.queue_id)]
-    since = [one for one in about if one.kind == kind and one.opened_at >= poisoned.time]
-    return list({one.key: one for one in since}.values())
-
-
-def files_below(folder):
-    return [Path(parent, name) for parent, _, names in os.walk(folder) for name in names]
-
-
-def content(file):
-    """What is in a file; nothing if the process that wrote it has removed it meanwhile."""
-    try:
-        return file.read_bytes()
-    except FileNotFoundError:
-        return b""
-
-
-def secrets_in(lab, content):
-    return [file.name for file in lab.secrets.glob("*.password") if file.read_bytes() in content]
-
-
-def command_lines(lab):
-    return [Path(f"/proc/{member.pid}/cmdline").read_bytes() for member in lab.status()]
 
 
 def test_doctor_finds_that_the_least_rights_are_enough(ours):

@@ -154,7 +154,7 @@ def test_a_shipper_killed_again_and_again_loses_and_doubles_nothing(
     record_property("kills, lines each once", f"{kills}, {lines}")
 
 
-@pytest.mark.prove  # in short: `test_exactly_once`, whose shipper waits for a Kafka that is killed
+@pytest.mark.prove  # in short: `test_whole_path`, whose shipper waits for a Kafka that is killed
 def test_while_kafka_is_away_it_waits_and_then_sends_everything(own_kafka, topic, command, tmp_path):
     make(own_kafka, topic)
     settings = {"SOURCE__BOOTSTRAP_SERVERS": own_kafka.bootstrap}

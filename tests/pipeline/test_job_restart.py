@@ -2,7 +2,7 @@
 
 One log for all: each way to end the job leaves the next one something to do. That Ctrl-C, too, ends it cleanly is shown
 by `rebuild.test_rebuild_job`, `live.unsecured.test_end_to_end` and `supervise.test_up`. The short form is
-`live.test_exactly_once`: there a job is killed within a batch, and the next one loses a worker.
+`live.test_whole_path`: there a job is killed within a batch, and the next one loses a worker.
 """
 
 import os

@@ -1,6 +1,6 @@
 """Two jobs on one root: one waits and takes over; if both believe that they may write, still no row is doubled.
 
-The short form is `live.test_exactly_once`: there a standby takes over from a job that is killed within a batch.
+The short form is `live.test_whole_path`: there a standby takes over from a job that is killed within a batch.
 """
 
 import random

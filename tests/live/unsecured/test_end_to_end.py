@@ -1,7 +1,7 @@
 """The complete path, as a user starts it: real consumers, the collector, Kafka, the job, the Delta tables.
 
 Spark's tasks run in the job's process, or in executors of a standalone cluster with two workers. The short form is
-`test_secured_lab`: the same path through secured servers, and on to an alert.
+`test_whole_path`: the same path through secured servers, and on to an alert.
 """
 
 import json
