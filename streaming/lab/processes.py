@@ -5,6 +5,7 @@ through a pidfd that was opened before that time was compared: the signalled pro
 Linux (/proc, pidfd).
 """
 
+import ctypes
 import os
 import select
 import signal
@@ -23,6 +24,11 @@ State = Literal["running", "frozen", "down"]
 T = TypeVar("T")
 
 _POLL_SECONDS = 0.1
+_PR_SET_TIMERSLACK, _PR_GET_TIMERSLACK = 29, 30  # prctl(2)
+_ZEROS = (ctypes.c_ulong(0),) * 4
+_TIMER_SLACK_NS = 20_000_000
+"""How late the timers of the started processes may be. Threads of a broker sleep for 1 to 10 ms, again and again
+(DefaultMessageStore.ReputMessageService, BrokerFastFailure): a third of the processor time of an idle one."""
 _END_SECONDS_MAX = 60.0  # after SIGKILL only a process stuck in the kernel still exists
 
 
@@ -44,20 +50,33 @@ def spawn(command: Sequence[str | Path], log: Path, environment: Mapping[str, st
     log.parent.mkdir(parents=True, exist_ok=True)
     arguments = [str(part) for part in command]
     try:
-        pid = os.posix_spawn(  # subprocess.Popen would warn on its deletion that its process still runs
-            arguments[0],
-            arguments,
-            {**os.environ, **(environment or {})},
-            setsid=True,
-            file_actions=[
-                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-                (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
-                (os.POSIX_SPAWN_DUP2, 1, 2),
-            ],
-        )
+        with _slack_timers():
+            pid = os.posix_spawn(  # subprocess.Popen would warn on its deletion that its process still runs
+                arguments[0],
+                arguments,
+                {**os.environ, **(environment or {})},
+                setsid=True,
+                file_actions=[
+                    (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                    (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
+                    (os.POSIX_SPAWN_DUP2, 1, 2),
+                ],
+            )
     except OSError as error:
         raise UserError(f"{arguments[0]} can't be started ({error.strerror}): see `rebalance-watch doctor`.") from error
     return ProcessId(pid, _start(pid)[0])
+
+
+@contextmanager
+def _slack_timers() -> Iterator[None]:
+    """Let what is started meanwhile have timers that may be late: it inherits the slack of this thread."""
+    prctl = ctypes.CDLL(None).prctl
+    before = prctl(_PR_GET_TIMERSLACK, *_ZEROS)
+    prctl(_PR_SET_TIMERSLACK, ctypes.c_ulong(_TIMER_SLACK_NS), *_ZEROS[1:])
+    try:
+        yield
+    finally:
+        prctl(_PR_SET_TIMERSLACK, ctypes.c_ulong(before), *_ZEROS[1:])
 
 
 def state(process: ProcessId) -> State:

@@ -83,6 +83,15 @@ def test_a_process_is_running_frozen_and_down(sleeper):
     assert not Path(f"/proc/{process.pid}").exists()
 
 
+def test_the_timers_of_what_is_started_may_be_late_and_ours_may_not(sleeper):
+    def slack_ns(pid):
+        return int(Path(f"/proc/{pid}/timerslack_ns").read_text())
+
+    before = slack_ns(os.getpid())
+    assert slack_ns(sleeper().pid) == 20_000_000
+    assert slack_ns(os.getpid()) == before != 20_000_000
+
+
 def test_a_stranger_with_a_remembered_pid_is_left_alone(sleeper):
     stranger = sleeper()
     remembered = ProcessId(stranger.pid, "another boot:1")
