@@ -16,7 +16,7 @@ from streaming.cli import main
 from streaming.queries.labels import checked
 from tests.checkpoints.test_table_quality import HOUR, START, Root
 from tests.docs.source import ROOT
-from tests.support.suites import NULL, expect, own_suite, with_suites
+from tests.support.suites import NULL, expect, only_shipped, own_suite, with_suites
 from tests.support.unprivileged import run_unprivileged
 
 pytestmark = pytest.mark.xdist_group("quality")  # one process imports Great Expectations for all of them: 3 s
@@ -190,7 +190,8 @@ def test_a_suite_that_can_not_be_read_or_run_has_failed(root, tmp_path):
         assert "\n" not in result.why
 
 
-def test_a_suite_that_is_mended_is_checked_without_a_restart(root, tmp_path):
+def test_a_suite_that_is_mended_is_checked_without_a_restart(root, tmp_path, monkeypatch):
+    only_shipped(monkeypatch)
     folder = own_suite(tmp_path / "suites", "mine", "SELECT NULL AS found")
     (folder / "mine.json").write_text("{")
     with_suites(root, folder)
@@ -202,7 +203,8 @@ def test_a_suite_that_is_mended_is_checked_without_a_restart(root, tmp_path):
     assert [one.success for one in gate.check(START + HOUR).results if one.suite == "mine"] == [True]
 
 
-def test_a_suite_that_stops_the_job_stops_it_when_it_can_not_be_run(root, tmp_path):
+def test_a_suite_that_stops_the_job_stops_it_when_it_can_not_be_run(root, tmp_path, monkeypatch):
+    only_shipped(monkeypatch)
     with_suites(root, own_suite(tmp_path / "suites", "mine", "SELECT nothing", stops_job=True))
     root.check()
 
@@ -211,7 +213,8 @@ def test_a_suite_that_stops_the_job_stops_it_when_it_can_not_be_run(root, tmp_pa
 
 
 @pytest.mark.parametrize("stops_job", [True, False])
-def test_a_suite_that_becomes_unreadable_stops_the_job_if_it_did_before(root, tmp_path, stops_job):
+def test_a_suite_that_becomes_unreadable_stops_the_job_if_it_did_before(root, tmp_path, stops_job, monkeypatch):
+    only_shipped(monkeypatch)
     folder = own_suite(tmp_path / "suites", "mine", "SELECT NULL AS found", stops_job=stops_job)
     with_suites(root, folder)
     root.check()

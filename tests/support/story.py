@@ -82,7 +82,7 @@ class Story:
         arrays = {"topic": ("Orders",) * len(arrays["queue_id"]), **arrays}
         self.rows.append(
             QueueProgress(
-                cluster=self.common["cluster"], group="orders", broker="b", time=time, asked_at=None,
+                cluster=self.common["cluster"], group=self.common["group"], broker="b", time=time, asked_at=None,
                 interval_ms=interval, kind=kind, **said, **arrays,
             )
         )  # fmt: skip
