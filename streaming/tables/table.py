@@ -133,10 +133,11 @@ class TableView:
         if keep and self._is_wanted and self.name in DERIVED:
             self._keep(cursor)
         files = [file for file in self._files if self._is_wanted and file.path not in self._kept]
-        rows = select(self.name, self._folder.path, files)
+        parts = [select(self.name, self._folder.path, files)] if files or not self._kept else []
         if self._kept:
             names = ", ".join(f'"{column.name}"' for column in columns(self.name))
-            rows += f"\nUNION ALL\nSELECT {names} FROM {SCHEMA}.{self.name}"
+            parts.append(f"SELECT {names} FROM {SCHEMA}.{self.name}")
+        rows = "\nUNION ALL\n".join(parts)
         cursor.execute(f"CREATE OR REPLACE VIEW {self.name} AS\n{rows}")
         self.shown_files = self._files
 
