@@ -41,6 +41,10 @@ LARGE_ANSWERS_KEPT: Final = 10_000
 """Groups and clients that are known for large answers; beyond it the first is forgotten."""
 FRAME_SECONDS: Final = 10.0
 """Seconds from the first to the last byte of a frame; the connection of a server that takes longer is closed."""
+FRAME_STALLED_SECONDS: Final = 3.0
+"""Seconds without a further byte of a frame, and for all of one of at most `ANSWER_AT_ONCE_BYTES`, after which the
+connection is closed. All requests that waited there are asked again one at a time, after the others: one of their
+answers does not end."""
 GROUP_READING_SHARE: Final = 0.25
 """The part of an interval that reading the answers of one group's clients may take, as processor time, and at least one
 second; the same for the brokers' answers about a group, a topic's routes, and a server's own lists. Further ones are
@@ -89,6 +93,11 @@ FIRST_ROUTE_SECONDS: Final = 2.0
 """Seconds for which a group's members, and its offsets, wait for the first routes of their topics."""
 GROUPS_WAITING: Final = 4_000
 """Groups of a broker that have begun a round and not ended it, because they wait for the first routes of topics."""
+PLACE_SECONDS: Final = 0.5
+"""Seconds for which a request to a broker keeps its place of `collector.parallelism` while others wait; then one of
+them is sent, and the late one may still be answered."""
+LATE_REQUESTS: Final = 256
+"""Late requests of a broker that are open at a time beside those that have a place."""
 MEMBERS_ASKED: Final = 128
 """Clients of one broker that are asked at a time, at most. It begins with half of `collector.parallelism`, because one
 that does not answer takes a thread of its broker for 10 s, and grows while the broker answers at once."""

@@ -21,7 +21,7 @@ from rebalance_model.observe.events import (
     ConsumeStats,
     RpcError,
 )
-from streaming.base.limits import GROUPS_WAITING, PROBE_SECONDS, SILENT_BROKER_GROUPS
+from streaming.base.limits import GROUPS_WAITING, PLACE_SECONDS, PROBE_SECONDS, SILENT_BROKER_GROUPS
 from streaming.base.sections.collector import Collector
 from streaming.collect import revive
 from streaming.collect.asking import Asker
@@ -114,7 +114,7 @@ class BrokerPolls:
             known = set(first)
             others = [name for name in names if name not in known]
             self._proxies.begin(current, broker.cluster, others)
-            tasks.create_task(confined(broker.name, self._ask_others, current, broker, others))
+            tasks.create_task(confined(broker.name, self._ask_others, current, broker, others, feeding))
         else:
             for task in feeding:
                 task.cancel()
@@ -155,8 +155,13 @@ class BrokerPolls:
             await asyncio.sleep(min(seconds, current.left))
         await self._polls.ask(current, group, broker, wait)
 
-    async def _ask_others(self, current: Round, broker: ListedBroker, names: Sequence[str]) -> None:
-        """Ask about new groups and those without members; of the new ones first all members are requested."""
+    async def _ask_others(
+        self, current: Round, broker: ListedBroker, names: Sequence[str], first: Sequence[asyncio.Task[None]]
+    ) -> None:
+        """Ask about new groups and those without members; of the new ones first all members are requested.
+
+        Those with large answers, or answers that do not end, come after all others and those that were asked first.
+        """
         later: list[str] = []
 
         async def ask(current: Round, group: PolledGroup, broker: ListedBroker, wait: Wait) -> None:
@@ -171,8 +176,13 @@ class BrokerPolls:
             await self._polls.ask_rest(current, group, broker, [], wait)
 
         places = self._settings.parallelism
-        await self._ask_all(current, broker, names, set(), places, ask)
+        large = [name for name in names if self._rpc.is_large(broker, name)]
+        kept = set(large)
+        await self._ask_all(current, broker, [name for name in names if name not in kept], set(), places, ask)
         await self._ask_all(current, broker, later, set(), places, ask_rest)
+        if large:
+            await asyncio.wait(first)
+            await self._ask_all(current, broker, large, set(), 1, ask)
 
     async def _ask_all(  # noqa: PLR0913, PLR0917  a turn's parts
         self, current: Round, broker: ListedBroker, names: Sequence[str], begun: set[str], places: int, ask: AskGroup
@@ -187,13 +197,15 @@ class BrokerPolls:
                 return
             begun.add(name)
             self._groups.note_turn(broker.place, name)
-            leave = _once(room.release)  # it leaves the room when it waits for a route, or has ended
+            leave = _once(room.release)  # it leaves the room when it waits for a route, is late, or has ended
             asking = self._asker.confined(name, self._ask_group, current, broker, name, ask, leave)
             # Not in a task group of its own: that is cancelled later than the round, and its tasks would begin others.
             task = current.tasks.create_task(asking)
             under_way.add(task)
             task.add_done_callback(under_way.discard)
             task.add_done_callback(leave)
+            if places > 1:
+                asyncio.get_running_loop().call_later(PLACE_SECONDS, leave)
         if under_way:
             await asyncio.wait(under_way)
 

@@ -17,6 +17,7 @@ from streaming.base.limits import (
     ANSWER_AT_ONCE_BYTES,
     FRAME_BYTES,
     FRAME_SECONDS,
+    FRAME_STALLED_SECONDS,
     PROBE_SECONDS,
     REMARK_CHARACTERS,
     SERVER_READING_BYTES,
@@ -65,6 +66,10 @@ class UnreadableError(RpcFailedError):
 
 class LargeAnswerError(RpcFailedError):
     """An answer came, and was dropped: it is too large, or there was no room for it."""
+
+
+class StuckAnswerError(RpcFailedError):
+    """The connection was lost while a frame arrived: this answer, or one that it came before, does not end."""
 
 
 class RequestRefusedError(RpcFailedError):
@@ -118,6 +123,8 @@ class RemotingClient:
             raise RpcFailedError(UNREACHABLE, str(error)) from None
         except DroppedFrameError as error:
             raise LargeAnswerError(UNREADABLE, f"{address}: {error}") from None
+        except _StuckError as error:
+            raise StuckAnswerError(UNREACHABLE, f"{address}: {error}") from None
         except OSError as error:
             detail = error.detail if isinstance(error, _HiddenError) else ""
             raise RpcFailedError(UNREACHABLE, f"{address}: {error}", detail) from None
@@ -189,6 +196,10 @@ class _HiddenError(ConnectionError):
     def __init__(self, detail: str) -> None:
         super().__init__(_NO_CONNECTION)
         self.detail = detail
+
+
+class _StuckError(ConnectionError):
+    """A frame did not end."""
 
 
 class _Connection:
@@ -288,15 +299,16 @@ class _Connection:
         None waits for a request of the server (it pushes 40 and others to its clients), or for an answer that came too
         late.
         """
+        seconds = FRAME_STALLED_SECONDS if length <= ANSWER_AT_ONCE_BYTES else FRAME_SECONDS
         try:
-            async with asyncio.timeout(FRAME_SECONDS):
+            async with asyncio.timeout(seconds):
                 if length > frames.LARGE_BYTES:
                     await self._receive_large(reader, length)
                     return
-                frame = await reader.readexactly(length)
+                frame = await frames.received(reader, length)
         except TimeoutError:
-            msg = f"a frame takes more than {FRAME_SECONDS:.0f} s"
-            raise FrameError(msg) from None
+            msg = "a frame did not end in time"
+            raise _StuckError(msg) from None
         answer = remoting.decode(frame)
         if asked := self._asked_by(answer, length):
             await self._read(asked, answer)
@@ -415,7 +427,9 @@ def _public(server: _Server, error: OSError) -> OSError:
 def _lost(error: asyncio.IncompleteReadError | OSError) -> OSError:
     if isinstance(error, OSError):
         return error
-    return ConnectionError("the server closed the connection" + (" within a frame" if error.partial else ""))
+    if error.partial:
+        return _StuckError("the server closed the connection within a frame")
+    return ConnectionError("the server closed the connection")
 
 
 def _not_connected(address: str, security: Security, error: OSError) -> RequestRefusedError:

@@ -12,7 +12,12 @@ import struct
 import time
 from collections.abc import Iterator
 
-from streaming.base.limits import FRAME_HEADER_BYTES, LARGE_FRAMES_BYTES
+from streaming.base.limits import (
+    ANSWER_AT_ONCE_BYTES,
+    FRAME_HEADER_BYTES,
+    FRAME_STALLED_SECONDS,
+    LARGE_FRAMES_BYTES,
+)
 from streaming.collect import remoting
 from streaming.collect.remoting import FrameError, RemotingCommand
 
@@ -116,6 +121,20 @@ async def front_of(reader: asyncio.StreamReader, length: int) -> tuple[bytes, Re
         return front, None
 
 
+async def received(reader: asyncio.StreamReader, length: int) -> bytes:
+    """Receive the rest of a frame that is not large.
+
+    Raises:
+        TimeoutError: nothing came for `FRAME_STALLED_SECONDS`; not of a small frame, which comes at once.
+    """
+    if length <= ANSWER_AT_ONCE_BYTES:
+        return await reader.readexactly(length)
+    frame = bytearray()
+    while len(frame) < length:
+        frame += await _piece(reader, length - len(frame))
+    return bytes(frame)
+
+
 async def skip(reader: asyncio.StreamReader, number: int) -> None:
     """Receive so many bytes, and drop them."""
     while number:
@@ -123,7 +142,8 @@ async def skip(reader: asyncio.StreamReader, number: int) -> None:
 
 
 async def _piece(reader: asyncio.StreamReader, left: int) -> bytes:
-    piece = await reader.read(min(left, _PIECE_BYTES))
+    async with asyncio.timeout(FRAME_STALLED_SECONDS):
+        piece = await reader.read(min(left, _PIECE_BYTES))
     if not piece:
         raise asyncio.IncompleteReadError(b"x", left)  # within a frame
     return piece

@@ -2,6 +2,9 @@
 
 Each broker has places of its own, and so have the name servers and each proxy. Those who wait for a place take turns: a
 group with any number of requests has one turn, like every other (round robin).
+
+A request to a broker that is not answered for `PLACE_SECONDS` gives its place to one that waits, and may still be
+answered: so answers that never come take no more places than `LATE_REQUESTS`, and delay the others by that time each.
 """
 
 import asyncio
@@ -9,25 +12,32 @@ from collections import Counter, OrderedDict, deque
 from contextlib import AbstractAsyncContextManager
 from weakref import WeakValueDictionary
 
+from streaming.base.limits import LATE_REQUESTS, PLACE_SECONDS
 from streaming.collect.known_brokers import Place
 
 
 class FairGate:
     """Turns for concurrent requests, given in turns to the subjects that wait."""
 
-    def __init__(self, places: int, of_one: int | None = None) -> None:
+    def __init__(self, places: int, of_one: int | None = None, late_max: int = 0) -> None:
         """Give so many places at a time.
 
         Args:
             places: how many.
             of_one: how many of them one subject may have; None: all.
+            late_max: how many requests that are late may be open beside those that have a place.
         """
         self.places = places
         self.of_one = of_one
+        self._late_max = late_max
+        self._late: set[Turn] = set()
+        self._since: dict[Turn, float] = {}
+        """When each turn began, by the loop's clock, if turns may be late; in this order."""
+        self._timer: asyncio.TimerHandle | None = None
         self.in_use = 0
         """Turns in use."""
         self._held: Counter[str] = Counter()
-        self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+        self._waiting: OrderedDict[str, deque[tuple[Turn, asyncio.Future[None]]]] = OrderedDict()
         """By subject, in the order of their turns."""
 
     @property
@@ -39,52 +49,79 @@ class FairGate:
         """Hold a place for a request of a subject."""
         return Turn(self, subject)
 
-    def enter_at_once(self, subject: str) -> bool:
-        """Take a place for a subject if nobody waits for it; return whether it was free."""
-        is_free = self.in_use < self.places and not self._waiting and self._has_room(subject)
+    def enter_at_once(self, turn: "Turn") -> bool:
+        """Take a place if nobody waits for it; return whether it was free."""
+        is_free = self.in_use < self.places and not self._waiting and self._has_room(turn.subject)
         if is_free:
-            self._take(subject)
+            self._take(turn)
         return is_free
 
     def let_in(self) -> None:
         """Give free places to those whose turn it is; call it after `places` has grown."""
         while self.in_use < self.places and (subject := self._next()) is not None:
             queue = self._waiting[subject]
-            future = queue.popleft()
+            turn, future = queue.popleft()
             if queue:
                 self._waiting.move_to_end(subject)
             else:
                 del self._waiting[subject]
             if not future.done():
-                self._take(subject)
+                self._take(turn)
                 future.set_result(None)
 
-    async def enter(self, subject: str) -> None:
-        """Take a place for a subject when it is its turn."""
-        if self.enter_at_once(subject):
+    async def enter(self, turn: "Turn") -> None:
+        """Take a place when it is the subject's turn."""
+        if self.enter_at_once(turn):
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(subject, deque()).append(future)
+        self._waiting.setdefault(turn.subject, deque()).append((turn, future))
         self.let_in()  # those who wait may all have their own places
+        self._watch()
         try:
             await future
         except asyncio.CancelledError:
             if future.done() and not future.cancelled():
-                self.leave(subject)
+                self.leave(turn)
             raise
 
-    def leave(self, subject: str) -> None:
-        """Give a place of a subject back."""
-        self.in_use -= 1
-        self._held[subject] -= 1
-        if not self._held[subject]:
-            del self._held[subject]
+    def leave(self, turn: "Turn") -> None:
+        """Give a place back."""
+        if turn in self._late:
+            self._late.discard(turn)
+        else:
+            self._release(turn)
         if self._waiting:
             self.let_in()
 
-    def _take(self, subject: str) -> None:
+    def _watch(self) -> None:
+        """Look for requests that are late when the first one can be; only while others wait."""
+        if self._late_max and self._waiting and self._since and self._timer is None:
+            due = next(iter(self._since.values())) + PLACE_SECONDS
+            self._timer = asyncio.get_running_loop().call_at(due, self._pass_late)
+
+    def _pass_late(self) -> None:
+        self._timer, now = None, asyncio.get_running_loop().time()
+        for turn, since in tuple(self._since.items()):
+            if now - since < PLACE_SECONDS or len(self._late) >= self._late_max or not self._waiting:
+                break
+            self._release(turn)
+            self._late.add(turn)
+            self.let_in()
+        if len(self._late) < self._late_max:
+            self._watch()
+
+    def _take(self, turn: "Turn") -> None:
         self.in_use += 1
-        self._held[subject] += 1
+        self._held[turn.subject] += 1
+        if self._late_max:
+            self._since[turn] = asyncio.get_running_loop().time()
+
+    def _release(self, turn: "Turn") -> None:
+        self.in_use -= 1
+        self._held[turn.subject] -= 1
+        if not self._held[turn.subject]:
+            del self._held[turn.subject]
+        self._since.pop(turn, None)
 
     def _has_room(self, subject: str) -> bool:
         return self.of_one is None or self._held[subject] < self.of_one
@@ -97,22 +134,22 @@ class Turn(AbstractAsyncContextManager[None]):
     """The turn of a subject: a place for one request."""
 
     def __init__(self, gate: FairGate, subject: str) -> None:
+        self.subject = subject
         self._gate = gate
-        self._subject = subject
 
     def enter_at_once(self) -> bool:
         """Take the place if it is free; return whether it was. It is given back by `leave`."""
-        return self._gate.enter_at_once(self._subject)
+        return self._gate.enter_at_once(self)
 
     def leave(self) -> None:
         """Give the place back."""
-        self._gate.leave(self._subject)
+        self._gate.leave(self)
 
     async def __aenter__(self) -> None:
-        await self._gate.enter(self._subject)
+        await self._gate.enter(self)
 
     async def __aexit__(self, *_: object) -> None:
-        self._gate.leave(self._subject)
+        self._gate.leave(self)
 
 
 class Gates:
@@ -128,5 +165,5 @@ class Gates:
         """Return the places for requests to a broker."""
         gate = self._of_broker.get(place)
         if gate is None:
-            gate = self._of_broker[place] = FairGate(self._parallelism)
+            gate = self._of_broker[place] = FairGate(self._parallelism, late_max=LATE_REQUESTS)
         return gate

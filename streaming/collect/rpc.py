@@ -8,7 +8,7 @@ from rebalance_model.observe.events import UNREACHABLE
 from streaming.base.limits import FRAME_BYTES
 from streaming.base.times import now_ms
 from streaming.collect import client_responses, cluster_responses, group_responses
-from streaming.collect.client import LargeAnswerError, RemotingClient, RpcFailedError, UnreadableError
+from streaming.collect.client import LargeAnswerError, RemotingClient, RpcFailedError, StuckAnswerError, UnreadableError
 from streaming.collect.cluster_responses import Listed, ListedBroker
 from streaming.collect.frames import LARGE_BYTES
 from streaming.collect.large_answers import AnswerSource, LargeAnswers
@@ -208,6 +208,9 @@ class Rpc:
                 return await self._client.ask(address, request, reading, seconds=seconds, is_forwarded=is_forwarded)
         except LargeAnswerError:
             note_large(FRAME_BYTES)
+            raise
+        except StuckAnswerError:
+            note_large(0)  # it may be its answer that does not end: asked one at a time, it costs only itself
             raise
         except UnreadableError as error:
             remark = f"{address}: the answer to {request.code.name} can't be read: {error.remark}"

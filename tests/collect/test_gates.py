@@ -2,6 +2,9 @@
 
 import asyncio
 
+import pytest
+
+from streaming.collect import gates
 from streaming.collect.gates import FairGate
 from streaming.collect.member_rooms import Manner, MemberRoom
 
@@ -53,6 +56,23 @@ def test_a_request_that_is_cancelled_leaves_its_place_to_the_next():
         return order, gate.in_use
 
     assert asyncio.run(run()) == (["a", "c"], 0)
+
+
+@pytest.mark.parametrize(("late_max", "expected"), [(0, ["a", "b"]), (1, ["a", "b", "c"]), (9, list("abcdef"))])
+def test_requests_that_are_late_give_their_places_to_others(monkeypatch, late_max, expected):
+    """But no more of them than may be open, and none that is not waited for."""
+    monkeypatch.setattr(gates, "PLACE_SECONDS", 0.05)
+
+    async def run():
+        gate, order, leave = FairGate(2, late_max=late_max), [], asyncio.Event()
+        tasks = [asyncio.create_task(entered(gate, name, order, leave)) for name in "abcdef"]
+        await asyncio.wait(tasks, timeout=1.0)
+        in_use, before = gate.in_use, list(order)
+        leave.set()
+        await asyncio.gather(*tasks)
+        return before, in_use, gate.in_use
+
+    assert asyncio.run(run()) == (expected, 2, 0)
 
 
 class Broker:

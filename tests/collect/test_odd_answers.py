@@ -298,6 +298,24 @@ def test_hosts_whose_lookup_hangs_delay_no_event(monkeypatch):
     assert late == []
 
 
+@pytest.mark.parametrize("size", [60_000, 500_000, 5_000_000])
+def test_an_answer_that_does_not_end_costs_its_own_group_alone(monkeypatch, size):
+    """The broker's connection is closed; then the requests that waited are sent one at a time, that one at the end."""
+    for module in ("frames", "client"):
+        monkeypatch.setattr(f"streaming.collect.{module}.FRAME_STALLED_SECONDS", 0.2)
+    stuck, other = sorted([HEALTHY, ODD])
+
+    def odd(question):
+        is_of_members = question.code == ReadCode.GET_CONSUMER_CONNECTION_LIST
+        is_stuck = is_of_members and question.fields["consumerGroup"] == stuck
+        return answered(question, b" " * size)[:1_000] if is_stuck else None
+
+    events = collected(OddCluster(odd), rounds=5, interval_ms=1_500, deadline_ms=1_400)
+    answers = [event for event in events if isinstance(event, GroupEvent) and event.group == other and not event.error]
+    for kind in (ConsumerConnection, ConsumeStats):
+        assert sum(isinstance(event, kind) for event in answers) >= 3
+
+
 def test_what_listens_at_a_registered_address_is_not_told():
     """It would make the collector a scanner of the ports of its network."""
     with socket.create_server(("127.0.0.1", 0)) as silent, socket.create_server(("127.0.0.1", 0)) as other:
@@ -311,7 +329,7 @@ def test_what_listens_at_a_registered_address_is_not_told():
         talking.start()
         ports = {"silent": silent.getsockname()[1], "ssh": other.getsockname()[1], "shut": 1}
         brokers = [(name, (CLUSTER, f"127.0.0.1:{port}")) for name, port in ports.items()]
-        events = collected(OddCluster(brokers=brokers), rounds=1, deadline_ms=500)
+        events = collected(OddCluster(brokers=brokers), rounds=1)
         talking.join()
     failed = [event for event in events if isinstance(event, BrokerStatus) and event.error]
     assert {event.broker: event.error.remark for event in failed} == {
