@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import shutil
 
 import httpx
 import pytest
@@ -27,10 +28,18 @@ from tests.support.world import example
 STUCK = "ordered_queue_stuck-orders-0"
 
 
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    """Written once: each test has a copy."""
+    folder = tmp_path_factory.mktemp("example") / "tables"
+    example().write(folder)
+    return folder
+
+
 @pytest.fixture
-def settings(settings_in, tmp_path):
+def settings(settings_in, tables, tmp_path):
     made = settings_in(tmp_path)
-    example().write(made.runtime.tables)
+    shutil.copytree(tables, made.runtime.tables, dirs_exist_ok=True)
     return made
 
 

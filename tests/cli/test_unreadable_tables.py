@@ -1,6 +1,7 @@
 """Tables that another user may not read, or that are damaged: one sentence of every command that opens them."""
 
 import json
+import shutil
 
 import pytest
 
@@ -11,17 +12,17 @@ from tests.support.asked import everything
 from tests.support.tables import append, make_tables
 from tests.support.unprivileged import run_unprivileged
 
-COMMANDS = {
-    "group list": 1,
-    "incident list": 1,
-    "sql FROM@anomalies": 1,
-    "quality": 1,
-    "alert status": 1,
-    "alert silence list": 1,
-    "maintain --table anomalies": 1,
-    "metrics --port 0": 1,
-}
-"""With their exit codes; @ stands for a blank within an argument."""
+COMMANDS = (
+    "group list",
+    "incident list",
+    "sql FROM@anomalies",
+    "quality",
+    "alert status",
+    "alert silence list",
+    "maintain --table anomalies",
+    "metrics --port 0",
+)
+"""@ stands for a blank within an argument."""
 RUN = """
 import sys
 from streaming.cli.main import main
@@ -41,65 +42,70 @@ for command in sys.argv[1:]:
 def root(tmp_path):
     append(make_tables(tmp_path / "tables"), [row for row in everything() if row.group == "h"])
     yield tmp_path
-    for path in (tmp_path / "tables", *tmp_path.glob("tables/*/_delta_log"), *tmp_path.glob("tables/*/*.parquet")):
-        path.chmod(0o755)
+    for path in tmp_path.rglob("*"):
+        if not path.is_symlink() and path.stat().st_mode & 0o700 != 0o700:
+            path.chmod(0o755)
 
 
-def said(root, *commands):
-    """Return what each command prints, and its exit code."""
-    ended = run_unprivileged(["-c", RUN, *commands], {"REBALANCE_WATCH_RUNTIME__ROOT": str(root)})
-    by_command, lines = {}, []
+def copied(root, name):
+    """Return a copy of a root, below it."""
+    shutil.copytree(root / "tables", root / name / "tables")
+    return root / name
+
+
+def said(*commands):
+    """Return what each command prints, and its exit code; each is for a root, all in one process."""
+    ended = run_unprivileged(["-c", RUN, *(f"--root {root} {command}" for root, command in commands)], {})
+    outcomes, lines = [], []
     for line in ended.stdout.splitlines():
         if line.startswith("== "):
-            name, _, code = line.removeprefix("== ").rpartition(" ")
-            by_command[name], lines = (int(code), lines), []
+            outcomes.append((int(line.rpartition(" ")[2]), lines))
+            lines = []
         else:
             lines.append(line)
     assert not lines, ended.stdout
-    return by_command
+    assert len(outcomes) == len(commands), ended.stdout
+    return outcomes
 
 
-@pytest.mark.parametrize("hidden", ["tables", "tables/*/_delta_log"])
-def test_tables_that_may_not_be_read_are_one_sentence(root, hidden):
-    for path in root.glob(hidden):
+def test_what_may_not_be_read_or_written_is_one_sentence(root):
+    without_tables, without_logs, without_files, fixed = (copied(root, name) for name in ("a", "b", "c", "d"))
+    hidden = [*without_logs.glob("tables/*/_delta_log"), *without_files.glob("tables/anomalies/*.parquet")]
+    for path in (without_tables / "tables", *hidden):
         path.chmod(0)
-    found = said(root, *COMMANDS)
-    assert {name: code for name, (code, _) in found.items()} == COMMANDS
-    for name, (_, lines) in found.items():
-        assert len(lines) == 1, (name, lines)
-        assert lines[0].startswith(f"error: {root}/tables"), (name, lines)
-        assert "(permission denied): run this as the user of the job, or let this user read the tables." in lines[0]
+    (fixed / "tables").chmod(0o555)
+    cases = [(one, command) for one in (without_tables, without_logs) for command in COMMANDS]
+    of_files = [(without_files, command) for command in ("incident list", "sql FROM@anomalies", "group list")]
 
+    *outcomes, written = said(*cases, *of_files, (fixed, "maintain --table anomalies"))
 
-def test_files_that_may_not_be_read_are_one_sentence(root):
-    for path in root.glob("tables/anomalies/*.parquet"):
-        path.chmod(0)
-    commands = ("incident list", "sql FROM@anomalies", "group list")
-    for name, (code, lines) in said(root, *commands).items():
-        assert (code, len(lines)) == (1, 1), (name, lines)
-        assert lines[0].startswith(f"error: {root}/tables/anomalies/"), (name, lines)
+    for (one, command), (code, lines) in zip([*cases, *of_files], outcomes, strict=True):
+        assert (code, len(lines)) == (1, 1), (one, command, lines)
+        assert lines[0].startswith(f"error: {one}/tables"), (command, lines)
         assert "let this user read the tables." in lines[0]
-
-
-def test_a_file_below_a_folder_that_may_not_be_written_is_one_sentence(root):
-    (root / "tables").chmod(0o555)
-    [(code, lines)] = said(root, "maintain --table anomalies").values()
-    assert (code, len(lines)) == (1, 1)
-    assert "can't be written or read (Permission denied): run this as the user to whom it belongs" in lines[0]
+    for _, [line] in outcomes[: len(cases)]:
+        assert "(permission denied): run this as the user of the job, or let this user read the tables." in line
+    for _, [line] in outcomes[len(cases) :]:
+        assert line.startswith(f"error: {without_files}/tables/anomalies/")
+    code, [line] = written
+    assert code == 1
+    assert "can't be written or read (Permission denied): run this as the user to whom it belongs" in line
 
 
 def test_doctor_says_that_a_root_cannot_be_written(root):
-    for folder, fixed in ((root, root), (root / "none" / "yet", root), (root, root / "tables")):
+    other = copied(root, "other")
+    none_yet = root / "none" / "yet"
+    for fixed in (root, other / "tables"):
         fixed.chmod(0o555)
-        ended = run_unprivileged(
-            ["-m", "streaming.cli.main", "doctor", "--format", "json"], {"REBALANCE_WATCH_RUNTIME__ROOT": str(folder)}
-        )
-        fixed.chmod(0o755)
-        [disk] = [check for check in json.loads(ended.stdout) if check["part"] == "disk"]
+
+    outcomes = said(*((folder, "doctor --format json") for folder in (root, none_yet, other)))
+
+    for (code, lines), fixed in zip(outcomes, (root, root, other / "tables"), strict=True):
+        [disk] = [check for check in json.loads("\n".join(lines)) if check["part"] == "disk"]
         assert disk["state"] == "wrong"
         assert disk["found"] == f"{fixed} can't be written by this user"
         assert disk["mend"].startswith("make it writable")
-        assert ended.returncode == 3
+        assert code == 3
 
 
 def cut(content):

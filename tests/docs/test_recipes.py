@@ -19,7 +19,6 @@ from streaming.queries.group_at import find_group
 from streaming.queries.ownership import who_owned
 from streaming.tables import ReadModel
 from streaming.tables.duckdb_views import register
-from streaming.tables.spark_views import register as register_in_spark
 from tests.docs.source import ROOT
 from tests.support.tables import append_rows, make_tables, small_row
 
@@ -199,19 +198,6 @@ def test_spark_counts_the_incidents_of_the_command_line(spark, recipe, tmp_path)
         counted[row.code] += row.incidents
 
     assert counted == Counter(one["code"] for one in cli(tmp_path, "incident", "list", "--all", "--unfold"))
-
-
-@pytest.mark.spark
-def test_spark_reads_the_newest_rows_with_every_query(spark, tmp_path):
-    tables = make_tables(tmp_path)
-    append_rows(tables, "assignment_history", [change(0, "ASSIGNED")])
-    append_rows(tables, "assignment_history", [change(1, "RELEASED")])
-    register_in_spark(spark, tables)
-
-    replace_files(tables, change(2, "ASSIGNED"))
-    remove_replaced(tables)
-
-    assert spark.sql("SELECT count(*) FROM assignment_history").collect()[0][0] == 3
 
 
 def test_the_ids_join_as_their_queries_say(asked):

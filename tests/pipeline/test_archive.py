@@ -108,7 +108,7 @@ def test_a_start_goes_on_where_the_last_one_ended(spark, settings_in, tmp_path):
         file.write_bytes(GOOD[number] + b"\n")
         os.utime(file, (MTIME_MS / 1000 + number, MTIME_MS / 1000 + number))
         run(spark, settings)
-        run(spark, settings)
+    run(spark, settings)  # without anything new
 
     assert Counter(row["value"].encode() for row in rows(settings, "telemetry")) == Counter(GOOD[:2])
     assert {row["batch_id"] for row in rows(settings, "quality_results")} == {0, 1}

@@ -91,10 +91,10 @@ def settings_of(settings_in: Callable[..., Settings], root: Path, log: Path, fil
     return settings_in(root, path=str(log), partitions=PARTITIONS, files_per_batch=files)
 
 
-def finished_root(spark, settings_in, folder: Path, rounds: int, file_bytes: int) -> Roots:
+def finished_root(spark, settings_in, folder: Path, groups: int, rounds: int, file_bytes: int) -> Roots:
     """Run over all but the last rounds of a log; then append those."""
     log, finished = folder / "log", folder / "finished"
-    events = list(telemetry(6, rounds))
+    events = list(telemetry(groups, rounds))
     until = len(events) * 9 // 10
     append(log, events[:until], file_bytes)
     before = spark.conf.get(MAINTENANCE)
@@ -142,13 +142,13 @@ def copy(source: Path, target: Path) -> None:
 @pytest.fixture(scope="module")
 def few_batches(spark, settings_in, tmp_path_factory) -> Roots:
     """Of these only the finished root is made."""
-    return finished_root(spark, settings_in, tmp_path_factory.mktemp("few"), rounds=40, file_bytes=400_000)
+    return finished_root(spark, settings_in, tmp_path_factory.mktemp("few"), groups=3, rounds=40, file_bytes=400_000)
 
 
 @pytest.fixture(scope="module")
 def many_batches(spark, settings_in, tmp_path_factory) -> Roots:
     """So many that there are snapshots of the state and compact lists of files."""
-    roots = finished_root(spark, settings_in, tmp_path_factory.mktemp("many"), rounds=80, file_bytes=60_000)
+    roots = finished_root(spark, settings_in, tmp_path_factory.mktemp("many"), groups=6, rounds=80, file_bytes=60_000)
     for root, appends in ((roots.begun, 2), (roots.planned, 0)):  # copies, stopped within the next batch
         copy(roots.finished, root)
         stop_within_batch(settings_of(settings_in, root, roots.log), appends)

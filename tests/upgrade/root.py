@@ -84,10 +84,11 @@ def run(root: Path, *arguments: str, code: Path | None = None) -> subprocess.Com
 
 @contextmanager
 def settings_of(root: Path) -> Iterator[Settings]:
-    """Let commands of this process work on a root; yields their settings."""
+    """Let commands of this process work on a root, the log in one batch; yields their settings."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in _environment(root).items():
             patch.setenv(name, value)
+        patch.setenv("REBALANCE_WATCH_SOURCE__FILES_PER_BATCH", "1000")
         yield load_settings()
 
 

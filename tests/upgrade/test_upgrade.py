@@ -107,7 +107,7 @@ def test_questions_are_answered_from_the_tables_of_a_former_release(root):
         for row in json.loads(said(root, "incident", "list", "--all", "--unfold", "--format", "json"))
     } == opened
     assert opened
-    for group in groups:
+    for group in groups[:2]:
         said(root, "group", "show", group["group"])
 
 

@@ -44,10 +44,12 @@ def events(minutes: float = MINUTES) -> tuple[AnyEvent, ...]:
     return tuple(event for event in found if event.time < found[0].time + minutes * 60_000)
 
 
-def log(is_late: Callable[[AnyEvent], bool], delay: int, until: int = INT64_MAX) -> list[Stamped]:
+def log(
+    is_late: Callable[[AnyEvent], bool], delay: int, until: int = INT64_MAX, minutes: float = MINUTES
+) -> list[Stamped]:
     """The events as the log gets them: those of a source come so much later, but at ``until`` nothing is left."""
     rows, highest = [], 0
-    for event in events():
+    for event in events(minutes):
         highest = max(highest, event.time)
         stamp = highest + delay if is_late(event) else highest
         rows.append(Stamped(event, max(highest, min(stamp, until))))
