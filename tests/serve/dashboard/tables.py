@@ -70,9 +70,9 @@ def polled(
     }  # fmt: skip
 
 
-def current_root(folder: Path) -> Path:
+def current_root(folder: Path, now: int | None = None) -> Path:
     """Write the tables of `orders` as of now, with their archive, below a runtime root; return the root."""
-    now = time.time_ns() // 1_000_000
+    now = time.time_ns() // 1_000_000 if now is None else now
     append(make_tables(folder / "tables"), orders(now).taken())
     archive(folder / "tables", now)
     return folder

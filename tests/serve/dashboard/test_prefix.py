@@ -22,20 +22,22 @@ from tests.support.tables import append
 
 PREFIX = "/ops/rw"
 TOKEN = "a token of some length"
+NOW = time.time_ns() // 1_000_000
+"""The time at which the clock of the server stands still."""
 expect.set_options(timeout=40_000)  # beside other tests on two cores
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    """A runtime root whose tables follow the clock."""
-    return current_root(tmp_path_factory.mktemp("prefix"))
+    """A runtime root with the tables of `NOW`."""
+    return current_root(tmp_path_factory.mktemp("prefix"), NOW)
 
 
 @pytest.fixture(scope="module")
-def server(root):
-    """The dashboard's own address."""
+def server(root, browser):
+    """The dashboard's own address; with the browser, so that all tests of it are in one group, which starts it once."""
     settings = {"WEB__URL": f"http://127.0.0.1{PREFIX}/", "WEB__TOKEN": TOKEN}
-    with served("dashboard", root, **settings) as address:
+    with served("dashboard", root, now=NOW, asks_again="none", **settings) as address:
         yield address
 
 
@@ -168,7 +170,7 @@ def test_an_open_page_follows_the_tables_and_finds(page, base, root):
     expect(page.get_by_role("link", name="orders-group", exact=True).first).to_be_visible()
     name = f"later-{base.split(':')[2].partition('/')[0]}"  # of this proxy
     later = Group(name, "Later", ("10.0.0.9@later-1",))
-    later.state(time.time_ns() // 1_000_000)
+    later.state(NOW)
     append(root / "tables", later.taken())
 
     expect(page.get_by_role("link", name=name, exact=True).first).to_have_attribute(

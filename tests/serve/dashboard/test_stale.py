@@ -29,7 +29,7 @@ def behind(tmp_path_factory) -> Iterator[str]:
         group.queue(time, 0, CLIENT, interval_ms=10_000)
     group.owner(NOW - 20 * MINUTE, 0, CLIENT)
     append(make_tables(root / "tables"), group.taken())
-    with served("dashboard", root, now=NOW + BEHIND) as base:
+    with served("dashboard", root, now=NOW + BEHIND, asks_again="none") as base:
         yield base
 
 
@@ -111,7 +111,7 @@ def ended(tmp_path_factory) -> Iterator[str]:
     group.queue(NOW - 10_000, 0, None, lag=7, status="BAD", status_reason="QUEUE_STALLED")
     group.state(NOW, "BAD", "QUEUE_STALLED")
     append(make_tables(root / "tables"), group.taken())
-    with served("dashboard", root, now=NOW + 86_400_000) as base:
+    with served("dashboard", root, now=NOW + 86_400_000, asks_again="none") as base:
         yield base
 
 
