@@ -57,7 +57,7 @@ SEEDS = {
 }
 """The seeds that together provoke every rule and contain every fault, and the rules that each provokes. Of those that
 could show a fault, one that is simulated quickly."""
-LONG = {8, 71, 92, 284, 396, 627, 693, 828, 1925, 1931}
+LONG = {8, 44, 57, 71, 88, 92, 113, 284, 396, 422, 627, 693, 828, 944, 1874, 1925, 1931}
 """Seeds of the long form: the others provoke each of their rules, and contain each of their faults, too."""
 NOT_SIMULATED = {"BROKER_NAME_SHARED", "MESSAGES_RETRIED", "PROXY_UNREACHABLE", "REVIVE_BEHIND", "STATE_LOST"}
 """Rules about what the simulation does not have, or not for long enough. `tests/field/test_one_broker_name.py`,

@@ -27,25 +27,25 @@ class _HasFacts(Protocol):
     __dict__: dict[str, object]
 
 
-_Of = TypeVar("_Of", bound=_HasFacts)
-_Fact = TypeVar("_Fact")
+_InstanceT = TypeVar("_InstanceT", bound=_HasFacts)
+_FactT = TypeVar("_FactT")
 
 
-class fact(Generic[_Of, _Fact]):  # noqa: N801  used like `property`
+class fact(Generic[_InstanceT, _FactT]):  # noqa: N801  used like `property`
     """A property that is found when it is first asked for, and kept.
 
     `functools.cached_property` takes a lock each time until Python 3.12, and an event asks for five facts.
     """
 
-    def __init__(self, find: Callable[[_Of], _Fact]) -> None:
+    def __init__(self, find: Callable[[_InstanceT], _FactT]) -> None:
         """Decorate the function that finds the fact."""
         self.__doc__ = find.__doc__
         self._find = find
         self._name = find.__name__
 
-    def __get__(self, of: _Of, owner: type[_Of]) -> _Fact:
-        """Find the fact; from then on its owner's dictionary has it, and this is not called again."""
-        found = of.__dict__[self._name] = self._find(of)
+    def __get__(self, instance: _InstanceT, owner: type[_InstanceT]) -> _FactT:
+        """Find the fact; from then on the instance's dictionary has it, and this is not called again."""
+        found = instance.__dict__[self._name] = self._find(instance)
         return found
 
 
