@@ -100,6 +100,7 @@ def classes(tree):
     return [node.name for node in tree.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
 
 
+@cache
 def identifiers(tree):
     """Return every name that a module gives to something: variables, parameters, attributes, functions and classes."""
     names = set()

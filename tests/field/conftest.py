@@ -4,18 +4,12 @@ combination of them.
 
 import pytest
 
+from tests.support.combinations import is_in_short_form
+
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark the combinations of the long form: all but the first values together, the second ones together, and so on.
-
-    Of a shorter list the values begin again, until each of the longest has been taken.
-    """
-    places = []
-    for mark in item.iter_markers("parametrize"):
-        names, values = mark.args[:2]
-        name = names.split(",")[0].strip() if isinstance(names, str) else names[0]
-        places.append((item.callspec.indices[name], len(values)))
-    turns = range(max((size for _, size in places), default=0))
-    if places and not any(all(at == turn % size for at, size in places) for turn in turns):
+    """Mark the combinations of the long form."""
+    marks = [mark.args[:2] for mark in item.iter_markers("parametrize")]
+    if marks and not is_in_short_form(item.callspec.params, marks):
         item.add_marker(pytest.mark.combination)
         item.add_marker(pytest.mark.prove)
