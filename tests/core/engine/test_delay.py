@@ -108,7 +108,7 @@ def test_a_source_up_to_15_s_late_changes_no_row_of_the_demo(is_late, ms):
             is_late,
             marks=[
                 pytest.mark.xdist_group(f"late {name}"),  # one process simulates it for both sources
-                *([] if name in in_short else [pytest.mark.prove]),
+                *([] if name in in_short else [pytest.mark.combination, pytest.mark.prove]),
             ],
         )
         for name in (*HOOK_LATE, *COLLECTOR_LATE)

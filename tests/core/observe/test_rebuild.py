@@ -56,7 +56,9 @@ def scenario_of(name: str) -> Scenario:
 
 WITH_POLLS = ("collector-away", "hook-full", "freeze", "partition", "broker-restart")
 """The scenarios in which, in the short form, hook and polls both report something; in the others, the hook alone."""
-SHORT_FORM = [(name, name in WITH_POLLS) for name in STORIES if name != "lab-story"]
+LONG = [pytest.mark.combination, pytest.mark.prove]
+BY_HOOK_TOO = [pytest.param(name, False, marks=LONG) for name in WITH_POLLS if name != "collector-away"]
+FORMS = [*((name, name in WITH_POLLS) for name in STORIES if name != "lab-story"), *BY_HOOK_TOO]
 
 
 def check(compared: Comparison, may_show: dict[str, int]) -> None:
@@ -71,7 +73,7 @@ def misses(compared: Comparison) -> list[str]:
     return [one for one in compared.corrections() if not one.startswith("CHANNEL_CLOSED")]
 
 
-@pytest.mark.parametrize(("name", "poll"), SHORT_FORM)
+@pytest.mark.parametrize(("name", "poll"), FORMS)
 def test_the_rebuilt_state_is_the_brokers_own(name, poll):
     compared = Comparison(scenario_of(name), 1, poll=poll).run()
     check(compared, STORIES[name])
@@ -98,7 +100,7 @@ def churn(*, ordered: bool, brokers: list[dict[str, object]], minutes: int = 7) 
 @pytest.mark.parametrize(
     ("brokers", "poll"),
     [
-        pytest.param(TWO_BROKERS[:1], False, id="one broker-hook", marks=pytest.mark.prove),
+        pytest.param(TWO_BROKERS[:1], False, id="one broker-hook", marks=LONG),
         pytest.param(TWO_BROKERS[:1], True, id="one broker-both", marks=pytest.mark.prove),
         pytest.param(TWO_BROKERS, False, id="two brokers-hook", marks=pytest.mark.prove),
         pytest.param(TWO_BROKERS, True, id="two brokers-both"),
@@ -110,9 +112,7 @@ def test_an_ordered_group_under_churn(brokers, poll):
     assert misses(compared) == []
 
 
-@pytest.mark.parametrize(
-    "poll", [pytest.param(False, id="hook"), pytest.param(True, id="both", marks=pytest.mark.prove)]
-)
+@pytest.mark.parametrize("poll", [pytest.param(False, id="hook"), pytest.param(True, id="both", marks=LONG)])
 def test_a_concurrent_group_under_churn(poll):
     """Without polls, a dropped queue is still attributed to its last holder: no call shows the drop."""
     compared = Comparison(churn(ordered=False, brokers=TWO_BROKERS), 1, poll=poll).run()
