@@ -176,10 +176,10 @@ class Timeline:
             since, limit = state.now, max(limit, UNTICKED_MS_MAX)
         if state.clusters and to - since > limit:
             self._skip_idle_time(since, to)
-        while (found := self._next(to)) is not None:
-            state.now = max(state.now, found[0])
+        while (timer := self._next(to)) is not None:
+            state.now = max(state.now, timer[0])
             with self._losses.containing():
-                effects += self._do(*found)
+                effects += self._do(*timer)
         state.now = max(state.now, to)
         return effects
 
@@ -344,7 +344,7 @@ class Timeline:
             effects = group.on_source(SourceBack(source), moment) if _has_missed(group, source, moment) else []
             effects += group.handle(event, moment)
             self._check(state, event.seq)
-            known = group.sources() if key not in self.state.groups_of.get(source, ()) else ()
+            reporters = group.sources() if key not in self.state.groups_of.get(source, ()) else ()
             self._schedule(key, group)
         except Exception as error:  # noqa: BLE001  `_fail` raises it where failures are not contained
             state.collector = former
@@ -353,7 +353,7 @@ class Timeline:
         if state.collector != former:
             self._count_follower(former, -1)
             self._count_follower(state.collector, +1)
-        for one in known:
+        for one in reporters:
             self.state.groups_of.setdefault(one, {})[key] = None
         return of_cluster + effects
 

@@ -22,6 +22,7 @@ from rebalance_model.observe.events import (
     ProxyConnection,
     Tick,
 )
+from rebalance_model.observe.group_observer import GroupObserver
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.losses import Lost
 from rebalance_model.observe.policy import Policy
@@ -257,6 +258,17 @@ def test_an_event_that_can_not_be_processed_costs_its_group(monkeypatch):
     assert "in failing" in lost[0].trace
     found = [row for row in rows if getattr(row, "code", "") == "STATE_LOST"]
     assert [(row.transition, row.sub_cause) for row in found] == [("OPENED", "EVENT")]
+
+
+def test_a_group_of_which_it_fails_whether_it_is_over_begins_again(monkeypatch):
+    is_over = GroupObserver.is_forgotten
+    monkeypatch.setattr(GroupObserver, "is_forgotten", failing_if(is_over, lambda one, *_: one.state.group == "g"))
+    shard, rows = Shard(None, GroupsInMemory(), POLICY, contains_failures=True), []
+    for event in LOG:
+        rows += shard.push(event, event.time)
+    rows += shard.finish()
+    assert {(one.part, one.key) for one in shard.take_lost()} == {("EVENT", "c/g")}
+    assert of_group(rows, "h") == of_group([*honest().before, *honest().after], "h")
 
 
 def test_quantities_that_can_not_be_computed_cost_only_themselves(monkeypatch):

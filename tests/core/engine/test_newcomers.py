@@ -8,7 +8,9 @@ from rebalance_model.observe.engine import admission
 from rebalance_model.observe.engine.shard import Shard
 from rebalance_model.observe.events import AnyEvent, BrokerStatus, ProxyStatus, Tick, UpdateConsumerOffset
 from rebalance_model.observe.group_store import GroupsInMemory
+from rebalance_model.observe.losses import LOST_MAX
 from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.state import Sequence, source
 
 START = 1_795_255_680_000
 POLICY = Policy()
@@ -161,11 +163,12 @@ def test_events_without_a_place_are_kept_with_the_reason(few_places):
     log = Log()
     for second in range(60):
         log.second(second)
-    for number in range(PLACES + 1):
+    for number in range(PLACES + 200):
         log.push(invented("hook", number, 60), 60)
     refused = log.shard.take_lost()
+    assert len(refused) == LOST_MAX
     assert {(one.part, one.error) for one in refused} == {("SOURCE", admission.REFUSED)}
-    assert [msgspec.json.decode(one.value)["source_id"] for one in refused] == ["hook-evil-19@1", "hook-evil-20@1"]
+    assert [msgspec.json.decode(one.value)["source_id"] for one in refused[:2]] == ["hook-evil-19@1", "hook-evil-20@1"]
 
 
 def test_a_source_joins_when_invented_ones_have_been_silent_for_long(few_places):
@@ -183,7 +186,7 @@ def test_a_source_joins_when_invented_ones_have_been_silent_for_long(few_places)
     assert "lab/hook-b" in log.shard._state.waiting.sources
 
 
-def test_a_source_that_reports_keeps_its_place_and_one_that_was_known_for_long(few_places):
+def test_sources_that_report_or_were_known_for_long_keep_their_places(few_places):
     """One that has stopped is kept for a day: its broker may only be down."""
     log = Log()
     for second in range(400):
@@ -216,3 +219,30 @@ def test_a_source_that_was_forgotten_is_followed_when_it_is_back(few_places):
     group = log.shard.timeline.group("lab", "h")
     assert not group.silent
     assert group.sequences["hook/hook-b"].seq >= 460
+
+
+def test_a_source_is_forgotten_though_a_group_still_names_it(few_places):
+    """Its broker is reported by a collector, too, and the group keeps what it knows of that broker."""
+    log = Log()
+    for second in range(300):
+        log.second(second)
+        now = START + second * 1_000
+        common = {"cluster": "lab", "source": "poll", "source_id": "poll@1", "time": now}
+        log.push(BrokerStatus(**common, broker="b", seq=2 * second, boot_time=1, asked=now, answered=now), second)
+        log.push(Tick(**common, seq=2 * second + 1), second)
+        if second < 40:
+            log.push(replace(commit(now, second + 1), source_id="hook-b@1", broker="b"), second)
+            log.push(tick("b", now, second + 1), second)
+        else:
+            log.push(invented("hook", second, second), second)
+    assert "lab/hook-b" not in log.shard._state.waiting.sources
+    assert log.shard.timeline.group("lab", "g").views["b"].hook_source == "lab/hook-b"
+    assert log.shard.timeline.state.clusters["lab"].brokers["b"].hook == ""
+
+
+def test_of_too_many_sources_of_a_group_the_lowest_number_is_forgotten(monkeypatch):
+    monkeypatch.setattr(source, "SEQUENCES_MAX", 2)
+    sequences = {}
+    for name, number in [("a", 5), ("b", 1), ("a", 6), ("c", 2)]:
+        source.note_sequence(sequences, name, Sequence(1, number))
+    assert {name: one.seq for name, one in sequences.items()} == {"a": 6, "c": 2}
