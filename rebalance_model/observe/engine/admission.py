@@ -28,11 +28,14 @@ class Admission:
         self._none_until = 0
         """The stopwatch until which no source gives its place."""
 
-    def place(self, name: str) -> str | None:
-        """Return the source that gives its place to the one of that name; empty: it needs none; None: there is none."""
+    @property
+    def is_full(self) -> bool:
+        """Return whether all places are taken."""
+        return len(self._state.sources) >= SOURCES_MAX
+
+    def leaving(self) -> str | None:
+        """Return the source that gives its place to a new one; None: there is none yet."""
         state = self._state
-        if name in state.sources or len(state.sources) < SOURCES_MAX:
-            return ""
         if state.elapsed < self._none_until:
             return None
         leaves, last = min((self._leaves_at(source), name) for name, source in state.sources.items())

@@ -46,8 +46,13 @@ from collections.abc import Callable, Collection, Iterator
 import msgspec
 
 from rebalance_model.observe.engine.sources import (
+    COMES_BACK_WITHIN,
     JUMP,
+    LAG_EASES,
     NEVER,
+    START_MARGIN,
+    START_STAMP_STEP,
+    UNREACHABLE_WAIT,
     Doubt,
     Held,
     OutOfWait,
@@ -56,13 +61,13 @@ from rebalance_model.observe.engine.sources import (
     Why,
     broker_of,
     is_consistent,
-    time_of,
 )
 from rebalance_model.observe.events import (
     AnyEvent,
     BrokerStatus,
     ClockSeen,
     ClockStep,
+    Event,
     GroupEvent,
     Tick,
     corrected,
@@ -75,22 +80,12 @@ from rebalance_model.observe.state import Sequence
 
 __all__ = ["NEVER", "Held", "Ordering", "OutOfWait", "Waiting"]
 
-START_MARGIN = 5_000
-"""Nothing is released before the log's stamp is `source_silent_after` plus this past its first row's; milliseconds."""
-START_STAMP_STEP = 15_000
-"""A longer step between two stamps counts for this much; milliseconds. Files of a log are stamped every 10 s."""
 START_TICKS = 600_000
 """The alternative start condition: ticks span this long; milliseconds."""
-UNREACHABLE_WAIT = 5_000
-"""The wait for the hook of a broker that does not answer, in addition to its lag; milliseconds."""
-LAG_EASES = 50
-"""A source's recorded lag decreases by this much with each of its ticks; milliseconds."""
 NEW_UNTIL = START_TICKS
 """A source is new until its ticks span this long; milliseconds."""
 RECOVERS_AFTER = 10
 """The budget of newcomers recovers so many times as slowly as it is spent."""
-COMES_BACK_WITHIN = 3_600_000
-"""The watermark makes no allowance for a source that has been silent for longer; milliseconds."""
 EVENTS_MAX = 100_000
 """The limit of the buffer, events."""
 BYTES_MAX = 64_000_000
@@ -144,7 +139,7 @@ class Ordering:
         if source.correction < 0 and event.time - source.correction > stamp + FUTURE_MS_MAX:
             state.clocks.forget(name)  # its clock has been set since it was measured
             self._correct()
-        time = time_of(event, source)
+        time = _time_of(event, source)
         if time > source.newest:  # a copy does not show how late the source is
             source.newest, source.lag = time, max(source.lag, state.highest - time)
         state.arrivals += 1
@@ -333,7 +328,7 @@ class Ordering:
         behind = source.tick - (tick.time - source.correction)
         if behind > self.limit_of(source):
             self._set_clock(name, source, -behind)  # its report of that is lost
-            time = time_of(tick, source)
+            time = _time_of(tick, source)
         before, jump = source.tick, source.jump
         step = time - before
         if step > 0 and source.tick >= 0:
@@ -487,7 +482,7 @@ class Ordering:
         highest = max((tick for tick in ticks if tick >= 0), default=state.highest)
         if highest <= max(state.highest, state.watermark) + JUMP:  # else it must be doubted
             state.highest = highest
-        self.buffer = [(time_of(one[4], state.sources[one[1]]), *one[1:]) for one in self.buffer]
+        self.buffer = [(_time_of(one[4], state.sources[one[1]]), *one[1:]) for one in self.buffer]
         heapq.heapify(self.buffer)
         self._skip(lambda one: one[0] < state.watermark)
 
@@ -499,3 +494,7 @@ class Ordering:
             heapq.heapify(self.buffer)
             self.state.bytes -= sum(one[3] for one in skipped)
             self._skipped += [corrected(one[4], one[0], self.state.sources[one[1]].correction) for one in skipped]
+
+
+def _time_of(event: Event, source: Source) -> int:
+    return max(source.floor, event.time - source.correction, 0)

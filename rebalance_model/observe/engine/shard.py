@@ -77,11 +77,13 @@ class Shard:
             at_once: whether it arrived together with the event before it, see `Ordering.push`.
         """
         self._state.timeline.known_at = max(self._state.timeline.known_at, stamp)
-        leaves = self._admission.place(source_of(event))
-        if leaves is None:
-            self._losses.refuse(event, REFUSED)
-            return []
-        effects = self._forget(leaves) if leaves else []
+        effects: list[AnyRow] = []
+        if source_of(event) not in self._state.waiting.sources and self._admission.is_full:
+            leaves = self._admission.leaving()
+            if leaves is None:
+                self._losses.refuse(event, REFUSED)
+                return []
+            effects += self._forget(leaves)
         try:
             effects += self._pushed(event, stamp, size, at_once=at_once)
         except Exception as error:  # noqa: BLE001  `_lose` raises it where failures are not contained

@@ -17,6 +17,16 @@ JUMP = 60_000
 preferred as the reference; milliseconds."""
 INCARNATIONS_MAX = 64
 """The number of a source's incarnations that are remembered. A copy of an older one's event would begin a new one."""
+START_MARGIN = 5_000
+"""Nothing is released before the log's stamp is `source_silent_after` plus this past its first row's; milliseconds."""
+START_STAMP_STEP = 15_000
+"""A longer step between two stamps counts for this much; milliseconds. Files of a log are stamped every 10 s."""
+UNREACHABLE_WAIT = 5_000
+"""The wait for the hook of a broker that does not answer, in addition to its lag; milliseconds."""
+LAG_EASES = 50
+"""A source's recorded lag decreases by this much with each of its ticks; milliseconds."""
+COMES_BACK_WITHIN = 3_600_000
+"""The watermark makes no allowance for a source that has been silent for longer; milliseconds."""
 NEVER = 2**63 - 1
 """A time after every event; epoch milliseconds."""
 
@@ -166,11 +176,6 @@ def is_consistent(event: AnyEvent) -> bool:
     if isinstance(event, BrokerStatus) and event.answered:
         return event.asked <= event.answered <= event.time <= event.asked + FUTURE_MS_MAX
     return True
-
-
-def time_of(event: Event, source: Source) -> int:
-    """Return the time of an event on the timeline, by the present correction of its source's clock."""
-    return max(source.floor, event.time - source.correction, 0)
 
 
 def broker_of(event: Event) -> str:
