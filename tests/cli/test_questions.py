@@ -157,8 +157,8 @@ def test_what_goes_into_a_pipe_is_not_folded(ask):
 @pytest.mark.parametrize(
     ("command", "shows"),
     [
-        ("group list", ("everyone", "broadcasting", "pull consumer", "1 critical, 1 warning")),
-        ("group show g", ("g (c)  BAD NO_ACTIVE_CLIENTS_WITH_LAG", "8 unassigned",
+        ("group list", ("everyone", "broadcasting", "pull consumer", "2 critical, 3 warning")),
+        ("group show g", ("g (c)  BAD ORDERED_QUEUE_STUCK", "8 unassigned",
                           "lag - (unknown for 8 queues, 5 of them stale)",
                           "failed messages: - to be tried again, - dead letters",
                           "telemetry: polls", "(missing telemetry) or not applicable: BROKER_LOCKS_LOST",
