@@ -124,7 +124,7 @@ HOSTILE = {
     "no JSON": (lambda question: answered(question, b"<html>"), {UNREADABLE}),
     "no frame": (lambda _: b"HTTP/1.1 400 Bad Request\r\n\r\n", {UNREACHABLE}),
     "nested deeply": (lambda question: answered(question, b'{"connectionSet":' + b"[" * 100_000), {UNREADABLE}),
-    "a frame that does not end": (lambda _: b"\x00\xff\xff\xff", {DEADLINE}),
+    "a frame that does not end": (lambda _: b"\x00\xff\xff\xff", {UNREACHABLE}),
 }
 
 

@@ -98,9 +98,10 @@ def test_less_patience_moves_the_opening(tables):
 
 
 def test_higher_thresholds_open_nothing_and_only_the_given_groups_are_read(tables):
-    assert changes_of_stuck(run(tables, stuck_after=3_000_000)) == [("NOT_OPENED", group, STUCK) for group in "ghgh"]
+    missing = changes_of_stuck(run(tables, stuck_after=3_000_000))
+    assert Counter(missing) == {("NOT_OPENED", group, STUCK): 3 for group in "gh"}
     result = run(tables, stuck_after=3_000_000, groups="[h]*")
-    assert changes_of_stuck(result) == [("NOT_OPENED", "h", STUCK)] * 2
+    assert changes_of_stuck(result) == [("NOT_OPENED", "h", STUCK)] * 3
     assert result.rows < sum(map(len, partitions()))
 
 
@@ -126,14 +127,14 @@ def test_a_changed_incident_says_what_changes(tables, monkeypatch, tmp_path):
 def test_a_policy_for_one_group_changes_that_group_only(tables):
     result = run(tables, group=({"pattern": "h", "stuck_after": 3_000_000},))
 
-    assert changes_of_stuck(result) == [("NOT_OPENED", "h", STUCK)] * 2
+    assert changes_of_stuck(result) == [("NOT_OPENED", "h", STUCK)] * 3
 
 
 def test_what_was_not_told_would_have_opened(tmp_path):
     write(tmp_path, Policy(stuck_after=3_000_000))
 
     result = run(tmp_path)
-    assert changes_of_stuck(result) == [("OPENED", group, STUCK) for group in "ghgh"]
+    assert Counter(changes_of_stuck(result)) == {("OPENED", group, STUCK): 3 for group in "gh"}
     assert result.differences[0].was is None
 
 
@@ -146,7 +147,7 @@ def test_a_span_ends_lives_at_its_ends(tables):
     assert seconds(within.differences[0].was) == (middle, None)
     assert run(tables, since=middle, until=middle + 4, warm_up=middle).differences == ()
     later = run(tables, since=resolved + 6, warm_up=resolved + 6, stuck_after=3_000_000)
-    assert {one.subject for one in later.differences} == {"Orders@broker-b:3"}
+    assert {one.subject for one in later.differences} == {"Orders@broker-a:3", "Orders@broker-b:3"}
 
 
 def test_an_archive_that_does_not_reach_back_is_warned_of(tables):
@@ -204,9 +205,9 @@ def test_the_command_prints_a_table_json_or_csv(tables, monkeypatch, patient):
     arguments = ("--since", str(START), "--warm-up", "0s", "--policy", patient, "--group", "g")
 
     table = ask(tables, monkeypatch, *arguments)
-    header, first, second, _, titles, *codes, _, total = table.splitlines()
+    header, first, second, third, _, titles, *codes, _, total = table.splitlines()
     assert header.split() == ["difference", "severity", "opened", "duration", "group", "incident", "subject"]
-    for line in (first, second):  # not folded
+    for line in (first, second, third):  # not folded
         assert line.startswith("missing")
         assert STUCK in line
     assert titles.split()[:4] == ["incident", "recorded", "with", "this"]
