@@ -211,11 +211,11 @@ def test_the_command_prints_a_table_json_or_csv(tables, monkeypatch, patient):
         assert line.startswith("missing")
         assert STUCK in line
     assert titles.split()[:4] == ["incident", "recorded", "with", "this"]
-    assert [line.split() for line in codes if line.startswith(STUCK)] == [[STUCK, "2", "0", "0", "0", "2", "0"]]
-    assert total.startswith("2 incidents differ")
+    assert [line.split() for line in codes if line.startswith(STUCK)] == [[STUCK, "3", "0", "0", "0", "3", "0"]]
+    assert total.startswith("3 incidents differ")
     answer = json.loads(ask(tables, monkeypatch, *arguments, "--format", "json"))
-    assert [one["change"] for one in answer["differences"]] == ["NOT_OPENED"] * 2
-    row, _ = csv.DictReader(io.StringIO(ask(tables, monkeypatch, *arguments, "--format", "csv")))
+    assert [one["change"] for one in answer["differences"]] == ["NOT_OPENED"] * 3
+    row, *_ = csv.DictReader(io.StringIO(ask(tables, monkeypatch, *arguments, "--format", "csv")))
     assert (row["code"], row["was_severity"], row["would_be_severity"]) == (STUCK, "critical", "")
     same = ask(tables, monkeypatch, "--since", "2027-01-15T08:00", "--until", "2027-01-15T08:11:39Z")
     assert "0 incidents differ" in same
