@@ -163,20 +163,32 @@ def refusal(request: Request, sentence: str, status: int) -> Response:
 
 
 async def _built(title: str, make: Callable[[], _Page], first_run: FirstRun | None = None) -> None:
-    """Build a page, or the error page with the reason; where there are no groups yet, the checklist until there are."""
+    """Build a page, or the error page with the reason; where there are no groups yet, the checklist until there are.
+
+    If the browser has left the page meanwhile, there is nothing to build: its elements are deleted.
+    """
     dress()
+    client = ui.context.client
     try:
         page = make()
         await _patiently(page.ask())
-        page.lay_out()
-    except NotReadyError as error:
+        if not client.is_deleted:
+            page.lay_out()
+    except UserError as error:
+        if not client.is_deleted:
+            _lay_out_reason(title, error, make, first_run)
+
+
+def _lay_out_reason(title: str, reason: UserError, make: Callable[[], _Page], first_run: FirstRun | None) -> None:
+    """Show why a page can't be built."""
+    if isinstance(reason, NotReadyError):
         if first_run is not None:
             FirstRunPage(first_run).lay_out()
         else:
-            error_page(gettext("No data yet"), str(error), 503)
-        _reload_when_ready(make, str(error))
-    except UserError as error:
-        error_page(title, str(error), 404 if isinstance(error, NotFoundError) else 400)
+            error_page(gettext("No data yet"), str(reason), 503)
+        _reload_when_ready(make, str(reason))
+    else:
+        error_page(title, str(reason), 404 if isinstance(reason, NotFoundError) else 400)
 
 
 def _reload_when_ready(make: Callable[[], _Page], reason: str) -> None:

@@ -83,6 +83,23 @@ def test_a_page_number_beyond_the_last_shows_the_last():
     assert page_of([], 0, 2) == ([], 0, 1, 0)
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_page_that_the_browser_left_while_it_was_asked_is_not_built(monkeypatch, fails):
+    client, built = SimpleNamespace(is_deleted=False), []
+
+    async def asked():
+        client.is_deleted = True
+        if fails:
+            raise UserError("Unknown consumer group nobody.")
+
+    page = SimpleNamespace(ask=asked, lay_out=lambda: built.append("page"))
+    monkeypatch.setattr(routes, "ui", SimpleNamespace(context=SimpleNamespace(client=client)))
+    monkeypatch.setattr(routes, "dress", lambda: None)
+    monkeypatch.setattr(routes, "error_page", lambda *_: built.append("error"))
+    asyncio.run(routes._built("Group", lambda: page))
+    assert built == []
+
+
 def test_an_error_of_a_page_that_no_browser_has_opened_is_not_logged(monkeypatch):
     async def fails():
         await asyncio.sleep(0.01)
