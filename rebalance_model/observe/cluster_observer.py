@@ -213,15 +213,17 @@ class _Step(ClusterStep):
             broker.reached_by.pop(source, None)
             broker.hook = "" if broker.hook == source else broker.hook
             if not broker.hook and not broker.reached_by:
-                end(self, CLUSTER_RULES, name, FORGOTTEN)
-                del state.brokers[name]
-                self.touched[name] = None
+                self._forget_unreported(state.brokers, name)
         for address, proxy in tuple(state.proxies.items()):
             proxy.reached_by.pop(source, None)
             if not proxy.reached_by:
-                end(self, CLUSTER_RULES, address, FORGOTTEN)
-                del state.proxies[address]
-                self.touched[address] = None
+                self._forget_unreported(state.proxies, address)
+
+    def _forget_unreported(self, subjects: dict[str, ClusterBroker] | dict[str, ClusterProxy], name: str) -> None:
+        """Forget a broker or a proxy that no source reports any more; its incidents end."""
+        end(self, CLUSTER_RULES, name, FORGOTTEN)
+        del subjects[name]
+        self.touched[name] = None
 
     def _note_tick(self, tick: Tick, source: str) -> None:
         """Record a tick, of a broker's hook if it names a broker, else of a collector; its source may be late."""

@@ -24,7 +24,7 @@ class Lost(NamedTuple):
     """One failure."""
 
     part: LostPart | Literal["SOURCE"]
-    """What was lost; SOURCE: an event of a source for which there was no place."""
+    """The lost part; SOURCE: an event of a source for which there was no place."""
     key: str
     """The group, cluster/group; empty: the shard itself."""
     error: str

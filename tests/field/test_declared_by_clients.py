@@ -1,4 +1,4 @@
-"""What a client declares sets its limits (issue 49, A5)."""
+"""The limits of a client are those that it declares (issue 49, A5)."""
 
 import pytest
 

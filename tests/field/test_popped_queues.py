@@ -51,7 +51,7 @@ def events(recording):
 
 @pytest.fixture(scope="module")
 def whole(events):
-    """What is concluded of all of it, which several tests judge; never changed."""
+    """The conclusions from all of it, which several tests judge; never changed."""
     return folded(events)
 
 

@@ -8,7 +8,7 @@ and its buffer; the same class runs under Spark and in a plain loop.
 import msgspec
 
 from rebalance_model.entities import INT64_MAX
-from rebalance_model.observe.effects import AnyRow
+from rebalance_model.observe.effects import AnyEffect, AnyRow
 from rebalance_model.observe.engine.admission import REFUSED, Admission
 from rebalance_model.observe.engine.ordering import Ordering
 from rebalance_model.observe.engine.salvage import Restored, Saved, ShardState, restored
@@ -167,9 +167,9 @@ class Shard:
             self._progress.forget(group.cluster, group.group)
         return effects
 
-    def _folded(self, event: AnyEvent) -> list[AnyRow]:
+    def _folded(self, event: AnyEvent) -> list[AnyEffect]:
         try:
-            return [*self.timeline.fold(event)]
+            return self.timeline.fold(event)
         except Exception as error:  # noqa: BLE001  it is raised where failures are not contained
             self._losses.note("EVENT", "", error, event)
         return []

@@ -1,4 +1,4 @@
-"""What a shard's timeline remembers beside its groups (`timeline` decides with it)."""
+"""State of a shard's timeline beside its groups (`timeline` decides with it)."""
 
 from collections.abc import Collection
 
@@ -9,7 +9,7 @@ from rebalance_model.observe.state import ClusterState
 
 
 class TimelineState(msgspec.Struct):
-    """What a shard's timeline keeps beside its groups; times are epoch milliseconds."""
+    """State of a shard's timeline beside its groups; times are epoch milliseconds."""
 
     now: int = 0
     """The present time of the timeline."""
@@ -30,7 +30,7 @@ class TimelineState(msgspec.Struct):
     boots: dict[str, int] = {}
     """By source and broker: when the broker started, as that source last reported."""
     rows_forgotten: int = 0
-    """The highest number of a row of a cluster that was forgotten: one that comes back goes on above it."""
+    """The highest row number of a forgotten cluster: the rows of one that comes back continue above it."""
 
     def cluster(self, name: str) -> ClusterState:
         """Return a cluster's state; create it on first sight."""
