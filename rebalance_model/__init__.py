@@ -3,7 +3,7 @@
 - `allocation`: the strategies that divide a topic's queues among the clients of a group.
 - `broker` and `client`: both sides of rebalance, method by method as in RocketMQ.
 - `dialect`: what the releases 4.9 and 5.x do differently.
-- `ModelError`: the base of every error that the model raises on purpose.
+- `ModelError`: the base of every error that the model raises on purpose; its type says whose fault it is.
 - `observe`: takes telemetry, and returns who owned each queue, why it moved, and what is wrong.
 - `simulation`: a cluster made of these parts, in virtual time; it emits telemetry and keeps the truth.
 
@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from rebalance_model.entities import MessageQueue
-from rebalance_model.errors import ModelError, UnknownSubjectError
+from rebalance_model.errors import ModelError, NotYetError, UnknownSubjectError, UsageError
 
 if TYPE_CHECKING:
     from rebalance_model import allocation, broker, client, dialect, observe, simulation
@@ -33,7 +33,9 @@ else:
 __all__ = [
     "MessageQueue",
     "ModelError",
+    "NotYetError",
     "UnknownSubjectError",
+    "UsageError",
     "allocation",
     "broker",
     "client",

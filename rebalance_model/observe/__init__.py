@@ -3,7 +3,7 @@
 An `Observer` takes the events of a log in log order, returns conclusions in time order, and answers questions. Here a
 broker's hook has seen a client send a heartbeat, and lock a queue:
 
->>> from rebalance_model import MessageQueue
+>>> from rebalance_model import MessageQueue, NotYetError
 >>> from rebalance_model.observe import AssignmentChange, Observer, events
 >>> hook = {"cluster": "c", "broker": "broker-a", "source": "hook", "source_id": "broker-a@1"}
 >>> client = hook | {"group": "g", "client_id": "client-1", "channel": "10.0.0.1:5000"}
@@ -13,10 +13,10 @@ broker's hook has seen a client send a heartbeat, and lock a queue:
 ...         time=1_000, seq=1, consume_type="CONSUME_PASSIVELY", message_model="CLUSTERING", subscriptions=(), **client
 ...     ),
 ...     events.LockBatchMq(time=2_000, seq=2, requested=(queue,), granted=(queue,), **client),
-...     events.Tick(time=10_000, seq=1, **hook),
+...     events.Tick(time=10_000, seq=1, end=True, **hook),
 ... ]
 >>> observer = Observer()
->>> rows = [row for event in log for row in observer.feed(event)] + observer.finish()
+>>> rows = [row for event in log for row in observer.feed(event)]
 >>> for row in rows:
 ...     if isinstance(row, AssignmentChange):
 ...         print(row.time, row.topic, row.queue_id, row.client_id, row.action, row.evidence)
@@ -27,6 +27,17 @@ broker's hook has seen a client send a heartbeat, and lock a queue:
 ['LOCK_GRANTED']
 >>> Observer.load(observer.save()).owner("c", "g", queue)
 'client-1'
+
+Events wait until every source has reported. A question about a group whose events all wait is answered later:
+
+>>> observer = Observer()
+>>> observer.feed(log[0])
+[]
+>>> try:
+...     observer.members("c", "g")
+... except NotYetError as error:
+...     print("ask again at", error.known_at)
+ask again at 31000
 
 A `Shard` is the same without answers, and with the groups in a store of the program that reads the log.
 Times are epoch milliseconds. `decode` makes a valid event of a row of a recording, or raises `RejectedError`.

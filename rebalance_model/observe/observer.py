@@ -6,21 +6,31 @@ is left out.
 """
 
 from collections import defaultdict, deque
+from collections.abc import Iterable
 
 import msgspec
 
 from rebalance_model.entities import MessageQueue, queue_order
-from rebalance_model.errors import UnknownSubjectError
+from rebalance_model.errors import NotYetError, UnknownSubjectError, UsageError
 from rebalance_model.observe.effects import AnyRow, AssignmentChange, IncidentTransition
 from rebalance_model.observe.engine.shard import Saved, Shard
 from rebalance_model.observe.events import AnyEvent
+from rebalance_model.observe.events.decoding import decode
 from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.group.owners_queue import owners_queue
 from rebalance_model.observe.group_store import KEY_PREFIX, GroupsInMemory
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.rules.registry import QUEUE_RULES
 from rebalance_model.observe.rules.rule import Evidence
-from rebalance_model.observe.state import GroupState, IncidentState, QueueState, decode_group, encode_group
+from rebalance_model.observe.state import (
+    UNREADABLE,
+    GroupState,
+    IncidentState,
+    QueueState,
+    UnreadableStateError,
+    decode_group,
+    encode_group,
+)
 from rebalance_model.observe.step import GroupStep
 
 STEPS_KEPT = 8
@@ -28,6 +38,7 @@ STEPS_KEPT = 8
 
 _Step = AssignmentChange | IncidentTransition
 _Kept = tuple[Saved, dict[str, bytes]]
+_EVENTS = msgspec.json.Decoder(AnyEvent)
 
 
 class OpenIncident(msgspec.Struct, frozen=True):
@@ -88,9 +99,16 @@ class Observer:
 
         Raises:
             StateVersionError: another release has saved it.
+            UnreadableStateError: no observer has saved it, or it was changed since.
+            UsageError: it is not bytes.
         """
+        if not isinstance(blob, bytes):
+            raise UsageError(f"what an observer has saved is bytes, not {type(blob).__name__}")
         made = cls(policy)
-        saved, groups = msgspec.msgpack.decode(blob, type=_Kept)
+        try:
+            saved, groups = msgspec.msgpack.decode(blob, type=_Kept)
+        except UNREADABLE as error:
+            raise UnreadableStateError(str(error)) from error
         made._groups.update(groups)
         made._shard = Shard(saved, made._groups, made._policy)
         return made
@@ -99,13 +117,38 @@ class Observer:
         """Return everything that is needed to go on; the observer itself goes on, too."""
         return msgspec.msgpack.encode((self._shard.flush(), dict(self._groups)))
 
+    def __repr__(self) -> str:
+        return f"<Observer of {len(self.groups())} groups at {self._shard.timeline.state.now}>"
+
+    def read(self, lines: Iterable[bytes]) -> list[AnyRow]:
+        """Process the next lines of a log, an event each, as in a recording; return the rows that they complete.
+
+        Raises:
+            RejectedError: a line is no valid event; those before it are processed. To skip such lines, call `decode`
+                and `feed` for each.
+            UsageError: a line is not bytes.
+        """
+        return [row for line in lines for row in self._fed(decode(line))]
+
     def feed(self, event: AnyEvent, stamp: int | None = None) -> list[AnyRow]:
         """Process the log's next event; return the rows of all events that this completes.
 
         Args:
             event: the event.
             stamp: the log's own stamp of it, epoch milliseconds; None: the highest event time so far.
+
+        Raises:
+            UsageError: it is no event, or a field has a value that the field can't have; nothing is changed.
         """
+        if not isinstance(event, AnyEvent) or not isinstance(stamp, int | None):
+            raise UsageError(f"an event and its stamp are needed, not {type(event).__name__}, {type(stamp).__name__}")
+        try:  # a constructor does not check the types of its fields
+            event = _EVENTS.decode(msgspec.json.encode(event))
+        except (msgspec.MsgspecError, TypeError, OverflowError) as error:
+            raise UsageError(f"{type(event).__name__}: {error}") from error
+        return self._fed(event, stamp)
+
+    def _fed(self, event: AnyEvent, stamp: int | None = None) -> list[AnyRow]:
         self._stamp = max(self._stamp, event.time) if stamp is None else stamp
         return self._noted(self._shard.push(event, self._stamp))
 
@@ -123,7 +166,7 @@ class Observer:
         """Return the queues of a group that telemetry has shown, in Java's order.
 
         Raises:
-            UnknownSubjectError: no event of the group has been folded.
+            UnknownSubjectError: no event of the group has been folded; `NotYetError` if some wait.
         """
         return tuple(sorted(self._state(cluster, group).queues, key=queue_order))
 
@@ -131,7 +174,7 @@ class Observer:
         """Return the client ids of the group's members, in Java's order.
 
         Raises:
-            UnknownSubjectError: no event of the group has been folded.
+            UnknownSubjectError: no event of the group has been folded; `NotYetError` if some wait.
         """
         return self._state(cluster, group).members
 
@@ -155,7 +198,7 @@ class Observer:
         elif cluster_state is not None:
             by_key = cluster_state.incidents
         else:
-            raise UnknownSubjectError(f"no event of cluster {cluster!r} has been folded")
+            raise self._not_known(f"cluster {cluster!r}", cluster)
         return tuple(_shown(cluster, group, one) for one in sorted(by_key.values(), key=lambda one: one.opened_at))
 
     def explain(self, cluster: str, group: str, queue: MessageQueue) -> Explanation:
@@ -188,8 +231,14 @@ class Observer:
     def _state(self, cluster: str, group: str) -> GroupState:
         state = self._shard.timeline.find(cluster, group)
         if state is None:
-            raise UnknownSubjectError(f"no event of group {group!r} of cluster {cluster!r} has been folded")
+            raise self._not_known(f"group {group!r} of cluster {cluster!r}", cluster, group)
         return state
+
+    def _not_known(self, subject: str, cluster: str, group: str = "") -> UnknownSubjectError:
+        known_at = self._shard.known_at(cluster, group)
+        if known_at is None:
+            return UnknownSubjectError(f"no event of {subject} has been folded")
+        return NotYetError(subject, known_at)
 
     def _queue(self, cluster: str, group: str, queue: MessageQueue) -> tuple[GroupState, QueueState]:
         state = self._state(cluster, group)

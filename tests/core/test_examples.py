@@ -1,6 +1,9 @@
 """The examples in the library's docstrings are correct, and what a package offers can be imported."""
 
+import contextlib
 import doctest
+import io
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -8,8 +11,21 @@ from importlib import import_module
 import pytest
 
 import rebalance_model
+from tests.docs.source import ROOT
 
 PACKAGES = [f"rebalance_model.{name}" for name in ("allocation", "broker", "client", "observe", "simulation")]
+
+PROGRAMS = re.findall(
+    r"^\$ python - <<'END'\n(.*?)^END\n(.*?)^```$", (ROOT / "rebalance_model/README.md").read_text(), re.M | re.S
+)
+
+
+@pytest.mark.parametrize(("program", "printed"), PROGRAMS)
+def test_the_programs_of_the_readme_print_what_it_says(program, printed, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    with contextlib.redirect_stdout(io.StringIO()) as output:
+        exec(program, {})
+    assert output.getvalue() == printed
 
 
 @pytest.mark.parametrize("name", PACKAGES)

@@ -1,15 +1,28 @@
 """The library's answers are those of its rows, and a question changes nothing."""
 
+import contextlib
+import re
+
 import msgspec
 import pytest
 
-from rebalance_model import MessageQueue, ModelError, UnknownSubjectError
-from rebalance_model.observe import GroupSnapshot, IncidentTransition, Observer, QueueSnapshot
+from rebalance_model import MessageQueue, ModelError, NotYetError, UnknownSubjectError, UsageError
+from rebalance_model.observe import (
+    GroupSnapshot,
+    IncidentTransition,
+    Observer,
+    QueueSnapshot,
+    RejectedError,
+    decode,
+)
 from rebalance_model.observe.engine.shard import Shard
+from rebalance_model.observe.events import Tick
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
+from rebalance_model.observe.state import UnreadableStateError
 from tests.support.simulated import simulate, small
 
+TICK = Tick(time=0, cluster="sim", source="poll", source_id="poll-1@0", seq=1)
 HANGS = {"at": 60, "do": "hang", "who": "c-1", "lasts": 120}
 
 
@@ -108,3 +121,68 @@ def test_what_no_event_has_shown_is_an_error_of_the_model(log, ask, sentence):
         ask(observer)
     assert isinstance(raised.value, ModelError)
     assert observer.groups() == (("sim", "g"),)
+
+
+def test_what_waits_is_answered_by_the_instant_that_is_said(log):
+    observer, answers = Observer(), []
+    for event in log:
+        observer.feed(event)
+        with contextlib.suppress(UnknownSubjectError):
+            observer.members("sim", "g")
+            break
+        with pytest.raises(UnknownSubjectError) as raised:
+            observer.members("sim", "g")
+        answers.append(raised.value)
+    waits = [error.known_at for error in answers if isinstance(error, NotYetError)]
+    assert answers[0].args != answers[-1].args  # at first no event of the group had come
+    assert log[0].time < event.time <= min(waits)
+
+
+def test_a_group_that_began_later_is_known_by_the_instant_that_is_said(log):
+    observer = Observer()
+    fed(observer, log[: len(log) // 2])
+    event = next(one for one in log if hasattr(one, "group"))
+    now = log[len(log) // 2].time
+    observer.feed(msgspec.structs.replace(event, time=now, group="another"))
+    with pytest.raises(NotYetError) as raised:
+        observer.members("sim", "another")
+    assert now < raised.value.known_at < now + 60_000
+    fed(observer, [one for one in log[len(log) // 2 :] if one.time <= raised.value.known_at])
+    assert ("sim", "another") in observer.groups()
+
+
+def test_lines_of_a_recording_lead_to_the_same_rows(log):
+    rows = fed(Observer(), log)
+    assert Observer().read(msgspec.json.encode(event) + b"\n" for event in log) == rows
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "sentence"),
+    [
+        (lambda observer: observer.feed("text"), UsageError, "an event and its stamp are needed, not str, NoneType"),
+        (lambda observer: observer.feed(TICK, "now"), UsageError, "needed, not Tick, str"),
+        (lambda observer: observer.feed(msgspec.structs.replace(TICK, time="0")), UsageError, r"Tick: .* at `\$.time`"),
+        (lambda observer: observer.feed(msgspec.structs.replace(TICK, time=observer)), UsageError, "Tick: "),
+        (lambda observer: observer.read(["{}"]), UsageError, "a value of the log is bytes, not str"),
+        (lambda observer: observer.read([b"{}"]), RejectedError, "invalid"),
+        (lambda _: decode("{}"), UsageError, "a value of the log is bytes, not str"),
+        (lambda _: Observer.load("text"), UsageError, "is bytes, not str"),
+        (lambda _: Observer.load(b"garbage"), UnreadableStateError, "."),
+        (lambda _: Observer.load(b""), UnreadableStateError, "."),
+    ],
+)
+def test_a_wrong_call_is_an_error_of_the_model_and_changes_nothing(log, call, error, sentence):
+    observer = Observer()
+    fed(observer, log[:500])
+    before = observer.save()
+    with pytest.raises(error, match=sentence) as raised:
+        call(observer)
+    assert isinstance(raised.value, ModelError)
+    assert observer.save() == before
+
+
+def test_an_observer_is_shown_with_its_groups_and_its_time(log):
+    observer = Observer()
+    assert repr(observer) == "<Observer of 0 groups at 0>"
+    fed(observer, log)
+    assert re.fullmatch(r"<Observer of 1 groups at \d+>", repr(observer))

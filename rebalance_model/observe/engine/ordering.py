@@ -236,6 +236,11 @@ class Ordering:
         """Return how long time may advance without a tick of any source, milliseconds."""
         return max((self.limit_of(source) for source in self.state.sources.values() if source.tick >= 0), default=0)
 
+    def known_at(self, time: int) -> int:
+        """Return the log's stamp by which an event of that time is released at the latest, if the log goes on."""
+        start = self.state.first_stamp + self.state.jumped + self._policy.source_silent_after + START_MARGIN
+        return max(start, time + max(map(self.limit_of, self.state.sources.values())))
+
     def is_full(self) -> bool:
         """Return whether the buffer exceeds its limit."""
         return len(self.buffer) > EVENTS_MAX or self.state.bytes > BYTES_MAX

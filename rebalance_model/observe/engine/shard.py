@@ -137,6 +137,20 @@ class Shard:
         chunks = (buffer[i : i + CHUNK_EVENTS] for i in range(0, len(buffer), CHUNK_EVENTS))
         return Saved(_ENCODER.encode(self._state), tuple(_ENCODER.encode(chunk) for chunk in chunks))
 
+    def known_at(self, cluster: str, group: str = "") -> int | None:
+        """Return by which stamp of the log the first event that waits is folded at the latest; None: none waits.
+
+        Args:
+            cluster: the cluster whose events are meant.
+            group: the group whose events are meant; empty: those of the cluster itself.
+        """
+        times = [
+            time
+            for time, _, _, _, event in self._ordering.buffer
+            if event.cluster == cluster and (event.group if isinstance(event, GroupEvent) else "") == group
+        ]
+        return self._ordering.known_at(min(times)) if times else None
+
     def take_lost(self) -> list[Lost]:
         """Return the failures that were contained since the last call."""
         return self._losses.take()

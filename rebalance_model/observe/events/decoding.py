@@ -4,7 +4,8 @@ import re
 
 import msgspec
 
-from rebalance_model.errors import ModelError
+from rebalance_model.entities import INT64_MAX
+from rebalance_model.errors import ModelError, UsageError
 from rebalance_model.observe.events import AnyEvent, GroupEvent, key_of
 
 VALUE_BYTES_MAX = 1_000_000
@@ -35,18 +36,23 @@ class RejectedError(ModelError, ValueError):
         self.detail = detail
 
 
-def decode(value: bytes | None, *, key: bytes | None, stamp: int, keyed: bool) -> AnyEvent:
+def decode(
+    value: bytes | None, *, key: bytes | None = None, stamp: int = INT64_MAX - FUTURE_MS_MAX, keyed: bool = False
+) -> AnyEvent:
     """Decode and check one row of the log.
 
     Args:
         value: the raw bytes.
         key: the transport's key, if it has keys.
-        stamp: the transport's own time of the row, epoch milliseconds.
+        stamp: the transport's own time of the row, epoch milliseconds; the default accepts any time.
         keyed: whether the transport has keys (Kafka has, files do not); then the key must be the event's own.
 
     Raises:
         RejectedError: with the reason; nothing of the row is used.
+        UsageError: the value is not bytes.
     """
+    if not isinstance(value, bytes | None):
+        raise UsageError(f"a value of the log is bytes, not {type(value).__name__}")
     event = _parse(value)
     if event.time > stamp + FUTURE_MS_MAX:
         detail = f"`time` {event.time} is more than 25 hours past the transport's stamp {stamp}"
