@@ -72,11 +72,12 @@ sbom: $(READY) ## Write the software bill of materials (CycloneDX) to dist/
 
 # Of the commit's files, not of the folder's; the time in the wheel is the commit's, so that it can be made again.
 DIST ?= dist
-dist: $(READY) ## Build wheel and sdist of the commit into dist/
+dist: $(READY) ## Build wheel and sdist of the commit, and those of the library alone, into dist/
 	@source=$$(mktemp -d); trap 'rm -rf "$$source"' EXIT; mkdir -p $(DIST); to=$$(cd $(DIST) && pwd); \
 	export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct); git archive HEAD | tar -x -C "$$source"; \
-	cd "$$source" && $(abspath $(BIN))/python -c "from setuptools import build_meta as build; build.build_sdist('$$to'); build.build_wheel('$$to')" >/dev/null
-	@ls $(DIST)/rebalance_watch-*
+	for project in "$$source" "$$source/rebalance_model"; do cd "$$project" && $(abspath $(BIN))/python -c \
+	"from setuptools import build_meta as build; build.build_sdist('$$to'); build.build_wheel('$$to')" >/dev/null; done
+	@ls $(DIST)/rebalance_*
 
 # pip chooses what the program needs from wheels whose hashes were checked, so without the developers' packages.
 # Of the packages that only the job needs pyspark, half a gigabyte, is not even fetched where it is not installed.

@@ -5,7 +5,6 @@
 - `dialect`: what the releases 4.9 and 5.x do differently.
 - `ModelError`: the base of every error that the model raises on purpose; its type says whose fault it is.
 - `observe`: takes telemetry, and returns who owned each queue, why it moved, and what is wrong.
-- `simulation`: a cluster made of these parts, in virtual time; it emits telemetry and keeps the truth.
 
 The docstring of each package has an example, which a test runs.
 
@@ -20,11 +19,11 @@ from rebalance_model.entities import MessageQueue
 from rebalance_model.errors import ModelError, NotYetError, UnknownSubjectError, UsageError
 
 if TYPE_CHECKING:
-    from rebalance_model import allocation, broker, client, dialect, observe, simulation
+    from rebalance_model import allocation, broker, client, dialect, observe
 else:
 
     def __getattr__(name: str) -> object:
-        """Import a package when it is first used: the job needs no simulation, and a collector needs no observer."""
+        """Import a package when it is first used: a collector needs no observer."""
         if name in __all__:
             return import_module(f"{__name__}.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -41,5 +40,4 @@ __all__ = [
     "client",
     "dialect",
     "observe",
-    "simulation",
 ]

@@ -5,12 +5,15 @@ import subprocess
 import sys
 import tarfile
 import tomllib
+from importlib import metadata
 from zipfile import ZipFile
 
 import pytest
 
+from tests.core.test_examples import PROGRAMS
 from tests.support.installed import ROOT, install, required
 
+LIBRARY = tomllib.loads((ROOT / "rebalance_model/pyproject.toml").read_text("utf-8"))
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
 
 
@@ -29,7 +32,7 @@ def contents(wheel):
 
 
 def test_the_sdist_builds_the_wheel(dist, tmp_path):
-    [wheel], [sdist] = dist.glob("*.whl"), dist.glob("*.tar.gz")
+    [wheel], [sdist] = dist.glob("rebalance_watch-*.whl"), dist.glob("rebalance_watch-*.tar.gz")
     with tarfile.open(sdist) as archive:
         archive.extractall(tmp_path, filter="data")
     [source] = tmp_path.iterdir()
@@ -41,7 +44,7 @@ def test_the_sdist_builds_the_wheel(dist, tmp_path):
 
 
 def test_the_wheel_runs_where_it_is_installed(dist, tmp_path):
-    [wheel] = dist.glob("*.whl")
+    [wheel] = dist.glob("rebalance_watch-*.whl")
     commands = install(wheel, tmp_path / "prefix", required("rebalance-watch"))
     said = subprocess.run(
         [commands / "rebalance-watch", "--version"], cwd=tmp_path, check=True, capture_output=True, text=True
@@ -51,6 +54,28 @@ def test_the_wheel_runs_where_it_is_installed(dist, tmp_path):
         [commands / "rebalance-watch", "config", "check"], cwd=tmp_path, check=False, capture_output=True, text=True
     )
     assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_the_wheel_has_neither_simulation_nor_tests(dist):
+    [wheel] = dist.glob("rebalance_watch-*.whl")
+    with ZipFile(wheel) as archive:
+        folders = {name.partition("/")[0] for name in archive.namelist()}
+    own = {"rebalance_model", "schemas", "streaming", "checkpoints", "conf"}
+    assert folders == own | {f"rebalance_watch-{VERSION}.dist-info"}
+
+
+def test_the_library_runs_alone_with_one_dependency(dist, tmp_path):
+    assert LIBRARY["project"]["version"] == VERSION
+    [wheel] = dist.glob("rebalance_model-*.whl")
+    python = install(wheel, tmp_path / "prefix", [metadata.distribution("msgspec")]) / "python"
+    for program, printed in PROGRAMS:  # -I: not from the checkout
+        ran = subprocess.run([python, "-I", "-"], input=program, cwd=ROOT, capture_output=True, text=True, check=True)
+        assert ran.stdout == printed
+
+
+def test_the_library_has_each_of_its_packages():
+    folders = {file.parent.relative_to(ROOT) for file in (ROOT / "rebalance_model").rglob("__init__.py")}
+    assert set(LIBRARY["tool"]["setuptools"]["packages"]) == {".".join(folder.parts) for folder in folders}
 
 
 def test_the_changelog_describes_this_version():

@@ -67,7 +67,6 @@ WITHOUT_SPARK = {
         ["config", "check"],
         ["maintain", "--dry-run"],
         ["backtest", "--since", str(START)],
-        ["simulate", "join", "--out", "simulated"],
     )
 }
 WITH_SPARK = {

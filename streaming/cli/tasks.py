@@ -13,7 +13,7 @@ TASKS = {
     "Check and maintain": (
         "doctor", "config", "maintain", "quality", "checkpoint", "backtest", "rebuild", "replay", "job",
     ),
-    "Try it without a cluster of your own": ("demo", "lab", "simulate"),
+    "Try it without a cluster of your own": ("demo", "lab"),
 }  # fmt: skip
 """The commands by task, in the order of the help."""
 

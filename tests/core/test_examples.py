@@ -13,7 +13,7 @@ import pytest
 import rebalance_model
 from tests.docs.source import ROOT
 
-PACKAGES = [f"rebalance_model.{name}" for name in ("allocation", "broker", "client", "observe", "simulation")]
+PACKAGES = [*(f"rebalance_model.{name}" for name in ("allocation", "broker", "client", "observe")), "simulation"]
 
 PROGRAMS = re.findall(
     r"^\$ python - <<'END'\n(.*?)^END\n(.*?)^```$", (ROOT / "rebalance_model/README.md").read_text(), re.M | re.S

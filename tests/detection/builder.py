@@ -4,8 +4,8 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from rebalance_model.simulation import scenario, story
-from rebalance_model.simulation.scenario import Scenario
+from simulation import scenario, story
+from simulation.scenario import Scenario
 
 SETTLED = 90
 """The time in which a cluster settles after its start, and after half of the actions; seconds."""

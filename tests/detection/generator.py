@@ -6,7 +6,7 @@ others have one or two faults, one after the other, each with a realistic durati
 
 import random
 
-from rebalance_model.simulation.scenario import Scenario
+from simulation.scenario import Scenario
 from tests.detection import readers
 from tests.detection.actions import (
     BROKER_FAULTS,

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from rebalance_model.entities import MessageQueue
-from rebalance_model.simulation.cluster import START
+from simulation.cluster import START
 from tests.detection.conditions import SECOND
 from tests.detection.snapshot import Snapshot
 

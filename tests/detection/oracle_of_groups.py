@@ -3,10 +3,10 @@
 from collections import Counter
 
 from rebalance_model.entities import MessageQueue
-from rebalance_model.simulation.broker import Broker
-from rebalance_model.simulation.client import SimulatedClient
-from rebalance_model.simulation.process import ProcessState
-from rebalance_model.simulation.scheduler import MS
+from simulation.broker import Broker
+from simulation.client import SimulatedClient
+from simulation.process import ProcessState
+from simulation.scheduler import MS
 from tests.detection.conditions import COMBINED, EITHER, HOOK, NONE, POLL, SECOND, Condition, Conditions
 from tests.detection.history import STORM_WINDOW_MS, History
 from tests.detection.snapshot import Snapshot

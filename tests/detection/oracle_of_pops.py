@@ -1,8 +1,8 @@
 """The conditions of rules about groups that pop, beside those about their members (`oracle_of_groups`)."""
 
-from rebalance_model.simulation.client import SimulatedClient
-from rebalance_model.simulation.pop.client import POLL, POP_THRESHOLD_FOR_QUEUE
-from rebalance_model.simulation.process import ProcessState
+from simulation.client import SimulatedClient
+from simulation.pop.client import POLL, POP_THRESHOLD_FOR_QUEUE
+from simulation.process import ProcessState
 from tests.detection.conditions import HOOK, NONE, SECOND, Condition, Conditions
 from tests.detection.conditions import POLL as POLLS
 from tests.detection.history import History

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from rebalance_model.entities import MessageQueue
-from rebalance_model.simulation.client import SimulatedClient
-from rebalance_model.simulation.message_log import SteadyLog
-from rebalance_model.simulation.process import ProcessState
+from simulation.client import SimulatedClient
+from simulation.message_log import SteadyLog
+from simulation.process import ProcessState
 from tests.detection.conditions import COMBINED, EITHER, HOOK, NONE, POLL, SECOND, Condition, Conditions, required
 from tests.detection.history import History
 from tests.detection.recorder import Regression

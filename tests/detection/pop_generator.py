@@ -6,7 +6,7 @@ faults are those of the recording (`tests/field/test_popped_queues.py`).
 
 import random
 
-from rebalance_model.simulation.scenario import Scenario
+from simulation.scenario import Scenario
 from tests.detection.builder import SETTLED, Action, ScenarioBuilder
 from tests.detection.generator import is_healthy
 

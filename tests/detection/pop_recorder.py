@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 from rebalance_model.client.pull_flow_control import Pull
 from rebalance_model.entities import MessageQueue
-from rebalance_model.simulation.broker import Broker
-from rebalance_model.simulation.cluster import SimulatedCluster
-from rebalance_model.simulation.network import SimulatedChannel
-from rebalance_model.simulation.pop.receipts import RENEW_AHEAD, RENEWALS
-from rebalance_model.simulation.popped.messages import Handle, Pop
-from rebalance_model.simulation.popped.truth import Delivered, End
+from simulation.broker import Broker
+from simulation.cluster import SimulatedCluster
+from simulation.network import SimulatedChannel
+from simulation.pop.receipts import RENEW_AHEAD, RENEWALS
+from simulation.popped.messages import Handle, Pop
+from simulation.popped.truth import Delivered, End
 
 Member = tuple[str, str]
 """A group and the name of a process; of a proxy's calls the name of its connection."""

@@ -9,9 +9,9 @@ from rebalance_model.allocation import AllocateStrategy
 from rebalance_model.broker.consumer_offset_manager import ConsumerOffsetManager
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.engine.sources import JUMP
-from rebalance_model.simulation.broker import Broker
-from rebalance_model.simulation.cluster import SimulatedCluster
-from rebalance_model.simulation.network import SimulatedChannel
+from simulation.broker import Broker
+from simulation.cluster import SimulatedCluster
+from simulation.network import SimulatedChannel
 from tests.detection.pop_recorder import PopRecorder
 
 MAX_RETRY_MS = 45_000

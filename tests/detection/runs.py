@@ -8,9 +8,9 @@ from rebalance_model.observe.engine.shard import Shard
 from rebalance_model.observe.events import AnyEvent
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
-from rebalance_model.simulation import story
-from rebalance_model.simulation.cluster import BROKERS_FIRST, START, SimulatedCluster
-from rebalance_model.simulation.scenario import Scenario
+from simulation import story
+from simulation.cluster import BROKERS_FIRST, START, SimulatedCluster
+from simulation.scenario import Scenario
 from tests.detection import pop_generator
 from tests.detection.generator import is_healthy, scenario_of
 from tests.detection.history import History

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 
 from rebalance_model.observe.rules.registry import codes_needing
-from rebalance_model.simulation.cluster import START
+from simulation.cluster import START
 from tests.detection.conditions import SECOND
 from tests.detection.runs import TELEMETRY, Incident, Run
 from tests.detection.spans import ALLOWED, Span

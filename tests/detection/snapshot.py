@@ -6,12 +6,12 @@ from functools import cached_property
 from rebalance_model.client.cached_messages import CachingProcessQueue
 from rebalance_model.client.consumer_config import ConsumerKind, MessageModel
 from rebalance_model.entities import MessageQueue
-from rebalance_model.simulation.broker import Broker
-from rebalance_model.simulation.client import SimulatedClient
-from rebalance_model.simulation.cluster import SimulatedCluster
-from rebalance_model.simulation.pop.proxied_client import SimulatedProxiedClient
-from rebalance_model.simulation.process import ProcessState
-from rebalance_model.simulation.scenario import GroupSpec
+from simulation.broker import Broker
+from simulation.client import SimulatedClient
+from simulation.cluster import SimulatedCluster
+from simulation.pop.proxied_client import SimulatedProxiedClient
+from simulation.process import ProcessState
+from simulation.scenario import GroupSpec
 from tests.detection.pop_recorder import PopRecorder
 from tests.detection.recorder import HOOK_RECOVERY_MS, Recorder
 

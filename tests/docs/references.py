@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 
 from tests.docs.source import ROOT
 
-FOLDERS = ("rebalance_model", "schemas", "streaming", "checkpoints", "conf", "tests", ".github")
+FOLDERS = ("rebalance_model", "simulation", "schemas", "streaming", "checkpoints", "conf", "tests", ".github")
 _KINDS = ("md", "py", "toml", "sql", "java", "js", "css", "jsonl", "yml", "j2", "html", "properties")
 _PATH = re.compile(rf"(?<![\w/.…*>{{}}-])((?:[\w.-]+/)*[\w.-]+\.(?:{'|'.join(_KINDS)}))(?![\w/*{{}}-]|\.\w)")
 _FOLDER = re.compile(rf"`((?:{'|'.join(map(re.escape, FOLDERS))})/[\w./-]*)`")

@@ -5,7 +5,7 @@ from functools import lru_cache
 import pytest
 
 from rebalance_model.observe.effects import GroupSnapshot, IncidentTransition
-from rebalance_model.simulation.cluster import START
+from simulation.cluster import START
 from tests.support.field import SOURCES
 from tests.support.folding import folded
 from tests.support.simulated import simulate, small

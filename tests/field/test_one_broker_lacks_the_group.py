@@ -5,8 +5,8 @@ from functools import lru_cache
 import pytest
 
 from rebalance_model.observe.events import HeartBeat
-from rebalance_model.simulation import scenario
-from rebalance_model.simulation.cluster import START
+from simulation import scenario
+from simulation.cluster import START
 from tests.support.field import Concluded, changed, changed_events, concluded, concluded_of, events_of
 from tests.support.folding import folded
 from tests.support.simulated import simulate

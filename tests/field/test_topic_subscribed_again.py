@@ -13,8 +13,8 @@ from rebalance_model.observe.events import (
     QueryConsumerOffset,
     UpdateConsumerOffset,
 )
-from rebalance_model.simulation import scenario
-from rebalance_model.simulation.cluster import START
+from simulation import scenario
+from simulation.cluster import START
 from tests.support.field import SOURCES, Concluded, changed, changed_events, concluded_of, numbered
 from tests.support.folding import folded
 from tests.support.simulated import simulate

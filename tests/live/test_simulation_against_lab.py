@@ -10,8 +10,8 @@ from functools import partial
 
 import pytest
 
-from rebalance_model.simulation import scenario, story
-from rebalance_model.simulation.cluster import SimulatedCluster
+from simulation import scenario, story
+from simulation.cluster import SimulatedCluster
 
 GROUP, TOPIC = "orders-group", "Orders"
 LATER_SECONDS = 100

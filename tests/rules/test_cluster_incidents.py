@@ -11,8 +11,8 @@ from rebalance_model.observe.engine.shard import Shard
 from rebalance_model.observe.events import AnyEvent, GroupEvent, key_of
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
-from rebalance_model.simulation import scenario, story
-from rebalance_model.simulation.cluster import START
+from simulation import scenario, story
+from simulation.cluster import START
 from streaming.log.rows import partition_of
 from tests.support.simulated import simulate
 

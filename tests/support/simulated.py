@@ -7,9 +7,9 @@ import msgspec
 
 from rebalance_model.observe.effects import AnyEffect, IncidentTransition
 from rebalance_model.observe.events import Answer, AnyEvent, BrokerStatus, Tick
-from rebalance_model.simulation import scenario, story
-from rebalance_model.simulation.cluster import BROKERS_FIRST, START, SimulatedCluster
-from streaming.cli.simulate import read_scenario
+from simulation import scenario, story
+from simulation.__main__ import read_scenario
+from simulation.cluster import BROKERS_FIRST, START, SimulatedCluster
 from tests.support.folding import folded
 
 BEGAN = START + BROKERS_FIRST // 1000
@@ -64,7 +64,7 @@ def small(*steps: dict[str, object], **changes: object) -> scenario.Scenario:
 def simulate(
     described: scenario.Scenario | str, seed: int = 1, *, until: float | None = None, **options: bool
 ) -> SimulatedRun:
-    """Run a scenario, or that of a file of conf/scenarios, to its end or up to a time."""
+    """Run a scenario, or that of a file of simulation/scenarios, to its end or up to a time."""
     made = read_scenario(described) if isinstance(described, str) else described
     every_step = options.pop("every_step", False)
     events: list[AnyEvent] = []

@@ -13,10 +13,10 @@ from rebalance_model.entities import INT64_MAX
 from rebalance_model.observe.effects import AnyEffect, IncidentTransition, QueueProgress
 from rebalance_model.observe.events import AnyEvent
 from rebalance_model.observe.events.decoding import decode
-from rebalance_model.simulation import story
-from rebalance_model.simulation.cluster import SimulatedCluster
-from rebalance_model.simulation.scenario import Scenario
-from streaming.cli.simulate import read_scenario
+from simulation import story
+from simulation.__main__ import read_scenario
+from simulation.cluster import SimulatedCluster
+from simulation.scenario import Scenario
 from streaming.log.recording import replayed_rows
 from tests.support.folding import Fold
 from tests.support.simulated import small

@@ -8,7 +8,7 @@ import pytest
 
 from rebalance_model.observe.effects import AnyEffect, GroupSnapshot, IncidentTransition
 from rebalance_model.observe.events import AnyEvent, ClockStep, Tick
-from rebalance_model.simulation.cluster import START
+from simulation.cluster import START
 from tests.core.engine.test_delay import Row, of_collector, of_hook, recorded
 from tests.support.folding import Fold
 from tests.support.simulated import small

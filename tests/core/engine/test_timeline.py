@@ -2,7 +2,7 @@
 
 from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.events import Tick
-from rebalance_model.simulation.cluster import START
+from simulation.cluster import START
 from tests.support.folding import Fold
 from tests.support.simulated import simulate, small
 

@@ -27,12 +27,12 @@ from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.hooks.pulls import PULL_SILENCE
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import BrokerView, GroupState
-from rebalance_model.simulation import story
-from rebalance_model.simulation.broker import Broker
-from rebalance_model.simulation.cluster import SimulatedCluster
-from rebalance_model.simulation.emitter import CLUSTER, Sink
-from rebalance_model.simulation.scenario import Scenario
-from rebalance_model.simulation.truth import Fault, Owned
+from simulation import story
+from simulation.broker import Broker
+from simulation.cluster import SimulatedCluster
+from simulation.emitter import CLUSTER, Sink
+from simulation.scenario import Scenario
+from simulation.truth import Fault, Owned
 
 CHANNEL_EXPIRED = 120_000
 SCAN_PERIOD = 10_000

@@ -8,8 +8,8 @@ from rebalance_model.observe.effects import AnyEffect, AssignmentChange, GroupSn
 from rebalance_model.observe.events import AnyEvent, GetConsumerListByGroup, HeartBeat
 from rebalance_model.observe.state import GroupState
 from rebalance_model.observe.step import CORRECTIONS_MAX
-from rebalance_model.simulation.cluster import START
-from rebalance_model.simulation.emitter import CLUSTER
+from simulation.cluster import START
+from simulation.emitter import CLUSTER
 from tests.support.folding import Fold
 from tests.support.hook_trace import A, HookTrace
 from tests.support.simulated import SimulatedRun, simulate, small, transitions

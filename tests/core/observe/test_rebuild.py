@@ -18,8 +18,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rebalance_model.simulation.scenario import Scenario
-from streaming.cli.simulate import read_scenario
+from simulation.__main__ import read_scenario
+from simulation.scenario import Scenario
 from tests.core.observe.rebuilt import Comparison
 from tests.support.simulated import small
 
@@ -124,7 +124,7 @@ def test_a_concurrent_group_under_churn(poll):
 @pytest.mark.prove
 @pytest.mark.parametrize("seed", range(1, 21))
 @pytest.mark.parametrize("poll", [False, True], ids=["hook", "both"])
-@pytest.mark.parametrize("path", sorted(Path("conf/scenarios").glob("*.toml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(Path("simulation/scenarios").glob("*.toml")), ids=lambda path: path.stem)
 def test_every_scenario_with_many_seeds(path, poll, seed):
     if path.stem == "collector-away" and not poll:
         pytest.skip("there is no collector to go away")

@@ -22,8 +22,8 @@ from rebalance_model.observe.effects import (
     QueueMove,
     RebalanceSettled,
 )
-from rebalance_model.simulation.cluster import START
-from rebalance_model.simulation.truth import Fault, Owned
+from simulation.cluster import START
+from simulation.truth import Fault, Owned
 from tests.support.folding import folded
 from tests.support.simulated import SimulatedRun, simulate
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import AnyEvent
-from rebalance_model.simulation import START, SimulatedCluster, scenario, story
+from simulation import START, SimulatedCluster, scenario, story
 
 BROKER, TOPIC, GROUP = "broker-a", "Orders", "g"
 RETRY = MessageQueue(f"%RETRY%{GROUP}_{TOPIC}", BROKER, 0)

@@ -7,9 +7,9 @@ from rebalance_model.client.host import BrokerError, OffsetNotFoundError, Refuse
 from rebalance_model.client.pull_flow_control import Pull
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import ConsumerRunningInfo
-from rebalance_model.simulation import broker_responses
-from rebalance_model.simulation.cluster import START
-from rebalance_model.simulation.truth import Owned
+from simulation import broker_responses
+from simulation.cluster import START
+from simulation.truth import Owned
 from tests.support.simulated import shares, simulate, small
 
 MQ = MessageQueue("Orders", "broker-a", 0)

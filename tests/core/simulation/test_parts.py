@@ -3,11 +3,11 @@
 import pytest
 
 from rebalance_model.client.host import BrokerError
-from rebalance_model.simulation.message_log import SentBackLog, SteadyLog
-from rebalance_model.simulation.name_server import NameServer
-from rebalance_model.simulation.process import Process, Promise
-from rebalance_model.simulation.scheduler import MS, Clock, Scheduler
-from rebalance_model.simulation.splitmix import SplitMix64
+from simulation.message_log import SentBackLog, SteadyLog
+from simulation.name_server import NameServer
+from simulation.process import Process, Promise
+from simulation.scheduler import MS, Clock, Scheduler
+from simulation.splitmix import SplitMix64
 
 
 def test_the_generator_is_splitmix64():

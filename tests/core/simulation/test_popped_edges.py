@@ -9,10 +9,10 @@ from rebalance_model.client.process_queue import PopProcessQueue
 from rebalance_model.client.pull_request import PopRequest
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import AckMessage, PopMessage, ProxyHeartBeat
-from rebalance_model.simulation.pop.receipts import RENEW_MAX, Receipts
-from rebalance_model.simulation.popped.fifo import OrderInfo
-from rebalance_model.simulation.popped.messages import Handle, Origin, PoppedMessage
-from rebalance_model.simulation.scenario import ScenarioError
+from simulation.pop.receipts import RENEW_MAX, Receipts
+from simulation.popped.fifo import OrderInfo
+from simulation.popped.messages import Handle, Origin, PoppedMessage
+from simulation.scenario import ScenarioError
 from tests.core.simulation.pop_scenario import BROKER, GROUP, TOPIC, popped, second
 
 MQ = MessageQueue(TOPIC, BROKER, 0)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from streaming.base.settings import conf_file
+from simulation.__main__ import SCENARIOS
 from tests.support.simulated import simulate, small, truth
 
-STORIES = sorted(file.stem for file in conf_file("scenarios").glob("*.toml"))
+STORIES = sorted(file.stem for file in SCENARIOS.glob("*.toml"))
 
 
 def same(scenario, seed):

@@ -5,13 +5,13 @@ import pytest
 from rebalance_model.allocation import strategy
 from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.observe.events import ConsumerRunningInfo, ConsumeStats, PullMessage, TopicRoute
-from rebalance_model.simulation.client import OwnedQueues
-from rebalance_model.simulation.cluster import START
-from rebalance_model.simulation.message_log import SentBackLog
-from rebalance_model.simulation.name_server import NameServer
-from rebalance_model.simulation.process import ProcessState
-from rebalance_model.simulation.shared_strategy import SharedStrategy
-from rebalance_model.simulation.truth import Consumed, Locked, Owned
+from simulation.client import OwnedQueues
+from simulation.cluster import START
+from simulation.message_log import SentBackLog
+from simulation.name_server import NameServer
+from simulation.process import ProcessState
+from simulation.shared_strategy import SharedStrategy
+from simulation.truth import Consumed, Locked, Owned
 from tests.support.simulated import shares, simulate, small, truth
 
 MQ = MessageQueue("Orders", "broker-a", 0)

@@ -9,8 +9,8 @@ from rebalance_model.observe.events import (
     QueryConsumerOffset,
     UpdateConsumerOffset,
 )
-from rebalance_model.simulation.cluster import START
-from rebalance_model.simulation.truth import Consumed
+from simulation.cluster import START
+from simulation.truth import Consumed
 from tests.support.simulated import shares, simulate, small
 
 

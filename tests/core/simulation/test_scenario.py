@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from rebalance_model.simulation import scenario, story
-from rebalance_model.simulation.cluster import SimulatedCluster
-from rebalance_model.simulation.scenario import ScenarioError
+from simulation import scenario, story
+from simulation.cluster import SimulatedCluster
+from simulation.scenario import ScenarioError
 from tests.support.simulated import SMALL, simulate, small
 
 
@@ -70,36 +70,42 @@ def test_a_step_can_be_undone_by_hand_and_then_not_again_by_its_time():
     assert fault.end - fault.begin == 10_000
 
 
-def _simulate(*arguments, **environment):
-    command = [sys.executable, "-m", "streaming.cli.main", *map(str, arguments)]
+def _run(*arguments, **environment):
+    command = [sys.executable, "-m", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment or None)
+
+
+def _simulate(*arguments, **environment):
+    return _run("simulation", *arguments, **environment)
 
 
 def test_a_seed_gives_the_same_bytes_whatever_python_hashes(tmp_path):
     for number in (1, 2):
-        ran = _simulate("simulate", "kill", "--seed", 7, "--out", tmp_path / str(number), PYTHONHASHSEED=str(number))
+        ran = _simulate("kill", "--seed", 7, "--out", tmp_path / str(number), PYTHONHASHSEED=str(number))
         assert ran.returncode == 0, ran.stderr
     for name in ("events.jsonl.gz", "truth.jsonl"):
         assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "2" / name).read_bytes()
 
 
 def test_what_the_command_leaves_can_be_replayed(tmp_path):
-    ran = _simulate("simulate", "join", "--no-hook", "--out", tmp_path / "out")
+    ran = _simulate("join", "--no-hook", "--out", tmp_path / "out")
     assert "588 events" in ran.stdout
-    ran = _simulate("--root", tmp_path, "replay", tmp_path / "out" / "events.jsonl.gz", "--to", "files")
+    ran = _run(
+        "streaming.cli.main", "--root", tmp_path, "replay", tmp_path / "out" / "events.jsonl.gz", "--to", "files"
+    )
     assert ran.returncode == 0, ran.stderr
     assert "588 lines" in ran.stderr
 
 
 def test_the_command_lists_the_scenarios_and_errors_are_one_sentence(tmp_path):
-    assert "A killed consumer" in _simulate("simulate").stdout
+    assert "A killed consumer" in _simulate().stdout
     (tmp_path / "mine.toml").write_text('title = "mine"\nminutes = "five"\n')
     for argument, message in (
         ("nothing", "Unknown scenario nothing"),
         (tmp_path / "no.toml", "Unknown scenario"),
         (tmp_path / "mine.toml", "mine.toml: Expected `float`, got `str` - at `$.minutes`"),
     ):
-        ran = _simulate("simulate", argument)
+        ran = _simulate(argument)
         assert (ran.returncode, "Traceback" in ran.stderr) == (1, False)
         assert message in ran.stderr
 
@@ -110,6 +116,6 @@ def test_a_scenario_that_fails_leaves_no_recording(tmp_path):
         'title = "mine"\nminutes = 1\ntopics = [{name = "T", queues = 1}]\n'
         'groups = [{name = "g", topics = ["T"], consumers = 1}]\nstory = [{at = 5, do = "kill", who = "x"}]\n'
     )
-    ran = _simulate("simulate", file, "--out", tmp_path / "out")
+    ran = _simulate(file, "--out", tmp_path / "out")
     assert (ran.returncode, list((tmp_path / "out").iterdir())) == (1, [])
     assert "The scenario cannot continue: no consumer x runs at 5 s." in ran.stderr

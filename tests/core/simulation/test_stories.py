@@ -15,8 +15,8 @@ from rebalance_model.observe.events import (
     PullMessage,
     Tick,
 )
-from rebalance_model.simulation.cluster import START
-from rebalance_model.simulation.truth import Consumed, Fault, Locked, Owned
+from simulation.cluster import START
+from simulation.truth import Consumed, Fault, Locked, Owned
 from tests.support.simulated import SMALL, shares, simulate, small, transitions, truth
 
 THREE = {"c-1": [0, 1, 2], "c-2": [3, 4, 5], "c-3": [6, 7]}

@@ -28,8 +28,8 @@ from rebalance_model.observe.events import (
     key_of,
 )
 from rebalance_model.observe.events.decoding import decode
-from rebalance_model.simulation.cluster import START
-from rebalance_model.simulation.truth import Fault
+from simulation.cluster import START
+from simulation.truth import Fault
 from tests.support.simulated import BEGAN, simulate, small
 
 

@@ -24,8 +24,8 @@ from rebalance_model.observe.events.decoding import decode
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state.clocks import Clocks
-from rebalance_model.simulation import scenario
-from rebalance_model.simulation.scenario import Scenario
+from simulation import scenario
+from simulation.scenario import Scenario
 from tests.detection.generator import scenario_of
 from tests.instruments.figures import keep
 from tests.support.simulated import simulate

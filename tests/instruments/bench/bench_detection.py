@@ -17,8 +17,8 @@ from rebalance_model.observe.events import AnyEvent
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.rules import judgement
-from rebalance_model.simulation import scenario
-from rebalance_model.simulation.scenario import Scenario
+from simulation import scenario
+from simulation.scenario import Scenario
 from tests.detection.generator import scenario_of
 from tests.detection.proof import Proof, prove, table
 from tests.instruments.bench.bench_core import fold_time

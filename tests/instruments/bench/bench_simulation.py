@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.table import Table
 
 from rebalance_model.observe.events import AnyEvent
-from rebalance_model.simulation import scenario, story
-from rebalance_model.simulation.cluster import SimulatedCluster
-from rebalance_model.simulation.truth import Consumed
+from simulation import scenario, story
+from simulation.cluster import SimulatedCluster
+from simulation.truth import Consumed
 
 
 def main(clients: int = 1_000, queues: int = 4_096, minutes: float = 60, messages_per_second: float = 410) -> None:
