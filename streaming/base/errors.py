@@ -28,6 +28,10 @@ class NotFoundError(UserError):
     """The requested object does not exist: exit code 1 as any `UserError`, and 404 over HTTP."""
 
 
+class InvalidValueError(UserError):
+    """A value is none of a closed set: exit code 2, and 422 over HTTP."""
+
+
 class ForbiddenError(UserError):
     """The person may not do this: exit code 1 as any `UserError`, and 403 over HTTP."""
 

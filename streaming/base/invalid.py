@@ -1,7 +1,7 @@
 """What is wrong in a file of the user, in the user's words instead of a library's."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
@@ -42,6 +42,20 @@ def sentence(error: ErrorDetails, model: type[BaseModel], place: str = "Setting"
     elif error["type"] == "literal_error" and (near := did_you_mean(str(error["input"]), _literals(model, error))):
         text = f"{text}: {near}"
     return f"{place} {path}: {text}".strip() if path else text
+
+
+def of_parameter(name: str, error: Mapping[str, Any]) -> str:
+    """Return what pydantic found in a parameter of a question, as a whole sentence."""
+    known = re.findall(r"'([^']*)'", str(error.get("ctx", {}).get("expected", "")))
+    near = did_you_mean(str(error.get("input")), known) if error["type"] == "literal_error" else None
+    return ended(f"{name}: {error['msg']}" + (f": {near}" if near else ""))
+
+
+def unknown_parameter(name: str, of: str, names: Iterable[str]) -> str:
+    """Return the sentence for a parameter that a question does not have, with all that it has."""
+    known = list(names)
+    near = did_you_mean(name, known)
+    return f"Unknown parameter {name} of {of}{f': {near}' if near else '.'} It has {', '.join(known) or 'none'}."
 
 
 def ended(said: str) -> str:

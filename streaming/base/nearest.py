@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Final, Literal
 
-from streaming.base.errors import UserError
+from streaming.base.errors import InvalidValueError, UserError
 from streaming.base.language import gettext, marked
 from streaming.base.limits import NAME_CHARACTERS
 
@@ -46,6 +46,24 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str | None:
     by_lower = {one.lower(): one for one in candidates}
     near = closest(name.lower(), by_lower, n=1)
     return gettext("did you mean {name}?", name=by_lower[near[0]]) if near else None
+
+
+def one_of(name: str, value: str, choices: Iterable[str]) -> str:
+    """Return the value of a closed set that a user has given, in any case.
+
+    Args:
+        name: of the parameter, as the user has given it.
+        value: what the user has given.
+        choices: the closed set; an empty one, "any", is not named.
+
+    Raises:
+        InvalidValueError: it is none of them.
+    """
+    known = list(choices)
+    if (found := next((one for one in known if one.lower() == value.lower()), None)) is not None:
+        return found
+    advice = did_you_mean(value, known) or gettext("use one of {choices}.", choices=", ".join(filter(None, known)))
+    raise InvalidValueError(gettext("Invalid {name} {value}: {advice}", name=name, value=repr(value), advice=advice))
 
 
 _SEVERAL = {

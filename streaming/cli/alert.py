@@ -16,6 +16,7 @@ from schemas.rows import AlertControl
 from streaming.base.errors import UserError
 from streaming.base.health import Health
 from streaming.base.lines import start_lines
+from streaming.base.nearest import one_of
 from streaming.base.place import tables_of
 from streaming.base.settings import load_settings
 from streaming.base.shell import command_line
@@ -189,7 +190,7 @@ def add(
     if group is None and code is None and cluster is None:
         raise UserError("This would silence everything: set --group, --code or --cluster ('*' to confirm).")
     if code is not None and not any(fnmatchcase(one, code) for one in CODES):
-        raise UserError(f"No incident code matches {code!r}: see the list in the README.")
+        code = one_of("code", code, CODES)
     now, name, lasts = now_ms(), secrets.token_hex(4), duration_ms(span)
     check_span(lasts)
     tables, matched = tables_of(load_settings()), (("group", group), ("code", code), ("cluster", cluster))

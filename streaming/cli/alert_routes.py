@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from streaming.base.errors import UserError
-from streaming.base.nearest import did_you_mean
+from streaming.base.nearest import one_of
 from streaming.base.place import tables_of
 from streaming.base.settings import load_settings
 from streaming.base.times import now_ms
@@ -65,8 +65,7 @@ def _supposed(group: str | None, code: str | None, severity: Severity, cluster: 
 
     if code is None:
         raise UserError("Name the incident's code with --code: routes depend on it.")
-    if code not in CODES:
-        raise UserError(f"Unknown incident code {code}: {did_you_mean(code, CODES) or 'see the list in the README.'}")
+    code = one_of("code", code, CODES)
     return msgspec.structs.replace(SAMPLE.transition, code=code, group=group or "", severity=severity, cluster=cluster)
 
 

@@ -59,12 +59,9 @@ def allocate(  # noqa: PLR0913  a command line
 ) -> None:
     """Predict the owners of a group's queues, and the queues moved, under each strategy if clients join or leave."""
     from streaming.queries.group_at import find_group
-    from streaming.queries.group_strategies import STRATEGIES
     from streaming.queries.what_if import what_if
 
     name = named(group, group_option)
-    if strategy is not None and strategy.upper() not in STRATEGIES:
-        raise typer.BadParameter(f"Unsupported strategy {strategy}. Use one of {', '.join(STRATEGIES)}.")
     if rolling_restart:
         if leave or join or clients is not None:
             raise typer.BadParameter("--rolling-restart is of the present members: omit --leave, --join and --clients.")
@@ -77,7 +74,7 @@ def allocate(  # noqa: PLR0913  a command line
         nonlocal last
         last = what_if(
             model, find_group(model, name, cluster, instant(at)), clients=given, leave=leave or (), join=join or (),
-            topic=topic, strategy=strategy and strategy.upper(),
+            topic=topic, strategy=strategy,
         )  # fmt: skip
         return last.plans
 

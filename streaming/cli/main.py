@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from rebalance_model.observe.state import STATE_VERSION
-from streaming.base.errors import SettingsError, UnavailableError, UnhealthyError, UserError
+from streaming.base.errors import InvalidValueError, SettingsError, UnavailableError, UnhealthyError, UserError
 from streaming.base.files import close_to_others
 from streaming.base.health import PROBE_SOCKET
 from streaming.base.lines import print_error
@@ -100,7 +100,7 @@ for _name, _command in _COMMANDS.items():
         app.command(_name, rich_help_panel=task_of(_name), epilog=examples_of(_name))(_command)
 
 
-_EXIT_CODES = {SettingsError: 2, UnhealthyError: 3, UnavailableError: 4}
+_EXIT_CODES = {SettingsError: 2, InvalidValueError: 2, UnhealthyError: 3, UnavailableError: 4}
 _FOR_OTHERS = frozenset({"doctor", "hook", "job"})
 """The commands that write what other users run: jars of an installation, the hook of a broker, a package of the job."""
 _EXTRAS = {

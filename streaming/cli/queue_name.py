@@ -50,6 +50,8 @@ def parse_any_queue(
     queue = _QUEUE.fullmatch(given.pop()) if given else None
     if queue is None:
         raise typer.BadParameter(f"Specify the queue last, as BROKER:QUEUE: {example}")
+    if topic is not None and queue["topic"] not in {None, topic}:
+        raise typer.BadParameter(f"Specify one topic: {queue['topic']} or {topic}.")
     named_topic, queue_id = queue["topic"] or topic, int(queue["queue_id"])
     if not given and group is None:
         if named_topic is not None:

@@ -14,9 +14,9 @@ from typing import Any
 from rebalance_model.versions import release_of
 from streaming.base.errors import NotFoundError
 from streaming.base.language import gettext, marked
-from streaming.base.nearest import full_name
+from streaming.base.nearest import did_you_mean, full_name
 from streaming.base.statements import statements_of
-from streaming.queries.group_at import GroupAt, find_group, instant_of
+from streaming.queries.group_at import GroupAt, explain_nothing, find_group, instant_of
 from streaming.queries.health import HEALTH, SEVERITY, Health
 from streaming.queries.incidents import incident_from_row
 from streaming.queries.present import Freshness, SilenceByCluster, last_known, present
@@ -44,7 +44,10 @@ def clients(
     """
     if group is not None:
         cluster = find_group(model, group, cluster, at).cluster
-    return _clients(model, cluster, group, None, at)
+    listed = _clients(model, cluster, group, None, at)
+    if not listed:
+        explain_nothing(model, cluster, at)
+    return listed
 
 
 def clients_of_proxies(model: ReadModel, group_at: GroupAt, names: Collection[str] | None) -> tuple[GroupClient, ...]:
@@ -72,8 +75,9 @@ def client(  # noqa: PLR0913  filters
 
     Raises:
         NotFoundError: no group has, or had, such a client.
-        UserError: several have such an end.
+        UserError: several have such an end; or see `find_group`.
     """
+    explain_nothing(model, cluster, at, group)
     parameters = {"client": client_id, "cluster": cluster, "group": group, "since": since, "instant": instant_of(at)}
     until = at if at is not None else present(model, None)
     intervals = tuple(Interval(**row) for row in _rows(model, "intervals", parameters | {"until": until}))
@@ -85,12 +89,8 @@ def client(  # noqa: PLR0913  filters
         names = {member.client_id for member in _clients(model, cluster, group, None, at)}
         if (full := full_name(client_id, names, "client")) is not None:
             return client(model, full, group=group, cluster=cluster, since=since, at=at)
-        raise NotFoundError(
-            gettext(
-                "Unknown client {client_id}: `rebalance-watch client list` lists the clients of a time.",
-                client_id=client_id,
-            )
-        )
+        advice = did_you_mean(client_id, names) or gettext("`rebalance-watch client list` lists the clients of a time.")
+        raise NotFoundError(gettext("Unknown client {client_id}: {advice}", client_id=client_id, advice=advice))
     return ClientDetail(
         client_id=client_id, since=since, until=until, groups=in_groups, intervals=intervals, incidents=incidents
     )

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 from rebalance_model.entities import INT64_MAX
 from streaming.base.errors import NotFoundError, UserError
 from streaming.base.language import gettext, marked
-from streaming.base.nearest import closest
+from streaming.base.nearest import closest, did_you_mean
 from streaming.base.statements import statements_of
 from streaming.base.times import written
 from streaming.queries.present import dropped_by_age
@@ -78,9 +78,8 @@ def explain_nothing(
     begins = {row["cluster"]: row["begins"] for row in model.rows(_SQL["beginnings"])}
     if cluster is not None and cluster not in begins:
         known = ", ".join(sorted(begins)) or gettext("none")
-        raise NotFoundError(
-            gettext("Unknown cluster {cluster}. Known clusters: {known}.", cluster=cluster, known=known)
-        )
+        advice = did_you_mean(cluster, begins) or gettext("known clusters: {known}.", known=known)
+        raise NotFoundError(gettext("Unknown cluster {cluster}: {advice}", cluster=cluster, advice=advice))
     begin = begins[cluster] if cluster is not None else min(begins.values(), default=None)
     if at is not None and begin is not None and at < begin:
         raise UserError(gettext("History begins at {time}: choose a later time.", time=written(begin)))

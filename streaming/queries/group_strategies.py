@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from rebalance_model.allocation import AllocateStrategy
 from rebalance_model.observe.group.configured_strategy import configured_strategy
 from rebalance_model.observe.policy import NEARBY, NEED_NO_PARAMETERS, Policy
-from streaming.base.errors import UserError
 from streaming.base.language import gettext
+from streaming.base.nearest import one_of
 from streaming.queries.labels import strategy_name
 
 STRATEGIES = (*NEED_NO_PARAMETERS, "CONFIG", "MACHINE_ROOM", NEARBY)
@@ -34,13 +34,10 @@ def strategies_of(policy: Policy, own: str, asked: str | None = None) -> Mapping
     One whose parameters the policy does not state is left out, unless it is the group's own or is asked for.
 
     Raises:
-        UserError: the strategy that is asked for is none of RocketMQ's.
+        InvalidValueError: the strategy that is asked for is none of RocketMQ's.
     """
-    if asked and asked not in STRATEGIES:
-        choices = ", ".join(STRATEGIES)
-        raise UserError(
-            gettext("Unsupported strategy {strategy}. Use one of {choices}.", strategy=asked, choices=choices)
-        )
+    if asked:
+        asked = one_of("strategy", asked, STRATEGIES)
     known = {name: _known(policy, name) for name in STRATEGIES}
     shown = [name for name, one in known.items() if not isinstance(one, str) or name in {own, asked}]
     return {name: known[name] for name in sorted(shown, key=lambda name: name != own)}

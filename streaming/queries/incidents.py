@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from rebalance_model.entities import INT64_MAX
 from rebalance_model.observe.rules import revive_behind
+from rebalance_model.observe.rules.registry import CODES
 from rebalance_model.observe.step import PROXY_UNREACHABLE
+from streaming.base.nearest import one_of
 from streaming.base.statements import statements_of
 from streaming.queries.group_at import GroupAt, explain_nothing, instant_of, only_one
 from streaming.queries.results import Incident
@@ -39,9 +41,12 @@ def incidents(  # noqa: PLR0913  filters
     the one that explains it is in the list. Only the first ``last`` are read.
 
     Raises:
+        InvalidValueError: there is no such code.
         NotFoundError: the cluster or group is unknown.
         UserError: the instant is before the beginning of history.
     """
+    if code is not None:  # perhaps of a release that had another rule
+        code = one_of("code", code, sorted({*CODES, *(known for _, known in kinds_of_incidents(model))}))
     filters = {
         "cluster": cluster,
         "group": group,

@@ -3,6 +3,7 @@
 from rebalance_model.entities import MessageQueue
 from streaming.base.errors import NotFoundError, UserError
 from streaming.base.language import gettext
+from streaming.base.nearest import did_you_mean
 from streaming.base.statements import statements_of
 from streaming.base.times import written
 from streaming.queries.group_at import GroupAt
@@ -60,14 +61,10 @@ def check_known(model: ReadModel, group_at: GroupAt, topic: str, queue: MessageQ
     queues = _known_queues(model, group_at)
     topics = {mq.topic for mq in queues}
     if topic not in topics:
-        names = ", ".join(sorted(topics)) or "none"
+        names = ", ".join(sorted(topics)) or gettext("none")
+        advice = did_you_mean(topic, topics) or gettext("known topics: {names}.", names=names)
         raise NotFoundError(
-            gettext(
-                "Unknown topic {topic} of {group}. Known topics: {names}.",
-                topic=topic,
-                group=group_at.group,
-                names=names,
-            )
+            gettext("Unknown topic {topic} of {group}: {advice}", topic=topic, group=group_at.group, advice=advice)
         )
     if queue is not None and queue not in queues:
         brokers = sorted({mq.broker for mq in queues if mq.topic == topic})

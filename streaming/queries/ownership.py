@@ -76,10 +76,13 @@ def owners(model: ReadModel, group_at: GroupAt, topic: str | None = None, *, ret
     """Return the ownership interval of each queue of a group; unassigned queues are omitted.
 
     Raises:
+        NotFoundError: the group has no such topic.
         UserError: telemetry had stopped by the instant.
     """
     _refuse_unheard(last_group_state(model, group_at).freshness, group_at)
     rows = model.rows(_SQL["owners"], {**group_at._asdict(), "topic": topic, "retry": retry})
+    if not rows and topic is not None:
+        check_known(model, group_at, topic)
     return [Interval(**row) for row in rows]
 
 
@@ -134,10 +137,17 @@ def unassigned(model: ReadModel, group_at: GroupAt) -> frozenset[tuple[str, str,
 def intervals(  # noqa: PLR0913  filters
     model: ReadModel, group_at: GroupAt, since: int, until: int, topic: str | None = None, *, retry: bool = False
 ) -> list[Interval]:
-    """Return the ownership intervals of a group's queues within a period, ordered by queue and time."""
+    """Return the ownership intervals of a group's queues within a period, ordered by queue and time.
+
+    Raises:
+        NotFoundError: the group has no such topic.
+    """
     of_group = {"cluster": group_at.cluster, "group": group_at.group}
     parameters = of_group | {"since": since, "until": until, "topic": topic, "retry": retry}
-    return [Interval(**row) for row in model.rows(_SQL["intervals"], parameters)]
+    rows = model.rows(_SQL["intervals"], parameters)
+    if not rows and topic is not None:
+        check_known(model, group_at, topic)
+    return [Interval(**row) for row in rows]
 
 
 def diff(

@@ -7,7 +7,7 @@ import pytest
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.effects import AssignmentChange
-from streaming.base.errors import NotFoundError, UserError
+from streaming.base.errors import InvalidValueError, NotFoundError, UserError
 from streaming.queries.group_at import find_group
 from streaming.queries.groups import LAST_REBALANCES, groups, overview, read_group
 from streaming.queries.incident_detail import incident
@@ -286,7 +286,7 @@ def test_an_unknown_group_or_a_time_before_history_is_a_sentence(model):
 
 
 def test_what_is_not_known_is_not_told_as_nothing(model):
-    with pytest.raises(NotFoundError, match=r"Unknown cluster e\. Known clusters: c, d"):
+    with pytest.raises(NotFoundError, match=r"Unknown cluster e: known clusters: c, d"):
         groups(model, cluster="e")
     with pytest.raises(NotFoundError, match="Unknown consumer group x: "):
         incidents(model, group="x")
@@ -296,13 +296,15 @@ def test_what_is_not_known_is_not_told_as_nothing(model):
         groups(model, START - 1)
     with pytest.raises(UserError, match="History begins at 2027-01-15T08:00:"):
         incidents(model, at=START - 1)
-    with pytest.raises(NotFoundError, match=r"Unknown topic Order of g\. Known topics: %RETRY%g, Orders"):
+    with pytest.raises(NotFoundError, match=r"Unknown topic Order of g: did you mean Orders\?"):
         queues(model, find_group(model, "g"), topic="Order")
     with pytest.raises(NotFoundError, match="Unknown topic Order of g"):
         diff(model, find_group(model, "g", at=START + 20_000), topic="Order")
     with pytest.raises(NotFoundError, match="Unknown queue Orders@broker-a:9 of g: Orders has queues 0 to 3"):
         who_owned(model, find_group(model, "g"), MessageQueue("Orders", "broker-a", 9))
-    assert incidents(model, group="g", code="NO_SUCH") == []
+    with pytest.raises(InvalidValueError, match=r"Invalid code 'LAG_GROWT': did you mean LAG_GROWTH\?"):
+        incidents(model, group="g", code="LAG_GROWT")
+    assert incidents(model, group="g", code="proxy_unreachable") == []
 
 
 def test_who_broadcasts_owns_nothing(model):

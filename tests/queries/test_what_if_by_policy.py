@@ -85,7 +85,7 @@ def test_what_a_strategy_lacks_is_a_sentence(made):
     plan = what_if(model, find_group(model, "orders-group"), strategy="MACHINE_ROOM_NEARBY").plans[-1]
     sentence = "MACHINE_ROOM_NEARBY-AVG needs broker_deploy_in and consumer_deploy_in: state it in the policy"
     assert (plan.refused, plan.moves, plan.duplicates) == (sentence, (), None)
-    with pytest.raises(UserError, match=r"Unsupported strategy BEST\. Use one of AVG,"):
+    with pytest.raises(UserError, match=r"Invalid strategy 'BEST': use one of AVG,"):
         what_if(model, find_group(model, "orders-group"), strategy="BEST")
 
 

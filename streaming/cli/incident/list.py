@@ -52,7 +52,7 @@ def incidents(  # noqa: PLR0913  a command line
             model,
             cluster=cluster,
             group=group,
-            code=code.upper() if code is not None else None,
+            code=code,
             severity=severity,
             only_open=only_open,
             only_resolved=resolved,

@@ -2,6 +2,7 @@
 
 from schemas.tables import PARTITIONED_BY, TABLES
 from streaming.base.errors import NotFoundError
+from streaming.base.nearest import did_you_mean
 from streaming.queries.rule_text import rule_codes, rule_summary, rule_text
 from streaming.tables.described import described_columns, relations, table_meaning
 
@@ -51,7 +52,8 @@ def table_text(table: str) -> str:
         NotFoundError: there is no such table.
     """
     if table not in TABLES:
-        raise NotFoundError(f"Unknown table {table}: describe_tables without a name lists all.")
+        advice = did_you_mean(table, TABLES) or "describe_tables without a name lists all."
+        raise NotFoundError(f"Unknown table {table}: {advice}")
     by = PARTITIONED_BY.get(table)
     lines = [f"# {table}", "", table_meaning(table)]
     if by:

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 
 from streaming.base.errors import UserError
+from streaming.base.invalid import of_parameter, unknown_parameter
 from streaming.base.limits import ECHO_CHARACTERS
 from streaming.base.visible import shortened, shortened_whole
 
@@ -84,8 +85,7 @@ class McpServer(MCPServer[None]):
             raise ToolError(f"Unknown tool {name}. The tools are {names}.")
         parameters = tool.parameters.get("properties", {})
         if unknown := sorted(set(arguments) - set(parameters)):
-            sent = shortened(unknown[0])
-            raise ToolError(f"Unknown parameter {sent} of {name}. It has {', '.join(parameters) or 'none'}.")
+            raise ToolError(unknown_parameter(shortened(unknown[0]), name, parameters))
 
 
 async def _refuse_long_names(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
@@ -104,5 +104,4 @@ async def _refuse_long_names(ctx: ServerRequestContext[Any, Any], call_next: Cal
 def _sentence(error: ValidationError) -> str:
     """Return which parameter is wrong, and why."""
     first = error.errors(include_url=False)[0]
-    name = str(first["loc"][0]) if first["loc"] else "arguments"
-    return f"{name}: {first['msg']}."
+    return of_parameter(str(first["loc"][0]) if first["loc"] else "arguments", first)

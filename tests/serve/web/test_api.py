@@ -217,7 +217,7 @@ def test_health_has_the_age_of_each_source(api):
         ("/groups/orders/intervals?since=1h&until=2h", 400, "swap them"),
         ("/groups/orders/what-if?leave=Z", 400, "Z is not a member"),
         ("/groups/orders/what-if?join=1000000", 400, "at most"),
-        ("/groups/orders/what-if?strategy=BEST", 400, "Unsupported strategy BEST"),
+        ("/groups/orders/what-if?strategy=BEST", 422, "Invalid strategy 'BEST'"),
         ("/groups/orders/diff", 422, "from: "),
         ("/groups/orders/lag?slices=0", 422, "slices: "),
         ("/incidents?severity=bad", 422, "severity: "),

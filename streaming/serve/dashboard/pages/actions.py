@@ -1,9 +1,9 @@
 """The page of what people and programs did about the alerts of incidents, and by SQL: the audit trail."""
 
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
-from streaming.base.errors import UserError
 from streaming.base.language import gettext, marked
+from streaming.base.nearest import one_of
 from streaming.queries.columns import RECORDED_ACTION
 from streaming.queries.operator_actions import LAST, ActionKind, operator_actions
 from streaming.queries.present import HistoryBounds, history_ends
@@ -11,7 +11,6 @@ from streaming.queries.results import RecordedAction
 from streaming.serve.dashboard.parts.frame import element, frame
 from streaming.serve.dashboard.parts.live_page import LivePage
 from streaming.serve.dashboard.parts.markup import LiveMarkup
-from streaming.serve.dashboard.parts.moment import one_of
 from streaming.serve.dashboard.parts.paging import page_of
 from streaming.serve.store import Store
 from streaming.tables import ReadModel
@@ -26,12 +25,10 @@ def kind_of(name: str) -> ActionKind | None:
     """Return the kind of actions of that name; empty: both.
 
     Raises:
-        UserError: there is none.
+        InvalidValueError: there is none.
     """
-    for kind in _KINDS:
-        if name == (kind or ""):
-            return kind
-    raise UserError(one_of("kind", name, get_args(ActionKind)))
+    kinds: dict[str, ActionKind | None] = {kind or "": kind for kind in _KINDS}
+    return kinds[one_of("kind", name, kinds)]
 
 
 class ActionsData(NamedTuple):

@@ -57,8 +57,7 @@ def checked(filters: ClientFilters) -> ClientFilters:
     Raises:
         UserError: it is not.
     """
-    filters.check_order()
-    return filters
+    return filters.with_known_order()
 
 
 def _release(version: str | None) -> Rank | None:

@@ -1,14 +1,13 @@
 """Filter and sort the groups of the home page."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from streaming.base.errors import UserError
 from streaming.base.language import marked
+from streaming.base.nearest import one_of
 from streaming.queries.group_health import GroupKey
 from streaming.queries.health import HEALTH
 from streaming.queries.results import Group
-from streaming.serve.dashboard.parts.moment import one_of
 from streaming.serve.dashboard.parts.ordering import Order, Rank, SortedFilters, number
 
 NOT_OK = "not-ok"
@@ -62,12 +61,9 @@ def checked(filters: GroupFilters) -> GroupFilters:
     """Return the filters if each has a known value.
 
     Raises:
-        UserError: one has not.
+        InvalidValueError: one has not.
     """
-    if filters.health not in HEALTHS:
-        raise UserError(one_of("health", filters.health, HEALTHS))
-    filters.check_order()
-    return filters
+    return replace(filters, health=one_of("health", filters.health, HEALTHS)).with_known_order()
 
 
 def listed(groups: Iterable[Group], filters: GroupFilters, owned: Collection[GroupKey] = ()) -> list[Group]:

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple, get_args
 
-from streaming.base.errors import UserError
 from streaming.base.language import gettext, marked
+from streaming.base.nearest import one_of
 from streaming.base.times import duration_ms
 from streaming.queries.columns import INCIDENT
 from streaming.queries.health import SEVERITY, Severity
@@ -14,7 +14,6 @@ from streaming.serve.dashboard.parts.frame import element, frame, stale
 from streaming.serve.dashboard.parts.incident_table import COLUMNS
 from streaming.serve.dashboard.parts.live_page import LivePage
 from streaming.serve.dashboard.parts.markup import LiveMarkup
-from streaming.serve.dashboard.parts.moment import one_of
 from streaming.serve.dashboard.parts.paging import page_of
 from streaming.serve.store import Store
 from streaming.tables import ReadModel
@@ -53,14 +52,12 @@ def checked(filters: IncidentFilters) -> IncidentFilters:
     """Return the filters if each has a known value.
 
     Raises:
-        UserError: one has not.
+        InvalidValueError: one has not.
     """
-    choices = {"severity": get_args(Severity), "state": STATES, "since": PERIODS}
-    for name, values in choices.items():
-        value = getattr(filters, name)
-        if value and value not in values:
-            raise UserError(one_of(name, value, values))
-    return filters
+    choices = {"severity": ("", *get_args(Severity)), "state": STATES, "since": PERIODS}
+    return IncidentFilters(
+        **filters._asdict() | {name: one_of(name, getattr(filters, name), known) for name, known in choices.items()}
+    )
 
 
 class IncidentsData(NamedTuple):

@@ -1,10 +1,10 @@
 """The instant that a page shows and the period around it."""
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from streaming.base.errors import UserError
 from streaming.base.language import gettext, marked
+from streaming.base.nearest import one_of
 from streaming.base.times import duration_ms, instant_ms, now_ms
 from streaming.queries.present import HistoryBounds
 
@@ -86,12 +86,4 @@ def parse_span(text: str | None) -> str:
     Raises:
         UserError: it is not one of `SPANS`.
     """
-    if text and text not in SPANS:
-        raise UserError(one_of("span", text, SPANS))
-    return text or DEFAULT_SPAN
-
-
-def one_of(name: str, value: str, values: Iterable[str]) -> str:
-    """Return the sentence about a value of an address that is none of the known ones."""
-    choices = ", ".join(filter(None, values))
-    return gettext("Invalid {name} {value}. Use one of {choices}.", name=name, value=repr(value), choices=choices)
+    return one_of("span", text, SPANS) if text else DEFAULT_SPAN

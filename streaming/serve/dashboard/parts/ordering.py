@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Generic, NamedTuple, Self, TypeVar
 
-from streaming.base.errors import UserError
 from streaming.base.language import gettext
-from streaming.serve.dashboard.parts.moment import one_of
+from streaming.base.nearest import one_of
 
 T = TypeVar("T")
 Rank = tuple[float | str, ...]
@@ -80,14 +79,13 @@ class SortedFilters(ABC, Generic[T]):
         """Return rows in the order; equal ones as they come."""
         return in_order(rows, self.orders[self.column], descending=self.descending)
 
-    def check_order(self) -> None:
-        """Check that there is such an order.
+    def with_known_order(self) -> Self:
+        """Return the filters with the order as it is spelled here.
 
         Raises:
-            UserError: there is none.
+            InvalidValueError: there is no such order.
         """
-        if self.column not in self.orders:
-            raise UserError(one_of("sort", self.column, self.orders))
+        return replace(self, sort=self.sort.replace(self.column, one_of("sort", self.column, self.orders)))
 
     def values(self) -> dict[str, str]:
         """Return the filters, and last the order, by their names in the address."""

@@ -9,13 +9,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from streaming.base.errors import UserError
 from streaming.base.language import gettext, marked, ngettext
+from streaming.base.nearest import one_of
 from streaming.queries import labels
 from streaming.queries.health import HEALTH, Health
 from streaming.queries.results import Queue
 from streaming.queries.without_owner import WithoutOwner
-from streaming.serve.dashboard.parts.moment import one_of
 from streaming.serve.dashboard.timeline.owner_spans import Place
 
 FOLDS = {
@@ -64,11 +63,9 @@ def checked(lanes: LaneFilter) -> LaneFilter:
     """Return the filter if its way to fold is known.
 
     Raises:
-        UserError: it is not one of `FOLDS`.
+        InvalidValueError: it is not one of `FOLDS`.
     """
-    if lanes.fold not in FOLDS:
-        raise UserError(one_of("fold", lanes.fold, FOLDS))
-    return lanes
+    return lanes._replace(fold=one_of("fold", lanes.fold, FOLDS))
 
 
 class Fold(NamedTuple):

@@ -1,16 +1,17 @@
 """The REST API: the queries of `streaming.queries` over HTTP, with the same results as the command line."""
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 
 from streaming.base.errors import NotFoundError
 from streaming.serve.web.api import clients, groups, health, incidents, owners, quality, sql
 from streaming.serve.web.api.errors import RESPONSES
+from streaming.serve.web.api.parameters import refuse_unknown
 
 PREFIX = "/api/v1"
 
 router = APIRouter(responses=RESPONSES)
 for part in (health, groups, owners, clients, incidents, quality, sql):
-    router.include_router(part.router, prefix=PREFIX)
+    router.include_router(part.router, prefix=PREFIX, dependencies=[Depends(refuse_unknown)])
 
 
 @router.get("/api/{path:path}", include_in_schema=False)

@@ -11,7 +11,8 @@ from pydantic import Field
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from streaming.base.errors import ForbiddenError, NotFoundError, NotReadyError, UserError
+from streaming.base.errors import ForbiddenError, InvalidValueError, NotFoundError, NotReadyError, UserError
+from streaming.base.invalid import of_parameter
 from streaming.base.visible import shortened_whole
 from streaming.queries.results import QueryResult
 
@@ -28,11 +29,12 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
     400: {"model": Failure, "description": "The request is invalid."},
     403: {"model": Failure, "description": "The person may not do this."},
     404: {"model": Failure, "description": "The requested object does not exist."},
-    422: {"model": Failure, "description": "A parameter is missing or has the wrong type."},
+    422: {"model": Failure, "description": "A parameter is unknown, missing or has no valid value."},
     503: {"model": Failure, "description": "There are no tables yet."},
 }
 _STATUS = {
     ForbiddenError: HTTPStatus.FORBIDDEN,
+    InvalidValueError: HTTPStatus.UNPROCESSABLE_ENTITY,
     NotFoundError: HTTPStatus.NOT_FOUND,
     NotReadyError: HTTPStatus.SERVICE_UNAVAILABLE,
 }
@@ -67,8 +69,7 @@ def install_refusals(app: FastAPI) -> None:
 def sentence_of(error: RequestValidationError) -> str:
     """Return which parameter is wrong, and why."""
     first = error.errors()[0]
-    name = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
-    return f"{name}: {first['msg']}."
+    return of_parameter(".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0]), first)
 
 
 class Faults:

@@ -1,13 +1,19 @@
 """Parameters and responses shared by the endpoints."""
 
+from collections.abc import Iterator
 from typing import Annotated, NamedTuple
 
 from fastapi import Depends, Path, Query, Request
+from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
+from fastapi.routing import APIRoute
 
+from streaming.base.errors import InvalidValueError
+from streaming.base.invalid import unknown_parameter
 from streaming.base.settings import Settings
 from streaming.base.times import instant_ms, now_ms
+from streaming.base.visible import shortened
 from streaming.queries.period import TIME_FORMS, Period, period_of
 from streaming.queries.results import as_json
 from streaming.serve.operator_actions import Actor
@@ -59,6 +65,24 @@ def _which(
     retry: Annotated[bool, Query(description="Include the queues of the retry topic.")] = False,  # noqa: FBT002  by name
 ) -> Which:
     return Which(group, cluster, topic, retry)
+
+
+def refuse_unknown(request: Request) -> None:
+    """Refuse a query parameter that the route does not have: what it asks for would be left out without a word.
+
+    Raises:
+        InvalidValueError: there is one.
+    """
+    route: APIRoute = request.scope["route"]
+    known = list(_query_names(route.dependant))
+    if unknown := sorted(set(request.query_params) - set(known)):
+        raise InvalidValueError(unknown_parameter(shortened(unknown[0]), request.url.path, known))
+
+
+def _query_names(dependant: Dependant) -> Iterator[str]:
+    yield from (field.alias for field in dependant.query_params)
+    for one in dependant.dependencies:
+        yield from _query_names(one)
 
 
 def actor_of(request: Request, by: str | None) -> Actor:

@@ -369,8 +369,8 @@ _REFUSED = {
     "/clients?group=nobody": "Unknown consumer group nobody",
     "/group/orders-group/what-if?leave=nobody": "nobody is not a member of orders-group",
     "/group/orders-group/what-if?join=1001": "Too many clients are named or join",
-    "/group/orders-group/what-if?strategy=BEST": "Unsupported strategy BEST",
-    "/incidents?state=shut": "Use one of open, resolved",
+    "/group/orders-group/what-if?strategy=BEST": "Invalid strategy 'BEST'",
+    "/incidents?state=shut": "use one of open, resolved",
     "/nothing/here": "There is no page at /nothing/here.",
     "/group/orders-group/rebalance/none": "No rebalance of orders-group has an id",
 }
@@ -444,7 +444,7 @@ def test_clients_are_sorted_worst_first_or_by_any_column(open_page):
     rows.first.locator("td[data-label=Incidents] a").click()
     expect(page.get_by_role("link", name="ORDERED_QUEUE_STUCK").first).to_be_visible()
     page.goto(page.url.split("/incidents")[0] + "/clients?sort=colour")
-    expect(page.get_by_text("Invalid sort 'colour'. Use one of health, ")).to_be_visible()
+    expect(page.get_by_text("Invalid sort 'colour': use one of health, ")).to_be_visible()
 
 
 def _period(page) -> tuple[int, int]:

@@ -124,7 +124,7 @@ def test_reasons_name_the_owners_and_brokers_of_their_queues(queues):
 
 def test_an_unknown_way_to_fold_is_refused_in_a_sentence():
     assert checked(LaneFilter(fold="client")).fold == "client"
-    with pytest.raises(UserError, match=r"Invalid fold 'room'\. Use one of broker, client, ok, none"):
+    with pytest.raises(UserError, match=r"Invalid fold 'room': use one of broker, client, ok, none"):
         checked(LaneFilter(fold="room"))
 
 
