@@ -2,12 +2,15 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, overload
+from typing import TYPE_CHECKING, Annotated, Literal, overload
 
 import typer
 
 from streaming.base import zone
 from streaming.base.times import instant_ms, now_ms
+
+if TYPE_CHECKING:
+    from streaming.tables import ReadModel
 
 Format = Literal["table", "json", "csv"]
 FormatOption = Annotated[Format, typer.Option("--format", help="Output format.")]
@@ -51,6 +54,17 @@ def instant(text: str | None) -> int | None:
         UserError: the text is no valid time.
     """
     return None if text is None else instant_ms(text, now_ms(), zone.current())
+
+
+def begin(model: "ReadModel", since: str | None, end: int | None) -> int:
+    """Return the begin of a period that ends at an instant, in the zone of the command; see `begin_of`.
+
+    Raises:
+        UserError: the text is no valid time.
+    """
+    from streaming.queries.period import begin_of
+
+    return begin_of(model, since, end, zone.current())
 
 
 def named(argument: str | None, option: str | None, what: str = "group") -> str:

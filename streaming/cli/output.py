@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+import typer
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
 from rich.segment import Segment
@@ -26,7 +27,7 @@ from streaming.base.visible import visible, visible_json, visible_lines
 from streaming.cli.grid import Cell
 from streaming.cli.options import Format, Output
 from streaming.queries.health import HEALTH, SEVERITY, Health, Severity
-from streaming.queries.labels import duration, moment_in_zone
+from streaming.queries.labels import moment, moment_in_zone
 from streaming.queries.results import QueryResult, as_json, times_of
 
 if TYPE_CHECKING:
@@ -84,13 +85,14 @@ def tables() -> Iterator["ReadModel"]:
         yield model
 
 
-def present(
+def present(  # noqa: PLR0913  a question, and how its answer is shown
     ask: Callable[["ReadModel"], T],
     draw: Callable[[T, int], RenderableType],
     rows: type[QueryResult],
     output: Output,
     *,
     as_of: AsOf | None = None,
+    is_healthy: Callable[[T], bool] | None = None,
 ) -> T:
     """Run a query and print the result, with ``--watch`` repeatedly.
 
@@ -101,44 +103,41 @@ def present(
         output: what the user chose.
         as_of: the instant that the result is the state of, if it is one: which one that is is printed, and how long
             after the last telemetry.
+        is_healthy: what `--check` asks of the result.
 
     Returns:
         The last result.
+
+    Raises:
+        Exit: the result is not healthy, or too little was heard before its instant; the code is 3.
     """
     with tables() as model:
         if output.watch:
             _say_instant(model, as_of, output.format)
             _watch(model, ask, draw, rows, output)
         answer = ask(model)
-        _say_instant(model, as_of, output.format)
+        is_stale = _say_instant(model, as_of, output.format)
         _print(answer, draw, rows, output.format)
+        if is_healthy is not None and (is_stale or not is_healthy(answer)):
+            raise typer.Exit(3)
         return answer
 
 
-def _say_instant(model: "ReadModel", as_of: AsOf | None, output_format: Format) -> None:
-    """Say on stderr which instant is shown, unless that is now, and that too little was heard before it."""
+def _say_instant(model: "ReadModel", as_of: AsOf | None, output_format: Format) -> bool:
+    """Say on stderr which instant is shown, unless that is now, and return whether too little was heard before it."""
     from streaming.queries.present import dropped_by_age, known_ends
 
     if as_of is None:
-        return
+        return False
     if (ends := known_ends(model, as_of.at)) is None:
         if (why := dropped_by_age(model)) is not None:
             sys.stderr.write(f"{why}\n")
-        return
+        return False
     at = as_of.at
-    heard = ends.at_instant
-    age, last = duration(heard.age_ms), written(heard.last)
-    said = ""
-    if at is not None and heard.is_stale:
-        said = f"As of {written(at)}, {age} after the last telemetry ({last}). Showing the last known state."
-    elif at is not None and output_format == "table":
-        said = f"As of {written(at)}."
-    elif at is None and heard.is_silent:
-        said = f"No telemetry since {last}, for {age}. Showing the last known state."
-    elif at is None and heard.is_stale:
-        said = f"No telemetry since {last}, for {age}: what is shown is stale."
-    if said:
+    said = ends.said(at, lambda time: f"--at '{moment(time, now_ms())}'")
+    if said is not None and (output_format == "table" or at is None or ends.at_instant.is_stale):
         sys.stderr.write(f"{said}\n")
+    return ends.at_instant.is_stale
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from rebalance_model.entities import MessageQueue
+from streaming.base.times import now_ms
 from streaming.base.visible import visible
 from streaming.cli.grid import Cell, Grid, GridColumn
 from streaming.cli.options import (
@@ -55,6 +56,7 @@ def who_owned(  # noqa: PLR0913  a command line
     from streaming.queries.known_queues import named_queue
     from streaming.queries.ownership import last_owner
     from streaming.queries.ownership import who_owned as owner_in
+    from streaming.queries.present import history_ends
 
     queue = parse_any_queue(names, group, topic, "rebalance-watch who-owned orders Orders broker-a:0")
     time = instant(at)
@@ -75,6 +77,8 @@ def who_owned(  # noqa: PLR0913  a command line
         last = last_group_state(model, group_at)
         if time is None and last.freshness.is_stale:
             when = f"as last known, {labels.duration(last.freshness.age_ms)} ago"
+        elif time is None and (ends := history_ends(model)).silent:
+            when = labels.moment_in_zone(ends.last, now_ms())
         if interval is None:
             without_owner = _label(model, group_at, mq, last.without_owner)
             before = last_owner(model, group_at, mq)

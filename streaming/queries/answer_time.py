@@ -32,14 +32,8 @@ class AnswerTime(NamedTuple):
     time: int
     """Epoch milliseconds; of now, when all telemetry has stopped, the time of the last row."""
     telemetry: tuple[TelemetryAge, ...]
-
-    @property
-    def note(self) -> str | None:
-        """One sentence on what is not well known at the instant; None: everything is."""
-        if not self.telemetry:
-            return "No telemetry by this time: nothing is known."
-        old = [one for one in self.telemetry if one.is_stale]
-        return " ".join(map(_sentence, old)) or None
+    note: str | None
+    """What is not well known at the instant, in sentences; None: everything is."""
 
 
 def answer_time(model: ReadModel, at: int | None = None, cluster: str | None = None) -> AnswerTime:
@@ -52,10 +46,17 @@ def answer_time(model: ReadModel, at: int | None = None, cluster: str | None = N
     """
     rows = model.rows(_SQL["last_rows"], {"instant": instant_of(at), "cluster": cluster})
     silence = SilenceByCluster(model, at, [(row["cluster"], row["last"]) for row in rows])
-    clock = now_ms() if at is None else at
-    stopped = at is None and (ends := known_ends(model)) is not None and ends.silent
-    ages = (_age(row["cluster"], silence.of(row["cluster"], row["last"]), clock, stopped=stopped) for row in rows)
-    return AnswerTime(present(model, at), tuple(ages))
+    clock, ends = now_ms() if at is None else at, known_ends(model, at)
+    stopped = at is None and ends is not None and ends.silent
+    ages = tuple(_age(row["cluster"], silence.of(row["cluster"], row["last"]), clock, stopped=stopped) for row in rows)
+    note: str | None = None
+    if not ages:
+        note = "No telemetry by this time: nothing is known."
+    elif ends is not None and ends.at_instant.is_stale:
+        note = ends.said(at, lambda time: f"at={written(time)}")
+    else:
+        note = " ".join(_sentence(one) for one in ages if one.is_stale) or None
+    return AnswerTime(present(model, at), ages, note)
 
 
 def _age(cluster: str, freshness: Freshness, clock: int, *, stopped: bool) -> TelemetryAge:
@@ -64,7 +65,7 @@ def _age(cluster: str, freshness: Freshness, clock: int, *, stopped: bool) -> Te
         cluster=cluster,
         last=clock - freshness.age_ms,
         age_ms=freshness.age_ms,
-        is_stale=freshness.is_stale,
+        is_stale=stopped or freshness.is_stale,
         is_silent=stopped or freshness.silent_since is not None,
     )
 

@@ -80,7 +80,8 @@ def client(  # noqa: PLR0913  filters
     explain_nothing(model, cluster, at, group)
     parameters = {"client": client_id, "cluster": cluster, "group": group, "since": since, "instant": instant_of(at)}
     until = at if at is not None else present(model, None)
-    intervals = tuple(Interval(**row) for row in _rows(model, "intervals", parameters | {"until": until}))
+    owned = _rows(model, "intervals", parameters | {"until": until})
+    intervals = tuple(Interval(**row).by(until) for row in owned)
     incidents = tuple(map(incident_from_row, _rows(model, "incidents", parameters)))
     in_groups = tuple(
         member for member in _clients(model, cluster, group, client_id, at) if member.client_id == client_id

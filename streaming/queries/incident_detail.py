@@ -20,6 +20,7 @@ from streaming.queries.impact import impact_of
 from streaming.queries.incidents import find_incident, incident_from_row, transitions_of
 from streaming.queries.notifications import acknowledgement_of, notifications_of, silences_of
 from streaming.queries.ownership import queues
+from streaming.queries.present import present
 from streaming.queries.results import (
     BY_PERSON,
     Incident,
@@ -54,6 +55,7 @@ def incident(model: ReadModel, incident_id: str) -> IncidentDetail:
     absorbed = model.rows(_SQL["children"], {"id": summary.incident_id})
     detail = IncidentDetail(
         incident=summary.model_copy(update={"consequences": len(absorbed)}),
+        as_of=present(model, None),
         reach=reach_of(model, summary.cluster, summary.subject, summary.opened_at) if not summary.group else None,
         life=_with_closings(model, summary, tuple(_transitions(life))),
         absorbed=tuple(incident_from_row(row) for row in absorbed),

@@ -3,13 +3,14 @@
 What is said of an instant is stale, and later unknown, if too little was heard before it: now as for any time.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from streaming.base.errors import NotReadyError
-from streaming.base.language import gettext
+from streaming.base.language import gettext, marked
 from streaming.base.statements import statements_of
-from streaming.base.times import now_ms, written
+from streaming.base.times import DAY_MS, now_ms, written
+from streaming.queries import labels
 from streaming.queries.snapshot_interval import snapshot_interval_ms
 from streaming.tables.reader import ReadModel
 
@@ -81,6 +82,40 @@ class HistoryBounds(NamedTuple):
     def at_instant(self) -> Heard:
         """What had been heard by the instant that is shown."""
         return self.heard if self.at is None else self.at
+
+    def nearest(self, at: int) -> int:
+        """Return the instant with telemetry that was probably meant by one without; epoch milliseconds.
+
+        Of one after the end of history it is the same time of the last day, as of ``15:57`` over a recording.
+        """
+        if at <= self.last:
+            return self.at_instant.last
+        on_last_day = at - -(-(at - self.last) // DAY_MS) * DAY_MS
+        return on_last_day if on_last_day >= self.first else self.last
+
+    def said(self, at: int | None, ask: Callable[[int], str]) -> str | None:
+        """Return the sentence that says of which instant an answer is, and what is not known of it.
+
+        Args:
+            at: the requested instant, epoch milliseconds; None: now, or the last telemetry if that has ended.
+            ask: writes an instant as the reader would ask for it.
+
+        Returns:
+            None: it is of now, and all is known.
+        """
+        heard = self.at_instant
+        last, age = written(heard.last), labels.duration(heard.age_ms)
+        if not heard.is_stale:
+            return None if at is None else gettext("As of {time}.", time=written(at))
+        if at is None:
+            ended = marked("As of {last}, the last telemetry, {age} ago: what has changed since is unknown.")
+            late = marked("No telemetry since {last}, for {age}: what is shown is stale.")
+            return gettext(ended if heard.is_silent else late, last=last, age=age)
+        return gettext(
+            "As of {time}, {age} after the last telemetry ({last}): nothing is known of that time, and what is shown "
+            "is the last known state. Did you mean {nearest}?",
+            time=written(at), age=age, last=last, nearest=ask(self.nearest(at)),
+        )  # fmt: skip
 
     def by(self, now: int | None = None) -> "HistoryBounds":
         """Return the ends if nothing has been heard by another time; by default the clock's."""
@@ -161,8 +196,8 @@ class SilenceByCluster:
 
         Args:
             model: the tables.
-            at: the instant, epoch milliseconds; None: now, or the last row if all telemetry has stopped: then all
-                groups are stale, and as last known.
+            at: the instant, epoch milliseconds; None: now, or the last row if all telemetry has stopped: the groups
+                are then as at that instant, and only their telemetry is as old as it is by now.
             groups: of each group its cluster and the time of its last row.
         """
         newest: dict[str, int] = {}
@@ -177,8 +212,8 @@ class SilenceByCluster:
         """Return how well known a group is whose last row has this time, epoch milliseconds."""
         heard, own = self._heard[cluster], _by_state(last, self._at, self._interval)
         silent_since = heard.last if heard.is_silent else last if own.is_silent else None
-        by_now = (heard if silent_since in {None, heard.last} else own)._replace(instant=self._clock)
-        return Freshness(by_now.age_ms, by_now.is_stale, silent_since)
+        counted = heard if silent_since in {None, heard.last} else own
+        return Freshness(counted._replace(instant=self._clock).age_ms, counted.is_stale, silent_since)
 
 
 def last_known(silent_since: int, health: str) -> str:

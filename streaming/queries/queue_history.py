@@ -70,7 +70,7 @@ def queue_history(model: ReadModel, group_at: GroupAt, queue: MessageQueue, sinc
     """
     place: dict[str, Any] = {"topic": queue.topic, "broker": queue.broker, "queue_id": queue.queue_id}
     of_queue = {"cluster": group_at.cluster, "group": group_at.group, **place, "until": until}
-    owned = [Interval(**row) for row in model.rows(_SQL["intervals"], of_queue)]
+    owned = [Interval(**row).by(until) for row in model.rows(_SQL["intervals"], of_queue)]
     slices = {"since": since, "back": LOOK_BACK_MS, "step": max(1, (until - since) // SLICES)}
     observations = model.rows(_OBSERVATIONS, of_queue | slices)
     incidents = group_incidents(model, group_at._replace(instant=until), since=since)

@@ -1,5 +1,6 @@
 """What commands say of an instant after the last telemetry, and of telemetry that is old."""
 
+import json
 import re
 
 import pytest
@@ -44,3 +45,31 @@ def test_what_is_stale_is_said_and_no_health_check_passes(ask, monkeypatch):
     assert ended.code == 3
     assert re.search(r"No telemetry since \S+Z, for 1 min \d+ s: what is shown is stale\.", ended.err)
     assert re.search(r"OK \(stale, 1 min \d+ s old\) +c +calm", ended.out)
+
+
+def test_data_that_has_ended_is_as_of_its_end_and_says_so_once(ask, monkeypatch):
+    at_end = {command: ask(*command).out for command in (("group", "list"), ("client", "list"), ("incident", "list"))}
+    monkeypatch.setattr(times.time, "time_ns", lambda: LATER * 1_000_000)
+    for command, before in at_end.items():
+        ended = ask(*command)
+        assert re.fullmatch(r"As of \S+Z, the last telemetry, 4 d 2\d h ago: .*\n", ended.err)
+        assert "stale" not in ended.out
+        assert "4 d" not in ended.out
+        assert len(ended.out.splitlines()) == len(before.splitlines())
+    assert ask("group", "list", "--check").code == 3
+
+
+def test_a_time_ago_is_before_the_last_telemetry(ask, monkeypatch):
+    monkeypatch.setattr(times.time, "time_ns", lambda: LATER * 1_000_000)
+    lately = json.loads(ask("group", "rebalances", "g", "--since", "1h", "--format", "json").out)
+    assert lately == json.loads(ask("group", "rebalances", "g", "--format", "json").out) != []
+    assert re.search("No rebalances of g since ", ask("group", "rebalances", "g", "--since", "1ms").out)
+
+
+def test_a_clock_time_after_the_data_names_the_same_time_of_the_last_day(ask, monkeypatch):
+    monkeypatch.setattr(times.time, "time_ns", lambda: LATER * 1_000_000)
+    clock = written(AMID)[11:19]
+    said = ask("group", "list", "--at", clock).err
+    meant = re.search(r"Did you mean --at '(.+)'\?", said)[1]
+    assert meant.endswith(clock)
+    assert ask("group", "list", "--at", meant).err == f"As of {written(AMID // 1000 * 1000)}.\n"

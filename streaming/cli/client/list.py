@@ -1,7 +1,7 @@
 """`rebalance-watch client list`: list the clients of all groups, or of one."""
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Group as Lines
@@ -23,6 +23,9 @@ from streaming.queries.columns import CLIENT
 from streaming.queries.columns.column import Context
 from streaming.queries.results import GroupClient
 
+if TYPE_CHECKING:
+    from streaming.tables import ReadModel
+
 
 def clients(  # noqa: PLR0913  a command line
     group: Annotated[str | None, typer.Argument(help="Only clients of this group.", show_default=False)] = None,
@@ -38,21 +41,29 @@ def clients(  # noqa: PLR0913  a command line
     Members of a group that run different versions are named below the table.
     """
     from streaming.queries.clients import clients as ask
+    from streaming.queries.present import present as instant_shown
+
+    shown = 0
+
+    def answer(model: "ReadModel") -> list[GroupClient]:
+        nonlocal shown
+        shown = instant_shown(model, instant(at))
+        return ask(model, group, cluster=cluster, at=instant(at))
 
     present(
-        lambda model: ask(model, group, cluster=cluster, at=instant(at)),
-        lambda found, now: _draw(found, instant(at) or now),
+        answer,
+        lambda found, now: _draw(found, Context(shown, today=now)),
         GroupClient,
         Output(output, watch, every),
         as_of=AsOf(instant(at)),
     )
 
 
-def _draw(listed: Sequence[GroupClient], now: int) -> RenderableType:
+def _draw(listed: Sequence[GroupClient], context: Context) -> RenderableType:
     if not listed:
         return Text("No clients.")
     several = len({one.cluster for one in listed}) > 1
-    table = Grid.of(CLIENT.grid, listed, Context(now), without=() if several else {"cluster"})
+    table = Grid.of(CLIENT.grid, listed, context, without=() if several else {"cluster"})
     return Lines(table, *(Text(line, style="yellow") for line in _mixed(listed)))
 
 

@@ -17,6 +17,7 @@ from streaming.cli.options import (
     Output,
     SinceOption,
     WatchOption,
+    begin,
     instant,
 )
 from streaming.cli.output import AsOf, present, section
@@ -41,7 +42,9 @@ def show(  # noqa: PLR0913  a command line
     from streaming.queries.clients import client
 
     present(
-        lambda model: client(model, client_id, group=group, cluster=cluster, since=instant(since) or 0, at=instant(at)),
+        lambda model: client(
+            model, client_id, group=group, cluster=cluster, since=begin(model, since, instant(at)), at=instant(at)
+        ),
         _draw,
         ClientDetail,
         Output(output, watch, every),
@@ -50,7 +53,7 @@ def show(  # noqa: PLR0913  a command line
 
 
 def _draw(client: ClientDetail, now: int) -> RenderableType:
-    context = Context(client.until)
+    context = Context(client.until, today=now)
     as_of = f"  as of {labels.moment_in_zone(client.until, now)}"
     parts: list[RenderableType] = [Text.assemble((client.client_id, "bold"), (as_of, "dim"))]
     if not client.groups:
@@ -62,5 +65,5 @@ def _draw(client: ClientDetail, now: int) -> RenderableType:
     if client.intervals:
         parts += section("Queues over time", Grid.of(INTERVAL.grid, client.intervals, context))
     if client.incidents:
-        parts += section("Incidents", incident_grid(client.incidents, client.until))
+        parts += section("Incidents", incident_grid(client.incidents, now))
     return Lines(*parts)

@@ -1,7 +1,7 @@
 """`rebalance-watch group diff`: show the queues whose owner differs between two times."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import RenderableType
@@ -16,6 +16,7 @@ from streaming.cli.options import (
     Output,
     RetryOption,
     TopicOption,
+    begin,
     instant,
     named,
 )
@@ -24,6 +25,9 @@ from streaming.queries import labels
 from streaming.queries.columns import OWNER_CHANGE
 from streaming.queries.columns.column import Context
 from streaming.queries.results import OwnerChange
+
+if TYPE_CHECKING:
+    from streaming.tables import ReadModel
 
 
 def diff(  # noqa: PLR0913  a command line
@@ -42,16 +46,22 @@ def diff(  # noqa: PLR0913  a command line
     from streaming.queries.ownership import diff as ask
 
     name = named(group, group_option)
-    begin, end = instant(earlier), instant(later)
+    end = instant(later)
+    first = 0
+
+    def answer(model: "ReadModel") -> list[OwnerChange]:
+        nonlocal first
+        first = begin(model, earlier, end)
+        return ask(model, find_group(model, name, cluster, first), end, topic, retry=retry)
 
     def draw(changes: Sequence[OwnerChange], now: int) -> RenderableType:
         if changes:
             return Grid.of(OWNER_CHANGE.grid, changes, Context(now))
         until = "now" if end is None else f"at {labels.moment_in_zone(end, now)}"
-        return Text(f"Each queue has the same owner at {labels.moment_in_zone(begin, now)} and {until}.")
+        return Text(f"Each queue has the same owner at {labels.moment_in_zone(first, now)} and {until}.")
 
     present(
-        lambda model: ask(model, find_group(model, name, cluster, begin), end, topic, retry=retry),
+        answer,
         draw,
         OwnerChange,
         Output(output),

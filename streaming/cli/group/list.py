@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import typer
 from rich.console import RenderableType
 from rich.text import Text
 
@@ -35,15 +34,14 @@ def groups(  # noqa: PLR0913  a command line
     """List all groups, unhealthy ones first."""
     from streaming.queries.groups import groups as ask
 
-    listed = present(
+    present(
         lambda model: ask(model, instant(at), cluster),
         draw_groups,
         Group,
         Output(output, watch, every),
         as_of=AsOf(instant(at)),
+        is_healthy=(lambda listed: all(group.health == "OK" for group in listed)) if check else None,
     )
-    if check and any(group.health != "OK" or group.is_stale for group in listed):
-        raise typer.Exit(3)
 
 
 def draw_groups(groups: Sequence[Group], now: int) -> RenderableType:

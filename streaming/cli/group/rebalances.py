@@ -20,9 +20,10 @@ from streaming.cli.options import (
     SinceOption,
     UntilOption,
     WatchOption,
+    begin,
     instant,
 )
-from streaming.cli.output import present
+from streaming.cli.output import AsOf, present
 from streaming.queries import labels
 from streaming.queries.columns import MOVE, REBALANCE
 from streaming.queries.columns.column import SHORT_ID, Context
@@ -69,22 +70,25 @@ def rebalances(  # noqa: PLR0913  a command line
         )
         return
 
-    begin, end, most = instant(since) or 0, instant(until), last or (_ROWS if output == "table" else None)
+    end, most = instant(until), last or (_ROWS if output == "table" else None)
     totals: RebalanceTotals | None = None
+    first = 0
 
     def ask(model: "ReadModel") -> list[Rebalance]:
-        nonlocal totals
+        nonlocal totals, first
         group_at = find_group(model, name, cluster)
+        first = begin(model, since, end)
         if output == "table":
-            totals = rebalance_totals(model, group_at, begin, end)
-        return rebalances_in(model, group_at, begin, end, most)
+            totals = rebalance_totals(model, group_at, first, end)
+        return rebalances_in(model, group_at, first, end, most)
 
     def draw(listed: Sequence[Rebalance], now: int) -> RenderableType:
         if not listed or totals is None:
-            return Text(f"No rebalances of {name} in this period.")
+            period = f"since {labels.moment_in_zone(first, now)}" if first else "in its history"
+            return Text(f"No rebalances of {name} {period}.")
         return rebalance_table(listed, totals, now)
 
-    present(ask, draw, Rebalance, how)
+    present(ask, draw, Rebalance, how, as_of=AsOf(end))
 
 
 def rebalance_table(listed: Sequence[Rebalance], totals: RebalanceTotals, now: int) -> RenderableType:

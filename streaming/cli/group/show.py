@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-import typer
 from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.text import Text
@@ -58,15 +57,14 @@ def show(  # noqa: PLR0913  a command line
     from streaming.queries.groups import overview
 
     name = named_group(group, group_option, "show", cluster, at, output)
-    answer = present(
+    present(
         lambda model: overview(model, find_group(model, name, cluster, instant(at))),
         _draw,
         Overview,
         Output(output, watch, every),
         as_of=AsOf(instant(at)),
+        is_healthy=(lambda answer: answer.group.health == "OK") if check else None,
     )
-    if check and (answer.group.health != "OK" or answer.group.is_stale):
-        raise typer.Exit(3)
 
 
 def _draw(overview: Overview, now: int) -> RenderableType:

@@ -16,6 +16,7 @@ from streaming.cli.options import (
     Output,
     SinceOption,
     WatchOption,
+    begin,
     instant,
 )
 from streaming.cli.output import AsOf, present
@@ -56,7 +57,7 @@ def incidents(  # noqa: PLR0913  a command line
             severity=severity,
             only_open=only_open,
             only_resolved=resolved,
-            since=instant(since) or 0,
+            since=begin(model, since, instant(at)),
             at=instant(at),
             unfold=unfold,
         ),

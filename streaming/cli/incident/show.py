@@ -14,7 +14,7 @@ from streaming.base.times import written
 from streaming.cli.grid import Grid, GridColumn
 from streaming.cli.incident.grid import incident_grid
 from streaming.cli.options import EveryOption, FormatOption, Output, WatchOption
-from streaming.cli.output import present, section, severity
+from streaming.cli.output import AsOf, present, section, severity
 from streaming.queries import labels
 from streaming.queries.columns import QUEUE, TRANSITION
 from streaming.queries.columns.column import SHORT_ID, Context
@@ -51,7 +51,7 @@ def show(
     def draw(detail: IncidentDetail, now: int) -> RenderableType:
         return _draw(detail, Context(now, without_owner))
 
-    present(ask, draw, IncidentDetail, Output(output, watch, every))
+    present(ask, draw, IncidentDetail, Output(output, watch, every), as_of=AsOf(None))
 
 
 def _draw(detail: IncidentDetail, context: Context) -> RenderableType:
@@ -126,11 +126,14 @@ def _summary(detail: IncidentDetail, context: Context) -> Iterator[str]:
         lag, waiting = (QUEUE[name].value(queue, context) for name in ("lag", "waiting_ms"))
         owner = QUEUE["owner"].value(queue, context).text
         owner = "unknown" if owner == labels.NOT_KNOWN else owner
-        when = "last known" if queue.is_stale else "currently"
-        yield f"{when}: owner {owner}, lag {lag}, waiting {waiting}, {queue.status}"
+        yield f"its queue: owner {owner}, lag {lag}, waiting {waiting}, {queue.status}"
     if (impact := detail.impact) is not None:
         time = impact.lag_time
-        observed = f"Observed {labels.moment_in_zone(time, now)}, {labels.ago(now - time)}." if time is not None else ""
+        observed = (
+            f"Observed {labels.moment_in_zone(time, now)}, {labels.ago(detail.as_of - time)}."
+            if time is not None
+            else ""
+        )
         yield " ".join(filter(None, (waiting_text(impact), unknown_text(impact), observed)))
     for one in detail.notifications:
         what = ", ".join(filter(None, ((one.message or "").lower(), step_text(one))))

@@ -19,6 +19,7 @@ from streaming.cli.options import (
     SinceOption,
     TopicOption,
     WatchOption,
+    begin,
     instant,
 )
 from streaming.cli.output import AsOf, present, section
@@ -64,14 +65,14 @@ def show(  # noqa: PLR0913  a command line
         else:
             group_at = find_group(model, name.group, cluster, instant(at))
             mq = named_queue(model, group_at, name.topic, name.name, name.queue_id)
-        return queue_detail(model, group_at, mq, instant(since))
+        return queue_detail(model, group_at, mq, None if since is None else begin(model, since, instant(at)))
 
     present(ask, _draw, QueueDetail, Output(output, watch, every), as_of=AsOf(instant(at)))
 
 
 def _draw(detail: QueueDetail, now: int) -> RenderableType:
     history = detail.history
-    context = Context(history.until)
+    context = Context(history.until, today=now)
     name = labels.queue_name(history.topic, history.broker, history.queue_id)
     as_of = f"  as of {labels.moment_in_zone(history.until, now)}"
     parts: list[RenderableType] = [Text.assemble((f"{name} of {history.group}", "bold"), (as_of, "dim"))]
@@ -80,7 +81,7 @@ def _draw(detail: QueueDetail, now: int) -> RenderableType:
     owners = [INTERVAL["client_id"], *(one for one in INTERVAL.grid if one.name not in {"group", "queue"})]
     parts += section("Owners", Grid.of(owners, history.intervals, context) if history.intervals else Text("unknown"))
     if history.incidents:
-        parts += section("Incidents", incident_grid(history.incidents, history.until, with_group=False))
+        parts += section("Incidents", incident_grid(history.incidents, now, with_group=False))
     if history.observations:
         shown = history.observations[-_ROWS:]
         title = f"Reported (the last {len(shown)} of {len(history.observations)}; --format json has all)"

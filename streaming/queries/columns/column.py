@@ -31,6 +31,8 @@ class Context(NamedTuple):
     """The instant shown as now, in epoch milliseconds."""
     without_owner: WithoutOwner = WithoutOwner.UNASSIGNED
     """What a queue without a known owner is; see `Group.without_owner`."""
+    today: int | None = None
+    """An instant of the day whose times are shown without a date, in epoch milliseconds; None: that of now."""
 
 
 class ColumnValue(NamedTuple):
@@ -119,7 +121,8 @@ class Table(Generic[R]):
 def plain(kind: Kind, value: Any, context: Context) -> ColumnValue:
     """Show a value as its kind is formatted."""
     if kind == "time":
-        return ColumnValue(labels.moment(value, context.now), time=value)
+        today = context.now if context.today is None else context.today
+        return ColumnValue(labels.moment(value, today), time=value)
     if kind == "count":
         return ColumnValue(labels.number(value))
     if kind == "duration":

@@ -11,7 +11,7 @@ INTERVAL = Table(
     queue_column(Interval),
     ResultColumn(Interval, "from_time", "time", heading="From"),
     ResultColumn(Interval, "to_time", "time", lambda i, c: (
-        ColumnValue(gettext("now"), "quiet") if i.to_time is None else plain("time", i.to_time, c)), "To"),
+        ColumnValue(gettext("still"), "quiet") if i.to_time is None else plain("time", i.to_time, c)), "To"),
     ResultColumn(Interval, "duration_ms", "duration", lambda i, c: labels.duration(
         (c.now if i.to_time is None else i.to_time) - i.from_time), "Duration"),
     ResultColumn(Interval, "evidence", show=lambda i, _: labels.gained(i.evidence), heading="Acquired"),

@@ -56,6 +56,7 @@ class IncidentDetail(QueryResult):
     """An incident with its timeline, the incidents that it explains, and the event that opened it."""
 
     incident: Incident
+    as_of: Instant = Field(description="The instant of its state: now, or the last telemetry if that has ended.")
     reach: IncidentReach | None = Field(
         default=None,
         description="Groups and queues affected when it opened; only of an incident of a cluster.",

@@ -21,6 +21,12 @@ class Interval(QueryResult):
     end_evidence: str | None
     rebalance_id: str
 
+    def by(self, instant: int) -> "Interval":
+        """Return the interval as it was at an instant, epoch milliseconds: what ended later had not ended."""
+        if self.to_time is None or self.to_time <= instant:
+            return self
+        return self.model_copy(update={"to_time": None, "duration_ms": None, "end_evidence": None})
+
 
 class OwnerChange(QueryResult):
     """A queue whose owner differs between two instants; null: it was unassigned, or did not exist yet."""

@@ -9,7 +9,7 @@ from streaming.queries import groups as of_groups
 from streaming.queries import lag as of_lag
 from streaming.queries.clients import client, clients
 from streaming.queries.group_at import find_group
-from streaming.queries.period import period_of
+from streaming.queries.period import begin_of, period_of
 from streaming.queries.plan import Plan
 from streaming.queries.results import ClientDetail, Group, GroupClient, LagPoint, Overview
 from streaming.queries.rolling_restart import RollingRestart, rolling_restart
@@ -78,7 +78,7 @@ class GroupTools:
         They are those at the end of each slice. For the lag at one instant use show_group, for that of each queue
         list_queues.
         """
-        model, period = self._store.model(), period_of(text_of(since), text_of(until))
+        model, period = self._store.model(), period_of(self._store.model(), text_of(since), text_of(until))
         group_at = find_group(model, group, cluster)
         points = of_lag.lag(model, group_at, period.since, period.until, slices)
         return dated(model, points, time_of(until), group_at.cluster)
@@ -113,8 +113,9 @@ class GroupTools:
         cluster: Cluster = None,
     ) -> DatedAnswer[ClientDetail]:
         """Show one client: its groups at a time, which queues it owned when, and its incidents."""
-        model, instant, begin = self._store.model(), time_of(at), time_of(since)
-        detail = client(model, client_id, group=group, cluster=cluster, since=begin or 0, at=instant)
+        model, instant = self._store.model(), time_of(at)
+        begin = begin_of(model, since, instant)
+        detail = client(model, client_id, group=group, cluster=cluster, since=begin, at=instant)
         return dated(model, detail, instant, cluster)
 
     def what_if(  # noqa: PLR0913  what may change

@@ -10,6 +10,7 @@ from streaming.base.settings import Settings
 from streaming.queries.health import Severity
 from streaming.queries.incident_detail import incident
 from streaming.queries.incidents import incidents
+from streaming.queries.period import begin_of
 from streaming.queries.quality import quality
 from streaming.queries.results import Incident, IncidentDetail, QualityCheck, SqlResult
 from streaming.queries.rule_text import RuleText, rule_text
@@ -62,11 +63,11 @@ class IncidentTools:
 
         Each has code, main cause, severity, subject, explanation, evidence, and the first step to do.
         """
-        model, instant, begin = self._store.model(), time_of(at), time_of(since)
+        model, instant = self._store.model(), time_of(at)
         listed = incidents(
             model, cluster=cluster, group=group, code=code, severity=severity,
-            only_open=begin is None and state == "open", only_resolved=state == "resolved",
-            since=begin or 0, at=instant, unfold=unfold,
+            only_open=since is None and state == "open", only_resolved=state == "resolved",
+            since=begin_of(model, since, instant), at=instant, unfold=unfold,
         )  # fmt: skip
         return dated_list(model, listed, limit, instant, cluster)
 

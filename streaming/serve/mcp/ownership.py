@@ -8,7 +8,7 @@ from streaming.base.limits import REBALANCES
 from streaming.queries import ownership
 from streaming.queries import rebalances as of_rebalances
 from streaming.queries.group_at import find_group
-from streaming.queries.period import period_of
+from streaming.queries.period import begin_of, period_of
 from streaming.queries.present import present
 from streaming.queries.queue_history import queue_detail
 from streaming.queries.queue_owners import QueueOwner, queue_owner, queue_owners
@@ -106,9 +106,7 @@ class OwnershipTools:
         """
         model, instant, mq = self._store.model(), time_of(at), queue_of(queue)
         group_at = find_group(model, group, cluster, instant)
-        begin = time_of(since)
-        if begin is None:
-            begin = present(model, instant) - _PERIOD_MS
+        begin = present(model, instant) - _PERIOD_MS if since is None else begin_of(model, since, instant)
         return dated(model, queue_detail(model, group_at, mq, begin), instant, group_at.cluster)
 
     def who_owned(
@@ -146,7 +144,7 @@ class OwnershipTools:
 
         By queue and time.
         """
-        model, period = self._store.model(), period_of(text_of(since), text_of(until))
+        model, period = self._store.model(), period_of(self._store.model(), text_of(since), text_of(until))
         group_at = find_group(model, group, cluster)
         intervals = ownership.intervals(model, group_at, period.since, period.until, topic, retry=retry)
         return dated_list(model, intervals, limit, time_of(until), group_at.cluster)
@@ -162,7 +160,8 @@ class OwnershipTools:
         cluster: Cluster = None,
     ) -> DatedAnswer[list[OwnerChange]]:
         """List the queues of a group whose owner differs between two times, with both owners."""
-        model, begin, end = self._store.model(), time_of(earlier), time_of(later)
+        model, end = self._store.model(), time_of(later)
+        begin = begin_of(model, earlier, end)
         group_at = find_group(model, group, cluster, begin)
         changes = ownership.diff(model, group_at, end, topic, retry=retry)
         return dated(model, changes, end, group_at.cluster)
@@ -188,7 +187,8 @@ class OwnershipTools:
         Each has its cause, trigger, queues moved and the minimum, longest pause (milliseconds) and duplicates
         (messages); the totals have the number by cause.
         """
-        model, begin, end = self._store.model(), time_of(since) or 0, time_of(until)
+        model, end = self._store.model(), time_of(until)
+        begin = begin_of(model, since, end)
         group_at = find_group(model, group, cluster)
         rebalances = of_rebalances.rebalances(model, group_at, begin, end, last)
         if not moves:

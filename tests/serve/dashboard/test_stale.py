@@ -119,4 +119,4 @@ def test_an_incident_open_at_the_end_has_its_last_owner_and_an_age(ended, page):
     page.goto(f"{ended}/incident/open0001")
 
     expect(page.get_by_text(re.compile("Observed .*, 1 d ago"))).to_be_visible()
-    expect(page.locator("dt", has_text="Current owner").locator("+ dd")).to_have_text("unassigned (last known)")
+    expect(page.locator("dt", has_text="Current owner").locator("+ dd")).to_have_text("unassigned")

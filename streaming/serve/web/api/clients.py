@@ -5,8 +5,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
-from streaming.base.times import instant_ms, now_ms
 from streaming.queries import clients as of_clients
+from streaming.queries.period import begin_of
 from streaming.queries.results import ClientDetail, GroupClient
 from streaming.serve.web.api.parameters import At, Cluster, StoreOf, sent
 
@@ -31,5 +31,5 @@ def client(  # noqa: PLR0913  its filters
     since: Annotated[str | None, Query(description="Queues and incidents since then; default: all of history.")] = None,
 ) -> Response:
     """Show one client in its groups, its queues over time, and its incidents."""
-    begin = 0 if since is None else instant_ms(since, now_ms())
+    begin = begin_of(store.model(), since, at)
     return sent(store.ask_here(of_clients.client, client_id, group=group, cluster=cluster, since=begin, at=at))

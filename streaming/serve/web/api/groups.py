@@ -16,7 +16,7 @@ from streaming.queries import rebalances as of_rebalances
 from streaming.queries import rolling_restart as of_restart
 from streaming.queries import what_if as of_what_if
 from streaming.queries.group_at import GroupAt, find_group
-from streaming.queries.period import TIME_FORMS
+from streaming.queries.period import TIME_FORMS, begin_of
 from streaming.queries.plan import Plan
 from streaming.queries.queue_history import queue_detail
 from streaming.queries.results import (
@@ -94,7 +94,7 @@ def queue(  # noqa: PLR0913  a queue has four names
     cluster: Cluster = None,
 ) -> Response:
     """Show one queue at a time, and its owners, offsets, lag, lock and incidents over the period before it."""
-    begin = None if since is None else instant_ms(since, now_ms())
+    begin = None if since is None else begin_of(store.model(), since, at)
     return sent(_ask(store, queue_detail, name, cluster, at, MessageQueue(topic, broker, queue_id), begin))
 
 
@@ -115,8 +115,8 @@ def diff(
     later: Annotated[str | None, Query(alias="to", description="Later time; default: now.")] = None,
 ) -> Response:
     """List the queues whose owner differs between two times."""
-    now = now_ms()
-    begin, end = instant_ms(earlier, now), None if later is None else instant_ms(later, now)
+    end = _instant(later)
+    begin = begin_of(store.model(), earlier, end)
     asked = ownership.diff
     return sent(_ask(store, asked, which.group, which.cluster, begin, end, which.topic, retry=which.retry))
 
@@ -132,9 +132,9 @@ def rebalances(  # noqa: PLR0913  its filters
     last: Annotated[int, Query(ge=1, le=REBALANCES, description="Maximum number of rebalances, newest first.")] = 20,
 ) -> Response:
     """List the rebalances, newest first, with cause, trigger and cost."""
-    now = now_ms()
-    begin, end = (None if text is None else instant_ms(text, now) for text in (since, until))
-    return sent(_ask(store, of_rebalances.rebalances, name, cluster, None, begin or 0, end, last))
+    end = _instant(until)
+    begin = begin_of(store.model(), since, end)
+    return sent(_ask(store, of_rebalances.rebalances, name, cluster, None, begin, end, last))
 
 
 @router.get("/groups/{group}/rebalances/totals", response_model=RebalanceTotals)
@@ -147,9 +147,9 @@ def totals(
     cluster: Cluster = None,
 ) -> Response:
     """Show what the rebalances of a period have cost together, the costliest one, and their number by cause."""
-    now = now_ms()
-    begin, end = (None if text is None else instant_ms(text, now) for text in (since, until))
-    return sent(_ask(store, of_rebalances.rebalance_totals, name, cluster, None, begin or 0, end))
+    end = _instant(until)
+    begin = begin_of(store.model(), since, end)
+    return sent(_ask(store, of_rebalances.rebalance_totals, name, cluster, None, begin, end))
 
 
 @router.get("/groups/{group}/rebalances/{rebalance_id}", response_model=Rebalance)
@@ -197,6 +197,10 @@ def plans(  # noqa: PLR0913  what may change
 def restart(*, name: GroupName, store: StoreOf, at: At, cluster: Cluster = None) -> Response:
     """Plan a restart of all members that moves least: the order, and what moves at each step."""
     return sent(_ask(store, of_restart.rolling_restart, name, cluster, at))
+
+
+def _instant(text: str | None) -> int | None:
+    return None if text is None else instant_ms(text, now_ms())
 
 
 def _ask(

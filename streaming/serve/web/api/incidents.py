@@ -13,6 +13,7 @@ from streaming.queries import incidents as of_incidents
 from streaming.queries import operator_actions as of_actions
 from streaming.queries.health import Severity
 from streaming.queries.operator_actions import ActionKind
+from streaming.queries.period import begin_of
 from streaming.queries.results import Acknowledgement, AlertSilence, Closing, Incident, IncidentDetail, RecordedAction
 from streaming.serve.alerting import actions
 from streaming.serve.operator_actions import Action, Actor, recorded
@@ -51,7 +52,7 @@ def incidents(  # noqa: PLR0913  its filters
         store.ask_here(
             of_incidents.incidents, cluster=cluster, group=group, code=code, severity=severity,
             only_open=since is None and not every_one and not resolved, only_resolved=resolved,
-            since=0 if since is None else instant_ms(since, now_ms()), at=at,
+            since=begin_of(store.model(), since, at), at=at,
             unfold=unfold,
         )
     )  # fmt: skip

@@ -29,6 +29,9 @@ def _store(request: Request) -> Store:
     return store
 
 
+StoreOf = Annotated[Store, Depends(_store)]
+
+
 def _settings(request: Request) -> Settings:
     settings: Settings = request.app.state.settings
     return settings
@@ -41,12 +44,13 @@ def _at(
 
 
 def _period(
+    store: StoreOf,
     since: Annotated[
         str | None, Query(description=f"Start time: {TIME_FORMS}. Default: one hour before `until`.")
     ] = None,
     until: Annotated[str | None, Query(description="End time, in the same formats. Default: now.")] = None,
 ) -> Period:
-    return period_of(since, until)
+    return period_of(store.model(), since, until)
 
 
 class Which(NamedTuple):
@@ -101,7 +105,6 @@ def actor_of(request: Request, by: str | None) -> Actor:
     return Actor(user.subject, name, "PAGE" if request.headers.get(SOURCE_HEADER) == "PAGE" else "REST")
 
 
-StoreOf = Annotated[Store, Depends(_store)]
 SettingsOf = Annotated[Settings, Depends(_settings)]
 At = Annotated[int | None, Depends(_at)]
 InPeriod = Annotated[Period, Depends(_period)]

@@ -28,7 +28,7 @@ def test_the_home_page_says_the_age_of_telemetry_as_soon_as_it_is_stale():
     assert ", for 1 min 25 s: what is shown is stale." in late
     assert "2 stale, 1 min 25 s old" in late
     assert 'class="status OK old"' in late
-    assert ", for 3 min. Showing the last known state." in head(UNHEARD_AFTER)
+    assert ", the last telemetry, 3 min ago." in head(UNHEARD_AFTER)
     later = head(0, at=NOW + 431_373_000)
     assert "That is 4 d 23 h after the last telemetry" in later
     assert "-4" not in later
