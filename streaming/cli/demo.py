@@ -62,7 +62,7 @@ def _ending(model: "ReadModel", settings: Settings) -> Iterator[str]:
     opened, moved = incidents(model), model.rows("SELECT count(*) AS rebalances FROM rebalances")
     stuck = max(
         (one for one in opened if one.code == "ORDERED_QUEUE_STUCK"),
-        key=lambda one: (one.main_cause == "SUSPEND_LOOP", one.opened_at),
+        key=lambda one: (one.sub_cause == "SUSPEND_LOOP", one.opened_at),
     )
     address = f"http://{settings.web.host}:{settings.web.port}"
     queue = (str(stuck.topic), f"{stuck.broker}:{stuck.queue_id}")

@@ -107,8 +107,8 @@ def _incidents(model: ReadModel, listed: Sequence[Incident], now: int) -> Iterat
 
 def _diagnosis(detail: IncidentDetail, now: int) -> Iterator[RenderableType]:
     incident = detail.incident
-    evidence = ", ".join(map(" ".join, evidence_items(incident.code, detail.judged.evidence, now)))
+    evidence = ", ".join(map(" ".join, evidence_items(incident.code, incident.evidence, now)))
     yield Text(f"\n{incident.title}", style=severity(incident.severity).style)
-    yield Text(f"  {incident.main_explanation}")
+    yield Text(f"  {incident.explanation}")
     yield Text(f"  For instance {incident.subject or 'the group'}: {evidence}")
     yield Text(f"  First: {incident.first_step}")

@@ -14,7 +14,7 @@ def headline(incident: Incident) -> str:
 
     An incident of a release that has another rule is called by its code.
     """
-    title, advice = title_of(incident.code), advice_for(incident.code, incident.main_cause)
+    title, advice = title_of(incident.code), advice_for(incident.code, incident.sub_cause)
     if title is None:
         return incident.title
     queue = f"{incident.topic}:{incident.queue_id}" if incident.queue_id is not None else ""
@@ -44,8 +44,7 @@ def advised(text: str, code: str, cause: str) -> str:
 
 def first_step(incident: Incident) -> str:
     """Return what to do first about an incident."""
-    cause = incident.sub_cause if incident.cleared_at is None else incident.main_cause
-    return advised(incident.first_step, incident.code, cause)
+    return advised(incident.first_step, incident.code, incident.sub_cause)
 
 
 def _differs(text: str) -> bool:

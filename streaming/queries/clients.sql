@@ -52,7 +52,7 @@ ORDER BY t.cluster, t.group, t.topic, t.broker, t.queue_id, t.from_time
 
 -- name: incidents
 SELECT i.* FROM incidents_at(from_ms($instant)) i
-WHERE (i.client_id = $client OR i.main_client_id = $client OR i.subject = $client)
+WHERE (i.client_id = $client OR i.subject = $client)
     AND ($cluster IS NULL OR i.cluster = $cluster) AND ($group IS NULL OR i.group = $group)
     AND (i.resolved_at IS NULL OR i.resolved_at >= from_ms($since))
 ORDER BY (i.resolved_at IS NULL) DESC, i.opened_at DESC, i.code, i.subject, i.incident_id

@@ -13,26 +13,21 @@ from streaming.base.shell import command_line
 from streaming.queries.results import Incident, SuggestedCommand
 
 
-def commands_of(incident: Incident, evidence: Mapping[str, Any]) -> tuple[SuggestedCommand, ...]:
-    """Return the commands about an incident by its main cause.
-
-    Args:
-        incident: the incident.
-        evidence: the evidence of the transition that tells the main cause.
-    """
-    return commands_from(incident.model_dump() | {"evidence": evidence})
+def commands_of(incident: Incident) -> tuple[SuggestedCommand, ...]:
+    """Return the commands about an incident by its cause."""
+    return commands_from(incident.model_dump())
 
 
 def commands_from(row: Mapping[str, Any]) -> tuple[SuggestedCommand, ...]:
     """Return the commands about an incident or one of its transitions.
 
     Args:
-        row: code, main_cause, group, main_client_id, topic, broker, queue_id, and evidence with its fields.
+        row: code, sub_cause, group, client_id, topic, broker, queue_id, and evidence with its fields.
 
     Returns:
         The commands in the order in which to run them; one whose arguments are unknown is omitted.
     """
-    advice = advice_for(row["code"], row["main_cause"])
+    advice = advice_for(row["code"], row["sub_cause"])
     return tuple(_commands(row, advice.inspect)) if advice is not None else ()
 
 
@@ -45,7 +40,7 @@ def _commands(row: Mapping[str, Any], inspections: tuple[Inspection, ...]) -> It
 
 
 def _threads(row: Mapping[str, Any]) -> tuple[str, ...] | None:
-    client = row["main_client_id"] or row["evidence"].get("owner")
+    client = row["client_id"] or row["evidence"].get("owner")
     if not (client and row["group"]):
         return None
     return marked("State and threads of the client"), "consumerStatus", "-g", row["group"], "-i", client, "-s"

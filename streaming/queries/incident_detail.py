@@ -68,7 +68,7 @@ def incident(model: ReadModel, incident_id: str) -> IncidentDetail:
         silences=silences_of(model, summary, now_ms()) if summary.resolved_at is None else (),
         last_rebalance=_last_rebalance(model, summary),
     )
-    return detail.model_copy(update={"commands": commands_of(summary, detail.judged.evidence)})
+    return detail.model_copy(update={"commands": commands_of(summary)})
 
 
 def _last_rebalance(model: ReadModel, incident: Incident) -> str | None:
@@ -85,13 +85,13 @@ def _last_rebalance(model: ReadModel, incident: Incident) -> str | None:
 
 def _stacks(model: ReadModel, incident: Incident) -> ListenerStacks | None:
     """Return the latest stacks of the client whose listener hung, of the time until the incident was over."""
-    if not (incident.main_cause or "").startswith("LISTENER_") or incident.main_client_id is None:
+    if not incident.sub_cause.startswith("LISTENER_") or incident.client_id is None:
         return None
     begin, end = (
         incident.opened_at - _ASKED_BEFORE_MS,
         INT64_MAX if incident.resolved_at is None else incident.resolved_at,
     )
-    client = {"key": f"{incident.cluster}/{incident.group}", "client_id": incident.main_client_id}
+    client = {"key": f"{incident.cluster}/{incident.group}", "client_id": incident.client_id}
     rows = model.rows(_SQL["stacks"], client | _span(begin, end))
     if not rows:
         return None

@@ -157,12 +157,4 @@ def _popping(model: ReadModel, incidents: Sequence[Row], instant: object) -> set
 
 def incident_from_row(row: Row) -> Incident:
     """Convert a row of `incidents_at`."""
-    return Incident(**with_main_cause(row) | {"evidence": json.loads(row["evidence"])})
-
-
-def with_main_cause(row: Row) -> Row:
-    """Return a row or transition of an incident; one of an earlier release gets its latest cause as its main cause."""
-    if row["main_explanation"]:
-        return row
-    latest = {"main_cause": row["sub_cause"], "main_client_id": row["client_id"]}
-    return row | latest | {"main_explanation": row["explanation"]}
+    return Incident(**row | {"evidence": json.loads(row["evidence"])})

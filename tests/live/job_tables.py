@@ -24,7 +24,7 @@ def stuck(tables, group, poisoned=None) -> list[dict[str, object]]:
         return stuck_queues
     queue = poisoned.queue.topic, poisoned.queue.broker, poisoned.queue.queue_id
     shown = [one for one in stuck_queues if (one["topic"], one["broker"], one["queue_id"]) == queue]
-    return [one for one in shown if (one["main_cause"], one["client_id"]) == ("SUSPEND_LOOP", poisoned.client_id)]
+    return [one for one in shown if (one["sub_cause"], one["client_id"]) == ("SUSPEND_LOOP", poisoned.client_id)]
 
 
 def read(tables, view, group) -> list[dict[str, object]]:

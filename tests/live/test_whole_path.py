@@ -146,7 +146,7 @@ def alerted(lab, lab_settings, pipeline, watch, eventually, tmp_path, monkeypatc
         assert (opened.code, opened.group) == ("ORDERED_QUEUE_STUCK", orders.group)
         assert {opened.incident_id, resolved.incident_id} == {incident["incident_id"]}
         [ended] = [one for one in incidents(tables, orders, poisoned.queue) if one["incident_id"] == opened.incident_id]
-        assert ended["main_cause"] == "SUSPEND_LOOP"
+        assert ended["sub_cause"] == "SUSPEND_LOOP"
         assert ended["resolved_at"] > ended["opened_at"]
         return alerts.said()
 

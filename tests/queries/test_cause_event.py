@@ -40,8 +40,8 @@ def test_a_cause_that_is_archived_no_more_is_none(tmp_path):
         assert incident(model, "one").cause_event is None
 
 
-@pytest.mark.parametrize(("ended", "judged"), [(False, 300), (True, 200)])
-def test_the_evidence_is_the_latest_or_once_resolved_of_the_main_cause(tmp_path, ended, judged):
+@pytest.mark.parametrize("ended", [False, True])
+def test_cause_and_evidence_are_those_of_the_worst_transition(tmp_path, ended):
     """An owner that did not respond; the last seconds, and who owns the queue then, do not explain the incident."""
     story = Story()
     main = {"main_cause": "OWNER_UNRESPONSIVE", "main_explanation": "why"}
@@ -53,4 +53,5 @@ def test_the_evidence_is_the_latest_or_once_resolved_of_the_main_cause(tmp_path,
     append(make_tables(tmp_path), story.rows)
 
     with ReadModel(tmp_path) as model:
-        assert incident(model, "one").judged.evidence == {"at": judged}
+        found = incident(model, "one").incident
+        assert (found.sub_cause, found.evidence, found.judged_at) == ("OWNER_UNRESPONSIVE", {"at": 200}, 200)

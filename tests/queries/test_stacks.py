@@ -14,7 +14,7 @@ from tests.support.tables import append, append_rows, make_tables
 OPENED, RESOLVED = 1_000_000, 1_060_000
 DAY = date(1970, 1, 1)
 CLIENT, ANOTHER = "c1", "c2"
-CAUSE = {"main_cause": "LISTENER_HUNG", "main_explanation": "why", "main_client_id": CLIENT}
+CAUSE = {"client_id": CLIENT, "main_cause": "LISTENER_HUNG", "main_explanation": "why", "main_client_id": CLIENT}
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_the_latest_stacks_of_its_time_are_shown(tmp_path, answers, frame):
 
 
 def test_another_cause_has_none(tmp_path):
-    suspended = CAUSE | {"main_cause": "SUSPEND_LOOP"}
+    suspended = CAUSE | {"sub_cause": "SUSPEND_LOOP", "main_cause": "SUSPEND_LOOP"}
     assert asked(tmp_path, [(OPENED, CLIENT, "a")], **suspended) is None
 
 

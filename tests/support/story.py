@@ -54,12 +54,12 @@ class Story:
 
     def incident(
         self, time: int, name: str, transition: str, severity: str = "critical", *, opened: int = 500,
-        sub_cause: str = "LISTENER_HUNG", **fields: str,
+        sub_cause: str = "LISTENER_HUNG", client_id: str = "A", **fields: str,
     ) -> None:  # fmt: skip
         self.add(
             IncidentTransition, time, incident_id=name, code="ORDERED_QUEUE_STUCK", sub_cause=sub_cause,
             severity=severity, transition=transition, subject="Orders@b:0", opened_at=opened, topic="Orders",
-            broker="b", queue_id=0, client_id="A", evidence=f'{{"at":{time}}}', explanation="why", first_step="what",
+            broker="b", queue_id=0, client_id=client_id, evidence=f'{{"at":{time}}}', explanation="why", first_step="what",
             parent=None, **fields,
         )  # fmt: skip
 

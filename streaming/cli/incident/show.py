@@ -63,17 +63,17 @@ def _draw(detail: IncidentDetail, context: Context) -> RenderableType:
         Text.assemble((incident.title, severity(incident.severity).style), f"  {incident.severity}"),
         Text(headline(incident)),
         *map(Text, _summary(detail, context)),
-        *section("Diagnosis", Text(incident.main_explanation)),
+        *section("Diagnosis", Text(incident.explanation)),
         *section("First step", Text(incident.first_step)),
         *_commands(detail.commands),
         *_stacks(detail.stacks, now),
     ]
-    evidence = evidence_items(incident.code, detail.judged.evidence, now)
+    evidence = evidence_items(incident.code, incident.evidence, now)
     if evidence:
         table = Grid([GridColumn("name"), GridColumn("value")])
         for item in evidence:
             table.add(*item)
-        parts += section(f"Evidence at {labels.moment(detail.judged.time, now)}", table)
+        parts += section(f"Evidence at {labels.moment(incident.judged_at, now)}", table)
     parts += section("Timeline", Grid.of(TRANSITION.grid, detail.life, Context(now)))
     if detail.absorbed:
         parts += section("Explains", incident_grid(detail.absorbed, now, with_group=not incident.group))
@@ -106,13 +106,10 @@ def _summary(detail: IncidentDetail, context: Context) -> Iterator[str]:
     from streaming.queries.notifications import step_text
 
     incident, now = detail.incident, context.now
-    client = "" if incident.main_client_id in {None, incident.subject} else f", client {incident.main_client_id}"
+    client = "" if incident.client_id in {None, incident.subject} else f", client {incident.client_id}"
     yield f"{incident.subject or 'the group'} of {incident.group or 'the cluster'} ({incident.cluster}){client}"
     if detail.reach is not None:
         yield f"affects {detail.reach.groups} groups, {detail.reach.queues} queues"
-    if incident.sub_cause != incident.main_cause:
-        causes = f"main cause {incident.main_cause or 'none'}, latest {incident.sub_cause or 'none'}"
-        yield f"{causes}: {incident.explanation}"
     ended = incident.resolved_at
     until = (
         "still open"

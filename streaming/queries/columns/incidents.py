@@ -19,7 +19,7 @@ def _resolved(incident: Incident, context: Context) -> ColumnValue:
 
 def _other_client(incident: Incident, _: Context) -> str:
     """Return the client, if it is not the subject itself."""
-    client = incident.main_client_id
+    client = incident.client_id
     return labels.NOT_KNOWN if client is None or client == incident.subject else client
 
 
@@ -34,15 +34,14 @@ INCIDENT = Table(
     ResultColumn(Incident, "cluster"),
     ResultColumn(Incident, "group", show=lambda i, _: i.group or gettext("(cluster)")),
     ResultColumn(
-        Incident, "title", "text", lambda i, _: ColumnValue(i.title, i.severity), "Incident", ("code", "main_cause")
+        Incident, "title", "text", lambda i, _: ColumnValue(i.title, i.severity), "Incident", ("code", "sub_cause")
     ),
     ResultColumn(Incident, "subject", "name", lambda i, _: i.subject or gettext("the group"), wide=True),
-    ResultColumn(Incident, "main_client_id", show=_other_client, spare=True),
+    ResultColumn(Incident, "client_id", show=_other_client, spare=True),
     ResultColumn(Incident, "parent", show=lambda i, _: (i.parent or labels.NOT_KNOWN)[:SHORT_ID], spare=True),
     ResultColumn(Incident, "consequences", "count", lambda i, _: str(i.consequences or "")),
     ResultColumn(Incident, "resolution", show=lambda i, _: labels.reason(i.resolution or ""), spare=True),
-    grid="incident_id severity opened_at duration cluster group title subject main_client_id parent consequences"
-    " resolution",
+    grid="incident_id severity opened_at duration cluster group title subject client_id parent consequences resolution",
     page="title severity subject opened_at resolved_at duration",
 )
 

@@ -4,7 +4,7 @@ from pydantic import Field
 
 from streaming.queries.results.alerts import Acknowledgement, AlertSilence, Notification
 from streaming.queries.results.base import Instant, QueryResult
-from streaming.queries.results.incidents import BY_PERSON, Incident, Transition
+from streaming.queries.results.incidents import Incident, Transition
 from streaming.queries.results.queues import Queue
 
 
@@ -82,11 +82,3 @@ class IncidentDetail(QueryResult):
     last_rebalance: str | None = Field(
         default=None, description="Id of the group's last rebalance that had begun when it opened; null: none is known."
     )
-
-    @property
-    def judged(self) -> Transition:
-        """The last transition that says why the incident is open; once it is resolved, why it mainly was."""
-        ended = self.incident.resolved_at is not None
-        steps = [step for step in reversed(self.life) if step.transition not in {"RESOLVED", *BY_PERSON}]
-        mainly = [step for step in steps if ended and step.sub_cause == self.incident.main_cause]
-        return (mainly or steps or self.life)[0]

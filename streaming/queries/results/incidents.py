@@ -14,8 +14,8 @@ class Incident(QueryResult):
     group: str
     incident_id: str = Field(title="Id")
     code: str
-    sub_cause: str
-    severity: Severity
+    sub_cause: str = Field(description="The cause that held longest; empty: none is distinguished.")
+    severity: Severity = Field(description="The latest one.")
     subject: str
     opened_at: Instant = Field(title="Opened")
     resolved_at: Instant | None = Field(title="Resolved")
@@ -24,18 +24,19 @@ class Incident(QueryResult):
     topic: str | None
     broker: str | None
     queue_id: int | None
-    client_id: str | None
+    client_id: str | None = Field(title="Client")
     explanation: str
     first_step: str
+    judged_at: Instant = Field(
+        description="The transition of which cause, client, explanation, first step and evidence are: the last one at "
+        "the worst severity of the cause. What changed later is in the timeline."
+    )
     parent: str | None = Field(title="Explained by", description="Id of the incident that explains it.")
     absorbed: bool = Field(description="Whether no alert is sent of it because the alert of that one stands for it.")
     evidence: dict[str, object]
     cause: str = Field(
         description="Event that caused its last transition: source_id|key|seq; empty if it was the passage of time."
     )
-    main_cause: str = Field(description="The sub-cause that held longest; `sub_cause` is the latest one.")
-    main_client_id: str | None = Field(title="Client")
-    main_explanation: str
     resolution: str | None = Field(
         default=None,
         title="Ended",
@@ -52,8 +53,8 @@ class Incident(QueryResult):
 
     @property
     def title(self) -> str:
-        """The code and the main cause."""
-        return f"{self.code} {self.main_cause}".rstrip()
+        """The code and the cause."""
+        return f"{self.code} {self.sub_cause}".rstrip()
 
     @property
     def where(self) -> str:

@@ -17,6 +17,7 @@ from jinja2 import ChoiceLoader, DictLoader, StrictUndefined, TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from rebalance_model.observe.effects import IncidentTransition
+from rebalance_model.observe.rules.registry import advice_for
 from streaming.base.errors import UserError
 from streaming.base.language import ENGLISH, gettext, in_language, marked, ngettext
 from streaming.base.shell import command_line
@@ -24,7 +25,6 @@ from streaming.base.times import written
 from streaming.queries.advice import advised, explained
 from streaming.queries.commands import commands_from
 from streaming.queries.evidence import evidence_items
-from streaming.queries.incidents import with_main_cause
 from streaming.queries.labels import duration, reason
 from streaming.serve.alerting.alert import Alert, Delivery
 from streaming.serve.alerting.neutral import BROKEN, neutral
@@ -129,12 +129,13 @@ class Texts:
     def _variables(self, alert: Alert) -> dict[str, Any]:
         transition = alert.transition
         reach = self._reach(transition)
-        row = with_main_cause(msgspec.structs.asdict(transition)) | {"evidence": json.loads(transition.evidence)}
+        row = _verdict(transition)
         return row | {
             "resolution": reason(transition.resolution) if transition.resolution else "",
-            "explanation": explained(row["explanation"], transition.code, transition.sub_cause),
-            "main_explanation": explained(row["main_explanation"], transition.code, row["main_cause"]),
-            "first_step": advised(row["first_step"], transition.code, row["main_cause"]),
+            **dict.fromkeys(
+                ("explanation", "main_explanation"), explained(row["explanation"], transition.code, row["sub_cause"])
+            ),
+            "first_step": advised(row["first_step"], transition.code, row["sub_cause"]),
             "facts": evidence_items(transition.code, row["evidence"], transition.time),
             "commands": [command.text for command in commands_from(row)],
             "touches": {"groups": reach.groups, "queues": reach.queues} if reach is not None else None,
@@ -154,6 +155,19 @@ class Texts:
                 _parts(self._theirs, name, variables)
             except TEMPLATE_ERRORS as error:
                 raise UserError(f"Invalid alert template {path / name}.txt: {error}.") from None
+
+
+def _verdict(transition: IncidentTransition) -> dict[str, Any]:
+    """Return a transition with cause, client, sentences and evidence of its main cause, as the lists of incidents.
+
+    Of an earlier release, and where it is the main cause itself, they are its own.
+    """
+    row = msgspec.structs.asdict(transition) | {"evidence": json.loads(transition.evidence)}
+    if row["main_explanation"] and row["main_cause"] != row["sub_cause"]:
+        advice = advice_for(transition.code, row["main_cause"])
+        row |= {"sub_cause": row["main_cause"], "client_id": row["main_client_id"], "evidence": {}}
+        row |= {"explanation": row["main_explanation"], "first_step": advice.first_step if advice is not None else ""}
+    return row | {"main_cause": row["sub_cause"], "main_client_id": row["client_id"]}
 
 
 def _about(transition: IncidentTransition) -> str:

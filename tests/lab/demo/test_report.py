@@ -46,7 +46,7 @@ def test_queues_and_rebalances_are_those_of_the_commands(report, said, model, gr
 
 def test_incidents_are_those_of_the_command_and_each_kind_is_explained(report, said, model):
     assert said("incident", "list", "--all", "--unfold") in report
-    for row in model.rows("SELECT DISTINCT i.main_explanation AS why FROM incidents i WHERE i.main_cause <> ''"):
+    for row in model.rows("SELECT DISTINCT i.explanation AS why FROM incidents i WHERE i.sub_cause <> ''"):
         assert row["why"].split(":")[0] in report
 
 

@@ -1,6 +1,7 @@
 """The page of an incident, to which alerts link: diagnosis, evidence, timeline and next step."""
 
 import json
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from markupsafe import Markup
@@ -17,7 +18,7 @@ from streaming.queries.labels import NOT_KNOWN
 from streaming.queries.notifications import MESSAGES, step_text
 from streaming.queries.present import HistoryBounds, history_ends
 from streaming.queries.queue_history import queue_history
-from streaming.queries.results import Incident, IncidentDetail, Transition
+from streaming.queries.results import Incident, IncidentDetail
 from streaming.queries.without_owner import WithoutOwner
 from streaming.serve.dashboard.charts.queue_picture import Picture, picture
 from streaming.serve.dashboard.parts.cards import cards
@@ -38,7 +39,7 @@ _CLIENTS = frozenset({
 """The fields of evidence that name one client."""
 
 EvidenceRow = tuple[str, str | Markup, str | Markup]
-"""The label of a field, and its values at the first and the latest transition."""
+"""The label of a field, and its values at the opening and at the worst transition."""
 
 
 class IncidentData(NamedTuple):
@@ -113,8 +114,8 @@ class IncidentPage(LivePage[IncidentData]):
             notifications=detail.notifications, acknowledged=detail.acknowledged, silences=detail.silences,
             MESSAGES=MESSAGES, step_text=step_text, rebalance=detail.last_rebalance,
             commands=detail.commands, picture=around, now=ends.live, stacks=detail.stacks,
-            evidence=evidence_rows(incident, life[0], life[-1], ends.live),
-            changed=life[0].evidence != life[-1].evidence,
+            evidence=evidence_rows(incident, life[0].evidence, ends.live),
+            changed=life[0].evidence != incident.evidence,
             here=group_link(incident.cluster, incident.group, incident.opened_at),
             before=group_link(incident.cluster, incident.group, incident.opened_at - _MINUTE_MS),
             without_owner=without_owner, colours={}, short={},
@@ -133,15 +134,15 @@ def _linked(incident: Incident, name: str, said: str) -> str | Markup:
     return Markup('<a class="mono" href="{}">{}</a>').format(address, said)
 
 
-def evidence_rows(incident: Incident, first: Transition, last: Transition, now: int) -> list[EvidenceRow]:
-    """Return each field of the evidence: its label and its values at the first and the latest transition."""
+def evidence_rows(incident: Incident, first: Mapping[str, object], now: int) -> list[EvidenceRow]:
+    """Return each field of the evidence: its label and its values at the opening and at the worst transition."""
 
-    def text(step: Transition, name: str) -> str | Markup:
-        if name not in step.evidence:
+    def text(evidence: Mapping[str, object], name: str) -> str | Markup:
+        if name not in evidence:
             # Evidence has what matters at a transition; other transitions may lack it.
             return Markup('<span class="quiet">{}</span>').format(gettext("not reported"))
-        said = formatted(incident.code, name, step.evidence[name], now, number=count, time=clock)
+        said = formatted(incident.code, name, evidence[name], now, number=count, time=clock)
         return unknown() if said == NOT_KNOWN else _linked(incident, name, said)
 
-    names = {**first.evidence, **last.evidence}
-    return [(label(incident.code, name), text(first, name), text(last, name)) for name in names]
+    worst = incident.evidence
+    return [(label(incident.code, name), text(first, name), text(worst, name)) for name in {**first, **worst}]

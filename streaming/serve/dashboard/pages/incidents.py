@@ -132,5 +132,5 @@ class IncidentsPage(LivePage[IncidentsData]):
 
 
 def _text(incident: Incident) -> str:
-    names = incident.cluster, incident.group, incident.title, incident.subject, incident.main_client_id
+    names = incident.cluster, incident.group, incident.title, incident.subject, incident.client_id
     return " ".join(map(str, (*names, incident.incident_id))).lower()

@@ -44,9 +44,9 @@ def _cards(incidents: Sequence[Incident], by_parent: dict[str | None, list[Incid
             incident.cluster,
             incident.group,
             incident.code,
-            incident.main_cause,
+            incident.sub_cause,
             incident.severity,
-            incident.main_client_id,
+            incident.client_id,
             incident.parent,
         )
         kinds.setdefault(kind if incident.queue_id is not None else (incident.incident_id,), []).append(incident)
