@@ -1,5 +1,6 @@
 """A real client of the Model Context Protocol, that of the SDK, for tests that do not await."""
 
+import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,11 +26,13 @@ class McpClient:
         """Return the result of a tool, also if it is an error."""
         return self._portal.call(self._client.call_tool, tool, arguments)
 
-    def ask(self, tool: str, **arguments: object) -> Any:
-        """Return the structured answer of a tool."""
-        result = self.call(tool, **arguments)
-        assert not result.is_error, result.content[0].text
-        return result.structured_content
+    def ask(self, tool: str, *, detail: str = "full", **arguments: object) -> Any:
+        """Return the answer of a tool."""
+        result = self.call(tool, detail=detail, **arguments)
+        [content] = result.content
+        assert not result.is_error, content.text
+        assert result.structured_content is None  # it is sent once
+        return json.loads(content.text)
 
     def refusal(self, tool: str, **arguments: object) -> str:
         """Return the sentence with which a tool refuses."""

@@ -40,7 +40,7 @@ class QueueHistory(QueryResult):
     queue_id: int
     since: Instant
     until: Instant
-    unassigned_since: int | None = Field(
+    unassigned_since: Instant | None = Field(
         description="Time since which it was unassigned when the period began; null if it had an owner or was unknown."
     )
     intervals: tuple[Interval, ...]

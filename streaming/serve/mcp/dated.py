@@ -5,7 +5,6 @@ from typing import Generic, TypeVar
 
 from pydantic import Field
 
-from streaming.base.times import written
 from streaming.queries.answer_time import TelemetryAge, answer_time
 from streaming.queries.results import Instant, QueryResult
 from streaming.tables.reader import ReadModel
@@ -16,13 +15,12 @@ T = TypeVar("T")
 class DatedAnswer(QueryResult, Generic[T]):
     """The answer to a question, and how well it is known."""
 
-    time: Instant = Field(description="The instant that the answer is about, epoch milliseconds.")
-    time_utc: str = Field(description="The same instant, ISO 8601.")
+    time: Instant = Field(description="The instant that the answer is about.")
     telemetry: tuple[TelemetryAge, ...] = Field(
         description="The age of the telemetry at that instant, of each cluster that the answer is about."
     )
     note: str | None = Field(description="What is not well known at that instant, in sentences; null: everything is.")
-    left_out: int = Field(description="Number of further elements of the list that `limit` has left out.")
+    left_out: dict[str, int] = Field(description="Number of elements that a list lacks, by its path in the answer.")
     answer: T = Field(description="As REST answers. null means not known, or that there is none; never 0 or OK.")
 
 
@@ -41,10 +39,9 @@ def dated(
     time = answer_time(model, at, cluster)
     return DatedAnswer(
         time=time.time,
-        time_utc=written(time.time),
         telemetry=time.telemetry,
         note=time.note,
-        left_out=left_out,
+        left_out={"answer": left_out} if left_out else {},
         answer=answer,
     )
 

@@ -10,11 +10,12 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from streaming.base.settings import Settings
+from streaming.serve.mcp.brief import in_words
 from streaming.serve.mcp.groups import GroupTools
 from streaming.serve.mcp.incidents import IncidentTools
 from streaming.serve.mcp.ownership import OwnershipTools
 from streaming.serve.mcp.resources import add_resources
-from streaming.serve.mcp.server import READ_ONLY, McpServer
+from streaming.serve.mcp.server import McpServer
 from streaming.serve.sql_actions import SqlActions
 from streaming.serve.store import Store
 
@@ -33,7 +34,7 @@ def question_server(settings: Settings, store: Store, sql_actions: SqlActions | 
     server = McpServer()
     for tools in (GroupTools(store), IncidentTools(store, settings, sql_actions), OwnershipTools(store)):
         for tool in tools.tools:
-            server.add_tool(tool, description=" ".join((tool.__doc__ or "").split()), annotations=READ_ONLY)
+            server.add_question(in_words(tool))
     add_resources(server)
     return server
 

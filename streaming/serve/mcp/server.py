@@ -4,6 +4,7 @@ Over HTTP it is stateless and answers with JSON: a tool only reads, so there is 
 could lose.
 """
 
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
@@ -11,9 +12,8 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS, CallToolResult, GetPromptResult, InputRequiredResult, TextContent, ToolAnnotations
+from mcp_types import INVALID_PARAMS, CallToolResult, GetPromptResult, InputRequiredResult, ToolAnnotations
 from pydantic import ValidationError
-from pydantic_core import to_json
 
 from streaming.base.errors import UserError
 from streaming.base.invalid import of_parameter, unknown_parameter
@@ -24,10 +24,13 @@ NAME = "rebalance-watch"
 INSTRUCTIONS = """\
 rebalance-watch observes consumer groups of Apache RocketMQ: who owns every queue, who owned it before, why it moved, \
 which ordered queue is stuck. All tools are read-only.
-- Every answer has its instant (`time`, `time_utc`) and the age of the telemetry (`telemetry`); read `note` first: it \
-says what is old or unknown.
-- null means not known, or that there is none: never report it as 0 or as healthy. UNKNOWN is not OK.
-- Times in answers are epoch milliseconds. Tools take these, ISO 8601 (UTC), or a time ago such as 2h.
+- Every answer has its instant (`time`) and the age of the telemetry (`telemetry`); read `note` first: it says what is \
+old or unknown.
+- Answers are brief: a field that is absent is not known, or there is none, or it is false. Never report it as 0 or as \
+healthy. UNKNOWN is not OK. detail="full" has every field.
+- `left_out` counts the elements that a list lacks, by its path: ask for a shorter period, one queue or one client, \
+or detail="full".
+- Times are ISO 8601, UTC. Tools take these, epoch milliseconds, or a time ago such as 2h.
 - Fields that end in _ms are durations in milliseconds. A queue is TOPIC@BROKER:ID, such as Orders@broker-a:3.
 - Begin with list_groups and list_incidents; show_incident has the evidence and the commands to run next.
 """
@@ -41,6 +44,19 @@ class McpServer(MCPServer[None]):
         super().__init__(NAME, title=NAME, version=version(NAME), instructions=INSTRUCTIONS, log_level="WARNING")
         self.middleware.append(_refuse_long_names)
 
+    def add_question(self, question: Callable[..., str]) -> None:
+        """Add a tool that answers with text; its docstring is its description for a model.
+
+        A list of tools is read before each conversation. So there is no schema of answers, which was six sevenths of
+        it, and no title of a parameter, which repeats its name.
+        """
+        description = " ".join((question.__doc__ or "").split())
+        self.add_tool(question, description=description, annotations=READ_ONLY, structured_output=False)
+        tool = next(one for one in self._tool_manager.list_tools() if one.name == question.__name__)
+        tool.parameters.pop("title", None)
+        for parameter in tool.parameters.get("properties", {}).values():
+            parameter.pop("title", None)
+
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: "Context[None, Any] | None" = None
     ) -> CallToolResult | InputRequiredResult:
@@ -51,7 +67,7 @@ class McpServer(MCPServer[None]):
         """
         self._refuse_unknown(name, arguments)
         try:
-            result = await super().call_tool(name, arguments, context)
+            return await super().call_tool(name, arguments, context)
         except ToolError as error:
             cause = error.__cause__
             if isinstance(cause, UserError):
@@ -61,10 +77,6 @@ class McpServer(MCPServer[None]):
             if isinstance(error, UnexpectedToolError):
                 raise UnexpectedToolError("Internal error in rebalance-watch: see its log.") from cause
             raise
-        if isinstance(result, CallToolResult) and "answer" in (result.structured_content or {}):
-            # The SDK indents it, which costs a model a third more to read.
-            result.content = [TextContent(type="text", text=to_json(result.structured_content).decode())]
-        return result
 
     async def get_prompt(
         self, name: str, arguments: dict[str, Any] | None = None, context: "Context[None, Any] | None" = None

@@ -1,17 +1,21 @@
 """The server itself: what it declares, what it refuses, and who may ask it."""
 
+import json
 import signal
 import subprocess
 import sys
 from contextlib import contextmanager
+from importlib import metadata, resources
 
 import httpx
 import pytest
 from pydantic import SecretStr
+from typer.testing import CliRunner
 
 from rebalance_model.observe.rules.registry import RULES
 from schemas.tables import TABLES
 from streaming.base.limits import SENTENCE_CHARACTERS
+from streaming.cli.main import app
 from streaming.serve.store import Store
 from streaming.serve.web import mcp as web_mcp
 from streaming.serve.web.access import access
@@ -23,6 +27,8 @@ from tests.support.world import example
 pytestmark = pytest.mark.xdist_group("mcp")
 
 TOKEN = "0123456789abcdef"
+LIST_CHARACTERS = 25_000
+"""About 6,500 tokens, which each conversation begins with."""
 LONG = "x" * 900_000
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 ACCEPT = {"Accept": "application/json, text/event-stream"}
@@ -59,6 +65,7 @@ def test_every_tool_only_reads_and_describes_its_parameters(client):
     tools = client.tools()
 
     assert len(tools) == 20
+    assert sum(len(tool.model_dump_json(by_alias=True, exclude_none=True)) for tool in tools) < LIST_CHARACTERS
     for tool in tools:
         assert tool.annotations.read_only_hint, tool.name
         assert not tool.annotations.destructive_hint
@@ -66,6 +73,17 @@ def test_every_tool_only_reads_and_describes_its_parameters(client):
         for name, schema in tool.input_schema.get("properties", {}).items():
             assert schema["description"], (tool.name, name)
             assert name in tool.input_schema.get("required", ()) or "default" in schema, (tool.name, name)
+
+
+def test_the_manifest_starts_this_command():
+    manifest = json.loads(resources.files("streaming.serve.mcp").joinpath("server.json").read_text())
+    [package] = manifest["packages"]
+    options = [one.get("name") or one["value"] for one in package["packageArguments"]]
+
+    assert {manifest["version"], package["version"]} == {metadata.version("rebalance-watch")}
+    assert package["runtimeArguments"][0]["value"] == "rebalance-watch[mcp]"
+    assert CliRunner().invoke(app, [options[0], "/nowhere", options[1], "--help"]).exit_code == 0
+    assert len(manifest["description"]) <= 100  # the registry's limit
 
 
 def test_resources_have_every_rule_and_every_column(client):
@@ -87,7 +105,7 @@ def test_resources_have_every_rule_and_every_column(client):
     ("tool", "arguments", "sentence"),
     [
         ("show_group", {}, "group: Field required."),
-        ("show_group", {"name": "orders"}, "Unknown parameter name of show_group. It has group, at, cluster."),
+        ("show_group", {"name": "orders"}, "Unknown parameter name of show_group. It has group, at, cluster, detail."),
         ("show_lag", {"group": "orders", "slices": 0}, "slices: Input should be greater than or equal to 1."),
         ("list_groups", {"at": "soon"}, "Invalid time 'soon'. Use "),
         ("list_groups", {"at": 1_000_000_000_000}, "History begins at "),
