@@ -7,7 +7,7 @@ real cluster, and a seed gives the same bytes each time.
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, takewhile
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import (
@@ -85,6 +85,12 @@ def live_telemetry(rate: int, *, start: int = START, cluster: str = CLUSTER, see
                 yield stamped(Tick, ticked, "")
             _live(group, rng)
             yield from _answered(group, now, stamped, cluster)
+
+
+def spread_telemetry(groups: int, rounds: int) -> Iterator[AnyEvent]:
+    """Yield the events of so many rounds of one collector, each spread over its ten seconds, with its ticks."""
+    events = live_telemetry(groups * EVENTS_PER_GROUP * 1_000 // INTERVAL)
+    return takewhile(lambda event: event.time < START + rounds * INTERVAL, events)
 
 
 def _numbered(cluster: str, start: int) -> Callable[..., AnyEvent]:

@@ -1,14 +1,17 @@
 """What an event costs the core, without Spark: ``python -m tests.instruments.bench core``.
 
 Calls of Python functions are the same at each run, so that a change of one in a hundred is seen at any load of the
-machine. Processor time is not: it stands beside that of `decode`, the same few lines everywhere.
+machine. Processor time is not: it stands beside that of `decode`, the same few lines everywhere. Beside the simulated
+logs stand that of `bench_job`, and the demo's recording, whose hooks see real clients; of each the start is left out.
 """
 
+import gzip
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from statistics import median
 from types import FrameType
 
@@ -26,10 +29,11 @@ from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state.clocks import Clocks
 from simulation import scenario
 from simulation.scenario import Scenario
+from streaming.lab.demo.play import CAPTURE
 from tests.detection.generator import scenario_of
 from tests.instruments.figures import keep
 from tests.support.simulated import simulate
-from tests.support.telemetry import telemetry
+from tests.support.telemetry import spread_telemetry, telemetry
 
 SEED = 1
 """Of the simulated log."""
@@ -38,6 +42,10 @@ LARGE = ((4_096, 512), (10_000, 1_000))
 """Groups by queues and clients."""
 ROUNDS = 3
 """How often a large group is polled."""
+JOB_GROUPS, JOB_ROUNDS = 50, 40
+"""Of the log of `bench_job`."""
+STARTING = 0.2
+"""The part of a log that is its start."""
 _STEADY = 0.7
 """The part of a log after which nothing happens in it."""
 _LATER = 2**60
@@ -52,6 +60,11 @@ def main() -> None:
         events = [event for event in log if event.source_id.startswith(prefix)]
         costs, folding = _costs(name, events)
         figures |= costs | {f"{name}: times the decoding": folding / min(_decoding(events) for _ in range(2))}
+    for name, events in (
+        ("the job's log", list(spread_telemetry(JOB_GROUPS, JOB_ROUNDS))),
+        ("the demo", recorded(CAPTURE)),
+    ):
+        figures[f"{name}: µs an event"] = min(steady_time(events) for _ in range(3)) * 1e6
     for queues, clients in LARGE:
         events = list(telemetry(1, ROUNDS, clients=clients, queues=queues))
         figures |= _costs(f"{queues:,} queues, {clients:,} clients by polls", events, turns=1)[0]
@@ -75,6 +88,24 @@ def fold_time(events: list[AnyEvent]) -> float:
         shard.push(event, event.time)
     shard.finish()
     return time.process_time() - began
+
+
+def steady_time(events: list[AnyEvent]) -> float:
+    """Return the processor time of an event after the start, in seconds."""
+    shard, first = Shard(None, GroupsInMemory(), Policy()), int(STARTING * len(events))
+    for event in events[:first]:
+        shard.push(event, event.time)
+    began = time.process_time()
+    for event in events[first:]:
+        shard.push(event, event.time)
+    shard.finish()
+    return (time.process_time() - began) / (len(events) - first)
+
+
+def recorded(recording: Path) -> list[AnyEvent]:
+    """Return the events of a recording."""
+    with gzip.open(recording) as lines:
+        return [decode(line, key=None, stamp=_LATER, keyed=False) for line in lines]
 
 
 def _decoding(events: list[AnyEvent]) -> float:
