@@ -39,13 +39,31 @@ _HEALTH: dict[str, Health] = {"critical": "BAD", "warning": "WARN", "info": "OK"
 def snapshot_changes(step: GroupStep, judged: Mapping[MessageQueue, QueueFacts]) -> None:
     """Write rows for what changed materially in this step; queues that were ``judged`` are in hand."""
     if step.touched:
-        incidents = _by_queue(step.state)
+        incidents, may_be_calm = _by_queue(step.state), step.facts.is_polled and not step.cluster.incidents
         others = [mq for mq in step.touched if mq not in judged]
         facts_of = {**judged, **of_queues(step.facts, others)} if others else judged
         for mq in step.touched:
-            _snapshot_queue(step, facts_of[mq], incidents, always=False)
+            q = facts_of[mq]
+            if not (may_be_calm and mq not in incidents and _is_as_before(q)):
+                _snapshot_queue(step, q, incidents, always=False)
     if step.group_touched:
         _snapshot_group(step, always=False)
+
+
+def _is_as_before(q: QueueFacts) -> bool:
+    """Return whether a queue without an incident, of a group that is polled, certainly has the row that it had."""
+    row, queue, owner = q.queue.last_row, q.queue, q.owner
+    if row is None or owner is None or owner.unanswered or not (owner.readable and owner.answered):
+        return False
+    return (
+        row.status == "OK"
+        and not row.status_reason
+        and row.owner == queue.owner
+        and row.expected_owner == queue.expected_owner
+        and row.shared_by is None
+        and queue.ended is None
+        and row.locked is _locked(q)
+    )
 
 
 def snapshot_all(step: GroupStep) -> None:

@@ -190,7 +190,6 @@ class GroupStep(Step):
         """What has changed of the group that its rules are about: they are judged."""
         self.group_touched = False
         """Whether the group's own row may have changed."""
-        self.facts = GroupFacts(state, policy, self.now)
         self.pools: dict[str, ThreadPool | None] = {}
         """By client, its pool if that is exhausted, once a rule has requested it (`rules.thread_pool`)."""
         self.route_splits: tuple[RouteSplit, ...] | None = None
@@ -199,10 +198,15 @@ class GroupStep(Step):
         self.cluster = moment.cluster
         """The state of the group's cluster."""
 
+    @fact
+    def facts(self) -> GroupFacts:
+        """Return what is known of the group, until that changes."""
+        return GroupFacts(self.state, self.policy, self.now)
+
     def changed(self, what: What) -> None:
         """Note what has changed of the group: the one place that decides what is judged and written again by it."""
         self.group_touched = True
-        self.facts = GroupFacts(self.state, self.policy, self.now)
+        self.__dict__.pop("facts", None)
         if what != "REPORT":
             self.changes[what] = None
 

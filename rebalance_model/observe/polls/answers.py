@@ -19,7 +19,7 @@ from rebalance_model.observe.events import (
 from rebalance_model.observe.group import member_types, ownership, rebalances, retaken, skipped
 from rebalance_model.observe.group.expectation import declared_basis, expect
 from rebalance_model.observe.polls import clock_skew, offsets, reported, rounds
-from rebalance_model.observe.state import ClientView, GroupState, PopTarget, ProcessQueueView
+from rebalance_model.observe.state import BROADCASTING, ClientView, GroupState, PopTarget, ProcessQueueView, QueueState
 from rebalance_model.observe.step import GroupStep
 
 DECLARED = 2
@@ -56,9 +56,16 @@ def fold_running_info(step: GroupStep, event: ConsumerRunningInfo) -> None:
         step.changed("REPORT")
         _fold_silence(step, event, client)
         return
+    asked_before = client.asked if client is not None else 0
+    if client is not None and _repeats(step, event, client):
+        _take_stamps(state, event, client)
+        step.touched |= (queues := dict.fromkeys(client.queues))
+        step.queues_to_judge |= queues
+        step.clients_to_judge[event.client_id] = None
+        rounds.note(step, event.asked, asked_before)
+        return
     if client is not None:
         _note_restart(step, event, client)
-    asked_before = client.asked if client is not None else 0
     claimed = ownership.known_of(state, event.client_id) if client is not None else {}
     answer = _view(event, client, state)
     is_new = client is None or (client.strategy, client.popped) != (answer.strategy, answer.popped)
@@ -82,6 +89,85 @@ def fold_running_info(step: GroupStep, event: ConsumerRunningInfo) -> None:
     ownership.reconsider(step, affected, evidence="FIRST_SEEN" if discovered else "ANSWER")
     _note_claims(step, event.client_id, answer, affected)
     rounds.note(step, event.asked, asked_before)
+
+
+def _repeats(step: GroupStep, event: ConsumerRunningInfo, client: ClientView) -> bool:
+    """Return whether an answer shows nothing but other stamps and counts than the one before.
+
+    Nothing follows from it then but what their age shows (`rules.concerns`): the client, the only one that has these
+    queues by its answer, keeps them.
+    """
+    state, client_id, shown = step.state, event.client_id, event.queues
+    if (
+        not client.answered
+        or client.unanswered
+        or client.unreadable
+        or event.unreadable
+        or event.incomplete
+        or event.pop_queues
+        or client_id in state.poppers
+        or client_id not in state.members
+        or client.declared < DECLARED
+        or event.orderly is not client.orderly
+        or client.orderly is not state.orderly
+        or event.strategy != client.strategy
+        or event.start_time != client.start_time
+        or event.subscriptions != client.subscriptions
+        or BROADCASTING in (state.message_model, client.message_model)
+        or state.episode is not None
+        or shown is None
+        or len(shown) != len(client.queues)
+    ):
+        return False
+    declared, own, queues = event.properties.get("PROP_CONSUME_TYPE"), (client_id,), state.queues
+    if declared and (declared, event.properties.get("messageModel")) != (client.consume_type, client.message_model):
+        return False
+    for info, (mq, known) in zip(shown, client.queues.items(), strict=True):
+        queue = queues[mq]
+        if (
+            queue.owner != client_id
+            or queue.claimants != own
+            or not queue.commit_known
+            or queue.dropped_by == client_id
+            or known.made
+            or known.dropped
+            or info.dropped is not False
+            or info.locked is not known.locked
+            or (info.mq is not mq and info.mq != mq)
+            or (queue.hook_view is not None and queue.hook_view.holder != client_id)
+            or _is_made_anew(info, known)
+        ):
+            return False
+    return len(ownership.known_of(state, client_id)) == len(shown)
+
+
+def _take_stamps(state: GroupState, event: ConsumerRunningInfo, client: ClientView) -> None:
+    """Bring the view of a client to an answer that repeats the one before, in place."""
+    counts, shown = reported.counts_messages(client.language), event.queues or ()
+    newest = newest_stamp(shown, ())
+    client.skew = clock_skew.bounds(client, newest, event.time)
+    client.asked_before, client.client_now = client.asked_at_answer, newest
+    client.asked = client.asked_at_answer = event.asked
+    client.answered, client.unanswered_since, client.discovered = event.time, 0, False
+    _take_properties(client, event)
+    for info, (mq, known) in zip(shown, client.queues.items(), strict=True):
+        _process_queue(info, known, event, counts=counts)
+        _note_seen(state.queues[mq], event.client_id, client, known)
+
+
+def _note_seen(queue: QueueState, client_id: str, client: ClientView, process_queue: ProcessQueueView) -> None:
+    """Record when the owner last showed that it works on the queue."""
+    newest = process_queue.newest(orderly=bool(client.orderly))
+    queue.owner_seen = client_id, client.time_of(newest) if newest is not None else client.asked
+
+
+def _take_properties(client: ClientView, event: ConsumerRunningInfo) -> None:
+    """Take the settings that a client reports, and how many of its threads are in a listener."""
+    client.threads_in_listener = len(event.stacks) or client.threads_in_listener
+    given = event.properties
+    client.threads_max = _number(given.get("consumeThreadMax", ""))
+    client.consume_timeout = _milliseconds(given.get("consumeTimeout", ""))
+    client.pull_interval = _number(given.get("pullInterval", ""))
 
 
 def _shows_more(state: GroupState, client: ClientView, answer: ClientView) -> bool:
@@ -181,8 +267,7 @@ def _note_claims(step: GroupStep, client_id: str, answer: ClientView, affected: 
     for mq in affected:
         queue, process_queue = step.queue(mq), answer.queues.get(mq)
         if process_queue is not None and queue.owner == client_id:
-            newest = process_queue.newest(orderly=bool(answer.orderly))
-            queue.owner_seen = client_id, answer.time_of(newest) if newest is not None else answer.asked
+            _note_seen(queue, client_id, answer, process_queue)
             if process_queue.made and queue.stalled_ms:
                 retaken.note(step, mq, queue, client_id, answer.time_of(process_queue.made))
             if step.state.episode is not None:
@@ -229,7 +314,7 @@ def _view(event: ConsumerRunningInfo, client: ClientView | None, state: GroupSta
     orderly = event.orderly if event.orderly is not None else former.orderly
     strategy = event.strategy if event.strategy is not None else former.strategy
     full = _full(event) if event.pop_queues else ()
-    return ClientView(
+    view = ClientView(
         asked=event.asked,
         answered=event.time,
         asked_at_answer=event.asked,
@@ -249,14 +334,13 @@ def _view(event: ConsumerRunningInfo, client: ClientView | None, state: GroupSta
         subscriptions_observed_at=former.subscriptions_observed_at,
         queues=former_queues | queues if event.incomplete else queues,
         unreadable=event.unreadable,
-        threads_max=_number(event.properties.get("consumeThreadMax", "")),
-        threads_in_listener=len(event.stacks) or former.threads_in_listener,
+        threads_in_listener=former.threads_in_listener,
         consume_type=former.consume_type,
         message_model=former.message_model,
         language=language,
-        consume_timeout=_milliseconds(event.properties.get("consumeTimeout", "")),
-        pull_interval=_number(event.properties.get("pullInterval", "")),
     )
+    _take_properties(view, event)
+    return view
 
 
 def _milliseconds(minutes: str) -> int | None:

@@ -117,9 +117,11 @@ def _note_doubles(
     step: GroupStep, view: BrokerView, event: ConsumerConnection, asked_before: int, listed_before: Collection[str]
 ) -> None:
     """Record since when each client with several channels is listed on each of them: a dead one is gone after 130 s."""
-    counts = Counter(c.client_id for c in event.connections or ())
-    doubled: dict[str, dict[str, int]] = {}
-    for c in event.connections or () if len(counts) < counts.total() else ():
+    listed = [c.client_id for c in event.connections or ()]
+    if len(set(listed)) == len(listed) and not view.doubled:
+        return
+    counts, doubled = Counter(listed), dict[str, dict[str, int]]()
+    for c in event.connections or ():
         if counts[c.client_id] > 1:
             known = view.doubled.get(c.client_id, {})
             first = asked_before if c.channel in listed_before and asked_before else event.asked
@@ -131,7 +133,7 @@ def _note_doubles(
 def _remove_former_members(step: GroupStep, asked: int) -> None:
     """Remove clients that answered once, and are no members by the broker's later lists."""
     state = step.state
-    for client_id, client in list(state.clients.items()):
+    for client_id, client in list(state.clients.items()) if len(state.clients) > len(state.members) else ():
         if client_id not in step.facts.members and client.asked < asked:
             ownership.note_claims(state, client_id, client.queues, ())
             del state.clients[client_id]

@@ -8,7 +8,7 @@ from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue
 from rebalance_model.observe.events import UNREADABLE, ConsumeStats, OffsetInfo
 from rebalance_model.observe.group import deleted_group, ended_queues, jumps, retries, skipped
 from rebalance_model.observe.polls import clock_skew, lag_trend, returns
-from rebalance_model.observe.state import FallenBack, NewestFall, QueueState, popped_queues
+from rebalance_model.observe.state import FallenBack, HookQueueView, NewestFall, Pops, QueueState, popped_queues
 from rebalance_model.observe.step import GroupStep
 
 _FROM_START = ("CONSUME_FROM_LAST_OFFSET", "CONSUME_FROM_FIRST_OFFSET")
@@ -35,7 +35,8 @@ def fold_stats(step: GroupStep, event: ConsumeStats) -> None:
         if queue.commit_offset is None:
             step.changed("REPORT")
         _advance(step, queue, info, event)
-        _note_popped(step, info)
+        if step.state.pops is not None:
+            _note_popped(step, step.state.pops, info)
         judged.append(info.mq)
     if view is not None and view.unreadable_offsets != (unreadable := _unreadable(event)):
         view.unreadable_offsets = unreadable
@@ -51,10 +52,9 @@ def fold_stats(step: GroupStep, event: ConsumeStats) -> None:
         step.changed("OFFSETS")
 
 
-def _note_popped(step: GroupStep, info: OffsetInfo) -> None:
+def _note_popped(step: GroupStep, pops: Pops, info: OffsetInfo) -> None:
     """Note how far a queue has been popped, while no hook is silent that would report its acknowledgements."""
-    pops = step.state.pops
-    if pops is None or any(source in step.state.silent for source in pops.sources):
+    if any(source in step.state.silent for source in pops.sources):
         return
     offsets = {"commit_offset": info.consumer_offset, "pull_offset": info.pull_offset}
     queue = popped_queues.on_offsets(pops.queues, step.state.group, info.mq, step.now, **offsets)
@@ -98,15 +98,13 @@ def _note_pulled(queue: QueueState, info: OffsetInfo, now: int) -> None:
         queue.filled_after = queue.stats_at
 
 
-def _note_behind(queue: QueueState, info: OffsetInfo, now: int) -> None:
+def _note_behind(seen: HookQueueView, info: OffsetInfo, now: int) -> None:
     """Record whether the newest offset is beyond the last commit that the broker's hook saw.
 
     If the answer shows a commit that the hook has not seen, the hook's is not the last one.
     """
-    seen = queue.hook_view
-    if seen is not None:
-        is_behind = max(0, info.consumer_offset) <= seen.commit_offset < info.broker_offset
-        seen.behind_since = (seen.behind_since or now) if is_behind else 0
+    is_behind = max(0, info.consumer_offset) <= seen.commit_offset < info.broker_offset
+    seen.behind_since = (seen.behind_since or now) if is_behind else 0
 
 
 def _note_newest(step: GroupStep, queue: QueueState, info: OffsetInfo, event: ConsumeStats) -> bool:
@@ -152,14 +150,16 @@ def _advance(step: GroupStep, queue: QueueState, info: OffsetInfo, event: Consum
     if advanced and info.mq.is_retry:
         retries.note(step, info.mq, info.consumer_offset)
     _note_pulled(queue, info, event.time)
-    waited = queue.lag
+    waited, newest_before = queue.lag, queue.broker_offset
     if queue.skipped is not None:
         skipped.note_committed(step, queue, queue.skipped, info.consumer_offset)
-    fell = _note_newest(step, queue, info, event)
+    is_usual = newest_before is not None and newest_before <= info.broker_offset >= info.consumer_offset
+    fell = not (is_usual and not queue.beyond_since) and _note_newest(step, queue, info, event)
     if queue.fallen_back is not None or not advanced:
         _note_fall(queue, info)
     queue.commit_offset, queue.broker_offset, queue.stats_at = info.consumer_offset, info.broker_offset, event.time
-    _note_behind(queue, info, event.time)
+    if queue.hook_view is not None:
+        _note_behind(queue.hook_view, info, event.time)
     queue.commit_known = queue.commit_known or info.consumer_offset > 0 or _is_read_from_start(step, info.mq)
     waits = queue.lag
     lag_trend.note(queue, waited, waits, covered=covered, policy=step.policy)

@@ -59,6 +59,8 @@ POPS = 1 << 18
 """Its POPs are observed."""
 PROXIED = 1 << 19
 """It is a client of a proxy, whose heartbeats are observed."""
+REREAD = 1 << 20
+"""Messages of the queue are read again: a rule about rebalances counts them."""
 
 
 def of_queues(step: GroupStep, queues: Iterable[QueueFacts]) -> list[tuple[QueueFacts, int]]:
@@ -142,6 +144,8 @@ def _of_hook(step: GroupStep, q: QueueFacts, seen: HookQueueView) -> int:
         flags |= FALLEN
     if seen.concurrent_puller is not None:
         flags |= RIVAL
+    if seen.reread is not None:
+        flags |= REREAD
     if q.hook is not None and (seen.commit_offset >= 0 or q.queue.retaken is not None):
         may_wait = seen.waiting_since or seen.behind_since or step.now - seen.advanced_at > step.policy.stuck_after
         if may_wait or not step.facts.is_polled or q.queue.lag is None:  # else an answer shows when it waits

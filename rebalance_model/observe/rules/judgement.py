@@ -6,6 +6,7 @@ index by rule and subject, and rare: a group is checked about every 30 s, one of
 """
 
 from collections.abc import Iterable
+from functools import partial
 
 import msgspec
 
@@ -38,7 +39,7 @@ from rebalance_model.observe.rules.registry import (
     group_rules,
     queue_rules,
 )
-from rebalance_model.observe.rules.rule import ClusterRule, Rule, Subject
+from rebalance_model.observe.rules.rule import ClientRule, ClusterRule, Rule, Subject
 from rebalance_model.observe.rules.state_lost import BEGAN_AGAIN
 from rebalance_model.observe.state import CLUSTERING, PUSH, GroupState, IncidentState, LostState
 from rebalance_model.observe.step import ALL, GroupStep
@@ -68,6 +69,10 @@ def judge(step: GroupStep) -> dict[MessageQueue, QueueFacts]:
         return {}
     if not (step.group_touched or step.state.reread or _names_any(step)):
         return {}  # most pulls and commits
+    if not (step.group_touched or step.brokers_to_judge or step.state.reread):
+        judged = of_queues(step.facts, step.queues_to_judge)
+        if not (concerns.of_queues(step, judged.values()) or any(map(partial(_rules_of, step), step.clients_to_judge))):
+            return judged  # nothing follows: most answers
     if step.changes:
         _derive(step)
     suspended = _suspended(step)
@@ -78,7 +83,7 @@ def judge(step: GroupStep) -> dict[MessageQueue, QueueFacts]:
         rules = GROUP_RULES if "" in step.state.unsettled else group_rules(frozenset(step.changes))
         apply(step, rules, "", suspended)
     for client_id in step.clients_to_judge:
-        _judge_client(step, client_id, suspended)
+        apply(step, _rules_of(step, client_id), client_id, suspended)
     judged = of_queues(step.facts, step.queues_to_judge) if step.queues_to_judge else {}
     for q, flags in concerns.of_queues(step, judged.values()) if judged else ():
         _judge_queue(step, q, flags, suspended)
@@ -177,9 +182,9 @@ def _derive(step: GroupStep) -> None:
         route_views.note(step)
 
 
-def _judge_client(step: GroupStep, client_id: str, suspended: Suspended) -> None:
-    unsettled = client_id in step.state.unsettled
-    apply(step, CLIENT_RULES if unsettled else client_rules(concerns.of_client(step, client_id)), client_id, suspended)
+def _rules_of(step: GroupStep, client_id: str) -> tuple[ClientRule, ...]:
+    """Return the rules by which a client is judged."""
+    return CLIENT_RULES if client_id in step.state.unsettled else client_rules(concerns.of_client(step, client_id))
 
 
 def _judge_queue(step: GroupStep, q: QueueFacts, flags: int, suspended: Suspended) -> None:
