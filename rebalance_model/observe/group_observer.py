@@ -8,8 +8,9 @@ reported nothing of the group for `FOLLOW_INTERVALS` poll intervals. So two redu
 are followed, each for its broker, beside the collector; see `corrections` for how both are combined.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
+from typing import Any
 
 from rebalance_model.observe import snapshots
 from rebalance_model.observe.changes import (
@@ -63,6 +64,16 @@ from rebalance_model.observe.step import GroupStep, Moment
 
 _OF_QUEUES = frozenset({PullMessage, UpdateConsumerOffset, QueryConsumerOffset, LockBatchMq}) | hook.OF_POPS
 """The most frequent calls; they change queues alone, unless an incident or the group's order changes by them."""
+_ANSWERS: Mapping[type[PollEvent], Callable[[GroupStep, Any], None]] = {
+    ConsumerRunningInfo: fold_running_info,
+    ConsumeStats: fold_stats,
+    ConsumerConnection: fold_connections,
+    ProxyConnection: fold_proxy,
+    TopicRoute: fold_route,
+    TopicStats: fold_dead_letters,
+    ConsumeTimeSpan: lambda *_: None,  # a quantity: no rule uses it
+}
+"""What folds each kind of answer."""
 _CALLERS_OWN = frozenset(
     {"unreadable request", "unreadable field", "event too large", "too many groups in a heartbeat", "lite topic"}
 )
@@ -102,7 +113,7 @@ class GroupObserver:
                 step.changed("SOURCES")
             if not state.members or news != "NEXT" or state.collector != followed:
                 step.changed("REPORT")
-            _fold_answer(step, event)
+            _ANSWERS[type(event)](step, event)
         else:
             if news != "NEXT" or type(event) not in _OF_QUEUES:
                 step.changed("REPORT")
@@ -312,25 +323,6 @@ def _apply(step: GroupStep, change: SourceChange) -> bool:
     return is_concerned
 
 
-def _fold_answer(step: GroupStep, event: PollEvent) -> None:
-    """Fold an answer, the most frequent ones first."""
-    match event:
-        case ConsumerRunningInfo():
-            fold_running_info(step, event)
-        case ConsumeStats():
-            fold_stats(step, event)
-        case ConsumerConnection():
-            fold_connections(step, event)
-        case ProxyConnection():
-            fold_proxy(step, event)
-        case TopicRoute():
-            fold_route(step, event)
-        case TopicStats():
-            fold_dead_letters(step, event)
-        case ConsumeTimeSpan():
-            pass  # a quantity: no rule uses it
-
-
 def _await_next_report(step: GroupStep) -> None:
     """Check a group with incidents and without members when it may have been deleted; later, at each snapshot."""
     state = step.state
@@ -365,10 +357,12 @@ def _cover_from(state: GroupState, now: int, is_concerned: Callable[[str], bool]
 
 def _concluded(step: GroupStep) -> list[AnyEffect]:
     judged = judge(step)
-    _await_next_report(step)
+    if step.state.incidents:
+        _await_next_report(step)
     if step.state.episode is not None:
         rebalances.settle(step)
-    snapshots.snapshot_changes(step, judged)
+    if step.touched or step.group_touched:
+        snapshots.snapshot_changes(step, judged)
     return step.effects
 
 
@@ -410,10 +404,10 @@ def _news(state: GroupState, event: Event, seq: int) -> hook.News | None:
 def _is_followed(state: GroupState, event: PollEvent, now: int, policy: Policy) -> bool:
     """Return whether a collector's answer counts; another collector is followed when the present one is silent."""
     source = source_of(event)
-    left = state.collector in state.silent or now - state.polled_at > FOLLOW_INTERVALS * policy.poll_interval
-    if source != state.collector and state.collector and not left:
-        return False
     if source != state.collector:
+        left = state.collector in state.silent or now - state.polled_at > FOLLOW_INTERVALS * policy.poll_interval
+        if state.collector and not left:
+            return False
         state.collector, state.covered_since, state.lost_at, state.rounds = source, now, 0, Rounds()
     state.polled_at = now
     return True

@@ -115,6 +115,27 @@ class Ordering:
             self._set_clock(name, source, -behind)
         return event if number == start else msgspec.structs.replace(event, source_id=f"{instance}@{number}")
 
+    def push_usual(self, event: GroupEvent, size: int) -> bool:
+        """Process a row of a group if nothing of its source is corrected or doubted; return False if it is not so.
+
+        `push`, which any row may take, does the same of it: most rows take this way.
+        """
+        state, name, time = self.state, source_of(event), event.time
+        source = state.sources.get(name)
+        if source is None or not state.started or self._skipped:
+            return False
+        if source.correction or source.wrong or source.doubt is not None or not source.floor <= time >= state.watermark:
+            return False
+        start = instance_of(event.source_id)[1]
+        if not source.incarnations or source.incarnations[-1] != (start, start):
+            return False
+        if time > source.newest:
+            source.newest, source.lag = time, max(source.lag, state.highest - time)
+        state.arrivals += 1
+        heapq.heappush(self.buffer, (time, name, state.arrivals, size, event))
+        state.bytes += size
+        return True
+
     def push(self, event: AnyEvent, stamp: int, size: int, *, at_once: bool = False) -> AnyEvent | None:
         """Process the next row of the log.
 

@@ -78,6 +78,9 @@ class Shard:
         """
         self._state.timeline.known_at = max(self._state.timeline.known_at, stamp)
         effects: list[AnyRow] = []
+        if isinstance(event, GroupEvent) and self._ordering.push_usual(event, size):
+            effects += self._progress.observe(event, self._state.waiting.highest)
+            return effects + self._release() if self._ordering.is_full() else effects
         if source_of(event) not in self._state.waiting.sources and self._admission.is_full:
             leaves = self._admission.leaving()
             if leaves is None:

@@ -117,7 +117,8 @@ class Timeline:
 
     def fold(self, event: AnyEvent) -> list[AnyEffect]:
         """Advance time to the event, apply it, and return the resulting rows."""
-        effects = self.advance(event.time)
+        effects = self.advance(event.time) if self._may_be_due(event.time) else []
+        self.state.now = max(self.state.now, event.time)
         source = source_of(event)
         moment = self.moment(event.cluster, event)
         if isinstance(event, GroupEvent):
@@ -182,6 +183,13 @@ class Timeline:
                 effects += self._do(*timer)
         state.now = max(state.now, to)
         return effects
+
+    def _may_be_due(self, to: int) -> bool:
+        """Return whether a timer may be due until then, or the time until then may not count; usually none is."""
+        state, heap = self.state, self._heap
+        if state.falls_silent or (heap and heap[0][0] <= to) or not state.ticked or to - state.ticked > self.idle_limit:
+            return True
+        return any(0 < cluster.state.next_check <= to for cluster in self._clusters.values())
 
     def flush(self) -> None:
         """Write the changed groups to the store."""
@@ -259,7 +267,8 @@ class Timeline:
 
     def moment(self, cluster: str, event: AnyEvent | None = None) -> Moment:
         """Return the present moment of a cluster, shown by the event; None: by time alone."""
-        return Moment(self.state.now, event, self.state.known_at, self._cluster(cluster).state)
+        observer = self._clusters.get(cluster) or self._cluster(cluster)
+        return Moment(self.state.now, event, self.state.known_at, observer.state)
 
     def _cluster(self, name: str) -> ClusterObserver:
         observer = self._clusters.get(name)
@@ -341,9 +350,12 @@ class Timeline:
         state, former = group.state, group.state.collector
         of_cluster = self._on_proxy(event, moment) if isinstance(event, ProxyConnection) else []
         try:
-            effects = group.on_source(SourceBack(source), moment) if _has_missed(group, source, moment) else []
+            effects: list[AnyEffect] = []
+            if state.silent and _has_missed(group, source, moment):
+                effects += group.on_source(SourceBack(source), moment)
             effects += group.handle(event, moment)
-            self._check(state, event.seq)
+            if event.seq % CHECKED_EVERY == 0:
+                self._check(state, event.seq)
             reporters = group.sources() if key not in self.state.groups_of.get(source, ()) else ()
             self._schedule(key, group)
         except Exception as error:  # noqa: BLE001  `_fail` raises it where failures are not contained

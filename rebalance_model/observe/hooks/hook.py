@@ -9,7 +9,8 @@ know no master. So such a call at another replica shows a failover, whether a sl
 elected another one; its lock table is another one, as after a restart. Of the other replicas only pulls count.
 """
 
-from typing import Literal, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeAlias
 
 from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
 from rebalance_model.broker.consumer_manage_processor import SUCCESS
@@ -74,7 +75,8 @@ def fold_hook(step: GroupStep, event: HookEvent, news: News) -> None:
         news = "RESTART"
         _follow(step.state.views[event.broker], source_of(event))
     view, hook = view_of(step, event, news)
-    _fold(step, view, hook, event)
+    if (fold := _FOLDS.get(type(event))) is not None:  # none of OF_POPS
+        fold(step, view, hook, event)
     if hook.lost_locks and step.changes:  # a client that has left no longer relies on its locks
         step.brokers_to_judge[event.broker] = None
     step.schedule_check(step.now + step.policy.client_lock_max_live_time + 1)  # before that nothing is due
@@ -169,29 +171,6 @@ def scan(step: GroupStep, broker: str, view: BrokerView, hook: HookView) -> None
         step.schedule_check(min(timers))
 
 
-def _fold(step: GroupStep, view: BrokerView, hook: HookView, event: HookEvent) -> None:
-    """Fold a call, the most frequent ones first."""
-    match event:
-        case PullMessage():
-            pulls.fold_pulls(step, view, hook, event)
-        case UpdateConsumerOffset():
-            _commit(step, view, hook, event)
-        case LockBatchMq():
-            lock_requests.fold_lock(step, view, hook, event)
-        case HeartBeat():
-            member_calls.fold_heartbeat(step, view, hook, event)
-        case GetConsumerListByGroup():
-            member_calls.fold_list(step, view, hook, event)
-        case QueryConsumerOffset():
-            offset_queries.fold_query(step, view, hook, event)
-        case UnlockBatchMq():
-            lock_requests.fold_unlock(step, view, hook, event)
-        case UnregisterClient():
-            member_calls.fold_unregistration(step, view, hook, event)
-        case _:
-            pass  # OF_POPS
-
-
 def view_of(step: GroupStep, event: HookEvent | BrokerStatus, news: News) -> tuple[BrokerView, HookView]:
     """Return the broker's view and its hook's, after what the event's number shows: a restart, a gap.
 
@@ -224,3 +203,16 @@ def _commit(step: GroupStep, view: BrokerView, hook: HookView, event: UpdateCons
         mq = MessageQueue(event.topic, event.broker, event.queue_id)
         client_id = client_of_channel(view, hook, event.channel)
         commits.note_commit(step, mq, commits.Commit(event.offset, event.time, client_id, event.channel))
+
+
+_FOLDS: Mapping[type[HookEvent], Callable[[GroupStep, BrokerView, HookView, Any], None]] = {
+    PullMessage: pulls.fold_pulls,
+    UpdateConsumerOffset: _commit,
+    LockBatchMq: lock_requests.fold_lock,
+    HeartBeat: member_calls.fold_heartbeat,
+    GetConsumerListByGroup: member_calls.fold_list,
+    QueryConsumerOffset: offset_queries.fold_query,
+    UnlockBatchMq: lock_requests.fold_unlock,
+    UnregisterClient: member_calls.fold_unregistration,
+}
+"""What folds each kind of call."""

@@ -151,7 +151,7 @@ def _take_stamps(state: GroupState, event: ConsumerRunningInfo, client: ClientVi
     client.answered, client.unanswered_since, client.discovered = event.time, 0, False
     _take_properties(client, event)
     for info, (mq, known) in zip(shown, client.queues.items(), strict=True):
-        _process_queue(info, known, event, counts=counts)
+        _take_stamps_of(known, info, event, counts=counts)
         _note_seen(state.queues[mq], event.client_id, client, known)
 
 
@@ -387,22 +387,29 @@ def _process_queue(
     info: ProcessQueueInfo, former: ProcessQueueView | None, event: ConsumerRunningInfo, *, counts: bool
 ) -> ProcessQueueView:
     """Bring the view of a process queue to the state in the answer, in place: a client has thousands of them."""
-    dropped, tried = bool(info.dropped), info.unlock_attempts or 0
+    dropped = bool(info.dropped)
     view = former if former is not None else ProcessQueueView(None, None, None)
     if former is None or former.dropped != dropped:
-        view.dropped, view.claimed_since, view.first_unlock_attempts = dropped, event.asked, tried
-    else:
-        view.first_unlock_attempts = former.first_unlock_attempts or tried
+        view.dropped, view.claimed_since, view.first_unlock_attempts = dropped, event.asked, 0
     if former is not None and _is_made_anew(info, former):
         view.made = info.lock_time or 0
+    _take_stamps_of(view, info, event, counts=counts)
+    return view
+
+
+def _take_stamps_of(
+    view: ProcessQueueView, info: ProcessQueueInfo, event: ConsumerRunningInfo, *, counts: bool
+) -> None:
+    """Take the stamps and counts of a process queue that is otherwise as it was."""
+    if tried := info.unlock_attempts:
+        view.first_unlock_attempts = view.first_unlock_attempts or tried
     view.commit_offset = info.commit_offset
     view.cached_count = info.cached_count if counts else info.cached_count or None
     view.transaction_count, view.first_offset = info.transaction_count, info.first_offset
-    view.locked, view.try_unlock_times = info.locked, info.unlock_attempts
+    view.locked, view.try_unlock_times = info.locked, tried
     if view.last_lock_timestamp != info.lock_time:
         view.last_lock_timestamp, view.lock_seen = info.lock_time, event.time
     if view.last_pull_timestamp != info.pull_time:
         view.last_pull_timestamp, view.pull_seen = info.pull_time, event.time
     if view.last_consume_timestamp != info.consume_time:
         view.last_consume_timestamp, view.consume_seen = info.consume_time, event.time
-    return view
