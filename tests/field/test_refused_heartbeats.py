@@ -38,7 +38,7 @@ def test_a_group_whose_heartbeats_are_refused_says_why_it_has_no_clients():
     found = concluded("02-acl-heartbeat", "both")
     assert {one.sub_cause for one in found.transitions("NO_ACTIVE_CLIENTS_WITH_LAG")} == {"HEARTBEATS_REFUSED"}
     roots = {one.code for one in found.open_at_end() if one.parent is None}
-    assert roots == {"STALE_HEARTBEAT", "NO_ACTIVE_CLIENTS_WITH_LAG"}
+    assert roots == {"STALE_HEARTBEAT"}
 
 
 def test_heartbeats_that_are_taken_again_resolve_it():

@@ -7,13 +7,20 @@ an interval or more after the one before on that channel, with one on the other 
 
 from collections.abc import Collection
 
+from rebalance_model.observe.events import HeartBeat
 from rebalance_model.observe.group import refused_heartbeats
 from rebalance_model.observe.group.channels import CHANNEL_TIMEOUT
+from rebalance_model.observe.hooks import pull_errors
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.state import BrokerView, ChannelBeats, Heartbeats, HookView
+from rebalance_model.observe.state import BrokerView, ChannelBeats, Heartbeats, HookView, SeldomHeartbeats
+from rebalance_model.observe.step import GroupStep
 
 CHANNELS_MAX = 4
 """At most this many channels of a client are kept."""
+EXPIRED_MAX = 256
+"""At most this many clients are kept that were dropped without a heartbeat."""
+SELDOM_MAX = 3_600_000
+"""A client from which no heartbeat comes for longer has left; milliseconds."""
 
 
 def note(hook: HookView, client_id: str, channel: str, now: int, policy: Policy) -> None:
@@ -48,9 +55,54 @@ def note_empty_list(hook: HookView, view: BrokerView, channel: str, asked: int) 
 
 def note_listed(hook: HookView, client_ids: Collection[str], now: int) -> None:
     """Record the broker's member list: drop other clients, and count from now for members without any heartbeat."""
-    known = hook.heartbeats
-    if known.keys() != set(client_ids):
-        hook.heartbeats = {c: known.get(c) or Heartbeats(now) for c in dict.fromkeys(client_ids)}
+    former = hook.heartbeats
+    for client_id in former.keys() - set(client_ids):
+        _note_dropped(hook, client_id, former[client_id].last, now)
+    if former.keys() != set(client_ids):
+        hook.heartbeats = {c: former.get(c) or Heartbeats(now) for c in dict.fromkeys(client_ids)}
+
+
+def _note_dropped(hook: HookView, client_id: str, last: int, now: int) -> None:
+    """Keep when the last heartbeat of a client came that was dropped for want of one."""
+    if now - last <= CHANNEL_TIMEOUT:
+        return
+    kept = {client: at for client, at in hook.expired.items() if now - at <= SELDOM_MAX}
+    while len(kept) >= EXPIRED_MAX:
+        del kept[min(kept, key=lambda client: kept[client])]
+    hook.expired = {**kept, client_id: last}
+
+
+def note_returned(step: GroupStep, hook: HookView, event: HeartBeat) -> None:
+    """Record a heartbeat of a client that was dropped without one, or that sent them too seldom until now.
+
+    One that was frozen or cut off sends none either. But it pulls nothing meanwhile, whereas this one was refused on
+    its channel for longer than heartbeats are apart by default.
+    """
+    former, seldom = hook.expired.pop(event.client_id, None), hook.seldom_heartbeats.get(event.client_id)
+    if former is None:
+        if seldom is not None and event.time - seldom.last <= CHANNEL_TIMEOUT:
+            del hook.seldom_heartbeats[event.client_id]
+        return
+    interval = event.time - former
+    if former < hook.covered_since or (
+        seldom is None
+        and pull_errors.unregistered_for(step, event.broker, event.channel) <= step.policy.heartbeat_broker_interval
+    ):
+        return
+    since = seldom.since if seldom is not None else former
+    hook.seldom_heartbeats[event.client_id] = SeldomHeartbeats(interval, since, event.time)
+
+
+def seldom(hook: HookView, client_id: str, now: int) -> SeldomHeartbeats | None:
+    """Return the heartbeats of a client that sends them too seldom; None: it does not, or sends none any more."""
+    found = hook.seldom_heartbeats.get(client_id)
+    return found if found is not None and now - found.last <= 2 * found.interval else None
+
+
+def forget_ended(hook: HookView, now: int) -> None:
+    """Forget the clients that have long sent no heartbeat."""
+    every = hook.seldom_heartbeats
+    hook.seldom_heartbeats = {client: one for client, one in every.items() if seldom(hook, client, now) is not None}
 
 
 def forget(hook: HookView, client_id: str, channel: str) -> None:

@@ -134,7 +134,7 @@ def _restart(step: GroupStep, broker: str, view: BrokerView, hook: HookView) -> 
     lock_requests.note_restart(step, broker, hook)
     hook.expected_back_until = dict.fromkeys(before.ids or (), now + HEARD_FROM_ALL)
     view.info = ConsumerGroupInfo()
-    hook.refused_heartbeats, hook.skips_group = {}, False
+    hook.refused_heartbeats, hook.expired, hook.skips_group = {}, {}, False
     hook.locks, hook.heartbeats, hook.client_by_channel, hook.unattributed_queries = {}, {}, {}, {}
     hook.unconfirmed_differences = ()
     hook.complete_at = hook.covered_since = view.back_at = now
@@ -155,6 +155,8 @@ def scan(step: GroupStep, broker: str, view: BrokerView, hook: HookView) -> None
         channel: mqs for channel, mqs in hook.unattributed_queries.items() if now - max(mqs.values()) <= HEARD_FROM_ALL
     }
     heartbeats.note_listed(hook, view.info.client_ids(), now)
+    if hook.seldom_heartbeats:
+        heartbeats.forget_ended(hook, now)
     hook.refused_heartbeats = {
         c: one for c, one in hook.refused_heartbeats.items() if refused_heartbeats.find(hook, c, now, step.policy)
     }

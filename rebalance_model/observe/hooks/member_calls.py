@@ -20,6 +20,8 @@ def fold_heartbeat(step: GroupStep, view: BrokerView, hook: HookView, event: Hea
         step.clients_to_judge[event.client_id] = None
         return
     hook.refused_heartbeats.pop(event.client_id, None)
+    if hook.expired or hook.seldom_heartbeats:
+        heartbeats.note_returned(step, hook, event)
     before = Before(step.state, event.broker, by=event.client_id)
     client = ClientChannelInfo(event.channel, event.client_id, event.language, event.version, event.time)
     data = ConsumerData(

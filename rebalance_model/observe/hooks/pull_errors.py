@@ -41,7 +41,7 @@ def note(step: GroupStep, mq: MessageQueue, client_id: str | None, event: PullMe
     elif error.code != event.code:
         step.queues_to_judge[mq] = None
     error.code, error.last, error.client_id = event.code or 0, max(error.last, event.last_time), client_id
-    error.count += event.count
+    error.count, error.channel = error.count + event.count, event.channel
 
 
 def error_of(step: GroupStep, q: QueueFacts) -> PullError | None:
@@ -59,6 +59,18 @@ def is_outdated(hook: HookView, error: PullError) -> bool:
     of = hook.heartbeats
     found = [of[error.client_id]] if error.client_id in of else of.values() if error.client_id is None else ()
     return any(one.last > error.last for one in found)
+
+
+def unregistered_for(step: GroupStep, broker: str, channel: str) -> int:
+    """Return for how long a broker refused pulls on a channel because no heartbeat had registered its client; ms."""
+    views = (queue.hook_view for mq, queue in step.state.queues.items() if mq.broker == broker)
+    errors = (view.pull_error for view in views if view is not None and view.pull_error is not None)
+    found = [error.last - error.since for error in errors if (error.channel, error.code) in _unregistered_on(channel)]
+    return max(found, default=0)
+
+
+def _unregistered_on(channel: str) -> tuple[tuple[str, int], ...]:
+    return tuple((channel, code) for code in UNREGISTERED)
 
 
 def is_refused(step: GroupStep, q: QueueFacts) -> bool:

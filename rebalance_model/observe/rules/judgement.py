@@ -207,7 +207,8 @@ def judge_all(step: GroupStep) -> None:
     step.brokers_to_judge |= dict.fromkeys(state.views)
     step.clients_to_judge |= dict.fromkeys(state.clients)
     for view in state.views.values():
-        step.clients_to_judge |= dict.fromkeys(view.hook.refused_heartbeats if view.hook is not None else ())
+        if view.hook is not None:
+            step.clients_to_judge |= dict.fromkeys((*view.hook.refused_heartbeats, *view.hook.seldom_heartbeats))
     if state.pops is not None:
         step.clients_to_judge |= dict.fromkeys((*state.pops.proxied, *state.pops.proxies))
     step.queues_to_judge |= dict.fromkeys(state.queues)

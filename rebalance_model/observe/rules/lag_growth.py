@@ -110,6 +110,7 @@ RULE = QueueRule(
         "PROXY_UNREACHABLE",
         "TELEMETRY_GAP",
     ),
+    is_lasting=True,
     advice={
         "PRODUCED_FASTER": Advice(
             short="more is produced than usual",

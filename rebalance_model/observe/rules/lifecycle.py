@@ -11,6 +11,9 @@ at least `RECOVERS_WITHIN`. A child that still holds when its parent is resolved
 (ESCALATED); so does one of which it is unknown. Where the child has alerts of its own, both are RECLASSIFIED: nothing
 new is to be sent.
 
+Where it usually comes and goes (`Rule.is_lasting`), an incident that comes back stays open until `RETURNS_WITHIN` after
+the former one was opened: a person sees at most two in that time.
+
 "Not applicable" is not unknown: an incident of a rule that the group can't meet, by how its members share the queues,
 is resolved with that reason (`Suspended`).
 """
@@ -44,6 +47,8 @@ UNITS: Mapping[str, Unit] = {"clear_since": "epoch_ms"}
 """Units of the field added to a rule's evidence: since when it had been clear before it was resolved."""
 RECOVERS_WITHIN = 30_000
 """An incident that is clear waits so long for those that it explains, which end some answers later; milliseconds."""
+RETURNS_WITHIN = 1_800_000
+"""Three incidents of such a rule and one subject are opened in no shorter time than this; milliseconds."""
 NOT_APPLICABLE = "the rule does not apply: the members share the queues in another way"
 """The reason with which incidents end whose rule no longer applies to the group."""
 _ENCODER = msgspec.json.Encoder(order="deterministic")
@@ -114,7 +119,8 @@ def _settle(step: StepT, rule: Rule[StepT, Subject], subject: Subject, key: Inci
         _before(step, rule, subject, key, verdict)
         return
     incident.count(step.now)
-    if isinstance(verdict, Clear):
+    waits = incident.cleared_at is not None and incident.reopened_after is not None
+    if isinstance(verdict, Clear) or (verdict is None and waits):
         _clear(step, rule, subject, incident)
         return
     if incident.cleared_at is not None:
@@ -168,6 +174,8 @@ def _clear(step: StepT, rule: Rule[StepT, Subject], subject: Subject, incident: 
     due = incident.cleared_at + rule.clear_after(step.policy)
     if due <= step.now < incident.cleared_at + RECOVERS_WITHIN and _explains_any(step, incident):
         due = incident.cleared_at + RECOVERS_WITHIN
+    if incident.reopened_after is not None:
+        due = max(due, incident.reopened_after + RETURNS_WITHIN)
     if due > step.now:
         step.schedule_check(due)
         return
@@ -197,10 +205,27 @@ def _resolve(
 ) -> None:
     del step.state.incidents[incident.key]
     _count(step, subject, -1)
+    if rule.is_lasting:
+        _note_opened(step, incident)
     step.resolved.add(incident.parent if incident.absorbed else None)
     cleared = incident.cleared_at
     waited: Evidence = {"clear_since": cleared} if cleared is not None and cleared < step.now else {}
     _emit(step, rule, incident, "RESOLVED", rule.evidence(step, subject) | waited, why)
+
+
+def _note_opened(step: Step, incident: IncidentState) -> None:
+    """Keep when a resolved incident was opened, for one that comes back; forget those that were opened long ago."""
+    opened = step.state.opened
+    opened.pop(incident.key, None)
+    opened[incident.key] = incident.opened_at
+    while opened[oldest := next(iter(opened))] + RETURNS_WITHIN <= step.now and oldest != incident.key:
+        del opened[oldest]
+
+
+def _opened_before(step: Step, key: IncidentKey) -> int | None:
+    """Return when the former incident of the key was opened; None: it has not just come back."""
+    at = step.state.opened.get(key)
+    return at if at is not None and step.now - at < RETURNS_WITHIN else None
 
 
 def _open(step: StepT, rule: Rule[StepT, Subject], subject: Subject, key: IncidentKey, verdict: Holds) -> None:
@@ -217,6 +242,7 @@ def _open(step: StepT, rule: Rule[StepT, Subject], subject: Subject, key: Incide
         client_id=verdict.client_id,
         holds_since=step.now,
         counted_until=step.now,
+        reopened_after=_opened_before(step, key),
     )
     _set_parent(rule, incident, _parent(step, rule, incident) or _named(step, verdict))
     incident.count(step.now)

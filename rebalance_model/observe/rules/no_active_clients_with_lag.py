@@ -11,6 +11,7 @@ topic that the last members did not subscribe (`ended_queues`).
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.group import proxied
 from rebalance_model.observe.group.membership import HEARD_FROM_ALL
+from rebalance_model.observe.rules import stale_heartbeat
 from rebalance_model.observe.rules.rule import CLEAR, OF_BROKER, Advice, Evidence, GroupRule, Holds, Verdict
 from rebalance_model.observe.state import GroupState, IncidentKey
 from rebalance_model.observe.step import GroupStep
@@ -23,6 +24,8 @@ MARGIN = 10_000
 def judge(step: GroupStep, _: str) -> Verdict:
     """Check how long ago the last member left."""
     state = step.state
+    if state.members and stale_heartbeat.comes_back(step, IncidentKey(CODE)):
+        return None
     if state.members or step.facts.broadcasts:
         return CLEAR
     if not state.is_polled:
@@ -69,7 +72,8 @@ def _of_group(step: GroupStep) -> Verdict:
         return CLEAR
     hooks = (step.live_hook(view) for view in state.views.values())
     refused = any(hook is not None and hook.refused_heartbeats for hook in hooks)
-    return Holds("critical", "HEARTBEATS_REFUSED" if refused else "", duration_ms=alone)
+    causes = tuple(key for broker in state.views for key in stale_heartbeat.explains(step, broker, None))
+    return Holds("critical", "HEARTBEATS_REFUSED" if refused else "", duration_ms=alone, explained_by=causes)
 
 
 def _of_unlisted(step: GroupStep) -> Verdict:

@@ -14,6 +14,7 @@ from rebalance_model.observe.rules.rule import CLEAR, OF_BROKER, Advice, Evidenc
 from rebalance_model.observe.state import IncidentKey, PullError
 from rebalance_model.observe.step import GroupStep
 
+CODE = "PULL_REFUSED"
 SubCause = Literal[
     "NO_PERMISSION",
     "TOPIC_NOT_READABLE",
@@ -40,7 +41,7 @@ def judge(step: GroupStep, q: QueueFacts) -> Verdict:
         return None
     error = pull_errors.error_of(step, q)
     if error is None or error.code == pull_errors.OFFSET_MOVED:
-        return CLEAR
+        return None if stale_heartbeat.comes_back(step, IncidentKey(CODE, str(q))) else CLEAR
     if pull_errors.is_outdated(hook, error):
         return None
     step.schedule_check(error.last + pull_errors.REPEATED_WITHIN + 1)
@@ -92,7 +93,7 @@ def _is_of_topic(step: GroupStep, q: QueueFacts, error: PullError) -> bool:
 
 
 RULE = QueueRule(
-    "PULL_REFUSED",
+    CODE,
     judge,
     evidence,
     title="The broker refuses to deliver {subject}",

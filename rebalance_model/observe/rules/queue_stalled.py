@@ -276,6 +276,7 @@ RULE = QueueRule(
         "QUEUE_UNASSIGNED",
         "CLIENT_ID_COLLISION",
     ),
+    is_lasting=True,
     advice={
         **stall.ADVICE,
         filtered.FILTERED: filtered.ADVICE,

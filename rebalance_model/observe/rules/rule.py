@@ -135,6 +135,9 @@ class Rule(Generic[StepT, Subject]):
     alerts_as_child: bool = False
     """Whether its incidents have alerts of their own under a parent that the verdict names (`Holds.explained_by`)."""
 
+    is_lasting: bool = False
+    """Whether an incident that comes back soon stays open for a while (`lifecycle.RETURNS_WITHIN`)."""
+
     def advise(self, sub_cause: str) -> Advice:
         """Return the advice for a sub-cause; raise LookupError if the rule has none for it."""
         advice = self.advice.get(sub_cause)

@@ -6,7 +6,9 @@ timer, up to 20 s later. Clear at a heartbeat, or when the member is gone.
 REFUSED: its heartbeats arrive, and the broker answers them with an error, as an ACL does if one topic of the process is
 not permitted. GROUP_NOT_CREATED: they are accepted, and the broker does not register the group. Both from the first one
 on, also after the broker has dropped the member, until its heartbeats are taken or end. What follows is shown under
-it: the broker does not list the member, and refuses its pulls. By polls, GROUP_NOT_CREATED is known by the broker's
+it: the broker does not list the member, and refuses its pulls. TOO_SELDOM: a client that was dropped has pulled on,
+was refused, and then sent its next heartbeat: they are further apart than the broker waits. It stays open until one
+comes in time. By polls, GROUP_NOT_CREATED is known by the broker's
 list of groups, and opens after two intervals: a heartbeat may be what creates the group.
 """
 
@@ -16,7 +18,7 @@ from rebalance_model.observe.group import not_created, refused_heartbeats
 from rebalance_model.observe.hooks import heartbeats
 from rebalance_model.observe.rules import concerns, unresponsive
 from rebalance_model.observe.rules.rule import CLEAR, Advice, ClientRule, Evidence, Holds, Severity, Verdict
-from rebalance_model.observe.state import HookView, IncidentKey, RefusedHeartbeats
+from rebalance_model.observe.state import HookView, IncidentKey, RefusedHeartbeats, SeldomHeartbeats
 from rebalance_model.observe.step import GroupStep
 
 CODE = unresponsive.STALE_HEARTBEAT
@@ -31,6 +33,9 @@ def judge(step: GroupStep, client_id: str) -> Verdict:
         is_long = step.now - refused.since > limit
         severity = "critical" if is_long else unresponsive.severity_of(step, CODE, client_id)
         return Holds(severity, "REFUSED" if refused.code else "GROUP_NOT_CREATED", client_id, stamp=refused.since)
+    if (seldom := _seldom(step, client_id)) is not None:
+        step.schedule_check(seldom[1].last + 2 * seldom[1].interval + 1)
+        return Holds("critical", "TOO_SELDOM", client_id, stamp=seldom[1].since)
     if client_id not in step.facts.members:
         return CLEAR
     if (lacking := _not_created(step, client_id)) is not None:
@@ -63,11 +68,19 @@ def evidence(step: GroupStep, client_id: str) -> Evidence:
             "refused_since": refused.since,
             "heartbeat_age_ms": step.now - refused.last,
         }
+    if (seldom_at := _seldom(step, client_id)) is not None:
+        broker, seldom = seldom_at
+        fields: Evidence = {
+            "broker": broker,
+            "interval_ms": seldom.interval,
+            "heartbeat_age_ms": step.now - seldom.last,
+        }
+        return fields | {"limit_ms": step.policy.channel_expired_after}
     if (lacking := _not_created(step, client_id)) is not None:
         return {"broker": lacking[0], "not_created_since": lacking[1]}
-    broker, _, age = max(_ages(step, client_id), key=lambda found: found[2], default=(None, None, None))
+    oldest, _, age = max(_ages(step, client_id), key=lambda found: found[2], default=(None, None, None))
     return {
-        "broker": broker,
+        "broker": oldest,
         "heartbeat_age_ms": age,
         "limit_ms": 2 * step.policy.heartbeat_broker_interval,
         "dropped_after_ms": step.policy.channel_expired_after,
@@ -80,12 +93,21 @@ def explains(step: GroupStep, broker: str, client_id: str | None) -> tuple[Incid
     The client may be unknown (None): it may be any of them.
     """
     hook = step.hook_of(broker)
-    refused: Collection[str] = hook.refused_heartbeats if hook is not None else ()
+    refused: Collection[str] = {**hook.refused_heartbeats, **hook.seldom_heartbeats} if hook is not None else ()
     if not_created.since(step, broker):
         refused = step.state.members
     found = refused if client_id is None else (client_id,) if client_id in refused else ()
     keys = (IncidentKey(CODE, one) for one in found)
     return tuple(key for key in keys if key in step.state.incidents)
+
+
+def comes_back(step: GroupStep, key: IncidentKey) -> bool:
+    """Return whether an open incident follows from heartbeats that come too seldom: the next gap leads to it again."""
+    own = step.state.incidents.get(key)
+    if own is None or own.parent is None:
+        return False
+    found = (one for one in step.state.incidents.values() if one.incident_id == own.parent)
+    return any((one.code, one.sub_cause, one.cleared_at) == (CODE, "TOO_SELDOM", None) for one in found)
 
 
 def _refused(step: GroupStep, client_id: str) -> tuple[str, RefusedHeartbeats] | None:
@@ -95,6 +117,15 @@ def _refused(step: GroupStep, client_id: str) -> tuple[str, RefusedHeartbeats] |
         refused = refused_heartbeats.find(hook, client_id, step.now, step.policy) if hook is not None else None
         if refused is not None:
             return broker, refused
+    return None
+
+
+def _seldom(step: GroupStep, client_id: str) -> tuple[str, SeldomHeartbeats] | None:
+    """Return the broker that drops the client between its heartbeats, and these; None if there is none."""
+    for broker, view in step.state.views.items():
+        hook = step.live_hook(view)
+        if hook is not None and (found := heartbeats.seldom(hook, client_id, step.now)) is not None:
+            return broker, found
     return None
 
 
@@ -133,10 +164,11 @@ RULE = ClientRule(
         "refused_since": "epoch_ms",
         "not_created_since": "epoch_ms",
         "heartbeat_age_ms": "ms",
+        "interval_ms": "ms",
         "limit_ms": "ms",
         "dropped_after_ms": "ms",
     },
-    sub_causes=("", "REFUSED", "GROUP_NOT_CREATED"),
+    sub_causes=("", "REFUSED", "TOO_SELDOM", "GROUP_NOT_CREATED"),
     concerns=concerns.BEATS,
     needs=("HOOKS",),
     advice={
@@ -157,6 +189,15 @@ RULE = ClientRule(
                 "Read the broker's log for the reason; with an ACL, permit every topic and group of the process, since "
                 "one that is missing refuses the whole heartbeat."
             ),
+            inspect=("MEMBERS",),
+        ),
+        "TOO_SELDOM": Advice(
+            short="they come too seldom",
+            what=(
+                "The client runs and pulls, and its heartbeats are further apart than the broker waits for them (120 "
+                "s): each time the broker drops it, and refuses its pulls until the next one."
+            ),
+            first_step="Lower the client's heartbeatBrokerInterval: 30 s is the default.",
             inspect=("MEMBERS",),
         ),
         "GROUP_NOT_CREATED": Advice(

@@ -7,6 +7,7 @@ from rebalance_model.observe.state.broker import (
     HookView,
     RebalanceLoop,
     RefusedHeartbeats,
+    SeldomHeartbeats,
 )
 from rebalance_model.observe.state.client import UNANSWERED_POLLS, ClientView, PopTarget, ProcessQueueView
 from rebalance_model.observe.state.cluster import ClusterBroker, ClusterProxy, ClusterState, Reach, ReviveBacklog
@@ -126,6 +127,7 @@ __all__ = [
     "Rounds",
     "Route",
     "RouteSplit",
+    "SeldomHeartbeats",
     "Sequence",
     "Silence",
     "Skipped",

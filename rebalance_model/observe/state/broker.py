@@ -41,6 +41,15 @@ class RefusedHeartbeats(msgspec.Struct, array_like=True):
     count: int = 0
 
 
+class SeldomHeartbeats(msgspec.Struct, array_like=True):
+    """The heartbeats of a client that runs, and sends them so seldom that its broker drops it in between."""
+
+    interval: int
+    """Between the last two of them, milliseconds."""
+    since: int
+    last: int
+
+
 class HookView(msgspec.Struct, array_like=True):
     """What a broker's hook adds to its view."""
 
@@ -73,6 +82,10 @@ class HookView(msgspec.Struct, array_like=True):
     """The clients whose heartbeats it does not take, by client id."""
     skips_group: bool = False
     """Whether it accepts heartbeats and does not register the group, which was never created on it."""
+    expired: dict[str, int] = {}
+    """Members that were dropped because no heartbeat came for long, and when the last one came."""
+    seldom_heartbeats: dict[str, SeldomHeartbeats] = {}
+    """The clients that it drops between two heartbeats, though they pull, by client id."""
 
 
 class BrokerView(msgspec.Struct, array_like=True):

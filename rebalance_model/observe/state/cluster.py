@@ -96,6 +96,8 @@ class ClusterState(msgspec.Struct):
 
     proxies: dict[str, ClusterProxy] = {}
     """By address."""
+    opened: dict[IncidentKey, int] = {}
+    """When incidents that may come back had been opened, in the order of their ends."""
 
     def keeps_up(self, source: str) -> bool:
         """Return whether the source ticks, and is not late."""

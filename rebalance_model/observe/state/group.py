@@ -158,6 +158,8 @@ class GroupState(msgspec.Struct):
     """That its state was lost, so that it began again; None: it never was."""
     retries: Retries | None = None
     """The messages that come back by its retry topic; None: no commit of it was seen."""
+    opened: dict[IncidentKey, int] = {}
+    """When incidents that may come back had been opened, in the order of their ends."""
 
     @property
     def is_polled(self) -> bool:

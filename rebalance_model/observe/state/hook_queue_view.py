@@ -81,6 +81,8 @@ class PullError(msgspec.Struct, array_like=True):
     count: int
     client_id: str | None
     """The client of the last one; None: unknown, as it is no member."""
+    channel: str = ""
+    """The channel of the last one."""
 
 
 class HookQueueView(msgspec.Struct, array_like=True):

@@ -69,6 +69,8 @@ class IncidentState(msgspec.Struct, array_like=True):
     """Until when `causes` counts the time of the present sub-cause."""
     absorbed: bool = False
     """Whether its parent's alert stands for it, too; without a parent False."""
+    reopened_after: int | None = None
+    """When the former incident of the same key was opened, if that was not long before (`lifecycle.RETURNS_WITHIN`)."""
 
     @property
     def key(self) -> IncidentKey:
