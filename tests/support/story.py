@@ -59,8 +59,8 @@ class Story:
         self.add(
             IncidentTransition, time, incident_id=name, code="ORDERED_QUEUE_STUCK", sub_cause=sub_cause,
             severity=severity, transition=transition, subject="Orders@b:0", opened_at=opened, topic="Orders",
-            broker="b", queue_id=0, client_id=client_id, evidence=f'{{"at":{time}}}', explanation="why", first_step="what",
-            parent=None, **fields,
+            broker="b", queue_id=0, client_id=client_id, evidence=f'{{"at":{time}}}', explanation="why",
+            first_step="what", parent=None, **fields,
         )  # fmt: skip
 
     def group(self, time: int, health: str) -> None:

@@ -8,7 +8,15 @@ from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue
 from rebalance_model.observe.events import UNREADABLE, ConsumeStats, OffsetInfo
 from rebalance_model.observe.group import deleted_group, ended_queues, jumps, retries, skipped
 from rebalance_model.observe.polls import clock_skew, lag_trend, returns
-from rebalance_model.observe.state import FallenBack, HookQueueView, NewestFall, Pops, QueueState, popped_queues
+from rebalance_model.observe.state import (
+    BrokerView,
+    FallenBack,
+    HookQueueView,
+    NewestFall,
+    Pops,
+    QueueState,
+    popped_queues,
+)
 from rebalance_model.observe.step import GroupStep
 
 _FROM_START = ("CONSUME_FROM_LAST_OFFSET", "CONSUME_FROM_FIRST_OFFSET")
@@ -38,18 +46,33 @@ def fold_stats(step: GroupStep, event: ConsumeStats) -> None:
         if step.state.pops is not None:
             _note_popped(step, step.state.pops, info)
         judged.append(info.mq)
-    if view is not None and view.unreadable_offsets != (unreadable := _unreadable(event)):
-        view.unreadable_offsets = unreadable
-        step.changed("REPORT")
-    if view is not None and event.queues is not None:
-        view.stats_asked = max(asked_before, event.asked)
-        skew = clock_skew.narrowed(view.skew, stored - event.time, stored - asked_before) if stored else view.skew
-        if skew != view.skew:
-            view.skew = skew
-            step.brokers_to_judge[event.broker] = None
+    if view is not None:
+        _note_answer(step, view, event, stored)
     step.queues_to_judge |= {mq: "OFFSETS" for mq in judged if mq not in step.queues_to_judge}
     if not step.state.members:
         step.changed("OFFSETS")
+
+
+def _note_answer(step: GroupStep, view: BrokerView, event: ConsumeStats, stored: int) -> None:
+    """Note of a broker when it answered, what of it could not be read, and the bounds of its clock.
+
+    Args:
+        step: the present step.
+        view: the broker.
+        event: its answer.
+        stored: when, by its clock, the newest message was stored that came since the answer before; 0: none came.
+    """
+    if view.unreadable_offsets != (unreadable := _unreadable(event)):
+        view.unreadable_offsets = unreadable
+        step.changed("REPORT")
+    if event.queues is None:
+        return
+    asked_before = view.stats_asked
+    view.stats_asked = max(asked_before, event.asked)
+    skew = clock_skew.narrowed(view.skew, stored - event.time, stored - asked_before) if stored else view.skew
+    if skew != view.skew:
+        view.skew = skew
+        step.brokers_to_judge[event.broker] = None
 
 
 def _note_popped(step: GroupStep, pops: Pops, info: OffsetInfo) -> None:

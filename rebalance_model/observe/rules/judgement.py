@@ -67,12 +67,8 @@ def judge(step: GroupStep) -> dict[MessageQueue, QueueFacts]:
     if not step.state.members and is_deleted(step.state, step.now):
         end_all(step, GROUP_DELETED)
         return {}
-    if not (step.group_touched or step.state.reread or _names_any(step)):
-        return {}  # most pulls and commits
-    if not (step.group_touched or step.brokers_to_judge or step.state.reread):
-        judged = of_queues(step.facts, step.queues_to_judge)
-        if not (concerns.of_queues(step, judged.values()) or any(map(partial(_rules_of, step), step.clients_to_judge))):
-            return judged  # nothing follows: most answers
+    if (judged := _judged_already(step)) is not None:
+        return judged
     if step.changes:
         _derive(step)
     suspended = _suspended(step)
@@ -94,6 +90,19 @@ def judge(step: GroupStep) -> dict[MessageQueue, QueueFacts]:
     _end_inapplicable(step, suspended)
     _release_children(step, suspended)
     return judged
+
+
+def _judged_already(step: GroupStep) -> dict[MessageQueue, QueueFacts] | None:
+    """Return the queues of a step from which no rule concludes anything; None: the rules are to be asked."""
+    if step.group_touched or step.state.reread:
+        return None
+    if not _names_any(step):
+        return {}  # most pulls and commits
+    if step.brokers_to_judge:
+        return None
+    judged = of_queues(step.facts, step.queues_to_judge)
+    follows = concerns.of_queues(step, judged.values()) or any(map(partial(_rules_of, step), step.clients_to_judge))
+    return None if follows else judged  # most answers
 
 
 def _names_any(step: GroupStep) -> bool:
