@@ -99,13 +99,17 @@ def note_commit(step: GroupStep, mq: MessageQueue, commit: Commit) -> None:
     if time < hook_view.commit_time:
         return
     before, before_time = hook_view.commit_offset, hook_view.commit_time
-    if 0 <= before < offset and offset > hook_view.pull_offset and _is_void(hook_view, time):
+    if hook_view.voided_at and 0 <= before < offset > hook_view.pull_offset and _is_void(hook_view, time):
         jumps.note_corrected(step, mq, hook_view, offset)
     hook_view.commit_offset, hook_view.commit_time = offset, time
     if offset > before:
         _note_advance(step, mq, hook_view, commit)
     _note_waiting(hook_view, time, advanced=offset > before)
-    _note_regression(step, hook_view, commit, max(before, hook_view.commit_at_restart), before_time)
+    mark = max(before, hook_view.commit_at_restart)
+    if hook_view.regression is not None or offset < mark:
+        _note_regression(step, hook_view, commit, mark, before_time)
+    else:
+        hook_view.commit_at_restart = -1
     reread = hook_view.reread
     if reread is not None and offset >= reread.mark and _is_reader(hook_view, reread, client_id) and not carried:
         hook_view.reread = None

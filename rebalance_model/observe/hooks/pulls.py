@@ -25,9 +25,12 @@ def fold_pulls(step: GroupStep, view: BrokerView, hook: HookView, event: PullMes
     if step.state.pops is not None:
         pops.note_pull(step, step.state.pops, event, client_id)
     released_queues.note_read(step, mq)
-    commits.note_former(step, mq, client_id, event)
-    pull_errors.note(step, mq, client_id, event)
-    client = step.state.clients.get(client_id) if client_id in step.facts.members else None
+    hook_view = step.hook_view(mq)
+    if hook_view.former is not None:
+        commits.note_former(step, mq, client_id, event)
+    if hook_view.pull_error is not None or event.code not in (None, SUCCESS):
+        pull_errors.note(step, mq, client_id, event)
+    client = step.state.clients.get(client_id) if client_id in step.state.members else None
     if client_id is not None and client is not None and not is_outsider(step.state, client):
         _pull_of(step, hook, mq, client_id, event)
     if event.commit_offset >= 0 and event.code in (None, SUCCESS):  # a refused pull commits nothing
@@ -52,13 +55,13 @@ def _pull_of(step: GroupStep, hook: HookView, mq: MessageQueue, client_id: str, 
         holders.hold(step, hook, client_id, [mq], "PULLED")
     if client_id == hook_view.holder:
         commits.note_pull(step, mq, hook_view, event)
-        if commits.is_served(event) and not _awaits_lock(step, hook, mq, client_id, event):
+        if commits.is_served(event) and (hook_view.begun_at or not _awaits_lock(step, hook, mq, client_id, event)):
             commits.begin(step, mq, hook_view, event.last_time if hook_view.begun_at else event.first_time)
 
 
 def _awaits_lock(step: GroupStep, hook: HookView, mq: MessageQueue, client_id: str, event: PullMessage) -> bool:
-    """Return whether the queue is ordered and the client has yet to be granted its lock, also after a restart."""
-    if step.hook_view(mq).begun_at or not holders.is_locked(step, hook, mq):
+    """Return whether the queue is ordered and a client that has not begun has yet to be granted its lock."""
+    if not holders.is_locked(step, hook, mq):
         return False
     return not holders.has_living_lock(step, hook, mq, client_id, event.first_time)
 

@@ -94,11 +94,10 @@ def judge(step: GroupStep) -> dict[MessageQueue, QueueFacts]:
 
 def _judged_already(step: GroupStep) -> dict[MessageQueue, QueueFacts] | None:
     """Return the queues of a step from which no rule concludes anything; None: the rules are to be asked."""
-    if step.group_touched or step.state.reread:
-        return None
-    if not _names_any(step):
+    if not (step.group_touched or step.state.reread or _names_any(step)):
         return {}  # most pulls and commits
-    if step.brokers_to_judge:
+    is_shown = step.group_touched and step.state.incidents
+    if step.changes or step.brokers_to_judge or step.state.reread or is_shown:
         return None
     judged = of_queues(step.facts, step.queues_to_judge)
     follows = concerns.of_queues(step, judged.values()) or any(map(partial(_rules_of, step), step.clients_to_judge))
