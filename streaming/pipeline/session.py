@@ -25,9 +25,9 @@ from streaming.base.errors import UnavailableError, UserError
 from streaming.base.files import write_private
 from streaming.base.java import java_home
 from streaming.base.settings import Settings
-from streaming.pipeline import state_server
+from streaming.pipeline import jvm_jar, state_server
 from streaming.pipeline.kafka_options import kafka_environment
-from streaming.pipeline.spark_properties import as_file, plugin_jar, spark_properties, worker_environment
+from streaming.pipeline.spark_properties import as_file, jar_of_ours, spark_properties, worker_environment
 
 OPERATOR_POOL = "operator"
 ARCHIVE_POOL = "archive"
@@ -62,7 +62,7 @@ def spark_session(settings: Settings, app_name: str) -> SparkSession:
             _stderr_to(logs / "jvm.log"),
             _ignored(signal.SIGTERM),
         ):
-            session = _started(visible, plugin_jar(settings))
+            session = _started(visible, jar_of_ours(settings))
     except PySparkRuntimeError as error:
         raise UserError(f"Spark did not start: see {logs}, then run `rebalance-watch doctor`.") from error
     except Py4JJavaError as error:
@@ -72,12 +72,15 @@ def spark_session(settings: Settings, app_name: str) -> SparkSession:
     return session
 
 
-def _started(properties: dict[str, str], plugin: Path) -> SparkSession:
-    """Start the JVM, then the session; in between the JVM's libraries make the jar of the plugin."""
-    if state_server.NEEDED and SparkContext._active_spark_context is None:  # noqa: SLF001  nothing public says so
-        conf = SparkConf(loadDefaults=False).setAll(list(properties.items()))
+def _started(properties: dict[str, str], jar: Path) -> SparkSession:
+    """Start the JVM, then the session; in between the JVM's libraries make the jar of our classes."""
+    if SparkContext._active_spark_context is None:  # noqa: SLF001  nothing public says so
+        first = {name: value for name, value in properties.items() if name != jvm_jar.FILE_SYSTEM}  # made below
+        conf = SparkConf(loadDefaults=False).setAll(list(first.items()))
         SparkContext._ensure_initialized(conf=conf)  # noqa: SLF001  nothing public starts the JVM alone
-        state_server.write_plugin(SparkContext._gateway, plugin)  # noqa: SLF001  nothing public reaches the JVM
+        gateway = SparkContext._gateway  # noqa: SLF001  nothing public reaches the JVM
+        of_state_server = state_server.entries(gateway) if state_server.NEEDED else {}
+        jvm_jar.write_jar(gateway, jar, jvm_jar.local_files(gateway) | of_state_server)
     return SparkSession.builder.config(map=dict(properties)).getOrCreate()
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import streaming
 from streaming.base import jars
 from streaming.base.settings import Settings, conf_file
-from streaming.pipeline import environment, state_server
+from streaming.pipeline import environment, jvm_jar, state_server
 from streaming.pipeline.hadoop import s3a_keys, s3a_properties, uses_s3a
 from streaming.pipeline.kafka_options import java_options, kafka_environment
 from streaming.pipeline.scratch import scratch_folder
@@ -37,7 +37,11 @@ _WITHOUT_OPTIMIZER = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m
 cores it still took a third of the JVM's time after ten minutes, while events waited. Without it Java reserves too
 little for code."""
 _FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-_LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+_LOCAL = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    jvm_jar.FILE_SYSTEM: jvm_jar.LOCAL_FILES,
+}
 
 
 class SparkProperties(NamedTuple):
@@ -103,9 +107,9 @@ def worker_environment(settings: Settings) -> dict[str, str]:
     return variables
 
 
-def plugin_jar(settings: Settings) -> Path:
-    """Return the path of the jar that `state_server.write_plugin` has to write before the session starts."""
-    return _scratch(settings) / "state-server.jar"
+def jar_of_ours(settings: Settings) -> Path:
+    """Return the path of the jar that `jvm_jar.write_jar` has to write before the session starts."""
+    return _scratch(settings) / "rebalance-watch.jar"
 
 
 def _scratch(settings: Settings) -> Path:
@@ -121,8 +125,7 @@ def _needed(settings: Settings, logs: Path) -> dict[str, str]:
     jar_files = jars.ensure("spark", settings.runtime.jars)
     if uses_s3a(settings):
         jar_files += jars.ensure("s3a", settings.runtime.jars)
-    if state_server.NEEDED:
-        jar_files += [plugin_jar(settings)]
+    jar_files += [jar_of_ours(settings)]
     log_config = conf_file("log4j2.properties").as_uri()
     java = java_options(settings.kafka)
     return {
@@ -181,7 +184,7 @@ def _needed(settings: Settings, logs: Path) -> dict[str, str]:
         # It differs between the operators of the two queries, and workers with another environment are not shared.
         "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
         **(s3a_properties(settings) if uses_s3a(settings) else {}),
-        **(_LOOPBACK if settings.job.is_local else _of_executors(settings, java)),
+        **(_LOCAL if settings.job.is_local else _of_executors(settings, java)),
     }
 
 

@@ -10,10 +10,11 @@ for ``local``, else those of the executors. Without this module, and the plugin,
 from functools import cache
 from pathlib import Path
 from typing import Any
-from zipfile import ZipFile
 
 import pyspark
 from py4j.java_gateway import get_field
+
+from streaming.pipeline.jvm_jar import compiled
 
 NEEDED = pyspark.__version__ == "4.2.0"
 PLUGIN = "rebalancewatch.StateServerPlugin"
@@ -25,28 +26,12 @@ _CHANNEL = "java/nio/channels/SocketChannel"
 _ALOAD, _RETURN, _INVOKEVIRTUAL = 25, 177, 182
 
 
-def write_plugin(gateway: Any, jar: Path) -> None:
-    """Write the jar of `PLUGIN`, and let the gateway's JVM, the driver, find its classes.
-
-    Args:
-        gateway: py4j's, to a JVM whose session has not started yet.
-        jar: the file, one of ``spark.jars``, from which executors get it.
-    """
-    with ZipFile(jar, "w") as file:
-        for name, content in _entries(gateway).items():
-            file.writestr(name, content)
-    gateway.jvm.java.lang.Thread.currentThread().getContextClassLoader().addURL(gateway.jvm.java.net.URL(jar.as_uri()))
-
-
 @cache
-def _entries(gateway: Any) -> dict[str, bytes]:
-    """Return what is in the jar, made by libraries that Spark brings: its compiler Janino, and ASM."""
+def entries(gateway: Any) -> dict[str, bytes]:
+    """Return what the jar has of this, made by libraries that Spark brings: its compiler Janino, and ASM."""
     jvm = gateway.jvm
     loader = jvm.java.lang.ClassLoader.getSystemClassLoader()
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.cook(_SOURCE.read_text())
-    compiled = {f"{name.replace('.', '/')}.class": bytes(code) for name, code in compiler.getBytecodes().items()}
-    return compiled | {_CLOSING: _closing(jvm, loader.getResourceAsStream(_CLASS).readAllBytes())}
+    return compiled(gateway, _SOURCE) | {_CLOSING: _closing(jvm, loader.getResourceAsStream(_CLASS).readAllBytes())}
 
 
 def _closing(jvm: Any, content: bytes) -> bytes:

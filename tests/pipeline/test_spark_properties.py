@@ -16,7 +16,13 @@ from streaming.pipeline import environment
 from streaming.pipeline.environment import pack
 from streaming.pipeline.job import _STOP_SECONDS_MAX
 from streaming.pipeline.session import check_master
-from streaming.pipeline.spark_properties import as_file, plugin_jar, spark_properties, worker_environment, worker_python
+from streaming.pipeline.spark_properties import (
+    as_file,
+    jar_of_ours,
+    spark_properties,
+    worker_environment,
+    worker_python,
+)
 from streaming.supervise.supervisor import GRACE_SECONDS
 
 pytestmark = pytest.mark.xdist_group("packed environment")  # one archive of 100 MB for all of them
@@ -238,7 +244,7 @@ def test_keys_of_an_object_store_are_redacted_and_in_the_private_file(tmp_path, 
     storage = {"checkpoints": "s3a://bucket/checkpoints", "endpoint": "https://store:9000", "access_key": "user"}
     settings = settings_of(storage=storage | {"secret_key": "hunter2", "session_token": "hunter3"})
     public, hidden = spark_properties(settings, tmp_path)
-    assert public["spark.jars"] == f"spark.jar,s3a.jar,{plugin_jar(settings)}"
+    assert public["spark.jars"] == f"spark.jar,s3a.jar,{jar_of_ours(settings)}"
     assert public["spark.hadoop.fs.s3a.endpoint"] == "https://store:9000"
     assert "hunter" not in str(public)
     secrets = {name for name, value in hidden.items() if "hunter" in value}
@@ -251,5 +257,5 @@ def test_checkpoints_on_hdfs_need_no_client_of_s3(tmp_path, monkeypatch):
     monkeypatch.setattr("streaming.base.jars.ensure", lambda conf, _: [Path(f"{conf}.jar")])
     settings = settings_of(storage={"checkpoints": "hdfs://node:8020/here"})
     found, hidden = spark_properties(settings, tmp_path)
-    assert found["spark.jars"] == f"spark.jar,{plugin_jar(settings)}"
+    assert found["spark.jars"] == f"spark.jar,{jar_of_ours(settings)}"
     assert not [name for name in (*found, *hidden) if "s3a" in name]

@@ -38,7 +38,7 @@ def init(gateway, jar, entries):
 @pytest.mark.skipif(not state_server.NEEDED, reason="Spark closes its connections itself")
 def test_a_wrong_class_ends_the_start_one_of_a_former_session_does_not(spark, tmp_path):
     gateway = spark.sparkContext._gateway
-    entries = state_server._entries(gateway)
+    entries = state_server.entries(gateway)
     init(gateway, tmp_path / "again.jar", entries)
     with pytest.raises(Py4JJavaError, match=r"java\.lang\.ClassFormatError"):
         init(gateway, tmp_path / "wrong.jar", entries | {state_server._CLOSING: b"no class"})

@@ -47,32 +47,24 @@ def fold_stats(step: GroupStep, event: ConsumeStats) -> None:
             _note_popped(step, step.state.pops, info)
         judged.append(info.mq)
     if view is not None:
-        _note_answer(step, view, event, stored)
+        _note_of_broker(step, view, event, stored)
     step.queues_to_judge |= {mq: "OFFSETS" for mq in judged if mq not in step.queues_to_judge}
     if not step.state.members:
         step.changed("OFFSETS")
 
 
-def _note_answer(step: GroupStep, view: BrokerView, event: ConsumeStats, stored: int) -> None:
-    """Note of a broker when it answered, what of it could not be read, and the bounds of its clock.
-
-    Args:
-        step: the present step.
-        view: the broker.
-        event: its answer.
-        stored: when, by its clock, the newest message was stored that came since the answer before; 0: none came.
-    """
-    if view.unreadable_offsets != (unreadable := _unreadable(event)):
+def _note_of_broker(step: GroupStep, view: BrokerView, event: ConsumeStats, stored: int) -> None:
+    """Note what of the answer can't be read, and bound the broker's clock by when it stored a new message; 0: none."""
+    asked_before, unreadable = view.stats_asked, _unreadable(event)
+    if view.unreadable_offsets != unreadable:
         view.unreadable_offsets = unreadable
         step.changed("REPORT")
-    if event.queues is None:
-        return
-    asked_before = view.stats_asked
-    view.stats_asked = max(asked_before, event.asked)
-    skew = clock_skew.narrowed(view.skew, stored - event.time, stored - asked_before) if stored else view.skew
-    if skew != view.skew:
-        view.skew = skew
-        step.brokers_to_judge[event.broker] = None
+    if event.queues is not None:
+        view.stats_asked = max(asked_before, event.asked)
+        skew = clock_skew.narrowed(view.skew, stored - event.time, stored - asked_before) if stored else view.skew
+        if skew != view.skew:
+            view.skew = skew
+            step.brokers_to_judge[event.broker] = None
 
 
 def _note_popped(step: GroupStep, pops: Pops, info: OffsetInfo) -> None:

@@ -67,8 +67,8 @@ def judge(step: GroupStep) -> dict[MessageQueue, QueueFacts]:
     if not step.state.members and is_deleted(step.state, step.now):
         end_all(step, GROUP_DELETED)
         return {}
-    if (judged := _judged_already(step)) is not None:
-        return judged
+    if (quiet := _quiet(step)) is not None:
+        return quiet
     if step.changes:
         _derive(step)
     suspended = _suspended(step)
@@ -92,16 +92,17 @@ def judge(step: GroupStep) -> dict[MessageQueue, QueueFacts]:
     return judged
 
 
-def _judged_already(step: GroupStep) -> dict[MessageQueue, QueueFacts] | None:
-    """Return the queues of a step from which no rule concludes anything; None: the rules are to be asked."""
+def _quiet(step: GroupStep) -> dict[MessageQueue, QueueFacts] | None:
+    """Return the queues of the step if no rule looks at any of them, nor at a client: most answers; else None."""
     if not (step.group_touched or step.state.reread or _names_any(step)):
         return {}  # most pulls and commits
     is_shown = step.group_touched and step.state.incidents
     if step.changes or step.brokers_to_judge or step.state.reread or is_shown:
         return None
     judged = of_queues(step.facts, step.queues_to_judge)
-    follows = concerns.of_queues(step, judged.values()) or any(map(partial(_rules_of, step), step.clients_to_judge))
-    return None if follows else judged  # most answers
+    if concerns.of_queues(step, judged.values()) or any(map(partial(_rules_of, step), step.clients_to_judge)):
+        return None
+    return judged
 
 
 def _names_any(step: GroupStep) -> bool:
