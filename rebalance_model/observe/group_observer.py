@@ -10,7 +10,6 @@ are followed, each for its broker, beside the collector; see `corrections` for h
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any
 
 from rebalance_model.observe import snapshots
 from rebalance_model.observe.changes import (
@@ -64,7 +63,7 @@ from rebalance_model.observe.step import GroupStep, Moment
 
 _OF_QUEUES = frozenset({PullMessage, UpdateConsumerOffset, QueryConsumerOffset, LockBatchMq}) | hook.OF_POPS
 """The most frequent calls; they change queues alone, unless an incident or the group's order changes by them."""
-_ANSWERS: Mapping[type[PollEvent], Callable[[GroupStep, Any], None]] = {
+_ANSWERS: Mapping[type[PollEvent], Callable[..., None]] = {
     ConsumerRunningInfo: fold_running_info,
     ConsumeStats: fold_stats,
     ConsumerConnection: fold_connections,

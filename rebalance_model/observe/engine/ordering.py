@@ -115,7 +115,7 @@ class Ordering:
             self._set_clock(name, source, -behind)
         return event if number == start else msgspec.structs.replace(event, source_id=f"{instance}@{number}")
 
-    def push_usual(self, event: GroupEvent, size: int) -> bool:
+    def push_usual(self, event: AnyEvent, size: int) -> bool:
         """Process a row of a group if nothing of its source is corrected or doubted; return False if it is not so.
 
         `push`, which any row may take, does the same of it: most rows take this way.

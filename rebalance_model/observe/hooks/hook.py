@@ -10,7 +10,7 @@ elected another one; its lock table is another one, as after a restart. Of the o
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
 from rebalance_model.broker.consumer_manage_processor import SUCCESS
@@ -207,7 +207,7 @@ def _commit(step: GroupStep, view: BrokerView, hook: HookView, event: UpdateCons
         commits.note_commit(step, mq, commits.Commit(event.offset, event.time, client_id, event.channel))
 
 
-_FOLDS: Mapping[type[HookEvent], Callable[[GroupStep, BrokerView, HookView, Any], None]] = {
+_FOLDS: Mapping[type[HookEvent], Callable[..., None]] = {
     PullMessage: pulls.fold_pulls,
     UpdateConsumerOffset: _commit,
     LockBatchMq: lock_requests.fold_lock,
