@@ -10,6 +10,7 @@ are followed, each for its broker, beside the collector; see `corrections` for h
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from typing import Never, cast
 
 from rebalance_model.observe import snapshots
 from rebalance_model.observe.changes import (
@@ -63,7 +64,7 @@ from rebalance_model.observe.step import GroupStep, Moment
 
 _OF_QUEUES = frozenset({PullMessage, UpdateConsumerOffset, QueryConsumerOffset, LockBatchMq}) | hook.OF_POPS
 """The most frequent calls; they change queues alone, unless an incident or the group's order changes by them."""
-_ANSWERS: Mapping[type[PollEvent], Callable[..., None]] = {
+_ANSWERS: Mapping[type[PollEvent], Callable[[GroupStep, Never], None]] = {
     ConsumerRunningInfo: fold_running_info,
     ConsumeStats: fold_stats,
     ConsumerConnection: fold_connections,
@@ -112,7 +113,7 @@ class GroupObserver:
                 step.changed("SOURCES")
             if not state.members or news != "NEXT" or state.collector != followed:
                 step.changed("REPORT")
-            _ANSWERS[type(event)](step, event)
+            _ANSWERS[type(event)](step, cast("Never", event))  # each takes its own kind
         else:
             if news != "NEXT" or type(event) not in _OF_QUEUES:
                 step.changed("REPORT")

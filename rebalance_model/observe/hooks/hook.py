@@ -10,7 +10,7 @@ elected another one; its lock table is another one, as after a restart. Of the o
 """
 
 from collections.abc import Callable, Mapping
-from typing import Literal, TypeAlias
+from typing import Literal, Never, TypeAlias, cast
 
 from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
 from rebalance_model.broker.consumer_manage_processor import SUCCESS
@@ -76,7 +76,7 @@ def fold_hook(step: GroupStep, event: HookEvent, news: News) -> None:
         _follow(step.state.views[event.broker], source_of(event))
     view, hook = view_of(step, event, news)
     if (fold := _FOLDS.get(type(event))) is not None:  # none of OF_POPS
-        fold(step, view, hook, event)
+        fold(step, view, hook, cast("Never", event))  # each takes its own kind
     if hook.lost_locks and step.changes:  # a client that has left no longer relies on its locks
         step.brokers_to_judge[event.broker] = None
     step.schedule_check(step.now + step.policy.client_lock_max_live_time + 1)  # before that nothing is due
@@ -207,7 +207,7 @@ def _commit(step: GroupStep, view: BrokerView, hook: HookView, event: UpdateCons
         commits.note_commit(step, mq, commits.Commit(event.offset, event.time, client_id, event.channel))
 
 
-_FOLDS: Mapping[type[HookEvent], Callable[..., None]] = {
+_FOLDS: Mapping[type[HookEvent], Callable[[GroupStep, BrokerView, HookView, Never], None]] = {
     PullMessage: pulls.fold_pulls,
     UpdateConsumerOffset: _commit,
     LockBatchMq: lock_requests.fold_lock,
