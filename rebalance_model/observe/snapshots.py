@@ -133,8 +133,24 @@ def _health_by_hook(step: GroupStep) -> tuple[Health, str] | None:
     state = step.state
     if not state.members and state.no_members_since:
         return "UNKNOWN", f"no client is listed since {utc(state.no_members_since)} UTC, and no offsets are seen"
-    unused = _unused_broker(step) if state.members else None
-    return ("UNKNOWN", f"no pull or commit is seen at {unused}") if unused is not None else None
+    if not state.members:
+        return None
+    if (unused := _unused_broker(step)) is not None:
+        return "UNKNOWN", f"no pull or commit is seen at {unused}"
+    unseen = _unseen_broker(step) if not state.is_polled else None
+    return ("UNKNOWN", f"no client is seen at {unseen}, which may have queues of its topics") if unseen else None
+
+
+def _unseen_broker(step: GroupStep) -> str | None:
+    """Return a broker whose hook reports and has seen nothing of a group whose members other hooks see; or None.
+
+    Hooks show no routes: the group's topics may have no queue there, or no client reaches it.
+    """
+    brokers, views = step.cluster.brokers, step.state.views
+    if len(brokers) <= len(views) and brokers.keys() <= views.keys():
+        return None
+    unseen = (name for name in sorted(brokers.keys() - views.keys()) if brokers[name].hook)
+    return next((name for name in unseen if step.cluster.keeps_up(brokers[name].hook)), None)
 
 
 def _unused_broker(step: GroupStep) -> str | None:

@@ -19,7 +19,8 @@ def fold_heartbeat(step: GroupStep, view: BrokerView, hook: HookView, event: Hea
         refused_heartbeats.note(hook, event.client_id, event.code, event.time)
         step.clients_to_judge[event.client_id] = None
         return
-    hook.refused_heartbeats.pop(event.client_id, None)
+    if hook.refused_heartbeats.pop(event.client_id, None) is not None:
+        hook.expired.pop(event.client_id, None)  # its heartbeats came, and were not taken
     if hook.expired or hook.seldom_heartbeats:
         heartbeats.note_returned(step, hook, event)
     before = Before(step.state, event.broker, by=event.client_id)
