@@ -20,7 +20,13 @@ from rebalance_model.observe.events import (
 )
 from rebalance_model.observe.losses import Losses
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.rules import broker_name_shared, broker_unreachable, proxy_unreachable, revive_behind
+from rebalance_model.observe.rules import (
+    broker_name_shared,
+    broker_unreachable,
+    delayed_stuck,
+    proxy_unreachable,
+    revive_behind,
+)
 from rebalance_model.observe.rules.lifecycle import apply, end
 from rebalance_model.observe.rules.registry import CLUSTER_RULES
 from rebalance_model.observe.state import ClockSet, ClusterBroker, ClusterProxy, ClusterState, Loss, Reach, Sequence
@@ -278,6 +284,10 @@ class _Step(ClusterStep):
             self.note_clock(status.broker, bounds, status.asked)
         if status.boot_time is not None and not status.broker_id:
             broker_name_shared.note(view, status.boot_time, self.now)
+        if status.delay_levels is not None:
+            levels = [(one.level, one.offset, one.newest) for one in status.delay_levels]
+            interval = self.policy.poll_interval
+            view.delayed = delayed_stuck.noted(view.delayed, levels, status.timer_behind, self.now, interval)
         if status.revive_backlog is not None:
             interval = self.policy.poll_interval
             view.revive = revive_behind.noted(view.revive, status.revive_backlog, self.now, interval)

@@ -179,6 +179,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """How long every POP of a member may be refused."""
     revive_backlog: Natural = 100
     """How many records of popped messages a broker may have to check, by its revive group: 1 to 7 are usual."""
+    delayed_stuck_after: Natural = 300_000
+    """How long delayed messages, and retries, may be overdue before their broker counts as stuck."""
     revive_behind_after: Natural = 60_000
     """How long this backlog may grow without a fall."""
     pop_held_after: Natural = 60_000

@@ -1,6 +1,7 @@
 """Read what name servers and brokers answer about themselves: brokers, groups, routes, and a broker's status."""
 
 import re
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -13,6 +14,10 @@ from streaming.collect.response_parts import PLACE_CHARACTERS, Payload, converte
 
 _RUNTIME = re.compile(r"\[ (\d{1,9}) days, (\d{1,9}) hours, (\d{1,9}) minutes, (\d{1,9}) seconds \]", re.ASCII)
 """StoreStatsService.getFormatRuntime."""
+_DELAY_LEVEL = re.compile(r"scheduleMessageOffset_([0-9]{1,3})", re.ASCII)
+_OFFSETS = re.compile(r"([0-9]{1,18}),([0-9]{1,18})", re.ASCII)
+"""The next offset and the newest one (ScheduleMessageService.buildRunningStats)."""
+_LEVELS_MAX = 64
 _PERM_READ = 4  # PermName.PERM_READ
 _REPLICAS_MAX = 100  # of a broker; a master has a few
 
@@ -102,7 +107,7 @@ def groups(body: bytes) -> dict[str, bool]:
 
 
 def broker_status(body: bytes) -> Payload:
-    """Return the broker's boot time and its clock, epoch milliseconds; whole seconds since the boot (KVTable, 28).
+    """Return the broker's boot time and its clock, epoch milliseconds, and its delayed messages (KVTable, 28).
 
     Both come from the message store (StoreStatsService.getRuntimeInfo), which reports its age as text. If the age can't
     be parsed, ``now`` is 0: unknown.
@@ -113,11 +118,29 @@ def broker_status(body: bytes) -> Payload:
     table = object_in(required(object_in(parse(body)), "table"))
     boot_time = converted(Time, required(table, "bootTimestamp"), "bootTimestamp")
     age = _RUNTIME.fullmatch(str(table.get("runtime", ""))[:1_000])
+    delayed = {"delay_levels": _delay_levels(table), "timer_behind": _timer_behind(table)}
     if age is None:
-        return {"boot_time": boot_time, "now": 0}
+        return {"boot_time": boot_time, "now": 0, **delayed}
     days, hours, minutes, seconds = map(int, age.groups())
     now = boot_time + (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1_000
-    return {"boot_time": boot_time, "now": now if is_valid(Time, now) else 0}
+    return {"boot_time": boot_time, "now": now if is_valid(Time, now) else 0, **delayed}
+
+
+def _delay_levels(table: Mapping[str, Json]) -> list[Payload]:
+    """Return the delay levels in which messages wait."""
+    levels: list[Payload] = []
+    for name, text in table.items():
+        level, offsets = _DELAY_LEVEL.fullmatch(name[:40]), _OFFSETS.fullmatch(str(text)[:40])
+        if level is not None and offsets is not None and int(offsets[1]) < int(offsets[2]):
+            levels.append({"level": int(level[1]), "offset": int(offsets[1]), "newest": int(offsets[2])})
+    return sorted(levels, key=lambda one: int(str(one["level"])))[:_LEVELS_MAX]
+
+
+def _timer_behind(table: Mapping[str, Json]) -> int:
+    """Return how far the broker is behind with its timer wheel, milliseconds; 0: no message is in it."""
+    behind, waiting = (str(table.get(name, ""))[:12] for name in ("timerReadBehind", "timerCongestNum"))
+    is_known = all(text.isascii() and text.isdigit() for text in (behind, waiting))
+    return int(behind) * 1_000 if is_known and int(waiting) else 0
 
 
 def route(body: bytes, topic: str) -> Payload:

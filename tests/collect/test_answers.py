@@ -103,7 +103,27 @@ def test_the_boot_time_from_an_age_in_days_or_unknown():
     body = b'{"table":{"bootTimestamp":"5","runtime":"[ 2 days, 3 hours, 4 minutes, 5 seconds ]"}}'
     assert cluster_responses.broker_status(body)["now"] == 5 + 183_845_000
     for body in (b'{"table":{"bootTimestamp":"5","runtime":"2d"}}', b'{"table":{"bootTimestamp":"5"}}'):
-        assert cluster_responses.broker_status(body) == {"boot_time": 5, "now": 0}
+        no_delays = {"delay_levels": [], "timer_behind": 0}
+        assert cluster_responses.broker_status(body) == {"boot_time": 5, "now": 0, **no_delays}
+
+
+def test_delay_levels_in_which_messages_wait():
+    """As in apache/rocketmq#4226; of a level whose messages were all delivered nothing is reported."""
+    levels = {
+        "scheduleMessageOffset_3": "169171,198299",
+        "scheduleMessageOffset_2": "7,7",
+        "scheduleMessageOffset_x": "1,2",
+    }
+    timer = {"timerReadBehind": "90", "timerCongestNum": "4"}
+    body = msgspec.json.encode({"table": {"bootTimestamp": "5", **levels, **timer}})
+    event = _event(BrokerStatus, cluster_responses.broker_status(body), group=None)
+    assert [(one.level, one.offset, one.newest) for one in event.delay_levels] == [(3, 169_171, 198_299)]
+    assert event.timer_behind == 90_000
+
+
+def test_a_timer_without_messages_is_not_behind():
+    body = b'{"table":{"bootTimestamp":"5","timerReadBehind":"90","timerCongestNum":"0"}}'
+    assert cluster_responses.broker_status(body)["timer_behind"] == 0
 
 
 def test_a_waiting_time_without_a_stored_message_is_omitted():

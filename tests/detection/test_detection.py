@@ -59,10 +59,17 @@ SEEDS = {
 could show a fault, one that is simulated quickly."""
 LONG = {8, 44, 57, 71, 88, 92, 113, 284, 396, 422, 627, 693, 828, 944, 1874, 1925, 1931}
 """Seeds of the long form: the others provoke each of their rules, and contain each of their faults, too."""
-NOT_SIMULATED = {"BROKER_NAME_SHARED", "MESSAGES_RETRIED", "PROXY_UNREACHABLE", "REVIVE_BEHIND", "STATE_LOST"}
+NOT_SIMULATED = {
+    "BROKER_NAME_SHARED",
+    "DELAYED_STUCK",
+    "MESSAGES_RETRIED",
+    "PROXY_UNREACHABLE",
+    "REVIVE_BEHIND",
+    "STATE_LOST",
+}
 """Rules about what the simulation does not have, or not for long enough. `tests/field/test_one_broker_name.py`,
-`test_messages_retried.py`, `tests/rules/test_proxy_unreachable.py`, `test_revive_behind.py` and
-`tests/core/engine/test_lost_state.py` judge them."""
+`test_messages_retried.py`, `tests/rules/test_delayed_stuck.py`, `test_proxy_unreachable.py`, `test_revive_behind.py`
+and `tests/core/engine/test_lost_state.py` judge them."""
 PROVED = 2_000
 """The number of seeds of the long form."""
 

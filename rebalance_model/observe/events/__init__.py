@@ -23,6 +23,7 @@ from rebalance_model.observe.events.answer_parts import (
     UNREACHABLE,
     UNREADABLE,
     Connection,
+    DelayLevel,
     OffsetInfo,
     PopProcessQueueInfo,
     ProcessQueueInfo,
@@ -279,6 +280,11 @@ class BrokerStatus(Event, frozen=True, gc=False, kw_only=True, tag="BROKER_STATU
     revive_backlog: Natural | None = None
     """How many records of popped messages the broker has not checked yet (GET_CONSUME_STATS of
     CID_RMQ_SYS_REVIVE_GROUP); absent: not reported, or it has no such records."""
+    delay_levels: tuple[DelayLevel, ...] | None = None
+    """The delay levels in which messages wait; absent: not reported."""
+    timer_behind: Natural = 0
+    """How far it is behind with its timer wheel, in which messages wait (timerReadBehind); milliseconds. 0: it is not,
+    none waits, or not reported."""
 
     BROADCAST = True
 

@@ -156,6 +156,17 @@ class TimeSpanInfo(Part, frozen=True, gc=False, kw_only=True):
     """How long the next message to be consumed has waited, milliseconds; 0 or less if none waits."""
 
 
+class DelayLevel(Part, frozen=True, gc=False, kw_only=True):
+    """The queue of one delay level in which messages wait (scheduleMessageOffset_N)."""
+
+    level: Natural
+    """The level, from 1 on (messageDelayLevel)."""
+    offset: Natural
+    """The offset of the message that the broker delivers next."""
+    newest: Natural
+    """The offset after the newest one."""
+
+
 class TopicOffset(Part, frozen=True, gc=False, kw_only=True):
     """One row of a topic's statistics (TopicOffset): the offsets between which its messages are stored."""
 

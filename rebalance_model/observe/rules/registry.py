@@ -18,6 +18,7 @@ from rebalance_model.observe.rules import (
     client_unresponsive,
     clock_skew,
     consumer_idle,
+    delayed_stuck,
     duplicate_consumption,
     lag_growth,
     lifecycle,
@@ -122,6 +123,7 @@ RULES: tuple[AnyRule, ...] = (
     broker_name_shared.RULE,
     proxy_unreachable.RULE,
     revive_behind.RULE,
+    delayed_stuck.RULE,
     telemetry_gap.OF_SOURCE,
     clock_skew.OF_SOURCE_CLOCK,
 )

@@ -10,7 +10,15 @@ from rebalance_model.observe.state.broker import (
     SeldomHeartbeats,
 )
 from rebalance_model.observe.state.client import UNANSWERED_POLLS, ClientView, PopTarget, ProcessQueueView
-from rebalance_model.observe.state.cluster import ClusterBroker, ClusterProxy, ClusterState, Reach, ReviveBacklog
+from rebalance_model.observe.state.cluster import (
+    ClusterBroker,
+    ClusterProxy,
+    ClusterState,
+    Delayed,
+    Reach,
+    ReviveBacklog,
+    WaitingLevel,
+)
 from rebalance_model.observe.state.codec import (
     UNREADABLE,
     StateVersionError,
@@ -80,6 +88,7 @@ __all__ = [
     "ClusterProxy",
     "ClusterState",
     "ConcurrentPuller",
+    "Delayed",
     "Ended",
     "EndedBy",
     "Episode",
@@ -134,6 +143,7 @@ __all__ = [
     "StateVersionError",
     "Unassigned",
     "UnreadableStateError",
+    "WaitingLevel",
     "check_version",
     "decode_group",
     "decode_state",

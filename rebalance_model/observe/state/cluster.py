@@ -35,6 +35,27 @@ class ReviveBacklog(msgspec.Struct, array_like=True, frozen=True):
     """How many records there were then."""
 
 
+class WaitingLevel(msgspec.Struct, array_like=True, frozen=True):
+    """The queue of a delay level in which messages wait."""
+
+    offset: int
+    """That of the message that the broker delivers next."""
+    newest: int
+    since: int
+    """When an answer first showed this offset."""
+
+
+class Delayed(msgspec.Struct, array_like=True, frozen=True):
+    """The delayed messages of a broker."""
+
+    at: int
+    """When that was reported."""
+    levels: dict[int, WaitingLevel]
+    """By delay level, if messages wait in it."""
+    timer_behind: int = 0
+    """How far it is behind with its timer wheel, milliseconds; 0: no message is in it."""
+
+
 class ClusterBroker(msgspec.Struct, array_like=True):
     """What broadcasts report of one broker."""
 
@@ -52,6 +73,8 @@ class ClusterBroker(msgspec.Struct, array_like=True):
     """The boot times of its answers, the one that came last at the end; epoch milliseconds by its clock."""
     boot_returns: list[int] = []
     """When a boot time came back that had been followed by another one: two brokers have this name."""
+    delayed: Delayed | None = None
+    """None: it has never reported its delayed messages."""
 
 
 class ClusterProxy(msgspec.Struct, array_like=True):
