@@ -10,11 +10,12 @@ from streaming.queries.clients import clients_of_proxies
 from streaming.queries.failed_messages import failed_messages
 from streaming.queries.group_at import GroupAt, explain_nothing, instant_of
 from streaming.queries.health import HEALTH
-from streaming.queries.incidents import cluster_incidents, group_incidents
+from streaming.queries.incidents import count_of_roots, group_incidents
 from streaming.queries.observed import counts_for_lag
 from streaming.queries.present import Freshness, SilenceByCluster, last_known, present
 from streaming.queries.rebalances import rebalances
 from streaming.queries.results import Group, GroupMember, OpenIncidents, Overview, TelemetryCoverage
+from streaming.queries.roots import folded
 from streaming.queries.without_owner import WithoutOwner, without_owner
 from streaming.tables.reader import ReadModel, Row
 
@@ -67,7 +68,11 @@ def groups(model: ReadModel, at: int | None = None, cluster: str | None = None) 
     rows = _read(model, selection, at)
     if not rows:
         explain_nothing(model, cluster, at)
-    return sorted((group for _, group in rows), key=lambda group: HEALTH[group.health].rank)
+
+    def worst_first(group: Group) -> tuple[int, int, int]:
+        return HEALTH[group.health].rank, -group.incidents.critical, -group.incidents.warning
+
+    return sorted((group for _, group in rows), key=worst_first)
 
 
 def overview(model: ReadModel, group_at: GroupAt) -> Overview:
@@ -82,7 +87,7 @@ def overview(model: ReadModel, group_at: GroupAt) -> Overview:
             GroupMember(client_id=client, queues=owned.get(client, 0), is_member=client in group.members)
             for client in clients
         ),
-        incidents=tuple(group_incidents(model, group_at, only_open=True)),
+        incidents=tuple(folded(group_incidents(model, group_at, only_open=True))),
         rebalances=tuple(rebalance.model_copy(update={"moves": ()}) for rebalance in last),
         failed=tuple(failed_messages(model, group_at)),
         proxied=clients_of_proxies(model, group_at, group.proxied_clients),
@@ -108,9 +113,9 @@ def last_group_state(model: ReadModel, group_at: GroupAt) -> LastGroupState:
 
 def _read(model: ReadModel, selection: Mapping[str, Any], at: int | None) -> list[tuple[Row, Group]]:
     """Return each row with the group that it shows, which is stale or UNKNOWN if too little was heard of it lately."""
-    of_cluster = cluster_incidents(model, selection["instant"], selection["cluster"])
-    parameters = {**selection, "now": present(model, at), "healths": list(HEALTH)}
-    rows = [(row, _group(row, of_cluster(row["cluster"], row["group"]))) for row in model.rows(_GROUPS, parameters)]
+    roots = count_of_roots(model, selection["instant"], selection["cluster"], selection["group"])
+    parameters = {**selection, "now": present(model, at)}
+    rows = [(row, _group(row, roots(row["cluster"], row["group"]))) for row in model.rows(_GROUPS, parameters)]
     silence = SilenceByCluster(model, at, ((group.cluster, group.time) for _, group in rows))
     return [(row, _as_heard(group, silence.of(group.cluster, group.time))) for row, group in rows]
 
@@ -122,8 +127,8 @@ def _as_heard(group: Group, freshness: Freshness) -> Group:
     return group.model_copy(update=changes)
 
 
-def _group(row: Row, of_cluster: Mapping[str, int]) -> Group:
-    incidents = OpenIncidents(**{name: row[name] + of_cluster.get(name, 0) for name in OpenIncidents.model_fields})
+def _group(row: Row, roots: Mapping[str, int]) -> Group:
+    incidents = OpenIncidents(**{name: roots.get(name, 0) for name in OpenIncidents.model_fields})
     columns = {name: row[name] for name in Group.model_fields if name in row}
     coverage = TelemetryCoverage.model_validate_json(row["coverage"])
     model, kind = row["message_model"], row["consume_type"]

@@ -5,8 +5,6 @@ SELECT
     coalesce(q.unowned, 0) AS unowned,
     q.lag, coalesce(q.lag_is_at_least, false) AS lag_is_at_least, coalesce(q.lag_unknown, 0) AS lag_unknown,
     coalesce(q.lag_stale, 0) AS lag_stale, q.lag_age_ms, q.owned,
-    coalesce(i.critical, 0) AS critical, coalesce(i.warning, 0) AS warning, coalesce(i.info, 0) AS info,
-    coalesce(i.closed, 0) AS closed,
     r.last_rebalance
 FROM groups_at(from_ms($instant)) g
 LEFT JOIN (
@@ -29,26 +27,13 @@ LEFT JOIN (
     GROUP BY s.cluster, s.group
 ) q ON q.cluster = g.cluster AND q.group = g.group
 LEFT JOIN (
-    SELECT
-        a.cluster, a.group,
-        count(*) FILTER (a.resolved_at IS NULL AND a.severity = 'critical') AS critical,
-        count(*) FILTER (a.resolved_at IS NULL AND a.severity = 'warning') AS warning,
-        count(*) FILTER (a.resolved_at IS NULL AND a.severity = 'info') AS info,
-        count(*) FILTER (a.resolved_at IS NOT NULL) AS closed
-    FROM incidents_at(from_ms($instant)) a
-    WHERE a.cleared_at IS NULL AND NOT a.absorbed
-    GROUP BY a.cluster, a.group
-) i ON i.cluster = g.cluster AND i.group = g.group
-LEFT JOIN (
     SELECT b.cluster, b.group, max(b.start_time) AS last_rebalance
     FROM rebalances b
     WHERE b.time <= from_ms($instant)
     GROUP BY b.cluster, b.group
 ) r ON r.cluster = g.cluster AND r.group = g.group
 WHERE ($cluster IS NULL OR g.cluster = $cluster) AND ($group IS NULL OR g.group = $group)
-ORDER BY
-    list_position($healths, g.health),
-    critical DESC, warning DESC, g.cluster, g.group
+ORDER BY g.cluster, g.group
 
 -- name: last_state
 SELECT t.members, t.message_model, t.consume_type, t.strategy, t.coverage, t.time

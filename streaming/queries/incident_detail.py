@@ -17,7 +17,7 @@ from streaming.queries.commands import commands_of
 from streaming.queries.group_at import GroupAt
 from streaming.queries.groups import last_group_state
 from streaming.queries.impact import impact_of
-from streaming.queries.incidents import find_incident, incident_from_row, transitions_of
+from streaming.queries.incidents import find_incident, incident_from_row, incidents_beside, transitions_of
 from streaming.queries.notifications import acknowledgement_of, notifications_of, silences_of
 from streaming.queries.ownership import queues
 from streaming.queries.present import present
@@ -50,15 +50,19 @@ def incident(model: ReadModel, incident_id: str) -> IncidentDetail:
     Raises:
         UserError: see `find_incident`.
     """
-    summary = find_incident(model, incident_id)
-    life = transitions_of(model, summary.incident_id)
-    absorbed = model.rows(_SQL["children"], {"id": summary.incident_id})
+    found = find_incident(model, incident_id)
+    life = transitions_of(model, found.incident_id)
+    beside = incidents_beside(model, found)
+    summary = next((one for one in beside if one.incident_id == found.incident_id), found)
+    children = [incident_from_row(row) for row in model.rows(_SQL["children"], {"id": found.incident_id})]
+    known = {one.incident_id for one in children}
+    children += [one for one in beside if one.parent == found.incident_id and one.incident_id not in known]
     detail = IncidentDetail(
-        incident=summary.model_copy(update={"consequences": len(absorbed)}),
+        incident=summary.model_copy(update={"consequences": len(children)}),
         as_of=present(model, None),
         reach=reach_of(model, summary.cluster, summary.subject, summary.opened_at) if not summary.group else None,
         life=_with_closings(model, summary, tuple(_transitions(life))),
-        absorbed=tuple(incident_from_row(row) for row in absorbed),
+        absorbed=tuple(children),
         cause_event=_event(model, life[0]["cause"], life[0]["time"]),
         queue=_queue_now(model, summary),
         stacks=_stacks(model, summary),

@@ -1,8 +1,8 @@
 """Queries of open and past incidents."""
 
 import json
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
 
 from rebalance_model.entities import INT64_MAX
 from rebalance_model.observe.rules import revive_behind
@@ -12,6 +12,7 @@ from streaming.base.nearest import one_of
 from streaming.base.statements import statements_of
 from streaming.queries.group_at import GroupAt, explain_nothing, instant_of, only_one
 from streaming.queries.results import Incident
+from streaming.queries.roots import EXPLAINING, folded, with_parents
 from streaming.tables.reader import ReadModel, Row
 
 _SQL = statements_of(__name__)
@@ -37,8 +38,8 @@ def incidents(  # noqa: PLR0913  filters
 ) -> list[Incident]:
     """List incidents that were open at some time from ``since`` on: open ones first, then the newest.
 
-    The incidents of a group include those of the cluster that affect it. Without ``unfold``, an incident is omitted if
-    the one that explains it is in the list. Only the first ``last`` are read.
+    The incidents of a group include those of the cluster that affect it. Without ``unfold``, only the roots are listed,
+    see `roots.folded`. Only the first ``last`` are read.
 
     Raises:
         InvalidValueError: there is no such code.
@@ -64,20 +65,6 @@ def incidents(  # noqa: PLR0913  filters
     return listed if unfold else folded(listed)
 
 
-def folded(listed: Sequence[Incident]) -> list[Incident]:
-    """Remove the incidents without an alert of their own that another one in the list explains.
-
-    One that is open stays, unless the other one is open, too: what makes a group WARN or BAD is never hidden.
-    """
-    ids = {incident.incident_id for incident in listed}
-    still_open = {incident.incident_id for incident in listed if incident.resolved_at is None}
-    return [
-        incident
-        for incident in listed
-        if not incident.absorbed or incident.parent not in (ids if incident.resolved_at is not None else still_open)
-    ]
-
-
 def group_incidents(
     model: ReadModel, group_at: GroupAt, *, only_open: bool = False, since: int = 0
 ) -> list[Incident]:  # fmt: skip
@@ -86,30 +73,40 @@ def group_incidents(
     return _read(model, {**group_at._asdict(), **anything, "only_open": only_open, "since": since})
 
 
-def cluster_incidents(model: ReadModel, instant: int, cluster: str | None) -> Callable[[str, str], Counter[str]]:
-    """Return a function that counts by severity the open incidents of a group's cluster that affect the group.
+def count_of_roots(
+    model: ReadModel, instant: int, cluster: str | None, group: str | None
+) -> Callable[[str, str], Counter[str]]:
+    """Return a function that counts by severity the roots of a group's open incidents.
 
-    Those that a person has closed while their condition holds are counted as ``closed``.
-
-    As in `group_incidents`: those of a broker that has queues of the group, and those of what all groups depend on.
-    Those that another incident absorbs are not counted.
+    They are those that `incidents` lists of the group, with those of its cluster: of a broker that has queues of the
+    group, and of what all groups depend on. Those that a person has closed while their condition holds are ``closed``.
     """
-    rows = model.rows(_SQL["incidents_of_clusters"], {"instant": instant, "cluster": cluster})
+    rows = model.rows(_SQL["held"], {"instant": instant, "cluster": cluster, "group": group})
+    listed = [incident_from_row(row) for row in rows]
+    listed = with_parents(listed, [one for one in listed if one.resolved_at is None])
+    of_cluster, of_group = [], defaultdict(list)
+    for incident in listed:
+        of_group[incident.cluster, incident.group].append(incident)
+        of_cluster += [] if incident.group else [incident]
     queues: set[tuple[str, str, str]] = set()
-    if rows:
+    if of_cluster:
         places = model.rows(_SQL["brokers_of_groups"], {"instant": instant, "cluster": cluster})
         queues = {(place["cluster"], place["group"], place["broker"]) for place in places}
     brokers = {(of_cluster, broker) for of_cluster, _, broker in queues}
-    popping = _popping(model, rows, instant)
+    popping = _popping(model, of_cluster, instant)
 
     def count(cluster: str, group: str) -> Counter[str]:
-        return Counter(
-            row["counts_as"]
-            for row in rows
-            if row["cluster"] == cluster
-            and (row["code"] not in _OF_POPPING or (cluster, group) in popping)
-            and ((cluster, row["subject"]) not in brokers or (cluster, group, row["subject"]) in queues)
-        )
+        affecting = [
+            one
+            for one in of_cluster
+            if one.cluster == cluster
+            and (one.code not in _OF_POPPING or (cluster, group) in popping)
+            and ((cluster, one.subject) not in brokers or (cluster, group, one.subject) in queues)
+        ]
+        mine = [*of_group[cluster, group], *affecting]
+        roots: Counter[str] = Counter(one.severity for one in folded(i for i in mine if i.resolved_at is None))
+        roots["closed"] = sum(one.resolved_at is not None and not one.absorbed for one in mine)
+        return roots
 
     return count
 
@@ -131,6 +128,13 @@ def find_incident(model: ReadModel, incident_id: str) -> Incident:
     return incident_from_row(only_one(rows, incident_id, "incident", "rebalance-watch incident list --all"))
 
 
+def incidents_beside(model: ReadModel, incident: Incident) -> list[Incident]:
+    """List what was open while an incident was, of its group and cluster, with their parents."""
+    if incident.group:
+        return group_incidents(model, GroupAt(incident.cluster, incident.group, INT64_MAX), since=incident.opened_at)
+    return incidents(model, cluster=incident.cluster, since=incident.opened_at)
+
+
 def transitions_of(model: ReadModel, incident_id: str) -> list[Row]:
     """Return the rows of one incident's transitions, oldest first."""
     return model.rows(_SQL["transitions"], {"id": incident_id})
@@ -145,12 +149,25 @@ def _read(model: ReadModel, filters: Mapping[str, object]) -> list[Incident]:
         rows = [row for row in rows if row["group"] or brokers.get((row["cluster"], row["subject"]), True)]
         popping, group = _popping(model, rows, filters["instant"]), filters["group"]
         rows = [row for row in rows if row["code"] not in _OF_POPPING or (row["cluster"], group) in popping]
-    return [incident_from_row(row) for row in rows]
+    return _with_parents(model, [incident_from_row(row) for row in rows], filters)
 
 
-def _popping(model: ReadModel, incidents: Sequence[Row], instant: object) -> set[tuple[str, str]]:
+def _with_parents(model: ReadModel, listed: list[Incident], filters: Mapping[str, object]) -> list[Incident]:
+    """Return incidents with their parents, which the filters may have left out."""
+    if all(one.parent is not None for one in listed):
+        return listed
+    all_read = all(filters[name] is None for name in ("code", "severity")) and not filters["only_resolved"]
+    if all_read and filters["last"] == INT64_MAX:
+        return with_parents(listed, listed)
+    begin = min(one.opened_at for one in listed)
+    parameters = {name: filters[name] for name in ("cluster", "instant")} | {"since": begin, "codes": [*EXPLAINING]}
+    return with_parents(listed, map(incident_from_row, model.rows(_SQL["explaining"], parameters)))
+
+
+def _popping(model: ReadModel, incidents: Iterable[Row | Incident], instant: object) -> set[tuple[str, str]]:
     """Return the groups that pop, by cluster and name, if one of the incidents concerns only these."""
-    if all(row["code"] not in _OF_POPPING for row in incidents):
+    codes = (one.code if isinstance(one, Incident) else one["code"] for one in incidents)
+    if _OF_POPPING.isdisjoint(codes):
         return set()
     return {(row["cluster"], row["group"]) for row in model.rows(_SQL["popping_groups"], {"instant": instant})}
 

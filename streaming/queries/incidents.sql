@@ -19,10 +19,15 @@ SELECT q.cluster, q.broker, bool_or(q.group = $group) AS of_group
 FROM queues_at(from_ms($instant)) q
 GROUP BY q.cluster, q.broker
 
--- name: incidents_of_clusters
-SELECT i.cluster, i.subject, i.code, CASE WHEN i.resolved_at IS NULL THEN i.severity ELSE 'closed' END AS counts_as
-FROM incidents_at(from_ms($instant)) i
-WHERE i.group = '' AND i.cleared_at IS NULL AND NOT i.absorbed AND ($cluster IS NULL OR i.cluster = $cluster)
+-- name: held
+SELECT i.* FROM incidents_at(from_ms($instant)) i
+WHERE i.cleared_at IS NULL AND ($cluster IS NULL OR i.cluster = $cluster)
+    AND ($group IS NULL OR i.group IN ($group, ''))
+
+-- name: explaining
+SELECT i.* FROM incidents_at(from_ms($instant)) i
+WHERE i.code IN $codes AND ($cluster IS NULL OR i.cluster = $cluster)
+    AND (i.resolved_at IS NULL OR i.resolved_at >= from_ms($since))
 
 -- name: popping_groups
 SELECT g.cluster, g.group FROM groups_at(from_ms($instant)) g

@@ -1,14 +1,21 @@
 """What is said of an incident is of one instant, in each answer, over the demo's recording and reports of the field."""
 
 import json
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 import msgspec
 import pytest
 
 from rebalance_model.observe.rules.registry import advice_for
+from streaming.base.times import instant_ms
+from streaming.queries.group_at import find_group
+from streaming.queries.groups import groups, overview
+from streaming.queries.health import SEVERITY
 from streaming.queries.incident_detail import incident
 from streaming.queries.incidents import incidents
+from streaming.queries.results import Incident
+from streaming.queries.roots import EXPLAINING
 from streaming.tables import ReadModel
 from tests.support.field import CASES, concluded
 from tests.support.findings import effects
@@ -18,6 +25,8 @@ SHORT = (
     "01-queues-removed", "03b-pull-refused-ordered", "07-ns-split", "16b-assign-split", "20-ordered-retry-for-ever",
     "21-same-id", "23-master-switch", "27-name-servers-down",
 )  # fmt: skip
+FROZEN = instant_ms("2026-11-21T15:52Z", 0)
+"""In the demo, when a client of three queues does not answer."""
 EVERY = tuple(sorted(case.name for case in CASES.iterdir()))
 
 
@@ -34,33 +43,76 @@ def model(request, tmp_path_factory) -> Iterator[ReadModel]:
         yield opened
 
 
-def instants(model) -> list[int]:
-    """Return the instants after each transition that changed a cause or a severity, and the end."""
+@pytest.fixture(scope="module")
+def at_instants(model) -> dict[int | None, list[Incident]]:
+    """All incidents after some transitions that changed a cause or a severity, and at the end."""
     rows = model.rows("SELECT DISTINCT a.time FROM anomalies a WHERE a.transition IN ('RECLASSIFIED', 'ESCALATED')")
-    return [*sorted(row["time"] for row in rows)[:40:3], None]
+    times = sorted(row["time"] for row in rows)
+    return {at: incidents(model, at=at) for at in (*times[:: len(times) // 8 + 1], FROZEN, None)}
 
 
-def test_all_fields_of_an_incident_are_of_one_transition(model):
-    seen = 0
-    for at in instants(model):
-        for one in incidents(model, at=at):
-            rows = model.rows(
-                "SELECT a.* FROM anomalies a WHERE a.incident_id = $id AND a.cluster = $cluster"
-                " AND a.time = from_ms($judged) AND a.sub_cause = $cause",
-                {"id": one.incident_id, "cluster": one.cluster, "judged": one.judged_at, "cause": one.sub_cause},
-            )
+def test_all_fields_of_an_incident_are_of_one_transition(model, at_instants):
+    steps = defaultdict(list)
+    for row in model.rows("SELECT a.* FROM anomalies a"):
+        said = (row["client_id"], row["explanation"], row["first_step"], json.loads(row["evidence"]))
+        steps[row["cluster"], row["incident_id"], row["time"], row["sub_cause"]].append(said)
+    for listed in at_instants.values():
+        for one in listed:
             said = (one.client_id, one.explanation, one.first_step, one.evidence)
-            assert said in [
-                (row["client_id"], row["explanation"], row["first_step"], json.loads(row["evidence"])) for row in rows
-            ]
+            assert said in steps[one.cluster, one.incident_id, one.judged_at, one.sub_cause]
             advice = advice_for(one.code, one.sub_cause)
             assert (one.explanation, one.first_step) == (advice.what, advice.first_step)
-            seen += 1
-    assert seen > 50
+    assert sum(map(len, at_instants.values())) > 50
 
 
-def test_an_incident_alone_is_as_in_the_list(model):
-    for one in incidents(model):
-        if one.cluster == "lab":
-            alone = incident(model, one.incident_id).incident
-            assert alone.model_copy(update={"consequences": one.consequences}) == one
+def test_an_incident_alone_is_as_in_the_list(model, at_instants):
+    for one in at_instants[None]:
+        if one.cluster == "lab" and (one.resolved_at is None or one.consequences or one.parent):
+            alone = incident(model, one.incident_id)
+            assert alone.incident == one
+            assert len(alone.absorbed) == one.consequences
+            assert {child.parent for child in alone.absorbed} <= {one.incident_id}
+
+
+def test_tiles_are_the_roots_that_lists_have(model):
+    for at in (FROZEN, None):
+        for group in groups(model, at, "lab" if at else None):
+            roots = incidents(model, cluster=group.cluster, group=group.group, only_open=True, at=at, unfold=False)
+            counted = Counter(one.severity for one in roots)
+            tiles = group.incidents.model_dump()
+            assert {name: tiles[name] for name in SEVERITY} == {name: counted[name] for name in SEVERITY}
+            group_at = find_group(model, group.group, group.cluster, at)
+            assert [one.incident_id for one in overview(model, group_at).incidents] == [
+                one.incident_id for one in roots
+            ]
+
+
+def test_every_root_is_a_root(model, at_instants):
+    """None names a client or a broker with an open incident of its own, and no two have one cause."""
+    seen = 0
+    for at, listed in at_instants.items():
+        everything = [one for one in listed if one.resolved_at is None]
+        own = {(one.cluster, one.group, one.subject): one for one in everything if one.code in EXPLAINING}
+        roots = incidents(model, only_open=True, at=at, unfold=False)
+        of_queues = [one for one in roots if one.queue_id is not None]
+        kinds = {(one.cluster, one.group, one.code, one.sub_cause, one.client_id, one.broker) for one in of_queues}
+        assert len(of_queues) == len(kinds)
+        assert {one.incident_id for one in roots} <= {one.incident_id for one in everything}
+        for one in roots:
+            for name in {one.client_id, one.broker} - {None, one.subject}:
+                explaining = [own.get((one.cluster, group, name)) for group in (one.group, "")]
+                worse = [SEVERITY[root.severity].rank > SEVERITY[one.severity].rank for root in explaining if root]
+                assert all(worse), (one, explaining)
+        seen += len(roots)
+    assert seen > 10
+
+
+def test_a_frozen_client_and_a_dead_connection_are_one_root_each(model):
+    frozen = incidents(model, cluster="lab", only_open=True, unfold=False, at=FROZEN)
+    assert [(one.code, one.subject, one.consequences) for one in frozen] == [
+        ("CLIENT_UNRESPONSIVE", "127.0.0.1@orders-3", 5)
+    ]
+    dead = incidents(model, cluster="lab", only_open=True, unfold=False)
+    assert [(one.sub_cause, one.client_id, one.alike, one.consequences) for one in dead] == [
+        ("GHOST_CONNECTION", "127.0.0.1@orders-1", 2, 3)
+    ]

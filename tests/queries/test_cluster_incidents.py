@@ -9,12 +9,12 @@ from rebalance_model.observe.effects import AnyEffect, GroupSnapshot, IncidentTr
 from streaming.queries.groups import groups
 from streaming.queries.incident_detail import incident
 from streaming.queries.incidents import incidents
+from streaming.queries.roots import cards
 from streaming.serve.alerting.alert import Alert, Delivery
 from streaming.serve.alerting.reach import asking
 from streaming.serve.alerting.render import Texts
 from streaming.serve.dashboard.pages.group_state import state
 from streaming.serve.dashboard.pages.home_overview import overview
-from streaming.serve.dashboard.parts.cards import cards
 from streaming.serve.metrics.groups import group_families
 from streaming.serve.metrics.snapshot import read_snapshot
 from streaming.serve.metrics.sources import Sources

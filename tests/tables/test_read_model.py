@@ -165,11 +165,11 @@ def test_what_changed_between_two_instants(model):
     assert pick(model.rows(changes, {"a": 50, "b": 100}), "from_client", "to_client")[0] == (None, "A")
 
 
-def test_an_incident_is_told_as_its_last_transition_left_it(model):
+def test_an_incident_is_as_its_last_transition_left_it_with_its_worst_evidence(model):
     closed, still_open = selected(model, "incidents", "orders")
 
     assert (closed["incident_id"], closed["resolved_at"], closed["severity"]) == ("i1", 910, "critical")
-    assert (closed["opened_at"], closed["transitions"], closed["evidence"]) == (500, 3, '{"at":910}')
+    assert (closed["opened_at"], closed["transitions"], closed["evidence"]) == (500, 3, '{"at":600}')
     assert pick(selected(model, "open_incidents"), "incident_id") == [("i2",)] == [(still_open["incident_id"],)]
 
 

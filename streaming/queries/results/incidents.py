@@ -49,6 +49,10 @@ class Incident(QueryResult):
         default=None,
         description="When its condition cleared; null while it holds, even if a person has closed the incident.",
     )
+    alike: int = Field(
+        default=0,
+        description="Number of further incidents of the same code, cause, client and broker for which this one stands.",
+    )
     consequences: int = Field(default=0, title="Explains", description="Number of incidents that it explains.")
 
     @property

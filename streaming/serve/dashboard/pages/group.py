@@ -13,10 +13,10 @@ from streaming.queries.columns import PROXIED_COLUMNS, QUEUE
 from streaming.queries.columns.brokers import freshness
 from streaming.queries.present import history_ends
 from streaming.queries.results import LagPoint
+from streaming.queries.roots import cards
 from streaming.serve.dashboard.charts.lag_chart import LagChart
 from streaming.serve.dashboard.pages import group_state
 from streaming.serve.dashboard.pages.group_state import REBALANCE_ORDERS, State, state
-from streaming.serve.dashboard.parts.cards import cards
 from streaming.serve.dashboard.parts.coverage import coverage_of
 from streaming.serve.dashboard.parts.frame import check, choice, element, frame, panel, search, stale
 from streaming.serve.dashboard.parts.live import Live

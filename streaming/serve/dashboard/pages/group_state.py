@@ -32,6 +32,7 @@ from streaming.queries.results import (
     Queue,
     Rebalance,
 )
+from streaming.queries.roots import folded
 from streaming.serve.dashboard.parts.ordering import Order, number
 from streaming.serve.dashboard.timeline.group_history import History
 from streaming.serve.dashboard.timeline.lane_folds import LaneFilter
@@ -66,8 +67,8 @@ class State:
 
     @property
     def consequences(self) -> int:
-        """The number of open incidents without an alert of their own: `Group.incidents` does not count them."""
-        return sum(one.absorbed for one in self.incidents)
+        """The number of open incidents that others explain or stand for: `Group.incidents` does not count them."""
+        return len(self.incidents) - len(folded(self.incidents))
 
 
 class MemberLoad(GroupMember):

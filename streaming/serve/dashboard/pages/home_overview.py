@@ -6,7 +6,7 @@ from streaming.queries.groups import groups
 from streaming.queries.incidents import incidents
 from streaming.queries.present import HistoryBounds, history_ends
 from streaming.queries.results import Group, Incident
-from streaming.serve.dashboard.parts.cards import Card, cards
+from streaming.queries.roots import Card, cards
 from streaming.tables import ReadModel
 
 
@@ -17,7 +17,7 @@ class HomeOverview:
     ends: HistoryBounds
     groups: list[Group]
     incidents: list[Incident]
-    """Open incidents that have an alert of their own."""
+    """The roots of the open incidents."""
     cards: list[Card]
     """All open incidents, the worst first."""
 
@@ -30,6 +30,5 @@ def overview(model: ReadModel, at: int | None = None) -> HomeOverview:
     """
     ends = history_ends(model, at)
     open_now = incidents(model, only_open=True, at=at)
-    return HomeOverview(
-        ends, groups(model, at), [incident for incident in open_now if not incident.absorbed], cards(open_now)
-    )
+    of_all = cards(open_now)
+    return HomeOverview(ends, groups(model, at), [card.root for card in of_all], of_all)

@@ -19,9 +19,9 @@ from streaming.queries.notifications import MESSAGES, step_text
 from streaming.queries.present import HistoryBounds, history_ends
 from streaming.queries.queue_history import queue_history
 from streaming.queries.results import Incident, IncidentDetail
+from streaming.queries.roots import cards
 from streaming.queries.without_owner import WithoutOwner
 from streaming.serve.dashboard.charts.queue_picture import Picture, picture
-from streaming.serve.dashboard.parts.cards import cards
 from streaming.serve.dashboard.parts.frame import frame, stale
 from streaming.serve.dashboard.parts.live_page import LivePage
 from streaming.serve.dashboard.parts.markup import LiveMarkup, clock, count, unknown

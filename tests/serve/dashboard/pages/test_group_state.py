@@ -3,10 +3,10 @@
 import pytest
 
 from streaming.queries.columns.column import Context
+from streaming.queries.roots import cards
 from streaming.serve.dashboard.pages import group_state
 from streaming.serve.dashboard.pages.group_state import state
 from streaming.serve.dashboard.pages.home_overview import overview
-from streaming.serve.dashboard.parts.cards import cards
 from streaming.serve.dashboard.parts.markup import rendered
 from streaming.serve.dashboard.parts.moment import Window
 from streaming.serve.dashboard.parts.paging import page_of
