@@ -110,7 +110,7 @@ def _draw(plans: Sequence[Plan], strategy: str | None, own: str, *, by_queue: bo
 def _summary(plans: Sequence[Plan], own: str) -> Grid:
     table = Grid(
         [
-            GridColumn("strategy"), GridColumn("moved", right=True), GridColumn("minimum", right=True),
+            GridColumn("strategy"), GridColumn("moved", right=True), GridColumn("necessary", right=True),
             GridColumn("pause each", right=True), GridColumn("duplicates", right=True), GridColumn("queues per client"),
         ]
     )  # fmt: skip

@@ -5,23 +5,32 @@ wrote it, this release's advice for the same code and cause is shown instead.
 """
 
 from rebalance_model.observe.rules.registry import advice_for, title_of
-from streaming.base.language import gettext
+from streaming.base.language import ENGLISH, gettext, in_language
 from streaming.queries.results import Incident
 
 
 def headline(incident: Incident) -> str:
     """Return what is wrong and why, in a few words: ``Orders:3 is stuck: the listener refuses one message``.
 
-    An incident of a release that has another rule is called by its code.
+    One that stands for others of several queues names their number. An incident of a release that has another rule is
+    called by its code.
     """
     title, advice = title_of(incident.code), advice_for(incident.code, incident.sub_cause)
     if title is None:
         return incident.title
     queue = f"{incident.topic}:{incident.queue_id}" if incident.queue_id is not None else ""
+    if queue and incident.alike:
+        queue = gettext("{queue} (and {n} more)", queue=queue, n=f"{incident.alike:,}")
     group = incident.group or incident.cluster
     said = gettext(title, subject=queue or incident.subject or group, group=group)
     why = advice.short if advice is not None else ""
     return gettext("{title}: {reason}", title=said, reason=gettext(why)) if why else said
+
+
+def with_headline(incident: Incident) -> Incident:
+    """Return an incident with its headline in English, as its other texts."""
+    with in_language(ENGLISH):
+        return incident.model_copy(update={"headline": headline(incident)})
 
 
 def explained(text: str, code: str, cause: str) -> str:

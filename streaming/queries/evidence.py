@@ -6,6 +6,34 @@ from rebalance_model.observe.rules.registry import RULES, unit_of
 from streaming.base.language import recognized
 from streaming.queries.labels import NOT_KNOWN, duration, moment, yes_no
 
+_LABELS = {
+    "asking_ms": "asked for the lock for",
+    "changed_ms": "changed before",
+    "count": "connections",
+    "first_queues": "some of these queues",
+    "full_ms": "full for",
+    "growing_ms": "growing for",
+    "held_ms": "held for",
+    "hook_silent": "the hook has stopped",
+    "lag_then": "lag when it lost its owner",
+    "limit": "limit of the rule",
+    "limit_ms": "limit of the rule",
+    "mixed_ms": "mixed for",
+    "not_acking_ms": "nothing acknowledged for",
+    "refused_ms": "refused for",
+    "rising_ms": "rising for",
+    "settled_ms": "members unchanged for",
+    "silent": "the client does not answer",
+    "silent_ms": "no answer for",
+    "stalled_ms": "no commit for",
+    "unanswered": "requests without an answer",
+    "unowned_ms": "without an owner for",
+    "window_ms": "observed for",
+    "without_advance_ms": "without a commit for",
+    "without_members_ms": "without members for",
+}
+"""The labels of fields whose names do not say what they are of."""
+
 
 def evidence_items(code: str, evidence: Mapping[str, object], now: int) -> list[tuple[str, str]]:
     """Return the known fields as pairs of label and formatted value.
@@ -29,7 +57,8 @@ def label(code: str, name: str) -> str:
 
 def english_label(code: str, name: str) -> str:
     """Return the label of a field in English."""
-    return (name.replace("_ms", "") if unit_of(code, name) == "ms" else name).replace("_", " ")
+    plain = name.replace("_ms", "") if unit_of(code, name) == "ms" else name
+    return _LABELS.get(name, plain.replace("_", " "))
 
 
 def english_labels() -> Iterator[str]:

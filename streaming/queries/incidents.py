@@ -10,6 +10,7 @@ from rebalance_model.observe.rules.registry import CODES
 from rebalance_model.observe.step import PROXY_UNREACHABLE
 from streaming.base.nearest import one_of
 from streaming.base.statements import statements_of
+from streaming.queries.advice import with_headline
 from streaming.queries.group_at import GroupAt, explain_nothing, instant_of, only_one
 from streaming.queries.results import Incident
 from streaming.queries.roots import EXPLAINING, folded, with_parents
@@ -174,4 +175,4 @@ def _popping(model: ReadModel, incidents: Iterable[Row | Incident], instant: obj
 
 def incident_from_row(row: Row) -> Incident:
     """Convert a row of `incidents_at`."""
-    return Incident(**row | {"evidence": json.loads(row["evidence"])})
+    return with_headline(Incident(**row | {"evidence": json.loads(row["evidence"])}))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from rebalance_model.entities import INT64_MAX
 from rebalance_model.observe.rules import clock_skew, telemetry_gap
 from rebalance_model.observe.rules.registry import RULES
+from streaming.queries.advice import with_headline
 from streaming.queries.health import SEVERITY
 from streaming.queries.results import Incident
 
@@ -47,7 +48,7 @@ class Card:
         below = sum(len(card.incidents) for card in _all_of(self.under))
         counted = sum(incident.consequences for incident in self.incidents)
         numbers = {"alike": len(self.incidents) - 1, "consequences": max(below, counted)}
-        return self.first.model_copy(update=numbers)
+        return with_headline(self.first.model_copy(update=numbers))
 
 
 def cards(incidents: Iterable[Incident]) -> list[Card]:

@@ -20,6 +20,7 @@ from streaming.queries import columns
 from streaming.queries.evidence import english_labels
 from streaming.queries.health import HEALTH, SEVERITY
 from streaming.queries.results import BY_PERSON
+from streaming.queries.rule_text import rule_codes, rule_summary
 from streaming.serve.alerting.alert import Kind
 from streaming.serve.dashboard.pages import group_state, home
 from streaming.serve.dashboard.parts import frame
@@ -68,6 +69,7 @@ def _of_scripts() -> Iterator[Text]:
 
 
 def _of_declarations() -> Iterator[Text]:
+    yield from map(rule_summary, rule_codes())
     for rule in RULES:
         yield rule.title
         for advice in rule.advice.values():

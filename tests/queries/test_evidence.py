@@ -9,7 +9,7 @@ def test_each_field_of_evidence_is_shown_by_its_unit():
     evidence = {"source": "hook-1", "limit_ms": 15_000, "lost": 7, "lost_from": NOW - 60_000, "lost_to": NOW - 1_000}
     assert evidence_items("TELEMETRY_GAP", evidence, NOW) == [
         ("source", "hook-1"),
-        ("limit", "15 s"),
+        ("limit of the rule", "15 s"),
         ("lost", "7"),
         ("lost from", "15:42:37"),
         ("lost to", "15:43:36"),
@@ -23,13 +23,13 @@ def test_unknown_values_are_left_out_and_an_absent_time_is_no_date():
     assert evidence_items("CLIENT_UNRESPONSIVE", evidence, NOW) == [
         ("member", "no"),
         ("answered", "-"),
-        ("unanswered", "2"),
+        ("requests without an answer", "2"),
     ]
 
 
 def test_a_field_that_no_rule_declares_is_shown_by_its_name():
     evidence = {"held_ms": 2_000, "former": "a"}
-    assert evidence_items("A_FORMER_RULE", evidence, NOW) == [("held", "2 s"), ("former", "a")]
+    assert evidence_items("A_FORMER_RULE", evidence, NOW) == [("held for", "2 s"), ("former", "a")]
 
 
 def test_a_page_may_write_numbers_its_own_way_but_no_duration():

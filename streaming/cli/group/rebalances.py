@@ -128,11 +128,11 @@ def _draw_one(detail: Rebalance, now: int) -> RenderableType:
         f"causes: {'; '.join(map(labels.cause, detail.causes)) or labels.NOT_KNOWN}",
         f"members: {text('members')}{''.join(changed)}",
         (
-            f"queues: {text('queues_moved')} moved (minimum {text('queues_moved_min')}), {text('queues_interrupted')}"
-            f" interrupted, {text('queues_unassigned')} left unassigned"
+            f"queues: {text('queues_moved')} moved ({text('queues_moved_min')} were necessary),"
+            f" {text('queues_interrupted')} interrupted, {text('queues_unassigned')} left unassigned"
         ),
         f"pauses: longest {text('pause_ms_max')}, median {text('pause_ms_p50')}, together {text('pause_ms_sum')}",
-        f"duplicates (estimated): {text('reconsumed')}; converged: {text('converged')}",
+        f"duplicates (estimated): {text('reconsumed')}; ended as expected: {text('converged')}",
     ]
     head = Text.assemble(
         (f"{detail.group} ", "bold"),

@@ -60,8 +60,8 @@ def _draw(detail: IncidentDetail, context: Context) -> RenderableType:
 
     incident, now = detail.incident, context.now
     parts: list[RenderableType] = [
-        Text.assemble((incident.title, severity(incident.severity).style), f"  {incident.severity}"),
-        Text(headline(incident)),
+        Text.assemble((headline(incident), severity(incident.severity).style), f"  {incident.severity}"),
+        Text(incident.title, style="dim"),
         *map(Text, _summary(detail, context)),
         *section("Diagnosis", Text(incident.explanation)),
         *section("First step", Text(incident.first_step)),

@@ -2,6 +2,7 @@
 
 from streaming.base.language import gettext
 from streaming.queries import labels
+from streaming.queries.advice import headline
 from streaming.queries.columns.column import SHORT_ID, ColumnValue, Context, ResultColumn, Table, plain
 from streaming.queries.results import BY_PERSON, Incident, Transition
 
@@ -23,7 +24,12 @@ def _other_client(incident: Incident, _: Context) -> str:
     return labels.NOT_KNOWN if client is None or client == incident.subject else client
 
 
+def _headline(incident: Incident, _: Context) -> ColumnValue:
+    return ColumnValue(headline(incident), incident.severity)
+
+
 INCIDENT = Table(
+    ResultColumn(Incident, "headline", "text", _headline, wide=True),
     ResultColumn(Incident, "incident_id", show=lambda i, _: ColumnValue(i.incident_id[:SHORT_ID], "quiet")),
     ResultColumn(
         Incident, "severity", show=lambda i, _: ColumnValue(gettext(i.severity), i.severity), spare=True, wide=True
@@ -34,15 +40,16 @@ INCIDENT = Table(
     ResultColumn(Incident, "cluster"),
     ResultColumn(Incident, "group", show=lambda i, _: i.group or gettext("(cluster)")),
     ResultColumn(
-        Incident, "title", "text", lambda i, _: ColumnValue(i.title, i.severity), "Incident", ("code", "sub_cause")
+        Incident, "title", "text", lambda i, _: ColumnValue(i.title, "quiet"), "Code", ("code", "sub_cause"), spare=True
     ),
     ResultColumn(Incident, "subject", "name", lambda i, _: i.subject or gettext("the group"), wide=True),
     ResultColumn(Incident, "client_id", show=_other_client, spare=True),
     ResultColumn(Incident, "parent", show=lambda i, _: (i.parent or labels.NOT_KNOWN)[:SHORT_ID], spare=True),
     ResultColumn(Incident, "consequences", "count", lambda i, _: str(i.consequences or "")),
     ResultColumn(Incident, "resolution", show=lambda i, _: labels.reason(i.resolution or ""), spare=True),
-    grid="incident_id severity opened_at duration cluster group title subject client_id parent consequences resolution",
-    page="title severity subject opened_at resolved_at duration",
+    grid="incident_id severity headline opened_at duration cluster group client_id parent consequences title"
+    " resolution",
+    page="headline severity subject opened_at resolved_at duration",
 )
 
 

@@ -74,13 +74,16 @@ def _longest_pause(rebalance: Rebalance, _: Context) -> ColumnValue:
 
 
 def _total_pause(rebalance: Rebalance, _: Context) -> ColumnValue:
-    """Show the sum of the known pauses, and of how many queues it is unknown."""
+    """Show the sum of the pauses: a lower bound if that of a queue is unknown."""
     if rebalance.pause_ms_sum is None:
         return ColumnValue(gettext("none"), "quiet") if _paused_nothing(rebalance) else ColumnValue(labels.NOT_KNOWN)
     at_most = any(move.pause_is_at_most for move in rebalance.moves if move.pause_ms is not None)
     shown = _paused(rebalance.pause_ms_sum, at_most=at_most)
     unknown = sum(move.pause_ms is None and move.from_client is not None for move in rebalance.moves)
-    return shown._replace(note=gettext("unknown of {n}", n=f"{unknown:,}")) if unknown else shown
+    if not unknown:
+        return shown
+    hint = gettext("The pauses of {n} further queues are unknown.", n=f"{unknown:,}")
+    return ColumnValue(f"≥{labels.duration(rebalance.pause_ms_sum)}", hint=hint)
 
 
 DURATION_MEANING = marked("From the first cause until the last queue changed its owner.")

@@ -10,6 +10,7 @@ from streaming.queries.results.base import Instant, QueryResult
 class Incident(QueryResult):
     """An incident after its last transition by the requested time."""
 
+    headline: str = Field(default="", title="What is wrong", description="What is wrong and why, in a few words.")
     cluster: str
     group: str
     incident_id: str = Field(title="Id")

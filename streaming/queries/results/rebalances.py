@@ -40,14 +40,16 @@ class Rebalance(QueryResult):
     queues_moved: int = Field(title="Moved")
     queues_interrupted: int = Field(title="Interrupted")
     queues_unassigned: int = Field(title="Unassigned")
-    queues_moved_min: int = Field(title="Minimum")
+    queues_moved_min: int = Field(title="Necessary", description="Number of queues that had to move in any case.")
     pause_ms_max: int | None = Field(title="Longest pause")
     pause_ms_p50: int | None = Field(title="Median pause")
     pause_is_at_most: bool
     reconsumed: int | None = Field(title="Duplicates (estimated)")
     reconsumed_min: int | None
     reconsumed_max: int | None
-    converged: bool | None
+    converged: bool | None = Field(
+        title="Ended as expected", description="Whether each queue had its expected owner at the end."
+    )
     moves: tuple[RebalanceMove, ...] = ()
 
     @property

@@ -115,8 +115,9 @@ def test_annotations_use_only_labels_of_their_alert():
             assert set(re.findall(r"\$labels\.(\w+)", alert)) <= set((by[1] or by[2]).split(", ")), alert
 
 
-def test_every_alert_about_the_monitor_itself_is_in_the_runbook():
-    runbook = (ROOT / "streaming/RUNBOOK.md").read_text("utf-8")
+@pytest.mark.parametrize("name", ["RUNBOOK.md", "RUNBOOK.zh.md"])
+def test_every_alert_about_the_monitor_itself_is_in_the_runbook(name):
+    runbook = (ROOT / "streaming" / name).read_text("utf-8")
     explained = re.findall(r"^\| `(\w+)` \|", runbook, re.MULTILINE)
     ours = re.findall(r"- alert: (\w+)", RULES.read_text("utf-8").partition("rebalance-watch-itself")[2])
     assert ours

@@ -1,4 +1,4 @@
-"""The page of the runbook: what to do about each alarm of rebalance-watch about itself (`RUNBOOK.md`, in English)."""
+"""The page of the runbook: what to do about each alarm of rebalance-watch about itself, in the reader's language."""
 
 import re
 from functools import cache
@@ -7,7 +7,7 @@ from importlib import resources
 import markdown2
 from markupsafe import Markup
 
-from streaming.base.language import gettext
+from streaming.base.language import ENGLISH, current, gettext
 from streaming.serve.dashboard.parts.frame import frame
 from streaming.serve.dashboard.parts.markup import LiveMarkup
 from streaming.serve.links import home_link
@@ -26,11 +26,12 @@ class RunbookPage:
     def lay_out(self) -> None:
         """Create the page and show it."""
         frame(gettext("Runbook"), [(gettext("Groups"), home_link()), (gettext("Runbook"), None)])
-        LiveMarkup("runbook").show(text=_text())
+        LiveMarkup("runbook").show(text=_text(current().code))
 
 
 @cache
-def _text() -> Markup:
-    written = resources.files("streaming").joinpath("RUNBOOK.md").read_text("utf-8").partition("\n")[2]
+def _text(language: str) -> Markup:
+    name = "RUNBOOK.md" if language == ENGLISH else f"RUNBOOK.{language}.md"
+    written = resources.files("streaming").joinpath(name).read_text("utf-8").partition("\n")[2]
     html = markdown2.markdown(_LINK_TO_A_FILE.sub(r"\1", written), extras=["tables", "code-friendly"])
     return Markup(_ALARM.sub(r'<th scope="row" id="\1"><code>\1</code></th>', html))  # noqa: S704  our own file

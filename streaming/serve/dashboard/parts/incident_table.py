@@ -9,7 +9,7 @@ from streaming.serve.dashboard.parts.markup import LiveMarkup
 from streaming.serve.dashboard.parts.paging import Page
 
 COLUMNS = tuple(
-    INCIDENT[name] for name in ("title", "severity", "group", "subject", "opened_at", "resolved_at", "duration")
+    INCIDENT[name] for name in ("headline", "severity", "group", "subject", "opened_at", "resolved_at", "duration")
 )
 
 
