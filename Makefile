@@ -31,14 +31,14 @@ demo: $(READY) ## Run the job on a recording of a real cluster and print owners,
 	$(BIN)/rebalance-watch demo
 
 test: $(READY) ## Run check and all tests in their short form, including real servers
-	$(MAKE) --jobs=3 --output-sync check $(VENV)/spark.jsa $(VENV)/rocketmq.jsa
+	$(MAKE) --jobs=3 --output-sync check $(VENV)/spark.jsa $(VENV)/rocketmq.jsa $(VENV)/kafka.jsa
 	$(BIN)/python -m pytest -rfEs --numprocesses=4 --dist=loadgroup --no-loadscope-reorder --costs=.pytest_cache/costs.tsv
 
 # After each change: two minutes. No server, no Spark, no browser.
 quick: $(READY) check ## Run check and the tests of the core, the rules, the field's reports and the documents: 2 minutes
 	$(BIN)/python -m pytest tests/core tests/rules tests/field tests/docs -m "not prove and not spark and not live" -q --numprocesses=2 --dist=loadgroup --no-loadscope-reorder
 
-# Shortens each start of Spark and of a broker in the tests; without it they only take longer.
+# Shortens each start of Spark, of a broker and of Kafka in the tests; without it they only take longer.
 $(VENV)/%.jsa: $(READY)
 	-$(BIN)/python -m tests.support.$*_start
 

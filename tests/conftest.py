@@ -20,7 +20,7 @@ from hypothesis import settings
 
 from streaming.base.settings import Settings, load_settings
 from tests.instruments.proofs import ProofKeeper
-from tests.support import costs, rocketmq_start, spark_start
+from tests.support import costs, kafka_start, rocketmq_start, spark_start
 
 # The short form is the same at every run, so a red one can be looked at again; the long form looks for what is new.
 settings.register_profile("short", derandomize=True, deadline=None, print_blob=True)
@@ -59,6 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # The runner makes the whole tree of commands for each one that it runs: 20 ms.
     typer.testing._get_command = cache(typer.testing._get_command)
     os.environ.setdefault("JDK_JAVA_OPTIONS", rocketmq_start.java_options())
+    kafka_start.use_archive()
     if short:  # in the long form Spark compiles its queries, as in production
         os.environ.setdefault("PYSPARK_SUBMIT_ARGS", spark_start.with_archive())
     elif not hasattr(config, "workerinput"):

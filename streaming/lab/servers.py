@@ -1,6 +1,8 @@
 """The servers' configurations and command lines, as small as possible."""
 
 import json
+import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -237,7 +239,8 @@ def kafka_command(
     text = _KAFKA_CONF.format(loopback=LOOPBACK, controller_port=controller_port, logs=logs) + listeners
     conf = write_private(home / "server.properties", text)
     options = secured.java_options() if secured else []
-    java: Command = [java_executable(), "-Xmx384m", *JVM_FRUGAL, *options, "-cp", _class_path(jars)]
+    given = shlex.split(os.environ.get("KAFKA_OPTS", ""))  # as Kafka's own scripts do
+    java: Command = [java_executable(), "-Xmx384m", *JVM_FRUGAL, *given, *options, "-cp", _class_path(jars)]
     if not (logs / "meta.properties").exists():
         tool: Command = [*java, "kafka.tools.StorageTool", "format", "-t", str(uuid.uuid4()), "-c", conf]
         made = subprocess.run(tool, capture_output=True, text=True, timeout=60, check=False)

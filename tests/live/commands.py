@@ -154,6 +154,10 @@ class Kafka:
         self.administrator = secured.administrator(servers.LOOPBACK) if secured else KafkaConnection(self.bootstrap)
         self.process = None
 
+    def add_options(self, *options):
+        """Start it with these options of its JVM."""
+        self._command[1:1] = options
+
     def start(self):
         self.process = spawn(self._command, self._log, {"JAVA_HOME": str(java_home())})
         wait_until(self._answers, self.process, self._log, 200)
