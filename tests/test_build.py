@@ -1,6 +1,7 @@
 """What the build rests on: pinned packages and jars, and no address that only one network knows."""
 
 import re
+import subprocess
 import tomllib
 from itertools import chain
 from zipfile import ZipFile
@@ -69,3 +70,10 @@ def test_the_wheel_has_the_license_and_the_mark_of_a_typed_package(tmp_path):
     files -= {"rebalance_model/pyproject.toml"}  # of the library alone
     assert {file for file in files - names if not file.endswith(".md") and not file.startswith(OF_A_MACHINE)} == set()
     assert "License-Expression: Apache-2.0" in metadata
+
+
+@pytest.mark.parametrize(("subject", "code"), [("x" * 72, 0), ("x" * 73, 1)])
+def test_the_hook_of_commits_refuses_a_long_subject(subject, code, tmp_path):
+    (tmp_path / "message").write_text(f"{subject}\n\n{'why ' * 30}")
+    ran = subprocess.run([ROOT / ".github/hooks/commit-msg", tmp_path / "message"], capture_output=True, check=False)
+    assert ran.returncode == code
