@@ -48,16 +48,30 @@ check: $(READY) ## Check lint, format, types and import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-# In one process, because coverage.py does not measure those of pytest-xdist: 6 minutes, too long for `make test`.
+# One process for each core, started by hand, because coverage.py does not measure those of pytest-xdist.
+COVERED := $(BIN)/coverage run --parallel-mode -m pytest -p no:cacheprovider -m "not prove or combination"
 cover: $(READY) ## Fail unless tests/core, tests/rules and tests/field run every branch of the core
-	$(BIN)/coverage run -m pytest tests/core tests/rules tests/field -m "not prove or combination"
+	$(BIN)/coverage erase
+	$(COVERED) tests/field & field=$$!; \
+	$(COVERED) tests/core tests/rules || failed=1; wait $$field || failed=1; test -z "$${failed:-}"
+	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
 bench: $(READY) ## Measure job, allocation and simulation, compared with the limits of this machine
 	$(BIN)/python -m tests.instruments.bench
 
-prove: cover $(VENV)/.fuzz ## Run the long tests: cover, then hours of churn, kills, fuzzing and thousands of seeds
-	$(BIN)/python -m pytest -m prove --timeout=0
+# Parts of at most two hours; tests/README.md says what each takes. Every long test is in one of them (tests/test_build.py).
+PART_1 := tests/core tests/rules tests/field tests/detection tests/differential tests/audit tests/instruments/faults tests/lab
+PART_2 := tests/fuzz tests/cli tests/serve tests/supervise tests/test_install.py
+PART_3 := tests/collect
+PART_4 := tests/pipeline tests/tables tests/upgrade
+PART_5 := tests/live --ignore-glob=*/test_churn.py --ignore-glob=*/test_many_kills.py --ignore-glob=*/test_pop_*.py
+PART_6 := tests/live/test_churn.py tests/live/test_many_kills.py tests/live/test_pop_faults.py tests/live/test_pop_lab.py
+PART_7 := tests/instruments/soak
+prove: $(VENV)/.fuzz ## Run the long tests: cover, then hours of churn, kills, fuzzing and thousands of seeds; PART=1 to 7: one part
+	@: $(if $(PART),$(or $(PART_$(PART)),$(error There is no part $(PART) of the proofs: PART is 1 to 7)))
+	$(if $(filter 1,$(or $(PART),1)),$(MAKE) cover)
+	$(BIN)/python -m pytest $(PART_$(PART)) -m prove --timeout=0
 
 # Apart from the other packages, because there are wheels of it only for Linux on x86-64; without it a proof is skipped.
 $(VENV)/.fuzz: $(READY) conf/constraints-fuzz.txt

@@ -77,3 +77,36 @@ def test_the_hook_of_commits_refuses_a_long_subject(subject, code, tmp_path):
     (tmp_path / "message").write_text(f"{subject}\n\n{'why ' * 30}")
     ran = subprocess.run([ROOT / ".github/hooks/commit-msg", tmp_path / "message"], capture_output=True, check=False)
     assert ran.returncode == code
+
+
+def parts_of_prove() -> dict[str, tuple[list[str], list[str]]]:
+    """Return the paths of each part of `make prove`, and the patterns of files that it leaves to another part."""
+    written = re.findall(r"^PART_(\d) := (.*)$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    left_out = "--ignore-glob="
+    return {
+        number: (
+            [word for word in words.split() if not word.startswith(left_out)],
+            [word.removeprefix(left_out) for word in words.split() if word.startswith(left_out)],
+        )
+        for number, words in written
+    }
+
+
+def test_every_long_test_is_in_one_part_of_make_prove():
+    parts = parts_of_prove()
+    for file in (ROOT / "tests").rglob("test_*.py"):
+        path = file.relative_to(ROOT)
+        having = [
+            number
+            for number, (paths, left_out) in parts.items()
+            if any(path.is_relative_to(one) for one in paths) and not any(path.match(one) for one in left_out)
+        ]
+        is_long = re.search(r"pytest\.mark\.prove", file.read_text("utf-8")) or path.is_relative_to("tests/field")
+        assert len(having) == 1 or (not is_long and not having), (path, having)
+
+
+def test_a_part_of_make_prove_that_is_not_there_is_a_sentence():
+    command = ["make", "--dry-run", "prove", "PART=9"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert "There is no part 9 of the proofs: PART is 1 to 7." in ended.stderr

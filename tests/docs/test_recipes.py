@@ -14,6 +14,7 @@ from deltalake import DeltaTable
 from typer.testing import CliRunner
 
 from rebalance_model.entities import MessageQueue
+from streaming.base.settings import load_settings
 from streaming.cli import main
 from streaming.queries.group_at import find_group
 from streaming.queries.ownership import who_owned
@@ -34,6 +35,8 @@ def run(name, tables, folder, monkeypatch):
     """Run a recipe where `.rebalance-watch/tables` are these tables; return its names."""
     (folder / ".rebalance-watch").mkdir()
     (folder / ".rebalance-watch/tables").symlink_to(tables)
+    jars = load_settings().runtime.jars.absolute()  # else the recipe for Spark would fetch its jars to this folder
+    monkeypatch.setenv("REBALANCE_WATCH_RUNTIME__JARS", str(jars))
     monkeypatch.chdir(folder)
     [section] = _SECTION.findall((ROOT / "schemas/README.md").read_text("utf-8"))
     text = dict(_RECIPE.findall(section))[name].replace("2026-11-21", DAY)
