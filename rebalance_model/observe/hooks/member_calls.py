@@ -69,6 +69,12 @@ def fold_list(step: GroupStep, view: BrokerView, hook: HookView, event: GetConsu
     """Fold the list of the members that the broker has returned to one of them."""
     if event.code not in (SUCCESS, SYSTEM_ERROR):  # SYSTEM_ERROR: the group has no members
         return
+    ids = view.info.client_ids()
+    if event.code == SUCCESS and ids and event.time >= hook.complete_at and sorted(event.consumer_ids) == sorted(ids):
+        hook.skips_group = False
+        heartbeats.note_listed(hook, ids, event.time)
+        causes.note_list_request(step, hook, client_of_channel(view, hook, event.channel), event.time)
+        return  # the usual case
     before = Before(step.state, event.broker)
     if event.code == SYSTEM_ERROR:
         heartbeats.note_empty_list(hook, view, event.channel, event.asked or event.time)

@@ -78,9 +78,9 @@ def on_stats(state: ProgressState, event: ConsumeStats, policy: Policy) -> list[
             waits.append(lag and _waiting_at_most(info, at))  # 0 and None stay
         row = QueueProgress(
             **_common(event, broker, at, interval),
-            topic=tuple(info.mq.topic for info in queues),
-            queue_id=tuple(info.mq.queue_id for info in queues),
-            broker_offset=tuple(info.broker_offset for info in queues),
+            topic=tuple([info.mq.topic for info in queues]),
+            queue_id=tuple([info.mq.queue_id for info in queues]),
+            broker_offset=tuple([info.broker_offset for info in queues]),
             commit_offset=tuple(commits),
             pull_offset=tuple(pulls),
             lag=tuple(lags),
@@ -167,12 +167,14 @@ def on_running_info(state: ProgressState, event: ConsumerRunningInfo, policy: Po
     for info in event.queues:
         if info.dropped:
             continue
-        _note_first(state, info)
-        place = (info.mq.broker, info.mq.topic, info.mq.queue_id)
+        mq = info.mq
+        if state.first_offsets or mq.queue_id not in state.committed.get(mq.broker, {}).get(mq.topic, ()):
+            _note_first(state, info)
+        place = (mq.broker, mq.topic, mq.queue_id)
         before = former_queues.get(place)
         queue = client.queues[place] = _client_queue(info, before, at - newest, ordered=event.orderly)
         if repeats or before is None or before.differs(info):
-            changed.append((info.mq, queue))
+            changed.append((mq, queue))
     if repeats:
         client.repeated_at = at
     if event.pop_queues or client.popped:
@@ -181,12 +183,12 @@ def on_running_info(state: ProgressState, event: ConsumerRunningInfo, policy: Po
         QueueProgress(
             **_common(event, broker, at, max(interval, REPEATED_AFTER)),
             client_id=event.client_id,
-            topic=tuple(mq.topic for mq, _ in queues),
-            queue_id=tuple(mq.queue_id for mq, _ in queues),
-            cached_count=tuple(queue.cached_count for _, queue in queues),
-            lock_at=tuple(queue.lock_at or None for _, queue in queues),
-            pull_at=tuple(queue.pull_at or None for _, queue in queues),
-            consume_at=tuple(queue.consume_at or None for _, queue in queues),
+            topic=tuple([mq.topic for mq, _ in queues]),
+            queue_id=tuple([mq.queue_id for mq, _ in queues]),
+            cached_count=tuple([queue.cached_count for _, queue in queues]),
+            lock_at=tuple([queue.lock_at or None for _, queue in queues]),
+            pull_at=tuple([queue.pull_at or None for _, queue in queues]),
+            consume_at=tuple([queue.consume_at or None for _, queue in queues]),
         )
         for broker, queues in _by_broker((mq, (mq, queue)) for mq, queue in changed).items()
     ]
@@ -283,7 +285,7 @@ def _commits(state: ProgressState, broker: str, queues: list[OffsetInfo]) -> lis
             queue_ids = committed[mq.topic] = set()
         if offset > 0:
             queue_ids.add(mq.queue_id)
-        is_known = mq.queue_id in queue_ids or _first_offset(state, mq) == 0
+        is_known = offset > 0 or mq.queue_id in queue_ids or _first_offset(state, mq) == 0
         commits.append(offset if offset >= 0 and is_known else None)
     return commits
 
