@@ -211,6 +211,18 @@ class GroupStep(Step):
         if what != "REPORT":
             self.changes[what] = None
 
+    def shown_by_one(self, what: What) -> None:
+        """Note what one of many members shows, as they answer one after the other.
+
+        A large group is judged by it within a second, with what the others have shown until then: its members' first
+        answers would judge it as often as there are members, and each time look at all of them.
+        """
+        if len(self.state.queues) < LARGE:
+            self.changed(what)
+            return
+        self.__dict__.pop("facts", None)
+        self.schedule_check(self.now + 1)
+
     def schedule_check(self, at: int) -> None:
         """Schedule a judgement of everything at that time, or before; for a large group up to a second later."""
         if 0 < self.state.next_check <= at:

@@ -178,7 +178,7 @@ def _remember_locks(step: GroupStep, client_id: str, client: ClientView) -> None
 
 def _hand_over(step: GroupStep, mq: MessageQueue, current: str | None, owner: str | None, evidence: str) -> None:
     queue = step.queue(mq)
-    step.changed("OWNERS")
+    step.shown_by_one("OWNERS")
     first_seen = evidence == "FIRST_SEEN" and current is None
     rebalance_id = queue.rebalance_id = "" if first_seen else rebalances.note_move(step, mq, current, owner)
     if current is not None:

@@ -76,12 +76,12 @@ def fold_running_info(step: GroupStep, event: ConsumerRunningInfo) -> None:
     ownership.note_claims(state, event.client_id, client.queues if client is not None else (), answer.queues)
     state.orderly = answer.orderly
     if shows_more:
-        step.changed("REPORT")
+        step.shown_by_one("REPORT")
     step.clients_to_judge[event.client_id] = None
     declared = event.properties.get("PROP_CONSUME_TYPE", ""), event.properties.get("messageModel", "")
     is_news = member_types.note(state, event.client_id, *declared)
     if is_news or client is None or answer.declared < DECLARED or client.declared < DECLARED:
-        step.changed("DECLARED")
+        step.shown_by_one("DECLARED")
     if is_news or (is_new and declared_basis(step.facts) != before):  # of thousands of first answers most add nothing
         expect(step)
     affected = answer.queues | claimed  # including queues that a hook assigns to it and it denies
