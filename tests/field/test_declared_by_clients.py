@@ -54,6 +54,9 @@ def test_a_pull_interval_above_the_limit_is_the_cause(interval, is_cause, source
             return event
         return changed(event, properties=event.properties | {"pullInterval": interval})
 
-    found = concluded_of(changed_events(LOST, source, with_interval)).transitions("PULL_EXPIRED")
+    concluded = concluded_of(changed_events(LOST, source, with_interval))
+    found = concluded.transitions("PULL_EXPIRED")
     assert found
     assert {one.sub_cause == "PULL_INTERVAL" for one in found} == {is_cause}
+    of_commits = {one.sub_cause for one in concluded.open_at_end() if one.code == "QUEUE_STALLED"}
+    assert of_commits <= {"PULL_INTERVAL"} if is_cause else "PULL_INTERVAL" not in of_commits

@@ -27,6 +27,7 @@ from rebalance_model.observe.step import GroupStep
 SubCause = Literal[
     "FILTERED",
     "RETAKEN",
+    "PULL_INTERVAL",
     "OWNER_GONE_LOCK_HELD",
     "UNASSIGNED",
     "GHOST_CONNECTION",

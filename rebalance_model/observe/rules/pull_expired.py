@@ -32,9 +32,6 @@ from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, Holds, Q
 from rebalance_model.observe.state import PUSH, HookQueueView, IncidentKey, IncidentState
 from rebalance_model.observe.step import GroupStep
 
-PULL_INTERVAL = "PULL_INTERVAL"
-"""The sub-cause of a client whose own setting makes it pull too seldom."""
-
 
 def judge(step: GroupStep, q: QueueFacts) -> Verdict:
     """Check the age of the owner's last pull."""
@@ -111,17 +108,11 @@ def _not_repaired(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue) ->
 def _expired(step: GroupStep, q: QueueFacts, sub_cause: str = "") -> Holds:
     """Return the verdict: one incident of a client's queues explains the others."""
     owner = q.queue.owner
-    if _waits_too_long(step, q):
-        sub_cause = PULL_INTERVAL
-    of_client = stall.of_same_client(step, RULE.code, q, ("", stall.RETAKEN, PULL_INTERVAL))
+    if stall.waits_too_long(step, q):
+        sub_cause = stall.PULL_INTERVAL
+    of_client = stall.of_same_client(step, RULE.code, q, ("", stall.RETAKEN, stall.PULL_INTERVAL))
     explained_by = (*unresponsive.causes_of(step, q.mq.broker, owner), *of_client)
     return Holds("critical", sub_cause, owner, explained_by=explained_by)
-
-
-def _waits_too_long(step: GroupStep, q: QueueFacts) -> bool:
-    """Return whether the owner waits longer before each pull than it may be without one, as it declares itself."""
-    declared = q.owner.pull_interval if q.owner is not None else None
-    return declared is not None and declared > step.policy.pull_max_idle_time
 
 
 def _as_hook_sees(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue) -> OwnersQueue | None:
@@ -217,7 +208,7 @@ RULE = QueueRule(
     evidence,
     title="The owner of {subject} has stopped pulling",
     units={"owner": "text", "pull_age_ms": "ms", "limit_ms": "ms", "cached_count": "messages", "silent": "flag"},
-    sub_causes=("", "RETAKEN", "SUSPENDED", PULL_INTERVAL),
+    sub_causes=("", "RETAKEN", "SUSPENDED", stall.PULL_INTERVAL),
     concerns=concerns.PULL_OLD | concerns.PULL_REFUSED,
     needs=("OWNERS",),
     advice={
@@ -233,15 +224,7 @@ RULE = QueueRule(
             inspect=("THREADS",),
         ),
         stall.RETAKEN: stall.RETAKEN_ADVICE,
-        PULL_INTERVAL: Advice(
-            short="its pullInterval is too long",
-            what=(
-                "The owner declares a pullInterval longer than pullMaxIdleTime (120 s): it takes its own wait for a "
-                "pull that is lost, and drops the queue."
-            ),
-            first_step="Set the owner's pullInterval well below 120 s (0 is the default), and restart it.",
-            inspect=("MEMBERS",),
-        ),
+        stall.PULL_INTERVAL: stall.ADVICE[stall.PULL_INTERVAL],
         "SUSPENDED": pull_stall.ADVICE["SUSPENDED"],
     },
 )

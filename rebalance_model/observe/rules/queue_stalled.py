@@ -34,6 +34,7 @@ from rebalance_model.observe.step import GroupStep
 SubCause = Literal[
     "FILTERED",
     "RETAKEN",
+    "PULL_INTERVAL",
     "UNASSIGNED",
     "GHOST_CONNECTION",
     "OWNER_UNRESPONSIVE",

@@ -54,6 +54,8 @@ RETAKEN_ADVICE = Advice(
     ),
     inspect=("THREADS", "PROGRESS"),
 )
+PULL_INTERVAL = "PULL_INTERVAL"
+"""The sub-cause of a queue whose client pulls too seldom by its own setting, and so drops it and takes it again."""
 _OF_A_MOMENT = ("UNASSIGNED", "UNDETERMINED")
 """Sub-causes that a hand-over leads to for a while."""
 ADVICE: Mapping[str, Advice] = {
@@ -71,6 +73,15 @@ ADVICE: Mapping[str, Advice] = {
         inspect=("MEMBERS",),
     ),
     RETAKEN: RETAKEN_ADVICE,
+    PULL_INTERVAL: Advice(
+        short="its pullInterval is too long",
+        what=(
+            "The owner declares a pullInterval longer than pullMaxIdleTime (120 s): it takes its own wait for a "
+            "pull that is lost, and drops the queue."
+        ),
+        first_step="Set the owner's pullInterval well below 120 s (0 is the default), and restart it.",
+        inspect=("MEMBERS",),
+    ),
     "NOT_REPORTED": Advice(
         short="its clients report nothing",
         what=(
@@ -252,9 +263,18 @@ def of_same_client(step: GroupStep, code: str, q: QueueFacts, sub_causes: Collec
 
 def of_retaken(step: GroupStep, code: str, q: QueueFacts, severity: Severity) -> Holds:
     """Return the verdict about a queue that its client drops and takes again all the time: one such explains others."""
-    client_id = q.queue.owner or q.queue.former_owner
-    explained_by = (*route_view_split.explains(step, q.mq), *of_same_client(step, code, q, (RETAKEN,)))
-    return Holds(severity, RETAKEN, client_id, explained_by=explained_by)
+    client_id, sub_cause = q.queue.owner or q.queue.former_owner, RETAKEN
+    if waits_too_long(step, q):
+        sub_cause = PULL_INTERVAL
+    explained_by = (*route_view_split.explains(step, q.mq), *of_same_client(step, code, q, (RETAKEN, PULL_INTERVAL)))
+    return Holds(severity, sub_cause, client_id, explained_by=explained_by)
+
+
+def waits_too_long(step: GroupStep, q: QueueFacts) -> bool:
+    """Return whether the queue's client waits longer before each pull than it may be without one, as it declares."""
+    client = step.state.clients.get(q.queue.owner or q.queue.former_owner or "")
+    declared = client.pull_interval if client is not None else None
+    return declared is not None and declared > step.policy.pull_max_idle_time
 
 
 def settled(step: GroupStep, code: str, q: QueueFacts, sub_cause: str) -> str:
