@@ -109,7 +109,7 @@ class Step:
         self.now = moment.now
         self.effects: list[AnyEffect] = []
         self.resolved: set[str | None] = set()
-        """The ids of those that absorbed the incidents that were resolved; None: nothing did."""
+        """The ids of the parents of the incidents that were resolved; None: one had none."""
 
     def schedule_check(self, at: int) -> None:
         """Schedule a judgement of everything at that time, or before."""

@@ -183,11 +183,9 @@ def _clear(step: StepT, rule: Rule[StepT, Subject], subject: Subject, incident: 
 
 
 def _explains_any(step: Step, incident: IncidentState) -> bool:
-    """Return whether an incident that alerts are sent of is absorbed by this one."""
-    return any(
-        one.absorbed and one.parent == incident.incident_id and one.severity != "info"
-        for one in step.state.incidents.values()
-    )
+    """Return whether an incident that is more than an info is shown under this one."""
+    children = (one for one in step.state.incidents.values() if one.parent == incident.incident_id)
+    return any(one.severity != "info" for one in children)
 
 
 def release(step: StepT, rule: Rule[StepT, Subject], subject: Subject, incident: IncidentState) -> None:
@@ -207,7 +205,7 @@ def _resolve(
     _count(step, subject, -1)
     if rule.is_lasting:
         _note_opened(step, incident)
-    step.resolved.add(incident.parent if incident.absorbed else None)
+    step.resolved.add(incident.parent)
     cleared = incident.cleared_at
     waited: Evidence = {"clear_since": cleared} if cleared is not None and cleared < step.now else {}
     _emit(step, rule, incident, "RESOLVED", rule.evidence(step, subject) | waited, why)

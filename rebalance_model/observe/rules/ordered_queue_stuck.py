@@ -18,7 +18,7 @@ from rebalance_model.observe.group.owners_queue import owners_queue
 from rebalance_model.observe.hooks import pull_errors, released_queues
 from rebalance_model.observe.hooks.pops import held_since
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.rules import concerns, filtered, proxy_client_gone, pull_stall, stall
+from rebalance_model.observe.rules import concerns, filtered, proxy_client_gone, pull_stall, stall, unresponsive
 from rebalance_model.observe.rules.ghost_connection import ghost_evidence
 from rebalance_model.observe.rules.rule import CLEAR, OF_BROKER, Advice, Evidence, Holds, QueueRule, Severity, Verdict
 from rebalance_model.observe.state import HookQueueView, IncidentKey, ProcessQueueView
@@ -165,9 +165,14 @@ def _sub_cause(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue | None
 
 
 def _causes(step: GroupStep, q: QueueFacts, sub_cause: str, owner: str | None) -> tuple[IncidentKey, ...]:
-    """Return the incidents under which it is shown: those about its sub-cause."""
+    """Return the incidents under which it is shown: those about its sub-cause, or about the owner that it has lost."""
     own = tuple(IncidentKey(code, str(q)) for code in _EXPLAINED_BY.get(sub_cause, ()))
-    return own or stall.causes(step, q.mq.broker, sub_cause, owner)
+    if sub_cause == "UNASSIGNED":
+        own += stall.causes_of_unassigned(step, q)
+    of_client = stall.causes(step, q.mq.broker, sub_cause, owner)
+    if sub_cause in stall.OF_A_MOMENT:
+        of_client += unresponsive.causes_of(step, q.mq.broker, q.queue.former_owner)
+    return (*own, *of_client)
 
 
 def _is_unresponsive(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue) -> bool:
@@ -256,7 +261,7 @@ RULE = QueueRule(
     concerns=concerns.STUCK,
     of_popped=True,
     needs=("OFFSETS_OF_BROKER", "ORDER"),
-    absorbed_by=(*OF_BROKER, "PROXY_UNREACHABLE", "TELEMETRY_GAP"),
+    absorbed_by=("NO_ACTIVE_CLIENTS_WITH_LAG", *OF_BROKER, "PROXY_UNREACHABLE", "TELEMETRY_GAP"),
     alerts_as_child=True,
     advice={
         **stall.ADVICE,

@@ -56,7 +56,7 @@ RETAKEN_ADVICE = Advice(
 )
 PULL_INTERVAL = "PULL_INTERVAL"
 """The sub-cause of a queue whose client pulls too seldom by its own setting, and so drops it and takes it again."""
-_OF_A_MOMENT = ("UNASSIGNED", "UNDETERMINED")
+OF_A_MOMENT = ("UNASSIGNED", "UNDETERMINED")
 """Sub-causes that a hand-over leads to for a while."""
 ADVICE: Mapping[str, Advice] = {
     "UNASSIGNED": Advice(
@@ -283,7 +283,7 @@ def settled(step: GroupStep, code: str, q: QueueFacts, sub_cause: str) -> str:
     That it has no owner for a moment, or that its next one has not consumed yet, explains nothing.
     """
     incident = step.state.incidents.get(IncidentKey(code, str(q)))
-    if incident is None or sub_cause not in _OF_A_MOMENT or incident.sub_cause == "UNASSIGNED":
+    if incident is None or sub_cause not in OF_A_MOMENT or incident.sub_cause == "UNASSIGNED":
         return sub_cause
     without, seen = q.queue.unassigned, q.seen
     if without is not None and q.queue.former_owner not in step.facts.members:
