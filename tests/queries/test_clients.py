@@ -1,12 +1,16 @@
 """Clients by what brokers, hooks and they themselves have reported."""
 
 import json
+import re
+from contextlib import nullcontext
 from datetime import UTC, datetime
 
 import pytest
+from typer.testing import CliRunner
 
 from rebalance_model.observe.effects import AssignmentChange
 from streaming.base.errors import NotFoundError
+from streaming.cli import main, output
 from streaming.queries.clients import client, clients, mixed_versions
 from streaming.queries.columns import CLIENT, shown_columns
 from streaming.queries.columns.column import Context
@@ -69,6 +73,19 @@ def model(tmp_path_factory):
     ])  # fmt: skip
     with ReadModel(folder) as opened:
         yield opened
+
+
+def test_days_after_the_data_a_client_has_one_age_in_the_list_and_alone(model, monkeypatch):
+    """The data has ended, so that both are as of its end."""
+    monkeypatch.setattr(output, "tables", lambda: nullcontext(model))
+    listed, shown = (
+        CliRunner().invoke(main.app, ["client", *words]).stdout
+        for words in (("list", GROUP), ("show", CLIENTS[0], "-g", GROUP))
+    )
+    [line] = [one for one in listed.splitlines() if one.startswith(CLIENTS[0])]
+    age = re.search(r"[\d.]+ \w+( [\d.]+ \w+)? ago", line)[0]
+    assert age in shown
+    assert " d " not in age
 
 
 def test_a_client_has_what_was_last_reported_of_it(model):
