@@ -116,6 +116,17 @@ def test_a_tool_refuses_a_value_that_can_not_exist(asked):
                 assert result.is_error, (tool.name, name, result.content[0].text[:300])
 
 
+def test_an_answer_names_its_instant(asked):
+    now, then, later = (
+        asked.rest.get(f"{PREFIX}/groups", params=params, headers={"Accept-Language": "zh-CN"}).headers
+        for params in ({}, {"at": "2026-11-21T12:00:10Z"}, {"at": "2026-11-22T12:00:10Z"})
+    )
+    assert now["Rebalance-Watch-As-Of"] == "2026-11-21T12:00:30.000Z"
+    assert now["Rebalance-Watch-Note"].startswith("As of 2026-11-21T12:00:30.000Z, the last telemetry, ")
+    assert then["Rebalance-Watch-As-Of"] == "2026-11-21T12:00:10.000Z"
+    assert later["Rebalance-Watch-Note"].endswith("Did you mean at=2026-11-21T12:00:10.000Z?")
+
+
 @pytest.mark.parametrize(
     ("path", "sentence"),
     [

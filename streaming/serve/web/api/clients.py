@@ -8,9 +8,9 @@ from fastapi.responses import Response
 from streaming.queries import clients as of_clients
 from streaming.queries.period import begin_of
 from streaming.queries.results import ClientDetail, GroupClient
-from streaming.serve.web.api.parameters import At, Cluster, StoreOf, sent
+from streaming.serve.web.api.parameters import At, Cluster, DatedRoute, StoreOf, sent
 
-router = APIRouter(tags=["clients"])
+router = APIRouter(tags=["clients"], route_class=DatedRoute)
 InGroup = Annotated[str | None, Query(description="Only in this group.")]
 
 

@@ -35,6 +35,7 @@ from streaming.serve.store import Store
 from streaming.serve.web.api.parameters import (
     At,
     Cluster,
+    DatedRoute,
     GroupName,
     InPeriod,
     InWhich,
@@ -46,7 +47,7 @@ from streaming.tables import ReadModel
 P = ParamSpec("P")
 T = TypeVar("T")
 
-router = APIRouter(tags=["groups"])
+router = APIRouter(tags=["groups"], route_class=DatedRoute)
 
 
 @router.get("/groups", response_model=list[Group])

@@ -18,9 +18,9 @@ from streaming.queries.results import Acknowledgement, AlertSilence, Closing, In
 from streaming.serve.alerting import actions
 from streaming.serve.operator_actions import Action, Actor, recorded
 from streaming.serve.user import check_operator
-from streaming.serve.web.api.parameters import At, Cluster, SettingsOf, StoreOf, actor_of, sent
+from streaming.serve.web.api.parameters import At, Cluster, DatedRoute, SettingsOf, StoreOf, actor_of, sent
 
-router = APIRouter(tags=["incidents"])
+router = APIRouter(tags=["incidents"], route_class=DatedRoute)
 
 _By = Annotated[
     str | None,

@@ -5,9 +5,9 @@ from fastapi.responses import Response
 
 from streaming.queries import queue_owners
 from streaming.queries.queue_owners import QueueOwner
-from streaming.serve.web.api.parameters import At, Cluster, StoreOf, sent
+from streaming.serve.web.api.parameters import At, Cluster, DatedRoute, StoreOf, sent
 
-router = APIRouter(tags=["groups"])
+router = APIRouter(tags=["groups"], route_class=DatedRoute)
 
 
 @router.get("/owners/{topic}/{broker}/{queue_id}", response_model=list[QueueOwner])

@@ -1,9 +1,10 @@
 """Parameters and responses shared by the endpoints."""
 
-from collections.abc import Iterator
-from typing import Annotated, NamedTuple
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Annotated, Any, NamedTuple
 
 from fastapi import Depends, Path, Query, Request
+from fastapi.concurrency import run_in_threadpool
 from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
@@ -11,10 +12,12 @@ from fastapi.routing import APIRoute
 
 from streaming.base.errors import InvalidValueError
 from streaming.base.invalid import unknown_parameter
+from streaming.base.language import ENGLISH, in_language
 from streaming.base.settings import Settings
-from streaming.base.times import instant_ms, now_ms
+from streaming.base.times import instant_ms, now_ms, written
 from streaming.base.visible import shortened
 from streaming.queries.period import TIME_FORMS, Period, period_of
+from streaming.queries.present import known_ends, present
 from streaming.queries.results import as_json
 from streaming.serve.operator_actions import Actor
 from streaming.serve.store import Store
@@ -22,6 +25,10 @@ from streaming.serve.user import current_user
 
 SOURCE_HEADER = "Rebalance-Watch-Source"
 """Which a page sends with an action (`static/page.js`)."""
+AS_OF_HEADER, NOTE_HEADER = "Rebalance-Watch-As-Of", "Rebalance-Watch-Note"
+"""The instant of an answer: asked for, the last telemetry if that has ended, or now; and a sentence about it."""
+_INSTANTS = ("at", "until", "to")
+"""The parameters that name the instant of an answer."""
 
 
 def _store(request: Request) -> Store:
@@ -69,6 +76,33 @@ def _which(
     retry: Annotated[bool, Query(description="Include the queues of the retry topic.")] = False,  # noqa: FBT002  by name
 ) -> Which:
     return Which(group, cluster, topic, retry)
+
+
+class DatedRoute(APIRoute):
+    """A route whose answers are of one instant, which they name in their headers."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler of requests."""
+        answer = super().get_route_handler()
+
+        async def dated(request: Request) -> Response:
+            response = await answer(request)
+            if request.method == "GET":
+                response.headers.update(await run_in_threadpool(_instant, request))
+            return response
+
+        return dated
+
+
+def _instant(request: Request) -> dict[str, str]:
+    """Return the headers that say of which instant an answer is, and what is not known of it."""
+    given = next((text for name in _INSTANTS if (text := request.query_params.get(name))), None)
+    at, model = _at(given), _store(request).model()
+    headers = {AS_OF_HEADER: written(present(model, at))}
+    ends = known_ends(model, at)
+    with in_language(ENGLISH):  # a header is ASCII
+        said = ends.said(at, lambda time: f"at={written(time)}") if ends is not None else None
+    return headers | ({NOTE_HEADER: said} if said is not None else {})
 
 
 def refuse_unknown(request: Request) -> None:
