@@ -18,8 +18,7 @@ def register(spark: SparkSession, tables: Path) -> None:
     for name, parameters, text in definitions(observations.IN_SPARK):
         sql = text.replace("unnest(", "explode(").replace("epoch_ms(", "unix_millis(")  # DuckDB's names for them
         if parameters is None:
-            # As a plan: as text, Spark would parse and resolve it again for each use, with all views that it uses.
-            spark.sql(sql).createOrReplaceTempView(name)
+            spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} AS\n{sql}")
         else:
             declared = ", ".join(f"{parameter} TIMESTAMP" for parameter in parameters)
             spark.sql(f"CREATE OR REPLACE TEMPORARY FUNCTION {name}({declared}) RETURNS TABLE RETURN\n{sql}")
