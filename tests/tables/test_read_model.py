@@ -165,7 +165,7 @@ def test_what_changed_between_two_instants(model):
     assert pick(model.rows(changes, {"a": 50, "b": 100}), "from_client", "to_client")[0] == (None, "A")
 
 
-def test_an_incident_is_as_its_last_transition_left_it_with_its_worst_evidence(model):
+def test_an_incident_is_as_its_last_transition_with_its_worst_evidence(model):
     closed, still_open = selected(model, "incidents", "orders")
 
     assert (closed["incident_id"], closed["resolved_at"], closed["severity"]) == ("i1", 910, "critical")
