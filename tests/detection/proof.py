@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from rich.table import Table
 
 from tests.detection.runs import Run, run_popped_seed, run_seed
-from tests.detection.scoring import BOUNDS, TELEMETRY, Scores, add, score
+from tests.detection.scoring import BOUNDS, TELEMETRY, Scores, add, lost_by_both, score
 from tests.instruments.figures import PROOFS
 
 SEEDS_KEPT = 500
@@ -88,6 +88,7 @@ def prove_run(run: Run) -> Proof:
         if not _is_limit_reached(json.loads(one.evidence))
     ]
     contradictions += [f"seed {run.seed}, {kind}: {text}" for kind, texts in run.violations.items() for text in texts]
+    contradictions += [f"seed {run.seed}, both: {text}" for text in lost_by_both(run)]
     return Proof(1, int(run.healthy), dict(score(run)), false_alarms, contradictions)
 
 

@@ -14,6 +14,7 @@ from simulation.scenario import Scenario
 from tests.detection import pop_generator
 from tests.detection.generator import is_healthy, scenario_of
 from tests.detection.history import History
+from tests.detection.invariants import Health, Standing
 from tests.detection.oracle import conditions
 from tests.detection.recorder import Recorder
 from tests.detection.snapshot import Snapshot
@@ -56,6 +57,8 @@ class Run:
     """By telemetry."""
     violations: dict[str, list[str]] = field(default_factory=dict)
     """What must hold of any telemetry's rows, and does not; by telemetry."""
+    health: dict[str, dict[str, Health]] = field(default_factory=dict)
+    """By telemetry and group."""
 
 
 def run_seed(seed: int) -> Run:
@@ -76,20 +79,35 @@ def observe(seed: int, scenario: Scenario, *, healthy: bool = False) -> Run:
     recorder = Recorder(cluster)
     histories = {group: History() for group in cluster.groups}
     spans = {group: Spans() for group in cluster.groups}
+    standing = {group: Standing() for group in cluster.groups}
     previous, seconds = START, BROKERS_FIRST // 1_000_000 + 1
     while seconds <= scenario.minutes * 60:
         cluster.run_until(seconds)
         recorder.sample()
         now = cluster.world.true_ms
         for group, history in histories.items():
-            spans[group].add(now, previous, conditions(Snapshot(cluster, recorder, group), history))
+            snapshot = Snapshot(cluster, recorder, group)
+            spans[group].add(now, previous, conditions(snapshot, history))
+            standing[group].add(snapshot)
         previous, seconds = now, seconds + 1
     result = Run(seed, healthy, spans)
     for telemetry in TELEMETRY:
         effects = list(_effects(events, telemetry))
         result.incidents[telemetry] = _incidents(effects, list(histories), cluster.brokers)
         result.violations[telemetry] = violations(effect for _, effect in effects)
+        result.health[telemetry] = _health(effects, cluster.groups)
+        for group, health in result.health[telemetry].items():
+            result.violations[telemetry] += standing[group].shown_ok(health, telemetry)
     return result
+
+
+def _health(effects: Iterable[Concluded], groups: Iterable[str]) -> dict[str, Health]:
+    """Return the health of each group over time."""
+    shown = {group: Health() for group in groups}
+    for now, row in effects:
+        if isinstance(row, GroupSnapshot) and row.group in shown:
+            shown[row.group].add(now, row)
+    return shown
 
 
 def _incidents(effects: Iterable[Concluded], groups: Sequence[str], brokers: Container[str]) -> list[Incident]:

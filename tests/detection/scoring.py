@@ -7,7 +7,9 @@ from statistics import median
 
 from rebalance_model.observe.rules.registry import codes_needing
 from simulation.cluster import START
+from tests.detection import invariants
 from tests.detection.conditions import SECOND
+from tests.detection.invariants import Warned
 from tests.detection.runs import TELEMETRY, Incident, Run
 from tests.detection.spans import ALLOWED, Span
 
@@ -164,20 +166,39 @@ def add(total: Scores, more: Scores) -> None:
         into.delays += more_score.delays
 
 
+def lost_by_both(run: Run) -> list[str]:
+    """Return the right incidents of hook or polls alone while which both show the group OK."""
+    found = []
+    for telemetry in ("hook", "poll"):
+        right: dict[str, list[Warned]] = defaultdict(list)
+        for one in run.incidents[telemetry]:
+            if one.severity != "info" and _is_correct(run, telemetry, one):
+                name = f"{telemetry} {_name(one.group, one.code, one.subject)} at {_seconds(one.opened)}"
+                right[one.group].append(Warned(name, one.opened, one.resolved))
+        for group, warned in right.items():
+            found += invariants.lost_by_both(warned, run.health["both"][group])
+    return found
+
+
 def _score_incident(run: Run, telemetry: str, incident: Incident, into: Score) -> None:
     """Count the incident as correct or false."""
-    bounds = BOUNDS[incident.code]
-    spans = run.spans[incident.group].of(ALLOWED, incident.code, incident.subject)
-    earliest = (bounds.open_after - bounds.early_by(telemetry)) * SECOND
-    if bounds.detects_by(telemetry) and any(
-        span.begin + earliest <= incident.opened <= span.end + bounds.late * SECOND
-        and span.end - span.begin >= earliest - SECOND
-        for span in spans
-    ):
+    if _is_correct(run, telemetry, incident):
         into.correct += 1
     else:
         name = _name(incident.group, incident.code, incident.subject)
         into.false.append(f"seed {run.seed}: {name} {incident.sub_cause} at {_seconds(incident.opened)}")
+
+
+def _is_correct(run: Run, telemetry: str, incident: Incident) -> bool:
+    """Return whether the incident was opened while its condition held."""
+    bounds = BOUNDS[incident.code]
+    spans = run.spans[incident.group].of(ALLOWED, incident.code, incident.subject)
+    earliest = (bounds.open_after - bounds.early_by(telemetry)) * SECOND
+    return bounds.detects_by(telemetry) and any(
+        span.begin + earliest <= incident.opened <= span.end + bounds.late * SECOND
+        and span.end - span.begin >= earliest - SECOND
+        for span in spans
+    )
 
 
 def _required_spans(run: Run, telemetry: str) -> Iterator[tuple[str, str, str, Span]]:
