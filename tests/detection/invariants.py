@@ -77,8 +77,8 @@ def lost_by_both(warned: Iterable[Warned], health: Health) -> Iterator[str]:
 
     Another code than that of the one source may say it: both know more of the cause.
     """
-    for one in warned:
-        due = one.opened + 60 * SECOND
-        lasts = one.resolved is None or one.resolved > due
-        if lasts and health.is_ok(due) and health.is_ok(one.opened + 30 * SECOND):
-            yield f"{one.name}: by both the group is shown OK"
+    for incident in warned:
+        due = incident.opened + 60 * SECOND
+        lasts = incident.resolved is None or incident.resolved > due
+        if lasts and health.is_ok(due) and health.is_ok(incident.opened + 30 * SECOND):
+            yield f"{incident.name}: by both the group is shown OK"

@@ -103,11 +103,11 @@ def observe(seed: int, scenario: Scenario, *, healthy: bool = False) -> Run:
 
 def _health(effects: Iterable[Concluded], groups: Iterable[str]) -> dict[str, Health]:
     """Return the health of each group over time."""
-    shown = {group: Health() for group in groups}
+    by_group = {group: Health() for group in groups}
     for now, row in effects:
-        if isinstance(row, GroupSnapshot) and row.group in shown:
-            shown[row.group].add(now, row)
-    return shown
+        if isinstance(row, GroupSnapshot) and row.group in by_group:
+            by_group[row.group].add(now, row)
+    return by_group
 
 
 def _incidents(effects: Iterable[Concluded], groups: Sequence[str], brokers: Container[str]) -> list[Incident]:

@@ -168,16 +168,16 @@ def add(total: Scores, more: Scores) -> None:
 
 def lost_by_both(run: Run) -> list[str]:
     """Return the right incidents of hook or polls alone while which both show the group OK."""
-    found = []
+    lost = []
     for telemetry in ("hook", "poll"):
         right: dict[str, list[Warned]] = defaultdict(list)
-        for one in run.incidents[telemetry]:
-            if one.severity != "info" and _is_correct(run, telemetry, one):
-                name = f"{telemetry} {_name(one.group, one.code, one.subject)} at {_seconds(one.opened)}"
-                right[one.group].append(Warned(name, one.opened, one.resolved))
+        for incident in run.incidents[telemetry]:
+            if incident.severity != "info" and _is_correct(run, telemetry, incident):
+                name = f"{telemetry} {_name(incident.group, incident.code, incident.subject)} at {_seconds(incident.opened)}"
+                right[incident.group].append(Warned(name, incident.opened, incident.resolved))
         for group, warned in right.items():
-            found += invariants.lost_by_both(warned, run.health["both"][group])
-    return found
+            lost += invariants.lost_by_both(warned, run.health["both"][group])
+    return lost
 
 
 def _score_incident(run: Run, telemetry: str, incident: Incident, into: Score) -> None:
