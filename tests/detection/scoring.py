@@ -173,8 +173,9 @@ def lost_by_both(run: Run) -> list[str]:
         right: dict[str, list[Warned]] = defaultdict(list)
         for incident in run.incidents[telemetry]:
             if incident.severity != "info" and _is_correct(run, telemetry, incident):
-                name = f"{telemetry} {_name(incident.group, incident.code, incident.subject)} at {_seconds(incident.opened)}"
-                right[incident.group].append(Warned(name, incident.opened, incident.resolved))
+                name = _name(incident.group, incident.code, incident.subject)
+                named = f"{telemetry} {name} at {_seconds(incident.opened)}"
+                right[incident.group].append(Warned(named, incident.opened, incident.resolved))
         for group, warned in right.items():
             lost += invariants.lost_by_both(warned, run.health["both"][group])
     return lost
