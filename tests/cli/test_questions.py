@@ -71,7 +71,7 @@ ASKED = {
         lambda m: queue_owners(m, "Orders", "broker-a", 0, cluster="d", at=AMID),
         QueueOwner,
     ),
-    "incidents": (("incident", "list"), lambda m: incidents(m, only_open=True), results.Incident),
+    "incidents": (("incident", "list"), lambda m: incidents(m, only_open=True, unfold=False), results.Incident),
     "all incidents": (
         ("incident", "list", "--all", "-g", "g", "--severity", "critical"),
         lambda m: incidents(m, group="g", severity="critical", unfold=False),
@@ -168,7 +168,7 @@ def test_what_goes_into_a_pipe_is_not_folded(ask):
         ("group show everyone", ("broadcasting", "read by every client")),
         ("group assignments everyone", ("every client",)),
         ("group assignments g", ("unassigned", "UNKNOWN no known owner")),
-        ("incident list", ("the group", "NO_ACTIVE_CLIENTS_WITH_LAG", "open")),
+        ("incident list", (", and messages wait", "NO_ACTIVE_CLIENTS_WITH_LAG", "open")),
         ("incident show twin-d-st", ("REBALANCE_STORM MEMBER_FLAPPING", "Diagnosis", "First step", "Evidence at",
                                      "Explains", "STALE_HEARTBEAT", "OPENED", "Triggering event",
                                      "rebalance-watch group show twin --cluster d --at 2027-01-15T08:00:")),
