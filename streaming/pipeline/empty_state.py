@@ -40,7 +40,7 @@ def write_empty_state(spark: SparkSession, checkpoint: Path, *, place: Path, bas
         none = rows.where(F.rand() < 0)  # of an empty relation Spark would plan no state
         none = none.selectExpr("CAST(value AS INT) AS partition", "value AS offset", "value AS stamp", *_BYTES)
         effects = effects_of(none, basis.policy, partitions=basis.partitions, state_partitions=states, keyed=False)
-        writer = effects.writeStream.option("checkpointLocation", fresh.as_uri()).trigger(availableNow=True)
+        writer = effects.writeStream.option("checkpointLocation", str(fresh)).trigger(availableNow=True)
         writer.foreachBatch(lambda batch, _: batch.toArrow()).start().awaitTermination()
     state = fresh / STATE / "0"
     for snapshot in state.glob("[0-9]*/1.zip"):

@@ -9,10 +9,12 @@ Files are read whole and split at ``\n`` in Python: Spark's text source also spl
 line, is one row. The operator checks that the files came in the order of their numbers.
 """
 
+import re
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -43,6 +45,7 @@ _ARROW_SCHEMA = pa.schema(
 )
 _LINES_PER_BATCH = 10_000  # one Arrow batch to Spark: limits the memory beyond the file itself
 _PIECE_BYTES = 1 << 20
+_SPECIAL, _ESCAPED = re.compile(r"[\\{}\[\]*?]"), r"\\\g<0>"
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -133,10 +136,15 @@ def _read_files(spark: SparkSession, settings: Settings) -> DataFrame:
         .option("maxFilesPerTrigger", settings.source.files_per_batch)
         # Read files of any age: by default Spark ignores those that are a week older than the newest.
         .option("maxFileAge", "36500d")
-        .load(settings.log_path.as_uri())
+        .load(_pattern_of(settings.log_path))
     )
     files = files.select("path", F.unix_millis("modificationTime").alias("stamp"), "content")
     return files.mapInArrow(_rows_of_files, _ROW_SCHEMA)
+
+
+def _pattern_of(folder: Path) -> str:
+    """Return the pattern that matches a folder only: Hadoop decodes no ``%20`` of a URI, and reads ``[`` as a class."""
+    return f"file://{_SPECIAL.sub(_ESCAPED, str(folder))}"
 
 
 def _rows_of_files(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

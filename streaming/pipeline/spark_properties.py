@@ -129,14 +129,14 @@ def _needed(settings: Settings, logs: Path) -> dict[str, str]:
     log_config = conf_file("log4j2.properties").as_uri()
     java = java_options(settings.kafka)
     return {
-        "spark.jars": ",".join(str(jar) for jar in jar_files),
+        "spark.jars": ",".join(jar.as_uri() for jar in jar_files),
         **({"spark.plugins": state_server.PLUGIN} if state_server.NEEDED else {}),
         "spark.driver.memory": settings.job.driver_memory,
         "spark.driver.extraJavaOptions": " ".join(
             (
                 *(_WITHOUT_OPTIMIZER if settings.job.is_local else ()),
                 f"-Dlog4j2.configurationFile={log_config}",
-                f"-Drebalance.watch.log={logs / 'spark.log'}",
+                _quoted(f"-Drebalance.watch.log={logs / 'spark.log'}"),
                 *java,
             )
         ),
@@ -186,6 +186,12 @@ def _needed(settings: Settings, logs: Path) -> dict[str, str]:
         **(s3a_properties(settings) if uses_s3a(settings) else {}),
         **(_LOCAL if settings.job.is_local else _of_executors(settings, java)),
     }
+
+
+def _quoted(option: str) -> str:
+    """Return an option of Java as one word, whatever is in it."""
+    escaped = _escaped(option, '"')
+    return f'"{escaped}"' if {" ", "'", '"'} & set(option) else option
 
 
 def _of_executors(settings: Settings, java: list[str]) -> dict[str, str]:

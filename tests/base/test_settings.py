@@ -43,6 +43,8 @@ def test_everything_lives_under_the_root(tmp_path):
         ("SPARK", '{"spark.master": "yarn"}', r"Setting spark: spark\.master is set by job\.master\."),
         ("SPARK", '{"spark": {"ui": {"enabled": true}}}', r"Setting spark: write the full name .* in quotes: .*\."),
         ("SPARK", '{"executor.memory": "4g"}', r"Setting spark: write the full name of a property in quotes: .*\."),
+        ("RUNTIME__ROOT", "/a%20b", r"Setting runtime\.root: .* '%20' in its path: choose another .*'/a%20b'\)\."),
+        ("RUNTIME__ROOT", "/a[1]", r"Setting runtime\.root: .* '\[' in its path: choose another .*'/a\[1\]'\)\."),
         ("JOB__CORES", "0", r"Setting job\.cores: .*greater than or equal to 1 \(it is '0'\)\."),
     ],
 )

@@ -1,4 +1,4 @@
-"""A root that is backed up with its log and restored in another folder goes on there, each row once."""
+"""A root goes on in another folder, to which it was restored with its log, and works in a folder of any usual name."""
 
 import shutil
 import subprocess
@@ -9,8 +9,9 @@ from rebalance_model.observe.policy import Policy
 from schemas.tables import DERIVED
 from streaming.log.files import FilePublisher
 from streaming.log.rows import publish
+from streaming.pipeline.sources import read_log
 from tests.live.commands import Command
-from tests.support.plain import as_json, derived_rows
+from tests.support.plain import as_json, derived_rows, rows_of
 from tests.support.tables import read_rows
 from tests.support.telemetry import telemetry
 
@@ -23,10 +24,43 @@ def append(log, events):
         publish(publisher, events)
 
 
+def given_to(root):
+    return {"RUNTIME__ROOT": root, "SOURCE__KIND": "files", "SOURCE__PARTITIONS": PARTITIONS}
+
+
 def run(folder, root):
-    given = {"RUNTIME__ROOT": root, "SOURCE__KIND": "files", "SOURCE__PARTITIONS": PARTITIONS}
-    with Command(folder, given, "run", "--available-now") as job:
+    with Command(folder, given_to(root), "run", "--available-now") as job:
         assert job.start().ended(SECONDS) == 0, job.said()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", ["a+b", "a b", "50%", "#1", "100%25", "[x]{y}?*", "é猫", "it's"])
+def test_a_log_is_read_in_a_folder_of_any_name(tmp_path, settings_in, spark, name):
+    """The log alone may be anywhere (`source.path`); a root may not have all of these names (`Runtime`)."""
+    append(tmp_path / name, list(telemetry(1, 2)))
+    settings = settings_in(tmp_path / "root", path=str(tmp_path / name), partitions=PARTITIONS)
+    found = []
+    writer = read_log(spark, settings).writeStream.foreachBatch(lambda batch, _: found.append(batch.count()))
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+    writer.start().awaitTermination()
+    assert sum(found) == sum(len(rows_of(tmp_path / name, partition)) for partition in range(PARTITIONS)) > 0
+
+
+@pytest.mark.spark
+@pytest.mark.prove
+@pytest.mark.timeout(1_000)
+def test_a_root_works_in_a_folder_of_any_usual_name(tmp_path):
+    """The job, a rebuild, its undo, and a start after each."""
+    root = tmp_path / "a+b 50% #ü;é'猫"
+    append(root / "log", list(telemetry(2, 10)))
+    run(tmp_path, root)
+    expected = {table: sorted(map(as_json, read_rows(root / "tables", table))) for table in DERIVED}
+    assert expected == {table: [] for table in DERIVED} | derived_rows(root / "log", PARTITIONS, Policy())
+    for arguments in (["maintain"], ["rebuild"], ["rebuild", "--undo"]):
+        with Command(tmp_path, given_to(root), *arguments) as command:
+            assert command.start().ended(SECONDS) == 0, command.said()
+        run(tmp_path, root)
+        assert expected == {table: sorted(map(as_json, read_rows(root / "tables", table))) for table in DERIVED}
 
 
 @pytest.mark.spark

@@ -1,6 +1,7 @@
 """What Spark is given: properties for this machine or for executors elsewhere, and no secret in a command line."""
 
 import re
+import shlex
 import subprocess
 import sys
 import tarfile
@@ -61,6 +62,11 @@ def test_local_checkpoints_are_written_without_a_process_for_each_file(tmp_path)
     manager = "spark.sql.streaming.checkpointFileManagerClass"
     assert visible(settings_of(), tmp_path)[manager].endswith(".FileSystemBasedCheckpointFileManager")
     assert manager not in visible(settings_of(storage={"checkpoints": "hdfs://127.0.0.1:9000/checkpoints"}), tmp_path)
+
+
+def test_a_folder_with_a_space_is_one_word_of_javas_options(tmp_path):
+    options = visible(settings_of(), tmp_path / 'it\'s "a" log')["spark.driver.extraJavaOptions"]
+    assert f'-Drebalance.watch.log={tmp_path}/it\'s "a" log/spark.log' in shlex.split(options)
 
 
 def test_a_job_whose_queries_both_hang_ends_before_it_is_killed(tmp_path):
@@ -240,11 +246,11 @@ def test_the_executors_python_finds_our_packages_beside_the_driver(small_archive
 
 
 def test_keys_of_an_object_store_are_redacted_and_in_the_private_file(tmp_path, monkeypatch):
-    monkeypatch.setattr("streaming.base.jars.ensure", lambda conf, _: [Path(f"{conf}.jar")])
+    monkeypatch.setattr("streaming.base.jars.ensure", lambda conf, _: [Path(f"/jars/{conf}.jar")])
     storage = {"checkpoints": "s3a://bucket/checkpoints", "endpoint": "https://store:9000", "access_key": "user"}
     settings = settings_of(storage=storage | {"secret_key": "hunter2", "session_token": "hunter3"})
     public, hidden = spark_properties(settings, tmp_path)
-    assert public["spark.jars"] == f"spark.jar,s3a.jar,{jar_of_ours(settings)}"
+    assert public["spark.jars"] == f"file:///jars/spark.jar,file:///jars/s3a.jar,{jar_of_ours(settings).as_uri()}"
     assert public["spark.hadoop.fs.s3a.endpoint"] == "https://store:9000"
     assert "hunter" not in str(public)
     secrets = {name for name, value in hidden.items() if "hunter" in value}
@@ -254,8 +260,8 @@ def test_keys_of_an_object_store_are_redacted_and_in_the_private_file(tmp_path, 
 
 
 def test_checkpoints_on_hdfs_need_no_client_of_s3(tmp_path, monkeypatch):
-    monkeypatch.setattr("streaming.base.jars.ensure", lambda conf, _: [Path(f"{conf}.jar")])
+    monkeypatch.setattr("streaming.base.jars.ensure", lambda conf, _: [Path(f"/jars/{conf}.jar")])
     settings = settings_of(storage={"checkpoints": "hdfs://node:8020/here"})
     found, hidden = spark_properties(settings, tmp_path)
-    assert found["spark.jars"] == f"spark.jar,{jar_of_ours(settings)}"
+    assert found["spark.jars"] == f"file:///jars/spark.jar,{jar_of_ours(settings).as_uri()}"
     assert not [name for name in (*found, *hidden) if "s3a" in name]

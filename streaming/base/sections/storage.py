@@ -1,10 +1,15 @@
 """Where the files of the program are."""
 
+import re
 from pathlib import Path
 
 from pydantic import Field, SecretStr, ValidationInfo, field_validator
 
 from streaming.base.sections.section import Section
+
+_NOT_IN_PATHS = re.compile(r"[][\\^|{}*?,\x00-\x1f\x7f]|%[0-9A-Fa-f]{2}")
+"""What can't be in the path of a root: delta-rs decodes a path twice and parses it as a URL; Spark takes the folders of
+its jars for patterns, and commas for the ends of names."""
 
 
 class Runtime(Section):
@@ -17,7 +22,11 @@ class Runtime(Section):
     @field_validator("root")
     @classmethod
     def _absolute(cls, root: Path) -> Path:
-        return root.expanduser().resolve()
+        absolute = root.expanduser().resolve()
+        if found := _NOT_IN_PATHS.search(str(absolute)):
+            msg = f"Spark and Delta can't use a folder with {found[0]!r} in its path: choose another one"
+            raise ValueError(msg)
+        return absolute
 
     @field_validator("jars", mode="before")
     @classmethod
