@@ -1,13 +1,15 @@
 """Read what a setting or the file that it names holds."""
 
 from pathlib import Path
-
-from pydantic import SecretStr
+from typing import TYPE_CHECKING
 
 from streaming.base.errors import SettingsError
 
+if TYPE_CHECKING:  # a command that reads no secret does without it
+    from pydantic import SecretStr
 
-def secret_of(name: str, value: SecretStr, file: str) -> str:
+
+def secret_of(name: str, value: "SecretStr", file: str) -> str:
     """Return a secret, given by the setting of this name or by a file, without blanks around it; empty if by neither.
 
     Raises:

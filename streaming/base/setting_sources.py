@@ -9,7 +9,8 @@ import msgspec
 from pydantic import BaseModel, SecretStr
 from pydantic_settings import EnvSettingsSource, TomlConfigSettingsSource
 
-from streaming.base.settings import CONFIG_VARIABLE, Settings
+from streaming.base.place import CONFIG_VARIABLE
+from streaming.base.settings import Settings
 
 DEFAULT: Literal["default"] = "default"
 _MASK = "***"

@@ -6,7 +6,7 @@ cell separately; here a cell is one line of plain text with one style, and only 
 
 import re
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from rich.cells import cell_len, chop_cells
@@ -14,6 +14,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment
 from rich.style import Style
 
+from streaming.base.errors import UserError
 from streaming.base.visible import visible
 from streaming.base.zone import zone_at
 from streaming.queries.columns.column import Context
@@ -57,6 +58,8 @@ class GridColumn:
     """A column with its title."""
 
     title: str
+    name: str = ""
+    """As in `--columns`."""
     right: bool = False
     """Whether the column is right-aligned, as numbers are."""
     spare: bool = False
@@ -80,6 +83,9 @@ class Grid:
 
     columns: Sequence[GridColumn]
     rows: list[tuple[Cell, ...]] = field(default_factory=list)
+    is_wide: bool = False
+    """Whether every column with a known value is printed, on one line, however narrow the terminal is."""
+    headers: bool = True
 
     @classmethod
     def of(
@@ -92,7 +98,9 @@ class Grid:
     ) -> "Grid":
         """Return a table of rows in described columns, except those named in ``without``."""
         columns = [column for column in described if column.name not in without]
-        grid = cls([GridColumn(_title(column, context), column.is_number, column.spare) for column in columns])
+        grid = cls(
+            [GridColumn(_title(column, context), column.name, column.is_number, column.spare) for column in columns]
+        )
         for row in rows:
             values = [column.value(row, context) for column in columns]
             grid.add(*(Cell(str(value), _STYLES[value.tone]) for value in values))
@@ -106,12 +114,29 @@ class Grid:
         """Return whether every column fits in a width, in characters."""
         return _total(self._widths(width)) <= width
 
+    def choose(self, names: Sequence[str]) -> None:
+        """Keep only these columns, in this order; all of them are printed.
+
+        Raises:
+            UserError: there is no such column.
+        """
+        place_of = {column.name or column.title.replace(" ", "_"): place for place, column in enumerate(self.columns)}
+        if unknown := [name for name in names if name not in place_of]:
+            raise UserError(f"There is no column {unknown[0]} here. The columns are {', '.join(place_of)}.")
+        places = [place_of[name] for name in names]
+        self.columns = [replace(self.columns[place], spare=False) for place in places]
+        self.rows = [tuple(row[place] for place in places) for row in self.rows]
+
+    def hidden(self, width: int) -> int:
+        """Return how many columns with a known value have no room."""
+        return len(self._known()) - len(self._widths(width))
+
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the lines as segments of rich."""
         widths = self._widths(options.max_width)
         titles = tuple(Cell(column.title, "bold") for column in self.columns)
         styles: dict[str, Style | None] = {"": None}
-        for row in [titles, *self.rows]:
+        for row in [*([titles] if self.headers else []), *self.rows]:
             for line in self._lines(row, widths):
                 for text, style in line:
                     if style not in styles:
@@ -119,17 +144,40 @@ class Grid:
                     yield Segment(text, styles[style])
                 yield Segment.line()
 
-    def _widths(self, most: int) -> dict[int, int]:
-        """Return the width of each visible column by its index."""
-        natural = {
+    def _known(self) -> dict[int, int]:
+        """Return the width that each column with a known value needs, by its index."""
+        return {
             place: max([cell_len(column.title), *(cell_len(row[place].text) for row in self.rows)])
             for place, column in enumerate(self.columns)
             if not self.rows or any(row[place].text not in column.nothing for row in self.rows)
         }
+
+    def _widths(self, most: int) -> dict[int, int]:
+        """Return the width of each visible column by its index.
+
+        Where there is no room for whole words, spare columns are hidden, the last one first, then others except the
+        first two and the last.
+        """
+        natural = self._known()
+        if self.is_wide:
+            return natural
         for place in reversed(list(natural)):
             if self.columns[place].spare and _total({p: min(w, _COMFORTABLE) for p, w in natural.items()}) > most:
                 del natural[place]
+        words = {
+            place: max([len(self.columns[place].title), *self._words(place)])
+            if not self.columns[place].right else natural[place]
+            for place in natural
+        }  # fmt: skip
+        between = sorted(list(natural)[2:-1], key=lambda place: (self.columns[place].right, place))
+        for place in reversed(between):  # numbers first, the last one first
+            if _total({p: words[p] for p in natural}) > most:
+                del natural[place]
         return self._folded(natural, most)
+
+    def _words(self, place: int) -> list[int]:
+        """Return the widths of the words in a column."""
+        return [cell_len(word) for row in self.rows for word in row[place].text.split()]
 
     def _folded(self, widths: dict[int, int], most: int) -> dict[int, int]:
         """Narrow the widest columns until all fit: first at word boundaries, then within names.
@@ -139,10 +187,7 @@ class Grid:
         if _total(widths) <= most:
             return widths
         titles = {place: len(self.columns[place].title) for place in widths}
-        words = {
-            place: max((cell_len(word) for row in self.rows for word in row[place].text.split()), default=0)
-            for place in widths
-        }
+        words = {place: max(self._words(place), default=0) for place in widths}
         for least in (words, dict.fromkeys(widths, _NARROWEST)):
             while _total(widths) > most:
                 wide = [

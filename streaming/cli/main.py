@@ -7,52 +7,18 @@ import re
 import select
 import sys
 import traceback
-from collections.abc import Callable
-from importlib import metadata
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from rebalance_model.observe.state import STATE_VERSION
 from streaming.base.errors import InvalidValueError, SettingsError, UnavailableError, UnhealthyError, UserError
 from streaming.base.files import close_to_others
 from streaming.base.health import PROBE_SOCKET
-from streaming.base.lines import print_error
-from streaming.base.open_files import raise_open_files
-from streaming.base.settings import CONFIG_VARIABLE
+from streaming.base.place import CONFIG_VARIABLE
 from streaming.base.zone import LOCAL, in_zone, zone_of
-from streaming.cli import (
-    alert,
-    allocate,
-    backtest,
-    checkpoint,
-    client,
-    collect,
-    config,
-    dashboard,
-    demo,
-    doctor,
-    group,
-    hook,
-    incident,
-    job,
-    lab,
-    maintain,
-    mcp,
-    metrics,
-    quality,
-    queue,
-    rebuild,
-    replay,
-    run,
-    sql,
-    topic,
-    up,
-    who_owned,
-)
 from streaming.cli.ours import options_given
-from streaming.cli.tasks import ByTask, examples_of, task_of
+from streaming.cli.tasks import ByTask, examples_of, print_error
 from streaming.supervise.parent import stop_with_supervisor
 
 app = typer.Typer(
@@ -64,42 +30,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-_COMMANDS: dict[str, typer.Typer | Callable[..., None]] = {
-    "alert": alert.app,
-    "allocate": allocate.allocate,
-    "backtest": backtest.backtest,
-    "checkpoint": checkpoint.app,
-    "client": client.app,
-    "collect": collect.app,
-    "config": config.app,
-    "dashboard": dashboard.dashboard,
-    "demo": demo.demo,
-    "doctor": doctor.doctor,
-    "group": group.app,
-    "hook": hook.app,
-    "incident": incident.app,
-    "job": job.app,
-    "lab": lab.app,
-    "maintain": maintain.maintain,
-    "mcp": mcp.mcp,
-    "metrics": metrics.metrics,
-    "quality": quality.quality,
-    "queue": queue.app,
-    "rebuild": rebuild.rebuild,
-    "replay": replay.replay,
-    "run": run.run,
-    "sql": sql.sql,
-    "topic": topic.app,
-    "up": up.up,
-    "who-owned": who_owned.who_owned,
-}
-for _name, _command in _COMMANDS.items():
-    if isinstance(_command, typer.Typer):
-        app.add_typer(_command, name=_name, rich_help_panel=task_of(_name), epilog=examples_of(_name))
-    else:
-        app.command(_name, rich_help_panel=task_of(_name), epilog=examples_of(_name))(_command)
-
-
 _EXIT_CODES = {SettingsError: 2, InvalidValueError: 2, UnhealthyError: 3, UnavailableError: 4}
 _FOR_OTHERS = frozenset({"doctor", "hook", "job"})
 """The commands that write what other users run: jars of an installation, the hook of a broker, a package of the job."""
@@ -119,6 +49,10 @@ _OF_DELTA = re.compile(r"\(os error (\d+)\)")
 
 def _print_version(requested: bool) -> None:  # noqa: FBT001  typer gives it so
     if requested:
+        from importlib import metadata
+
+        from rebalance_model.observe.state import STATE_VERSION
+
         release = metadata.version("rebalance-watch")
         typer.echo(f"rebalance-watch {release} (state version {STATE_VERSION}, Python {sys.version.split()[0]})")
         raise typer.Exit
@@ -142,6 +76,8 @@ def _options(  # noqa: PLR0913  a command line
     probe_socket: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
     del version
+    from streaming.base.open_files import raise_open_files
+
     context.with_resource(in_zone(zone_of(tz)))
     context.with_resource(options_given(settings, root))
     raise_open_files()

@@ -1,8 +1,12 @@
 """Options that several commands share."""
 
+from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import wraps
+from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, overload
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, overload
 
 import typer
 
@@ -12,9 +16,9 @@ from streaming.base.times import instant_ms, now_ms
 if TYPE_CHECKING:
     from streaming.tables import ReadModel
 
-Format = Literal["table", "json", "csv"]
-FormatOption = Annotated[Format, typer.Option("--format", help="Output format.")]
-TableOrJsonOption = Annotated[Literal["table", "json"], typer.Option("--format", help="Output format.")]
+Format = Literal["table", "wide", "json", "csv", "yaml"]
+FormatOption = Annotated[Format, typer.Option("--format", "-o", help="Output format; wide: a table with all columns.")]
+TableOrJsonOption = Annotated[Literal["table", "json"], typer.Option("--format", "-o", help="Output format.")]
 WatchOption = Annotated[bool, typer.Option("--watch", "-w", help="Refresh until Ctrl-C.")]
 EveryOption = Annotated[float, typer.Option("--every", min=0.5, help="With --watch: refresh interval in seconds.")]
 ClusterOption = Annotated[
@@ -32,6 +36,57 @@ TopicOption = Annotated[str | None, typer.Option("--topic", "-t", help="Only thi
 GroupArgument = Annotated[str | None, typer.Argument(help="Consumer group.", show_default=False)]
 PolicyOption = Annotated[Path | None, typer.Option("--policy", help="Policy file to use instead of conf/policy.toml.")]
 GroupOption = Annotated[str | None, typer.Option("--group", "-g", help="Consumer group, as in mqadmin.")]
+
+
+class Shape(NamedTuple):
+    """Which columns and rows of an answer are printed, in which order; the options of each command with a format."""
+
+    columns: tuple[str, ...] = ()
+    """Names of columns; empty: those of the table, or all fields."""
+    sort: str = ""
+    """Name of a field; with a minus before it the largest first. Empty: the order of the answer."""
+    headers: bool = True
+
+
+_AS_IT_IS = Shape()
+SHAPE: ContextVar[Shape] = ContextVar("shape", default=_AS_IT_IS)
+"""How the command that runs prints its answer."""
+
+
+def shaped(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command with the options `--columns`, `--sort` and `--no-headers`, if it prints rows."""
+    asked = signature(command, eval_str=True)
+    output = asked.parameters.get("output")
+    if output is None or output.annotation != FormatOption:
+        return command
+
+    @wraps(command)
+    def run(
+        *args: Any, columns: str | None = None, sort: str | None = None, no_headers: bool = False, **given: Any
+    ) -> None:
+        names = tuple(name.strip().replace("-", "_") for name in columns.split(",")) if columns else ()
+        token = SHAPE.set(Shape(names, sort or "", headers=not no_headers))
+        try:
+            command(*args, **given)
+        finally:
+            SHAPE.reset(token)
+
+    added = {
+        "columns": (str | None, None, "Only these columns, in this order, such as health,group,lag."),
+        "sort": (str | None, None, "Sort by this field of the JSON; with a minus before it the largest first."),
+        "no_headers": (bool, False, "Print no titles of columns."),
+    }
+    extra = [
+        Parameter(
+            name, Parameter.KEYWORD_ONLY, default=default,
+            annotation=Annotated[kind, typer.Option(f"--{name.replace('_', '-')}", help=text)],
+        )
+        for name, (kind, default, text) in added.items()
+    ]  # fmt: skip
+    whole = asked.replace(parameters=[*asked.parameters.values(), *extra])
+    run.__signature__ = whole  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in whole.parameters.values()}
+    return run
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Print results as a table, JSON or CSV, once or repeatedly."""
 
 import csv
+import json
 import os
 import re
 import signal
@@ -19,13 +20,13 @@ from rich.segment import Segment
 from rich.text import Text
 
 from streaming.base.errors import UserError
+from streaming.base.nearest import did_you_mean
 from streaming.base.place import Place, root_of, tables_of
-from streaming.base.settings import load_settings
 from streaming.base.shell import command_line
 from streaming.base.times import now_ms, written
 from streaming.base.visible import visible, visible_json, visible_lines
-from streaming.cli.grid import Cell
-from streaming.cli.options import Format, Output
+from streaming.cli.grid import Cell, Grid
+from streaming.cli.options import SHAPE, Format, Output, Shape
 from streaming.queries.health import HEALTH, SEVERITY, Health, Severity
 from streaming.queries.labels import moment, moment_in_zone
 from streaming.queries.results import QueryResult, as_json, times_of
@@ -46,6 +47,9 @@ class AsOf(NamedTuple):
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # noqa: RUF001  in Japanese and Chinese they do the same
 """With these a formula begins in a spreadsheet."""
 _NUMBER = re.compile(r"[+-]?[0-9][0-9.,]*([eE][+-]?[0-9]+)?")
+_ROOT = "REBALANCE_WATCH_RUNTIME__ROOT"
+_PLAIN_KEY = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
+"""A name that YAML reads as it is; of our fields, and of the counts by code."""
 _PIPED_WIDTH = 10_000
 """The width of output to a file or pipe, which is not folded; characters."""
 
@@ -56,13 +60,26 @@ def screen() -> Console:
     return Console(highlight=False, width=_PIPED_WIDTH if piped else None)
 
 
+def tables_by_settings() -> Place:
+    """Return where the tables are by the settings, which are read if any but the root is given.
+
+    To read and check all of them takes a third of the time of a question.
+    """
+    given = {name.upper() for name in os.environ if name.upper().startswith("REBALANCE_WATCH_")}
+    if _ROOT in given <= {_ROOT, "REBALANCE_WATCH_TZ"}:
+        return Path(os.environ[_ROOT]).expanduser().resolve() / "tables"
+    from streaming.base.settings import load_settings
+
+    return tables_of(load_settings())
+
+
 def place_of_tables() -> Place:
     """Return where the tables of the runtime root are.
 
     Raises:
         UserError: there are none, but the demo has some.
     """
-    folder = tables_of(load_settings())
+    folder = tables_by_settings()
     demo = root_of(folder) / "demo"
     if isinstance(folder, Path) and not folder.is_dir() and (demo / folder.name).is_dir():
         raise UserError(
@@ -135,7 +152,7 @@ def _say_instant(model: "ReadModel", as_of: AsOf | None, output_format: Format) 
         return False
     at = as_of.at
     said = ends.said(at, lambda time: f"--at '{moment(time, now_ms())}'")
-    if said is not None and (output_format == "table" or at is None or ends.at_instant.is_stale):
+    if said is not None and (output_format in {"table", "wide"} or at is None or ends.at_instant.is_stale):
         sys.stderr.write(f"{said}\n")
     return ends.at_instant.is_stale
 
@@ -166,14 +183,109 @@ def section(title: str, body: RenderableType) -> list[RenderableType]:
 
 
 def _print(answer: T, draw: Callable[[T, int], RenderableType], rows: type[QueryResult], output_format: Format) -> None:
-    if output_format == "json":
-        print_json(answer)
+    shape = SHAPE.get()
+    answer = _sorted(answer, rows, shape.sort)
+    if output_format in {"json", "yaml"}:
+        _print_fields(answer, rows, shape, output_format)
     elif output_format == "csv":
-        names, times = list(rows.model_fields), times_of(rows)
-        write_csv(names, [[_value(row, name, times) for name in names] for row in _rows(answer)])
+        names, times = _fields(rows, shape), times_of(rows)
+        write_csv(names, [[_value(row, name, times) for name in names] for row in _rows(answer)], header=shape.headers)
     else:
-        print_table(draw(answer, now_ms()), screen())
+        _print_shaped(draw(answer, now_ms()), screen(), shape, is_wide=output_format == "wide")
     sys.stdout.flush()
+
+
+def _sorted(answer: T, rows: type[QueryResult], by: str) -> T:
+    """Return a list sorted by a field, unknown values last; any other answer as it is.
+
+    Raises:
+        UserError: there is no such field.
+    """
+    name = by.lstrip("-+").replace("-", "_")
+    if not by or not isinstance(answer, list):
+        return answer
+    _check_field(name, rows)
+    ordered = [row for row in answer if getattr(row, name) is not None]
+    unknown = [row for row in answer if getattr(row, name) is None]
+    try:
+        ordered.sort(key=lambda row: getattr(row, name), reverse=by.startswith("-"))
+    except TypeError:
+        raise UserError(f"Rows can't be sorted by {name}: its values have no order.") from None
+    return [*ordered, *unknown]  # type: ignore[return-value]  # a list as before
+
+
+def _fields(rows: type[QueryResult], shape: Shape) -> list[str]:
+    """Return the names of the fields to print.
+
+    Raises:
+        UserError: there is no such field.
+    """
+    for name in shape.columns:
+        _check_field(name, rows)
+    return list(shape.columns or rows.model_fields)
+
+
+def _check_field(name: str, rows: type[QueryResult]) -> None:
+    if name not in rows.model_fields:
+        advice = did_you_mean(name, rows.model_fields) or f"The fields are {', '.join(rows.model_fields)}."
+        raise UserError(f"There is no field {name}: {advice}")
+
+
+def _print_fields(answer: T, rows: type[QueryResult], shape: Shape, output_format: Format) -> None:
+    chosen: object = answer
+    if shape.columns:
+        names = _fields(rows, shape)
+        listed = [{name: getattr(row, name) for name in names} for row in _rows(answer)]
+        chosen = listed if isinstance(answer, list) else listed[0]
+    if output_format == "json":
+        print_json(chosen)
+    else:
+        print_yaml(chosen)
+
+
+def print_yaml(answer: object) -> None:
+    """Print a result as YAML, with the fields and values of its JSON."""
+    sys.stdout.write("\n".join(_yaml(json.loads(as_json(answer)))) + "\n")
+
+
+def _yaml(value: object, indent: str = "") -> Iterator[str]:
+    """Yield the lines of a value as YAML, whose scalars and empty lists are those of JSON."""
+    if isinstance(value, dict) and value:
+        for name, field in value.items():
+            key = name if _PLAIN_KEY.fullmatch(name) else json.dumps(name)
+            if isinstance(field, dict | list) and field:
+                yield f"{indent}{key}:"
+                yield from _yaml(field, f"{indent}  ")
+            else:
+                yield f"{indent}{key}: {visible_json(json.dumps(field, ensure_ascii=False))}"
+    elif isinstance(value, list) and value:
+        for element in value:
+            first, *others = _yaml(element, f"{indent}  ")
+            yield f"{indent}- {first.lstrip()}"
+            yield from others
+    else:
+        yield f"{indent}{visible_json(json.dumps(value, ensure_ascii=False))}"
+
+
+def _print_shaped(body: RenderableType, console: Console, shape: Shape, *, is_wide: bool) -> None:
+    """Print a table; the columns are chosen of the first one, if an answer has several."""
+    grids = list(_grids(body))
+    if grids and shape.columns:
+        grids[0].choose(shape.columns)
+    for grid in grids:
+        grid.headers, grid.is_wide = shape.headers, is_wide
+    print_table(body, console)
+    if hidden := sum(grid.hidden(console.width) for grid in grids):
+        sys.stdout.flush()
+        sys.stderr.write(f"{hidden} column{'s' * (hidden > 1)} hidden (-o wide)\n")
+
+
+def _grids(body: RenderableType) -> Iterator[Grid]:
+    if isinstance(body, Grid):
+        yield body
+    elif isinstance(body, Group):
+        for one in body.renderables:
+            yield from _grids(one)
 
 
 def _value(row: QueryResult, name: str, times: Container[str]) -> object:
@@ -193,14 +305,15 @@ def print_json(answer: object) -> None:
     sys.stdout.write(f"{visible_json(text) if sys.stdout.isatty() else text}\n")
 
 
-def write_csv(names: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+def write_csv(names: Sequence[str], rows: Iterable[Sequence[object]], *, header: bool = True) -> None:
     """Write a header and rows as CSV: unknown values are empty, nested ones are JSON.
 
     Foreign names do nothing to a terminal or spreadsheet: non-printable characters are escaped as in tables, and a text
     that a spreadsheet would compute begins with an apostrophe. JSON has all texts as they are.
     """
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(map(_text, names))
+    if header:
+        writer.writerow(map(_text, names))
     writer.writerows([_plain(value) for value in row] for row in rows)
 
 
@@ -224,7 +337,7 @@ def _watch(
 ) -> None:
     """Print the result repeatedly until Ctrl-C, which ends the command with exit code 130."""
     with _interruption() as check:
-        if output.format != "table" or not sys.stdout.isatty():
+        if output.format not in {"table", "wide"} or not sys.stdout.isatty():
             while True:
                 _print(ask(model), draw, rows, output.format)
                 _rest(model, output.every, check)

@@ -1,8 +1,17 @@
-"""The help of the whole command: commands by what a user wants to do, and examples."""
+"""The help of the whole command: commands by what a user wants to do, and examples.
 
-from typing import Any
+A command is imported when it runs, or its own help is asked for: all of them take half a second.
+"""
 
-from typer.core import TyperGroup
+import importlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from importlib import resources
+from typing import Any, Final
+
+import typer
+from typer.core import TyperCommand, TyperGroup
 
 TASKS = {
     "Ask, now or at any time (--at)": (
@@ -46,7 +55,7 @@ EXAMPLES = {
     },
     "sql": {
         "sql 'FROM open_incidents'": "a view",
-        "sql \"SELECT * FROM owners_at(now() - INTERVAL 1 HOUR)\" --format csv": "a function of an instant",
+        "sql \"SELECT * FROM owners_at(now() - INTERVAL 1 HOUR)\" -o csv": "a function of an instant",
     },
     "alert": {
         "alert run": "send alerts until Ctrl-C",
@@ -62,13 +71,151 @@ EXAMPLES = {
 """Command lines by the command whose help shows them; without the program's name unless they are more than it."""
 
 
-class ByTask(TyperGroup):
-    """Lists commands in the order of `TASKS`."""
+_MARKUP: Final = "rich"
+SUMMARIES: Final[Mapping[str, str]] = dict(
+    line.split(": ", 1)
+    for line in resources.files("streaming.cli").joinpath("summaries.txt").read_text("utf-8").splitlines()
+)
+"""The first line of the help of each command or group of them, by its words; `tests.docs` writes the file."""
+
+
+class CommandGroup(TyperGroup):
+    """A group of commands that are listed by their summaries, and imported to run."""
+
+    path: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, *path: str) -> "CommandGroup":
+        """Return the group of this path, such as alert, silence."""
+        group = cls(
+            name=path[-1],
+            help=SUMMARIES[" ".join(path)],
+            epilog=examples_of(" ".join(path)),
+            no_args_is_help=True,
+            rich_markup_mode=_MARKUP,
+            rich_help_panel=task_of(path[0]),
+        )
+        group.path = path
+        group.commands = Imported(path)  # type: ignore[assignment]  # click only reads it
+        return group
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return what a list of commands shows of one; None: there is none of this name."""
+        del ctx
+        path = (*self.path, cmd_name)
+        if (summary := SUMMARIES.get(" ".join(path))) is None:
+            return None
+        if _names_below(path):
+            return CommandGroup.of(*path)
+        panel = None if self.path else task_of(cmd_name)
+        return TyperCommand(cmd_name, help=summary, rich_markup_mode=_MARKUP, rich_help_panel=panel)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of its commands."""
+        del ctx
+        return _names_below(self.path)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command to run, imported."""
+        name, found, rest = super().resolve_command(ctx, args)
+        if isinstance(found, CommandGroup) or name is None:
+            return name, found, rest
+        return name, self.commands[name], rest
+
+
+class ByTask(CommandGroup):
+    """All commands, in the order of `TASKS`."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands = Imported(())  # type: ignore[assignment]
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands."""
-        known = super().list_commands(ctx)
-        return sorted(known, key=[name for names in TASKS.values() for name in names].index)
+        del ctx
+        return [name for names in TASKS.values() for name in names]
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Parse the options of the whole command."""
+        with _one_sentence():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command."""
+        with _one_sentence():
+            return super().invoke(ctx)
+
+
+def print_error(sentence: str) -> None:
+    """Print what is wrong; see `streaming.base.lines`, which takes a tenth of a second to import."""
+    from streaming.base.lines import print_error as print_line
+
+    print_line(sentence)
+
+
+@contextmanager
+def _one_sentence() -> Iterator[None]:
+    """Print a wrong command line as all errors are, instead of in a frame under the usage."""
+    try:
+        yield
+    except typer.TyperException as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # which typer does not export: its text is the help
+            raise
+        context = getattr(error, "ctx", None)
+        said = error.format_message()
+        said = said if said.endswith(("?", ".")) else f"{said}."
+        print_error(said if context is None else f"{said} See `{context.command_path} --help`.")
+        raise typer.Exit(error.exit_code) from None
+
+
+class Imported(Mapping[str, Any]):
+    """The commands of a group, each imported when it is read."""
+
+    def __init__(self, path: tuple[str, ...]) -> None:
+        self._path = path
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_names_below(self._path))
+
+    def __len__(self) -> int:
+        return len(_names_below(self._path))
+
+    def __getitem__(self, name: str) -> Any:
+        first, *rest = (*self._path, name)
+        if first not in _names_below(()):
+            raise KeyError(name)
+        command = _imported(first)
+        for one in rest:
+            command = command.commands[one]
+        return command
+
+
+@cache
+def _imported(name: str) -> Any:
+    """Import a command of the first level."""
+    from streaming.cli.options import shaped
+
+    module = importlib.import_module(f"streaming.cli.{name.replace('-', '_')}")
+    holder = typer.Typer(rich_markup_mode=_MARKUP, pretty_exceptions_enable=False)
+    holder.callback()(_nothing)
+    if (app := getattr(module, "app", None)) is not None:
+        for one in app.registered_commands:
+            one.callback = shaped(one.callback)
+        holder.add_typer(app, name=name, rich_help_panel=task_of(name), epilog=examples_of(name))
+    else:
+        command = getattr(module, name.replace("-", "_"))
+        holder.command(name, rich_help_panel=task_of(name), epilog=examples_of(name))(shaped(command))
+    return typer.main.get_group(holder).commands[name]
+
+
+def _nothing() -> None:
+    """Stand for the options of the whole command, which `main` has."""
+
+
+def _names_below(path: tuple[str, ...]) -> list[str]:
+    """Return the names of the commands of a group, in the order of their list."""
+    names = [tuple(one.split()) for one in SUMMARIES]
+    return [one[-1] for one in names if one[:-1] == path]
 
 
 def task_of(command: str) -> str:

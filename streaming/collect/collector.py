@@ -1,6 +1,7 @@
 """Run the poll collector: rounds and ticks, and the sink (the log or a recording) for their events."""
 
 import asyncio
+import re
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +29,7 @@ from streaming.log.shares import Shares
 log = structlog.get_logger()
 
 TICK_SECONDS = 1.0
+_REFUSED = re.compile(r"\[Errno \d+\] Connect call failed \(.*\)")
 _AGAIN_AFTER_SECONDS = 1.0
 """A server that is being stopped closes connections, too; after this time it can't be reached."""
 
@@ -126,10 +128,15 @@ async def _failure(poller: Poller, servers: NameServers) -> UserError | None:
         return UserError(error.remark)
     except RpcFailedError as error:
         return UnavailableError(
-            f"No name server of {', '.join(servers.name_servers)} answers ({error.remark}): "
+            f"No name server of {', '.join(servers.name_servers)} answers ({_plain(error.remark)}): "
             "start it, or correct collector.name_servers."
         )
     return None
+
+
+def _plain(remark: str) -> str:
+    """Return what the system says of a connection that was refused, in words."""
+    return _REFUSED.sub("nothing listens there", remark)
 
 
 async def _find_brokers(poller: Poller) -> None:

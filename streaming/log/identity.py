@@ -6,11 +6,14 @@ since 2.8); the writer of a file log writes one into its folder.
 
 import secrets
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from streaming.base.files import replace_atomically
-from streaming.base.settings import Settings
+
+if TYPE_CHECKING:  # a reader of the manifest reads no settings
+    from streaming.base.settings import Settings
 
 _FILE = "_log_id"
 _BYTES_MAX = 100
@@ -37,7 +40,7 @@ class LogId(msgspec.Struct, frozen=True):
         return LogId(self.cluster or earlier.cluster, self.log or earlier.log)
 
 
-def log_id(settings: Settings) -> LogId | None:
+def log_id(settings: "Settings") -> LogId | None:
     """Ask the log of the settings for its ids; None if there is no such topic or folder.
 
     Raises:

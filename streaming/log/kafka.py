@@ -9,7 +9,9 @@ from kafka.admin import ACLOperation, ConfigResource, ConfigResourceType
 from kafka.errors import (
     AuthorizationError,
     GroupAuthorizationFailedError,
+    KafkaConnectionError,
     KafkaError,
+    KafkaTimeoutError,
     SaslAuthenticationFailedError,
     TopicAuthorizationFailedError,
 )
@@ -273,8 +275,13 @@ def failure_of(connection: KafkaConnection, error: KafkaError, group: str = "") 
     if isinstance(error, GroupAuthorizationFailedError):
         return _forbidden(connection, group, ACLOperation.READ, "group")
     return _refusal(connection, error) or UnavailableError(
-        f"Kafka at {connection.servers} does not respond ({error}): start it, or correct source.bootstrap_servers."
+        f"Kafka at {connection.servers} does not answer{_why(error)}: start it, or correct source.bootstrap_servers."
     )
+
+
+def _why(error: KafkaError) -> str:
+    """Return the reason in parentheses, unless it says no more than that there was no answer."""
+    return "" if isinstance(error, KafkaTimeoutError | KafkaConnectionError) else f" ({error})"
 
 
 def _refusal(connection: KafkaConnection, error: BaseException) -> UserError | None:

@@ -3,14 +3,15 @@
 kafka-python takes a failed TLS handshake, or a listener of another protocol, for a broker that is still starting: it
 tries again until its time is over, and then names no reason. So before a client is made, the first broker that answers
 is asked what the client would ask it: TLS, the versions of its API, the SASL mechanism and the credentials (of which
-kafka-python 3.0.12 forgets that they were refused, too). Where nobody listens or answers, the client is left to try
-again for a while.
+kafka-python 3.0.12 forgets that they were refused, too). Where nothing listens at any address for two seconds, that is
+the error; where somebody listens and does not answer, the client is left to try again for a while.
 """
 
 import socket
 import ssl
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,12 +24,14 @@ from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 from kafka.protocol.parser import KafkaProtocol
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
-from streaming.base.errors import UserError
+from streaming.base.errors import UnavailableError, UserError
 from streaming.base.limits import FRAME_BYTES
 from streaming.base.tls_faults import is_alert, refused_certificate, untrusted
 from streaming.log.kafka_properties import KafkaConnection
 
 _ANSWER_SECONDS_MAX = 5.0
+_LISTEN_SECONDS = 2.0
+_LOOK_SECONDS = 0.2
 _AGAIN_AFTER_SECONDS = 1.0
 """A broker that is being stopped closes connections, too; after this time it refuses them."""
 
@@ -37,13 +40,13 @@ def check_handshake(connection: KafkaConnection) -> None:
     """Check that the first broker that can be reached speaks the protocol of the settings with this client.
 
     Raises:
-        UserError: it does not. Its cause is a KafkaError where waiting may help.
+        UserError: it does not, or nothing listens. Its cause is a KafkaError where waiting may help.
     """
     properties = connection.properties
     tls = _tls_context(properties)
     if "proxy_url" in properties or "socks5_proxy" in properties:
         return  # only the client knows the way through it
-    for host, port, _ in _addresses(connection.servers):
+    for host, port in _listening(connection.servers):
         greeting = _Greeting(host, port, tls, properties)
         try:
             if not greeting.is_accepted():
@@ -52,6 +55,35 @@ def check_handshake(connection: KafkaConnection) -> None:
         except _NobodyListensError:
             continue
         return
+
+
+def _listening(servers: str) -> list[tuple[str, int]]:
+    """Return the addresses that take a connection, in their order; all are tried at once.
+
+    Raises:
+        UnavailableError: none does, for two seconds: a server that is started together with this command may be late.
+    """
+    addresses = [(host, port) for host, port, _ in _addresses(servers)]
+    until = time.monotonic() + _LISTEN_SECONDS
+    with ThreadPoolExecutor(len(addresses)) as threads:
+        while True:
+            found = list(threads.map(_takes_a_connection, addresses))
+            if any(found):
+                return [address for address, listens in zip(addresses, found, strict=True) if listens]
+            if time.monotonic() > until:
+                raise UnavailableError(
+                    f"Nothing listens at {' or '.join(servers.split(','))}: start Kafka, or correct "
+                    "source.bootstrap_servers."
+                ) from KafkaConnectionError()
+            time.sleep(_LOOK_SECONDS)
+
+
+def _takes_a_connection(address: tuple[str, int]) -> bool:
+    try:
+        socket.create_connection(address, timeout=_LISTEN_SECONDS).close()
+    except OSError:  # a name that is not known, too
+        return False
+    return True
 
 
 class _NobodyListensError(Exception):

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from streaming.base.times import iso
 from streaming.queries.results import SqlResult
+from streaming.tables.hints import list_warning
 from streaming.tables.reader import ANSWER_ROWS, ReadModel
 
 
@@ -30,7 +31,7 @@ def sql(model: ReadModel, query: str, *, limit: int = ANSWER_ROWS) -> SqlResult:
     durations = tuple(field.name for field in answer.table.schema if pa.types.is_interval(field.type))
     return SqlResult(
         columns=tuple(answer.table.column_names), rows=tuple(zip(*columns, strict=True)), cut=answer.cut,
-        durations=durations,
+        durations=durations, warnings=tuple(filter(None, [list_warning(query)])),
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from schemas.arrow import in_epoch_ms
+from schemas.arrow import epoch_ms_rows
 from schemas.columns import ColumnType, ListOf, StructOf
 from schemas.tables import ADDED, PARTITIONED_BY, TABLES, columns
 from streaming.base.place import Place
@@ -60,16 +60,16 @@ def files_of(table: str, snapshot: DeltaTable) -> list[File]:
     actions = pa.RecordBatchReader.from_stream(snapshot.get_add_actions(flatten=True)).read_all()
     partition_columns = [f"partition.{name}" for name in PARTITIONED_BY.get(table, ())]
     wanted = ("path", "size_bytes", "num_records", "min.time", "max.time", "modification_time", *partition_columns)
-    actions = in_epoch_ms(actions.select([name for name in wanted if name in actions.column_names]))
-    count = len(actions)
+    rows = epoch_ms_rows(actions.select([name for name in wanted if name in actions.column_names]))
+    count = len(rows)
 
     def column(name: str) -> list[Any]:
-        return actions.column(name).to_pylist() if name in actions.column_names else [None] * count
+        return [row.get(name) for row in rows]
 
     partitions = zip(*(map(str, column(name)) for name in partition_columns), strict=True)
     return [
-        File(path, size, rows or 0, begins or 0, ends or 0, partition, written or 0)
-        for path, size, rows, begins, ends, partition, written in zip(
+        File(path, size, records or 0, begins or 0, ends or 0, partition, written or 0)
+        for path, size, records, begins, ends, partition, written in zip(
             column("path"), column("size_bytes"), column("num_records"), column("min.time"), column("max.time"),
             partitions if table in PARTITIONED_BY else [()] * count, column("modification_time"), strict=True,
         )

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 
 import duckdb
 
+from schemas.columns import ListOf
 from schemas.tables import TABLES, columns
 from streaming.base.nearest import closest
 from streaming.tables.catalog import FUNCTIONS, VIEWS
@@ -16,11 +17,30 @@ _ALIAS = re.compile(
     re.IGNORECASE,
 )
 _STRINGS = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*")
+_AGGREGATE = re.compile(r"\b(?P<function>max|min)\s*\(\s*(?:\w+\.)?(?P<name>\w+)\s*\)", re.IGNORECASE)
 _AFTER_RELATION = frozenset(
     {"where", "group", "order", "limit", "join", "on", "left", "select", "union", "having", "using", "offset"}
 )
 _NEAR, _LISTED = 3, 20
 """How many columns that are like the unknown one are named; if none is, at most so many of all."""
+
+
+def list_warning(query: str) -> str | None:
+    """Return the sentence for an aggregate of a column that holds a list: DuckDB compares lists element by element.
+
+    None: the query has none.
+    """
+    words = set(re.findall(r"\w+", query.lower()))
+    lists = {
+        column.name: table for table in TABLES if table in words for column in columns(table)
+        if isinstance(column.type, ListOf)
+    }  # fmt: skip
+    for found in _AGGREGATE.finditer(_STRINGS.sub("''", query)):
+        if (table := lists.get(found["name"].lower())) is not None:
+            said = f"{found['name']} of {table} is a list: {found['function'].lower()}() compares whole lists."
+            series = table.startswith("queue_progress")
+            return f"{said} Ask queue_observations, which has one row per queue." if series else f"{said} Unnest it."
+    return None
 
 
 def keyword_hint(query: str, reserved: Iterable[str]) -> str:

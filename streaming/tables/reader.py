@@ -18,7 +18,7 @@ import duckdb
 import pyarrow as pa
 from deltalake.exceptions import TableNotFoundError
 
-from schemas.arrow import in_epoch_ms
+from schemas.arrow import epoch_ms_rows, in_epoch_ms
 from schemas.tables import ADDED, TABLES
 from streaming.base.errors import NotReadyError, QueryError, UserError, first_line
 from streaming.base.limits import SPILL_BYTES
@@ -197,8 +197,7 @@ class ReadModel:
 
     def rows(self, query: str, parameters: Parameters = ()) -> list[Row]:
         """Run one of the program's own queries; return the rows as dictionaries, times as epoch milliseconds."""
-        rows: list[Row] = in_epoch_ms(self.sql(query, parameters)).to_pylist()
-        return rows
+        return epoch_ms_rows(self.sql(query, parameters))
 
     def scan(self, query: str, parameters: Parameters = ()) -> Iterator[pa.RecordBatch]:
         """Run one of the program's own queries in batches, for results larger than memory: sorting spills to disk."""

@@ -13,7 +13,6 @@ from typing import Protocol
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from streaming.base.errors import UserError, first_line
 
@@ -66,6 +65,8 @@ def meaning(table: Path, error: Exception) -> UserError | None:
 
 def fault_in(table: str, folder: Path, files: Iterable[TableFile]) -> UserError | None:
     """Return the error about the first of a table's files without the right to read, the right size or a footer."""
+    from pyarrow.parquet import read_metadata
+
     for file in files:
         path = folder / unquote(file.path)
         what = f"The file {path} of the table {table}"
@@ -74,7 +75,7 @@ def fault_in(table: str, folder: Path, files: Iterable[TableFile]) -> UserError 
             if size != file.size:
                 return damaged(what, f"it has {size:,} bytes instead of {file.size:,}")
             with path.open("rb") as content:
-                pq.read_metadata(content)
+                read_metadata(content)
         except PermissionError:
             return denied(path)
         except FileNotFoundError:

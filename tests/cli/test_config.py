@@ -5,7 +5,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from streaming.base.settings import CONFIG_VARIABLE, conf_file
+from streaming.base.place import CONFIG_VARIABLE
+from streaming.base.settings import conf_file
 from streaming.cli.main import app
 
 

@@ -11,15 +11,60 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from streaming.cli.main import app
+from streaming.cli.tasks import SUMMARIES
 from streaming.lab.servers import LOOPBACK, free_port
+from tests.docs.parts import summaries
 
 
-def test_help_waits_for_no_engine():
-    """What takes long to import, a command imports when it runs."""
-    slow = {"duckdb", "pyarrow", "deltalake", "pyspark", "nicegui", "fastapi", "pandas", "apprise"}
-    code = f"import sys, streaming.cli.main; print(sorted({slow!r} & set(sys.modules)))"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.strip() == "[]"
+def _imported(*arguments: str, **environment: str) -> set[str]:
+    """The packages that a command imports until it ends, ours by their whole names."""
+    code = (
+        "import sys; from streaming.cli.main import main; sys.argv[0] = 'rebalance-watch'\n"
+        "try: main()\n"
+        "except SystemExit as ended: print(f'\\n{ended.code} ' + ' '.join(sys.modules))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | environment,
+    )
+    code, *modules = ran.stdout.splitlines()[-1].split()
+    assert code in {"0", "None"}, ran.stdout + ran.stderr
+    return {one if one.startswith("streaming.") else one.partition(".")[0] for one in modules}
+
+
+ENGINES = {"duckdb", "pyarrow", "numpy", "deltalake", "pyspark", "nicegui", "fastapi", "pandas", "apprise", "structlog"}
+COMPLETE = {"_REBALANCE_WATCH_COMPLETE": "complete_bash", "COMP_WORDS": "rebalance-watch group re", "COMP_CWORD": "2"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment"),
+    [(["--version"], {}), (["--help"], {}), (["alert", "--help"], {}), ([], COMPLETE)],
+    ids=["version", "help", "help of a group", "completion"],
+)
+def test_help_waits_for_no_command(arguments, environment):
+    """What takes long to import, a command imports when it runs; a list of commands imports none of them."""
+    imported = _imported(*arguments, **environment)
+
+    assert imported.isdisjoint(ENGINES | {"pydantic_settings", "streaming.base.lines", "streaming.base.settings"})
+    assert {one for one in imported if one.startswith("streaming.cli.")} == {
+        "streaming.cli.main", "streaming.cli.ours", "streaming.cli.tasks"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("question", ["group list", "incident list", "who-owned Orders@broker-a:0"])
+def test_a_question_imports_only_what_reads_and_prints(question, asked):
+    imported = _imported("--root", str(asked.parent), *question.split())
+
+    assert imported.isdisjoint((ENGINES - {"duckdb", "pyarrow", "numpy", "deltalake"}) | {"pydantic_settings", "httpx"})
+    assert "streaming.base.settings" not in imported
+
+
+def test_the_list_of_commands_says_what_their_help_says():
+    """What it shows is in a file, which `tests.docs` writes."""
+    assert summaries() == list(map(": ".join, SUMMARIES.items()))
 
 
 def test_the_version_is_that_of_the_package_with_the_state_s():

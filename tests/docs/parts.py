@@ -71,6 +71,20 @@ def _facts(rules_of_code, file):
     return [" ".join(facts)]
 
 
+def summaries():
+    """Return the first line of the help of each command and group of commands, by its words."""
+    return [
+        f"{path}: {' '.join((one.help or '').split(chr(10) * 2)[0].split())}"
+        for path, one in _each(typer.main.get_command(app))
+    ]
+
+
+def _each(command, path=()):
+    for name, sub in getattr(command, "commands", {}).items():
+        yield " ".join([*path, name]), sub
+        yield from _each(sub, (*path, name))
+
+
 def commands():
     """Return every command with its arguments and the first line of its help."""
     return table(["command", "does"], list(_commands(typer.main.get_command(app), "rebalance-watch")))

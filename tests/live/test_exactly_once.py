@@ -44,7 +44,7 @@ DIGITS, BASE = 3, 20
 """A lock's queues are the digits of its number: each lock is of other queues than any before it, and of few."""
 PAUSE_SECONDS = 0.2
 STEADY_SECONDS, KILLS = 60, 16
-START_AGAIN = ("Python worker failed to connect back", "does not respond")
+START_AGAIN = ("Python worker failed to connect back", "does not answer", "Nothing listens at")
 """The job's errors if the machine is too busy to start a Python worker in ten seconds, and while Kafka is unavailable.
 Then it is started again, as by a service manager."""
 STARTS_MAX = 10

@@ -14,9 +14,11 @@ from streaming.cli.options import (
     ClusterOption,
     EveryOption,
     FormatOption,
+    GroupOption,
     Output,
     WatchOption,
     instant,
+    named,
 )
 from streaming.cli.output import AsOf, present
 from streaming.queries.columns import CLIENT
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 def clients(  # noqa: PLR0913  a command line
     group: Annotated[str | None, typer.Argument(help="Only clients of this group.", show_default=False)] = None,
     *,
+    group_option: GroupOption = None,
     cluster: ClusterOption = None,
     at: AtOption = None,
     output: FormatOption = "table",
@@ -50,6 +53,7 @@ def clients(  # noqa: PLR0913  a command line
         shown = instant_shown(model, instant(at))
         return ask(model, group, cluster=cluster, at=instant(at))
 
+    group = named(group, group_option) if group_option is not None else group
     present(
         answer,
         lambda found, now: _draw(found, Context(shown, today=now)),

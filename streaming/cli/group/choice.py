@@ -2,12 +2,12 @@
 
 import typer
 
-from streaming.base.lines import print_error
 from streaming.base.shell import group_argument
 from streaming.cli.group.list import draw_groups
 from streaming.cli.options import Format, Output, instant, named
 from streaming.cli.ours import our_command
 from streaming.cli.output import AsOf, present
+from streaming.cli.tasks import print_error
 from streaming.queries.results import Group
 
 
@@ -28,7 +28,7 @@ def named_group(  # noqa: PLR0913, PLR0917  what a command has of it
         BadParameter: two names are given, or none and the output is for a program.
         Exit: none is given; the groups are printed. The code is that of wrong usage.
     """
-    if argument is not None or option is not None or output != "table":
+    if argument is not None or option is not None or output not in {"table", "wide"}:
         return named(argument, option)
     from streaming.queries.groups import groups
 

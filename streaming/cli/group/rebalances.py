@@ -70,7 +70,7 @@ def rebalances(  # noqa: PLR0913  a command line
         )
         return
 
-    end, most = instant(until), last or (_ROWS if output == "table" else None)
+    end, most = instant(until), last or (_ROWS if output in {"table", "wide"} else None)
     totals: RebalanceTotals | None = None
     first = 0
 
@@ -78,7 +78,7 @@ def rebalances(  # noqa: PLR0913  a command line
         nonlocal totals, first
         group_at = find_group(model, name, cluster)
         first = begin(model, since, end)
-        if output == "table":
+        if output in {"table", "wide"}:
             totals = rebalance_totals(model, group_at, first, end)
         return rebalances_in(model, group_at, first, end, most)
 

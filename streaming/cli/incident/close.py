@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streaming.base.errors import UserError
-from streaming.base.place import tables_of
-from streaming.base.settings import load_settings
 from streaming.base.shell import command_line
 from streaming.base.times import now_ms
 from streaming.base.visible import visible
 from streaming.cli.author import actor
+from streaming.cli.output import tables_by_settings
 from streaming.queries.columns.column import SHORT_ID
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ def close(
     from streaming.serve.alerting import actions
     from streaming.serve.operator_actions import recorded
 
-    tables, who = tables_of(load_settings()), actor(by)
+    tables, who = tables_by_settings(), actor(by)
     with recorded(tables, who, "CLOSE", incident_id, reason) as action:
         _check(reason, who.name)
         closed = actions.close(tables, incident_id, reason, who.name, now_ms())
@@ -53,7 +52,7 @@ def reopen(
     from streaming.serve.alerting import actions
     from streaming.serve.operator_actions import recorded
 
-    tables, who = tables_of(load_settings()), actor(by)
+    tables, who = tables_by_settings(), actor(by)
     with recorded(tables, who, "REOPEN", incident_id, reason) as action:
         _check(reason or "as it was closed", who.name)
         found = actions.reopen(tables, incident_id, reason, who.name, now_ms())

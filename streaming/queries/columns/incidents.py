@@ -45,7 +45,7 @@ INCIDENT = Table(
     ResultColumn(Incident, "subject", "name", lambda i, _: i.subject or gettext("the group"), wide=True),
     ResultColumn(Incident, "client_id", show=_other_client, spare=True),
     ResultColumn(Incident, "parent", show=lambda i, _: (i.parent or labels.NOT_KNOWN)[:SHORT_ID], spare=True),
-    ResultColumn(Incident, "consequences", "count", lambda i, _: str(i.consequences or "")),
+    ResultColumn(Incident, "consequences", "count", lambda i, _: str(i.consequences or ""), spare=True),
     ResultColumn(Incident, "resolution", show=lambda i, _: labels.reason(i.resolution or ""), spare=True),
     grid="incident_id severity headline opened_at duration cluster group client_id parent consequences title"
     " resolution",

@@ -14,3 +14,6 @@ class SqlResult(QueryResult):
     durations: tuple[str, ...] = Field(
         default=(), description="The columns whose values are intervals: durations by ISO 8601, such as PT43.208S."
     )
+    warnings: tuple[str, ...] = Field(
+        default=(), description="What the query may not mean, in sentences, such as the largest of several lists."
+    )
