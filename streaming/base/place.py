@@ -13,8 +13,6 @@ if TYPE_CHECKING:  # a process that is given its place reads no settings, which 
     from streaming.base.sections.storage import Storage
     from streaming.base.settings import Settings
 
-CONFIG_VARIABLE = "REBALANCE_WATCH_CONFIG"
-"""The variable that names the user's settings file."""
 _REGION = "us-east-1"
 """The region of a request's signature where the store has none, as most that are not Amazon's."""
 

@@ -9,8 +9,8 @@ import msgspec
 from pydantic import BaseModel, SecretStr
 from pydantic_settings import EnvSettingsSource, TomlConfigSettingsSource
 
-from streaming.base.place import CONFIG_VARIABLE
 from streaming.base.settings import Settings
+from streaming.base.shell import CONFIG_VARIABLE
 
 DEFAULT: Literal["default"] = "default"
 _MASK = "***"

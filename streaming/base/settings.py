@@ -22,7 +22,6 @@ from pydantic_settings import SettingsError as UnreadableError
 from rebalance_model.observe.policy import Policy
 from streaming.base.errors import SettingsError
 from streaming.base.invalid import ended, of_msgspec, sentence
-from streaming.base.place import CONFIG_VARIABLE
 from streaming.base.sections.collector import Collector, RocketMq
 from streaming.base.sections.job import Job, Quality, spark_properties
 from streaming.base.sections.lab import LabSettings
@@ -31,6 +30,7 @@ from streaming.base.sections.otlp import Otlp
 from streaming.base.sections.storage import Runtime, Storage, Tables
 from streaming.base.sections.telemetry_log import Kafka, SourceSettings
 from streaming.base.sections.web import HealthPorts, Metrics, Web
+from streaming.base.shell import CONFIG_VARIABLE
 from streaming.base.toml import read_toml
 
 

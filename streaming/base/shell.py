@@ -1,6 +1,10 @@
-"""Command lines that a user copies into a shell."""
+"""Command lines that a user copies into a shell, and a variable that one may set there."""
 
 from shlex import quote
+from typing import Final
+
+CONFIG_VARIABLE: Final = "REBALANCE_WATCH_CONFIG"
+"""The variable that names the user's settings file."""
 
 
 def command_line(*words: str) -> str:

@@ -15,7 +15,7 @@ import typer
 from streaming.base.errors import InvalidValueError, SettingsError, UnavailableError, UnhealthyError, UserError
 from streaming.base.files import close_to_others
 from streaming.base.health import PROBE_SOCKET
-from streaming.base.place import CONFIG_VARIABLE
+from streaming.base.shell import CONFIG_VARIABLE
 from streaming.base.zone import LOCAL, in_zone, zone_of
 from streaming.cli.ours import options_given
 from streaming.cli.tasks import ByTask, examples_of, print_error

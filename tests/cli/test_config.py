@@ -5,8 +5,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from streaming.base.place import CONFIG_VARIABLE
 from streaming.base.settings import conf_file
+from streaming.base.shell import CONFIG_VARIABLE
 from streaming.cli.main import app
 
 
