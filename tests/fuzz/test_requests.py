@@ -18,6 +18,7 @@ from streaming.serve.web.server import api_application, dashboard_application
 from tests.fuzz.conftest import SECONDS_MAX
 from tests.fuzz.forms import fuzzed
 from tests.fuzz.requests import MARK, NICEGUI, REQUESTS, TOKEN, Asked, answered
+from tests.support.served import PROBLEM
 from tests.support.world import example
 
 pytestmark = pytest.mark.xdist_group("requests")  # one process starts the pages for all of them
@@ -102,7 +103,7 @@ def check(asked, answer):
         assert b"`${zq" not in TITLE.sub(b"", answer.body)  # in no script
     elif answer.status >= 400 and answer.body and path != b"/readyz":
         refused = json.loads(answer.body)
-        assert list(refused) == (["jsonrpc", "id", "error"] if "jsonrpc" in refused and path == b"/mcp" else ["error"])
+        assert list(refused) == (["jsonrpc", "id", "error"] if "jsonrpc" in refused and path == b"/mcp" else PROBLEM)
         assert json.loads(answer.body)["error"]
     assert not path.startswith(b"/api/") or not kind.startswith("text/html")
 
@@ -149,4 +150,4 @@ def test_what_pages_do_not_take_is_refused_as_a_page_or_in_one_sentence(site):
     assert b"queue_id: Input should be a valid integer" in page.body
     for method, target, status in (("HEAD", b"/", 405), ("GET", f"{NICEGUI}/static/x".encode(), 404)):
         answer = site(0, Asked(method, target, (), b""))
-        assert (answer.status, list(json.loads(answer.body))) == (status, ["error"])
+        assert (answer.status, list(json.loads(answer.body))) == (status, PROBLEM)

@@ -16,6 +16,8 @@ from starlette.types import ASGIApp
 from streaming.serve.web.http_server import HttpServer
 from streaming.serve.web.listening import address, listen
 
+PROBLEM = ["title", "status", "detail", "error"]
+"""The fields of an error of REST."""
 _STARTS_SECONDS = 180
 
 

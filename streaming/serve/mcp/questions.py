@@ -61,7 +61,9 @@ def _of_json(app: ASGIApp) -> ASGIApp:
     async def checked(scope: Scope, receive: Receive, send: Send) -> None:
         kind = Headers(scope=scope).get("content-type", "")
         if scope["method"] == "POST" and not kind.lower().startswith("application/json"):
-            refused = JSONResponse({"error": f"A request to {PATH} has the content type application/json."}, 415)
+            said = f"A request to {PATH} has the content type application/json."
+            problem = {"title": "Unsupported Media Type", "status": 415, "detail": said, "error": said}
+            refused = JSONResponse(problem, 415, media_type="application/problem+json")
             await refused(scope, receive, send)
             return
         await app(scope, receive, send)

@@ -17,7 +17,7 @@ from ipaddress import ip_network
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import Response
+from fastapi.responses import HTMLResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
@@ -44,7 +44,7 @@ from streaming.serve.web.tls import server_tls
 TITLE = "rebalance-watch"
 _DESCRIPTION = (
     "Owners, rebalances and incidents of RocketMQ queues. Times are in epoch milliseconds; null means unknown, never "
-    "0. The results are those of the command line with `--format json`."
+    "0. The results are those of the command line with `-o json`."
 )
 
 
@@ -61,6 +61,11 @@ def api_application(settings: Settings, store: Store, who: Access) -> FastAPI:
     add_mcp(app, settings, store)
     add_sign_in(app, who, settings.web)
     app.include_router(api.router)
+
+    @app.get("/docs", include_in_schema=False)
+    def docs() -> Response:
+        return HTMLResponse(api.docs.page(app.openapi()))
+
     return app
 
 
@@ -91,7 +96,7 @@ def _application(settings: Settings, store: Store, who: Access, *, openapi_url: 
         description=_DESCRIPTION,
         version=version(TITLE),
         openapi_url=openapi_url,
-        docs_url=None,  # these pages load scripts from another site
+        docs_url=None,  # these pages load scripts from another site: see `api.docs`
         redoc_url=None,
     )
     app.state.settings, app.state.store, app.state.sources = settings, store, Sources()

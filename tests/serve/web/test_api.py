@@ -1,6 +1,7 @@
 """The REST API over known tables: its answers and errors, equal to those of the command line."""
 
 import json
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 
@@ -19,7 +20,7 @@ from streaming.serve.store import Store
 from streaming.serve.web.access import access
 from streaming.serve.web.server import api_application
 from streaming.tables import ReadModel
-from tests.support.served import answering
+from tests.support.served import PROBLEM, answering
 from tests.support.world import NOON, example
 
 pytestmark = pytest.mark.xdist_group("web")  # one server for all of them
@@ -177,7 +178,7 @@ def test_a_select_of_the_user(api):
 def test_sql_other_than_a_single_select_is_refused(api, query):
     answer = api.post("/sql", json={"query": query})
 
-    assert (answer.status_code, list(answer.json())) == (400, ["error"])
+    assert (answer.status_code, list(answer.json())) == (400, PROBLEM)
 
 
 def test_sql_is_limited_in_rows_time_and_concurrency(api):
@@ -228,7 +229,7 @@ def test_an_invalid_request_is_answered_by_one_sentence(api, path, status, sente
     answer = api.get(path)
 
     assert answer.status_code == status
-    assert list(answer.json()) == ["error"]
+    assert list(answer.json()) == PROBLEM
     assert sentence in answer.json()["error"]
     assert "\n" not in answer.json()["error"]
 
@@ -246,7 +247,7 @@ def test_an_invalid_request_is_answered_by_one_sentence(api, path, status, sente
 def test_every_refusal_is_one_sentence_in_the_same_form(api, method, path, body, status, sentence):
     answer = api.request(method, path, content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == status
-    assert list(answer.json()) == ["error"]
+    assert list(answer.json()) == PROBLEM
     assert sentence in answer.json()["error"]
 
 
@@ -255,10 +256,7 @@ def test_an_internal_error_shows_no_traceback(api, monkeypatch):
 
     answer = api.get("/incidents/1")
 
-    assert (answer.status_code, answer.json()) == (
-        500,
-        {"error": "Internal error in rebalance-watch: see its log."},
-    )
+    assert (answer.status_code, answer.json()["error"]) == (500, "Internal error in rebalance-watch: see its log.")
 
 
 def test_openapi_describes_every_route_with_a_typed_answer(api):
@@ -322,3 +320,79 @@ def test_an_error_repeats_little_of_what_was_asked(api, path):
     assert 400 <= answer.status_code < 500
     assert len(answer.content) < SENTENCE_CHARACTERS
     assert f"{'x' * 500}" in answer.json()["error"]
+
+
+def test_pages_of_a_list_are_the_list(api):
+    whole = body_of(api.get("/groups/orders/queues", params={"at": NOON + 20_000}))
+    pages, path, asked = [], "/groups/orders/queues", {"at": NOON + 20_000, "limit": 3}
+    while path is not None:
+        answer = api.get(path, params=asked)
+        pages.append(body_of(answer))
+        following = answer.links.get("next")
+        path, asked = (None, None) if following is None else (following["url"].removeprefix("/api/v1"), None)
+
+    assert [len(page) for page in pages] == [3] * (len(whole) // 3) + [len(whole) % 3] * (len(whole) % 3 > 0)
+    assert [row for page in pages for row in page] == whole
+    assert len(pages) > 1
+
+
+@pytest.mark.parametrize("asked", [{"limit": 0}, {"limit": "many"}, {"limit": 10_001}, {"cursor": "!"}], ids=str)
+def test_what_is_no_page_is_refused(api, asked):
+    answer = api.get("/groups", params=asked)
+
+    assert answer.status_code == 422
+    assert answer.json()["detail"].startswith(f"{next(iter(asked))}: Input should be ")
+
+
+def test_an_answer_that_the_reader_has_is_not_sent_again(api):
+    then = {"at": NOON + 20_000}
+    version = api.get("/groups", params=then).headers["ETag"]
+    again = api.get("/groups", params=then, headers={"If-None-Match": version})
+    assert (again.status_code, again.content, again.headers["ETag"]) == (304, b"", version)
+
+    changed = api.get("/groups", params=then, headers={"If-None-Match": 'W/"another"'})
+    assert (changed.status_code, bool(changed.json())) == (200, True)
+
+
+def test_an_answer_about_now_has_another_version_later(api, monkeypatch):
+    """The ages in it grow while the tables stay the same."""
+    at = time.time()
+    monkeypatch.setattr("streaming.serve.web.api.route.time.time", lambda: at)
+    version = api.get("/groups").headers["ETag"]
+    assert api.get("/groups", headers={"If-None-Match": version}).status_code == 304
+    at += 60
+    assert api.get("/groups", headers={"If-None-Match": version}).status_code == 200
+    assert "ETag" not in api.get("/health").headers
+
+
+def test_an_error_is_a_problem_with_its_details(api):
+    answer = api.get("/groups/order")
+
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    sentence = "Unknown consumer group order: did you mean orders?"
+    assert answer.json() == {"title": "Not Found", "status": 404, "detail": sentence, "error": sentence}
+
+
+def test_operations_have_names_and_lists_their_pages(api):
+    described = body_of(api.get("/openapi.json"))
+    routes = [(path, method, route) for path, of in described["paths"].items() for method, route in of.items()]
+    names = [route["operationId"] for _, _, route in routes]
+
+    assert len(set(names)) == len(names)
+    assert all(name.isidentifier() and "api" not in name for name in names)
+    [parameters] = [route["parameters"] for path, _, route in routes if path == "/api/v1/incidents"]
+    assert {"limit", "cursor"} <= {one["name"] for one in parameters}
+
+
+def test_the_description_is_a_page_that_needs_no_other_site(api):
+    page = httpx.get(str(api.base_url).replace("/api/v1/", "/docs"))
+    described = body_of(api.get("/openapi.json"))
+
+    assert page.headers["Content-Type"] == "text/html; charset=utf-8"
+    for path, of in described["paths"].items():
+        for route in of.values():
+            assert f'id="{route["operationId"]}"' in page.text
+        assert path in page.text
+    assert "http://" not in page.text
+    assert "https://" not in page.text
+    assert "<script" not in page.text

@@ -8,7 +8,7 @@ from streaming.serve.store import Store
 from streaming.serve.web.access import access
 from streaming.serve.web.server import api_application
 from tests.serve.dashboard.tables import MINUTE, Group
-from tests.support.served import answering
+from tests.support.served import PROBLEM, answering
 from tests.support.tables import append, make_tables, read_rows
 
 pytestmark = pytest.mark.xdist_group("web")
@@ -94,7 +94,7 @@ def test_an_incident_is_closed_and_opened_again(api, tables):
 def test_bad_input_is_one_sentence_and_writes_nothing(api, tables, path, sent, status, says):
     answer = api.post(path, json=sent)
 
-    assert (answer.status_code, list(answer.json())) == (status, ["error"])
+    assert (answer.status_code, list(answer.json())) == (status, PROBLEM)
     assert says in answer.json()["error"]
     assert not controls(tables)
 
@@ -102,7 +102,7 @@ def test_bad_input_is_one_sentence_and_writes_nothing(api, tables, path, sent, s
 def test_a_text_that_is_no_utf8_is_one_sentence_and_writes_nothing(api, tables):
     answer = api.post(ACK, content=b'{"by": "ann", "reason": "\\ud800"}')
 
-    assert (answer.status_code // 100, list(answer.json())) == (4, ["error"])
+    assert (answer.status_code // 100, list(answer.json())) == (4, PROBLEM)
     assert not controls(tables)
 
 

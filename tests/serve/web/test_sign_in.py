@@ -362,7 +362,7 @@ def test_a_viewer_sees_everything_and_changes_nothing(person, tables):
     asked = {ACK: {"reason": "x"}, SILENCE: {"reason": "x", "for": "2h"}, CLOSE: {"reason": "x"}}
     for path, body in {**asked, SQL: {"query": "SELECT 1"}}.items():
         answer = person.post(path, json=body)
-        assert (answer.status_code, answer.json()) == (403, {"error": sentence}), path
+        assert (answer.status_code, answer.json()["error"]) == (403, sentence), path
     assert read_rows(tables, "alert_controls") == []
     refused = [row for row in actions(tables)[before:] if row["action"] != "SQL"]
     assert [
@@ -409,7 +409,7 @@ def test_programs_use_the_token_as_before(person):
     bearer = {"Authorization": f"Bearer {TOKEN}"}
     assert person.get("/metrics", headers=bearer).status_code == 200
     assert person.post(SQL, json={"query": "SELECT 1"}, headers=bearer).status_code == 200
-    assert person.post(ACK, json={}, headers=bearer).json() == {"error": "by: Field required."}
+    assert person.post(ACK, json={}, headers=bearer).json()["error"] == "by: Field required."
     # The token's own form is not another way in for people.
     assert person.post("/login", data={"token": TOKEN}).status_code == 405
 

@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Depends, Request
 
 from streaming.base.errors import NotFoundError
-from streaming.serve.web.api import clients, groups, health, incidents, owners, quality, sql
+from streaming.serve.web.api import clients, docs, groups, health, incidents, owners, quality, sql
 from streaming.serve.web.api.errors import RESPONSES
 from streaming.serve.web.api.parameters import refuse_unknown
 
@@ -24,4 +24,4 @@ def nothing(request: Request) -> None:
     raise NotFoundError(f"Unknown path {request.url.path}: see {PREFIX}/openapi.json for the API.")
 
 
-__all__ = ["PREFIX", "health", "router"]
+__all__ = ["PREFIX", "docs", "health", "router"]

@@ -1,4 +1,4 @@
-"""Errors as ``{"error": sentence}``, never as a traceback."""
+"""Errors as problem details (RFC 9457) with the sentence in `detail`, never as a traceback."""
 
 import logging
 from http import HTTPStatus
@@ -20,9 +20,12 @@ _LOG = logging.getLogger(__name__)
 
 
 class Failure(QueryResult):
-    """The reason of a failure."""
+    """The reason of a failure, as problem details (RFC 9457)."""
 
-    error: str = Field(description="Message that says what to do.")
+    title: str = Field(description="The name of the status.")
+    status: int = Field(description="The status.")
+    detail: str = Field(description="Message that says what to do.")
+    error: str = Field(description="The same message, for readers of earlier releases.")
 
 
 RESPONSES: dict[int | str, dict[str, Any]] = {
@@ -110,4 +113,6 @@ class Faults:
 
 def failure(status: HTTPStatus, sentence: str) -> JSONResponse:
     """Create an error response."""
-    return JSONResponse({"error": shortened_whole(sentence)}, status)
+    said = shortened_whole(sentence)
+    problem = {"title": status.phrase, "status": int(status), "detail": said, "error": said}
+    return JSONResponse(problem, status, media_type="application/problem+json")

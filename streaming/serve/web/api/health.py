@@ -35,7 +35,7 @@ class Liveness(QueryResult):
     sources: tuple[SourceAge, ...]
 
 
-@router.get("/health", response_model=Liveness)
+@router.get("/health", operation_id="health", response_model=Liveness)
 def health(request: Request, store: StoreOf) -> Response:
     """Show liveness and the age of the telemetry."""
     sources: Sources = request.app.state.sources

@@ -10,7 +10,7 @@ from streaming.serve.web.api.parameters import At, Cluster, DatedRoute, StoreOf,
 router = APIRouter(tags=["groups"], route_class=DatedRoute)
 
 
-@router.get("/owners/{topic}/{broker}/{queue_id}", response_model=list[QueueOwner])
+@router.get("/owners/{topic}/{broker}/{queue_id}", operation_id="owners_in_each_group", response_model=list[QueueOwner])
 def owners(  # noqa: PLR0913  a queue has three names
     *, topic: str, broker: str, queue_id: int, store: StoreOf, at: At, cluster: Cluster = None
 ) -> Response:

@@ -8,7 +8,6 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
-from fastapi.routing import APIRoute
 
 from streaming.base.errors import InvalidValueError
 from streaming.base.invalid import unknown_parameter
@@ -22,6 +21,7 @@ from streaming.queries.results import as_json
 from streaming.serve.operator_actions import Actor
 from streaming.serve.store import Store
 from streaming.serve.user import current_user
+from streaming.serve.web.api.route import ApiRoute
 
 SOURCE_HEADER = "Rebalance-Watch-Source"
 """Which a page sends with an action (`static/page.js`)."""
@@ -78,7 +78,7 @@ def _which(
     return Which(group, cluster, topic, retry)
 
 
-class DatedRoute(APIRoute):
+class DatedRoute(ApiRoute):
     """A route whose answers are of one instant, which they name in their headers."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:

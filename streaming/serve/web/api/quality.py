@@ -6,8 +6,9 @@ from fastapi.responses import Response
 from streaming.queries import quality as of_quality
 from streaming.queries.results import QualityCheck
 from streaming.serve.web.api.parameters import StoreOf, sent
+from streaming.serve.web.api.route import ApiRoute
 
-router = APIRouter(tags=["health"])
+router = APIRouter(tags=["health"], route_class=ApiRoute)
 
 
 @router.get("/quality", response_model=list[QualityCheck])

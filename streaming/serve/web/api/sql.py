@@ -10,8 +10,9 @@ from streaming.queries.results import SqlResult
 from streaming.serve.operator_actions import Actor
 from streaming.serve.user import check_operator, current_user
 from streaming.serve.web.api.parameters import SettingsOf, StoreOf, sent_json
+from streaming.serve.web.api.route import ApiRoute
 
-router = APIRouter(tags=["sql"])
+router = APIRouter(tags=["sql"], route_class=ApiRoute)
 
 
 @router.post("/sql", response_model=SqlResult)
