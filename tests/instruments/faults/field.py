@@ -82,6 +82,10 @@ class FieldFaults:
         """Run a command of mqadmin."""
         self._admin.change(command, *arguments)
 
+    def run(self, command, *arguments):
+        """Run a command of mqadmin whose output says nothing of its success; return the output."""
+        return self._admin.run(command, *arguments)
+
     def topic_of(self, key):
         """Return the topic of another group."""
         return self._settings.lab.groups[key].topic

@@ -1,8 +1,9 @@
 // One push consumer of apache/rocketmq-client-go whose listener hangs on command.
 //
-//	consumer NAME_SERVER GROUP TOPIC INSTANCE ordered|concurrent
+//	consumer NAME_SERVER GROUP TOPIC INSTANCE ordered|concurrent [QUEUE [retries]]
 //
-// SIGUSR1 lets the listener hang, SIGUSR2 ends that, SIGTERM leaves the group. It prints "started" and "ended".
+// SIGUSR1 lets the listener hang (with QUEUE only for messages of that queue; with "retries" it refuses those, and hangs
+// when they come again), SIGUSR2 ends that, SIGTERM leaves the group. It prints "started" and "ended".
 package main
 
 import (
@@ -10,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strconv"
 	"sync"
 	"syscall"
 
@@ -25,13 +27,10 @@ type gate struct {
 	opened chan struct{}
 }
 
-func (g *gate) pass() {
+func (g *gate) closed() chan struct{} {
 	g.mutex.Lock()
-	opened := g.opened
-	g.mutex.Unlock()
-	if opened != nil {
-		<-opened
-	}
+	defer g.mutex.Unlock()
+	return g.opened
 }
 
 func (g *gate) set(closed bool) {
@@ -61,8 +60,22 @@ func main() {
 		panic(err)
 	}
 	listener := &gate{}
-	consume := func(context.Context, ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
-		listener.pass()
+	queue, retries := -1, len(os.Args) > 7
+	if len(os.Args) > 6 {
+		if queue, err = strconv.Atoi(os.Args[6]); err != nil {
+			panic(err)
+		}
+	}
+	consume := func(_ context.Context, messages ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
+		message, opened := messages[0], listener.closed()
+		again := message.ReconsumeTimes > 0
+		switch {
+		case opened == nil:
+		case retries && !again && message.Queue.QueueId == queue:
+			return consumer.ConsumeRetryLater, nil
+		case queue < 0, retries && again, !retries && message.Queue.QueueId == queue:
+			<-opened
+		}
 		return consumer.ConsumeSuccess, nil
 	}
 	if err = pushed.Subscribe(topic, consumer.MessageSelector{}, consume); err != nil {
