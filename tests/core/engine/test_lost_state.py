@@ -243,8 +243,8 @@ def broken_for(group: str, kind: type[AnyEvent], fold: Callable[..., object]) ->
 
 
 def test_an_event_that_can_not_be_processed_costs_its_group(monkeypatch):
-    fold = broken_for("g", ConsumerRunningInfo, group_observer._fold_answer)
-    monkeypatch.setattr(group_observer, "_fold_answer", fold)
+    fold = broken_for("g", ConsumerRunningInfo, group_observer._ANSWERS[ConsumerRunningInfo])
+    monkeypatch.setitem(group_observer._ANSWERS, ConsumerRunningInfo, fold)
     with pytest.raises(BrokenError):
         Folded(unharmed)  # whose first shard does not contain failures
     shard, rows = Shard(None, GroupsInMemory(), POLICY, contains_failures=True), []
