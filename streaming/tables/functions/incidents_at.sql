@@ -44,11 +44,15 @@ FROM (
                 AND t.last_time = a.time
         ) h
         LEFT JOIN (
-            SELECT b.*
+            SELECT
+                b.*,
+                row_number() OVER (
+                    PARTITION BY b.cluster, b.group, b.incident_id, b.sub_cause ORDER BY b.time DESC
+                ) AS nth
             FROM anomalies b
             JOIN (
                 SELECT
-                    w.cluster, w.group, w.incident_id,
+                    w.cluster, w.group, w.incident_id, w.sub_cause,
                     coalesce(
                         max(CASE WHEN w.severity = 'critical' THEN w.seq END),
                         max(CASE WHEN w.severity = 'warning' THEN w.seq END),
@@ -59,10 +63,10 @@ FROM (
                 GROUP BY w.cluster, w.group, w.incident_id, w.sub_cause
             ) s
                 ON s.cluster = b.cluster AND s.group = b.group AND s.incident_id = b.incident_id
-                AND s.worst_seq = b.seq
+                AND s.sub_cause = b.sub_cause AND s.worst_seq = b.seq
         ) v
             ON v.cluster = h.cluster AND v.group = h.group AND v.incident_id = h.incident_id
-            AND v.sub_cause = CASE WHEN h.main_explanation = '' THEN h.sub_cause ELSE h.main_cause END
+            AND v.nth = 1 AND v.sub_cause = CASE WHEN h.main_explanation = '' THEN h.sub_cause ELSE h.main_cause END
         LEFT JOIN closed_at(instant) o ON o.incident_id = h.incident_id
         LEFT JOIN closed_at(instant) p ON p.incident_id = h.parent AND coalesce(h.absorbed, true)
         WHERE h.age = 1
