@@ -111,7 +111,7 @@ def refuse_unknown(request: Request) -> None:
     Raises:
         InvalidValueError: there is one.
     """
-    route: APIRoute = request.scope["route"]
+    route: ApiRoute = request.scope["route"]
     known = list(_query_names(route.dependant))
     if unknown := sorted(set(request.query_params) - set(known)):
         raise InvalidValueError(unknown_parameter(shortened(unknown[0]), request.url.path, known))
