@@ -71,6 +71,7 @@ REASONS = (
     marked("its clients are behind a proxy, and only their calls are seen"),
     marked("its clients are behind a proxy that lists them"),
     marked("no source reports it"),
+    marked("no client is seen at {broker}, which may have queues of its topics"),
     marked("no source reports {broker}"),
     marked("no broker answers"),
     marked("no known owner"),

@@ -8,6 +8,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
+from fastapi.routing import APIRoute
 
 from streaming.base.errors import InvalidValueError
 from streaming.base.invalid import unknown_parameter
@@ -21,7 +22,7 @@ from streaming.queries.results import as_json
 from streaming.serve.operator_actions import Actor
 from streaming.serve.store import Store
 from streaming.serve.user import current_user
-from streaming.serve.web.api.route import ApiRoute
+from streaming.serve.web.api.route import ApiRoute, page_parameters
 
 SOURCE_HEADER = "Rebalance-Watch-Source"
 """Which a page sends with an action (`static/page.js`)."""
@@ -111,8 +112,8 @@ def refuse_unknown(request: Request) -> None:
     Raises:
         InvalidValueError: there is one.
     """
-    route: ApiRoute = request.scope["route"]
-    known = list(_query_names(route.dependant))
+    route: APIRoute = request.scope["route"]
+    known = [*_query_names(route.dependant), *page_parameters(route)]
     if unknown := sorted(set(request.query_params) - set(known)):
         raise InvalidValueError(unknown_parameter(shortened(unknown[0]), request.url.path, known))
 

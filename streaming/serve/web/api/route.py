@@ -48,7 +48,7 @@ class ApiRoute(APIRoute):
         if given.get("operation_id") is None:
             given["operation_id"] = endpoint.__name__
         super().__init__(path, endpoint, **given)
-        self._is_list = is_list
+        self.is_list = is_list
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return what answers a request."""
@@ -58,7 +58,7 @@ class ApiRoute(APIRoute):
             store = getattr(request.app.state, "store", None)
             if request.method != "GET" or store is None:
                 return await answer(request)
-            begin, limit = _page_of(request) if self._is_list else (0, None)
+            begin, limit = _page_of(request) if self.is_list else (0, None)
             version = _version(request, store.version)
             if version in request.headers.get("if-none-match", "").replace(" ", "").split(","):
                 return Response(status_code=HTTPStatus.NOT_MODIFIED, headers={"ETag": version})
@@ -70,6 +70,11 @@ class ApiRoute(APIRoute):
             return response
 
         return answered
+
+
+def page_parameters(route: APIRoute) -> list[str]:
+    """Return the names of the query parameters that a route has for its pages."""
+    return [str(one["name"]) for one in _PAGE] if isinstance(route, ApiRoute) and route.is_list else []
 
 
 def _version(request: Request, of_tables: int) -> str:
