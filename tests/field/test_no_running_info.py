@@ -62,6 +62,7 @@ MEMBER = "10.0.0.1@c1"
         (-3, "the answer can't be read", False),
         (1, "invoke consumer <g> <c> Exception: RemotingSendRequestException", True),
         (1, "org.apache.rocketmq.acl.common.AclException: no permission", True),
+        (16, "the account may not send this request", False),
         (207, "consumer <g> <c> Timeout", True),
         (-1, "no connection", False),  # the broker's silence
     ],

@@ -16,6 +16,7 @@ import msgspec
 from rebalance_model.entities import MessageQueue, Name, Natural, Time
 from rebalance_model.observe.events.answer_parts import (
     DEADLINE,
+    NO_PERMISSION,
     NOT_ASKED,
     NOT_SUPPORTED,
     SYSTEM_ERROR,
@@ -58,6 +59,7 @@ __all__ = [
     "DEADLINE",
     "NOT_ASKED",
     "NOT_SUPPORTED",
+    "NO_PERMISSION",
     "OFFSET_MAX",
     "SYSTEM_ERROR",
     "TOPIC_NOT_EXIST",

@@ -15,6 +15,8 @@ UNREADABLE = -3
 """`RpcError.code` of an answer that came and can't be read: who sent it is alive."""
 NOT_SUPPORTED = 3
 """`RpcError.code` with which a server reports that it does not know the request (REQUEST_CODE_NOT_SUPPORTED)."""
+NO_PERMISSION = 16
+"""`RpcError.code` with which a broker refuses a request to the collector's account."""
 TOPIC_NOT_EXIST = 17
 """`RpcError.code` with which a name server reports that it knows no such topic."""
 SYSTEM_ERROR = 1

@@ -5,6 +5,7 @@ from operator import attrgetter
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import (
+    NO_PERMISSION,
     NOT_SUPPORTED,
     SYSTEM_ERROR,
     UNREACHABLE,
@@ -218,14 +219,15 @@ def _fold_silence(step: GroupStep, event: ConsumerRunningInfo, client: ClientVie
 
 
 def _is_of_client(error: RpcError) -> bool:
-    """Return whether an error is the client's own answer, which its broker passes on: it is alive.
+    """Return whether an error is the client's own answer, or the broker's refusal to ask: it is not silent.
 
     Clients without this request answer "not supported" (rocketmq-client-go before 2.1.0: code 1), and what they answer
-    may be unreadable. The broker's own errors are known by their remarks (AdminBrokerProcessor.callConsumer).
+    may be unreadable. The broker's own errors are known by their remarks (AdminBrokerProcessor.callConsumer). A broker
+    that does not permit the request to the collector's account (NO_PERMISSION) has not asked the client.
     """
     if error.code == SYSTEM_ERROR:
         return not error.remark.startswith(_NOT_REACHED) and _EXCEPTION not in error.remark
-    return error.code in {UNREADABLE, NOT_SUPPORTED}
+    return error.code in {UNREADABLE, NOT_SUPPORTED, NO_PERMISSION}
 
 
 def _works_unanswered(step: GroupStep, client_id: str) -> bool:
