@@ -51,11 +51,11 @@ def of_parameter(name: str, error: Mapping[str, Any]) -> str:
     return ended(f"{name}: {error['msg']}" + (f": {near}" if near else ""))
 
 
-def unknown_parameter(name: str, of: str, names: Iterable[str]) -> str:
+def unknown_parameter(name: str, question: str, names: Iterable[str]) -> str:
     """Return the sentence for a parameter that a question does not have, with all that it has."""
     known = list(names)
     near = did_you_mean(name, known)
-    return f"Unknown parameter {name} of {of}{f': {near}' if near else '.'} It has {', '.join(known) or 'none'}."
+    return f"Unknown parameter {name} of {question}{f': {near}' if near else '.'} It has {', '.join(known) or 'none'}."
 
 
 def ended(said: str) -> str:

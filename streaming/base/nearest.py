@@ -59,10 +59,10 @@ def one_of(name: str, value: str, choices: Iterable[str]) -> str:
     Raises:
         InvalidValueError: it is none of them.
     """
-    known = list(choices)
-    if (found := next((one for one in known if one.lower() == value.lower()), None)) is not None:
+    allowed = list(choices)
+    if (found := next((one for one in allowed if one.lower() == value.lower()), None)) is not None:
         return found
-    advice = did_you_mean(value, known) or gettext("use one of {choices}.", choices=", ".join(filter(None, known)))
+    advice = did_you_mean(value, allowed) or gettext("use one of {choices}.", choices=", ".join(filter(None, allowed)))
     raise InvalidValueError(gettext("Invalid {name} {value}: {advice}", name=name, value=repr(value), advice=advice))
 
 

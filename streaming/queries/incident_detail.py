@@ -50,13 +50,13 @@ def incident(model: ReadModel, incident_id: str) -> IncidentDetail:
     Raises:
         UserError: see `find_incident`.
     """
-    found = find_incident(model, incident_id)
-    life = transitions_of(model, found.incident_id)
-    beside = incidents_beside(model, found)
-    summary = next((one for one in beside if one.incident_id == found.incident_id), found)
-    children = [incident_from_row(row) for row in model.rows(_SQL["children"], {"id": found.incident_id})]
+    asked = find_incident(model, incident_id)
+    life = transitions_of(model, asked.incident_id)
+    beside = incidents_beside(model, asked)
+    summary = next((one for one in beside if one.incident_id == asked.incident_id), asked)
+    children = [incident_from_row(row) for row in model.rows(_SQL["children"], {"id": asked.incident_id})]
     known = {one.incident_id for one in children}
-    children += [one for one in beside if one.parent == found.incident_id and one.incident_id not in known]
+    children += [one for one in beside if one.parent == asked.incident_id and one.incident_id not in known]
     detail = IncidentDetail(
         incident=summary.model_copy(update={"consequences": len(children)}),
         as_of=present(model, None),

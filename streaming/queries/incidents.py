@@ -98,11 +98,11 @@ def count_of_roots(
 
     def count(cluster: str, group: str) -> Counter[str]:
         affecting = [
-            one
-            for one in of_cluster
-            if one.cluster == cluster
-            and (one.code not in _OF_POPPING or (cluster, group) in popping)
-            and ((cluster, one.subject) not in brokers or (cluster, group, one.subject) in queues)
+            incident
+            for incident in of_cluster
+            if incident.cluster == cluster
+            and (incident.code not in _OF_POPPING or (cluster, group) in popping)
+            and ((cluster, incident.subject) not in brokers or (cluster, group, incident.subject) in queues)
         ]
         mine = [*of_group[cluster, group], *affecting]
         roots: Counter[str] = Counter(one.severity for one in folded(i for i in mine if i.resolved_at is None))

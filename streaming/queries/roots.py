@@ -80,9 +80,9 @@ def with_parents(incidents: Sequence[Incident], explaining: Iterable[Incident]) 
         explaining: incidents of the same instant, of which those with `EXPLAINING` codes are parents.
     """
     roots: dict[tuple[str, str, str], list[Incident]] = {}
-    for one in sorted(explaining, key=_worst_first):
-        if one.code in EXPLAINING and one.parent is None and one.subject:
-            roots.setdefault((one.cluster, one.group, one.subject), []).append(one)
+    for root in sorted(explaining, key=_worst_first):
+        if root.code in EXPLAINING and root.parent is None and root.subject:
+            roots.setdefault((root.cluster, root.group, root.subject), []).append(root)
     made = [_with_parent(one, roots) if one.parent is None and roots else one for one in incidents]
     more = Counter(new.parent for new, old in zip(made, incidents, strict=True) if new.parent != old.parent)
     for number, one in enumerate(made):
@@ -153,11 +153,11 @@ def _at_one_time(incidents: Iterable[Incident]) -> list[list[Incident]]:
     """Divide incidents, the oldest first, where one opened after all before it were over."""
     runs: list[list[Incident]] = []
     end = -1
-    for one in incidents:
-        if one.opened_at > end:
+    for incident in incidents:
+        if incident.opened_at > end:
             runs.append([])
-        runs[-1].append(one)
-        end = max(end, INT64_MAX if one.resolved_at is None else one.resolved_at)
+        runs[-1].append(incident)
+        end = max(end, INT64_MAX if incident.resolved_at is None else incident.resolved_at)
     return runs
 
 

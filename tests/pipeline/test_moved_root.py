@@ -39,11 +39,11 @@ def test_a_log_is_read_in_a_folder_of_any_name(tmp_path, settings_in, spark, nam
     """The log alone may be anywhere (`source.path`); a root may not have all of these names (`Runtime`)."""
     append(tmp_path / name, list(telemetry(1, 2)))
     settings = settings_in(tmp_path / "root", path=str(tmp_path / name), partitions=PARTITIONS)
-    found = []
-    writer = read_log(spark, settings).writeStream.foreachBatch(lambda batch, _: found.append(batch.count()))
+    counts = []
+    writer = read_log(spark, settings).writeStream.foreachBatch(lambda batch, _: counts.append(batch.count()))
     writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
     writer.start().awaitTermination()
-    assert sum(found) == sum(len(rows_of(tmp_path / name, partition)) for partition in range(PARTITIONS)) > 0
+    assert sum(counts) == sum(len(rows_of(tmp_path / name, partition)) for partition in range(PARTITIONS)) > 0
 
 
 @pytest.mark.spark

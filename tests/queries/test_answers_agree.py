@@ -57,21 +57,21 @@ def test_all_fields_of_an_incident_are_of_one_transition(model, at_instants):
         said = (row["client_id"], row["explanation"], row["first_step"], json.loads(row["evidence"]))
         steps[row["cluster"], row["incident_id"], row["time"], row["sub_cause"]].append(said)
     for listed in at_instants.values():
-        for one in listed:
-            said = (one.client_id, one.explanation, one.first_step, one.evidence)
-            assert said in steps[one.cluster, one.incident_id, one.judged_at, one.sub_cause]
-            advice = advice_for(one.code, one.sub_cause)
-            assert (one.explanation, one.first_step) == (advice.what, advice.first_step)
+        for shown_one in listed:
+            said = (shown_one.client_id, shown_one.explanation, shown_one.first_step, shown_one.evidence)
+            assert said in steps[shown_one.cluster, shown_one.incident_id, shown_one.judged_at, shown_one.sub_cause]
+            advice = advice_for(shown_one.code, shown_one.sub_cause)
+            assert (shown_one.explanation, shown_one.first_step) == (advice.what, advice.first_step)
     assert sum(map(len, at_instants.values())) > 50
 
 
 def test_an_incident_alone_is_as_in_the_list(model, at_instants):
-    for one in at_instants[None]:
-        if one.cluster == "lab" and (one.resolved_at is None or one.consequences or one.parent):
-            alone = incident(model, one.incident_id)
-            assert alone.incident == one
-            assert len(alone.absorbed) == one.consequences
-            assert {child.parent for child in alone.absorbed} <= {one.incident_id}
+    for shown_one in at_instants[None]:
+        if shown_one.cluster == "lab" and (shown_one.resolved_at is None or shown_one.consequences or shown_one.parent):
+            alone = incident(model, shown_one.incident_id)
+            assert alone.incident == shown_one
+            assert len(alone.absorbed) == shown_one.consequences
+            assert {child.parent for child in alone.absorbed} <= {shown_one.incident_id}
 
 
 def test_tiles_are_the_roots_that_lists_have(model):
@@ -98,11 +98,11 @@ def test_every_root_is_a_root(model, at_instants):
         kinds = {(one.cluster, one.group, one.code, one.sub_cause, one.client_id, one.broker) for one in of_queues}
         assert len(of_queues) == len(kinds)
         assert {one.incident_id for one in roots} <= {one.incident_id for one in everything}
-        for one in roots:
-            for name in {one.client_id, one.broker} - {None, one.subject}:
-                explaining = [own.get((one.cluster, group, name)) for group in (one.group, "")]
-                worse = [SEVERITY[root.severity].rank > SEVERITY[one.severity].rank for root in explaining if root]
-                assert all(worse), (one, explaining)
+        for root in roots:
+            for name in {root.client_id, root.broker} - {None, root.subject}:
+                explaining = [own.get((root.cluster, group, name)) for group in (root.group, "")]
+                worse = [SEVERITY[one.severity].rank > SEVERITY[root.severity].rank for one in explaining if one]
+                assert all(worse), (root, explaining)
         seen += len(roots)
     assert seen > 10
 

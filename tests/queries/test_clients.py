@@ -78,13 +78,13 @@ def model(tmp_path_factory):
 def test_days_after_the_data_a_client_has_one_age_in_the_list_and_alone(model, monkeypatch):
     """The data has ended, so that both are as of its end."""
     monkeypatch.setattr(output, "tables", lambda: nullcontext(model))
-    listed, shown = (
+    listed, alone = (
         CliRunner().invoke(main.app, ["client", *words]).stdout
         for words in (("list", GROUP), ("show", CLIENTS[0], "-g", GROUP))
     )
     [line] = [one for one in listed.splitlines() if one.startswith(CLIENTS[0])]
     age = re.search(r"[\d.]+ \w+( [\d.]+ \w+)? ago", line)[0]
-    assert age in shown
+    assert age in alone
     assert " d " not in age
 
 

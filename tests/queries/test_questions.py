@@ -233,10 +233,10 @@ def test_incidents_are_as_their_last_transition_left_them(model, instant):
     assert {name: (one.severity, one.changed_at) for name, one in listed.items()} == {
         name: (one.severity, one.time) for name, one in reported.incidents().items()
     }
-    for name, one in reported.incidents().items():
+    for name, of_core in reported.incidents().items():
         explaining = listed.get(listed[name].parent)
         # One that names a client or broker with an incident of its own has it as parent.
-        assert listed[name].parent == one.parent or (one.parent is None and explaining.code in EXPLAINING)
+        assert listed[name].parent == of_core.parent or (of_core.parent is None and explaining.code in EXPLAINING)
     assert {name for name, one in listed.items() if one.resolved_at is None} == set(reported.open())
     only_open = incidents(model, group="g", at=instant, only_open=True)
     assert {one.incident_id for one in only_open} == set(reported.open())

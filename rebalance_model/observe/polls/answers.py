@@ -98,7 +98,7 @@ def _repeats(step: GroupStep, event: ConsumerRunningInfo, client: ClientView) ->
     Nothing follows from it then but what their age shows (`rules.concerns`): the client, the only one that has these
     queues by its answer, keeps them.
     """
-    state, client_id, shown = step.state, event.client_id, event.queues
+    state, client_id, listed = step.state, event.client_id, event.queues
     if (
         not client.answered
         or client.unanswered
@@ -116,42 +116,42 @@ def _repeats(step: GroupStep, event: ConsumerRunningInfo, client: ClientView) ->
         or event.subscriptions != client.subscriptions
         or BROADCASTING in (state.message_model, client.message_model)
         or state.episode is not None
-        or shown is None
-        or len(shown) != len(client.queues)
+        or listed is None
+        or len(listed) != len(client.queues)
     ):
         return False
     declared, own, queues = event.properties.get("PROP_CONSUME_TYPE"), (client_id,), state.queues
     if declared and (declared, event.properties.get("messageModel")) != (client.consume_type, client.message_model):
         return False
-    for info, (mq, known) in zip(shown, client.queues.items(), strict=True):
+    for info, (mq, kept) in zip(listed, client.queues.items(), strict=True):
         queue = queues[mq]
         if (
             queue.owner != client_id
             or queue.claimants != own
             or not queue.commit_known
             or queue.dropped_by == client_id
-            or known.made
-            or known.dropped
+            or kept.made
+            or kept.dropped
             or info.dropped is not False
-            or info.locked is not known.locked
+            or info.locked is not kept.locked
             or (info.mq is not mq and info.mq != mq)
             or (queue.hook_view is not None and queue.hook_view.holder != client_id)
-            or _is_made_anew(info, known)
+            or _is_made_anew(info, kept)
         ):
             return False
-    return len(ownership.known_of(state, client_id)) == len(shown)
+    return len(ownership.known_of(state, client_id)) == len(listed)
 
 
 def _take_stamps(state: GroupState, event: ConsumerRunningInfo, client: ClientView) -> None:
     """Bring the view of a client to an answer that repeats the one before, in place."""
-    counts, shown = reported.counts_messages(client.language), event.queues or ()
-    newest = newest_stamp(shown, ())
+    counts, listed = reported.counts_messages(client.language), event.queues or ()
+    newest = newest_stamp(listed, ())
     client.skew = clock_skew.bounds(client, newest, event.time)
     client.asked_before, client.client_now = client.asked_at_answer, newest
     client.asked = client.asked_at_answer = event.asked
     client.answered, client.unanswered_since, client.discovered = event.time, 0, False
     _take_properties(client, event)
-    for info, (mq, known) in zip(shown, client.queues.items(), strict=True):
+    for info, (mq, known) in zip(listed, client.queues.items(), strict=True):
         _take_stamps_of(known, info, event, counts=counts)
         _note_seen(state.queues[mq], event.client_id, client, known)
 

@@ -46,17 +46,17 @@ def clients(  # noqa: PLR0913  a command line
     from streaming.queries.clients import clients as ask
     from streaming.queries.present import present as instant_shown
 
-    shown = 0
+    shown_at = 0
 
     def answer(model: "ReadModel") -> list[GroupClient]:
-        nonlocal shown
-        shown = instant_shown(model, instant(at))
+        nonlocal shown_at
+        shown_at = instant_shown(model, instant(at))
         return ask(model, group, cluster=cluster, at=instant(at))
 
     group = named(group, group_option) if group_option is not None else group
     present(
         answer,
-        lambda found, now: _draw(found, Context(shown, today=now)),
+        lambda found, now: _draw(found, Context(shown_at, today=now)),
         GroupClient,
         Output(output, watch, every),
         as_of=AsOf(instant(at)),

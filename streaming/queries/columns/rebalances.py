@@ -78,10 +78,10 @@ def _total_pause(rebalance: Rebalance, _: Context) -> ColumnValue:
     if rebalance.pause_ms_sum is None:
         return ColumnValue(gettext("none"), "quiet") if _paused_nothing(rebalance) else ColumnValue(labels.NOT_KNOWN)
     at_most = any(move.pause_is_at_most for move in rebalance.moves if move.pause_ms is not None)
-    shown = _paused(rebalance.pause_ms_sum, at_most=at_most)
+    pause = _paused(rebalance.pause_ms_sum, at_most=at_most)
     unknown = sum(move.pause_ms is None and move.from_client is not None for move in rebalance.moves)
     if not unknown:
-        return shown
+        return pause
     hint = gettext("The pauses of {n} further queues are unknown.", n=f"{unknown:,}")
     return ColumnValue(f"≥{labels.duration(rebalance.pause_ms_sum)}", hint=hint)
 

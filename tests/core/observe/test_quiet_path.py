@@ -53,7 +53,7 @@ def check(events: list[AnyEvent]) -> None:
         assert concluded(events) == quiet
 
 
-def of(source: str, events: list[AnyEvent]) -> list[AnyEvent]:
+def events_of(source: str, events: list[AnyEvent]) -> list[AnyEvent]:
     prefix = {"poll": "poll", "hook": "hook", "both": ""}[source]
     return [event for event in events if event.source_id.startswith(prefix)]
 
@@ -67,7 +67,7 @@ def test_the_demo_and_polled_groups_are_concluded_alike():
 def test_seeds_are_concluded_alike(seed):
     log = simulate(scenario_of(seed), seed).events
     for source in ("poll", "hook", "both"):
-        check(of(source, log))
+        check(events_of(source, log))
 
 
 @pytest.mark.parametrize(

@@ -190,16 +190,16 @@ def _record(program, python, lab, settings, folder):
         with step("quiet"):
             time.sleep(QUIET_SECONDS)
         with step("hang", "audit-go", "bills-go"):
-            for one in (go["audit"], go["bills"], parcels):
-                one.send(signal.SIGUSR1)
+            for client in (go["audit"], go["bills"], parcels):
+                client.send(signal.SIGUSR1)
             with step("reset"):
                 faults.end("java-1")
                 time.sleep(AWAY_SECONDS)
                 print(faults.run("resetOffsetByTime", "-g", names("java")[0], "-t", names("java")[1], "-s", "now"))
                 faults.start(groups["java"], "java-1")
             time.sleep(max(0.0, HANG_SECONDS - (_now() - steps[-1].began) / 1000))
-            for one in (go["audit"], go["bills"], parcels):
-                one.send(signal.SIGUSR2)
+            for client in (go["audit"], go["bills"], parcels):
+                client.send(signal.SIGUSR2)
         time.sleep(HEAL_SECONDS)
         with step("proxy"):
             with faults.cluster() as cluster:

@@ -36,11 +36,11 @@ def test_what_is_wrong_since_when_and_what_first(ask):
     [line] = listed.splitlines()[1:]
     assert "Nobody consumes Orders:3 (and 2 more): a dead connection counts as a client" in line
     assert said.startswith("As of 2026-11-21T16:09:")
-    shown, _ = ask("incident", "show", line.split()[0])
-    assert shown.startswith("Nobody consumes Orders:3: a dead connection counts as a client")
-    assert "First step\nWait until the broker drops the dead connection" in shown
-    assert "some of these queues" in shown
-    assert "first queues" not in shown
+    printed, _ = ask("incident", "show", line.split()[0])
+    assert printed.startswith("Nobody consumes Orders:3: a dead connection counts as a client")
+    assert "First step\nWait until the broker drops the dead connection" in printed
+    assert "some of these queues" in printed
+    assert "first queues" not in printed
 
 
 def test_who_owned_a_queue_at_an_instant_and_why_it_moved(ask):
@@ -118,7 +118,7 @@ def test_80_columns_have_whole_words(ask):
 def test_data_that_has_ended_says_so_once(ask):
     for command in (("group", "list"), ("group", "show", "orders-group"), ("client", "list"), ("incident", "list"),
                     ("queue", "show", "Orders@broker-a:3")):  # fmt: skip
-        shown, said = ask(*command)
+        printed, said = ask(*command)
         assert said.count("the last telemetry") == 1
-        assert "stale" not in shown
-        assert "7 d" not in shown
+        assert "stale" not in printed
+        assert "7 d" not in printed
