@@ -58,7 +58,7 @@ delta-rs's default of 100 a table of 370 files takes four times as long to open,
 
 
 @contextmanager
-def claimed(  # noqa: PLR0913  what belongs together
+def claimed(
     checkpoints: Path,
     tables: Place,
     basis: Basis,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from streaming.serve.alerting.recipients import Recipient, RouteAt
 
 
-def routes(  # noqa: PLR0913  a command line
+def routes(
     incident: Annotated[
         str | None, typer.Argument(metavar="[ID]", help="Open incident: its id, or a unique prefix of it.")
     ] = None,

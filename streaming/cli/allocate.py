@@ -35,7 +35,7 @@ _CLIENTS = 40
 """Above this number of clients, only those whose queues change are listed."""
 
 
-def allocate(  # noqa: PLR0913  a command line
+def allocate(
     group: GroupArgument = None,
     *,
     group_option: GroupOption = None,

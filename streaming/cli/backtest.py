@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _SAYS = {"OPENED": "additional", "NOT_OPENED": "missing", "MOVED": "changed"}
 
 
-def backtest(  # noqa: PLR0913  a command line
+def backtest(
     *,
     since: Annotated[str, typer.Option(help="Start, such as 2h (ago), 15:58 or 2026-11-21.")],
     until: Annotated[str | None, typer.Option(help="End; default: the end of the archive.")] = None,

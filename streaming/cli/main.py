@@ -59,7 +59,7 @@ def _print_version(requested: bool) -> None:  # noqa: FBT001  typer gives it so
 
 
 @app.callback()
-def _options(  # noqa: PLR0913  a command line
+def _options(
     context: typer.Context,
     *,
     settings: Annotated[

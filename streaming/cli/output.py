@@ -102,7 +102,7 @@ def tables() -> Iterator["ReadModel"]:
         yield model
 
 
-def present(  # noqa: PLR0913  a question, and how its answer is shown
+def present(
     ask: Callable[["ReadModel"], T],
     draw: Callable[[T, int], RenderableType],
     rows: type[QueryResult],

@@ -19,7 +19,7 @@ from streaming.queries.labels import checked
 from streaming.queries.results import QualityCheck
 
 
-def quality(  # noqa: PLR0913  a command line
+def quality(
     *,
     check_now: Annotated[bool, typer.Option("--now", help="First check the tables, as `maintain` does.")] = False,
     since: SinceOption = None,

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from streaming.tables import ReadModel
 
 
-def who_owned(  # noqa: PLR0913  a command line
+def who_owned(
     names: Annotated[
         list[str] | None,
         typer.Argument(metavar=METAVAR, help=HELP),

@@ -184,7 +184,7 @@ class BrokerPolls:
             await asyncio.wait(first)
             await self._ask_all(current, broker, large, set(), 1, ask)
 
-    async def _ask_all(  # noqa: PLR0913, PLR0917  a turn's parts
+    async def _ask_all(
         self, current: Round, broker: ListedBroker, names: Sequence[str], begun: set[str], places: int, ask: AskGroup
     ) -> None:
         """Ask about groups, as many at a time as there are places, until all had their turn or the time is over."""

@@ -145,7 +145,7 @@ class _Fields(NamedTuple):
     """Whether a missing value differs from the default: it is None then."""
 
 
-def row(  # noqa: PLR0913, PLR0917  a row, what it is, and where it is
+def row(
     kind: type[T], sent: Json, names: Names, table: str, place: str, unreadable: Unreadable, **further: Any
 ) -> T | None:
     """Return a row as its type; None if it is left out.
@@ -191,7 +191,7 @@ def rows(sent: Json, table: str, unreadable: Unreadable) -> Sequence[Json]:
     return ()
 
 
-def _field_by_field(  # noqa: PLR0913, PLR0917  as `row`
+def _field_by_field(
     kind: type[T], values: dict[str, Any], names: Names, table: str, place: str, unreadable: Unreadable
 ) -> T | None:
     read: dict[str, Any] = {}

@@ -41,7 +41,7 @@ AskMember: TypeAlias = Callable[[Round, PolledGroup, ListedBroker, Connection], 
 class GroupPolls:
     """Asks brokers about groups."""
 
-    def __init__(  # noqa: PLR0913, PLR0917  what requests, and their events, need
+    def __init__(
         self, rpc: Rpc, clock: SourceClock, asker: Asker, gates: Gates, groups: KnownGroups, events: PolledEvents,
         settings: Collector, ask_member: AskMember,
     ) -> None:  # fmt: skip

@@ -48,7 +48,7 @@ class _Listed(NamedTuple):
 class MemberRequests:
     """The requests to members, of which some outlast their round."""
 
-    def __init__(  # noqa: PLR0913, PLR0917  what a request needs
+    def __init__(
         self, rpc: Rpc, clock: SourceClock, parallelism: int, listeners: Listeners, ask: AskMember,
         events: PolledEvents, confine: Confine,
     ) -> None:  # fmt: skip

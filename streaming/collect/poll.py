@@ -64,7 +64,7 @@ class Claims(dict[str, "Poller"]):
 class Poller:
     """Polls in rounds. Brokers and groups once found are polled until this poller ends."""
 
-    def __init__(  # noqa: PLR0913  what requests need, and their limit
+    def __init__(
         self,
         rpc: Rpc,
         emitter: Emitter,

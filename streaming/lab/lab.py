@@ -53,7 +53,7 @@ class Lab:
         self._load()
 
     @classmethod
-    def up(  # noqa: PLR0913  each is an option of the command
+    def up(
         cls,
         settings: Settings,
         *,

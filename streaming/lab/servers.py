@@ -152,7 +152,7 @@ def name_server_command(
     return [*_rocketmq(jars, home, "-Xmx128m"), *options, "org.apache.rocketmq.namesrv.NamesrvStartup", "-c", conf]
 
 
-def broker_command(  # noqa: PLR0913  three of them are optional parts
+def broker_command(
     jars: Sequence[Path],
     home: Path,
     port: int,

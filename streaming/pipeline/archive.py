@@ -54,7 +54,7 @@ class ArchiveError(RuntimeError):
     """Rows were lost or duplicated between the log and the tables."""
 
 
-def start_archive(  # noqa: PLR0913  what a query is made of
+def start_archive(
     spark: SparkSession,
     settings: Settings,
     generation: str,

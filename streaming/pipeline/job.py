@@ -94,7 +94,7 @@ _SILENT = JobListener()
 class Running:
     """The queries of the running job; see `running`."""
 
-    def __init__(  # noqa: PLR0913  its parts
+    def __init__(
         self,
         starts: Sequence[Callable[[], StreamingQuery]],
         logs: Path,
@@ -390,7 +390,7 @@ def run_available_now(settings: Settings, policy: Policy) -> list[Batch]:
         return list(job.batches(threading.Event()))
 
 
-def start_operator(  # noqa: PLR0913  what a query is made of
+def start_operator(
     spark: SparkSession,
     settings: Settings,
     policy: Policy,

@@ -59,7 +59,7 @@ class ShardRow(NamedTuple):
     value: bytes | None
 
 
-def effects_of(  # noqa: PLR0913  the inputs of a checkpoint
+def effects_of(
     log: DataFrame, policy: Policy, *, partitions: int, state_partitions: int, keyed: bool, seeds: Path | None = None
 ) -> DataFrame:
     """Return the effects of the telemetry as rows in `EFFECT_SCHEMA`.

@@ -65,7 +65,7 @@ def clients_of_proxies(model: ReadModel, group_at: GroupAt, names: Collection[st
     return tuple(sorted((client for client in of_group if client.client_id in ids), key=lambda c: c.client_id))
 
 
-def client(  # noqa: PLR0913  filters
+def client(
     model: ReadModel, client_id: str, *, group: str | None = None, cluster: str | None = None, since: int = 0,
     at: int | None = None,
 ) -> ClientDetail:  # fmt: skip

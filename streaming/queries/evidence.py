@@ -73,7 +73,7 @@ def english_labels() -> Iterator[str]:
 _NAMED = tuple(sorted({text for text in english_labels() if text.endswith("{name}")}))
 
 
-def formatted(  # noqa: PLR0913  a field, and how its values are shown
+def formatted(
     code: str,
     name: str,
     value: object,

@@ -134,7 +134,7 @@ def unassigned(model: ReadModel, group_at: GroupAt) -> frozenset[tuple[str, str,
     return frozenset((row["topic"], row["broker"], row["queue_id"]) for row in rows)
 
 
-def intervals(  # noqa: PLR0913  filters
+def intervals(
     model: ReadModel, group_at: GroupAt, since: int, until: int, topic: str | None = None, *, retry: bool = False
 ) -> list[Interval]:
     """Return the ownership intervals of a group's queues within a period, ordered by queue and time.

@@ -34,7 +34,7 @@ class QueueOwner(QueryResult):
         return MessageQueue(self.topic, self.broker, self.queue_id)
 
 
-def queue_owners(  # noqa: PLR0913  a queue has three names
+def queue_owners(
     model: ReadModel,
     topic: str,
     broker: str | None,
@@ -71,7 +71,7 @@ def queue_owners(  # noqa: PLR0913  a queue has three names
     return answers
 
 
-def only_group_of(  # noqa: PLR0913  a queue has three names
+def only_group_of(
     model: ReadModel,
     topic: str,
     broker: str | None,
@@ -96,7 +96,7 @@ def only_group_of(  # noqa: PLR0913  a queue has three names
     return find_group(model, group, of_cluster, at), queue
 
 
-def _groups_of(  # noqa: PLR0913, PLR0917  a queue has three names
+def _groups_of(
     model: ReadModel, topic: str, broker: str | None, queue_id: int, cluster: str | None, at: int | None
 ) -> tuple[MessageQueue, list[tuple[str, str]]]:
     """Return the queue with these names, and the groups that have it: cluster and name."""

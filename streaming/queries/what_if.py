@@ -54,7 +54,7 @@ class Prediction(NamedTuple):
     """How long the queues of those that leave wait for a new owner, by how they leave; none leaves: empty."""
 
 
-def what_if(  # noqa: PLR0913  what may change
+def what_if(
     model: ReadModel,
     group_at: GroupAt,
     *,

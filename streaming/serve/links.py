@@ -33,7 +33,7 @@ def home_link(at: int | None = None, **filters: str) -> str:
     return _link("/", **given, at=_instant(at))
 
 
-def group_link(  # noqa: PLR0913, PLR0917  what its page shows
+def group_link(
     cluster: str, group: str, at: int | None = None, span: str | None = None, find: str | None = None,
     fold: str | None = None, part: str = "", period: tuple[int, int] | None = None,
 ) -> str:  # fmt: skip
@@ -69,9 +69,7 @@ def what_if_link(cluster: str, group: str, at: int | None = None, *, restart: bo
     return _link(path, cluster=cluster, at=_instant(at), restart="true" if restart else None)
 
 
-def queue_link(  # noqa: PLR0913, PLR0917  a queue has four names
-    cluster: str, group: str, topic: str, broker: str, queue_id: int, at: int | None = None
-) -> str:
+def queue_link(cluster: str, group: str, topic: str, broker: str, queue_id: int, at: int | None = None) -> str:
     """Return the address of a queue of a group, now or at an instant (epoch milliseconds)."""
     names = "/".join(quote(name, safe="") for name in (topic, broker, str(queue_id)))
     path = f"/group/{quote(group, safe='')}/queue/{names}"

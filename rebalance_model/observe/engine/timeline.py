@@ -74,7 +74,7 @@ _SILENCE, _CLUSTER, _GROUP = range(3)
 class Timeline:
     """The groups of a shard and the states of their clusters, on one timeline."""
 
-    def __init__(  # noqa: PLR0913  what a shard has
+    def __init__(
         self,
         state: TimelineState,
         groups: GroupStore,

@@ -197,7 +197,7 @@ def _was_left_before(step: GroupStep, split: RouteSplit) -> bool:
     return any(max(seen.pull_time, seen.commit_time) + GONE_AFTER < split.since for seen in left)
 
 
-def _compare(  # noqa: PLR0913  a topic's queues, and who has them
+def _compare(
     step: GroupStep,
     chosen: AllocateStrategy,
     topic: str,

@@ -95,7 +95,7 @@ def _hook_queue(state: ProgressState, event: GroupEvent, topic: str, queue_id: i
     return queue
 
 
-def _note_commit(  # noqa: PLR0913, PLR0917  a queue has three names
+def _note_commit(
     state: ProgressState, event: GroupEvent, queue: HookQueueProgress, topic: str, queue_id: int, offset: int
 ) -> None:
     if offset != queue.commit_offset:
@@ -116,7 +116,7 @@ def _hook_row(state: ProgressState, event: GroupEvent, every: int = HOOK_ROW_EVE
     return _row_of_hook(state, hook, event.cluster, event.group, event.broker, event.time)
 
 
-def _row_of_hook(  # noqa: PLR0913, PLR0917  a row's names
+def _row_of_hook(
     state: ProgressState, hook: HookProgress, cluster: str, group: str, broker: str, now: int
 ) -> list[QueueProgress]:
     repeats = now - hook.repeated_at >= REPEATED_AFTER

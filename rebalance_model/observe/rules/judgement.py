@@ -161,7 +161,7 @@ def _judge_one(
         _settle(step, rules, incident.subject, incident, suspended, released_from)
 
 
-def _settle(  # noqa: PLR0913, PLR0917  what a judgement needs
+def _settle(
     step: GroupStep,
     rules: Iterable[Rule[GroupStep, Subject]],
     subject: Subject,

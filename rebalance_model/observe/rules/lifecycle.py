@@ -319,7 +319,7 @@ def _change(step: StepT, rule: Rule[StepT, Subject], subject: Subject, incident:
     _emit(step, rule, incident, transition, rule.evidence(step, subject))
 
 
-def _emit(  # noqa: PLR0913, PLR0917  what a row of a transition is made of
+def _emit(
     step: Step,
     rule: Advising,
     incident: IncidentState,

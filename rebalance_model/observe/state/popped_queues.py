@@ -75,7 +75,7 @@ def fold(pops: PoppedQueues, event: PoppedEvent, *, by_proxy: bool) -> tuple[Mes
             return mq, popped.on_change(queue, event, by_proxy=by_proxy)
 
 
-def on_offsets(  # noqa: PLR0913  a row of an answer
+def on_offsets(
     pops: PoppedQueues, group: str, mq: MessageQueue, now: int, *, commit_offset: int, pull_offset: int
 ) -> PoppedQueue | None:
     """Process a broker's offsets of a queue; return what is known of it, None if nobody pops its topic there."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from streaming.tables import ReadModel
 
 
-def clients(  # noqa: PLR0913  a command line
+def clients(
     group: Annotated[str | None, typer.Argument(help="Only clients of this group.", show_default=False)] = None,
     *,
     group_option: GroupOption = None,

@@ -27,7 +27,7 @@ from streaming.queries.columns.column import Context
 from streaming.queries.results import ClientDetail
 
 
-def show(  # noqa: PLR0913  a command line
+def show(
     client_id: Annotated[str, typer.Argument(metavar="CLIENT", help="Client id.", show_default=False)],
     *,
     group: Annotated[str | None, typer.Option("--group", "-g", help="Only in this group.")] = None,

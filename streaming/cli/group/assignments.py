@@ -29,7 +29,7 @@ from streaming.queries.results import Queue
 from streaming.queries.without_owner import WithoutOwner
 
 
-def assignments(  # noqa: PLR0913  a command line
+def assignments(
     group: GroupArgument = None,
     *,
     group_option: GroupOption = None,

@@ -11,7 +11,7 @@ from streaming.cli.tasks import print_error
 from streaming.queries.results import Group
 
 
-def named_group(  # noqa: PLR0913, PLR0917  what a command has of it
+def named_group(
     argument: str | None, option: str | None, command: str, cluster: str | None, at: str | None, output: Format
 ) -> str:
     """Return the group that a command names; if it names none, print all groups as a table.

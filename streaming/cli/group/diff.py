@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from streaming.tables import ReadModel
 
 
-def diff(  # noqa: PLR0913  a command line
+def diff(
     group: GroupArgument = None,
     *,
     earlier: Annotated[str, typer.Option("--from", help="Earlier time, as for --at of other commands.")],

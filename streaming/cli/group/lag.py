@@ -36,7 +36,7 @@ _BARS = "▁▂▃▄▅▆▇█"
 _UNKNOWN = "·"
 
 
-def lag(  # noqa: PLR0913  a command line
+def lag(
     group: GroupArgument = None,
     *,
     group_option: GroupOption = None,

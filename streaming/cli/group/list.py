@@ -22,7 +22,7 @@ from streaming.queries.columns.column import Context
 from streaming.queries.results import Group
 
 
-def groups(  # noqa: PLR0913  a command line
+def groups(
     *,
     cluster: ClusterOption = None,
     at: AtOption = None,

@@ -36,7 +36,7 @@ _ROWS = 20
 """The number of rebalances in a table, unless the user chooses."""
 
 
-def rebalances(  # noqa: PLR0913  a command line
+def rebalances(
     group: GroupArgument = None,
     *,
     group_option: GroupOption = None,

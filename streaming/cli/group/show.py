@@ -41,7 +41,7 @@ _MEMBERS = 20
 """The maximum number of members listed; of more, those with the most and the fewest queues are."""
 
 
-def show(  # noqa: PLR0913  a command line
+def show(
     group: GroupArgument = None,
     *,
     group_option: GroupOption = None,

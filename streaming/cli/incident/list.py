@@ -24,7 +24,7 @@ from streaming.queries.health import Severity
 from streaming.queries.results import Incident
 
 
-def incidents(  # noqa: PLR0913  a command line
+def incidents(
     *,
     group: Annotated[str | None, typer.Option("--group", "-g", help="Only incidents of this group.")] = None,
     cluster: ClusterOption = None,

@@ -36,7 +36,7 @@ _ROWS = 20
 """The number of observations in a table."""
 
 
-def show(  # noqa: PLR0913  a command line
+def show(
     names: Annotated[list[str] | None, typer.Argument(metavar=METAVAR, help=HELP)] = None,
     *,
     group: GroupOption = None,

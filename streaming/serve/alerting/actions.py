@@ -49,7 +49,7 @@ def check_span(span_ms: int) -> None:
         raise UserError(f"A silence needs a duration above zero and of {_DAYS_MAX} days at most.")
 
 
-def silence_like(  # noqa: PLR0913, PLR0917  a silence has these
+def silence_like(
     tables: Place, incident_id: str, span_ms: int, reason: str, author: str, now: int
 ) -> AlertControl:  # fmt: skip
     """Silence the alerts of incidents of the same code, group and cluster as an open one, for a time.
@@ -130,7 +130,7 @@ def _incident(tables: Place, beginning: str) -> Incident:
         return find_incident(model, beginning)
 
 
-def _write(  # noqa: PLR0913, PLR0917  a row has these
+def _write(
     tables: Place, control: Literal["CLOSE", "REOPEN"], incident: Incident, reason: str, author: str, now: int
 ) -> None:  # fmt: skip
     if not (given := " ".join(reason.split())):

@@ -228,7 +228,7 @@ class Dispatcher:
                 for alert in list(queue.unsent(incident_id)):
                     self._step("GIVEN_UP", delivery.channel, alert, now, detail="it was never opened there")
 
-    def _hold(  # noqa: PLR0913  one row's values
+    def _hold(
         self,
         transition: IncidentTransition,
         reason: DeliveryReason,
@@ -242,7 +242,7 @@ class Dispatcher:
                       transition=transition)  # fmt: skip
         self._step("HELD", channel, alert, now, reason=reason, related_id=related_id, due=due)
 
-    def _queue(  # noqa: PLR0913, PLR0917  one row's values
+    def _queue(
         self,
         transition: IncidentTransition,
         channel: str,
@@ -256,7 +256,7 @@ class Dispatcher:
         self._step("QUEUED", channel, Alert(key=key, kind=kind, notified_severity=notified_severity,
                    transition=transition), now, due=now + wait_ms)  # fmt: skip
 
-    def _all(  # noqa: PLR0913  one row's values
+    def _all(
         self,
         step: Step,
         delivery: Delivery,

@@ -6,7 +6,7 @@ from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.identity import stable_id
 
 
-def opened(  # noqa: PLR0913  the columns of an incident
+def opened(
     code: str, cluster: str, subject: str, *, since: int, now: int, severity: str, evidence: object,
     advice: tuple[str, str],
 ) -> IncidentTransition:  # fmt: skip

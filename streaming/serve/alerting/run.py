@@ -52,7 +52,7 @@ def _silent(_sentence: str, /, **_fields: object) -> None:
 class Alerting:
     """The alert process over the tables, checkpoints and channels."""
 
-    def __init__(  # noqa: PLR0913  its parts
+    def __init__(
         self,
         tables: Place,
         checkpoints: Path,

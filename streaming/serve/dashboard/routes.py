@@ -73,7 +73,7 @@ def register(store: Store, first_run: FirstRun) -> None:
         )
 
     @_route("/group/{group}")
-    async def group(  # noqa: PLR0913, PLR0917  what its address has
+    async def group(
         group: str, cluster: str | None = None, at: str | None = None, span: str | None = None, find: str = "",
         fold: str = "", since: str | None = None, until: str | None = None,
     ) -> None:  # fmt: skip
@@ -90,7 +90,7 @@ def register(store: Store, first_run: FirstRun) -> None:
         await _built(gettext("Rebalance"), lambda: RebalancePage(store, group, cluster, rebalance_id))
 
     @_route("/group/{group}/what-if")
-    async def what_if(  # noqa: PLR0913, PLR0917  what may change
+    async def what_if(
         group: str, leave: Annotated[list[str] | None, Query()] = None, join: str = "", strategy: str = "",
         cluster: str | None = None, at: str | None = None, restart: bool = False,  # noqa: FBT001, FBT002  by name
     ) -> None:  # fmt: skip
@@ -99,7 +99,7 @@ def register(store: Store, first_run: FirstRun) -> None:
         await _built(title, lambda: WhatIfPage(store, group, cluster, change, parse_at(at)))
 
     @_route("/group/{group}/queue/{topic}/{broker}/{queue_id}")
-    async def queue(  # noqa: PLR0913, PLR0917  a queue has four names
+    async def queue(
         group: str, topic: str, broker: str, queue_id: int, cluster: str | None = None, span: str | None = None,
         at: str | None = None,
     ) -> None:  # fmt: skip

@@ -118,7 +118,7 @@ class GroupTools:
         detail = client(model, client_id, group=group, cluster=cluster, since=begin, at=instant)
         return dated(model, detail, instant, cluster)
 
-    def what_if(  # noqa: PLR0913  what may change
+    def what_if(
         self,
         *,
         group: GroupName,

@@ -41,7 +41,7 @@ class IncidentTools:
             self.sql,
         )
 
-    def list_incidents(  # noqa: PLR0913  filters
+    def list_incidents(
         self,
         *,
         group: Annotated[str | None, Field(description="Only those of this group, and of its cluster.")] = None,

@@ -64,7 +64,7 @@ class OwnershipTools:
             self.show_rebalance,
         )
 
-    def list_queues(  # noqa: PLR0913  filters
+    def list_queues(
         self,
         *,
         group: GroupName,
@@ -129,7 +129,7 @@ class OwnershipTools:
             owners = queue_owners(model, mq.topic, mq.broker, mq.queue_id, cluster=cluster, at=instant)
         return dated(model, owners, instant, cluster)
 
-    def list_ownership(  # noqa: PLR0913  filters
+    def list_ownership(
         self,
         *,
         group: GroupName,
@@ -149,7 +149,7 @@ class OwnershipTools:
         intervals = ownership.intervals(model, group_at, period.since, period.until, topic, retry=retry)
         return dated_list(model, intervals, limit, time_of(until), group_at.cluster)
 
-    def diff_owners(  # noqa: PLR0913  filters
+    def diff_owners(
         self,
         *,
         group: GroupName,
@@ -166,7 +166,7 @@ class OwnershipTools:
         changes = ownership.diff(model, group_at, end, topic, retry=retry)
         return dated(model, changes, end, group_at.cluster)
 
-    def list_rebalances(  # noqa: PLR0913  filters
+    def list_rebalances(
         self,
         *,
         group: GroupName,

@@ -67,7 +67,7 @@ def login_page(title: str, problem: str = "", **values: str) -> str:
     return str(_template().render(title=title, problem=problem, _=gettext, language=current(), **values))
 
 
-def set_session(  # noqa: PLR0913, PLR0917  a cookie has these
+def set_session(
     answer: Response, request: Request, access: Access, session: str, seconds: int, same_site: _SameSite
 ) -> None:  # fmt: skip
     """Give a browser the cookie of a session."""

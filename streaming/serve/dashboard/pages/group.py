@@ -61,7 +61,7 @@ def _waiting_s(point: LagPoint) -> float | None:
 class GroupPage:
     """A group at an instant and over the period around it."""
 
-    def __init__(  # noqa: PLR0913, PLR0917  what its address has
+    def __init__(
         self, store: Store, name: str, cluster: str | None, at: int | None, span: str,
         lanes: LaneFilter = ALL_LANES, zoom: Window | None = None,
     ) -> None:  # fmt: skip

@@ -21,7 +21,7 @@ def clients(store: StoreOf, at: At, group: InGroup = None, cluster: Cluster = No
 
 
 @router.get("/clients/{client_id}", response_model=ClientDetail)
-def client(  # noqa: PLR0913  its filters
+def client(
     *,
     client_id: str,
     store: StoreOf,

@@ -75,7 +75,7 @@ def owners(which: InWhich, store: StoreOf, at: At) -> Response:
 
 
 @router.get("/groups/{group}/owners/{topic}/{broker}/{queue_id}", response_model=Interval | None)
-def owner(  # noqa: PLR0913  a queue has four names
+def owner(
     *, name: GroupName, topic: str, broker: str, queue_id: int, store: StoreOf, at: At, cluster: Cluster = None
 ) -> Response:
     """Show the ownership interval of one queue at a time; null if it was unassigned."""
@@ -83,7 +83,7 @@ def owner(  # noqa: PLR0913  a queue has four names
 
 
 @router.get("/groups/{group}/queues/{topic}/{broker}/{queue_id}", response_model=QueueDetail)
-def queue(  # noqa: PLR0913  a queue has four names
+def queue(
     *,
     name: GroupName,
     topic: str,
@@ -123,7 +123,7 @@ def diff(
 
 
 @router.get("/groups/{group}/rebalances", response_model=list[Rebalance])
-def rebalances(  # noqa: PLR0913  its filters
+def rebalances(
     *,
     name: GroupName,
     store: StoreOf,
@@ -172,7 +172,7 @@ def lag(
 
 
 @router.get("/groups/{group}/what-if", response_model=list[Plan])
-def plans(  # noqa: PLR0913  what may change
+def plans(
     *,
     name: GroupName,
     store: StoreOf,

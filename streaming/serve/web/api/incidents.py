@@ -34,7 +34,7 @@ _REASON = 500
 
 
 @router.get("/incidents", response_model=list[Incident])
-def incidents(  # noqa: PLR0913  its filters
+def incidents(
     *,
     store: StoreOf,
     at: At,
@@ -81,7 +81,7 @@ def acknowledge(
 
 
 @router.post("/incidents/{incident_id}/silence", response_model=AlertSilence)
-def silence(  # noqa: PLR0913, PLR0917  what it takes
+def silence(
     request: Request,
     incident_id: str,
     settings: SettingsOf,
@@ -122,7 +122,7 @@ def reopen(
     return _closing(actions.reopen, "REOPEN", tables_of(settings), actor_of(request, by), incident_id, reason)
 
 
-def _closing(  # noqa: PLR0913, PLR0917  an action has these
+def _closing(
     act: Callable[[Place, str, str, str, int], Incident], action: Action, tables: Place, actor: Actor,
     incident_id: str, reason: str,
 ) -> Response:  # fmt: skip
