@@ -132,7 +132,7 @@ class Suite:
 
     def _build(self, zones: "Mapping[str, dt.tzinfo | None]") -> "tuple[list[Expectation], list[Verdict]]":
         _frames()
-        from great_expectations.expectations.expectation_configuration import (  # noqa: PLC0415  it is imported now
+        from great_expectations.expectations.expectation_configuration import (
             ExpectationConfiguration,
         )
 
@@ -214,7 +214,7 @@ def _judged(
     batch: "Batch", expectations: "Sequence[Expectation]", parameters: Mapping[str, object]
 ) -> Iterator[_Found]:
     """Yield the result of each expectation. If one keeps the others from theirs, each is judged by itself."""
-    import great_expectations as gx  # noqa: PLC0415  it is imported now
+    import great_expectations as gx
 
     if not expectations:
         return
@@ -247,8 +247,8 @@ def _frames() -> "BatchDefinition[Any]":
     os.environ["GX_ANALYTICS_ENABLED"] = "false"  # read by the import
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of modules that it imports: no user can fix them
-        import great_expectations as gx  # noqa: PLC0415  takes seconds
-        from great_expectations.data_context.types.base import ProgressBarsConfig  # noqa: PLC0415  as above
+        import great_expectations as gx
+        from great_expectations.data_context.types.base import ProgressBarsConfig
 
         context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = ProgressBarsConfig(globally=False)
@@ -275,8 +275,8 @@ def _lack(names: Iterable[str], frame: pd.DataFrame) -> str:
 
 def _refusal(name: str, error: Exception) -> str:
     """Return why Great Expectations does not accept an expectation as it is written."""
-    from great_expectations.compatibility.pydantic import ValidationError  # noqa: PLC0415  it is imported now
-    from great_expectations.expectations.registry import (  # noqa: PLC0415  as above
+    from great_expectations.compatibility.pydantic import ValidationError
+    from great_expectations.expectations.registry import (
         list_registered_expectation_implementations,
     )
 

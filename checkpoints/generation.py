@@ -205,7 +205,7 @@ def complete_swap(checkpoints: Path, tables: Place) -> None:
     manifest = read_manifest(checkpoints)
     if manifest is None or manifest.swap is None:
         return
-    from checkpoints.swap import apply  # noqa: PLC0415  brings DuckDB into the job's process
+    from checkpoints.swap import apply
 
     swap = manifest.swap
     apply(swap, checkpoints, tables)

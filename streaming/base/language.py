@@ -126,8 +126,8 @@ def catalogue_file(code: str) -> Traversable:
 def _catalogue(code: str) -> compiled.NullTranslations:
     if code == ENGLISH:
         return compiled.NullTranslations()
-    from babel.messages.mofile import write_mo  # noqa: PLC0415  30 ms that English does not need
-    from babel.messages.pofile import read_po  # noqa: PLC0415  as above
+    from babel.messages.mofile import write_mo
+    from babel.messages.pofile import read_po
 
     with catalogue_file(code).open("rb") as file:
         texts = read_po(file, locale=code)

@@ -102,7 +102,7 @@ def _differences(differences: "Iterable[IncidentDifference]", now: int) -> Grid:
     grid = Grid([GridColumn(title) for title in titles])
     for difference in differences:
         period = difference.was or difference.would_be
-        assert period is not None  # noqa: S101  a difference has one of them
+        assert period is not None
         lasted = (
             labels.duration(period.resolved_at - period.opened_at) if period.resolved_at is not None else "still open"
         )

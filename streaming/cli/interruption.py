@@ -79,7 +79,7 @@ class Interruption:
 
             async def cancellable() -> None:
                 task = asyncio.current_task(loop)
-                assert task is not None  # noqa: S101  in a coroutine
+                assert task is not None
                 self.call(partial(loop.call_soon_threadsafe, task.cancel))
                 await main
 

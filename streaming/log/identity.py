@@ -48,8 +48,8 @@ def log_id(settings: "Settings") -> LogId | None:
     """
     if settings.source.kind == "files":
         return LogId(log=_read(settings.log_path)) if settings.log_path.is_dir() else None
-    from streaming.log.kafka import ids_of  # noqa: PLC0415  a file log needs no Kafka client
-    from streaming.log.kafka_properties import connection_of  # noqa: PLC0415  only where a log is Kafka's
+    from streaming.log.kafka import ids_of
+    from streaming.log.kafka_properties import connection_of
 
     found = ids_of(connection_of(settings), settings.source.topic)
     return None if found is None else LogId(*found)

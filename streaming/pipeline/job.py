@@ -354,8 +354,8 @@ def _take_over(settings: Settings, generation: str, session: Callable[[], SparkS
     checkpoints, logs = settings.runtime.checkpoints, settings.runtime.root / "logs"
     if Folder(checkpoints).ready() is None:
         return
-    from streaming.pipeline.empty_state import write_empty_state  # noqa: PLC0415  rarely needed
-    from streaming.pipeline.rebuild.take_over import take_over  # noqa: PLC0415  brings DuckDB into the job's process
+    from streaming.pipeline.empty_state import write_empty_state
+    from streaming.pipeline.rebuild.take_over import take_over
 
     def archive_to_end() -> None:
         check_source(settings)
@@ -376,7 +376,7 @@ def _take_over(settings: Settings, generation: str, session: Callable[[], SparkS
 def _kept(settings: Settings) -> Basis:
     """Return what the claimed checkpoints were made with."""
     manifest = read_manifest(settings.runtime.checkpoints)
-    assert manifest is not None  # noqa: S101  `claimed`
+    assert manifest is not None
     return manifest.basis
 
 
@@ -403,7 +403,7 @@ def start_operator(
     """Start the stateful query; it writes nothing after the lease is lost."""
     checkpoints = settings.runtime.checkpoints
     manifest = read_manifest(checkpoints)
-    assert manifest is not None  # noqa: S101  `claimed`
+    assert manifest is not None
     effects = effects_of(
         read_log(spark, settings),
         policy,

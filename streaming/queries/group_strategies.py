@@ -58,5 +58,5 @@ def _known(policy: Policy, name: str) -> Known:
     except ValueError as error:  # a parameter is missing
         return gettext("{reason}: state it in the policy", reason=str(error).removeprefix("allocate_strategy "))
     chosen = configured_strategy(stated)
-    assert chosen is not None  # noqa: S101  it has a name
+    assert chosen is not None
     return chosen

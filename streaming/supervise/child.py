@@ -66,14 +66,14 @@ class Child:
             )
         except OSError as error:
             raise UserError(f"{program.command[0]} can't be started ({error.strerror}).") from None
-        assert self._process.stdout is not None  # noqa: S101  a pipe
+        assert self._process.stdout is not None
         reader = Thread(target=self._read, args=(self._process.stdout,), daemon=True)
         reader.start()
         Thread(target=self._wait, args=(reader,), daemon=True).start()
 
     def stop(self) -> None:
         """Ask the process to end, by the end of its standard input (see `parent`)."""
-        assert self._process.stdin is not None  # noqa: S101  a pipe
+        assert self._process.stdin is not None
         self._process.stdin.close()
 
     def kill(self) -> None:

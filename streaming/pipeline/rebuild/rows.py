@@ -24,7 +24,7 @@ from streaming.tables.retention import ENTITIES, dropped_before, expired, instan
 
 REBUILT = tables_of(Operation.REBUILD, CommitKind.REPLACE)
 """The tables that a rebuild replaces, evidence first."""
-assert not set(REBUILT) & PARTITIONED_BY.keys()  # noqa: S101  else their files need a folder for each partition
+assert not set(REBUILT) & PARTITIONED_BY.keys()
 
 _FILE_ROWS = 100_000
 _ROW_GROUP_ROWS = 8_192

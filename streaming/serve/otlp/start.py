@@ -51,7 +51,7 @@ def check(otlp: Otlp) -> None:
 
 def _push_class() -> "type[Push]":
     try:
-        from streaming.serve.otlp.push import Push  # noqa: PLC0415  may be absent
+        from streaming.serve.otlp.push import Push
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith("opentelemetry"):
             raise

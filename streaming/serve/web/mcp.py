@@ -21,7 +21,7 @@ def add_mcp(app: FastAPI, settings: Settings, store: Store) -> None:
     if find_spec("mcp") is None:
         app.add_api_route(PATH, _not_installed, methods=["GET", "POST", "DELETE"], include_in_schema=False)
         return
-    from streaming.serve.mcp.questions import http_lifespan, http_routes, question_server  # noqa: PLC0415  may be absent
+    from streaming.serve.mcp.questions import http_lifespan, http_routes, question_server
 
     server = question_server(settings, store, store.sql_actions)
     app.router.routes.extend(http_routes(server))

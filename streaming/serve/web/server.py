@@ -74,10 +74,10 @@ def dashboard_application(settings: Settings, store: Store, who: Access) -> Fast
     app = api_application(settings, store, who)
     # NiceGUI reads this when imported; by default it stores its files in the working directory.
     os.environ.setdefault("NICEGUI_STORAGE_PATH", str(settings.runtime.root / "dashboard"))
-    from nicegui import app as nicegui  # noqa: PLC0415  see above
-    from nicegui import ui  # noqa: PLC0415  see above
+    from nicegui import app as nicegui
+    from nicegui import ui
 
-    from streaming.serve.dashboard import routes  # noqa: PLC0415  imports nicegui
+    from streaming.serve.dashboard import routes
 
     routes.register(store, FirstRun(settings))
     install_refusals(nicegui)

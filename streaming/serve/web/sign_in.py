@@ -23,6 +23,6 @@ def add_sign_in(app: FastAPI, access: Access, web: Web) -> None:
             raise SettingsError(
                 'web.sign_in.kind = "oidc" needs a package that is not installed here: install rebalance-watch[oidc].'
             )
-        from streaming.serve.web.oidc import add_oidc  # noqa: PLC0415  may be absent
+        from streaming.serve.web.oidc import add_oidc
 
         add_oidc(app, access, web)

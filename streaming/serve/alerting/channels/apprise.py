@@ -28,7 +28,7 @@ class AppriseChannel:
         Raises:
             UserError: they are missing or one is invalid; the message omits it, since it may contain a password.
         """
-        from apprise import Apprise  # noqa: PLC0415  takes half a second
+        from apprise import Apprise
 
         logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)  # it would log addresses
         every = Apprise()
@@ -68,7 +68,7 @@ class AppriseChannel:
 
 
 def _content(message: AlertMessage) -> dict[str, Any]:
-    from apprise import NotifyFormat, NotifyType  # noqa: PLC0415  as above
+    from apprise import NotifyFormat, NotifyType
 
     kinds = {one["kind"] for one in message.alerts}
     critical = any(one["severity"] == "critical" for one in message.alerts)

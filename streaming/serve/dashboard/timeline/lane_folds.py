@@ -184,7 +184,7 @@ def _is_problem(queue: Queue | None) -> bool:
 
 
 def _rank(queue: Queue | None) -> tuple[int, Place]:
-    assert queue is not None  # noqa: S101  a problem is a queue
+    assert queue is not None
     return HEALTH[queue.status].rank, (queue.topic, queue.broker, queue.queue_id)
 
 

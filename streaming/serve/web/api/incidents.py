@@ -94,7 +94,7 @@ def silence(
     with recorded(tables, actor, "SILENCE", incident_id, f"for {span}: {reason}"):
         check_operator()
         made = actions.silence_like(tables, incident_id, duration_ms(span), reason, actor.name, now_ms())
-    assert made.until is not None  # noqa: S101  it ends
+    assert made.until is not None
     return sent(AlertSilence(silence_id=made.control_id, until=made.until, author=made.author, reason=made.reason))
 
 
