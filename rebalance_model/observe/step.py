@@ -259,12 +259,16 @@ class GroupStep(Step):
     def proxies_away(self) -> list[IncidentState]:
         """Return the open incidents about the proxies that last listed the group's clients; none if another one does.
 
-        The proxies of a cluster list each other's clients.
+        The proxies of a cluster list each other's clients. One that has restarted lists none until they return, for
+        which they have until its incident is resolved.
         """
-        listing = [
+        known = [
             (view, self.cluster.incidents.get(IncidentKey(PROXY_UNREACHABLE, name)))
             for name, view in self.state.proxies.items()
-            if view.clients
+        ]
+        left = self.state.proxied_left_at
+        listing = [
+            (view, away) for view, away in known if view.clients or (away is not None and left >= away.opened_at)
         ]
         if any(view.answers and away is None for view, away in listing):
             return []
