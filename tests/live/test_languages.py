@@ -1,7 +1,7 @@
 """Clients of four languages behind real servers: what is concluded of each fault, by polls, hook and both.
 
 `languages_run` records the run; its last step, a second broker of the same name, is not judged here. The short form
-judges the recording that is kept; the long form records anew, where there are Go and Node. To replace the recording: run
+judges the recording that is kept; the long form records anew, where there are Go and Node. To replace it: run
 `python -m tests.instruments.faults.languages_run FOLDER`, then
 `tar -cJf tests/live/languages.tar.xz -C FOLDER recording.jsonl run.json`.
 """
