@@ -151,11 +151,14 @@ class RemotingClient:
             await _closed(self._connections.pop(key))
 
     async def forget(self, addresses: set[str]) -> None:
-        """Close the connections to all servers but these, and the configured ones."""
+        """Close the connections to all servers but these, and the configured ones.
+
+        One that has an answer to give is closed the next time: a broker's name may have another address by now.
+        """
         reach = self._reach
-        for key in list(self._connections):
+        for key, task in list(self._connections.items()):
             is_kept = key[0] in addresses or (reach is not None and reach.is_configured(key[0]))
-            if not is_kept and (task := self._connections.pop(key, None)) is not None:
+            if not is_kept and not _is_waited_for(task) and self._connections.pop(key, None) is not None:
                 await _closed(task)
 
     async def close(self) -> None:
@@ -220,6 +223,11 @@ class _Connection:
         self._unasked = 0
         """Bytes in a row that answer nothing."""
         self._receiving = asyncio.create_task(self._receive_all(reader))
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether a request waits for its answer."""
+        return bool(self._waiting)
 
     @property
     def is_heard(self) -> bool:
@@ -475,3 +483,7 @@ def _alert(error: Exception) -> str | None:
 
 def _is_lost(task: asyncio.Task[_Connection]) -> bool:
     return task.cancelled() or task.exception() is not None or task.result().failure is not None
+
+
+def _is_waited_for(task: asyncio.Task[_Connection]) -> bool:
+    return task.done() and not _is_lost(task) and task.result().is_waited_for

@@ -108,6 +108,28 @@ def test_answers_of_clients_have_a_connection_of_their_own():
     _run(respond, talk)
 
 
+def test_an_answer_on_its_way_is_not_lost_with_its_connection():
+    """A broker's name gets another address while its requests wait: two brokers share it."""
+    asked, forgotten = asyncio.Event(), asyncio.Event()
+
+    async def respond(question, writer):
+        asked.set()
+        await forgotten.wait()
+        writer.write(_answer(question, b"ok"))
+
+    async def talk(server, client):
+        answer = asyncio.create_task(client.ask(server.address, _question(), body_of, seconds=60))
+        await asked.wait()
+        await client.forget(set())
+        forgotten.set()
+        await answer
+        await client.forget(set())
+        await client.ask(server.address, _question(), body_of, seconds=60)
+        assert server.connections == 2
+
+    _run(respond, talk)
+
+
 def test_a_connection_on_which_nothing_ever_came_is_opened_again():
     async def respond(question, writer):
         if question.fields["consumerGroup"] != "silent":
