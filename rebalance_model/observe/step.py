@@ -262,13 +262,13 @@ class GroupStep(Step):
         The proxies of a cluster list each other's clients. One that has restarted lists none until they return, for
         which they have until its incident is resolved.
         """
-        known = [
+        incidents = [
             (view, self.cluster.incidents.get(IncidentKey(PROXY_UNREACHABLE, name)))
             for name, view in self.state.proxies.items()
         ]
         left = self.state.proxied_left_at
         listing = [
-            (view, away) for view, away in known if view.clients or (away is not None and left >= away.opened_at)
+            (view, away) for view, away in incidents if view.clients or (away is not None and left >= away.opened_at)
         ]
         if any(view.answers and away is None for view, away in listing):
             return []

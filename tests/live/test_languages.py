@@ -107,7 +107,7 @@ def played(request, tmp_path_factory):
     return Played(run, log, by)
 
 
-def of(event, group):
+def is_about(event, group):
     """Return whether an event is of a group, or of all."""
     return getattr(event, "group", group) in (group, "")
 
@@ -135,11 +135,11 @@ def test_every_fault_is_said_in_time(played):
 
 def test_nothing_else_is_said(played):
     """Beside what an incident that is expected explains."""
-    known = MAY | {(one.step, one.code, one.group) for one in EXPECTED}
+    expected = MAY | {(one.step, one.code, one.group) for one in EXPECTED}
     began = played.run.step("quiet").began
     for source in SOURCES:
         alerts = [one for one in played.incidents(source) if one.alerted is not None and one.opened >= began]
-        strange = [one for one in alerts if (played.step_of(one), one.code, one.group) not in known]
+        strange = [one for one in alerts if (played.step_of(one), one.code, one.group) not in expected]
         assert not strange, source
 
 
@@ -154,7 +154,7 @@ def test_no_rule_flaps(played):
 @pytest.mark.parametrize("code", [1, 16, 207])
 def test_a_stalled_queue_is_said_though_no_member_answers(played, code):
     """Another answer, one that the collector's account may not ask for, or none: the hook proves the same."""
-    log = [without_answer(one, code) for one in played.log if of(one, "audit-group")]
+    log = [without_answer(one, code) for one in played.log if is_about(one, "audit-group")]
     found = incidents_in(concluded_of(log).effects)
     stalled = [one.subject for one in found if one.code == "QUEUE_STALLED"]
     assert stalled[0] == "Audit@broker-a:1"
