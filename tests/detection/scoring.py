@@ -167,18 +167,35 @@ def add(total: Scores, more: Scores) -> None:
 
 
 def lost_by_both(run: Run) -> list[str]:
-    """Return the right incidents of hook or polls alone while which both show the group OK."""
+    """Return the right incidents of hook or polls alone while which both show the group OK.
+
+    One that both have said, too, and ended lately, is not lost: they know of its end, as of a topic that is deleted.
+    """
     lost = []
     for telemetry in ("hook", "poll"):
         right: dict[str, list[Warned]] = defaultdict(list)
         for incident in run.incidents[telemetry]:
-            if incident.severity != "info" and _is_correct(run, telemetry, incident):
+            if (
+                incident.severity != "info"
+                and _is_correct(run, telemetry, incident)
+                and not _ended_lately(run, incident)
+            ):
                 name = _name(incident.group, incident.code, incident.subject)
                 named = f"{telemetry} {name} at {_seconds(incident.opened)}"
                 right[incident.group].append(Warned(named, incident.opened, incident.resolved))
         for group, warned in right.items():
             lost += invariants.lost_by_both(warned, run.health["both"][group])
     return lost
+
+
+def _ended_lately(run: Run, incident: Incident) -> bool:
+    """Return whether both sources have said the same of the group within two minutes before a minute has passed."""
+    return any(
+        (one.group, one.code) == (incident.group, incident.code)
+        and one.opened <= incident.opened + 60 * SECOND
+        and (one.resolved is None or one.resolved >= incident.opened - 60 * SECOND)
+        for one in run.incidents["both"]
+    )
 
 
 def _score_incident(run: Run, telemetry: str, incident: Incident, into: Score) -> None:
