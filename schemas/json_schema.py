@@ -38,6 +38,7 @@ EVENT_PARTS = (
     events.ThreadStack,
     events.OffsetInfo,
     events.TimeSpanInfo,
+    events.DelayLevel,
     events.TopicOffset,
 )
 """The types of the values inside events."""

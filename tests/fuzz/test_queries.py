@@ -124,4 +124,7 @@ def test_the_process_answers_after_each_kind_of_query(asker):
         "SELECT",
     ):
         asker.ask(query)
-        assert asker.ask("SELECT 42")[:2] == ('{"columns":["42"],"rows":[[42]],"cut":false,"durations":[]}', True)
+        assert asker.ask("SELECT 42")[:2] == (
+            '{"columns":["42"],"rows":[[42]],"cut":false,"durations":[],"warnings":[]}',
+            True,
+        )

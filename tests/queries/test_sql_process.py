@@ -92,7 +92,7 @@ def test_what_is_refused_is_a_sentence(shared, query, says):
 
 def test_rows_are_limited_and_new_ones_are_seen(shared, tables):
     assert ask(shared, "SELECT * FROM range(5) ORDER BY ALL", limit=2) == {
-        "columns": ["range"], "rows": [[0], [1]], "cut": True, "durations": [],
+        "columns": ["range"], "rows": [[0], [1]], "cut": True, "durations": [], "warnings": [],
     }  # fmt: skip
     append(tables, orders())
     deadline = time.monotonic() + SOON_SECONDS

@@ -78,6 +78,7 @@ __all__ = [
     "ConsumeTimeSpan",
     "ConsumerConnection",
     "ConsumerRunningInfo",
+    "DelayLevel",
     "Event",
     "GetConsumerListByGroup",
     "GroupEvent",

@@ -107,5 +107,5 @@ def test_a_channel_has_the_files_language_or_its_own(tmp_path):
 def test_the_message_is_english_by_default():
     english = Texts("", "http://watch").message(Delivery("k", "ops", (alert(),), summary=False, attempt=1))
     assert english.title == "CRITICAL ORDERED_QUEUE_STUCK SUSPEND_LOOP: orders Orders@b:0"
-    assert "stalled: 1 min 1 s\nlocked: yes" in english.body
+    assert "no commit for: 1 min 1 s\nlocked: yes" in english.body
     assert msgspec.json.encode(english).isascii()

@@ -171,7 +171,7 @@ def test_evidence_is_formatted_and_unknown_values_are_marked(model):
 
     rows = {name: (before, after) for name, before, after in evidence_rows(worst, first, NOW)}
     assert rows["lag"] == ("12\u202f000", "12\u202f001")
-    assert rows["stalled"] == ("1 min 30 s", "-1 min 30 s")
+    assert rows["no commit for"] == ("1 min 30 s", "-1 min 30 s")
     assert rows["commit at"][0] == clock(NOW - 1_000, NOW)
     assert ["unknown" in text for text in (rows["commit at"][1], rows["owner"][0])] == [True, True]
     assert "not reported" in rows["owner"][1]
