@@ -189,10 +189,10 @@ def test_many_clients_at_once_leave_no_hole_and_nothing_twice(broker, spool, eve
     assert max(map(len, hooked.numbers(mine).values())) == len(mine)  # one key, one sequence
 
 
-def dispatched(client):
-    """Check that queue 0 has all that was sent: a broker answers a send before its queue has the message."""
-    answer = client.ask(hooked.GET_MAX_OFFSET, {"topic": POPPED, "queueId": 0})
-    return answer.code == 0 and int(answer.fields["offset"]) == SENT
+def dispatched(client, topic=POPPED, queue_id=0, sent=SENT):
+    """Check that a queue has all that was sent: a broker answers a send before its queue has the message."""
+    answer = client.ask(hooked.GET_MAX_OFFSET, {"topic": topic, "queueId": queue_id})
+    return answer.code == 0 and int(answer.fields["offset"]) == sent
 
 
 def popped(client, group, **more):
@@ -262,7 +262,7 @@ def test_what_a_real_broker_pops_and_acknowledges_is_reported(broker, spool, eve
     assert {one.code for one in of_kind(hook_events, events.AckMessage) if one.queue_id == 7} == {13}
 
 
-def send_and_commit(address):
+def send_and_commit(address, eventually):
     """A message to queue 1 and three in a batch to queue 3, then commits of group g1."""
     with hooked.Client(address) as client:
         client.make("Sent", "g1")
@@ -272,6 +272,8 @@ def send_and_commit(address):
             hooked.short(hooked.send(3, topic="Sent") | {"batch": "true"}),
             hooked.batch(b"1", b"2", b"3"),
         )
+        for queue_id, sent in {1: 1, 3: 3}.items():
+            eventually(lambda queue_id=queue_id, sent=sent: dispatched(client, "Sent", queue_id, sent))
         for queue_id in range(4):
             assert client.ask(hooked.UPDATE_OFFSET, hooked.commit("g1", queue_id, 0, topic="Sent")).code == 0
 
@@ -284,7 +286,7 @@ def newest(hook_events):
 
 def test_without_async_send_a_hook_reports_newest_offsets(broker, spool, eventually):
     """With it, the default, it does not: `test_lab`."""
-    send_and_commit(broker.address)
+    send_and_commit(broker.address, eventually)
     assert newest(after_a_tick(spool, eventually)) == {0: -1, 1: 1, 2: -1, 3: 3}
 
 
@@ -389,7 +391,7 @@ def test_a_broker_4_9_tells_the_same_by_the_same_jar(tmp_path, eventually):
             for offset in range(3):
                 client.ask(hooked.PULL, hooked.pull("g3", 2, offset, commits=offset))
         hook_events = after_a_tick(spool, eventually)
-        send_and_commit(broker.address)
+        send_and_commit(broker.address, eventually)
         assert newest(after_a_tick(spool, eventually)) == {0: -1, 1: 1, 2: -1, 3: 3}
         processes.end(broker.process, grace_seconds=100)
         last = hooked.spooled(spool)[-1]

@@ -187,7 +187,7 @@ def test_after_too_many_wrong_tokens_the_right_one_is_still_let_in(way):
         assert set(statuses) == {401}
         refused = attempt("wrong again")
         assert (refused.status_code, "retry in" in refused.text) == (429, True)
-        assert refused.headers["Content-Type"].startswith("text/html" if way == "form" else "application/json")
+        assert refused.headers["Content-Type"].startswith("text/html" if way == "form" else "application/problem+json")
         assert 1 <= int(refused.headers["Retry-After"]) <= 60
         assert client.get("/x").status_code == 401
         assert inside.get("/x").status_code == 200
