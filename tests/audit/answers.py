@@ -6,16 +6,18 @@ import re
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.error import HTTPError
 from urllib.parse import quote, urlencode
 from urllib.request import urlopen
 
-from tests.audit.telemetry import Place, Queue
+from tests.audit.telemetry import Place, Queue, Series
 
 STARTS_SECONDS = 120
 DERIVED = ("assignment_history", "rebalances", "group_state", "queue_state", "anomalies")
@@ -95,6 +97,15 @@ class Api:
         found = self._ask(path, cluster=cluster, last=10_000)
         return [_rebalance(one, settled[one["rebalance_id"]]) for one in found or ()]
 
+    def members(self, place: Place, instant: int) -> frozenset[str] | None:
+        """Return the members of a group at an instant; None if its history begins later."""
+        found = self._ask("clients", group=place[1], cluster=place[0], at=instant)
+        return None if found is None else _members(found)
+
+    def incidents(self) -> dict[str, "ShownIncident"]:
+        """Return every incident by its id."""
+        return _incidents(self._ask("incidents", all="true", unfold="true"))
+
     def _ask(self, path: str, **parameters: object) -> Any:
         try:
             with urlopen(f"{self.address}/api/v1/{path}?{urlencode(parameters)}", timeout=300) as answer:
@@ -104,6 +115,73 @@ class Api:
             if error.code in (400, 404) and b"begins at" in body:
                 return None
             raise AssertionError(f"{path}: {body.decode()}") from error
+
+
+class ShownIncident(NamedTuple):
+    """When an incident began and ended; None: it is open."""
+
+    code: str
+    place: Place
+    queue: Queue | None
+    client: str | None
+    begin: int
+    end: int | None
+
+
+@dataclass(frozen=True)
+class CommandLine:
+    """The command line; its SQL is the third way to ask."""
+
+    root: Path
+
+    def members(self, place: Place, instant: int) -> frozenset[str] | None:
+        """Return the members of a group at an instant."""
+        at = datetime.fromtimestamp(instant / 1000, UTC).isoformat()
+        return _members(self._run("client", "list", place[1], "-c", place[0], "--at", at))
+
+    def incidents(self) -> dict[str, ShownIncident]:
+        """Return every incident by its id."""
+        return _incidents(self._run("incident", "list", "--all", "--unfold"))
+
+    def members_by_sql(self) -> dict[Place, Series[frozenset[str]]]:
+        """Return the members of every group as series."""
+        by_place: dict[Place, Series[frozenset[str]]] = defaultdict(Series)
+        for cluster, group, since, members in self._sql(_MEMBERS):
+            by_place[cluster, group].add(since, frozenset(members))
+        return by_place
+
+    def incidents_by_sql(self) -> dict[str, tuple[int, int | None]]:
+        """Return the begin and the end of every incident by its id."""
+        return {name: (begin, end) for name, begin, end in self._sql(_BEGINS_AND_ENDS)}
+
+    def _sql(self, query: str) -> list[Any]:
+        rows: list[Any] = self._run("sql", query)["rows"]
+        return rows
+
+    def _run(self, *argv: str) -> Any:
+        command = [sys.executable, "-m", "streaming.cli.main", "--root", str(self.root), *argv, "-o", "json"]
+        return json.loads(subprocess.run(command, check=True, capture_output=True, timeout=300).stdout)
+
+
+_MEMBERS = 'SELECT cluster, "group", epoch_ms(time), members FROM group_state ORDER BY cluster, "group", seq'
+_BEGINS_AND_ENDS = """
+    SELECT incident_id, epoch_ms(min(time)), epoch_ms(max(time) FILTER (transition = 'RESOLVED'))
+    FROM anomalies GROUP BY incident_id
+"""
+
+
+def _members(clients: list[dict[str, Any]]) -> frozenset[str]:
+    return frozenset(one["client_id"] for one in clients if one["is_member"])
+
+
+def _incidents(answered: list[dict[str, Any]]) -> dict[str, ShownIncident]:
+    return {one["incident_id"]: _incident(one) for one in answered}
+
+
+def _incident(one: dict[str, Any]) -> ShownIncident:
+    queue = None if one["queue_id"] is None else (one["topic"], one["broker"], one["queue_id"])
+    place = one["cluster"], one["group"]
+    return ShownIncident(one["code"], place, queue, one["client_id"], one["opened_at"], one["resolved_at"])
 
 
 def _shown(queue: dict[str, Any]) -> Shown:

@@ -2,12 +2,14 @@
 
 import random
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 
-from tests.audit.answers import progress, rows, serving
+from tests.audit.answers import CommandLine, progress, rows, serving
 from tests.audit.compare_queue import compare_queue
 from tests.audit.compare_rebalances import SETTLING_MS, compare_polled_moves, compare_rebalances
 from tests.audit.compare_rows import compare_progress, compare_rows
+from tests.audit.compare_states import compare_incidents, compare_members
 from tests.audit.differences import Result
 from tests.audit.reading import Reading, read_all
 from tests.audit.telemetry import Event, Place
@@ -40,6 +42,16 @@ def compare(recorded: list[Event], sources: Iterable[str], root: Path, pairs: in
             (compare_rebalances if reading.hooks else compare_polled_moves)(result, reading, place, rebalances)
     compare_rows(result, reading, derived)
     compare_progress(result, reading, progress(root))
+    return result
+
+
+def compare_states(recorded: list[Event], sources: Iterable[str], root: Path, instants: int, seed: int) -> Result:
+    """Compare the members at random instants and all incidents, by REST, command line and SQL; needs hooks."""
+    reading, result, line = read_all(recorded, sources), Result(), CommandLine(root)
+    asked = list(islice(samples(reading, random.Random(seed)), instants))
+    with serving(root) as api:
+        compare_members(result, reading, api, line, asked)
+        compare_incidents(result, reading, api, line)
     return result
 
 

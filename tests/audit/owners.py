@@ -110,6 +110,7 @@ class GroupOwners:
     def __init__(self) -> None:
         self.queues: dict[Queue, QueueHistory] = defaultdict(QueueHistory)
         self.ordered = False
+        self.members: Series[frozenset[str]] = Series()
         self.restarts: dict[str, list[int]] = defaultdict(list)
         """The times of each broker's restarts, in which it lost its locks."""
         self._listings: dict[str, Listing] = defaultdict(Listing)
@@ -185,6 +186,7 @@ class GroupOwners:
     def _follow(self, now: int, shown_by: str) -> None:
         members = set().union(*(listing.clients() for listing in self._listings.values()))
         gone, self._members = self._members - members, members
+        self.members.add(now, frozenset(members))
         for queue, history in self.queues.items():
             if self._holders.get(queue) in gone:
                 self._holders[queue] = None

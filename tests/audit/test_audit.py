@@ -11,7 +11,7 @@ import pytest
 
 from streaming.lab.demo.play import CAPTURE
 from tests.audit import __main__ as command
-from tests.audit.compare import compare
+from tests.audit.compare import compare, compare_states
 from tests.audit.costs import hand_overs
 from tests.audit.differences import Difference
 from tests.audit.job import run_loop
@@ -73,6 +73,33 @@ def differences(root: Path, sources: str, pairs: int, seed: int, recording: Path
 def test_answers_are_what_the_raw_telemetry_says(demo_run, pairs):
     """The demo's job has processed the capture."""
     assert differences(demo_run.root, "hook,poll", pairs, 1) == []
+
+
+STATES = {
+    *(f"members by {way}" for way in ("REST", "CLI", "SQL")),
+    *(f"incident's {part} by {way} and SQL" for part in ("begin", "end") for way in ("REST", "CLI")),
+    *(f"{code}'s begin by raw events" for code in ("LOCK_EXPIRED", "CLIENT_UNRESPONSIVE")),
+    *(f"{code}'s {part} by raw events" for code in ("ORDERED_QUEUE_STUCK", "BROKER_UNREACHABLE")
+      for part in ("begin", "end")),
+}  # fmt: skip
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+def test_members_and_incidents_are_what_the_raw_telemetry_says(demo_run):
+    result = compare_states(read(CAPTURE), ["hook", "poll"], demo_run.root, 8, 1)
+    assert (result.compared.keys(), result.differences) == (STATES, [])
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(1_800)
+@ONE_LOOP
+def test_members_at_a_thousand_instants_are_right(loop_root, record_property):
+    result = compare_states(read(CAPTURE), ["hook", "poll"], loop_root("hook,poll"), 1_000, 1)
+    assert (result.compared.keys(), result.differences) == (STATES, [])
+    compared = sum(result.compared.values())
+    assert compared >= 2_000
+    record_property("comparisons, differences", f"{compared:,}, 0")
 
 
 @ONE_LOOP
