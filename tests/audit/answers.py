@@ -178,10 +178,10 @@ def _incidents(answered: list[dict[str, Any]]) -> dict[str, ShownIncident]:
     return {one["incident_id"]: _incident(one) for one in answered}
 
 
-def _incident(one: dict[str, Any]) -> ShownIncident:
-    queue = None if one["queue_id"] is None else (one["topic"], one["broker"], one["queue_id"])
-    place = one["cluster"], one["group"]
-    return ShownIncident(one["code"], place, queue, one["client_id"], one["opened_at"], one["resolved_at"])
+def _incident(answer: dict[str, Any]) -> ShownIncident:
+    queue = None if answer["queue_id"] is None else (answer["topic"], answer["broker"], answer["queue_id"])
+    place = answer["cluster"], answer["group"]
+    return ShownIncident(answer["code"], place, queue, answer["client_id"], answer["opened_at"], answer["resolved_at"])
 
 
 def _shown(queue: dict[str, Any]) -> Shown:

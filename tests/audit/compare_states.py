@@ -1,7 +1,7 @@
 """Compare members and incidents, asked by REST, command line and SQL.
 
 The begin and the end of an incident are compared between the three; of the kinds below also with the raw telemetry.
-A rule is evaluated with the next event or tick, so a deadline may be reported one interval of the source late.
+A rule is evaluated with the next event or tick, so a deadline may be reported one interval of the polls late.
 """
 
 from collections.abc import Callable
@@ -23,8 +23,8 @@ def compare_members(
     """Compare the members at these instants; the command line, a process each, is asked about the first few."""
     by_sql = line.members_by_sql()
     for number, (instant, place) in enumerate(asked):
-        shown = by_sql[place].at(instant)
-        answers = {"REST": api.members(place, instant), "SQL": shown.value if shown else None}
+        row = by_sql[place].at(instant)
+        answers = {"REST": api.members(place, instant), "SQL": row.value if row else None}
         if number < COMMANDS and answers["REST"] is not None:
             answers["CLI"] = line.members(place, instant)
         held = reading.owners[place].members.at(instant)
@@ -43,19 +43,19 @@ def _named(members: frozenset[str] | None) -> str:
 
 def compare_incidents(result: Result, reading: Reading, api: Api, line: CommandLine) -> None:
     """Compare the begin and the end of every incident."""
-    shown, others = api.incidents(), line.incidents()
+    by_rest, by_line = api.incidents(), line.incidents()
     by_sql = line.incidents_by_sql()
-    for name in sorted(shown.keys() | others.keys() | by_sql.keys()):
-        known = shown.get(name) or others.get(name)
+    for name in sorted(by_rest.keys() | by_line.keys() | by_sql.keys()):
+        known = by_rest.get(name) or by_line.get(name)
         place, begin = (known.place, known.begin) if known else (("", ""), by_sql[name][0])
-        rest, command = (_ends(one.get(name)) for one in (shown, others))
+        rest, command = (_ends(one.get(name)) for one in (by_rest, by_line))
         for way, answer in (("REST", rest), ("CLI", command)):
             for part, at in (("begin", 0), ("end", 1)):
                 raw = by_sql.get(name, ("none", "none"))[at]
                 found = answer[at]
                 kind = f"incident's {part} by {way} and SQL"
                 result.check(found == raw, Difference(kind, begin, place, name, found, raw))
-    for name, incident in shown.items():
+    for name, incident in by_rest.items():
         _compare_raw(result, reading, name, incident)
 
 
@@ -67,7 +67,7 @@ def _compare_raw(result: Result, reading: Reading, name: str, incident: ShownInc
     for part, time in (("begin", incident.begin), ("end", incident.end)):
         expected = None if time is None else _expected(reading, incident, part, time)
         if time is not None and expected is not None:
-            fits = any(0 <= time - one <= reading.slack for one in expected)
+            fits = any(0 <= time - one <= reading.interval for one in expected)
             nearest = min(expected, key=lambda one: abs(time - one), default=None)
             kind = f"{incident.code}'s {part} by raw events"
             result.check(fits, Difference(kind, time, incident.place, name, time, nearest))
