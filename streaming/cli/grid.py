@@ -111,8 +111,8 @@ class Grid:
         self.rows.append(tuple(cell if isinstance(cell, Cell) else Cell(cell) for cell in cells))
 
     def fits(self, width: int) -> bool:
-        """Return whether every column fits in a width, in characters."""
-        return _total(self._widths(width)) <= width
+        """Return whether all columns with a known value fit in a width, in characters: none is hidden."""
+        return _total(self._folded(self._known(), width)) <= width
 
     def choose(self, names: Sequence[str]) -> None:
         """Keep only these columns, in this order; all of them are printed.
