@@ -67,7 +67,7 @@ def test_the_keyboard_leads_from_home_to_the_group_and_the_incident(open_page):
     _tab_to(page, "orders-group")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_have_text("orders-group")
-    _tab_to(page, "ORDERED_QUEUE_STUCK LISTENER_HUNG")
+    _tab_to(page, "Orders:0 is stuck: the listener does not return")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_have_text("Orders:0 is stuck: the listener does not return")
 

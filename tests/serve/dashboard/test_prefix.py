@@ -135,7 +135,7 @@ def test_a_user_goes_through_every_kind_of_page(page, base):
 
     page.get_by_role("link", name="orders-group", exact=True).first.click()
     expect(page).to_have_url(re.compile(f"^{base}/group/orders-group"))
-    page.get_by_role("link", name=re.compile("ORDERED_QUEUE_STUCK")).first.click()
+    page.get_by_role("link", name=re.compile("Orders:0 is stuck")).first.click()
     expect(page).to_have_url(re.compile(f"^{base}/incident/"))
     page.get_by_role("link", name="Group at opening").click()
     expect(page).to_have_url(re.compile(f"^{base}/group/orders-group.*at="))

@@ -118,5 +118,6 @@ def ended(tmp_path_factory) -> Iterator[str]:
 def test_an_incident_open_at_the_end_has_its_last_owner_and_an_age(ended, page):
     page.goto(f"{ended}/incident/open0001")
 
-    expect(page.get_by_text(re.compile("Observed .*, 1 d ago"))).to_be_visible()
+    expect(page.get_by_text(re.compile("As of .*, the last telemetry, 1 d ago"))).to_be_visible()
+    expect(page.get_by_text(re.compile("Observed .*, 10 s ago"))).to_be_visible()
     expect(page.locator("dt", has_text="Current owner").locator("+ dd")).to_have_text("unassigned")

@@ -149,7 +149,7 @@ def test_counts_lead_to_what_they_count(open_page, site):
     expect(groups_of(page).locator("td .status.OK")).to_have_count(0)
     follow(re.compile("open incidents? (is|are) critical"))
     page.wait_for_url(re.compile("/incidents.*state=open&severity=critical"))
-    expect(page.get_by_role("link", name="ORDERED_QUEUE_STUCK").first).to_be_visible()
+    expect(page.get_by_role("link", name="Orders:0 is stuck").first).to_be_visible()
     follow("", "Members")
     page.wait_for_url(re.compile("/clients.*group=orders-group&cluster=prod"))
     expect(page.get_by_role("link", name=CLIENTS[0])).to_be_visible()

@@ -227,7 +227,7 @@ def test_incidents_of_all_groups_are_filtered_by_the_address(open_page, site):
     page.get_by_role("combobox", name="Severity").select_option("critical")
     expect(page.get_by_text("No incidents match these filters.")).to_be_visible()
     page.get_by_role("combobox", name="Severity").select_option("warning")
-    rows.last.get_by_role("link", name="ORDERED_QUEUE_STUCK").click()
+    rows.last.get_by_role("link", name="Audit:0 is stuck").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Audit:0 is stuck: the listener does not return")
 
 
@@ -442,7 +442,7 @@ def test_clients_are_sorted_worst_first_or_by_any_column(open_page):
     page.wait_for_url(re.compile("sort=open_incidents"))
     expect(rows.first).to_contain_text("orders-1")
     rows.first.locator("td[data-label=Incidents] a").click()
-    expect(page.get_by_role("link", name="ORDERED_QUEUE_STUCK").first).to_be_visible()
+    expect(page.get_by_role("link", name="Orders:0 is stuck").first).to_be_visible()
     page.goto(page.url.split("/incidents")[0] + "/clients?sort=colour")
     expect(page.get_by_text("Invalid sort 'colour': use one of health, ")).to_be_visible()
 
