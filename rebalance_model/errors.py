@@ -26,4 +26,4 @@ class NotYetError(UnknownSubjectError):
             f"events of {subject} wait for what other sources report: ask again when the log has reached {known_at}"
         )
         self.known_at = known_at
-        """The log's stamp by which they are folded at the latest, if the log goes on; epoch milliseconds."""
+        """The log's stamp by which they are folded at the latest, if the log continues; epoch milliseconds."""

@@ -73,7 +73,7 @@ _ANSWERS: Mapping[type[PollEvent], Callable[[GroupStep, Never], None]] = {
     TopicStats: fold_dead_letters,
     ConsumeTimeSpan: lambda *_: None,  # a quantity: no rule uses it
 }
-"""What folds each kind of answer."""
+"""The function that folds each kind of answer."""
 _CALLERS_OWN = frozenset(
     {"unreadable request", "unreadable field", "event too large", "too many groups in a heartbeat", "lite topic"}
 )

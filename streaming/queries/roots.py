@@ -29,7 +29,7 @@ class Card:
     incidents: list[Incident]
     """One or more, the worst first, then the oldest."""
     under: list["Card"]
-    """What these explain, the worst first."""
+    """The cards that these explain, the worst first."""
 
     @property
     def first(self) -> Incident:

@@ -1,4 +1,4 @@
-"""What must hold of every seed beside precision and recall (issue 49).
+"""Invariants of every seed, beside precision and recall (issue 49).
 
 No group is shown OK while one of its queues has had messages, and its commit has not advanced, for ten minutes. Where
 hook or polls alone rightly warn, both together do not show the group OK.

@@ -1,7 +1,7 @@
 """Clients of four languages behind real servers: what is concluded of each fault, by polls, hook and both.
 
 `languages_run` records the run; its last step, a second broker of the same name, is not judged here. The short form
-judges the recording that is kept; the long form records anew, where there are Go and Node. To replace it: run
+judges the recording that is kept; the long form records again, where there are Go and Node. To replace it: run
 `python -m tests.instruments.faults.languages_run FOLDER`, then
 `tar -cJf tests/live/languages.tar.xz -C FOLDER recording.jsonl run.json`.
 """
@@ -56,7 +56,7 @@ MAY = {
     ("proxy", "NO_ACTIVE_CLIENTS_WITH_LAG", "letters-group"),  # Node and Python come back 70 s after their proxy
     ("proxy", "STALE_HEARTBEAT", "CID_DefaultHeartBeatSyncerTopic"),  # the proxy's own consumer
 }
-"""What follows from a fault and need not be said."""
+"""Consequences of a fault that need not be said."""
 
 
 @dataclass(frozen=True)

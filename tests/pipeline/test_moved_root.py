@@ -1,4 +1,4 @@
-"""A root goes on in another folder, to which it was restored with its log, and works in a folder of any usual name."""
+"""A root is continued in another folder, restored there with its log, and works in a folder of any usual name."""
 
 import shutil
 import subprocess

@@ -258,7 +258,7 @@ class Ordering:
         return max((self.limit_of(source) for source in self.state.sources.values() if source.tick >= 0), default=0)
 
     def known_at(self, time: int) -> int:
-        """Return the log's stamp by which an event of that time is released at the latest, if the log goes on."""
+        """Return the log's stamp by which an event of that time is released at the latest, if the log continues."""
         start = self.state.first_stamp + self.state.jumped + self._policy.source_silent_after + START_MARGIN
         return max(start, time + max(map(self.limit_of, self.state.sources.values())))
 

@@ -217,4 +217,4 @@ _FOLDS: Mapping[type[HookEvent], Callable[[GroupStep, BrokerView, HookView, Neve
     UnlockBatchMq: lock_requests.fold_unlock,
     UnregisterClient: member_calls.fold_unregistration,
 }
-"""What folds each kind of call."""
+"""The function that folds each kind of call."""

@@ -29,7 +29,7 @@ QUIET = (
     (Ordering, "push_usual", False),
     (Timeline, "_may_be_due", True),
 )
-"""What decides that an event takes the quiet path, and its answer that it does not."""
+"""The functions that let an event take the quiet path, and their answers that it does not."""
 SEEDS = (4,)
 CASES = ("03-pull-refused", "28-clock-ahead")
 

@@ -69,7 +69,7 @@ LIVE_GROUPS_MAX = 1_000
 
 
 class Cost(NamedTuple):
-    """What a query took in its steady state."""
+    """The time of a query in its steady state."""
 
     rate: float
     """Events a second that were folded."""
