@@ -26,6 +26,8 @@ RETRY_TOPIC_PREFIX = "%RETRY%"
 """Every clustering push consumer subscribes ``%RETRY%<group>`` implicitly (MixAll.RETRY_GROUP_TOPIC_PREFIX)."""
 DEAD_LETTER_TOPIC_PREFIX = "%DLQ%"
 """Messages that have used up their attempts go to ``%DLQ%<group>`` (MixAll.DLQ_GROUP_TOPIC_PREFIX)."""
+SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
+"""Groups that RocketMQ makes for itself (MixAll.CID_RMQ_SYS_PREFIX)."""
 
 
 def bounded(value: int) -> int:

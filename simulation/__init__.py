@@ -26,7 +26,7 @@ generator (`splitmix`), so the same seed gives the same bytes. It emits what bot
 30002 Orders@broker-a:2 127.0.0.1@c-1
 30003 Orders@broker-a:3 127.0.0.1@c-1
 
-What is exact: everything that `rebalance_model.broker` and `rebalance_model.client` do, each timer with RocketMQ's own
+What is exact: everything that `rebalance_model` and `simulation.rocketmq` do, each timer with RocketMQ's own
 first delay and period, and the order of messages within a connection. What is simplified: a connection's latency is
 drawn once, when it is opened; a broker answers at once, and has no slaves; a client has a thread for every task; no
 message is filtered out by its tag.

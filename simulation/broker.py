@@ -1,4 +1,4 @@
-"""A simulated broker: the tables and processors of `rebalance_model.broker` behind connections, with timers.
+"""A simulated broker: the tables and processors of `simulation.rocketmq.broker` behind connections, with timers.
 
 Every request is a method that takes the channel on which it came and answers at once, or raises BrokerError. Long
 polling is in `pull_hold`.
@@ -9,21 +9,10 @@ from functools import partial
 from typing import NamedTuple
 
 from rebalance_model.allocation.server_side import QueryAssignment, QueryAssignmentProcessor
-from rebalance_model.broker.client_manage_processor import ClientManageProcessor, HeartbeatData
 from rebalance_model.broker.consumer_group_event import AnyConsumerGroupEvent, Register
-from rebalance_model.broker.consumer_ids_change_listener import ConsumerIdsChangeListener
-from rebalance_model.broker.consumer_manage_processor import (
-    QUERY_NOT_FOUND,
-    SUCCESS,
-    SYSTEM_ERROR,
-    ConsumerManageProcessor,
-    Response,
-)
 from rebalance_model.broker.consumer_manager import SCAN_PERIOD, ConsumerManager
-from rebalance_model.broker.consumer_offset_manager import ConsumerOffsetManager
 from rebalance_model.broker.rebalance_lock_manager import RebalanceLockManager
-from rebalance_model.broker.subscription_group_config import SubscriptionGroupManager
-from rebalance_model.client.host import MessageQueueAssignment, OffsetNotFoundError, RefusedError
+from rebalance_model.broker.response_code import QUERY_NOT_FOUND, SUCCESS, SYSTEM_ERROR
 from rebalance_model.entities import (
     DEAD_LETTER_TOPIC_PREFIX,
     RETRY_TOPIC_PREFIX,
@@ -38,6 +27,12 @@ from simulation.network import SimulatedChannel
 from simulation.pop_hold import PopHold, PopStore
 from simulation.popped.messages import ProxiedHeartbeat
 from simulation.pull_hold import PullHold
+from simulation.rocketmq.broker.client_manage_processor import ClientManageProcessor, HeartbeatData
+from simulation.rocketmq.broker.consumer_ids_change_listener import ConsumerIdsChangeListener
+from simulation.rocketmq.broker.consumer_manage_processor import ConsumerManageProcessor, Response
+from simulation.rocketmq.broker.consumer_offset_manager import ConsumerOffsetManager
+from simulation.rocketmq.broker.subscription_group_config import SubscriptionGroupManager
+from simulation.rocketmq.client.host import MessageQueueAssignment, OffsetNotFoundError, RefusedError
 from simulation.scheduler import MS, SECOND, Clock
 from simulation.world import World
 

@@ -1,7 +1,7 @@
 """A simulated client process: one consumer of the model, its timers and its threads (MQClientInstance).
 
-`rebalance_model.client` does the consumer's work; this module provides a clock, threads and a network, and starts each
-timer with RocketMQ's own delay and period.
+`simulation.rocketmq.client` does the consumer's work; this module provides a clock, threads and a network, and starts
+each timer with RocketMQ's own delay and period.
 """
 
 from collections.abc import Awaitable, Callable
@@ -10,21 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from rebalance_model.broker.subscription import SUB_ALL, TAG, SubscriptionData
-from rebalance_model.client import rebalance_service
-from rebalance_model.client.cached_messages import CachingProcessQueue
-from rebalance_model.client.concurrent_consumption import MINUTE, ConcurrentConsumption
-from rebalance_model.client.consume_lock import ConsumeLock
-from rebalance_model.client.consumer import Consumer
-from rebalance_model.client.consumer_config import ConsumerConfig, ConsumerKind
-from rebalance_model.client.host import BrokerError, Task
-from rebalance_model.client.lite_pull import AUTO_COMMIT_INTERVAL
-from rebalance_model.client.offset_file import OffsetFile
-from rebalance_model.client.offset_store import LocalFileOffsetStore, RemoteBrokerOffsetStore
-from rebalance_model.client.ordered_consumption import OrderedConsumption
-from rebalance_model.client.pull_flow_control import Pull, on_pull_error, on_pull_result, pull_message
-from rebalance_model.client.pull_request import PopRequest, PullRequest
-from rebalance_model.client.queue_locks import LOCK_INITIAL_DELAY, LOCK_INTERVAL
-from rebalance_model.client.rebalance_service import RebalanceService
+from rebalance_model.client.defaults import LOCK_INTERVAL
 from rebalance_model.entities import MessageQueue, queue_order
 from simulation import client_responses
 from simulation.broker import Broker
@@ -38,6 +24,21 @@ from simulation.process import Process, Promise
 from simulation.quiet_queue import QuietQueue
 from simulation.reader import Reader
 from simulation.remote_brokers import RemoteBrokers
+from simulation.rocketmq.client import rebalance_service
+from simulation.rocketmq.client.cached_messages import CachingProcessQueue
+from simulation.rocketmq.client.concurrent_consumption import MINUTE, ConcurrentConsumption
+from simulation.rocketmq.client.consume_lock import ConsumeLock
+from simulation.rocketmq.client.consumer import Consumer
+from simulation.rocketmq.client.consumer_config import ConsumerConfig, ConsumerKind
+from simulation.rocketmq.client.host import BrokerError, Task
+from simulation.rocketmq.client.lite_pull import AUTO_COMMIT_INTERVAL
+from simulation.rocketmq.client.offset_file import OffsetFile
+from simulation.rocketmq.client.offset_store import LocalFileOffsetStore, RemoteBrokerOffsetStore
+from simulation.rocketmq.client.ordered_consumption import OrderedConsumption
+from simulation.rocketmq.client.pull_flow_control import Pull, on_pull_error, on_pull_result, pull_message
+from simulation.rocketmq.client.pull_request import PopRequest, PullRequest
+from simulation.rocketmq.client.queue_locks import LOCK_INITIAL_DELAY
+from simulation.rocketmq.client.rebalance_service import RebalanceService
 from simulation.scheduler import MS, Clock
 from simulation.world import World
 

@@ -3,11 +3,11 @@
 import msgspec
 
 from rebalance_model.broker.subscription import SubscriptionData
-from rebalance_model.client.cached_messages import CachingProcessQueue
-from rebalance_model.client.consumer_config import ConsumerConfig, ConsumerKind
-from rebalance_model.client.lite_pull import PULL_BATCH_SIZE
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import PopProcessQueueInfo, ProcessQueueInfo, RpcError, Subscription
+from simulation.rocketmq.client.cached_messages import CachingProcessQueue
+from simulation.rocketmq.client.consumer_config import ConsumerConfig, ConsumerKind
+from simulation.rocketmq.client.lite_pull import PULL_BATCH_SIZE
 
 CLIENT_VERSION = "V5_4_0"
 REFUSALS = {

@@ -5,8 +5,6 @@ from functools import partial
 
 from rebalance_model.allocation import strategy
 from rebalance_model.allocation.server_side import RequestMode
-from rebalance_model.broker.subscription_group_config import SubscriptionGroupConfig
-from rebalance_model.client.consumer_config import ConsumerConfig, ConsumerKind, MessageModel
 from rebalance_model.entities import MessageQueue, queue_order
 from simulation.broker import Broker
 from simulation.client import ClientSettings, SimulatedClient
@@ -21,6 +19,8 @@ from simulation.pop.listener import GroupCode
 from simulation.pop.proxied_client import ProxiedSettings, SimulatedProxiedClient
 from simulation.pop.proxy import Proxy
 from simulation.process import ProcessState
+from simulation.rocketmq.broker.subscription_group_config import SubscriptionGroupConfig
+from simulation.rocketmq.client.consumer_config import ConsumerConfig, ConsumerKind, MessageModel
 from simulation.scenario import ConsumerSpec, GroupSpec, Scenario, ScenarioError, TopicSpec
 from simulation.scheduler import MS, SECOND, Clock, Scheduler
 from simulation.shared_strategy import SharedStrategy

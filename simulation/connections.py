@@ -8,10 +8,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol, TypeVar
 
-from rebalance_model.client.host import BrokerError
 from simulation.broker import Broker
 from simulation.network import LATENCY_MAX, ClientEnd, SimulatedChannel
 from simulation.process import Promise
+from simulation.rocketmq.client.host import BrokerError
 from simulation.scheduler import MS, Call
 from simulation.world import World
 

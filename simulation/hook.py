@@ -3,13 +3,14 @@
 from collections.abc import Collection
 from typing import ClassVar, Protocol
 
-from rebalance_model.broker.client_manage_processor import HeartbeatData
-from rebalance_model.broker.consumer_manage_processor import SUCCESS, Response
-from rebalance_model.client.pull_flow_control import Pull
+from rebalance_model.broker.response_code import SUCCESS
 from rebalance_model.entities import MessageQueue
 from simulation.message_log import MessageLog
 from simulation.network import SimulatedChannel
 from simulation.popped.messages import Handle, Pop, ProxiedHeartbeat
+from simulation.rocketmq.broker.client_manage_processor import HeartbeatData
+from simulation.rocketmq.broker.consumer_manage_processor import Response
+from simulation.rocketmq.client.pull_flow_control import Pull
 from simulation.scheduler import Clock
 from simulation.world import World
 

@@ -6,9 +6,7 @@ from typing import ClassVar
 
 import msgspec
 
-from rebalance_model.broker.client_manage_processor import HeartbeatData
-from rebalance_model.broker.consumer_manage_processor import SUCCESS, Response
-from rebalance_model.client.pull_flow_control import Pull
+from rebalance_model.broker.response_code import SUCCESS
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import (
     AnyEvent,
@@ -35,6 +33,9 @@ from simulation.network import SimulatedChannel
 from simulation.pop_sums import Place, PopSums, place_of
 from simulation.popped.messages import Handle, Pop, ProxiedHeartbeat
 from simulation.remote_brokers import LANGUAGE, VERSION
+from simulation.rocketmq.broker.client_manage_processor import HeartbeatData
+from simulation.rocketmq.broker.consumer_manage_processor import Response
+from simulation.rocketmq.client.pull_flow_control import Pull
 from simulation.scheduler import MS, SECOND, Clock
 
 DISK_FULL = "disk full"

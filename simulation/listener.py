@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Sequence
 
-from rebalance_model.client.cached_messages import Message
-from rebalance_model.client.concurrent_consumption import ConcurrentlyContext, ConcurrentlyStatus
-from rebalance_model.client.ordered_consumption import OrderlyContext, OrderlyStatus
 from rebalance_model.entities import MessageQueue
 from simulation.blocked_calls import BlockedCalls
 from simulation.process import Process
+from simulation.rocketmq.client.cached_messages import Message
+from simulation.rocketmq.client.concurrent_consumption import ConcurrentlyContext, ConcurrentlyStatus
+from simulation.rocketmq.client.ordered_consumption import OrderlyContext, OrderlyStatus
 from simulation.scheduler import MS
 
 Consumed = Callable[[MessageQueue, range, tuple[int, int]], None]

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from rebalance_model.client.host import BrokerError
 from simulation.client_responses import ClientAnswer
 from simulation.process import Process, ProcessState
+from simulation.rocketmq.client.host import BrokerError
 from simulation.scheduler import MS, Call, Scheduler
 from simulation.splitmix import SplitMix64
 

@@ -9,9 +9,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
-from rebalance_model.broker.consumer_offset_manager import ConsumerOffsetManager
-from rebalance_model.broker.subscription_group_config import SubscriptionGroupManager
-from rebalance_model.client.host import BrokerError, RefusedError
 from rebalance_model.entities import MessageQueue
 from simulation.hook import BrokerHook, HookedBroker
 from simulation.message_log import SentBackLog
@@ -19,6 +16,9 @@ from simulation.network import SimulatedChannel
 from simulation.popped.fifo import OrderInfo
 from simulation.popped.messages import Handle, Origin, Pop, PoppedMessage, retry_topic
 from simulation.popped.truth import Delivered, End
+from simulation.rocketmq.broker.consumer_offset_manager import ConsumerOffsetManager
+from simulation.rocketmq.broker.subscription_group_config import SubscriptionGroupManager
+from simulation.rocketmq.client.host import BrokerError, RefusedError
 from simulation.scheduler import MS
 
 NO_PERMISSION = 16

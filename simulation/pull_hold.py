@@ -6,15 +6,15 @@ from functools import partial
 from typing import Protocol
 
 from rebalance_model.broker.consumer_manager import ConsumerManager
-from rebalance_model.broker.consumer_offset_manager import ConsumerOffsetManager
-from rebalance_model.broker.subscription_group_config import SubscriptionGroupManager
-from rebalance_model.client.cached_messages import Message
-from rebalance_model.client.host import BrokerError, RefusedError
-from rebalance_model.client.pull_flow_control import Pull, PullResult
 from rebalance_model.entities import MessageQueue
 from simulation.hook import BrokerHook, HookedBroker
 from simulation.message_log import MessageLog, SteadyLog
 from simulation.network import SimulatedChannel
+from simulation.rocketmq.broker.consumer_offset_manager import ConsumerOffsetManager
+from simulation.rocketmq.broker.subscription_group_config import SubscriptionGroupManager
+from simulation.rocketmq.client.cached_messages import Message
+from simulation.rocketmq.client.host import BrokerError, RefusedError
+from simulation.rocketmq.client.pull_flow_control import Pull, PullResult
 from simulation.scheduler import MS, SECOND
 
 BODY_SIZE = 128

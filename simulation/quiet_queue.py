@@ -14,14 +14,14 @@ A cluster with `World.every_step` set lets no queue rest and yields the same byt
 from dataclasses import replace
 from typing import Protocol
 
-from rebalance_model.client.cached_messages import CachingProcessQueue
-from rebalance_model.client.consumer import Consumer
-from rebalance_model.client.pull_request import PullRequest
 from rebalance_model.entities import INT64_MAX, MessageQueue
 from simulation.listener import Behaviour
 from simulation.message_log import SteadyLog
 from simulation.process import Process, ProcessState
 from simulation.pull_hold import HeldPull, PullHold
+from simulation.rocketmq.client.cached_messages import CachingProcessQueue
+from simulation.rocketmq.client.consumer import Consumer
+from simulation.rocketmq.client.pull_request import PullRequest
 from simulation.scheduler import MS, SECOND, Clock
 
 NEVER = INT64_MAX

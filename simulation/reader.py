@@ -7,15 +7,15 @@ pullThreadNums (20) queues would wait for each other's thread in a real consumer
 from collections.abc import Set as AbstractSet
 from functools import partial
 
-from rebalance_model.client.consumer import Consumer
-from rebalance_model.client.host import BrokerError
-from rebalance_model.client.lite_pull import POLL_TIMEOUT, AssignedQueue, LitePull
-from rebalance_model.client.pull_flow_control import Pull
 from rebalance_model.entities import MessageQueue
 from simulation.listener import Behaviour
 from simulation.process import Process, Promise
 from simulation.pull_hold import HeldPull, PullHold
 from simulation.remote_brokers import RemoteBrokers
+from simulation.rocketmq.client.consumer import Consumer
+from simulation.rocketmq.client.host import BrokerError
+from simulation.rocketmq.client.lite_pull import POLL_TIMEOUT, AssignedQueue, LitePull
+from simulation.rocketmq.client.pull_flow_control import Pull
 from simulation.scheduler import MS, SECOND
 
 

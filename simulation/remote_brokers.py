@@ -1,23 +1,23 @@
-"""The brokers as one simulated client reaches them (`rebalance_model.client.host.Brokers`)."""
+"""The brokers as one simulated client reaches them (`simulation.rocketmq.client.host.Brokers`)."""
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Protocol
 
-from rebalance_model.broker.client_manage_processor import HeartbeatData
 from rebalance_model.broker.consumer_group_info import ConsumerData
-from rebalance_model.client.cached_messages import Message
-from rebalance_model.client.consumer import Consumer
-from rebalance_model.client.consumer_config import ConsumerKind, MessageModel
-from rebalance_model.client.host import BrokerError, MessageQueueAssignment
-from rebalance_model.client.pull_flow_control import Pull, PullResult
 from rebalance_model.entities import MessageQueue, queue_order
 from simulation.broker import Broker
 from simulation.connections import Connections, Outcome
 from simulation.name_server import SimulatedRoute
 from simulation.network import SimulatedChannel
 from simulation.pull_hold import RestingQueue
+from simulation.rocketmq.broker.client_manage_processor import HeartbeatData
+from simulation.rocketmq.client.cached_messages import Message
+from simulation.rocketmq.client.consumer import Consumer
+from simulation.rocketmq.client.consumer_config import ConsumerKind, MessageModel
+from simulation.rocketmq.client.host import BrokerError, MessageQueueAssignment
+from simulation.rocketmq.client.pull_flow_control import Pull, PullResult
 from simulation.splitmix import SplitMix64
 
 API_TIMEOUT = 3_000

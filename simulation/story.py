@@ -5,12 +5,12 @@ from functools import partial
 
 import msgspec
 
-from rebalance_model.broker.subscription_group_config import SubscriptionGroupConfig
 from simulation.client import SimulatedClient
 from simulation.cluster import NAME_SERVER, SimulatedCluster
 from simulation.listener import ANY
 from simulation.pop.proxied_client import SimulatedProxiedClient
 from simulation.process import ProcessState
+from simulation.rocketmq.broker.subscription_group_config import SubscriptionGroupConfig
 from simulation.scenario import (
     AddQueues,
     AnyStep,

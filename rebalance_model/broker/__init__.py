@@ -1,4 +1,4 @@
-"""Model the broker's side of rebalance: a group's members, the locks of ordered queues, committed offsets.
+"""Model the broker's side of rebalance: a group's members and the locks of ordered queues.
 
 An ordered queue is consumed by the client that holds its lock, for 60 s after its last lock request:
 
@@ -16,40 +16,27 @@ True
 >>> locks.is_lock_all_expired("g", now=60_001)
 True
 
-Every ``now`` is the broker's clock in milliseconds.
+Every ``now`` is the broker's clock in milliseconds. What answers requests is in the simulation,
+`simulation.rocketmq.broker`.
 """
 
 from rebalance_model.broker.broker_config import BrokerConfig
-from rebalance_model.broker.client_manage_processor import ClientManageProcessor, HeartbeatData, HeartbeatReply
 from rebalance_model.broker.consumer_group_event import AnyConsumerGroupEvent
 from rebalance_model.broker.consumer_group_info import ClientChannelInfo, ConsumerData, ConsumerGroupInfo
-from rebalance_model.broker.consumer_ids_change_listener import ConsumerIdsChangeListener, NotifyConsumerIdsChanged
-from rebalance_model.broker.consumer_manage_processor import ConsumerManageProcessor
 from rebalance_model.broker.consumer_manager import ConsumerManager
-from rebalance_model.broker.consumer_offset_manager import ConsumerOffsetManager
 from rebalance_model.broker.rebalance_lock_manager import LockEntry, RebalanceLockManager
 from rebalance_model.broker.subscription import SubscriptionData, SubscriptionError, build_subscription_data
-from rebalance_model.broker.subscription_group_config import SubscriptionGroupConfig, SubscriptionGroupManager
 
 __all__ = [
     "AnyConsumerGroupEvent",
     "BrokerConfig",
     "ClientChannelInfo",
-    "ClientManageProcessor",
     "ConsumerData",
     "ConsumerGroupInfo",
-    "ConsumerIdsChangeListener",
-    "ConsumerManageProcessor",
     "ConsumerManager",
-    "ConsumerOffsetManager",
-    "HeartbeatData",
-    "HeartbeatReply",
     "LockEntry",
-    "NotifyConsumerIdsChanged",
     "RebalanceLockManager",
     "SubscriptionData",
     "SubscriptionError",
-    "SubscriptionGroupConfig",
-    "SubscriptionGroupManager",
     "build_subscription_data",
 ]

@@ -53,15 +53,3 @@ class ProcessQueue(msgspec.Struct):
     def is_unlock_forced(self, now: int, limit: int = UNLOCK_DELAY) -> bool:
         """Return whether it is removed though its listener runs, since 5.2 (tryRemoveOrderMessageQueue)."""
         return self.dropped and self.is_lock_expired(now, limit)
-
-
-class PopProcessQueue(msgspec.Struct, eq=False):
-    """The state of a queue that is popped instead of pulled: the number of messages that wait for their ack."""
-
-    last_pop_timestamp: int
-    wait_ack_msg_count: int = 0
-    dropped: bool = False
-
-    def is_pull_expired(self, now: int) -> bool:
-        """Return whether the last pop of the queue is more than 120 s ago."""
-        return now - self.last_pop_timestamp > PULL_MAX_IDLE_TIME

@@ -10,12 +10,14 @@ import msgspec
 from rebalance_model.broker import rebalance_lock_manager
 from rebalance_model.broker.broker_config import BrokerConfig
 from rebalance_model.broker.consumer_manager import SCAN_PERIOD
-from rebalance_model.client.consumer_config import PULL_THRESHOLD_FOR_QUEUE
-from rebalance_model.client.ordered_consumption import CONSUME_DELAY_MAX
+from rebalance_model.client.defaults import (
+    CONSUME_DELAY_MAX,
+    LOCK_INTERVAL,
+    PULL_BATCH_SIZE,
+    PULL_THRESHOLD_FOR_QUEUE,
+    WAIT_INTERVAL,
+)
 from rebalance_model.client.process_queue import LOCK_MAX_LIVE_TIME, PULL_MAX_IDLE_TIME
-from rebalance_model.client.pull_flow_control import PULL_BATCH_SIZE
-from rebalance_model.client.queue_locks import LOCK_INTERVAL
-from rebalance_model.client.rebalance_service import WAIT_INTERVAL
 from rebalance_model.entities import Natural
 
 Override: TypeAlias = dict[str, int | str | list[str] | dict[str, list[str]]]

@@ -7,9 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from rebalance_model.client.host import BrokerError
-from rebalance_model.client.process_queue import PopProcessQueue
-from rebalance_model.client.pull_request import PopRequest
 from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.observe.events import PopProcessQueueInfo
 from simulation.broker import Broker
@@ -18,6 +15,8 @@ from simulation.network import SimulatedChannel
 from simulation.pop.listener import PopListener
 from simulation.popped.messages import Pop, PoppedMessage
 from simulation.process import Process
+from simulation.rocketmq.client.host import BrokerError
+from simulation.rocketmq.client.pull_request import PopProcessQueue, PopRequest
 from simulation.scheduler import MS, Clock
 
 POP_THRESHOLD_FOR_QUEUE = 96

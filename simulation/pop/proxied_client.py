@@ -5,11 +5,11 @@ from functools import partial
 from itertools import groupby
 from typing import Literal
 
-from rebalance_model.client.consumer_config import ConsumerConfig
 from simulation.pop.listener import GroupCode, PopListener
 from simulation.pop.proxy import LATENCY, Proxy
 from simulation.popped.messages import Pop, PoppedMessage
 from simulation.process import Process, ProcessState
+from simulation.rocketmq.client.consumer_config import ConsumerConfig
 from simulation.scheduler import SECOND
 from simulation.world import World
 

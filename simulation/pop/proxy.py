@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from rebalance_model.client.host import BrokerError
 from simulation.broker import Broker
 from simulation.client_responses import ClientAnswer
 from simulation.connections import Connections, Outcome
@@ -17,6 +16,7 @@ from simulation.network import SimulatedChannel
 from simulation.pop.receipts import RELEASE, SCAN, Receipt, Receipts
 from simulation.popped.messages import Handle, Pop, PoppedMessage, ProxiedHeartbeat
 from simulation.process import Process, Promise
+from simulation.rocketmq.client.host import BrokerError
 from simulation.scheduler import MS, SECOND
 from simulation.world import World
 

@@ -1,6 +1,6 @@
 """Groups of RocketMQ's own, which are not polled."""
 
-from rebalance_model.broker.subscription_group_config import SYSTEM_GROUP_PREFIX
+from rebalance_model.entities import SYSTEM_GROUP_PREFIX
 
 _NAMES = frozenset(
     {

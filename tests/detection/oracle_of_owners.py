@@ -2,9 +2,9 @@
 
 from collections import Counter
 
-from rebalance_model.client.cached_messages import CachingProcessQueue
 from rebalance_model.entities import MessageQueue
 from simulation.client import SimulatedClient
+from simulation.rocketmq.client.cached_messages import CachingProcessQueue
 from tests.detection.conditions import NONE, POLL, SECOND, Condition, Conditions, required
 from tests.detection.history import DroppedQueue, History
 from tests.detection.oracle_of_groups import subscription

@@ -4,7 +4,6 @@ from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from rebalance_model.client.pull_flow_control import Pull
 from rebalance_model.entities import MessageQueue
 from simulation.broker import Broker
 from simulation.cluster import SimulatedCluster
@@ -12,6 +11,7 @@ from simulation.network import SimulatedChannel
 from simulation.pop.receipts import RENEW_AHEAD, RENEWALS
 from simulation.popped.messages import Handle, Pop
 from simulation.popped.truth import Delivered, End
+from simulation.rocketmq.client.pull_flow_control import Pull
 
 Member = tuple[str, str]
 """A group and the name of a process; of a proxy's calls the name of its connection."""

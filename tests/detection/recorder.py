@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from rebalance_model.allocation import AllocateStrategy
-from rebalance_model.broker.consumer_offset_manager import ConsumerOffsetManager
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.engine.sources import JUMP
 from simulation.broker import Broker
 from simulation.cluster import SimulatedCluster
 from simulation.network import SimulatedChannel
+from simulation.rocketmq.broker.consumer_offset_manager import ConsumerOffsetManager
 from tests.detection.pop_recorder import PopRecorder
 
 MAX_RETRY_MS = 45_000

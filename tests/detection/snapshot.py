@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from rebalance_model.client.cached_messages import CachingProcessQueue
-from rebalance_model.client.consumer_config import ConsumerKind, MessageModel
 from rebalance_model.entities import MessageQueue
 from simulation.broker import Broker
 from simulation.client import SimulatedClient
 from simulation.cluster import SimulatedCluster
 from simulation.pop.proxied_client import SimulatedProxiedClient
 from simulation.process import ProcessState
+from simulation.rocketmq.client.cached_messages import CachingProcessQueue
+from simulation.rocketmq.client.consumer_config import ConsumerKind, MessageModel
 from simulation.scenario import GroupSpec
 from tests.detection.pop_recorder import PopRecorder
 from tests.detection.recorder import HOOK_RECOVERY_MS, Recorder

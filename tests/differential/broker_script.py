@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from rebalance_model.broker.broker_config import BrokerConfig
-from rebalance_model.broker.client_manage_processor import ClientManageProcessor, HeartbeatData
 from rebalance_model.broker.consumer_group_event import (
     AnyConsumerGroupEvent,
     ClientRegister,
@@ -26,14 +25,15 @@ from rebalance_model.broker.consumer_group_event import (
     Register,
 )
 from rebalance_model.broker.consumer_group_info import ClientChannelInfo, ConsumerData, ConsumerGroupInfo
-from rebalance_model.broker.consumer_ids_change_listener import ConsumerIdsChangeListener, NotifyConsumerIdsChanged
-from rebalance_model.broker.consumer_manage_processor import ConsumerManageProcessor, Response
 from rebalance_model.broker.consumer_manager import ConsumerManager
-from rebalance_model.broker.consumer_offset_manager import ConsumerOffsetManager
 from rebalance_model.broker.rebalance_lock_manager import RebalanceLockManager
 from rebalance_model.broker.subscription import TAG, SubscriptionData
-from rebalance_model.broker.subscription_group_config import SubscriptionGroupConfig, SubscriptionGroupManager
 from rebalance_model.entities import MessageQueue
+from simulation.rocketmq.broker.client_manage_processor import ClientManageProcessor, HeartbeatData
+from simulation.rocketmq.broker.consumer_ids_change_listener import ConsumerIdsChangeListener, NotifyConsumerIdsChanged
+from simulation.rocketmq.broker.consumer_manage_processor import ConsumerManageProcessor, Response
+from simulation.rocketmq.broker.consumer_offset_manager import ConsumerOffsetManager
+from simulation.rocketmq.broker.subscription_group_config import SubscriptionGroupConfig, SubscriptionGroupManager
 
 VECTORS = Path(__file__).parent / "vectors" / "broker.json"
 STEP = 7_000

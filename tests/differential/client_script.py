@@ -10,18 +10,24 @@ from collections.abc import Awaitable, Coroutine
 from typing import Any
 
 from rebalance_model.broker.subscription import build_subscription_data
-from rebalance_model.client import process_queue_table, queue_locks, rebalance, removal
-from rebalance_model.client.cached_messages import Message
-from rebalance_model.client.concurrent_consumption import ConcurrentConsumption, ConcurrentlyStatus
-from rebalance_model.client.consumer import Consumer
-from rebalance_model.client.consumer_config import ConsumeFromWhere, ConsumerConfig, ConsumerKind, MessageModel
-from rebalance_model.client.host import BrokerError, MessageQueueAssignment, OffsetNotFoundError, RefusedError
-from rebalance_model.client.offset_store import ReadOffsetType, RemoteBrokerOffsetStore
-from rebalance_model.client.ordered_consumption import OrderedConsumption, OrderlyStatus
-from rebalance_model.client.pull_flow_control import HeldBack, PullResult, on_pull_error, on_pull_result, pull_message
-from rebalance_model.client.pull_offset import PullOffsetError, compute_pull_from_where
 from rebalance_model.dialect import RELEASE_5, Dialect
 from rebalance_model.entities import MessageQueue
+from simulation.rocketmq.client import process_queue_table, queue_locks, rebalance, removal
+from simulation.rocketmq.client.cached_messages import Message
+from simulation.rocketmq.client.concurrent_consumption import ConcurrentConsumption, ConcurrentlyStatus
+from simulation.rocketmq.client.consumer import Consumer
+from simulation.rocketmq.client.consumer_config import ConsumeFromWhere, ConsumerConfig, ConsumerKind, MessageModel
+from simulation.rocketmq.client.host import BrokerError, MessageQueueAssignment, OffsetNotFoundError, RefusedError
+from simulation.rocketmq.client.offset_store import ReadOffsetType, RemoteBrokerOffsetStore
+from simulation.rocketmq.client.ordered_consumption import OrderedConsumption, OrderlyStatus
+from simulation.rocketmq.client.pull_flow_control import (
+    HeldBack,
+    PullResult,
+    on_pull_error,
+    on_pull_result,
+    pull_message,
+)
+from simulation.rocketmq.client.pull_offset import PullOffsetError, compute_pull_from_where
 from tests.differential.client_world import DOWN, NOT_FOUND, REFUSED, AnswerError, Queue, World, name
 
 STEP = 7_000

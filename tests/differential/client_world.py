@@ -1,7 +1,7 @@
 """The brokers of a client in the differential tests, whose answers a script sets.
 
-The model calls it through the protocols of `rebalance_model.client.host`, the real client through a RemotingClient that
-converts its frames to the same calls (client_java.py). Both leave the same journal: requests, messages and timers.
+The model calls it through the protocols of `simulation.rocketmq.client.host`, the real client through a RemotingClient
+that converts its frames to the same calls (client_java.py). Both leave the same journal: requests, messages and timers.
 """
 
 from typing import Any

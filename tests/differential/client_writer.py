@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-from rebalance_model.client.consumer_config import ConsumeFromWhere
+from simulation.rocketmq.client.consumer_config import ConsumeFromWhere
 from tests.differential.client_script import QUEUES, TOPICS, Json
 from tests.differential.client_world import DOWN, NOT_FOUND, REFUSED, Queue
 

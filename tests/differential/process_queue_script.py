@@ -7,7 +7,7 @@ and both return plain values. A message is named by its index in the script's po
 import random
 from typing import Any
 
-from rebalance_model.client.cached_messages import CachingProcessQueue, Message, NothingConsumingError
+from simulation.rocketmq.client.cached_messages import CachingProcessQueue, Message, NothingConsumingError
 
 STEP = 7_000
 """A step of time; milliseconds. Java's clock is the real one, so no sum of steps is within a second of a timeout."""

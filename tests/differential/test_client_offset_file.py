@@ -6,8 +6,8 @@ from typing import Any
 import jpype
 import pytest
 
-from rebalance_model.client.offset_file import OffsetFile, OffsetFileError, format_offsets, parse_offsets
 from rebalance_model.entities import MessageQueue
+from simulation.rocketmq.client.offset_file import OffsetFile, OffsetFileError, format_offsets, parse_offsets
 
 OFFSETS = {MessageQueue("T", "b", 0): 0, MessageQueue("T", "b", 1): 2**31 - 1, MessageQueue('é"\\', "a", 0): -1}
 GOOD = format_offsets({MessageQueue("T", "b", 0): 7})

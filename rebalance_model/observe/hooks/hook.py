@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal, Never, TypeAlias, cast
 
 from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
-from rebalance_model.broker.consumer_manage_processor import SUCCESS
+from rebalance_model.broker.response_code import SUCCESS
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import (
     AckMessage,

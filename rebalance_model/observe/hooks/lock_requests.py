@@ -5,8 +5,8 @@ Also which client is refused and for how long, lock handovers, and locks lost by
 
 from collections.abc import Collection, Iterable
 
-from rebalance_model.broker.consumer_manage_processor import SUCCESS
 from rebalance_model.broker.rebalance_lock_manager import LockEntry, RebalanceLockManager
+from rebalance_model.broker.response_code import SUCCESS
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import LockBatchMq, UnlockBatchMq
 from rebalance_model.observe.group import rebalances

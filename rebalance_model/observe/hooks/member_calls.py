@@ -1,7 +1,7 @@
 """Fold the calls that show who is a member: heartbeats, unregistrations, and requests of the members' list."""
 
 from rebalance_model.broker.consumer_group_info import ClientChannelInfo, ConsumerData
-from rebalance_model.broker.consumer_manage_processor import SUCCESS, SYSTEM_ERROR
+from rebalance_model.broker.response_code import SUCCESS, SYSTEM_ERROR
 from rebalance_model.observe.events import GetConsumerListByGroup, HeartBeat, UnregisterClient
 from rebalance_model.observe.group import causes, member_types, ownership, refused_heartbeats, subscriptions
 from rebalance_model.observe.group.channels import client_of_channel

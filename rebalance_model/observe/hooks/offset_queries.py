@@ -3,7 +3,7 @@
 The call names no client: its channel does, once a heartbeat or another call came on it. Until then a query waits.
 """
 
-from rebalance_model.broker.consumer_manage_processor import QUERY_NOT_FOUND
+from rebalance_model.broker.response_code import QUERY_NOT_FOUND
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import QueryConsumerOffset
 from rebalance_model.observe.group import former_holder, jumps, rebalances, retaken, skipped

@@ -5,7 +5,7 @@ known one has not pulled for long: two clients pull one queue alternately until 
 former owner's pulls in its last second comes after the new owner's query.
 """
 
-from rebalance_model.broker.consumer_manage_processor import SUCCESS
+from rebalance_model.broker.response_code import SUCCESS
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import PullMessage
 from rebalance_model.observe.group.channels import client_of_channel

@@ -4,16 +4,16 @@ import msgspec
 import pytest
 
 from rebalance_model.broker.broker_config import BrokerConfig
-from rebalance_model.broker.client_manage_processor import ClientManageProcessor, HeartbeatData
 from rebalance_model.broker.consumer_group_event import MemberChange, Register
 from rebalance_model.broker.consumer_group_info import ConsumerData
-from rebalance_model.broker.consumer_ids_change_listener import ConsumerIdsChangeListener, NotifyConsumerIdsChanged
-from rebalance_model.broker.consumer_manage_processor import ConsumerManageProcessor, Response
 from rebalance_model.broker.consumer_manager import ConsumerManager
-from rebalance_model.broker.consumer_offset_manager import ConsumerOffsetManager
 from rebalance_model.broker.subscription import SubscriptionData
-from rebalance_model.broker.subscription_group_config import SubscriptionGroupConfig, SubscriptionGroupManager
 from rebalance_model.dialect import RELEASE_4_9, Dialect
+from simulation.rocketmq.broker.client_manage_processor import ClientManageProcessor, HeartbeatData
+from simulation.rocketmq.broker.consumer_ids_change_listener import ConsumerIdsChangeListener, NotifyConsumerIdsChanged
+from simulation.rocketmq.broker.consumer_manage_processor import ConsumerManageProcessor, Response
+from simulation.rocketmq.broker.consumer_offset_manager import ConsumerOffsetManager
+from simulation.rocketmq.broker.subscription_group_config import SubscriptionGroupConfig, SubscriptionGroupManager
 
 T1 = SubscriptionData("T", "*", "TAG", 1)
 

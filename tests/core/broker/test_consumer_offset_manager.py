@@ -4,12 +4,12 @@ import msgspec
 import pytest
 
 from rebalance_model.broker.broker_config import BrokerConfig
-from rebalance_model.broker.consumer_manage_processor import ConsumerManageProcessor, Response
 from rebalance_model.broker.consumer_manager import ConsumerManager
-from rebalance_model.broker.consumer_offset_manager import ConsumerOffsetManager
-from rebalance_model.broker.subscription_group_config import SubscriptionGroupConfig, SubscriptionGroupManager
 from rebalance_model.dialect import RELEASE_4_9
 from rebalance_model.entities import MessageQueue
+from simulation.rocketmq.broker.consumer_manage_processor import ConsumerManageProcessor, Response
+from simulation.rocketmq.broker.consumer_offset_manager import ConsumerOffsetManager
+from simulation.rocketmq.broker.subscription_group_config import SubscriptionGroupConfig, SubscriptionGroupManager
 
 Q0 = MessageQueue("T", "b", 0)
 NOT_FOUND = Response(22, "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first")

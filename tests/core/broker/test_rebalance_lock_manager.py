@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from rebalance_model.broker.broker_config import BrokerConfig
-from rebalance_model.broker.lock_in_strict_mode import granted_by, quorum
 from rebalance_model.broker.rebalance_lock_manager import RebalanceLockManager
 from rebalance_model.entities import MessageQueue
+from simulation.rocketmq.broker.lock_in_strict_mode import granted_by, quorum
 
 Q0, Q1 = MessageQueue("T", "b", 0), MessageQueue("T", "b", 1)
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from rebalance_model.client.cached_messages import Message
 from rebalance_model.dialect import RELEASE_4_9, RELEASE_5
 from rebalance_model.entities import MessageQueue
+from simulation.rocketmq.client.cached_messages import Message
 from tests.core.client.harness import Q0, journal, owner, run
 from tests.differential.client_world import REFUSED
 

@@ -1,6 +1,6 @@
 """Readers exclude the writer and it excludes everybody."""
 
-from rebalance_model.client.consume_lock import ConsumeLock
+from simulation.rocketmq.client.consume_lock import ConsumeLock
 
 
 def test_readers_share_and_a_writer_waits_for_all_of_them():

@@ -2,10 +2,10 @@
 
 import pytest
 
-from rebalance_model.client.cached_messages import MIB, Message
-from rebalance_model.client.lite_pull import LitePull
-from rebalance_model.client.pull_flow_control import Pull, PullResult
 from rebalance_model.entities import MessageQueue
+from simulation.rocketmq.client.cached_messages import MIB, Message
+from simulation.rocketmq.client.lite_pull import LitePull
+from simulation.rocketmq.client.pull_flow_control import Pull, PullResult
 from tests.core.client.harness import Q0, Q1, client, journal, run
 from tests.differential.client_world import DOWN
 
@@ -131,5 +131,5 @@ def test_a_queue_taken_away_while_its_offset_is_asked_for_ends_its_task(monkeypa
         lite.message_queue_changed("T", {ZERO, ONE}, {ONE})
         return 42
 
-    monkeypatch.setattr("rebalance_model.client.lite_pull.compute_pull_from_where", answered)
+    monkeypatch.setattr("simulation.rocketmq.client.lite_pull.compute_pull_from_where", answered)
     assert run(lite.next_pull(gone)) is None

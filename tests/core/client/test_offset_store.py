@@ -2,10 +2,10 @@
 
 import pytest
 
-from rebalance_model.client.offset_file import OffsetFile, OffsetFileError, format_offsets, parse_offsets
-from rebalance_model.client.offset_store import LocalFileOffsetStore, ReadOffsetType
 from rebalance_model.dialect import RELEASE_4_9
 from rebalance_model.entities import MessageQueue
+from simulation.rocketmq.client.offset_file import OffsetFile, OffsetFileError, format_offsets, parse_offsets
+from simulation.rocketmq.client.offset_store import LocalFileOffsetStore, ReadOffsetType
 from tests.core.client.harness import Q0, Q1, client, journal, owner, run
 from tests.differential.client_world import DOWN, NOT_FOUND, REFUSED
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from rebalance_model.client.cached_messages import Message
-from rebalance_model.client.ordered_consumption import OrderlyStatus
 from rebalance_model.entities import MessageQueue
+from simulation.rocketmq.client.cached_messages import Message
+from simulation.rocketmq.client.ordered_consumption import OrderlyStatus
 from tests.core.client.harness import Q0, client, journal, owner, run
 from tests.differential.client_world import REFUSED
 

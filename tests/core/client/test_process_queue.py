@@ -2,8 +2,9 @@
 
 import pytest
 
-from rebalance_model.client.cached_messages import CachingProcessQueue, Message, NothingConsumingError
-from rebalance_model.client.process_queue import PopProcessQueue, ProcessQueue
+from rebalance_model.client.process_queue import ProcessQueue
+from simulation.rocketmq.client.cached_messages import CachingProcessQueue, Message, NothingConsumingError
+from simulation.rocketmq.client.pull_request import PopProcessQueue
 
 T0 = 1_000_000
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from rebalance_model.client.cached_messages import MIB, Message
-from rebalance_model.client.pull_flow_control import HeldBack, Pull, pull_message
-from rebalance_model.client.pull_offset import compute_pull_from_where
 from rebalance_model.dialect import RELEASE_4_9
 from rebalance_model.entities import MessageQueue
+from simulation.rocketmq.client.cached_messages import MIB, Message
+from simulation.rocketmq.client.pull_flow_control import HeldBack, Pull, pull_message
+from simulation.rocketmq.client.pull_offset import compute_pull_from_where
 from tests.core.client.harness import Q0, client, journal, owner, run
 from tests.differential.client_world import DOWN, REFUSED
 

@@ -1,8 +1,8 @@
 """The client's side of the broker's locks."""
 
-from rebalance_model.client import queue_locks
 from rebalance_model.dialect import RELEASE_4_9
 from rebalance_model.entities import MessageQueue
+from simulation.rocketmq.client import queue_locks
 from tests.core.client.harness import Q0, Q1, journal, owner, run
 from tests.differential.client_world import DOWN, REFUSED
 

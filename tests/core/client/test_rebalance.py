@@ -2,11 +2,11 @@
 
 import pytest
 
-from rebalance_model.client import process_queue_table
-from rebalance_model.client.rebalance import do_rebalance, message_queue_changed
-from rebalance_model.client.thresholds import share_out
 from rebalance_model.dialect import RELEASE_4_9
 from rebalance_model.entities import MessageQueue
+from simulation.rocketmq.client import process_queue_table
+from simulation.rocketmq.client.rebalance import do_rebalance, message_queue_changed
+from simulation.rocketmq.client.thresholds import share_out
 from tests.core.client.harness import Q0, Q1, client, journal, owner, run
 from tests.differential.client_world import DOWN, REFUSED
 

@@ -1,7 +1,7 @@
 """When the rebalance thread runs: 20 s, 1 s, wakeups."""
 
-from rebalance_model.client.rebalance_service import RebalanceService, do_rebalance
 from rebalance_model.dialect import RELEASE_4_9
+from simulation.rocketmq.client.rebalance_service import RebalanceService, do_rebalance
 from tests.core.client.harness import client, run
 
 

@@ -1,9 +1,9 @@
 """Giving a queue up: the wait for its listener, the force after 20 s, and 4.9's delayed unlock."""
 
-from rebalance_model.client.cached_messages import Message
-from rebalance_model.client.removal import remove_unnecessary_message_queue
 from rebalance_model.dialect import RELEASE_4_9
 from rebalance_model.entities import MessageQueue
+from simulation.rocketmq.client.cached_messages import Message
+from simulation.rocketmq.client.removal import remove_unnecessary_message_queue
 from tests.core.client.harness import Q0, journal, owner, run
 
 QUEUE = MessageQueue(*Q0)

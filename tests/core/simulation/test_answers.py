@@ -2,13 +2,13 @@
 
 import pytest
 
-from rebalance_model.client.cached_messages import Message
-from rebalance_model.client.host import BrokerError, OffsetNotFoundError, RefusedError
-from rebalance_model.client.pull_flow_control import Pull
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import ConsumerRunningInfo
 from simulation import broker_responses
 from simulation.cluster import START
+from simulation.rocketmq.client.cached_messages import Message
+from simulation.rocketmq.client.host import BrokerError, OffsetNotFoundError, RefusedError
+from simulation.rocketmq.client.pull_flow_control import Pull
 from simulation.truth import Owned
 from tests.support.simulated import shares, simulate, small
 

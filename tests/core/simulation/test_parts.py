@@ -2,10 +2,10 @@
 
 import pytest
 
-from rebalance_model.client.host import BrokerError
 from simulation.message_log import SentBackLog, SteadyLog
 from simulation.name_server import NameServer
 from simulation.process import Process, Promise
+from simulation.rocketmq.client.host import BrokerError
 from simulation.scheduler import MS, Clock, Scheduler
 from simulation.splitmix import SplitMix64
 

@@ -6,8 +6,8 @@ import msgspec
 
 from rebalance_model.broker.broker_config import BrokerConfig
 from rebalance_model.dialect import Dialect
+from rebalance_model.entities import SYSTEM_GROUP_PREFIX
 
-SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 _GROUP_NAME = re.compile(r"[%|a-zA-Z0-9_-]{1,120}")
 """TopicValidator.validateGroup; 120, since retry and dead-letter topics are named after the group."""
 _PREDEFINED_GROUPS = (

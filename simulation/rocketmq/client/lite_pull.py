@@ -10,11 +10,11 @@ from collections import deque
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from rebalance_model.client.cached_messages import CachingProcessQueue, Message
-from rebalance_model.client.consumer import Consumer
-from rebalance_model.client.pull_flow_control import CACHE_FLOW_CONTROL_DELAY, Pull, PullResult
-from rebalance_model.client.pull_offset import PullOffsetError, compute_pull_from_where
 from rebalance_model.entities import MessageQueue, queue_order
+from simulation.rocketmq.client.cached_messages import CachingProcessQueue, Message
+from simulation.rocketmq.client.consumer import Consumer
+from simulation.rocketmq.client.pull_flow_control import CACHE_FLOW_CONTROL_DELAY, Pull, PullResult
+from simulation.rocketmq.client.pull_offset import PullOffsetError, compute_pull_from_where
 
 PULL_BATCH_SIZE = 10
 """pullBatchSize: the messages of one pull."""

@@ -5,12 +5,10 @@ The lock is stored at the broker's master; a process queue only records whether 
 
 from collections import defaultdict
 
-from rebalance_model.client.consumer import Consumer
-from rebalance_model.client.host import BrokerError
 from rebalance_model.entities import MessageQueue
+from simulation.rocketmq.client.consumer import Consumer
+from simulation.rocketmq.client.host import BrokerError
 
-LOCK_INTERVAL = 20_000
-"""rocketmq.client.rebalance.lockInterval: how often an ordered CLUSTERING consumer renews all its locks."""
 LOCK_INITIAL_DELAY = 1_000
 """The delay of the first renewal; milliseconds."""
 

@@ -1,6 +1,6 @@
 """Divide a topic's flow control thresholds among the queues that a client has (RebalancePushImpl)."""
 
-from rebalance_model.client.consumer_config import ConsumerConfig
+from simulation.rocketmq.client.consumer_config import ConsumerConfig
 
 UNLIMITED = -1
 

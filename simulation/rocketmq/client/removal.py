@@ -8,12 +8,12 @@ not consumed.
 
 from functools import partial
 
-from rebalance_model.client.cached_messages import CachingProcessQueue
-from rebalance_model.client.consumer import Consumer
-from rebalance_model.client.consumer_config import ConsumerKind
 from rebalance_model.client.process_queue import UNLOCK_DELAY
-from rebalance_model.client.queue_locks import unlock
 from rebalance_model.entities import MessageQueue
+from simulation.rocketmq.client.cached_messages import CachingProcessQueue
+from simulation.rocketmq.client.consumer import Consumer
+from simulation.rocketmq.client.consumer_config import ConsumerKind
+from simulation.rocketmq.client.queue_locks import unlock
 
 LISTENER_WAIT = 500
 """How long the removal waits for a running listener; milliseconds."""

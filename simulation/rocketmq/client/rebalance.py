@@ -10,16 +10,16 @@ from contextlib import suppress
 
 import msgspec
 
-from rebalance_model.client.consumer import Consumer
-from rebalance_model.client.consumer_config import ConsumerKind, MessageModel
-from rebalance_model.client.host import BrokerError
-from rebalance_model.client.process_queue_table import (
+from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue, in_java_order
+from simulation.rocketmq.client.consumer import Consumer
+from simulation.rocketmq.client.consumer_config import ConsumerKind, MessageModel
+from simulation.rocketmq.client.host import BrokerError
+from simulation.rocketmq.client.process_queue_table import (
     truncate_message_queue_not_my_topic,
     update_message_queue_assignment,
     update_process_queue_table,
 )
-from rebalance_model.client.thresholds import share_out
-from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue, in_java_order
+from simulation.rocketmq.client.thresholds import share_out
 
 
 async def try_rebalance(consumer: Consumer) -> bool:

@@ -1,11 +1,11 @@
 """Compute where the first pull of a new queue begins (computePullFromWhereWithException)."""
 
-from rebalance_model.client.consumer import Consumer
-from rebalance_model.client.consumer_config import ConsumeFromWhere, ConsumerKind
-from rebalance_model.client.host import BrokerError
-from rebalance_model.client.offset_store import NO_OFFSET, ReadOffsetType
 from rebalance_model.entities import MessageQueue
 from rebalance_model.errors import ModelError
+from simulation.rocketmq.client.consumer import Consumer
+from simulation.rocketmq.client.consumer_config import ConsumeFromWhere, ConsumerKind
+from simulation.rocketmq.client.host import BrokerError
+from simulation.rocketmq.client.offset_store import NO_OFFSET, ReadOffsetType
 
 
 class PullOffsetError(ModelError):

@@ -9,12 +9,11 @@ reports the end by `done`:
 
 from collections.abc import Iterable
 
-from rebalance_model.client.consumer import Consumer
-from rebalance_model.client.rebalance import try_rebalance
+from rebalance_model.client.defaults import WAIT_INTERVAL
 from rebalance_model.dialect import RELEASE_5, Dialect
+from simulation.rocketmq.client.consumer import Consumer
+from simulation.rocketmq.client.rebalance import try_rebalance
 
-WAIT_INTERVAL = 20_000
-"""rocketmq.client.rebalance.waitInterval."""
 MIN_INTERVAL = 1_000
 """rocketmq.client.rebalance.minInterval."""
 

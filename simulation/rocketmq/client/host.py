@@ -12,12 +12,12 @@ from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
-from rebalance_model.client.cached_messages import Message
-from rebalance_model.client.consume_lock import ConsumeLock
-from rebalance_model.client.consumer_config import MessageModel
-from rebalance_model.client.pull_request import PopRequest, PullRequest
 from rebalance_model.entities import MessageQueue
 from rebalance_model.errors import ModelError
+from simulation.rocketmq.client.cached_messages import Message
+from simulation.rocketmq.client.consume_lock import ConsumeLock
+from simulation.rocketmq.client.consumer_config import MessageModel
+from simulation.rocketmq.client.pull_request import PopRequest, PullRequest
 
 
 class BrokerError(ModelError):

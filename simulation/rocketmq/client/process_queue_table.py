@@ -9,16 +9,15 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
 from rebalance_model.broker.subscription import SUB_ALL, build_subscription_data
-from rebalance_model.client.cached_messages import CachingProcessQueue
-from rebalance_model.client.consumer import Consumer
-from rebalance_model.client.consumer_config import ConsumeFromWhere, ConsumerKind
-from rebalance_model.client.host import MessageQueueAssignment
-from rebalance_model.client.process_queue import PopProcessQueue
-from rebalance_model.client.pull_offset import PullOffsetError, compute_pull_from_where
-from rebalance_model.client.pull_request import PopRequest, PullRequest
-from rebalance_model.client.queue_locks import lock
-from rebalance_model.client.removal import remove_unnecessary_message_queue
 from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue
+from simulation.rocketmq.client.cached_messages import CachingProcessQueue
+from simulation.rocketmq.client.consumer import Consumer
+from simulation.rocketmq.client.consumer_config import ConsumeFromWhere, ConsumerKind
+from simulation.rocketmq.client.host import MessageQueueAssignment
+from simulation.rocketmq.client.pull_offset import PullOffsetError, compute_pull_from_where
+from simulation.rocketmq.client.pull_request import PopProcessQueue, PopRequest, PullRequest
+from simulation.rocketmq.client.queue_locks import lock
+from simulation.rocketmq.client.removal import remove_unnecessary_message_queue
 
 LOCK_RETRY_DELAY = 500
 """The delay until the rebalance thread is woken after a refused lock; milliseconds."""

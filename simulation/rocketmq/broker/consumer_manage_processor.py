@@ -7,15 +7,16 @@ between brokers, are not modelled.
 import msgspec
 
 from rebalance_model.broker.consumer_manager import ConsumerManager
-from rebalance_model.broker.consumer_offset_manager import ConsumerOffsetManager
-from rebalance_model.broker.subscription_group_config import SubscriptionGroupManager
+from rebalance_model.broker.response_code import (
+    QUERY_NOT_FOUND,
+    SUBSCRIPTION_GROUP_NOT_EXIST,
+    SUCCESS,
+    SYSTEM_ERROR,
+    TOPIC_NOT_EXIST,
+)
 from rebalance_model.entities import MessageQueue
-
-SUCCESS = 0
-SYSTEM_ERROR = 1
-TOPIC_NOT_EXIST = 17
-QUERY_NOT_FOUND = 22
-SUBSCRIPTION_GROUP_NOT_EXIST = 26
+from simulation.rocketmq.broker.consumer_offset_manager import ConsumerOffsetManager
+from simulation.rocketmq.broker.subscription_group_config import SubscriptionGroupManager
 
 
 class Response(msgspec.Struct, frozen=True):

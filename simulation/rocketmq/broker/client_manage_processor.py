@@ -5,7 +5,7 @@ import msgspec
 from rebalance_model.broker.consumer_group_event import AnyConsumerGroupEvent, Outcome
 from rebalance_model.broker.consumer_group_info import CONSUME_ACTIVELY, ClientChannelInfo, ConsumerData
 from rebalance_model.broker.consumer_manager import ConsumerManager
-from rebalance_model.broker.subscription_group_config import SubscriptionGroupManager
+from simulation.rocketmq.broker.subscription_group_config import SubscriptionGroupManager
 
 
 class HeartbeatData(msgspec.Struct, frozen=True):

@@ -10,10 +10,10 @@ from enum import StrEnum
 from functools import partial
 from typing import Protocol
 
-from rebalance_model.client.cached_messages import CachingProcessQueue, Message
-from rebalance_model.client.consumer import Consumer
-from rebalance_model.client.host import BrokerError
 from rebalance_model.entities import MessageQueue
+from simulation.rocketmq.client.cached_messages import CachingProcessQueue, Message
+from simulation.rocketmq.client.consumer import Consumer
+from simulation.rocketmq.client.host import BrokerError
 
 SEND_BACK_RETRY_DELAY = 5_000
 EXPIRED_AT_ONCE_MAX = 16

@@ -11,16 +11,15 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from rebalance_model.client.cached_messages import CachingProcessQueue, Message
-from rebalance_model.client.consumer import Consumer
-from rebalance_model.client.offset_store import ReadOffsetType
-from rebalance_model.client.pull_offset import PullOffsetError, compute_pull_from_where
-from rebalance_model.client.pull_request import PullRequest
-from rebalance_model.client.removal import remove_process_queue
+from rebalance_model.client.defaults import PULL_BATCH_SIZE
 from rebalance_model.entities import MessageQueue
+from simulation.rocketmq.client.cached_messages import CachingProcessQueue, Message
+from simulation.rocketmq.client.consumer import Consumer
+from simulation.rocketmq.client.offset_store import ReadOffsetType
+from simulation.rocketmq.client.pull_offset import PullOffsetError, compute_pull_from_where
+from simulation.rocketmq.client.pull_request import PullRequest
+from simulation.rocketmq.client.removal import remove_process_queue
 
-PULL_BATCH_SIZE = 32
-"""pullBatchSize: the messages of one pull, at most."""
 CACHE_FLOW_CONTROL_DELAY = 50
 BROKER_FLOW_CONTROL_DELAY = 20
 PAUSE_DELAY = 1_000

@@ -4,10 +4,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from rebalance_model.allocation import AllocateStrategy, strategy
+from rebalance_model.client.defaults import PULL_THRESHOLD_FOR_QUEUE
 from rebalance_model.entities import RETRY_TOPIC_PREFIX
-
-PULL_THRESHOLD_FOR_QUEUE = 1_000
-"""pullThresholdForQueue: a client with this many cached messages of a queue stops pulling it."""
 
 
 class MessageModel(StrEnum):

@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from rebalance_model.client.cached_messages import CachingProcessQueue
-from rebalance_model.client.process_queue import PopProcessQueue
+import msgspec
+
+from rebalance_model.client.process_queue import PULL_MAX_IDLE_TIME
 from rebalance_model.entities import MessageQueue
+from simulation.rocketmq.client.cached_messages import CachingProcessQueue
 
 
 @dataclass(slots=True, eq=False)
@@ -17,6 +19,18 @@ class PullRequest:
     next_offset: int
     previously_locked: bool = False
     """An ordered queue reads its committed offset again at the first pull under a lock (`lockedFirst` before 4.9)."""
+
+
+class PopProcessQueue(msgspec.Struct, eq=False):
+    """The state of a queue that is popped instead of pulled: the number of messages that wait for their ack."""
+
+    last_pop_timestamp: int
+    wait_ack_msg_count: int = 0
+    dropped: bool = False
+
+    def is_pull_expired(self, now: int) -> bool:
+        """Return whether the last pop of the queue is more than 120 s ago."""
+        return now - self.last_pop_timestamp > PULL_MAX_IDLE_TIME
 
 
 @dataclass(slots=True, eq=False)

@@ -4,13 +4,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rebalance_model.broker.subscription import SubscriptionData
-from rebalance_model.client.cached_messages import CachingProcessQueue
-from rebalance_model.client.consumer_config import ConsumerConfig
-from rebalance_model.client.host import Brokers, Host
-from rebalance_model.client.offset_store import OffsetStore
-from rebalance_model.client.process_queue import PopProcessQueue
 from rebalance_model.dialect import RELEASE_5, Dialect
 from rebalance_model.entities import MessageQueue, queue_order
+from simulation.rocketmq.client.cached_messages import CachingProcessQueue
+from simulation.rocketmq.client.consumer_config import ConsumerConfig
+from simulation.rocketmq.client.host import Brokers, Host
+from simulation.rocketmq.client.offset_store import OffsetStore
+from simulation.rocketmq.client.pull_request import PopProcessQueue
 
 
 @dataclass(slots=True, eq=False)

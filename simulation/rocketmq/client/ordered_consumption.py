@@ -11,12 +11,13 @@ from enum import StrEnum
 from functools import partial
 from typing import Protocol
 
-from rebalance_model.client import queue_locks
-from rebalance_model.client.cached_messages import CachingProcessQueue, Message, NothingConsumingError
-from rebalance_model.client.consume_lock import ConsumeLock
-from rebalance_model.client.consumer import Consumer
-from rebalance_model.client.host import BrokerError
+from rebalance_model.client.defaults import CONSUME_DELAY_MAX
 from rebalance_model.entities import MessageQueue
+from simulation.rocketmq.client import queue_locks
+from simulation.rocketmq.client.cached_messages import CachingProcessQueue, Message, NothingConsumingError
+from simulation.rocketmq.client.consume_lock import ConsumeLock
+from simulation.rocketmq.client.consumer import Consumer
+from simulation.rocketmq.client.host import BrokerError
 
 MAX_TIME_CONSUME_CONTINUOUSLY = 60_000
 """rocketmq.client.maxTimeConsumeContinuously: a busy queue releases its thread after this, for 10 ms; milliseconds."""
@@ -25,7 +26,6 @@ LOCK_DELAY_MEANWHILE = 10
 CONSUME_DELAY_LOCKED = 10
 CONSUME_DELAY_NOT_LOCKED = 3_000
 CONSUME_DELAY_MIN = 10
-CONSUME_DELAY_MAX = 30_000
 
 
 class OrderlyStatus(StrEnum):

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from rebalance_model.client.consume_lock import ConsumeLock
 from rebalance_model.client.process_queue import ProcessQueue
 from rebalance_model.errors import ModelError
+from simulation.rocketmq.client.consume_lock import ConsumeLock
 
 MIB = 1024 * 1024
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Protocol
 
-from rebalance_model.client.host import BrokerError, Brokers, OffsetNotFoundError, RefusedError
-from rebalance_model.client.offset_file import OffsetFile, OffsetFileError
 from rebalance_model.dialect import RELEASE_5, Dialect
 from rebalance_model.entities import MessageQueue
+from simulation.rocketmq.client.host import BrokerError, Brokers, OffsetNotFoundError, RefusedError
+from simulation.rocketmq.client.offset_file import OffsetFile, OffsetFileError
 
 NO_OFFSET = -1
 """The store has no offset yet."""
