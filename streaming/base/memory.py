@@ -7,8 +7,6 @@ for the next time, each thread its own: a process then has for months what its l
 import ctypes
 import gc
 
-import pyarrow as pa
-
 GIVE_BACK_SECONDS = 60.0
 """How often a process that runs for long gives back: it takes up to half a second."""
 _TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None)
@@ -17,6 +15,8 @@ _TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None)
 
 def give_back() -> None:
     """Collect cyclic garbage, then return free memory of Python's, Arrow's and the C library's to the system."""
+    import pyarrow as pa
+
     gc.collect()
     pa.default_memory_pool().release_unused()
     if _TRIM is not None:

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake._internal import DeltaFileSystemHandler
 from deltalake.exceptions import DeltaError, TableNotFoundError
@@ -24,7 +23,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from streaming.base.errors import UserError
 from streaming.base.place import ObjectPlace, Place
 from streaming.tables.features import check_readable
-from streaming.tables.unreadable import cause, check_rights, damaged, meaning
+from streaming.tables.unreadable import cause, check_rights, damaged, meaning, reading_errors
 
 _WRITERS, _COMMITS = 2, 3
 """Of the check of a store: of six commits a store without conditions keeps three."""
@@ -142,6 +141,8 @@ def check_commits(tables: Place) -> None:
         return
     probe = tables / f"_commits-{secrets.token_hex(8)}"
     together = threading.Barrier(_WRITERS)
+    import pyarrow as pa
+
     with answered(probe), ThreadPoolExecutor(_WRITERS) as pool:
         create_at(probe, schema=pa.schema([("number", pa.int64())]))
         for _ in pool.map(partial(_commit, probe, together), range(_WRITERS)):
@@ -180,7 +181,7 @@ def answered(place: Place) -> Iterator[None]:
         yield
     except (TableNotFoundError, FileNotFoundError):
         raise
-    except (OSError, DeltaError, pa.ArrowException) as error:  # Arrow's while rows are read
+    except reading_errors() as error:  # Arrow's while rows are read
         if isinstance(place, Path):
             raise
         raise UserError(sentence(place, error)) from None
@@ -194,7 +195,7 @@ def readable(table: Place) -> Iterator[None]:
             yield
     except FileNotFoundError:
         raise
-    except (OSError, DeltaError, pa.ArrowException) as error:
+    except reading_errors() as error:
         if isinstance(table, Path) and (found := meaning(table, error)) is not None:
             raise found from None
         raise

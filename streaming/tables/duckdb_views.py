@@ -5,6 +5,7 @@ from collections.abc import Container, Iterable
 from pathlib import Path
 
 import duckdb
+from duckdb.sqltypes import DuckDBPyType
 
 from rebalance_model.entities import TIME_MAX
 from schemas.tables import ADDED, TABLES
@@ -43,6 +44,39 @@ def define_times(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute(f"CREATE OR REPLACE MACRO day_of(ms) AS {observations.day('ms')}")
     age = "CASE WHEN seen_at IS NOT NULL THEN greatest(0, ms - epoch_ms(seen_at)) END"
     connection.execute(f"CREATE OR REPLACE MACRO age_ms(seen_at, ms) AS {age}")
+
+
+def with_epoch_ms(query: str, result: duckdb.DuckDBPyRelation) -> str:
+    """Return a query with epoch milliseconds for the timestamps of its result, inside lists and structs too."""
+    columns = [(_quoted(name), type_) for name, type_ in zip(result.columns, result.types, strict=True)]
+    replaced = [f"{in_ms} AS {name}" for name, type_ in columns if (in_ms := _in_ms(name, type_)) != name]
+    return f"SELECT * REPLACE ({', '.join(replaced)}) FROM ({query})" if replaced else query  # noqa: S608  ours
+
+
+def _in_ms(value: str, type_: DuckDBPyType, depth: int = 0) -> str:
+    """Return the SQL of a value with epoch milliseconds for timestamps."""
+    if type_.id.startswith("timestamp"):
+        return f"epoch_ms({value})"
+    if type_.id == "list":
+        [(_, element)] = _children(type_)
+        in_ms = _in_ms(f"e{depth}", element, depth + 1)
+        return value if in_ms == f"e{depth}" else f"list_transform({value}, lambda e{depth}: {in_ms})"
+    if type_.id == "struct":
+        parts = [(_quoted(name), part) for name, part in _children(type_)]
+        packed = [f"{name} := {_in_ms(f'{value}.{name}', part, depth)}" for name, part in parts]
+        if all(text == f"{name} := {value}.{name}" for text, (name, _) in zip(packed, parts, strict=True)):
+            return value
+        return f"CASE WHEN {value} IS NOT NULL THEN struct_pack({', '.join(packed)}) END"
+    return value
+
+
+def _children(type_: DuckDBPyType) -> list[tuple[str, DuckDBPyType]]:
+    """Return the parts of a list or struct; DuckDB declares what the children of an array or enum are, too."""
+    return [(name, child) for name, child in type_.children if isinstance(child, DuckDBPyType)]
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def define(connection: duckdb.DuckDBPyConnection, names: Container[str]) -> None:

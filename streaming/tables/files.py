@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-import pyarrow as pa
+from arro3.core import DataType
 from deltalake import DeltaTable
 
-from schemas.arrow import epoch_ms_rows
 from schemas.columns import ColumnType, ListOf, StructOf
 from schemas.tables import ADDED, PARTITIONED_BY, TABLES, columns
 from streaming.base.place import Place
@@ -29,6 +28,7 @@ _TYPES = {
     "date": "DATE",
 }
 _DAY_LENGTH = len("2025-01-31")
+_STORED = DataType.timestamp("us", tz="UTC")
 
 
 class File(NamedTuple):
@@ -56,21 +56,24 @@ def are_complete(tables: Place) -> bool:
 
 def files_of(table: str, snapshot: DeltaTable) -> list[File]:
     """Return the files of a snapshot."""
-    # `pa.table` would first import pandas, to check for a data frame: half a second of a command's run time.
-    actions = pa.RecordBatchReader.from_stream(snapshot.get_add_actions(flatten=True)).read_all()
+    actions = snapshot.get_add_actions(flatten=True)
     partition_columns = [f"partition.{name}" for name in PARTITIONED_BY.get(table, ())]
-    wanted = ("path", "size_bytes", "num_records", "min.time", "max.time", "modification_time", *partition_columns)
-    rows = epoch_ms_rows(actions.select([name for name in wanted if name in actions.column_names]))
-    count = len(rows)
+    count, names = actions.num_rows, frozenset(actions.column_names)
 
     def column(name: str) -> list[Any]:
-        return [row.get(name) for row in rows]
+        return list(actions[name].to_pylist()) if name in names else [None] * count
+
+    def times(name: str) -> list[int | None]:
+        if name not in names:
+            return [None] * count
+        in_us = actions[name].cast(_STORED).cast(DataType.int64()).to_pylist()
+        return [None if us is None else us // 1_000 for us in in_us]
 
     partitions = zip(*(map(str, column(name)) for name in partition_columns), strict=True)
     return [
         File(path, size, records or 0, begins or 0, ends or 0, partition, written or 0)
         for path, size, records, begins, ends, partition, written in zip(
-            column("path"), column("size_bytes"), column("num_records"), column("min.time"), column("max.time"),
+            column("path"), column("size_bytes"), column("num_records"), times("min.time"), times("max.time"),
             partitions if table in PARTITIONED_BY else [()] * count, column("modification_time"), strict=True,
         )
     ]  # fmt: skip

@@ -12,13 +12,11 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import duckdb
-import pyarrow as pa
 from deltalake.exceptions import TableNotFoundError
 
-from schemas.arrow import epoch_ms_rows, in_epoch_ms
 from schemas.tables import ADDED, TABLES
 from streaming.base.errors import NotReadyError, QueryError, UserError, first_line
 from streaming.base.limits import SPILL_BYTES
@@ -27,13 +25,16 @@ from streaming.tables.catalog import FUNCTIONS, VIEWS, names_in, tables_in
 from streaming.tables.database import CTRL_C, connected, interruptible
 from streaming.tables.delta import is_delta_at
 from streaming.tables.described import definition_meaning
-from streaming.tables.duckdb_views import define, define_times
+from streaming.tables.duckdb_views import define, define_times, with_epoch_ms
 from streaming.tables.files import select
 from streaming.tables.folder import folder_at
 from streaming.tables.guard import Guard
 from streaming.tables.hints import meant, relation_columns
 from streaming.tables.table import SCHEMA, TableView
 from streaming.tables.unreadable import cause, damaged
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # imported where it is needed: it takes a quarter of the time of a question
 
 _OF_FILES = (duckdb.IOException, duckdb.InvalidInputException, duckdb.SerializationException)
 """Errors that a file may have caused, or the query."""
@@ -42,6 +43,9 @@ _MEANT = ("Did you mean", "Candidate bindings", "Candidate functions")
 _BATCH_ROWS = 10_000
 ANSWER_ROWS = 10_000
 """Default limit of the rows of a user's own SQL."""
+
+_QUERIES = 1_000
+"""The program's own queries are fewer."""
 
 _ALL = frozenset({*TABLES, *VIEWS, *FUNCTIONS})
 _LISTS = re.compile(r"\b(show|describe|desc)\b", re.IGNORECASE)
@@ -55,7 +59,7 @@ Row = dict[str, Any]
 class SqlRows(NamedTuple):
     """The result of a user's own SQL."""
 
-    table: pa.Table
+    table: "pa.Table"
     cut: bool
     """Whether there are more rows than requested."""
 
@@ -114,6 +118,7 @@ class ReadModel:
         self._database.execute("SET parquet_metadata_cache = true; SET python_enable_replacements = false")
         self._database.execute("SET lock_configuration = true")
         self._guard = Guard(self._database)
+        self._queries_in_ms: dict[str, str] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -179,7 +184,7 @@ class ReadModel:
             found = _first(cursor, query, parameters, limit + 1)
         return SqlRows(found.slice(0, limit), cut=found.num_rows > limit)
 
-    def sql(self, query: str, parameters: Parameters = ()) -> pa.Table:
+    def sql(self, query: str, parameters: Parameters = ()) -> "pa.Table":
         """Run one of the program's own queries, with ``?`` or ``$name`` for parameters; `ask` is for users' SQL.
 
         Times are timestamps here, and epoch milliseconds in `rows` and `scan`. A parameter that is epoch milliseconds
@@ -196,11 +201,29 @@ class ReadModel:
             return cursor.execute(query, parameters).to_arrow_table()
 
     def rows(self, query: str, parameters: Parameters = ()) -> list[Row]:
-        """Run one of the program's own queries; return the rows as dictionaries, times as epoch milliseconds."""
-        return epoch_ms_rows(self.sql(query, parameters))
+        """Run one of the program's own queries; return the rows as dictionaries, times as epoch milliseconds.
 
-    def scan(self, query: str, parameters: Parameters = ()) -> Iterator[pa.RecordBatch]:
+        Without Arrow, which takes longer to import than most questions take to answer.
+        """
+        self._fetch(query)
+        with self._cursor(query) as cursor:
+            self._define(cursor, names_in(query))
+            cursor.execute(self._in_ms(cursor, query, parameters), parameters)
+            names = [name for name, *_ in cursor.description or ()]
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+    def _in_ms(self, cursor: duckdb.DuckDBPyConnection, query: str, parameters: Parameters) -> str:
+        """Return the query with epoch milliseconds for timestamps; its columns are the same at each run."""
+        if (found := self._queries_in_ms.get(query)) is None:
+            found = with_epoch_ms(query, _relation(cursor, query, parameters))
+            if len(self._queries_in_ms) < _QUERIES:
+                self._queries_in_ms[query] = found
+        return found
+
+    def scan(self, query: str, parameters: Parameters = ()) -> Iterator["pa.RecordBatch"]:
         """Run one of the program's own queries in batches, for results larger than memory: sorting spills to disk."""
+        from schemas.arrow import in_epoch_ms
+
         self._fetch(query)
         with self._cursor(query) as cursor:
             self._define(cursor, names_in(query))
@@ -301,8 +324,10 @@ class ReadModel:
         return None
 
 
-def _functions() -> pa.Table:
+def _functions() -> "pa.Table":
     """Return the functions over the tables, how they are called, and what a row of each is."""
+    import pyarrow as pa
+
     rows = [
         {
             "function": f"{name}({', '.join(of)})",
@@ -330,8 +355,10 @@ def _relation(cursor: duckdb.DuckDBPyConnection, query: str, parameters: Paramet
     return relation
 
 
-def _first(cursor: duckdb.DuckDBPyConnection, query: str, parameters: Parameters, count: int) -> pa.Table:
+def _first(cursor: duckdb.DuckDBPyConnection, query: str, parameters: Parameters, count: int) -> "pa.Table":
     """Return the first rows of a result; the others are never computed."""
+    import pyarrow as pa
+
     reader = _relation(cursor, query, parameters).to_arrow_reader(min(count, _BATCH_ROWS))
     batches, left = [], count
     for batch in reader:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import unquote
 
-import pyarrow as pa
+from deltalake.exceptions import DeltaError
 
 from streaming.base.errors import UserError, first_line
 
@@ -37,6 +37,13 @@ class TableFile(Protocol):
         """Bytes."""
 
 
+def reading_errors() -> tuple[type[Exception], ...]:
+    """Return the errors of reading a table; Arrow is imported when something has failed, not by each command."""
+    from pyarrow import ArrowException
+
+    return OSError, DeltaError, ArrowException
+
+
 def denied(path: Path | str) -> UserError:
     """Return the error about a file or folder that this user may not read."""
     return UserError(
@@ -54,11 +61,13 @@ def damaged(what: str, why: str) -> UserError:
 
 def meaning(table: Path, error: Exception) -> UserError | None:
     """Return what an error of delta-rs or Arrow about a table's folder means; None: nothing about its files."""
+    from pyarrow import ArrowException
+
     text = str(error)
     if isinstance(error, PermissionError) or _DENIED.search(text):
         found = _PATH.search(text)
         return denied(getattr(error, "filename", None) or (found[1].strip() if found else table))
-    if isinstance(error, pa.ArrowException) or "arquet" in text or "thrift" in text:
+    if isinstance(error, ArrowException) or "arquet" in text or "thrift" in text:
         return damaged(f"A file of the table {table.name} in {table.parent}", cause(error))
     return None
 
@@ -80,7 +89,7 @@ def fault_in(table: str, folder: Path, files: Iterable[TableFile]) -> UserError 
             return denied(path)
         except FileNotFoundError:
             return damaged(what, "it is missing")
-        except (OSError, pa.ArrowException) as error:
+        except reading_errors() as error:
             return damaged(what, cause(error))
     return None
 

@@ -58,7 +58,7 @@ def test_help_waits_for_no_command(arguments, environment):
 def test_a_question_imports_only_what_reads_and_prints(question, asked):
     imported = _imported("--root", str(asked.parent), *question.split())
 
-    assert imported.isdisjoint((ENGINES - {"duckdb", "pyarrow", "numpy", "deltalake"}) | {"pydantic_settings", "httpx"})
+    assert imported.isdisjoint((ENGINES - {"duckdb", "deltalake"}) | {"pydantic_settings", "httpx"})
     assert "streaming.base.settings" not in imported
 
 
