@@ -66,6 +66,20 @@ def test_it_says_what_is_wrong_what_waits_and_who_was_notified(open_page):
 
 
 @pytest.mark.usefixtures("acts")
+def test_its_head_stays_in_sight_and_its_queue_is_above_notifications(open_page):
+    page = open_page("/incident/acts-queue-0")
+    head = page.locator(".incident-head")
+    for said in ("critical", "ORDERED_QUEUE_STUCK", "open for 5 min", "Acts:0 is stuck", "74 messages wait"):
+        expect(head).to_contain_text(said)
+    names = page.locator(".panel > .panel-head h2").all_inner_texts()
+    assert names.index("The ten minutes around it") < names.index("Notifications")
+
+    page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+    expect(head).to_be_in_viewport(ratio=1)
+    expect(head.get_by_text("Acknowledge", exact=True)).to_be_visible()
+
+
+@pytest.mark.usefixtures("acts")
 def test_equal_incidents_that_it_explains_are_one_entry(open_page):
     page = open_page("/incident/acts-client")
 
@@ -120,14 +134,14 @@ def test_it_is_closed_and_opened_again_on_its_page(open_page):
     page = open_page("/incident/acts-client")
     for action, button, state in (
         ("Close", "Count as resolved until it is worse", "Closed; its condition still holds"),
-        ("Open again", "Open again", "Open"),
+        ("Open again", "Open again", "open for"),
     ):
         page.locator("summary").get_by_text(action, exact=True).click()
         form = page.get_by_role("form", name=action)
         form.get_by_label("Your name").fill("Ann")
         form.get_by_label("Reason").press_sequentially("known")
         form.get_by_role("button", name=button).click()
-        expect(page.locator("dl.facts").get_by_text(state, exact=True)).to_be_visible()
+        expect(page.locator(".incident-head .meta")).to_contain_text(state)
         expect(form).to_have_count(0)
 
 
