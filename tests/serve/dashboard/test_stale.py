@@ -76,7 +76,7 @@ def test_a_home_page_that_is_behind_is_hatched_and_says_its_age(opened):
     expect(page.get_by_text("for 1 min 25 s: what is shown is stale.")).to_be_visible()
     expect(page.get_by_text("1 stale, 1 min 25 s old")).to_be_visible()
     expect(page.get_by_text("stale, 1 min 25 s old").last).to_be_visible()
-    assert is_hatched(page, ".facts a.status.OK")
+    assert is_hatched(page, ".status-bar a.status.OK")
     assert not green(page)
 
 
