@@ -27,7 +27,7 @@ from streaming.serve.dashboard.pages.rebalance import RebalancePage
 from streaming.serve.dashboard.pages.rule import RulePage
 from streaming.serve.dashboard.pages.runbook import RunbookPage
 from streaming.serve.dashboard.pages.what_if import MembershipChange, WhatIfPage
-from streaming.serve.dashboard.parts.frame import dress, element, error_page
+from streaming.serve.dashboard.parts.frame import dress, error_page, outline
 from streaming.serve.dashboard.parts.moment import parse_at, parse_span, parse_zoom
 from streaming.serve.dashboard.timeline.lane_folds import LaneFilter
 from streaming.serve.dashboard.timeline.lane_folds import checked as checked_lanes
@@ -38,8 +38,8 @@ _SECONDS = 20.0
 """The time that a browser has to connect, in seconds."""
 _LOOK_SECONDS = 1.0
 """The interval in which a page without data looks for it, in seconds."""
-_PATIENCE = 0.4
-"""The time after which a page is sent without its data, in seconds."""
+_PATIENCE = 0.15
+"""The time after which the outline of a page is sent, without its data, in seconds."""
 
 
 class _Page(Protocol):
@@ -171,7 +171,7 @@ async def _built(title: str, make: Callable[[], _Page], first_run: FirstRun | No
     client = ui.context.client
     try:
         page = make()
-        await _patiently(page.ask())
+        await _patiently(title, page.ask())
         if not client.is_deleted:
             page.lay_out()
     except UserError as error:
@@ -206,20 +206,17 @@ def _reload_when_ready(make: Callable[[], _Page], reason: str) -> None:
     looking = ui.timer(_LOOK_SECONDS, look, immediate=False)
 
 
-async def _patiently(asking: Coroutine[None, None, None]) -> None:
-    """Wait for the data; if that takes long, show a message in the meantime."""
+async def _patiently(title: str, asking: Coroutine[None, None, None]) -> None:
+    """Wait for the data; if that takes long, show the outline of the page in the meantime."""
     asked = asyncio.create_task(asking)
     await asyncio.wait({asked}, timeout=_PATIENCE)
     if asked.done():
         await asked
         return
-    sign = element("p", "empty", role="status")
-    sign.text = gettext("Reading the tables…")
-    try:
-        await ui.context.client.connected(timeout=_SECONDS)
-        await asked
-    finally:
-        if not asked.cancel() and not asked.cancelled():
-            asked.exception()  # where no browser has connected nothing else takes it, and it would be logged
-        if not sign.is_deleted:  # as it is when the browser has left the page
-            sign.delete()
+    with outline(title):
+        try:
+            await ui.context.client.connected(timeout=_SECONDS)
+            await asked
+        finally:
+            if not asked.cancel() and not asked.cancelled():
+                asked.exception()  # where no browser has connected nothing else takes it, and it would be logged

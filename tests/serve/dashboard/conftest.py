@@ -118,7 +118,7 @@ def open_page(site, profile):
         page.emulate_media(color_scheme=scheme)
         page.mouse.move(0, 0)
         page.goto(site.base + path)
-        page.get_by_role("heading", level=1).wait_for()
+        page.locator("h1:not(.outline *)").first.wait_for()
         return page
 
     yield opened

@@ -66,10 +66,10 @@ def dress() -> None:
     ui.add_head_html(_head(current().code))
 
 
-def frame(title: str, crumbs: Sequence[Crumb]) -> None:
-    """Begin a page with skip link and top bar; elements created afterwards are its content."""
+def frame(title: str, crumbs: Sequence[Crumb]) -> tuple[Element, ...]:
+    """Begin a page with skip link and top bar, which are returned; elements created afterwards are its content."""
     ui.page_title(f"{title} · rebalance-watch")
-    with ui.header(add_scroll_padding=True).classes("bar"):
+    with ui.header(add_scroll_padding=True).classes("bar") as bar:
         with element("a", "brand", href=home_link(), aria_label=gettext("rebalance-watch, all groups")):
             ui.html(_picture("mark"), sanitize=False, tag="span").classes("mark")
             element("span", "name").text = "rebalance-watch"
@@ -90,7 +90,24 @@ def frame(title: str, crumbs: Sequence[Crumb]) -> None:
         switch.text = other.name
         with element("button", "theme", data_theme_switch="", aria_label=gettext("Theme")):
             ui.html(_picture("theme"), sanitize=False, tag="span")
-    ui.skip_link(gettext("Skip to the content"), target=ui.context.client.content)
+    return bar, ui.skip_link(gettext("Skip to the content"), target=ui.context.client.content)
+
+
+@contextmanager
+def outline(title: str) -> Iterator[None]:
+    """Show the frame, the title and the outline of a page until the end of the block, while its data are read."""
+    with element("div", "outline") as content:
+        element("h1").text = title
+        element("p", "quiet", role="status").text = gettext("Reading the tables…")
+        for _ in range(3):
+            element("div", "block", aria_hidden="true")
+    made = (content, *frame(title, [(title, None)]))
+    try:
+        yield
+    finally:
+        for one in made:
+            if not one.is_deleted:  # as it is when the browser has left the page
+                one.delete()
 
 
 def _signed_in(user: User) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -112,7 +113,7 @@ def test_an_error_of_a_page_that_no_browser_has_opened_is_not_logged(monkeypatch
     async def built():
         asyncio.get_running_loop().set_exception_handler(lambda _, context: logged.append(context))
         with pytest.raises(TimeoutError):
-            await routes._patiently(fails())
+            await routes._patiently("Group", fails())
         gc.collect()
         await asyncio.sleep(0)
 
@@ -120,6 +121,6 @@ def test_an_error_of_a_page_that_no_browser_has_opened_is_not_logged(monkeypatch
     client = SimpleNamespace(connected=never)
     monkeypatch.setattr(routes, "_PATIENCE", 0.0)
     monkeypatch.setattr(routes, "ui", SimpleNamespace(context=SimpleNamespace(client=client)))
-    monkeypatch.setattr(routes, "element", lambda *_, **__: SimpleNamespace(text="", is_deleted=True))
+    monkeypatch.setattr(routes, "outline", lambda _: nullcontext())
     asyncio.run(built())
     assert logged == []
