@@ -26,7 +26,7 @@ _SHOWN = """() => {
 """Returns the texts that are shown or read out, without those that are no language."""
 _CUT = """() => [...document.querySelectorAll("h1, h2, dt, dd, button, .button, summary, th, option, label, .status")]
   .filter(one => one.clientWidth && one.scrollWidth > one.clientWidth + 1 && getComputedStyle(one).display !== "inline"
-    && !one.closest(".hidden, thead")).map(one => one.innerText)"""
+    && !one.closest(".visually-hidden, thead")).map(one => one.innerText)"""
 """Returns the texts that do not fit into their elements."""
 
 

@@ -110,7 +110,7 @@ class GroupPage:
             self._head = LiveMarkup("group_head")
         self._when = LiveMarkup("when", on_do=self._do)
         self._pick_time = LiveMarkup("pick_time")
-        self._said = element("div", "hidden", role="status")
+        self._said = element("div", "visually-hidden", role="status")
         with panel(gettext("Open incidents"), "open"):
             self._open = self._table("open", "incident_list")
         self._lay_out_ownership()
