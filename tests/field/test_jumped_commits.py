@@ -4,12 +4,24 @@ import json
 
 import pytest
 
-from rebalance_model.observe.events import ConsumerRunningInfo, ConsumeStats, PullMessage
-from tests.support.field import SOURCES, changed, changed_events, concluded, concluded_of
+from rebalance_model.observe.events import (
+    ConsumerConnection,
+    ConsumerRunningInfo,
+    ConsumeStats,
+    PullMessage,
+    QueryConsumerOffset,
+    UpdateConsumerOffset,
+)
+from tests.support.field import SOURCES, changed, changed_events, concluded, concluded_of, events_of, numbered
 
 EXPIRED = "44-expired-before-consumed"
 """At 300 s the store has deleted what the group would read next; after 10 s the commit is 40,000."""
 QUEUES, SKIPPED = 4, 23_000
+RESET = "60-reset-while-stopped"
+"""A real 5.x broker: the only client is stopped at 88 s; resetOffsetByTime at about 140 s; it is back at 146 s."""
+LEFT, MOVED, BACK = 88, 140, 146
+NEWEST = (52, 53, 60, 59)
+"""Where the client begins each queue, by the queue's number; it had committed 36, 37, 43 and 42."""
 CODE = "MESSAGES_STRANDED"
 
 
@@ -78,3 +90,99 @@ def test_a_reset_to_an_earlier_time_ends_it(source):
 
     conclusions = concluded_of(changed_events(EXPIRED, source, back))
     assert [one.transition for one in conclusions.transitions(CODE)] == ["OPENED", "RESOLVED"]
+
+
+def test_a_broker_that_repeats_the_commit_as_what_was_pulled_hides_no_jump():
+    """As 5.x does: OffsetWrapper.pullOffset is never below the commit."""
+
+    def repeats(event, _):
+        if not isinstance(event, ConsumeStats):
+            return event
+        rows = (changed(one, pull_offset=max(one.pull_offset, one.consumer_offset)) for one in event.queues or ())
+        return changed(event, queues=tuple(rows))
+
+    assert said(concluded_of(changed_events(EXPIRED, "poll", repeats)))[0] == "JUMPED"
+
+
+@pytest.mark.parametrize(("source", "sub_cause"), [("poll", "WHILE_EMPTY"), ("hook", "JUMPED"), ("both", "JUMPED")])
+def test_a_reset_while_the_group_is_stopped_is_said(source, sub_cause):
+    conclusions = concluded(RESET, source)
+    assert said(conclusions) == (sub_cause, 66, "Java@broker-a:0,1,2,3")
+    [opened] = conclusions.transitions(CODE)
+    assert conclusions.seconds(opened) < BACK + 20
+    assert json.loads(opened.evidence)["moved_by"] is None
+
+
+def by_a_tool(event):
+    """Return the commits of resetOffsetByTimeOld: a tool makes them itself."""
+    return [
+        UpdateConsumerOffset(
+            time=event.time + MOVED * 1000,
+            cluster=event.cluster,
+            broker=event.broker,
+            source=event.source,
+            source_id=event.source_id,
+            seq=1,
+            group="java-group",
+            channel="127.0.0.9:4711",
+            topic="Java",
+            queue_id=queue_id,
+            offset=newest,
+        )
+        for queue_id, newest in enumerate(NEWEST)
+    ]
+
+
+@pytest.mark.parametrize("source", ["hook", "both"])
+def test_the_tool_that_moved_the_offset_is_named(source):
+    events = events_of(RESET, source)
+    first = next(one for one in events if isinstance(one, PullMessage))
+    moves = [changed(one, time=events[0].time + MOVED * 1000) for one in by_a_tool(first)]
+    conclusions = concluded_of(numbered([*events, *moves]))
+    assert said(conclusions) == ("JUMPED", 66, "Java@broker-a:0,1,2,3")
+    [opened] = conclusions.transitions(CODE)
+    assert json.loads(opened.evidence)["moved_by"] == "127.0.0.9:4711"
+
+
+def test_by_hook_a_client_that_begins_at_the_last_commit_skips_nothing():
+    """A near miss: its first pulls are at the commits of before."""
+
+    def resumes(event, second):
+        if second < BACK or not isinstance(event, PullMessage | UpdateConsumerOffset) or event.topic != "Java":
+            return event
+        if isinstance(event, UpdateConsumerOffset):
+            return event if second > BACK + 5 else None
+        return changed(event, first_offset=36, last_offset=max(event.last_offset, 43), commit_offset=-1, code=None)
+
+    assert concluded_of(changed_events(RESET, "hook", resumes)).transitions(CODE) == []
+
+
+def test_by_hook_a_client_that_never_queried_may_begin_anywhere():
+    """A near miss: one that was frozen, and continues where it was."""
+    events = changed_events(
+        RESET, "hook", lambda event, at: event if not isinstance(event, QueryConsumerOffset) or at < BACK else None
+    )
+    assert concluded_of(events).transitions(CODE) == []
+
+
+def test_by_polls_a_group_that_nobody_joins_may_have_clients_that_are_never_listed():
+    """A near miss: its commits go on, as those of clients behind a proxy that is not asked."""
+
+    def unlisted(event, second):
+        if second < MOVED:
+            return event
+        if isinstance(event, ConsumerRunningInfo):
+            return None
+        return changed(event, connections=()) if isinstance(event, ConsumerConnection) else event
+
+    assert concluded_of(changed_events(RESET, "poll", unlisted)).transitions(CODE) == []
+
+
+def test_by_polls_commits_that_go_on_before_a_member_is_back_were_not_moved():
+    def goes_on(event, second):
+        if not isinstance(event, ConsumeStats) or not LEFT + 30 < second < MOVED:
+            return event
+        rows = (changed(one, consumer_offset=one.consumer_offset + int(second / 20)) for one in event.queues or ())
+        return changed(event, queues=tuple(rows))
+
+    assert concluded_of(changed_events(RESET, "poll", goes_on)).transitions(CODE) == []

@@ -42,6 +42,7 @@ class Expected:
 EXPECTED = (
     Expected("hang", "QUEUE_STALLED", "audit-group", 150),
     Expected("hang", "QUEUE_STALLED", "bills-group", 160),
+    Expected("hang", "MESSAGES_STRANDED", "java-group", 90),  # its offset was reset while its only client was away
     Expected("hang", "POP_NOT_ACKING", "parcels-group", 110, BY_HOOK),
     Expected("hang", "POP_RETURNED", "parcels-group", 230, (POLL, BOTH)),
     Expected("proxy", "PROXY_UNREACHABLE", "", 60, (POLL, BOTH)),

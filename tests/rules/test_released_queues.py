@@ -86,7 +86,7 @@ def test_the_wait_of_messages_in_regained_queues_starts_anew():
     trace = consumed(trace, 200, 220, 0, 1, 2, 3)
     assert [what for _, *what in trace.incidents()] == [["OPENED", STRANDED], ["RESOLVED", STRANDED]]
     lost = goes_on(concurrent(), 30, 200, pulls="012", commits="012")
-    trace = goes_on(lost.asks(200, "b", 3), 200, 220)
+    trace = goes_on(lost.asks(200, "b", 3).pulls(200, "b", 3, offset=20), 200, 220)
     assert [what for _, *what in trace.incidents()] == [["OPENED", STRANDED], ["RESOLVED", STRANDED]]
 
 

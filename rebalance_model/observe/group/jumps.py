@@ -4,17 +4,68 @@ EXPIRED: the store deletes messages by age (fileReservedTime) whether they were 
 that is gone is answered PULL_OFFSET_MOVED (21), drops the queue, commits the offset that the broker names
 (DefaultMQPushConsumerImpl, OFFSET_ILLEGAL), and takes it again. A broker that resets offsets itself answers the same.
 
-JUMPED: the commit is far beyond what was pulled, and the client has dropped the queue: its offset was moved, or it is
-the same, seen by polls. A commit beyond what the master served is not enough: a slave may have served it.
+JUMPED: the offset was moved. By a hook: a client that has queried the stored offset begins beyond every commit that was
+seen; or it commits beyond what it pulled, and takes the queue again (MQClientInstance.resetOffset). A commit beyond
+what the master served is not enough: a slave may have served it. By polls: the commit is far beyond what was pulled,
+and the client has dropped the queue.
+
+WHILE_EMPTY: by polls, the commit of a group of push consumers advanced once while none was listed. It counts when a
+member is listed again: commits that go on without one are those of clients that no broker lists.
 """
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import OffsetInfo
-from rebalance_model.observe.state import HookQueueView, QueueState, Skipped
+from rebalance_model.observe.group import proxied
+from rebalance_model.observe.state import PUSH, HookQueueView, HookView, MovedOffset, QueueState, Skipped
 from rebalance_model.observe.step import GroupStep
 
 PULLED_WITHIN = 30_000
 """A client whose offset was moved had pulled the queue at its master until shortly before; milliseconds."""
+PAUSE = 5_000
+"""A client that is to move its offset drops the queue, and commits ten seconds later; milliseconds."""
+BATCHES = 2
+"""A client may have received this many batches since the last pull that is reported: an answer comes before it."""
+
+
+def consumed_to(step: GroupStep, hook: HookView, client_id: str, hook_view: HookQueueView) -> int:
+    """Return up to where a queue was consumed when a client queries its stored offset; -1: unknown."""
+    client, moved = step.state.clients.get(client_id), hook_view.moved
+    if moved is not None and max(hook.covered_since, hook.complete_at) > moved.since:
+        hook_view.moved = None  # a client that was not known yet may have made that commit
+        return -1
+    if client is None or client.consume_type != PUSH or not 0 < hook.covered_since <= hook_view.commit_time:
+        return -1
+    return max(hook_view.commit_offset, hook_view.pull_offset) if hook_view.commit_offset >= 0 else -1
+
+
+def note_first_pull(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, first: int, start: int) -> None:
+    """Process the first pull after a query: it is at the stored offset, which is the last commit unless it was moved.
+
+    Args:
+        step: The step.
+        mq: The queue.
+        hook_view: Its view.
+        first: Up to where it was consumed at the query.
+        start: The offset of the pull.
+    """
+    moved = hook_view.moved
+    hook_view.moved = None
+    if moved is not None and moved.start == hook_view.commit_offset:
+        known, by = moved.first, moved.channel
+    else:
+        known, by = max(first, hook_view.commit_offset), ""
+    if known < start and not _is_recorded(step, mq, start):
+        _record(step, mq, Skipped(known, start, step.now, "JUMPED", by))
+
+
+def note_foreign(hook_view: HookQueueView, offset: int, channel: str) -> None:
+    """Process a commit, not applied yet, on a channel that belongs to no client: a tool moves the offset.
+
+    It takes effect when a client queries the offset. One that pulls on it is a client that is not known yet.
+    """
+    reached = max(hook_view.commit_offset, hook_view.pull_offset)
+    if hook_view.commit_offset >= 0 and offset > reached and channel != hook_view.channel:
+        hook_view.moved = MovedOffset(reached, offset, hook_view.commit_time, channel)
 
 
 def note_corrected(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, commit: int) -> None:
@@ -23,22 +74,57 @@ def note_corrected(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, 
         _record(step, mq, Skipped(max(hook_view.pull_offset, hook_view.commit_offset), commit, step.now, "EXPIRED"))
 
 
-def note_taken(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView) -> None:
-    """Process that a client queries the offset of a queue: it begins at the commit, wherever that was moved."""
+def note_taken(step: GroupStep, mq: MessageQueue, hook: HookView, hook_view: HookQueueView) -> None:
+    """Process that a client queries the offset of a queue that it has committed beyond what it pulled."""
     pulled, commit = hook_view.pull_offset, hook_view.commit_offset
-    is_far = 0 <= pulled < commit - step.policy.pull_threshold_for_queue
+    quiet = hook_view.commit_time - hook_view.pull_time
+    covered = 0 < hook.covered_since <= hook_view.pull_time
+    far = BATCHES * step.policy.pull_batch_size if quiet >= PAUSE and covered else step.policy.pull_threshold_for_queue
+    is_far = 0 <= pulled < commit - far
     if is_far and step.now - hook_view.pull_time <= PULLED_WITHIN and not _is_recorded(step, mq, commit):
         _record(step, mq, Skipped(pulled, commit, step.now, "JUMPED"))
 
 
-def note_answer(step: GroupStep, queue: QueueState, info: OffsetInfo) -> None:
-    """Process an advanced commit in an answer, which is not applied to the queue yet."""
-    before, pulled = queue.commit_offset, max(queue.pull_offset, info.pull_offset)
-    if before is None or not 0 <= before <= queue.pull_offset or step.facts.is_mute:
+def note_answer(step: GroupStep, queue: QueueState, info: OffsetInfo, advanced_at: int) -> None:
+    """Process an advanced commit in an answer, which is not applied to the queue yet.
+
+    Args:
+        step: The step.
+        queue: The queue.
+        info: Its offsets.
+        advanced_at: When its commit had advanced before.
+
+    From 5.0 on pullOffset is never below the commit, and shows nothing if it equals it: a new owner may have read all.
+    """
+    before, commit = queue.commit_offset, info.consumer_offset
+    if before is None or before < 0:
         return
-    is_far = info.consumer_offset > pulled + step.policy.pull_threshold_for_queue
-    if is_far and _is_dropped(step, queue, info.mq) and not _is_recorded(step, info.mq, info.consumer_offset):
-        _record(step, info.mq, Skipped(pulled, info.consumer_offset, step.now, "JUMPED"))
+    if not step.state.members:
+        if _is_left_alone(step, queue, info, advanced_at):
+            _record(step, info.mq, Skipped(max(before, queue.pull_offset), commit, step.now, "WHILE_EMPTY"))
+        elif queue.skipped is not None and queue.skipped.why == "WHILE_EMPTY":
+            queue.skipped = None  # clients that are not listed go on
+        return
+    pulled = max(queue.pull_offset, info.pull_offset if info.pull_offset < commit else -1)
+    if before > queue.pull_offset or not 0 <= info.pull_offset <= commit or step.facts.is_mute:
+        return
+    is_far = commit > pulled + step.policy.pull_threshold_for_queue
+    is_dropped = queue.dropped_by is not None if info.pull_offset == commit else _is_dropped(step, queue, info.mq)
+    if is_far and is_dropped and not _is_recorded(step, info.mq, commit):
+        _record(step, info.mq, Skipped(pulled, commit, step.now, "JUMPED"))
+
+
+def _is_left_alone(step: GroupStep, queue: QueueState, info: OffsetInfo, advanced_at: int) -> bool:
+    """Return whether no client can have made a commit, as far as polls show: its push consumers had left before."""
+    state = step.state
+    settled = state.no_members_since + step.policy.persist_consumer_offset_interval
+    if not 0 < settled <= queue.stats_at or advanced_at > settled or not queue.commit_known:
+        return False
+    if state.consume_type != PUSH or step.facts.broadcasts or state.proxied_left_at or proxied.is_listed(state):
+        return False
+    seen = queue.hook_view
+    by_hook = seen is not None and seen.commit_offset >= info.consumer_offset
+    return not by_hook and not _is_recorded(step, info.mq, info.consumer_offset)
 
 
 def _is_dropped(step: GroupStep, queue: QueueState, mq: MessageQueue) -> bool:
@@ -50,7 +136,7 @@ def _is_dropped(step: GroupStep, queue: QueueState, mq: MessageQueue) -> bool:
 
 def _is_recorded(step: GroupStep, mq: MessageQueue, start: int) -> bool:
     known = step.state.queues[mq].skipped
-    return known is not None and known.start >= start
+    return known is not None and known.start >= start and known.why != "WHILE_EMPTY"
 
 
 def _record(step: GroupStep, mq: MessageQueue, skipped: Skipped) -> None:

@@ -21,26 +21,19 @@ SETTLED_AFTER = 60_000
 _EVERYTHING = ("TAG", frozenset("*"))
 
 
-def note_query(step: GroupStep, mq: MessageQueue, client_id: str, asked: int) -> None:
-    """Record up to where the queue was consumed when its new holder asked for an offset and none was stored."""
+def consumed_to(step: GroupStep, mq: MessageQueue, client_id: str) -> int:
+    """Return up to where the queue was consumed when a client queries its offset and none is stored; -1: unknown."""
     hook_view, queue = step.hook_view(mq), step.queue(mq)
-    hook_view.consumed_to = -1
-    if hook_view.not_found_at != asked or mq.is_retry:  # a client reads a retry topic from its beginning
-        return
-    if asked < step.now:  # its channel was unknown, and it has pulled since then
-        return
     committed = max(hook_view.commit_offset, hook_view.commit_at_restart)
     if committed >= 0:
         pulled = hook_view.former.pulled if hook_view.former is not None else -1
-        hook_view.consumed_to = max(committed, pulled, hook_view.pull_offset)  # what was pulled may be consumed
-    elif queue.new_since or (not hook_view.lost_by and _has_consumed(step, mq, client_id)):
-        hook_view.consumed_to = 0
+        return max(committed, pulled, hook_view.pull_offset)  # what was pulled may be consumed
+    return 0 if queue.new_since or (not hook_view.lost_by and _has_consumed(step, mq, client_id)) else -1
 
 
-def note_first_pull(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, start: int) -> None:
+def note_first_pull(step: GroupStep, mq: MessageQueue, first: int, start: int) -> None:
     """Record what the holder has skipped, at its first pull after its query."""
-    first, hook_view.consumed_to = hook_view.consumed_to, -1
-    if 0 <= first < start:
+    if first < start:
         _record(step, mq, Skipped(first, start, step.now))
 
 

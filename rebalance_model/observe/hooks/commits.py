@@ -50,7 +50,7 @@ def take(hook_view: HookQueueView, client_id: str | None, now: int) -> None:
     """Record that the queue has another holder."""
     hook_view.holder, hook_view.holder_since = client_id, now
     hook_view.start_offset, hook_view.start_commit, hook_view.pulled_again = -1, hook_view.commit_offset, False
-    hook_view.last_sign, hook_view.begun_at, hook_view.channel = 0, 0, ""
+    hook_view.last_sign, hook_view.begun_at, hook_view.channel, hook_view.consumed_to = 0, 0, "", -1
 
 
 def begin(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, at: int) -> None:
@@ -99,8 +99,7 @@ def note_commit(step: GroupStep, mq: MessageQueue, commit: Commit) -> None:
     if time < hook_view.commit_time:
         return
     before, before_time = hook_view.commit_offset, hook_view.commit_time
-    if hook_view.voided_at and 0 <= before < offset > hook_view.pull_offset and _is_void(hook_view, time):
-        jumps.note_corrected(step, mq, hook_view, offset)
+    _note_jump(step, mq, hook_view, commit)
     hook_view.commit_offset, hook_view.commit_time = offset, time
     if offset > before:
         _note_advance(step, mq, hook_view, commit)
@@ -124,6 +123,15 @@ def note_commit(step: GroupStep, mq: MessageQueue, commit: Commit) -> None:
         step.queues_to_judge[mq] = None
 
 
+def _note_jump(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, commit: Commit) -> None:
+    """Record a commit, not applied yet, beyond what was pulled."""
+    before, offset = hook_view.commit_offset, commit.offset
+    if hook_view.voided_at and 0 <= before < offset > hook_view.pull_offset and _is_void(hook_view, commit.time):
+        jumps.note_corrected(step, mq, hook_view, offset)
+    elif commit.client_id is None and not commit.carried:
+        jumps.note_foreign(hook_view, offset, commit.channel)
+
+
 def _note_advance(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, commit: Commit) -> None:
     hook_view.advanced_at = commit.time
     newest = step.state.queues[mq].broker_offset
@@ -141,8 +149,8 @@ def note_pull(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, event
     _note_waiting(hook_view, event.last_time, advanced=False)
     if hook_view.start_offset < 0 or lowest < former:
         first, hook_view.start_offset = hook_view.start_offset < 0, lowest
-        if first:
-            skipped.note_first_pull(step, mq, hook_view, lowest)
+        if first and hook_view.consumed_to >= 0:
+            _note_begun(step, mq, hook_view, lowest)
         skipped.note_pull(step, mq, lowest)
         _note_reread(step, mq, hook_view, for_move=first)
         step.queues_to_judge[mq] = None
@@ -153,6 +161,15 @@ def note_pull(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, event
         step.queues_to_judge[mq] = None
     elif step.is_unsettled(mq):
         step.queues_to_judge[mq] = None
+
+
+def _note_begun(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, start: int) -> None:
+    """Record what the holder leaves out, at its first pull after it queried the offset."""
+    first, hook_view.consumed_to = hook_view.consumed_to, -1
+    if hook_view.not_found_at == hook_view.asked_at:
+        skipped.note_first_pull(step, mq, first, start)
+    else:
+        jumps.note_first_pull(step, mq, hook_view, first, start)
 
 
 def _note_waiting(hook_view: HookQueueView, time: int, *, advanced: bool) -> None:

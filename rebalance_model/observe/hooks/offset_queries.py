@@ -45,9 +45,9 @@ def attribute(step: GroupStep, hook: HookView, channel: str, client_id: str) -> 
 
 def _begin(step: GroupStep, hook: HookView, client_id: str, queues: dict[MessageQueue, int]) -> None:
     """Record that a client makes process queues; for ordered queues it has the locks already, which decide."""
-    for mq, asked in queues.items():
-        skipped.note_query(step, mq, client_id, asked)
-        jumps.note_taken(step, mq, step.hook_view(mq))
+    consumed = {mq: _consumed_to(step, hook, mq, client_id, asked) for mq, asked in queues.items()}
+    for mq in queues:
+        jumps.note_taken(step, mq, hook, step.hook_view(mq))
     taken = [mq for mq in queues if not holders.is_locked(step, hook, mq)]
     for mq in taken:
         _retake(step, mq, client_id, queues[mq])
@@ -56,6 +56,21 @@ def _begin(step: GroupStep, hook: HookView, client_id: str, queues: dict[Message
         hook_view = step.hook_view(mq)
         hook_view.pull_time = queues[mq]
         hook_view.pull_offset = hook_view.start_offset = -1
+    for mq, offset in consumed.items():
+        step.hook_view(mq).consumed_to = offset
+
+
+def _consumed_to(step: GroupStep, hook: HookView, mq: MessageQueue, client_id: str, asked: int) -> int:
+    """Return up to where a queue was consumed when a client queries its offset; -1: unknown, or nothing is to be said.
+
+    A client reads a retry topic from its beginning. If its channel was unknown, it has pulled since it asked.
+    """
+    hook_view = step.hook_view(mq)
+    if mq.is_retry or asked < step.now:
+        return -1
+    if hook_view.not_found_at == asked:
+        return skipped.consumed_to(step, mq, client_id)
+    return jumps.consumed_to(step, hook, client_id, hook_view)
 
 
 def _retake(step: GroupStep, mq: MessageQueue, client_id: str, now: int) -> None:

@@ -159,9 +159,9 @@ def _advance(step: GroupStep, queue: QueueState, info: OffsetInfo, event: Consum
         returns.note(step, queue, info, covered=covered)
     advanced = queue.commit_offset is None or info.consumer_offset > queue.commit_offset
     if queue.commit_offset is not None and advanced:
+        if info.consumer_offset >= info.pull_offset >= 0 and covered:
+            jumps.note_answer(step, queue, info, queue.advanced_at)
         step.state.advanced_at = queue.advanced_at = step.now
-        if info.consumer_offset > info.pull_offset >= 0 and covered:
-            jumps.note_answer(step, queue, info)
     if advanced and info.mq.is_retry:
         retries.note(step, info.mq, info.consumer_offset)
     _note_pulled(queue, info, event.time)

@@ -6,9 +6,9 @@ members have stopped to subscribe a topic, on purpose or by a wrong name; what i
 BROKER_GONE: a broker was taken out of the cluster before everything was consumed. NOT_READ: by hooks alone, which see
 no route, a topic seems to have lost queues (`released_queues`) that no client takes in its next rebalance; what they
 had pulled and not committed waits. SKIPPED: the group began new queues at a later offset than their first message
-(`skipped`). EXPIRED, JUMPED: the commit of a queue jumped forward over messages that nobody had read (`jumps`). One
-incident tells the number for all such queues, as it was last reported: at least as many wait. Clear
-when the queues are consumed again, when nothing waits, or after `group_memory`.
+(`skipped`). EXPIRED, JUMPED, WHILE_EMPTY: the commit of a queue jumped forward over messages that nobody had read
+(`jumps`). One incident tells the number for all such queues, as it was last reported: at least as many wait. Clear when
+the queues are consumed again, when nothing waits, or after `group_memory`.
 """
 
 from itertools import groupby
@@ -20,12 +20,12 @@ from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRul
 from rebalance_model.observe.state import QueueState
 from rebalance_model.observe.step import GroupStep
 
-WHYS = ("EXPIRED", "JUMPED", "BROKER_GONE", "QUEUE_REMOVED", "NOT_READ", "NOT_SUBSCRIBED", "SKIPPED")
+WHYS = ("EXPIRED", "JUMPED", "WHILE_EMPTY", "BROKER_GONE", "QUEUE_REMOVED", "NOT_READ", "NOT_SUBSCRIBED", "SKIPPED")
 """The sub-causes; of several the first one is named."""
 GATHERED_AFTER = 15_000
 """Queues that are skipped in one rebalance are reported together, after this time: clients take, and answer, one after
 the other; milliseconds."""
-_GATHERED = tuple((why, GATHERED_AFTER) for why in ("SKIPPED", "EXPIRED", "JUMPED"))
+_GATHERED = tuple((why, GATHERED_AFTER) for why in ("SKIPPED", "EXPIRED", "JUMPED", "WHILE_EMPTY"))
 NAMED_MAX = 10
 """At most this many topics and brokers are named."""
 
@@ -60,13 +60,15 @@ def evidence(step: GroupStep, _: str) -> Evidence:
     """Return how many messages wait at least, in which queues, until when they had an owner, and where it began."""
     stranded, queues = _stranded(step), step.state.queues
     owned = [at for mq in stranded if (at := queues[mq].released_at)]
-    begun = [one.start for mq in sorted(stranded, key=queue_order) if (one := queues[mq].skipped) is not None]
+    jumped = [one for mq in sorted(stranded, key=queue_order) if (one := queues[mq].skipped) is not None]
     return {
         "messages": sum(one.messages for one in stranded.values()),
         "queues": len(stranded),
         "queue_names": _names(sorted(stranded, key=queue_order)),
         "last_owned_at": max(owned) if owned else None,
-        "begun_at_offset": begun[0] if begun else None,
+        "begun_at_offset": jumped[0].start if jumped else None,
+        "skipped_at": min(one.at for one in jumped) if jumped else None,
+        "moved_by": next((one.by for one in jumped if one.by), None),
     }
 
 
@@ -74,17 +76,19 @@ def _stranded(step: GroupStep) -> dict[MessageQueue, Stranded]:
     since = step.now - step.policy.group_memory
     queues = step.state.queues
     marked = [mq for mq, queue in queues.items() if queue.ended is not None or queue.skipped is not None]
-    every = ((mq, _of_queue(queues[mq])) for mq in marked)
+    every = ((mq, _of_queue(step, queues[mq])) for mq in marked)
     return {mq: one for mq, one in every if one is not None and one.since > since}
 
 
-def _of_queue(queue: QueueState) -> Stranded | None:
-    """Return what waits in a queue that has ended, or what was skipped of it; None: neither."""
+def _of_queue(step: GroupStep, queue: QueueState) -> Stranded | None:
+    """Return what waits in a queue that has ended, or what was skipped of it; None: neither, or it is not certain."""
     ended, skipped = queue.ended, queue.skipped
     if ended is not None:
         messages = waiting(queue) if ended.why != "TOPIC_DELETED" else None
         return Stranded(messages, ended.why, ended.since) if messages else None
-    return Stranded(skipped.start - skipped.first, skipped.why, skipped.at) if skipped is not None else None
+    if skipped is None or (skipped.why == "WHILE_EMPTY" and not step.facts.is_divided):
+        return None
+    return Stranded(skipped.start - skipped.first, skipped.why, skipped.at)
 
 
 def _names(queues: list[MessageQueue]) -> str:
@@ -101,7 +105,7 @@ RULE = GroupRule(
     "MESSAGES_STRANDED",
     judge,
     evidence,
-    follows=("ENDED", "SKIPPED", "OFFSETS"),
+    follows=("ENDED", "SKIPPED", "OFFSETS", "MEMBERS"),
     title="Messages are left that {group} will not consume",
     units={
         "messages": "messages",
@@ -109,6 +113,8 @@ RULE = GroupRule(
         "queue_names": "text",
         "last_owned_at": "epoch_ms",
         "begun_at_offset": "offset",
+        "skipped_at": "epoch_ms",
+        "moved_by": "text",
     },
     sub_causes=WHYS,
     needs=("OFFSETS_OF_BROKER",),
@@ -159,12 +165,24 @@ RULE = GroupRule(
         "JUMPED": Advice(
             short="the commit jumped over messages that nobody read",
             what=(
-                "The group's commit went far beyond what was pulled: an operator moved it (resetOffsetByTime, "
-                "skipAccumulatedMessage), or the store deleted messages before they were read."
+                "The group's clients go on behind messages that none of them pulled: the commit was moved "
+                "(resetOffsetByTime, skipAccumulatedMessage), or the store deleted messages before they were read."
             ),
             first_step=(
                 "Ask who reset the group's offset; compare its delay with how long the broker keeps messages "
                 "(fileReservedTime). What is still stored can be read by a reset to an earlier time."
+            ),
+            inspect=("PROGRESS",),
+        ),
+        "WHILE_EMPTY": Advice(
+            short="the commit was moved forward while no client was listed",
+            what=(
+                "The group's commit went forward while no client was listed: somebody moved it (resetOffsetByTime, "
+                "skipAccumulatedMessage), unless a client came, consumed and left between two polls."
+            ),
+            first_step=(
+                "Ask who reset the group's offset. What is still stored can be read by a reset to an earlier time "
+                "(mqadmin resetOffsetByTime)."
             ),
             inspect=("PROGRESS",),
         ),

@@ -85,6 +85,18 @@ class PullError(msgspec.Struct, array_like=True):
     """The channel of the last one."""
 
 
+class MovedOffset(msgspec.Struct, array_like=True, frozen=True):
+    """A commit on a channel that belongs to no client: a tool moves the offset forward."""
+
+    first: int
+    """Up to where the queue was consumed."""
+    start: int
+    """The commit."""
+    since: int
+    """When the commit before it was made; epoch milliseconds."""
+    channel: str
+
+
 class HookQueueView(msgspec.Struct, array_like=True):
     """What the broker's hook has seen of one queue."""
 
@@ -142,10 +154,12 @@ class HookQueueView(msgspec.Struct, array_like=True):
     not_found_at: int = 0
     """When a query for its offset was last answered with QUERY_NOT_FOUND; 0: never."""
     consumed_to: int = -1
-    """Up to where it was consumed when its holder queried and none was stored, until the holder pulls; -1: unknown, or
-    it is new to the group."""
+    """Up to where it was consumed when its holder queried its offset, until the holder pulls; -1: unknown, or it is new
+    to the group."""
     behind_since: int = 0
     """Since when the newest offset that the broker has answered is beyond the commit; 0: it is not, or unknown."""
+    moved: MovedOffset | None = None
+    """The last commit of a tool, until a client queries the offset and pulls; None: there was none."""
 
     @property
     def process_queue(self) -> ProcessQueue:

@@ -95,7 +95,9 @@ class Skipped(msgspec.Struct, array_like=True, frozen=True):
     """Where the group began: the messages before are not read."""
     at: int
     """When that was seen; epoch milliseconds."""
-    why: Literal["SKIPPED", "EXPIRED", "JUMPED"] = "SKIPPED"
+    why: Literal["SKIPPED", "EXPIRED", "JUMPED", "WHILE_EMPTY"] = "SKIPPED"
+    by: str = ""
+    """The channel of the tool that moved the offset; empty: unknown, or none did."""
 
 
 class Retaken(msgspec.Struct, array_like=True):
