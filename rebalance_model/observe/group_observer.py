@@ -57,6 +57,7 @@ from rebalance_model.observe.polls.offsets import fold_stats
 from rebalance_model.observe.polls.polled_restart import await_members, stop_waiting
 from rebalance_model.observe.polls.proxies import fold_proxy
 from rebalance_model.observe.polls.routes import fold_route
+from rebalance_model.observe.rules import broker_name_shared
 from rebalance_model.observe.rules.broker_unreachable import GONE
 from rebalance_model.observe.rules.judgement import end_all, end_broker, judge, judge_all
 from rebalance_model.observe.state import ClusterState, GroupState, Loss, LostPart, Rounds, Sequence, note_sequence
@@ -113,7 +114,8 @@ class GroupObserver:
                 step.changed("SOURCES")
             if not state.members or news != "NEXT" or state.collector != followed:
                 step.changed("REPORT")
-            _ANSWERS[type(event)](step, cast("Never", event))  # each takes its own kind
+            if not broker_name_shared.is_foreign(moment.cluster.brokers.get(event.broker), moment.now):
+                _ANSWERS[type(event)](step, cast("Never", event))  # each takes its own kind
         else:
             if news != "NEXT" or type(event) not in _OF_QUEUES:
                 step.changed("REPORT")
@@ -228,7 +230,9 @@ def _on_hook_restart(step: GroupStep, change: HookRestarted) -> bool:
 
 
 def _on_broker_restart(step: GroupStep, change: BrokerRestarted) -> bool:
-    view = step.state.views.get(change.event.broker)
+    view, of_cluster = step.state.views.get(change.event.broker), step.cluster.brokers.get(change.event.broker)
+    if of_cluster is not None and broker_name_shared.is_shared(of_cluster, step.now):
+        return False  # another broker answers by the name
     if view is None or step.state.collector != source_of(change.event) or step.live_hook(view) is not None:
         return False
     await_members(step, change.event.broker, view)

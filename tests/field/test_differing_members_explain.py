@@ -2,7 +2,7 @@
 
 import pytest
 
-from rebalance_model.observe.events import ConsumerConnection
+from rebalance_model.observe.events import ConsumerConnection, ConsumerRunningInfo, ConsumeStats
 from tests.support.field import SOURCES, changed, changed_events, concluded, concluded_of, events_of
 
 TOPICS, UNREACHABLE, NO_BROKER = (
@@ -63,3 +63,36 @@ def test_a_stall_at_a_broker_that_lists_its_owner_is_its_own():
 
     found = concluded_of(changed_events(NO_BROKER, "poll", lists_owner))
     assert {"CID_VIEW_SPLIT", "QUEUE_STALLED"} <= {code for code, _ in roots(found)}
+
+
+def heals(name, source, at, taken_after):
+    """Return what is concluded if all clients reach the broker from a time on, and take its queues so much later."""
+    lists = [one for one in events_of(name, source) if isinstance(one, ConsumerConnection) and one.broker == "broker-a"]
+
+    def change(event, second):
+        if isinstance(event, ConsumerConnection) and event.broker == "broker-b" and second >= at:
+            return changed(event, connections=lists[0].connections, error=None)
+        if second < at + taken_after:
+            return event
+        if isinstance(event, ConsumerRunningInfo) and event.client_id.endswith("c1"):
+            mine = {one.mq: one for one in event.queues}
+            model = next(one for mq, one in mine.items() if mq.broker == "broker-a" and not mq.is_retry)
+            every = (changed(model.mq, broker="broker-b", queue_id=number) for number in range(4))
+            taken = (changed(model, mq=mq) for mq in every if mq not in mine)
+            return changed(event, queues=(*event.queues, *taken))
+        if isinstance(event, ConsumeStats) and event.broker == "broker-b":
+            return changed(event, queues=tuple(changed(one, consumer_offset=one.broker_offset) for one in event.queues))
+        return event
+
+    return concluded_of(changed_events(name, source, change))
+
+
+@pytest.mark.parametrize("source", ["poll", "both"])
+@pytest.mark.parametrize("name", [UNREACHABLE, NO_BROKER])
+@pytest.mark.parametrize(("taken_after", "is_independent"), [(10, False), (30, False), (40, False), (80, True)])
+def test_what_follows_ends_under_its_cause(name, taken_after, is_independent, source):
+    """A client takes its queues at its next rebalance, 20 s later: until then nothing more is to be sent."""
+    conclusions = heals(name, source, 400, taken_after)
+    codes = ("QUEUE_UNASSIGNED", "QUEUE_STALLED")
+    assert any(not one.absorbed for one in conclusions.transitions(*codes)) == is_independent
+    assert not any(one.code in (*codes, "CID_VIEW_SPLIT") for one in conclusions.open_at_end())

@@ -2,8 +2,9 @@
 
 import pytest
 
-from rebalance_model.observe.events import BrokerStatus
-from tests.support.field import changed, changed_events, concluded, concluded_of
+from rebalance_model.observe.effects import GroupSnapshot
+from rebalance_model.observe.events import BrokerStatus, ConsumerConnection, ConsumeStats
+from tests.support.field import changed, changed_events, concluded, concluded_of, events_of
 from tests.support.trace import START, Trace
 
 CASE = "16-two-brokers-one-name"
@@ -19,6 +20,37 @@ def test_boot_times_that_alternate_are_one_incident_of_the_cluster(source):
     [opened] = conclusions.transitions(MINE)
     assert (opened.severity, 150 <= conclusions.seconds(opened) <= 200) == ("critical", True)
     assert (conclusions.group().health, conclusions.group().health_reason) == ("BAD", MINE)
+
+
+def with_a_group_of_its_own(starts_at):
+    """Return a change: the other broker has the group, too, with members and offsets of its own."""
+    answers = [one for one in events_of(CASE, "poll") if isinstance(one, ConsumerConnection | ConsumeStats)]
+    listed = next(one.connections for one in answers if isinstance(one, ConsumerConnection))
+    queues = next(one.queues for one in answers if isinstance(one, ConsumeStats))
+    members = tuple(changed(one, client_id=f"test-{one.client_id}") for one in listed)
+    rows = tuple(changed(one, broker_offset=7, consumer_offset=3) for one in queues)
+
+    def change(event, at):
+        if isinstance(event, ConsumerConnection) and not event.connections and at >= starts_at:
+            return changed(event, connections=members, error=None)
+        if isinstance(event, ConsumeStats) and not event.queues and at >= starts_at:
+            return changed(event, queues=rows)
+        return event
+
+    return change
+
+
+@pytest.mark.parametrize(("starts_at", "is_mixed"), [(180, False), (120, True)])
+def test_answers_of_the_other_broker_do_not_enter_the_group(starts_at, is_mixed):
+    """It is known as another one from its second time on (180 s): until then it may be the same after a restart."""
+    conclusions = concluded_of(changed_events(CASE, "poll", with_a_group_of_its_own(starts_at)))
+    groups = [one for one in conclusions.effects if isinstance(one, GroupSnapshot)]
+    members = {member for one in groups if conclusions.seconds(one) > 180 for member in one.members}
+    assert members
+    assert not any(member.startswith("test-") for member in members)
+    strange = {member for one in groups for member in one.members if member.startswith("test-")}
+    assert bool(strange) == is_mixed
+    assert [(one.code, one.group) for one in conclusions.open_at_end() if not one.absorbed] == [(MINE, "")]
 
 
 def test_restarts_one_after_the_other_are_none_and_lose_no_member():

@@ -6,6 +6,10 @@ other members, other offsets. A restart shows a boot time that was never seen; o
 two processes. It takes two such returns within `WITHIN`: a failover to a slave and back is one. It explains what
 follows for groups with queues there. Clear when none has come for as long. By hooks alone it is not seen, as each hook
 is in its own broker.
+
+The broker that a collector knew first is the group's own; while it holds, answers of the other one do not enter the
+groups (`is_foreign`). Which one answers is known by the last BROKER_STATUS: what the collector asked for after the name
+servers changed the address in the same round may yet be the other one's.
 """
 
 from rebalance_model.observe.rules.rule import CLEAR, Advice, ClusterRule, Evidence, Holds, Verdict
@@ -27,17 +31,30 @@ def note(view: ClusterBroker, boot_time: int, now: int) -> None:
     if boot_time in view.boots:
         view.boots.remove(boot_time)
         view.boot_returns = [*(at for at in view.boot_returns[-RETURNS:] if now - at <= WITHIN), now]
+        if boot_time not in view.foreign_boots:
+            view.foreign_boots = list(view.boots)
     view.boots = [*view.boots, boot_time][-BOOTS_MAX:]
 
 
 def judge(step: ClusterStep, broker: str) -> Verdict:
     """Check how often a former boot time came back."""
     view = step.state.brokers.get(broker)
-    recent = [at for at in view.boot_returns if step.now - at <= WITHIN] if view is not None else []
-    if not recent:
+    if view is None or not view.boot_returns or step.now - view.boot_returns[-1] > WITHIN:
         return CLEAR
-    step.schedule_check(recent[-1] + WITHIN + 1)
-    return Holds("critical") if len(recent) >= RETURNS else None
+    step.schedule_check(view.boot_returns[-1] + WITHIN + 1)
+    return Holds("critical") if is_shared(view, step.now) else None
+
+
+def is_shared(view: ClusterBroker, now: int) -> bool:
+    """Return whether two brokers have the name."""
+    return sum(now - at <= WITHIN for at in view.boot_returns) >= RETURNS
+
+
+def is_foreign(view: ClusterBroker | None, now: int) -> bool:
+    """Return whether another broker answers by the name now, so that its answers are of other groups."""
+    if view is None or not view.foreign_boots:
+        return False  # the usual case
+    return view.boots[-1] in view.foreign_boots and is_shared(view, now)
 
 
 def evidence(step: ClusterStep, broker: str) -> Evidence:

@@ -45,8 +45,9 @@ SEEN_LATE: Mapping[str, int] = {COLLISION: 180_000, "QUEUE_UNASSIGNED": 120_000}
 and a queue counts as unassigned only when its next owner has had time to take it."""
 UNITS: Mapping[str, Unit] = {"clear_since": "epoch_ms"}
 """Units of the field added to a rule's evidence: since when it had been clear before it was resolved."""
-RECOVERS_WITHIN = 30_000
-"""An incident that is clear waits so long for those that it explains, which end some answers later; milliseconds."""
+RECOVERS_WITHIN = 45_000
+"""An incident that is clear waits so long for those that it explains; milliseconds. A client takes a queue at its next
+rebalance (20 s) and commits it within 5 s; both ends are seen by the next answer (10 s)."""
 RETURNS_WITHIN = 1_800_000
 """Three incidents of such a rule and one subject are opened in no shorter time than this; milliseconds."""
 NOT_APPLICABLE = "the rule does not apply: the members share the queues in another way"
@@ -295,9 +296,10 @@ def _adopt(step: StepT, rule: Rule[StepT, Subject], incident: IncidentState, ver
 
 
 def _is_explained(step: StepT, rule: Rule[StepT, Subject], incident: IncidentState, verdict: Holds) -> bool:
-    """Return whether the parent of the incident is still open, and explains it."""
+    """Return whether the parent of the incident is still open, and explains it, or only waits to be resolved."""
     parents = step.parents(_parent_codes(rule, incident.queue), incident.subject, incident.queue)
-    return any(parent.incident_id == incident.parent for parent in chain(_all_named(step, verdict), parents))
+    waiting = (one for one in step.state.incidents.values() if one.cleared_at is not None)
+    return any(one.incident_id == incident.parent for one in chain(_all_named(step, verdict), parents, waiting))
 
 
 def _change(step: StepT, rule: Rule[StepT, Subject], subject: Subject, incident: IncidentState, verdict: Holds) -> None:

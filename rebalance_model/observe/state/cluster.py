@@ -75,6 +75,8 @@ class ClusterBroker(msgspec.Struct, array_like=True):
     """When a boot time came back that had been followed by another one: two brokers have this name."""
     delayed: Delayed | None = None
     """None: it has never reported its delayed messages."""
+    foreign_boots: list[int] = []
+    """Boot times of the other broker of this name (`broker_name_shared`)."""
 
 
 class ClusterProxy(msgspec.Struct, array_like=True):
