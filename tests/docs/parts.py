@@ -10,24 +10,19 @@ import typer
 from fastapi import FastAPI
 
 from conf import __file__ as conf_init
-from rebalance_model.observe import events
-from rebalance_model.observe.effects import QueueMove
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.rules import rule as rule_module
 from rebalance_model.observe.rules.registry import RULES
 from schemas.contract import CommitKind, Operation, tables_of
-from schemas.docstrings import column_meanings, row_meaning
-from schemas.json_schema import EVENT_PARTS
-from schemas.tables import PARTITIONED_BY, ROWS, TABLES, columns
+from schemas.tables import TABLES
 from streaming.base import limits
 from streaming.base.settings import Settings
 from streaming.cli.main import app
-from streaming.queries.rule_text import rule_summary
 from streaming.serve.mcp.groups import GroupTools
 from streaming.serve.mcp.incidents import IncidentTools
 from streaming.serve.mcp.ownership import OwnershipTools
 from streaming.serve.web import api
-from streaming.tables.described import relations, type_name
+from streaming.tables.described import relations
+from tests.docs.pages import rules
 from tests.docs.source import ROOT, attribute_docs, module_docs, prose, table, toml_entries
 
 CONF = Path(conf_init).parent
@@ -41,34 +36,6 @@ def codes():
     return table(
         ["subject", "incidents"], [[kind, ", ".join(f"`{code}`" for code in of)] for kind, of in about.items()]
     )
-
-
-def rules():
-    """Return what each rule says of itself: a section a code, in alphabetical order."""
-    lines = []
-    by_code = {}
-    for rule in RULES:
-        by_code.setdefault(rule.code, []).append(rule)
-    for code, of_code in sorted(by_code.items()):
-        module = importlib.import_module(f"{rule_module.__package__}.{code.lower()}")
-        lines += [f"### {code}", "", prose(rule_summary(code)), "", *_facts(of_code, Path(module.__file__).name), ""]
-        advice = {}
-        for rule in of_code:
-            advice |= {sub: rule.advise(sub) for sub in rule.sub_causes}
-        rows = [[f"`{sub}`" if sub else "none", prose(one.what), prose(one.first_step)] for sub, one in advice.items()]
-        lines += [*table(["sub-cause", "what it means", "first step"], rows), ""]
-    return lines[:-1]
-
-
-def _facts(rules_of_code, file):
-    first = rules_of_code[0]
-    about = ", ".join(dict.fromkeys(rule.about for rule in rules_of_code))
-    facts = [f"About a {about}; decided in [{file}]({file})."]
-    if first.needs:
-        facts.append(f"Needs {', '.join(first.needs)}.")
-    if first.absorbed_by:
-        facts.append(f"Explained by {', '.join(f'`{code}`' for code in first.absorbed_by)} where one of them is open.")
-    return [" ".join(facts)]
 
 
 def summaries():
@@ -229,42 +196,6 @@ def alerts():
     return table(["setting", "default", "meaning"], rows)
 
 
-def tables():
-    """Return every table with its columns."""
-    lines = []
-    for name, row in ROWS.items():
-        lines += [f"### {name}", "", _of_row(row), ""]
-        if by := PARTITIONED_BY.get(name):
-            lines += [f"Partitioned by {', '.join(f'`{one}`' for one in by)}.", ""]
-        docs = column_meanings(row)
-        lines += [*table(["column", "type", "meaning"], list(_columns(columns(name), docs))), ""]
-    lines += ["### Elements of `rebalances.moves`", ""]
-    moves = next(one for one in columns("rebalances") if one.name == "moves").type.element.columns
-    docs = column_meanings(QueueMove)
-    lines += [*table(["field", "type", "meaning"], list(_columns(moves, docs))), ""]
-    lines += ["### Values of `anomalies.code` and `anomalies.sub_cause`", ""]
-    return [*lines, *table(["code", "sub-cause", "what it means"], list(_causes()))]
-
-
-def _causes():
-    """Yield each code with each of its sub-causes, in alphabetical order, and what that means."""
-    advice = {}
-    for rule in RULES:
-        advice.setdefault(rule.code, {}).update({sub: rule.advise(sub) for sub in rule.sub_causes})
-    for code, of in sorted(advice.items()):
-        yield from ([f"`{code}`", f"`{sub}`" if sub else "empty", prose(one.what)] for sub, one in of.items())
-
-
-def _of_row(row):
-    return prose(row_meaning(row))
-
-
-def _columns(described, docs):
-    for column in described:
-        null = ", may be null" if column.nullable else ""
-        yield [f"`{column.name}`", f"{type_name(column.type)}{null}", prose(docs[column.name])]
-
-
 def views():
     """Return the views and functions over the tables, with the comment that each begins with."""
     rows = [[f"`{name}`", prose(meaning)] for name, meaning in relations().items()]
@@ -275,59 +206,6 @@ def what_is_received():
     """Return every limit with its value."""
     rows = [[f"`{name}`", f"{getattr(limits, name):,}", meaning] for name, meaning in module_docs(limits).items()]
     return table(["limit", "value", "meaning"], rows)
-
-
-def event_types():
-    """Return every event with its fields: first those of every event, and of every answer of a poll."""
-    lines = []
-    for title, base, inherited in (("Every event", events.GroupEvent, ()), ("Every answer", events.Answer, _OF_EVENTS)):
-        about = events.Event if base is events.GroupEvent else base
-        lines += [f"### {title}", "", _own(about), "", *_fields(base, inherited), ""]
-    for title, kinds in (("hook", events.HookEvent), ("poll", events.PollEvent), ("every source", events.Broadcast)):
-        inherited = (*_OF_EVENTS, *_OF_ANSWERS) if title == "poll" else _OF_EVENTS
-        for kind in kinds.__args__:
-            tag = kind.__struct_config__.tag
-            lines += [f"### {tag}", "", f"From {'a ' if ' ' not in title else ''}{title}. {_own(kind)}", ""]
-            lines += [*_fields(kind, inherited), ""]
-    for part in EVENT_PARTS:
-        lines += [f"### {part.__name__}", "", _own(part), "", *_fields(part), ""]
-    return lines[:-1]
-
-
-_OF_EVENTS = events.GroupEvent.__struct_fields__
-_OF_ANSWERS = [name for name in events.Answer.__struct_fields__ if name not in _OF_EVENTS]
-
-
-def _own(kind):
-    """Return what a type says of itself, without what it inherits."""
-    return prose(inspect.getdoc(kind))
-
-
-def _fields(kind, left_out=()):
-    """Return the table of a type's fields that it does not share with others."""
-    docs, rows = column_meanings(kind), []
-    for field in msgspec.structs.fields(kind):
-        if field.name not in left_out:
-            needed = "" if field.required else ", optional"
-            rows.append([f"`{field.encode_name}`", _declared(field.type) + needed, prose(docs[field.name])])
-    return table(["field", "type", "meaning"], rows)
-
-
-def _declared(kind):
-    """Return a field's declared type as people write it."""
-    kind = getattr(kind, "__origin__", kind) if hasattr(kind, "__metadata__") else kind
-    arguments = getattr(kind, "__args__", ())
-    if type(None) in arguments:
-        return _declared(next(one for one in arguments if one is not type(None)))
-    if getattr(kind, "__origin__", None) is tuple:
-        return f"list of {_declared(arguments[0])}"
-    if arguments and all(isinstance(one, str) for one in arguments):
-        return ", ".join(f"`{one}`" for one in arguments)
-    return {"str": "string", "int": "integer", "bool": "boolean"}.get(getattr(kind, "__name__", ""), _name(kind))
-
-
-def _name(kind):
-    return "object of strings" if getattr(kind, "__origin__", None) is dict else kind.__name__
 
 
 def contract():
@@ -353,7 +231,7 @@ PARTS = {
     ROOT / "streaming/serve/README.md": {"routes": routes, "metrics": metrics},
     ROOT / "streaming/serve/mcp/README.md": {"tools": tools},
     ROOT / "streaming/base/LIMITS.md": {"limits": what_is_received},
-    ROOT / "schemas/README.md": {"views": views, "tables": tables, "events": event_types},
+    ROOT / "schemas/README.md": {"views": views},
     ROOT / "schemas/BUILDING.md": {"contract": contract},
     ROOT / "conf/README.md": {"settings": settings, "policy": policy, "alerts": alerts},
 }

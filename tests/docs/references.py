@@ -83,11 +83,10 @@ def texts(file):
     """Yield (line number, text) of what people read in a file: all of Markdown, comments and docstrings elsewhere."""
     content = (ROOT / file).read_text("utf-8")
     if not file.endswith(".py"):
-        made = False  # a generated part repeats the source, where its references are found
+        made = False  # a generated part repeats the source, where its references are found: only its links are its own
         for number, line in enumerate(content.splitlines(), 1):
             made = made or line.startswith("<!-- generated")
-            if not made:
-                yield number, line
+            yield number, "".join(f"]({target})" for target in _LINK.findall(line)) if made else line
             made = made and not line.startswith("<!-- end")
         return
     if _IN_COMMENT.search(content):

@@ -4,7 +4,10 @@ import re
 
 import pytest
 
+from rebalance_model.observe.rules.registry import CODES
+from schemas.tables import TABLES
 from tests.docs.examples import answered
+from tests.docs.pages import RULE_PAGES, SCHEMAS, pages, stale
 from tests.docs.parts import PARTS
 from tests.docs.readmes import by_hand, current
 from tests.docs.references import checked, unresolved
@@ -19,6 +22,24 @@ BYTES_MAX = 200_000
 @pytest.mark.parametrize("readme", PARTS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_generated_parts_are_current(readme):
     assert readme.read_text("utf-8") == current(readme), "run python -m tests.docs"
+
+
+def test_generated_pages_are_current():
+    assert stale(pages()) == [], "run python -m tests.docs"
+
+
+def test_each_table_and_each_rule_has_a_page():
+    assert {path.stem for path in SCHEMAS.glob("*.md")} == {*TABLES, "events"}
+    assert {path.stem for path in RULE_PAGES.glob("*.md")} == set(CODES)
+
+
+def test_a_page_that_differs_is_missing_or_is_left_over_is_stale(tmp_path, monkeypatch):
+    monkeypatch.setattr("tests.docs.pages.SCHEMAS", tmp_path)
+    monkeypatch.setattr("tests.docs.pages.RULE_PAGES", tmp_path / "none")
+    for name in ("same", "other", "left"):
+        (tmp_path / f"{name}.md").write_text("a")
+    made = {tmp_path / "same.md": "a", tmp_path / "other.md": "b", tmp_path / "new.md": "c"}
+    assert [path.stem for path in stale(made)] == ["left", "new", "other"]
 
 
 def test_the_first_page_is_short():
