@@ -2,6 +2,7 @@
 
 import ast
 import gc
+import re
 from functools import cache
 
 from tests.docs.references import files
@@ -23,6 +24,7 @@ def sources():
     try:
         return {file: ast.parse((ROOT / file).read_text("utf-8")) for file in sorted(files()) if file.endswith(".py")}
     finally:
+        gc.freeze()  # no later search looks at them: they are kept
         gc.enable()
 
 
@@ -100,7 +102,21 @@ def classes(tree):
     return [node.name for node in tree.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
 
 
-@cache
+def names_like(pattern, folders=("",)):
+    """Return (file, name) of each name in these folders that matches.
+
+    A tree is walked only if the text of its file matches, so the pattern must find a name within a text, too: no ``^``.
+    """
+    looked_for = re.compile(pattern)
+    return [
+        (file, name)
+        for file, tree in sources().items()
+        if file.startswith(folders) and looked_for.search((ROOT / file).read_text("utf-8"))
+        for name in sorted(identifiers(tree))
+        if looked_for.search(name)
+    ]
+
+
 def identifiers(tree):
     """Return every name that a module gives to something: variables, parameters, attributes, functions and classes."""
     names = set()

@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 from schemas.tables import TABLES
-from tests.docs.names import classes, empty_names, identifiers, sources
+from tests.docs.names import classes, empty_names, names_like, sources
 from tests.docs.references import checked, texts
 from tests.docs.source import ROOT
 from tests.languages.catalogues import read
@@ -104,33 +104,20 @@ PUBLIC_WORDS = {
 }
 
 
-@cache
-def all_identifiers():
-    """Return the names in each source file: to look for them takes longer than to compare them."""
-    return {file: tuple(dict.fromkeys(identifiers(tree))) for file, tree in sources().items()}
-
-
 @pytest.mark.parametrize("word", WORDS)
 def test_one_thing_has_one_word_in_the_code(word):
-    pattern = re.compile(WORDS[word][0])
     stray = [
         f"{file}: {name}: {word}"
-        for file, names in all_identifiers().items()
-        if file.startswith(PRODUCT)
-        for name in names
-        if pattern.search(name.lower()) and (file, name) not in PUBLIC_WORDS
+        for file, name in names_like(f"(?i){WORDS[word][0]}", PRODUCT)
+        if (file, name) not in PUBLIC_WORDS
     ]
     assert stray == []
 
 
 def test_nothing_is_named_told():
     """It had some twenty meanings: a name says what was reported, printed or written. Titles of tests are prose."""
-    named = [
-        f"{file}: {name}"
-        for file, names in all_identifiers().items()
-        for name in names
-        if re.search("(^|_)told(_|$)|Told", name) and not name.startswith("test_")
-    ]
+    names = names_like(r"(?<![^\W_])told(?![^\W_])|Told")
+    named = [f"{file}: {name}" for file, name in names if not name.startswith("test_")]
     assert named == []
 
 
