@@ -54,9 +54,8 @@ def after(plan) -> dict[str, str | None]:
 @pytest.mark.parametrize("name", STATED)
 def test_a_strategy_is_simulated_with_what_the_policy_states(made, name):
     own = {"pattern": "orders-*", "allocate_strategy": name, **STATED[name]}
-    prediction = what_if(
-        made(Policy(group=(own,)), orders(NOW)), find_group(made(Policy(group=(own,)), orders(NOW)), "orders-group")
-    )
+    model = made(Policy(group=(own,)), orders(NOW))
+    prediction = what_if(model, find_group(model, "orders-group"))
 
     first, *others = prediction.plans
     assert prediction.own == first.strategy == name.partition("-")[0]
