@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+import httpx
 import pytest
 import structlog
 import typer.testing
@@ -58,6 +59,8 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # The runner makes the whole tree of commands for each one that it runs: 20 ms.
     typer.testing._get_command = cache(typer.testing._get_command)
+    # Each client of HTTP reads all certificate authorities: 25 ms.
+    httpx._transports.default.create_ssl_context = _context_of
     os.environ.setdefault("JDK_JAVA_OPTIONS", rocketmq_start.java_options())
     kafka_start.use_archive()
     if short:  # in the long form Spark compiles its queries, as in production
@@ -65,6 +68,16 @@ def pytest_configure(config: pytest.Config) -> None:
     elif not hasattr(config, "workerinput"):
         config.pluginmanager.register(ProofKeeper())
     costs.register(config)
+
+
+def _context_of(verify: object = True, cert: object = None, trust_env: bool = True) -> object:
+    return _tls_context(verify, cert, trust_env, *map(os.environ.get, ("SSL_CERT_FILE", "SSL_CERT_DIR")))
+
+
+@cache
+def _tls_context(verify: object, cert: object, trust_env: bool, *_: str | None) -> object:
+    """Make it once for each setting and each value of the variables that it reads."""
+    return httpx.create_ssl_context(verify, cert, trust_env)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
