@@ -3,13 +3,12 @@
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from functools import cache
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from checkpoints.generation import claimed
 from checkpoints.manifest import Basis
@@ -78,15 +77,19 @@ class Profile(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def profile(browser) -> Iterator[Callable[[str], Profile]]:
-    """Return a browser profile by language and time zone."""
-    with ExitStack() as profiles:
+def profile(browser, until_group_ends) -> Callable[[str, str | None], Profile]:
+    """Return a browser profile by language and time zone; a new one compiles all scripts again."""
 
-        @cache
-        def made(locale: str, zone: str | None) -> Profile:
-            return Profile(profiles.enter_context(browser.new_context(locale=locale, timezone_id=zone)), [])
+    def made(locale: str, zone: str | None) -> Profile:
+        return until_group_ends.once(f"profile {locale} {zone}", lambda: _profile(browser, locale, zone))
 
-        yield made
+    return made
+
+
+@contextmanager
+def _profile(browser: Browser, locale: str, zone: str | None) -> Iterator[Profile]:
+    with browser.new_context(locale=locale, timezone_id=zone) as context:
+        yield Profile(context, [])
 
 
 @pytest.fixture
