@@ -128,7 +128,9 @@ def popping(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.xdist_group("pop recording")
 @pytest.mark.parametrize("pairs", [24, pytest.param(3_000, marks=pytest.mark.prove)])
-@pytest.mark.parametrize("sources", ["hook,poll", "poll", pytest.param("hook", marks=pytest.mark.prove)])
+@pytest.mark.parametrize(
+    "sources", ["hook,poll", *(pytest.param(one, marks=pytest.mark.prove) for one in ("poll", "hook"))]
+)
 def test_what_is_in_flight_of_popped_queues_is_what_the_raw_calls_say(popping, sources, pairs, tmp_path):
     run_loop(popping, tmp_path, sources.split(","))
     result = compare(read(popping), sources.split(","), tmp_path, pairs, 1)

@@ -206,7 +206,9 @@ def test_the_command_ends_when_its_client_closes_the_input(settings):
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 0, marks=pytest.mark.prove)]
+)
 def test_a_signal_ends_the_command_while_its_client_is_silent(settings, number, code):
     command = [sys.executable, "-m", "streaming.cli.main", "--root", str(settings.runtime.root), "mcp"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
