@@ -50,16 +50,36 @@ def find_java_home() -> Path | None:
 def java_version(home: Path) -> int | None:
     """Return the feature version of a Java that can start Spark, else None.
 
-    A trimmed runtime with the right version fails: Spark 4.2 needs the module ``jdk.incubator.vector``.
+    A trimmed runtime with the right version fails: Spark 4.2 needs the module ``jdk.incubator.vector``. Its file
+    ``release`` has both at no cost; a Java without it, or with a file that lacks one of them, is started and asked.
     """
+    if not os.access(home / "bin" / "java", os.X_OK):
+        return None
+    version, modules = _released(home) or _listed(home)
+    return version if "jdk.incubator.vector" in modules else None
+
+
+def _released(home: Path) -> tuple[int, set[str]] | None:
+    """Return the version and the modules by the file ``release`` of a Java; None if it does not have both."""
+    try:
+        said = dict(re.findall(r'^(\w+)="(.*)"$', (home / "release").read_text("utf-8"), re.MULTILINE))
+    except (OSError, UnicodeDecodeError):
+        return None
+    version = re.match(r"\d+", said.get("JAVA_VERSION", ""))
+    modules = set(said.get("MODULES", "").split())
+    return (int(version[0]), modules) if version and modules else None
+
+
+def _listed(home: Path) -> tuple[int, set[str]]:
+    """Return the version and the modules that a Java lists, in 70 ms; none if it does not start."""
     try:
         listing = subprocess.run(
             [home / "bin" / "java", "--list-modules"], capture_output=True, text=True, timeout=30, check=True
         ).stdout
     except (OSError, subprocess.SubprocessError):
-        return None
-    modules = dict(re.findall(r"^([\w.]+)@(\d+)", listing, re.MULTILINE))
-    return int(modules["java.base"]) if "jdk.incubator.vector" in modules else None
+        return 0, set()
+    versions = dict(re.findall(r"^([\w.]+)@(\d+)", listing, re.MULTILINE))
+    return int(versions.get("java.base", 0)), set(versions)
 
 
 def _candidates() -> Iterator[Path]:

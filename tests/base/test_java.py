@@ -46,6 +46,41 @@ def test_java_home_goes_first(tmp_path, monkeypatch, version):
     assert java.java_executable() == mine / "bin" / "java"
 
 
+def release(home: Path, *lines: str) -> Path:
+    """Give a Java, which fails when it is asked, a file `release`."""
+    make_java(home, "17.0.15")
+    (home / "bin" / "java").write_text("#!/bin/sh\nexit 1\n")
+    (home / "release").write_text("".join(f"{line}\n" for line in lines))
+    return home
+
+
+def test_what_a_file_says_is_not_asked(tmp_path, monkeypatch):
+    mine = release(tmp_path / "mine", 'IMPLEMENTOR="any"', 'JAVA_VERSION="21.0.4"', f'MODULES="{" ".join(FULL)}"')
+    monkeypatch.setenv("JAVA_HOME", str(mine))
+    assert java.java_home() == mine
+
+
+@pytest.mark.parametrize(("version", "modules"), [("25.0.3", FULL), ("1.8.0_442", FULL), ("17.0.15", TRIMMED)])
+def test_a_file_of_a_java_that_spark_cant_use_is_believed(tmp_path, version, modules):
+    assert (
+        java.java_version(release(tmp_path / "mine", f'JAVA_VERSION="{version}"', f'MODULES="{" ".join(modules)}"'))
+        not in java.VERSIONS
+    )
+
+
+@pytest.mark.parametrize("lines", [(), ('JAVA_VERSION="21.0.4"',), ('MODULES="java.base"',), ("torn",)])
+def test_a_java_whose_file_lacks_something_is_asked(tmp_path, lines):
+    home = make_java(tmp_path / "mine", "17.0.15")
+    (home / "release").write_text("\n".join(lines))
+    assert java.java_version(home) == 17
+
+
+def test_a_file_without_its_program_is_no_java(tmp_path):
+    home = release(tmp_path / "mine", 'JAVA_VERSION="17.0.15"', f'MODULES="{" ".join(FULL)}"')
+    (home / "bin" / "java").unlink()
+    assert java.java_version(home) is None
+
+
 @pytest.mark.parametrize(("version", "modules"), [("25.0.3", FULL), ("11.0.2", FULL), ("17.0.15", TRIMMED)])
 def test_a_java_that_spark_cant_use_is_passed_over(tmp_path, monkeypatch, version, modules):
     monkeypatch.setenv("JAVA_HOME", str(make_java(tmp_path / "mine", version, modules)))

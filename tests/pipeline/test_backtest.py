@@ -6,6 +6,7 @@ import json
 import random
 import shutil
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -30,11 +31,19 @@ from tests.support.trace import START
 
 END = START + 700_000
 STUCK = "ORDERED_QUEUE_STUCK"
+PATIENT_MS = 3_000_000
 
 
+@cache
 def partitions() -> list[list[AnyEvent]]:
     """The log of the shard's tests in two partitions: group g, group h, and a copy of every broadcast in each."""
     return [[e for e in LOG if not isinstance(e, GroupEvent) or e.group == group] for group in "gh"]
+
+
+@cache
+def observed() -> list[AnyEffect]:
+    """What is observed under the default policy."""
+    return effects(Policy())
 
 
 def effects(policy: Policy) -> list[AnyEffect]:
@@ -43,7 +52,7 @@ def effects(policy: Policy) -> list[AnyEffect]:
 
 def write(tables: Path, policy: Policy) -> None:
     """What a job under the policy leaves; the archive's rows in no order."""
-    append(make_tables(tables), effects(policy))
+    append(make_tables(tables), observed() if policy == Policy() else effects(policy))
     log = [
         LogRow(partition, offset, None, encode(event), END + 86_400_000)
         for partition, events in enumerate(partitions())
@@ -66,6 +75,17 @@ def run(tables: Path, since: float = 0, until: float = 700, warm_up: float = 0, 
         return backtest(model, Policy(**changed), span)
 
 
+@pytest.fixture(scope="module")
+def patient(tables) -> BacktestResult:
+    """Of a policy under which no queue is stuck."""
+    return run(tables, stuck_after=PATIENT_MS)
+
+
+@pytest.fixture(scope="module")
+def impatient(tables) -> BacktestResult:
+    return run(tables, stuck_after=20_000)
+
+
 def changes(result: BacktestResult) -> list[tuple[str, str, str]]:
     return [(one.change, one.group, one.code) for one in result.differences]
 
@@ -84,30 +104,29 @@ def test_under_the_same_policy_everything_is_the_same(tables):
     result = run(tables)
 
     assert changes(result) == []
-    assert result.same == len({e.incident_id for e in effects(Policy()) if hasattr(e, "incident_id")}) > 4
+    assert result.same == len({e.incident_id for e in observed() if hasattr(e, "incident_id")}) > 4
     assert result.rows == sum(map(len, partitions()))
     assert result.warnings == ()
 
 
-def test_less_patience_moves_the_opening(tables):
-    g, h = [one for one in run(tables, stuck_after=20_000).differences if one.subject == "Orders@broker-a:0"]
+def test_less_patience_moves_the_opening(impatient):
+    g, h = [one for one in impatient.differences if one.subject == "Orders@broker-a:0"]
 
     assert [one.change for one in (g, h)] == ["MOVED", "MOVED"]
     assert seconds(g.was)[0] - seconds(g.would_be)[0] == 40
     assert seconds(g.was)[1] == seconds(g.would_be)[1]
 
 
-def test_higher_thresholds_open_nothing_and_only_the_given_groups_are_read(tables):
-    missing = changes_of_stuck(run(tables, stuck_after=3_000_000))
+def test_higher_thresholds_open_nothing_and_only_the_given_groups_are_read(tables, patient):
+    missing = changes_of_stuck(patient)
     assert Counter(missing) == {("NOT_OPENED", group, STUCK): 3 for group in "gh"}
-    result = run(tables, stuck_after=3_000_000, groups="[h]*")
+    result = run(tables, stuck_after=PATIENT_MS, groups="[h]*")
     assert changes_of_stuck(result) == [("NOT_OPENED", "h", STUCK)] * 3
     assert result.rows < sum(map(len, partitions()))
 
 
-def test_the_numbers_by_code_add_up(tables):
-    result = run(tables, stuck_after=20_000)
-
+def test_the_numbers_by_code_add_up(impatient):
+    result = impatient
     assert sum(one.same for one in result.codes) == result.same
     for change, name in (("OPENED", "additional"), ("NOT_OPENED", "missing"), ("MOVED", "changed")):
         counted = Counter(one.code for one in result.differences if one.change == change)
@@ -131,22 +150,22 @@ def test_a_policy_for_one_group_changes_that_group_only(tables):
 
 
 def test_what_was_not_told_would_have_opened(tmp_path):
-    write(tmp_path, Policy(stuck_after=3_000_000))
+    write(tmp_path, Policy(stuck_after=PATIENT_MS))
 
     result = run(tmp_path)
     assert Counter(changes_of_stuck(result)) == {("OPENED", group, STUCK): 3 for group in "gh"}
     assert result.differences[0].was is None
 
 
-def test_a_span_ends_lives_at_its_ends(tables):
+def test_a_span_ends_lives_at_its_ends(tables, patient):
     """Opened before the span is opened at its begin, to both; resolved after it is open, to both."""
-    opened, resolved = seconds(run(tables, stuck_after=3_000_000).differences[0].was)
+    opened, resolved = seconds(patient.differences[0].was)
     middle = (opened + resolved) / 2
 
-    within = run(tables, since=middle, until=middle + 4, warm_up=middle, stuck_after=3_000_000)
+    within = run(tables, since=middle, until=middle + 4, warm_up=middle, stuck_after=PATIENT_MS)
     assert seconds(within.differences[0].was) == (middle, None)
     assert run(tables, since=middle, until=middle + 4, warm_up=middle).differences == ()
-    later = run(tables, since=resolved + 6, warm_up=resolved + 6, stuck_after=3_000_000)
+    later = run(tables, since=resolved + 6, warm_up=resolved + 6, stuck_after=PATIENT_MS)
     assert {one.subject for one in later.differences} == {"Orders@broker-a:3", "Orders@broker-b:3"}
 
 
@@ -170,10 +189,10 @@ def test_nothing_of_the_tables_is_touched(tables):
     assert {file: file.stat().st_mtime_ns for file in tables.rglob("*")} == before
 
 
-def test_an_incident_that_a_person_closed_is_compared_as_it_was_observed(tables, tmp_path):
-    middle = sum(seconds(run(tables, stuck_after=3_000_000).differences[0].was)) / 2
+def test_an_incident_that_a_person_closed_is_compared_as_it_was_observed(tables, patient, tmp_path):
+    middle = sum(seconds(patient.differences[0].was)) / 2
     closed = shutil.copytree(tables, tmp_path / "tables")
-    for one in {effect.incident_id for effect in effects(Policy()) if isinstance(effect, IncidentTransition)}:
+    for one in {effect.incident_id for effect in observed() if isinstance(effect, IncidentTransition)}:
         write_control(closed, AlertControl(
             time=START, control="CLOSE", control_id=one, cluster=None, group=None, code=None, until=None,
             reason="known", author="ann", severity="critical",
@@ -195,14 +214,14 @@ def ask(tables: Path, monkeypatch, *arguments: str) -> str:
 
 
 @pytest.fixture
-def patient(tmp_path) -> str:
+def patient_file(tmp_path) -> str:
     file = tmp_path / "policy.toml"
-    file.write_text("stuck_after = 3_000_000\n")
+    file.write_text(f"stuck_after = {PATIENT_MS}\n")
     return str(file)
 
 
-def test_the_command_prints_a_table_json_or_csv(tables, monkeypatch, patient):
-    arguments = ("--since", str(START), "--warm-up", "0s", "--policy", patient, "--group", "g")
+def test_the_command_prints_a_table_json_or_csv(tables, monkeypatch, patient_file):
+    arguments = ("--since", str(START), "--warm-up", "0s", "--policy", patient_file, "--group", "g")
 
     table = ask(tables, monkeypatch, *arguments)
     header, first, second, third, _, titles, *codes, _, total = table.splitlines()

@@ -82,13 +82,13 @@ def test_the_folder_of_the_tables_may_have_spaces_and_quotes(tmp_path):
 
 
 def test_small_files_are_merged_sorted_by_group_and_no_row_changes(job):
-    for at in range(30):
+    for at in range(12):
         job.owners(at)
     before = rows_of(job.root / "tables", HISTORY)
 
     done = maintain(job.root / "tables", HISTORY, Limits())
 
-    assert (done.files_before, done.files_after, done.merged, done.rows_dropped) == (30, 1, 30, 0)
+    assert (done.files_before, done.files_after, done.merged, done.rows_dropped) == (12, 1, 12, 0)
     assert rows_of(job.root / "tables", HISTORY) == before
     found = pa.table(DeltaTable(job.root / "tables" / HISTORY).scan()).select(["group", "time"]).to_pylist()
     assert found == sorted(found, key=lambda row: (row["group"], row["time"]))
@@ -114,32 +114,32 @@ def test_large_files_are_not_merged_and_merged_ones_are_in_order_of_time(job, mo
 
 def test_a_file_is_rewritten_only_when_it_at_least_doubles(job):
     most, oldest = 0, set()
-    for at in range(64):
+    for at in range(32):
         job.owners(at)
         if at % 2:
             maintain(job.root / "tables", HISTORY, Limits())
             files = maintenance.files_of(HISTORY, DeltaTable(job.root / "tables" / HISTORY))
             most, oldest = max(most, len(files)), oldest | {min(files, key=lambda file: file.begins).path}
 
-    assert most <= 6  # one of each power of two
-    assert len(oldest) <= 6  # merged in each of the 32 rounds it would have 32 names
+    assert most <= 5  # one of each power of two
+    assert len(oldest) <= 5  # merged in each of the 16 rounds it would have 16 names
 
 
 def test_the_job_s_next_append_and_one_that_is_done_again_work_as_before(job):
-    for at in range(20):
+    for at in range(6):
         job.owners(at)
     maintain(job.root / "tables", HISTORY, Limits(replaced_ms=0))
     before = rows_of(job.root / "tables", HISTORY)
 
     job.batch -= 1
-    job.owners(19)  # done again after a crash
+    job.owners(5)  # done again after a crash
     assert rows_of(job.root / "tables", HISTORY) == before
-    job.owners(20)
+    job.owners(6)
     assert len(rows_of(job.root / "tables", HISTORY)) == len(before) + 5
 
     manifest = verify(job.root / "checkpoints", job.root / "tables")
     there = DeltaTable(job.root / "tables" / HISTORY)
-    assert there.transaction_version(app_id(OPERATOR, HISTORY, manifest.generation)) == 20
+    assert there.transaction_version(app_id(OPERATOR, HISTORY, manifest.generation)) == 6
     with claimed(job.root / "checkpoints", job.root / "tables", BASIS) as generation:
         assert generation == manifest.generation
 

@@ -55,7 +55,7 @@ BASIS = Basis(
     source="kafka topic telemetry", partitions=PARTITIONS, state_partitions=2, code_version="1", policy=POLICY,
     state_version=STATE_VERSION,
 )  # fmt: skip
-MINUTES = 9
+MINUTES = 6
 """Of the capture; a job has read all but the last two."""
 
 
@@ -66,7 +66,7 @@ def all_rows() -> list[Stamped]:
 
 @cache
 def cut() -> int:
-    return events(MINUTES)[0].time + 7 * 60_000
+    return events(MINUTES)[0].time + (MINUTES - 2) * 60_000
 
 
 @cache
@@ -341,7 +341,7 @@ def test_a_crash_at_any_step_leaves_the_old_or_the_new(built, old, new, monkeypa
     """Each link, each commit and each replaced file is a step; the next start finds one or the other, whole."""
     crashed, step, seeds, root = True, 0, Counter(), tmp_path / "root"
     while crashed:
-        step = step + 1 if step < 4 else int(step * 1.5)
+        step = step + 1 if step < 3 else step * 2
         shutil.rmtree(root, ignore_errors=True)
         shutil.copytree(built, root)
         left = [step]
