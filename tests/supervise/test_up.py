@@ -17,7 +17,9 @@ from streaming.lab.servers import free_port
 from streaming.log.files import FilePublisher
 from streaming.log.rows import publish
 from tests.live.commands import Command, said
+from tests.support.folding import folded
 from tests.support.processes import command_of, descendants, parents
+from tests.support.tables import append, make_tables
 from tests.support.telemetry import telemetry
 from tests.support.waiting import until
 
@@ -31,17 +33,12 @@ def ports():
 
 
 @pytest.fixture
-def up(settings_in, tmp_path, ports):
-    """`up` without the collector, over a log that is there."""
-    settings_in(tmp_path)
-    with FilePublisher(tmp_path / "log", PARTITIONS, roll_seconds=1e9) as publisher:
-        publish(publisher, list(telemetry(4, 20)))
+def settings(tmp_path, ports):
+    """Of `up` and of all that it runs."""
     (tmp_path / "alerts.toml").write_text(ROUTES)
     settings = {"RUNTIME__ROOT": tmp_path, "SOURCE__KIND": "files", "SOURCE__PARTITIONS": PARTITIONS}
     settings |= {"WEB__PORT": ports["web"], "ALERTS__FILE": tmp_path / "alerts.toml", "JOB__TRIGGER_SECONDS": 10}
-    settings |= {f"HEALTH__{name.upper()}": ports[name] for name in ("up", "run", "maintain", "alert")}
-    with Command(tmp_path, settings, "up", "--without", "collect") as command:
-        yield command.start()
+    return settings | {f"HEALTH__{name.upper()}": ports[name] for name in ("up", "run", "maintain", "alert")}
 
 
 def answer(port, path):
@@ -64,17 +61,52 @@ def reasons(port):
     return {task["task"]: task["reason"] for task in answer(port, "/readyz").json()["tasks"]}
 
 
+def test_one_command_runs_all_starts_again_what_dies_and_ends_all(settings, ports, tmp_path):
+    """All but the job, whose tables are made while the others wait for them."""
+    with Command(tmp_path, settings, "up", "--without", "collect", "--without", "run") as up:
+        up.start()
+        up.wait_for("alert     | waiting for the tables", 400)
+        assert not wait_for_answer(ports["up"], "/readyz", lambda got: got.status_code == 503).json()["ready"]
+        append(make_tables(tmp_path / "made"), folded(telemetry(4, 20)))
+        (tmp_path / "made").rename(tmp_path / "tables")
+        check_all(up, ports, "maintain", {"maintain", "alert", "dashboard"})
+
+
+def test_a_job_that_has_no_log_yet_is_named_and_tried_again(settings, tmp_path):
+    """The job is started as it is in production, and refuses before it starts Spark."""
+    with Command(tmp_path, settings, "up", "--only", "run") as up:
+        up.start()
+        up.wait_for("run       | error: There is no telemetry log at ", 400)
+        up.wait_for("run       | ended with exit code 1; starting it again in 1 s", 200)
+        up.interrupt()
+    assert "Traceback" not in up.said()
+
+
 @pytest.mark.spark
+@pytest.mark.prove
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("dies", ["maintain", pytest.param("run", marks=pytest.mark.prove)])
-def test_one_command_runs_all_starts_again_what_dies_and_ends_all(up, ports, dies):
-    assert not wait_for_answer(ports["up"], "/readyz", lambda got: got.status_code == 503).json()["ready"]
+@pytest.mark.parametrize("dies", ["maintain", "run"])
+def test_with_a_job_of_its_own_it_is_the_same(settings_in, settings, ports, tmp_path, dies):
+    """Without the collector, over a log that is there."""
+    settings_in(tmp_path)
+    with FilePublisher(tmp_path / "log", PARTITIONS, roll_seconds=1e9) as publisher:
+        publish(publisher, list(telemetry(4, 20)))
+    with Command(tmp_path, settings, "up", "--without", "collect") as up:
+        up.start()
+        assert not wait_for_answer(ports["up"], "/readyz", lambda got: got.status_code == 503).json()["ready"]
+        check_all(up, ports, dies, {"run", "maintain", "alert", "dashboard"})
+        assert re.search(r"run       \| stopped\n", up.said())
+    assert up.said().count("run       | processing the log") == (2 if dies == "run" else 1)
+
+
+def check_all(up, ports, dies, names):
+    """Check that all run, that the one that is killed is started again, and that all end."""
     groups = wait_for_answer(ports["web"], "/api/v1/groups", lambda got: got.status_code == 200 and got.json())
     assert len(groups.json()) == 4
-    for name in ("web", "run", "maintain", "alert"):
-        assert wait_for_answer(ports[name], "/readyz").json()["ready"]
+    for name in names:
+        assert wait_for_answer(ports["web" if name == "dashboard" else name], "/readyz").json()["ready"]
     assert "alert     | waiting for the tables" in up.said()
-    assert {task.partition(":")[0] for task in reasons(ports["up"])} == {"run", "maintain", "alert", "dashboard"}
+    assert {task.partition(":")[0] for task in reasons(ports["up"])} == names
     wait_for_answer(ports["up"], "/readyz")
 
     children = [pid for pid, parent in parents().items() if parent == up.pid]
@@ -83,7 +115,6 @@ def test_one_command_runs_all_starts_again_what_dies_and_ends_all(up, ports, die
     up.wait_for(f"{dies:<9} | was killed by SIGKILL; starting it again in 1 s", 200)
     assert reasons(ports["up"])[dies] == f"{dies} was killed by SIGKILL"
     wait_for_answer(ports["up"], "/readyz")
-    assert up.said().count("run       | processing the log") == (2 if dies == "run" else 1)
 
     children = descendants(up.pid)
     assert up.interrupt() == 0
@@ -94,7 +125,6 @@ def test_one_command_runs_all_starts_again_what_dies_and_ends_all(up, ports, die
         return [command_of(pid) for pid in children if Path(f"/proc/{pid}").exists()]
 
     until(lambda: not left(), 200, left)  # Spark's JVM and workers end when they notice that the job has
-    assert re.search(r"run       \| stopped\n", up.said())
 
 
 def test_a_wrong_setting_starts_nothing(monkeypatch):
