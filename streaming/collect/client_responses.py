@@ -20,7 +20,7 @@ from streaming.collect.response_parts import (
     subscriptions_in,
     table_in,
 )
-from streaming.collect.stacks import listener_stacks
+from streaming.collect.stacks import is_whole_dump, listener_stacks
 
 PROPERTIES = (
     "PROP_CLIENT_VERSION",
@@ -82,6 +82,7 @@ def running_info(body: bytes, *, stacks: bool = False) -> Payload:
     orderly = _is_orderly(properties, unreadable)
     if orderly and _is_go(properties):
         queues = [_with_stamps_of_go(queue) for queue in queues]
+    dump = value(str, answer.get("jstack"), "", "jstack", unreadable) if stacks else ""
     return {
         "orderly": orderly,
         "strategy": _strategy(properties, unreadable),
@@ -94,7 +95,8 @@ def running_info(body: bytes, *, stacks: bool = False) -> Payload:
             rows(answer.get("subscriptionSet"), "subscriptionSet", unreadable), "subscriptionSet", unreadable
         ),
         "pop_queues": _pop_queues(answer.get("mqPopTable"), unreadable),
-        "stacks": listener_stacks(value(str, answer.get("jstack"), "", "jstack", unreadable)) if stacks else [],
+        "stacks": listener_stacks(dump),
+        "stacks_asked": is_whole_dump(dump),
     } | unreadable.fields("mqTable")
 
 

@@ -1,9 +1,9 @@
 """The stacks of a client's listener: which client is asked for them, and how its thread dump is read.
 
-A listener that has not finished a message for long is asked once for what it does (307 with jstackEnable). The client
-then lists every thread. Kept are those that consume, each from the top down to what calls the listener. Java's client
-(org.apache.rocketmq.common.UtilAll.jstack) writes a line with the thread's name, id and state, and a line for each
-frame that begins with the name again. Go's (push_consumer.go: GetConsumerRunningInfo) writes its goroutines as Go
+A listener that has not finished a message for long is asked each time for what it does (307 with jstackEnable). The
+client then lists every thread. Kept are those that consume, each from the top down to what calls the listener. Java's
+client (UtilAll.jstack) writes a line with the thread's name, id and state, and a line for each frame that begins with
+the name again. Go's (push_consumer.go: GetConsumerRunningInfo) writes its goroutines as Go
 itself does (runtime/pprof, debug=2): a line with number and state, and two for each frame, the call and its place.
 """
 
@@ -57,9 +57,11 @@ class Listeners:
             member: the member.
             now: the time of the request, epoch milliseconds.
         """
-        if not self._after_ms or now - self._asked.get(member, 0) < _AGAIN_MS:
+        if not self._after_ms:
             return False
-        return any(now - since >= self._after_ms for _, since in self._since.get(member, {}).values())
+        asked = self._asked.get(member, 0)
+        long = [since for _, since in self._since.get(member, {}).values() if now - since >= self._after_ms]
+        return bool(long) and (now - asked >= _AGAIN_MS or any(since >= asked for since in long))
 
     def note(self, member: Member, queues: Iterable[ProcessQueueInfo], now: int, *, asked: bool) -> None:
         """Take a member's answer.
@@ -93,6 +95,11 @@ class Listeners:
         for known in (self._since, self._asked):
             for member in known.keys() - members:
                 del known[member]
+
+
+def is_whole_dump(dump: str) -> bool:
+    """Return whether a client's dump has the threads of its process, and all of them are read."""
+    return (_ID in dump or _GOROUTINE in dump) and len(dump) <= STACK_CHARACTERS
 
 
 def listener_stacks(dump: str) -> list[ThreadStack]:

@@ -43,6 +43,9 @@ _STEPS = dict(zip(("CLOSE", "REOPEN"), BY_PERSON, strict=True))
 _ASKED_BEFORE_MS = 300_000
 """A listener is asked for its stacks before its queue has waited long enough for an incident."""
 
+_OF_LISTENER = ("LISTENER_", "MESSAGE_", "POOL_")
+"""How the causes begin for which a client's listener is asked."""
+
 
 def incident(model: ReadModel, incident_id: str) -> IncidentDetail:
     """Return one incident in full.
@@ -89,7 +92,7 @@ def _last_rebalance(model: ReadModel, incident: Incident) -> str | None:
 
 def _stacks(model: ReadModel, incident: Incident) -> ListenerStacks | None:
     """Return the latest stacks of the client whose listener hung, of the time until the incident was over."""
-    if not incident.sub_cause.startswith("LISTENER_") or incident.client_id is None:
+    if not incident.sub_cause.startswith(_OF_LISTENER) or incident.client_id is None:
         return None
     begin, end = (
         incident.opened_at - _ASKED_BEFORE_MS,

@@ -19,7 +19,7 @@ ORDER BY k.time
 
 -- name: stacks
 SELECT e.value FROM telemetry e
-WHERE e.key = $key AND e.type = 'CONSUMER_RUNNING_INFO' AND contains(e.value, '"stacks":[')
+WHERE e.key = $key AND e.type = 'CONSUMER_RUNNING_INFO' AND (contains(e.value, '"stacks":[') OR contains(e.value, '"stacks_asked":true'))
     AND json_extract_string(e.value, '$.client_id') = $client_id
     AND e.date BETWEEN $first AND $last AND e.time BETWEEN from_ms($begin) AND from_ms($end)
 ORDER BY e.time DESC LIMIT 1

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import ProcessQueueInfo, ThreadStack
-from streaming.base.limits import STACK_FRAMES, STACK_THREADS
+from streaming.base.limits import STACK_CHARACTERS, STACK_FRAMES, STACK_THREADS
 from streaming.collect.client_responses import running_info
-from streaming.collect.stacks import Listeners, listener_stacks
+from streaming.collect.stacks import Listeners, is_whole_dump, listener_stacks
 
 MEMBER = ("lab", "orders-group", "orders-1")
 AFTER = 30_000
@@ -132,6 +132,24 @@ def test_it_is_asked_once_and_again_after_ten_minutes_or_when_it_is_back():
     listeners.keep(set())
     assert due == [False, False, True]
     assert not listeners.is_due(MEMBER, start + AFTER + 600_000)
+
+
+def test_a_listener_that_hangs_again_is_asked_again():
+    listeners, start = Listeners(AFTER), 1_000_000
+    listeners.note(MEMBER, [queue(5)], start, asked=False)
+    listeners.note(MEMBER, [queue(5)], start + AFTER, asked=True)
+    listeners.note(MEMBER, [queue(6)], start + AFTER + 10_000, asked=False)
+    due = [listeners.is_due(MEMBER, start + AFTER + 10_000 + later) for later in (AFTER - 1, AFTER)]
+    assert due == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("dump", "whole"),
+    [("", False), ("no threads", False), ("main  TID: 1 STATE: RUNNABLE\n", True), ("goroutine 1 [running]:\n", True)],
+)
+def test_a_dump_without_threads_of_the_listener_shows_that_it_has_none(dump, whole):
+    assert (is_whole_dump(dump), listener_stacks(dump)) == (whole, [])
+    assert not is_whole_dump("goroutine 1 [running]:\n" + "x" * STACK_CHARACTERS)
 
 
 def test_a_client_of_any_number_of_queues_has_a_limited_place():

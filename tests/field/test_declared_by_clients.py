@@ -25,7 +25,7 @@ def test_the_default_timeout_allows_nothing():
         return changed(event, properties=event.properties | {"consumeTimeout": "15"})
 
     found = concluded_of(changed_events(LONG, "poll", by_default)).transitions("QUEUE_STALLED")
-    assert {one.sub_cause for one in found} == {"LISTENER_HUNG"}
+    assert {one.sub_cause for one in found} == {"LISTENER_BATCH"}
 
 
 def test_a_commit_that_stands_for_ten_minutes_is_said_all_the_same():

@@ -104,6 +104,16 @@ def test_a_broker_that_repeats_the_commit_as_what_was_pulled_hides_no_jump():
     assert said(concluded_of(changed_events(EXPIRED, "poll", repeats)))[0] == "JUMPED"
 
 
+@pytest.mark.parametrize(("threshold", "is_far"), [("22000", True), ("24000", False)])
+def test_a_client_may_have_pulled_as_much_as_it_declares(threshold, is_far):
+    def declares(event, _):
+        if not isinstance(event, ConsumerRunningInfo) or event.queues is None:
+            return event
+        return changed(event, properties=event.properties | {"pullThresholdForQueue": threshold})
+
+    assert bool(concluded_of(changed_events(EXPIRED, "poll", declares)).transitions(CODE)) is is_far
+
+
 @pytest.mark.parametrize(("source", "sub_cause"), [("poll", "WHILE_EMPTY"), ("hook", "JUMPED"), ("both", "JUMPED")])
 def test_a_reset_while_the_group_is_stopped_is_said(source, sub_cause):
     conclusions = concluded(RESET, source)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from rebalance_model.observe.events import ConsumerRunningInfo
-from tests.support.field import SOURCES, changed, changed_events, concluded, concluded_of
+from rebalance_model.observe.events import ConsumerRunningInfo, ThreadStack
+from tests.support.field import SOURCES, changed, changed_events, concluded, concluded_of, events_of
 
 NOBODY, LEAK, LOST, LEAKED, NO_BROKER = (
     "01-queues-of-restarted-broker-nobody",
@@ -30,6 +30,53 @@ def test_a_message_that_is_not_finished_may_hang_or_be_lost(name, sub_cause, sou
     assert "a listener has not returned" in said.explanation
     assert "lost track of" in said.explanation
     assert "if none is in the listener" in said.first_step
+
+
+def asked_for_stacks(second, **given):
+    """Return a change: the clients are asked for their stacks at that time."""
+
+    def dumped(event, at):
+        if not isinstance(event, ConsumerRunningInfo) or event.queues is None or not second <= at < second + 10:
+            return event
+        return changed(event, stacks_asked=True, **given)
+
+    return dumped
+
+
+STACK = ThreadStack(name="ConsumeMessageThread_1", state="WAITING", frames=("com.acme.Orders.consume",))
+
+
+@pytest.mark.parametrize(
+    ("given", "sub_cause"), [({}, "MESSAGE_LOST"), ({"stacks": (STACK,)}, "LISTENER_HUNG"), (None, "LISTENER_HUNG")]
+)
+def test_a_message_is_lost_if_no_thread_is_in_the_listener(given, sub_cause):
+    """Asked, and none; asked, and one; not asked."""
+    end = events_of(LOST, "poll")[-1].time - events_of(LOST, "poll")[0].time
+    changes = [asked_for_stacks(end / 1000 - 60, **given)] if given is not None else []
+    conclusions = concluded_of(changed_events(LOST, "poll", *changes))
+    assert causes(conclusions, "QUEUE_STALLED") == {(STANDS, sub_cause)}
+    [said] = [one for one in conclusions.open_at_end() if one.code == "QUEUE_STALLED"]
+    assert ("lost track" in said.explanation, "a listener has not returned" in said.explanation) == (
+        True,
+        sub_cause != "MESSAGE_LOST",
+    )
+
+
+def test_stacks_of_before_the_stall_prove_nothing():
+    conclusions = concluded_of(changed_events(LOST, "poll", asked_for_stacks(0)))
+    assert causes(conclusions, "QUEUE_STALLED") == {(STANDS, "LISTENER_HUNG")}
+
+
+def test_a_batch_may_be_what_takes_long():
+    def in_batches(event, _):
+        if not isinstance(event, ConsumerRunningInfo) or event.queues is None:
+            return event
+        return changed(event, properties=event.properties | {"consumeMessageBatchMaxSize": "32"})
+
+    conclusions = concluded_of(changed_events(LOST, "poll", in_batches))
+    assert causes(conclusions, "QUEUE_STALLED") == {(STANDS, "LISTENER_BATCH")}
+    [said] = [one for one in conclusions.open_at_end() if one.code == "QUEUE_STALLED"]
+    assert '"consume_batch":32' in said.evidence
 
 
 def test_its_cause_stays_though_later_messages_come_seldom():

@@ -111,6 +111,16 @@ def test_fewer_messages_than_threads_have_not_taken_the_pool():
     assert {t.sub_cause for t in stalls(concluded_of(changed_events(CASE, "poll", few)))} == {"LISTENER_HUNG"}
 
 
+def test_threads_that_take_whole_batches_need_as_many_messages():
+    def batches(event: AnyEvent, at: float) -> AnyEvent:
+        is_answer = isinstance(event, ConsumerRunningInfo)
+        return (
+            changed(event, properties=event.properties | {"consumeMessageBatchMaxSize": "5000"}) if is_answer else event
+        )
+
+    assert {t.sub_cause for t in stalls(concluded_of(changed_events(CASE, "poll", batches)))} == {"LISTENER_BATCH"}
+
+
 def test_a_client_s_threads_and_stacks_are_evidence():
     def dumped(event: AnyEvent, at: float) -> AnyEvent:
         if not isinstance(event, ConsumerRunningInfo):

@@ -41,8 +41,16 @@ def test_another_cause_has_none(tmp_path):
     assert asked(tmp_path, [(OPENED, CLIENT, "a")], **suspended) is None
 
 
+@pytest.mark.parametrize("cause", ["LISTENER_HUNG", "MESSAGE_LOST", "MESSAGE_HELD", "POOL_EXHAUSTED"])
+def test_a_client_that_had_no_thread_in_its_listener_says_so(tmp_path, cause):
+    """Asked, and none; a client that was not asked has no stacks."""
+    of = CAUSE | {"sub_cause": cause, "main_cause": cause}
+    assert asked(tmp_path / "asked", [(OPENED, CLIENT, "")], **of).threads == ()
+    assert asked(tmp_path / "not-asked", [(OPENED, CLIENT, None)], **of) is None
+
+
 def asked(folder, answers, **cause):
-    """The stacks of an incident; each answer: time, client and the frame of its only thread, None without."""
+    """The stacks of an incident; each answer: time, client and the frame of its only thread; empty: none, None: not asked."""
     story = Story()
     story.incident(OPENED, "one", "OPENED", opened=OPENED, **cause)
     story.incident(RESOLVED, "one", "RESOLVED", opened=OPENED, **cause)
@@ -58,6 +66,8 @@ def archived(row, time, client_id, frame):
     event |= {"broker_id": 0, "source": "poll", "source_id": "poll-1@1", "seq": time, "group": row.group}
     event |= {"client_id": client_id, "orderly": True, "queues": []}
     if frame is not None:
+        event["stacks_asked"] = True
+    if frame:
         event["stacks"] = [{"name": "t", "state": "WAITING", "frames": [frame]}]
     of_log = {"key": f"{row.cluster}/{row.group}", "partition": 0, "offset": time, "ingest_time": time, "date": DAY}
     return event | of_log | {"value": msgspec.json.encode(event).decode()}

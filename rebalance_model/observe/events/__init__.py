@@ -207,6 +207,8 @@ class ConsumerRunningInfo(Answer, frozen=True, gc=False, kw_only=True, tag="CONS
     """The queues from which it pops (mqPopTable)."""
     stacks: tuple[ThreadStack, ...] = ()
     """What its listener was doing; asked when it has finished no message for long."""
+    stacks_asked: bool = False
+    """Whether its stacks were asked for, and all of its threads were read: if none is listed, its listener had none."""
 
     PAYLOAD = "queues"
 

@@ -159,6 +159,16 @@ class GroupFacts(msgspec.Struct, frozen=True, dict=True):
         """Return whether no member says which queues it has: by polls alone, owners are unknown."""
         return bool(self.mute) and len(self.mute) == len(self.members)
 
+    def pull_threshold(self, client_id: str | None) -> int:
+        """Return how many messages of a queue a client takes, as it declares; else the policy's value."""
+        client = self.state.clients.get(client_id or "")
+        return (client.pull_threshold if client is not None else None) or self.policy.pull_threshold_for_queue
+
+    def pull_batch(self, client_id: str | None) -> int:
+        """Return how many messages a pull of a client asks for, as it declares; else the policy's value."""
+        client = self.state.clients.get(client_id or "")
+        return (client.pull_batch if client is not None else None) or self.policy.pull_batch_size
+
     @fact
     def interests(self) -> dict[str, Interests]:
         """Return by member what it subscribes."""

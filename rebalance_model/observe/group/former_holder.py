@@ -26,7 +26,7 @@ def keep(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, *, unlocke
     if unlocked:
         pulled = consumed = commit
     elif pulled >= 0:
-        pulled = max(commit, pulled + step.policy.pull_batch_size)
+        pulled = max(commit, pulled + step.facts.pull_batch(hook_view.holder))
         began = hook_view.start_commit if hook_view.start_commit >= 0 else hook_view.start_offset
         if commit >= began >= 0 and hook_view.commit_time > hook_view.holder_since > 0:
             since = min(max(0, step.now - hook_view.commit_time), step.policy.persist_consumer_offset_interval)

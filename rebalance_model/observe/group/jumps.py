@@ -79,7 +79,8 @@ def note_taken(step: GroupStep, mq: MessageQueue, hook: HookView, hook_view: Hoo
     pulled, commit = hook_view.pull_offset, hook_view.commit_offset
     quiet = hook_view.commit_time - hook_view.pull_time
     covered = 0 < hook.covered_since <= hook_view.pull_time
-    far = BATCHES * step.policy.pull_batch_size if quiet >= PAUSE and covered else step.policy.pull_threshold_for_queue
+    facts, client_id = step.facts, hook_view.holder
+    far = BATCHES * facts.pull_batch(client_id) if quiet >= PAUSE and covered else facts.pull_threshold(client_id)
     is_far = 0 <= pulled < commit - far
     if is_far and step.now - hook_view.pull_time <= PULLED_WITHIN and not _is_recorded(step, mq, commit):
         _record(step, mq, Skipped(pulled, commit, step.now, "JUMPED"))
@@ -108,7 +109,7 @@ def note_answer(step: GroupStep, queue: QueueState, info: OffsetInfo, advanced_a
     pulled = max(queue.pull_offset, info.pull_offset if info.pull_offset < commit else -1)
     if before > queue.pull_offset or not 0 <= info.pull_offset <= commit or step.facts.is_mute:
         return
-    is_far = commit > pulled + step.policy.pull_threshold_for_queue
+    is_far = commit > pulled + step.facts.pull_threshold(queue.owner or queue.former_owner)
     is_dropped = queue.dropped_by is not None if info.pull_offset == commit else _is_dropped(step, queue, info.mq)
     if is_far and is_dropped and not _is_recorded(step, info.mq, commit):
         _record(step, info.mq, Skipped(pulled, commit, step.now, "JUMPED"))

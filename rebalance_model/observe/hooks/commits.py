@@ -80,7 +80,7 @@ def note_former(step: GroupStep, mq: MessageQueue, client_id: str | None, event:
     if former is None or not _is_former(hook_view, client_id, event.channel) or not is_served(event):
         return
     if former.pulled >= 0:
-        former.pulled = max(former.pulled, event.last_offset + step.policy.pull_batch_size)
+        former.pulled = max(former.pulled, event.last_offset + step.facts.pull_batch(former.client_id))
     if event.first_time <= former.lost_at:
         sign = min(event.last_time, former.lost_at)
         if hook_view.lost_by == former.client_id:

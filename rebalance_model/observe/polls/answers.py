@@ -164,11 +164,15 @@ def _note_seen(queue: QueueState, client_id: str, client: ClientView, process_qu
 
 def _take_properties(client: ClientView, event: ConsumerRunningInfo) -> None:
     """Take the settings that a client reports, and how many of its threads are in a listener."""
-    client.threads_in_listener = len(event.stacks) or client.threads_in_listener
+    if event.stacks or event.stacks_asked:
+        client.threads_in_listener, client.stacks_at = len(event.stacks), event.asked
     given = event.properties
     client.threads_max = _number(given.get("consumeThreadMax", ""))
     client.consume_timeout = _milliseconds(given.get("consumeTimeout", ""))
     client.pull_interval = _number(given.get("pullInterval", ""))
+    client.pull_threshold = _number(given.get("pullThresholdForQueue", ""))
+    client.pull_batch = _number(given.get("pullBatchSize", ""))
+    client.consume_batch = _number(given.get("consumeMessageBatchMaxSize", ""))
 
 
 def _shows_more(state: GroupState, client: ClientView, answer: ClientView) -> bool:
@@ -337,6 +341,7 @@ def _view(event: ConsumerRunningInfo, client: ClientView | None, state: GroupSta
         queues=former_queues | queues if event.incomplete else queues,
         unreadable=event.unreadable,
         threads_in_listener=former.threads_in_listener,
+        stacks_at=former.stacks_at,
         consume_type=former.consume_type,
         message_model=former.message_model,
         language=language,

@@ -46,7 +46,7 @@ def is_filtered(step: GroupStep, q: QueueFacts) -> bool:
     if answer is not None and answer.cached_count is not None:
         has_none = answer.cached_count == 0 and not answer.transaction_count
         return has_none and _has_long_consumed_nothing(step, q)
-    return _ahead(q) > step.policy.pull_threshold_for_queue or _has_committed_nothing(step, q)
+    return _ahead(q) > step.facts.pull_threshold(q.queue.owner) or _has_committed_nothing(step, q)
 
 
 def _has_filter(step: GroupStep, q: QueueFacts) -> bool:

@@ -179,8 +179,8 @@ def _should_pull(step: GroupStep, hook_view: HookQueueView, process_queue: Owner
     if hook_view.start_offset < 0:
         return True  # it has not pulled yet
     ahead = hook_view.pull_offset - hook_view.commit_offset
-    batch = step.policy.pull_batch_size
-    return hook_view.commit_offset >= 0 and -batch <= ahead and ahead + batch < step.policy.pull_threshold_for_queue
+    batch, limit = step.facts.pull_batch(hook_view.holder), step.facts.pull_threshold(hook_view.holder)
+    return hook_view.commit_offset >= 0 and -batch <= ahead and ahead + batch < limit
 
 
 def evidence(step: GroupStep, q: QueueFacts) -> Evidence:

@@ -32,7 +32,10 @@ ADVICE: Mapping[str, Advice] = {
     ),
     "SUSPENDED": Advice(
         short="the consumer is suspended",
-        what="The owner runs and has no message of the queue, but the broker sees no pull: the consumer is suspended.",
+        what=(
+            "The owner runs and has no message of the queue, but the broker sees no pull of it, nor of any other queue "
+            "of the owner: the consumer is suspended."
+        ),
         first_step="Check whether the application called suspend(); call resume(), or restart the owner.",
         inspect=("THREADS",),
     ),
@@ -86,7 +89,8 @@ def _of_hook(step: GroupStep, q: QueueFacts, *, is_known: bool) -> PullCause | N
         return "NOTHING_RECEIVED" if is_known or q.queue.pull_offset >= 0 else None
     if step.now - pulled <= step.policy.pull_suspended_max + step.policy.poll_interval:
         return None
-    return "HOLDS_BACK" if _pulls_others(step, q) else "SUSPENDED"
+    others = _others_pulled(step, q)
+    return "NOTHING_RECEIVED" if not others else "HOLDS_BACK" if any(others) else "SUSPENDED"
 
 
 def _receives(step: GroupStep, q: QueueFacts) -> bool:
@@ -98,11 +102,12 @@ def _receives(step: GroupStep, q: QueueFacts) -> bool:
     return is_at_end or 0 < step.now - queue.pull_advanced_at <= 2 * step.policy.poll_interval
 
 
-def _pulls_others(step: GroupStep, q: QueueFacts) -> bool:
-    """Return whether the broker's hook sees the owner pull another queue: suspend() stops all of a client's."""
+def _others_pulled(step: GroupStep, q: QueueFacts) -> list[bool]:
+    """Return of each other queue that a hook sees the owner have whether it pulls it; suspend() stops them all."""
     since = step.now - step.policy.pull_suspended_max - step.policy.poll_interval
-    views = (queue.hook_view for mq, queue in step.state.queues.items() if mq.broker == q.mq.broker and mq != q.mq)
-    return any(seen is not None and seen.holder == q.queue.owner and seen.pull_time > since for seen in views)
+    others = ((mq, queue.hook_view) for mq, queue in step.state.queues.items() if mq != q.mq)
+    views = (seen for mq, seen in others if seen is not None and step.hook_of(mq.broker) is not None)
+    return [seen.pull_time > since for seen in views if seen.holder == q.queue.owner]
 
 
 def _pulls(step: GroupStep, process_queue: OwnersQueue) -> bool:

@@ -28,7 +28,7 @@ from rebalance_model.observe.rules import (
 )
 from rebalance_model.observe.rules.ghost_connection import ghost_evidence
 from rebalance_model.observe.rules.rule import CLEAR, OF_BROKER, Advice, Evidence, Holds, QueueRule, Verdict
-from rebalance_model.observe.state import IncidentKey
+from rebalance_model.observe.state import ClientView, IncidentKey
 from rebalance_model.observe.step import GroupStep
 
 SubCause = Literal[
@@ -44,6 +44,8 @@ SubCause = Literal[
     "HOLDS_BACK",
     "NOTHING_RECEIVED",
     "POOL_EXHAUSTED",
+    "MESSAGE_LOST",
+    "LISTENER_BATCH",
     "LISTENER_HUNG",
     "MESSAGE_HELD",
     "LISTENER_BLOCKED",
@@ -55,7 +57,7 @@ SubCause = Literal[
     "UNDETERMINED",
 ]
 
-_OF_LISTENER = ("POOL_EXHAUSTED", "LISTENER_HUNG", "MESSAGE_HELD", "LISTENER_BLOCKED")
+_OF_LISTENER = ("POOL_EXHAUSTED", "LISTENER_BATCH", "LISTENER_HUNG", "MESSAGE_HELD", "LISTENER_BLOCKED")
 _CONSUME_TIMEOUT = 15 * 60_000
 """The default of consumeTimeout: a client that declares no more may not know of it; milliseconds."""
 _SAID_AFTER = 10 * 60_000
@@ -174,7 +176,7 @@ def _of_retry(step: GroupStep, q: QueueFacts, waited: stall.Stall) -> Verdict:
     topics of their own, of which each POP reads a part only: more must wait there than one pull brings.
     """
     if not waited.lag or (
-        q.mq.topic != RETRY_TOPIC_PREFIX + step.state.group and waited.lag <= step.policy.pull_batch_size
+        q.mq.topic != RETRY_TOPIC_PREFIX + step.state.group and waited.lag <= step.facts.pull_batch(q.queue.owner)
     ):
         return None
     if retaken.is_again(step, q):
@@ -190,9 +192,17 @@ def evidence(step: GroupStep, q: QueueFacts) -> Evidence:
     queue, process_queue = q.queue, owners_queue(step, q)
     fields = stall.evidence(step, q, _limit(step.policy))
     if process_queue is not None:
+        fields |= _of_threads(process_queue.client)
         fields |= {"pull_age_ms": process_queue.pull_ms, "consume_age_ms": process_queue.consume_ms}
         fields["cached_count"] = process_queue.answer.cached_count if process_queue.answer is not None else None
     return fields | ghost_evidence(step, q) | thread_pool.evidence(step, queue.owner)
+
+
+def _of_threads(client: ClientView) -> Evidence:
+    """Return how many messages the listener gets at once, and how many threads were in it when that was asked."""
+    fields: Evidence = {"consume_batch": client.consume_batch} if (client.consume_batch or 1) > 1 else {}
+    asked: Evidence = {"threads_in_listener": client.threads_in_listener, "stacks_at": client.stacks_at}
+    return fields | asked if client.stacks_at else fields
 
 
 def _pulls_in_vain(process_queue: OwnersQueue, policy: Policy) -> bool:
@@ -214,13 +224,36 @@ def _sub_cause(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue | None
         return "OWNER_UNRESPONSIVE"
     if (of_pulls := pull_stall.cause_of(step, q, process_queue)) is not None:
         return of_pulls
+    if process_queue.answer is not None and (process_queue.answer.cached_count or 0) > 0:
+        return _of_messages(step, q, process_queue)
     if thread_pool.exhausted(step, q.queue.owner) is not None:
         return "POOL_EXHAUSTED"
-    if process_queue.answer is not None and (process_queue.answer.cached_count or 0) > 0:
-        return "LISTENER_HUNG" if _is_frozen(step, q, process_queue) else "MESSAGE_HELD"
     seen = stall.by_hook(step, q)
     has_pulled = seen is not None and (process_queue.answer is None or bool(seen.lag)) and _has_pulled(q)
     return "LISTENER_BLOCKED" if has_pulled else "UNDETERMINED"
+
+
+def _of_messages(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue) -> SubCause:
+    """Return why the owner does not finish the messages that it has."""
+    client = process_queue.client
+    if _is_lost(step, q, client):
+        return "MESSAGE_LOST"
+    if thread_pool.exhausted(step, q.queue.owner) is not None:
+        return "POOL_EXHAUSTED"
+    if not _is_frozen(step, q, process_queue):
+        return "MESSAGE_HELD"
+    return "LISTENER_BATCH" if (client.consume_batch or 1) > 1 else "LISTENER_HUNG"
+
+
+def _is_lost(step: GroupStep, q: QueueFacts, client: ClientView) -> bool:
+    """Return whether no thread of the client was in its listener when it was asked during the stall.
+
+    The answer holds for as long as the commit stands, though others may be in the listener later.
+    """
+    incident = step.state.incidents.get(IncidentKey(RULE.code, str(q)))
+    if incident is not None and incident.sub_cause == "MESSAGE_LOST":
+        return True
+    return client.threads_in_listener == 0 and 0 < step.now - client.stacks_at < q.queue.stalled_ms
 
 
 def _is_frozen(step: GroupStep, q: QueueFacts, process_queue: OwnersQueue) -> bool:
@@ -260,7 +293,7 @@ RULE = QueueRule(
     judge,
     evidence,
     title="{subject} is not advancing",
-    units={**stall.UNITS, **thread_pool.UNITS},
+    units={**stall.UNITS, **thread_pool.UNITS, "consume_batch": "messages", "stacks_at": "epoch_ms"},
     sub_causes=get_args(SubCause),
     concerns=concerns.STALLED,
     needs=("OFFSETS_OF_BROKER", "PULLS", "LISTS"),
@@ -317,12 +350,38 @@ RULE = QueueRule(
         "POOL_EXHAUSTED": Advice(
             short="all threads of its owner are busy",
             what=(
-                "All threads that consume for the owner are in listeners that do not return. Its topics share them: "
-                "messages of the other topics do not start, though nothing is wrong with them."
+                "Messages of several topics wait at the owner, enough for all its threads, and none is finished: all "
+                "of its threads seem to be in listeners that do not return. Its topics share them: messages of the "
+                "other topics do not start, though nothing is wrong with them."
             ),
             first_step=(
                 "Take a thread dump of the owner (mqadmin consumerStatus -s) and look at what its "
                 "ConsumeMessageThreads wait for; the evidence names the topic that stopped first, if that is known."
+            ),
+            inspect=("THREADS", "MESSAGE"),
+        ),
+        "MESSAGE_LOST": Advice(
+            short="its client has lost track of a message",
+            what=(
+                "The owner has messages of the queue and does not finish that at the commit, though none of its "
+                "threads was in the listener when it was asked: the client has lost track of it."
+            ),
+            first_step=(
+                "Restart the client: it reads the messages from the commit on again. Read its log for what happened to "
+                "the message (a rejected task, an exception outside the listener)."
+            ),
+            inspect=("MESSAGE", "PROGRESS"),
+        ),
+        "LISTENER_BATCH": Advice(
+            short="its listener has not finished a batch",
+            what=(
+                "The owner finishes no messages of the queue. Its listener gets several at once "
+                "(consumeMessageBatchMaxSize), and the commit waits for the whole batch: it takes long, a listener "
+                "has not returned, or the client has lost track of a message."
+            ),
+            first_step=(
+                "Compare how long a message takes with the size of a batch: lower consumeMessageBatchMaxSize (1 is the "
+                "default). Take a thread dump of the owner (mqadmin consumerStatus -s)."
             ),
             inspect=("THREADS", "MESSAGE"),
         ),

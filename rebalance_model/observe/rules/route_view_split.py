@@ -5,8 +5,8 @@ one, has that other route. Clients query the name server every 30 s, so after a 
 use the former route: that is an info.
 
 NAME_SERVERS: a member has the share of a route without a broker (`group.route_views`), for longer than clients need to
-see a change. Name servers disagree: its own one does not have that broker's registration. Some queues then have two
-readers and others none; their incidents are children of this one, and those that are due before it wait for it.
+see a change. No answer of two name servers shows it: that they disagree is inferred. Some queues then have two readers
+and others none; their incidents are children of this one, and those that are due before it wait for it.
 
 NOT_TAKEN_UP: the same of all members, and of a broker that has restarted, or answers again. Nothing shows that name
 servers disagree, since no member has another route: none has taken up its queues since then.
@@ -226,10 +226,10 @@ RULE = GroupRule(
             inspect=("COMPARE",),
         ),
         NAME_SERVERS: Advice(
-            short="name servers disagree",
+            short="members have different routes",
             what=(
-                "Name servers disagree: the named members divide a route without the named broker. Some queues are "
-                "consumed twice, and others by nobody."
+                "The named members divide a route without the named broker: their name servers seem to lack it. Some "
+                "queues are consumed twice, and others by nobody."
             ),
             first_step=(
                 "Compare `mqadmin topicRoute -n NAME_SERVER -t TOPIC` of each name server; repair the one that "

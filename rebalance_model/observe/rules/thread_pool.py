@@ -55,11 +55,11 @@ def _exhausted(step: GroupStep, client_id: str) -> ThreadPool | None:
     answers = client.readable and not client.silent and bool(client.queues)
     waiting = _by_answer(step, client) if answers else _by_hook(step, client_id)
     topics = {one.mq.topic for one in waiting or ()}
-    threads = client.threads_max or THREADS
-    if waiting is None or len(topics) < 2 or sum(one.messages for one in waiting) < threads:
+    needed = (client.threads_max or THREADS) * (client.consume_batch or 1)  # each may have a whole batch
+    if waiting is None or len(topics) < 2 or sum(one.messages for one in waiting) < needed:
         return None
     margin = STOPPED_TOGETHER if answers else 2 * step.policy.persist_consumer_offset_interval
-    return ThreadPool(tuple(sorted(topics)), _holder(waiting, threads, margin))
+    return ThreadPool(tuple(sorted(topics)), _holder(waiting, needed, margin))
 
 
 def _by_answer(step: GroupStep, client: ClientView) -> list[WaitingQueue] | None:
@@ -93,7 +93,7 @@ def _by_hook(step: GroupStep, client_id: str) -> list[WaitingQueue] | None:
     return waiting
 
 
-def _holder(waiting: list[WaitingQueue], threads: int, margin: int) -> str | None:
+def _holder(waiting: list[WaitingQueue], needed: int, margin: int) -> str | None:
     """Return the topic that stopped first, and has waited longest, with enough messages to take every thread."""
     of_topic: defaultdict[str, list[WaitingQueue]] = defaultdict(list)
     for one in waiting:
@@ -101,7 +101,7 @@ def _holder(waiting: list[WaitingQueue], threads: int, margin: int) -> str | Non
     (first, topic), (second, _), *_ = sorted((max(w.stopped for w in of), t) for t, of in of_topic.items())
     stalled = {t: max(w.stalled_ms for w in of) for t, of in of_topic.items()}
     is_first = second - first > margin and stalled[topic] >= max(stalled.values())
-    return topic if is_first and sum(w.messages for w in of_topic[topic]) >= threads else None
+    return topic if is_first and sum(w.messages for w in of_topic[topic]) >= needed else None
 
 
 def root(step: GroupStep, code: str, mq: MessageQueue, client_id: str | None) -> IncidentKey | None:

@@ -107,7 +107,7 @@ class ClientView(msgspec.Struct, array_like=True):
     threads_max: int | None = None
     """The size of its pool of listener threads (consumeThreadMax); None: not reported."""
     threads_in_listener: int | None = None
-    """How many of them were in the listener when their stacks were last asked for; None: never asked."""
+    """How many of them were in the listener when their stacks were last asked for; None: never asked, or unknown."""
     message_model: str = ""
     """As it last declared it; empty: not known."""
     language: str = ""
@@ -117,6 +117,14 @@ class ClientView(msgspec.Struct, array_like=True):
     not reported."""
     pull_interval: int | None = None
     """How long it waits before each pull (pullInterval), milliseconds; None: not reported, or none."""
+    pull_threshold: int | None = None
+    """How many messages of a queue it takes before it pulls no more (pullThresholdForQueue); None: not reported."""
+    pull_batch: int | None = None
+    """How many messages one of its pulls asks for (pullBatchSize); None: not reported."""
+    consume_batch: int | None = None
+    """How many messages its listener gets at once (consumeMessageBatchMaxSize); None: not reported."""
+    stacks_at: int = 0
+    """When its stacks were last asked for; epoch milliseconds. 0: never."""
 
     def at_answer(self, process_queue: ProcessQueueView) -> ProcessQueue:
         """Return a process queue of its last answer as of `answered`, with the latest stamps that are possible.

@@ -94,6 +94,10 @@ def _commands(commands: Sequence[SuggestedCommand]) -> list[RenderableType]:
 def _stacks(stacks: ListenerStacks | None, now: int) -> list[RenderableType]:
     if stacks is None:
         return []
+    if not stacks.threads:
+        return section(
+            f"Listener of {stacks.client_id} at {labels.moment(stacks.time, now)}", Text("no thread was in it")
+        )
     threads = [
         "\n".join([f"{thread.name} {thread.state}", *(f"    at {frame}" for frame in thread.frames)])
         for thread in stacks.threads

@@ -31,7 +31,7 @@ class ListenerThread(QueryResult):
 
 
 class ListenerStacks(QueryResult):
-    """What a client's listener was doing."""
+    """What a client's listener was doing; without threads, none was in it."""
 
     client_id: str
     time: Instant = Field(description="When the client answered, epoch milliseconds.")
@@ -73,7 +73,8 @@ class IncidentDetail(QueryResult):
         default=None, description="Current state of the queue; only of an open incident of a queue."
     )
     stacks: ListenerStacks | None = Field(
-        default=None, description="What the listener was doing, if it hung and its client was asked for its stacks."
+        default=None,
+        description="What the listener was doing, if it hung; null: its client was not asked, or did not say.",
     )
     impact: Impact | None = Field(default=None, description="Messages that wait; only of an open incident.")
     notifications: tuple[Notification, ...] = Field(default=(), description="Who was notified when, the first first.")
