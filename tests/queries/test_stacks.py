@@ -50,7 +50,7 @@ def test_a_client_that_had_no_thread_in_its_listener_says_so(tmp_path, cause):
 
 
 def asked(folder, answers, **cause):
-    """The stacks of an incident; each answer: time, client and the frame of its only thread; empty: none, None: not asked."""
+    """The stacks of an incident; each answer: time, client, its thread's frame; empty: no thread, None: not asked."""
     story = Story()
     story.incident(OPENED, "one", "OPENED", opened=OPENED, **cause)
     story.incident(RESOLVED, "one", "RESOLVED", opened=OPENED, **cause)
