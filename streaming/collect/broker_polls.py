@@ -10,6 +10,7 @@ these two requests, with `PROBE_SECONDS` to answer; then it is polled in the sam
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import TypeAlias
@@ -97,6 +98,8 @@ class BrokerPolls:
         listing = tasks.create_task(self._ask_list(current, broker, seconds))
         ask_status = partial(self._ask_status, current, place, seconds, is_probe=is_probe)
         status = tasks.create_task(confined(broker.name, ask_status))
+        if place in self._brokers.others:
+            await asyncio.wait([status])  # it says which of two brokers gives the answers that follow
         begun: set[str] = set()
         first = [] if is_probe else self._in_turn(current, place)[0]
         feeding = self._ask_first(current, broker, first, begun)
@@ -262,6 +265,7 @@ class BrokerPolls:
         gate = None if is_probe else self._gates.broker(place).place("")
         backlog = asyncio.create_task(revive.backlog(self._rpc, master, gate))
         answer = (await self._ask(ask, current, place, seconds)).with_fields(revive_backlog=await backlog)
+        await self._ask_other(current, place, answer)
         self._emitter.follow_clock()
         if answer.payload is not None and self._emitter.clock.steps != steps:
             del answer.payload["asked"]  # by the clock as it was set before
@@ -269,6 +273,23 @@ class BrokerPolls:
         self._events.emit_as_set(
             BrokerStatus, answer, cluster=cluster, broker=name, broker_id=master.broker_id, listed=listed
         )
+
+    async def _ask_other(self, current: Round, place: Place, answer: PolledAnswer) -> None:
+        """Report the broker at the former address of a name, before the one that has it now, if both answer.
+
+        Brokers that share a name register every 30 s, the one soon after the other perhaps: then the name servers show
+        the second one's address in almost every round, as after a move of the broker.
+        """
+        other = self._brokers.others.get(place)
+        if other is None or answer.payload is None:
+            return
+        ask, gate = partial(self._rpc.broker_status, other, self._emitter.source_id), nullcontext()
+        found = await self._asker.ask(ask, gate, deadline=current.deadline, seconds=PROBE_SECONDS)
+        if found.payload is None or found.payload["boot_time"] == answer.payload["boot_time"]:
+            self._brokers.others.pop(place, None)  # it has moved, or has two addresses
+            return
+        cluster, name = place
+        self._events.emit_as_set(BrokerStatus, found, cluster=cluster, broker=name, broker_id=other.broker_id)
 
     async def _ask(self, ask: Request, current: Round, place: Place, seconds: float) -> PolledAnswer:
         gate = self._gates.broker(place).place("")

@@ -41,6 +41,8 @@ class KnownBrokers:
         """The master or the slave that acts as master, as last known; None: never known."""
         self.slaves: dict[Place, ListedBroker] = {}
         """The slaves that are asked while there is no master."""
+        self.others: dict[Place, ListedBroker] = {}
+        """The former address of a master whose name has got another one, while it answers: two brokers may share it."""
         self.silent: set[Place] = set()
         """Those that did not answer the last time, or were never asked."""
         self.left_out = 0
@@ -84,9 +86,10 @@ class KnownBrokers:
         return None if self._listed is None else place in self._listed
 
     def in_use(self) -> list[ListedBroker]:
-        """Return the replica of each broker that its clients use."""
+        """Return the replica of each broker that its clients use, and those that may share its name."""
         masters = [master for master in self.masters.values() if master is not None]
-        return [*(one for one in masters if one.place not in self.slaves), *self.slaves.values()]
+        used = (one for one in masters if one.place not in self.slaves)
+        return [*used, *self.slaves.values(), *self.others.values()]
 
     def clusters(self) -> list[str]:
         """Return the names of their clusters."""
@@ -152,6 +155,7 @@ class KnownBrokers:
         """Forget a broker, which is new if it is listed again."""
         del self.masters[place]
         self.slaves.pop(place, None)
+        self.others.pop(place, None)
         self._here_at.pop(place, None)
         self.silent.discard(place)
         self._failing.pop(place, None)
@@ -161,7 +165,10 @@ class KnownBrokers:
         place = broker.place
         if place not in self.masters:
             self.silent.add(place)
+        former = self.masters.get(place)
         if broker.is_master:
+            if former is not None and former.address != broker.address:
+                self.others[place] = former
             self.masters[place] = broker
             self.slaves.pop(place, None)
         else:

@@ -35,6 +35,8 @@ class ScriptedCluster:
         """The groups with consumeMessageOrderly."""
         self.members_of = {}
         """By broker, what differs from the others' answers."""
+        self.booted = {}
+        """By address, when the broker there started; 7: not given."""
         self.backlogs = {}
         """By broker, what its revive group has not consumed."""
         self.delays = {}
@@ -83,7 +85,10 @@ class ScriptedCluster:
         return await self._answer("groups", broker.name, seconds, {name: name in self.fifo for name in names})
 
     async def broker_status(self, broker, collector, seconds):
-        payload = {"boot_time": 7, "now": 9_007, "asked": int(collector.partition("@")[2])}
+        boot_time = self.booted.get(broker.address, 7)
+        payload = {"boot_time": boot_time, "now": boot_time + 9_000, "asked": int(collector.partition("@")[2])}
+        if (failure := self.failures.get(("broker_status", broker.address))) is not None:
+            raise failure
         return await self._answer("broker_status", broker.name, seconds, payload)
 
     async def revive_backlog(self, broker, seconds):
