@@ -7,23 +7,32 @@ from streaming.queries.results import LagPoint
 from streaming.tables.observations import LOOK_BACK_MS
 from streaming.tables.reader import ReadModel
 
+_SQL = statements_of(__name__)
 _LAG = with_parts(
-    statements_of(__name__)["lag"],
+    _SQL["lag"],
     observed=observed(["lag", "lag_is_at_least", "waiting_ms"], "p.client_id IS NULL AND p.kind <> 'TOPIC_STATS'"),
     counts_for_lag=counts_for_lag("o", "$group"),
 )
+_INTERVALS = 3
+"""An observation is ignored after `LOOK_BACK_MS`, or after so many of its intervals if that is longer."""
+_LOOK_BACK_MS_MAX = 3_900_000
 
 
 def lag(model: ReadModel, group_at: GroupAt, since: int, until: int, slices: int = 120) -> list[LagPoint]:
-    """Return lag and waiting time by topic at the end of each slice of a period, as last observed by then."""
+    """Return lag and waiting time by topic at the end of each slice of a period, as last observed by then.
+
+    The last slice ends with the period; what is left of it, less than a slice, is at its begin.
+    """
     step = max(1, (until - since) // slices)
+    count = (until - since) // step
     parameters = {
         "cluster": group_at.cluster,
         "group": group_at.group,
-        "since": since,
+        "since": until - count * step,
         "until": until,
-        "step": step,
-        "slices": (until - since) // step,
-        "back": LOOK_BACK_MS,
+        "back": _LOOK_BACK_MS_MAX,
     }
+    [longest] = model.rows(_SQL["longest_interval"], parameters)
+    back = max(LOOK_BACK_MS, min(_LOOK_BACK_MS_MAX, _INTERVALS * (longest["interval_ms"] or 0)))
+    parameters |= {"step": step, "slices": count, "back": back}
     return [LagPoint(**row) for row in model.rows(_LAG, parameters)]

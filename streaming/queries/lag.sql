@@ -1,3 +1,17 @@
+-- name: longest_interval
+-- The longest interval of a period that is so long that its observations hold beyond the usual time.
+SELECT max(p.interval_ms) AS interval_ms
+FROM (
+    SELECT r.cluster, r.group, r.date, r.time, r.interval_ms FROM queue_progress r
+    UNION ALL
+    SELECT m.cluster, m.group, m.date, m.time, m.interval_ms FROM queue_progress_minute m
+    UNION ALL
+    SELECT f.cluster, f.group, f.date, f.time, f.interval_ms FROM queue_progress_5min f
+) p
+WHERE p.cluster = $cluster AND p.group = $group AND p.interval_ms > 300000
+    AND p.time > from_ms($since - $back) AND p.time <= from_ms($until + 300000)
+    AND p.date BETWEEN day_of($since - $back) AND day_of($until + 300000)
+
 -- name: lag
 -- An observation holds at the ends of slices until it is stale; of those of one queue the newest counts, by its rank. An
 -- exact lag holds as long as a bound, but only to discard bounds that are older.
