@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.audit.answers import serving
 from tests.audit.compare import compare
 from tests.audit.differences import Difference, Result
 from tests.audit.telemetry import read
@@ -28,7 +29,8 @@ def main() -> int:
     asked = parser.parse_args()
     began = time.monotonic()
     recorded = read(asked.telemetry)
-    result = compare(recorded, asked.sources.split(","), asked.root, asked.pairs, asked.seed)
+    with serving(asked.root) as api:
+        result = compare(recorded, asked.sources.split(","), api, asked.pairs, asked.seed)
     for line in report(result, recorded[0].time, asked.examples):
         print(line)
     print(f"{time.monotonic() - began:.0f} s")

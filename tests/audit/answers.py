@@ -6,18 +6,16 @@ import re
 import subprocess
 import sys
 import time
-from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 from urllib.error import HTTPError
 from urllib.parse import quote, urlencode
 from urllib.request import urlopen
 
-from tests.audit.telemetry import Place, Queue, Series
+from tests.audit.telemetry import Place, Queue
 
 STARTS_SECONDS = 120
 DERIVED = ("assignment_history", "rebalances", "group_state", "queue_state", "anomalies")
@@ -80,15 +78,15 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Api:
-    """A running server."""
+    """A running server of the tables of a runtime root."""
 
     address: str
+    root: Path
 
     def queues(self, place: Place, instant: int) -> dict[Queue, Shown]:
         """Return every queue of a group at an instant; none if its history begins later."""
         cluster, group = place
-        found = self._ask(f"groups/{quote(group, safe='')}/queues", cluster=cluster, at=instant, retry="true")
-        return {(one["topic"], one["broker"], one["queue_id"]): _shown(one) for one in found or ()}
+        return queues_of(self._ask(f"groups/{quote(group, safe='')}/queues", cluster=cluster, at=instant, retry="true"))
 
     def rebalances(self, place: Place, settled: dict[str, int]) -> list[ShownRebalance]:
         """Return every rebalance of a group; ``settled`` has the time at which the row of each was written."""
@@ -100,11 +98,11 @@ class Api:
     def members(self, place: Place, instant: int) -> frozenset[str] | None:
         """Return the members of a group at an instant; None if its history begins later."""
         found = self._ask("clients", group=place[1], cluster=place[0], at=instant)
-        return None if found is None else _members(found)
+        return None if found is None else members_of(found)
 
     def incidents(self) -> dict[str, "ShownIncident"]:
         """Return every incident by its id."""
-        return _incidents(self._ask("incidents", all="true", unfold="true"))
+        return incidents_of(self._ask("incidents", all="true", unfold="true"))
 
     def _ask(self, path: str, **parameters: object) -> Any:
         try:
@@ -128,53 +126,24 @@ class ShownIncident(NamedTuple):
     end: int | None
 
 
-@dataclass(frozen=True)
-class CommandLine:
-    """The command line; its SQL is the third way to ask."""
-
-    root: Path
-
-    def members(self, place: Place, instant: int) -> frozenset[str] | None:
-        """Return the members of a group at an instant."""
-        at = datetime.fromtimestamp(instant / 1000, UTC).isoformat()
-        return _members(self._run("client", "list", place[1], "-c", place[0], "--at", at))
-
-    def incidents(self) -> dict[str, ShownIncident]:
-        """Return every incident by its id."""
-        return _incidents(self._run("incident", "list", "--all", "--unfold"))
-
-    def members_by_sql(self) -> dict[Place, Series[frozenset[str]]]:
-        """Return the members of every group as series."""
-        by_place: dict[Place, Series[frozenset[str]]] = defaultdict(Series)
-        for cluster, group, since, members in self._sql(_MEMBERS):
-            by_place[cluster, group].add(since, frozenset(members))
-        return by_place
-
-    def incidents_by_sql(self) -> dict[str, tuple[int, int | None]]:
-        """Return the begin and the end of every incident by its id."""
-        return {name: (begin, end) for name, begin, end in self._sql(_BEGINS_AND_ENDS)}
-
-    def _sql(self, query: str) -> list[Any]:
-        rows: list[Any] = self._run("sql", query)["rows"]
-        return rows
-
-    def _run(self, *argv: str) -> Any:
-        command = [sys.executable, "-m", "streaming.cli.main", "--root", str(self.root), *argv, "-o", "json"]
-        return json.loads(subprocess.run(command, check=True, capture_output=True, timeout=300).stdout)
+Queues: TypeAlias = Callable[[Place, int], dict[Queue, Shown]]
+"""Asks for the queues of a group at an instant."""
+Members: TypeAlias = Callable[[Place, int], frozenset[str] | None]
+"""Asks for the members of a group at an instant; None if its history begins later."""
 
 
-_MEMBERS = 'SELECT cluster, "group", epoch_ms(time), members FROM group_state ORDER BY cluster, "group", seq'
-_BEGINS_AND_ENDS = """
-    SELECT incident_id, epoch_ms(min(time)), epoch_ms(max(time) FILTER (transition = 'RESOLVED'))
-    FROM anomalies GROUP BY incident_id
-"""
+def queues_of(answered: list[dict[str, Any]] | None) -> dict[Queue, Shown]:
+    """Return the queues of an answer; none if the history begins later."""
+    return {(one["topic"], one["broker"], one["queue_id"]): _shown(one) for one in answered or ()}
 
 
-def _members(clients: list[dict[str, Any]]) -> frozenset[str]:
+def members_of(clients: list[dict[str, Any]]) -> frozenset[str]:
+    """Return the members of an answer about clients."""
     return frozenset(one["client_id"] for one in clients if one["is_member"])
 
 
-def _incidents(answered: list[dict[str, Any]]) -> dict[str, ShownIncident]:
+def incidents_of(answered: list[dict[str, Any]]) -> dict[str, ShownIncident]:
+    """Return the incidents of an answer by their ids."""
     return {one["incident_id"]: _incident(one) for one in answered}
 
 
@@ -275,7 +244,7 @@ def serving(root: Path) -> Iterator[Api]:
     with log.open("w") as output:
         process = subprocess.Popen(argv, stderr=output, env={**os.environ, "COLUMNS": "200"})
     try:
-        yield Api(_address(process, log))
+        yield Api(_address(process, log), root)
     finally:
         process.terminate()
         process.wait(120)

@@ -1,40 +1,43 @@
-"""Compare members and incidents, asked by REST, command line and SQL.
+"""Compare owners, quantities, members and incidents, asked by REST, command line and SQL, with the raw telemetry."""
 
-The begin and the end of an incident are compared between the three; of the kinds below also with the raw telemetry.
-A rule is evaluated with the next event or tick, so a deadline may be reported one interval of the polls late.
-"""
-
-from collections.abc import Callable
-
-from tests.audit.answers import Api, CommandLine, ShownIncident
+from tests.audit.answers import Api, Members, Queues, ShownIncident
+from tests.audit.command_line import CommandLine
+from tests.audit.compare_queue import compare_queue
 from tests.audit.differences import Difference, Result
-from tests.audit.owners import Commit
+from tests.audit.incident_times import expected
 from tests.audit.reading import Reading
-from tests.audit.telemetry import Event, Place
+from tests.audit.telemetry import Place
 
-LOCK_LIVES_MS = 30_000
-STUCK_MS = 60_000
-ANSWERS_AGAIN_MS = 60_000
+NOT_BY_SQL = frozenset({"lock age"})
+"""No function of SQL has it: it is made of the rows of queue, hook and client."""
+
+
+def compare_queues(
+    result: Result, reading: Reading, api: Api, line: CommandLine, asked: list[tuple[int, Place]]
+) -> None:
+    """Compare owner, lag and waiting time of each queue of a group at these instants."""
+    ways: dict[str, Queues] = {"REST": api.queues, "CLI": line.queues, "SQL": line.queues_by_sql}
+    for instant, place in asked:
+        for way, ask in ways.items():
+            shown, of_way = ask(place, instant), result.by(way, NOT_BY_SQL if way == "SQL" else frozenset())
+            for queue in reading.queues(place, instant):
+                compare_queue(of_way, reading, place, queue, instant, shown.get(queue))
 
 
 def compare_members(
     result: Result, reading: Reading, api: Api, line: CommandLine, asked: list[tuple[int, Place]]
 ) -> None:
-    """Compare the members at these instants; the command line, a process each, is asked about the first few."""
+    """Compare the members at these instants."""
     by_sql = line.members_by_sql()
-    for number, (instant, place) in enumerate(asked):
+    ways: dict[str, Members] = {"REST": api.members, "CLI": line.members}
+    for instant, place in asked:
         row = by_sql[place].at(instant)
-        answers = {"REST": api.members(place, instant), "SQL": row.value if row else None}
-        if number < COMMANDS and answers["REST"] is not None:
-            answers["CLI"] = line.members(place, instant)
+        answers = {"SQL": row.value if row else None} | {way: ask(place, instant) for way, ask in ways.items()}
         held = reading.owners[place].members.at(instant)
         raw = held.value if held is not None else frozenset()
         for way, answer in answers.items():
             fits = (answer or frozenset()) == raw
-            result.check(fits, Difference(f"members by {way}", instant, place, "", _named(answer), _named(raw)))
-
-
-COMMANDS = 3
+            result.by(way).check(fits, Difference("members", instant, place, "", _named(answer), _named(raw)))
 
 
 def _named(members: frozenset[str] | None) -> str:
@@ -65,78 +68,9 @@ def _ends(incident: ShownIncident | None) -> tuple[object, object]:
 
 def _compare_raw(result: Result, reading: Reading, name: str, incident: ShownIncident) -> None:
     for part, time in (("begin", incident.begin), ("end", incident.end)):
-        expected = None if time is None else _expected(reading, incident, part, time)
-        if time is not None and expected is not None:
-            fits = any(0 <= time - one <= reading.interval for one in expected)
-            nearest = min(expected, key=lambda one: abs(time - one), default=None)
+        instants = None if time is None else expected(reading, incident, part, time)
+        if time is not None and instants is not None:
+            fits = any(0 <= time - one <= reading.interval for one in instants)
+            nearest = min(instants, key=lambda one: abs(time - one), default=None)
             kind = f"{incident.code}'s {part} by raw events"
             result.check(fits, Difference(kind, time, incident.place, name, time, nearest))
-
-
-def _expected(reading: Reading, incident: ShownIncident, part: str, time: int) -> list[int] | None:
-    """Return the instants at which raw telemetry lets an incident begin or end; None: not evaluated."""
-    evaluate = _BY_KIND.get((incident.code, part))
-    return None if evaluate is None else evaluate(reading, incident, time)
-
-
-def _lock_expires(reading: Reading, incident: ShownIncident, begin: int) -> list[int]:
-    assert incident.queue is not None
-    assert incident.client is not None
-    granted = reading.owners[incident.place].queues[incident.queue].by_client[incident.client].last_grant(begin)
-    return [] if granted is None else [granted + LOCK_LIVES_MS]
-
-
-def _commits_stop(reading: Reading, incident: ShownIncident, begin: int) -> list[int]:
-    """Return when the limit is reached: counted from the last commit, or from the first answer with lag after it."""
-    moved = max((one.time for one in _advances(reading, incident) if one.seen <= begin), default=None)
-    if moved is None or incident.queue is None:
-        return []
-    answers = [one for one in reading.quantities.lags[incident.place, incident.queue] if moved < one.time <= begin]
-    empty = max((answer.time for answer in answers if answer.value == 0), default=None)
-    lagging = [answer.time for answer in answers if answer.value and empty is not None and answer.time > empty]
-    return [(lagging[0] if lagging else moved) + STUCK_MS]
-
-
-def _commits_continue(reading: Reading, incident: ShownIncident, end: int) -> list[int]:
-    return [one.seen for one in _advances(reading, incident) if incident.begin < one.seen <= end][:1]
-
-
-def _client_fails(reading: Reading, incident: ShownIncident, begin: int) -> list[int]:
-    asked = [event for event in reading.events if event.type == "CONSUMER_RUNNING_INFO" and event.time <= begin]
-    return [event.time for event in asked if event.get("error") and event["client_id"] == incident.client]
-
-
-def _broker_fails(reading: Reading, _: ShownIncident, begin: int) -> list[int]:
-    return [event.time for event in _statuses(reading, begin) if event.get("error")]
-
-
-def _broker_answers(reading: Reading, _: ShownIncident, end: int) -> list[int]:
-    statuses = _statuses(reading, end)
-    failed = max((event.time for event in statuses if event.get("error")), default=0)
-    return [event.time + ANSWERS_AGAIN_MS for event in statuses if event.time > failed][:1]
-
-
-def _statuses(reading: Reading, until: int) -> list[Event]:
-    return [one for one in reading.events if (one.type, one.source) == ("BROKER_STATUS", "poll") and one.time <= until]
-
-
-_BY_KIND: dict[tuple[str, str], Callable[[Reading, ShownIncident, int], list[int]]] = {
-    ("LOCK_EXPIRED", "begin"): _lock_expires,
-    ("ORDERED_QUEUE_STUCK", "begin"): _commits_stop,
-    ("ORDERED_QUEUE_STUCK", "end"): _commits_continue,
-    ("CLIENT_UNRESPONSIVE", "begin"): _client_fails,
-    ("BROKER_UNREACHABLE", "begin"): _broker_fails,
-    ("BROKER_UNREACHABLE", "end"): _broker_answers,
-}
-
-
-def _advances(reading: Reading, incident: ShownIncident) -> list[Commit]:
-    """Return the commits above all earlier ones, of any client."""
-    assert incident.queue is not None
-    clients = reading.owners[incident.place].queues[incident.queue].by_client.values()
-    highest, advances = -1, []
-    for commit in sorted(one for client in clients for one in client.commits):
-        if commit.offset > highest:
-            highest = commit.offset
-            advances.append(commit)
-    return advances

@@ -1,7 +1,7 @@
 """What was compared, and what differs."""
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from tests.audit.telemetry import Place
@@ -26,12 +26,25 @@ class Result:
 
     compared: Counter[str] = field(default_factory=Counter)
     differences: list[Difference] = field(default_factory=list)
+    way: str = ""
+    without: frozenset[str] = frozenset()
 
     def check(self, fits: bool, difference: Difference) -> None:
         """Count one comparison."""
-        self.compared[difference.kind] += 1
-        if not fits:
-            self.differences.append(difference)
+        kind = f"{difference.kind} by {self.way}" if self.way else difference.kind
+        if difference.kind not in self.without:
+            self.compared[kind] += 1
+            if not fits:
+                self.differences.append(difference._replace(kind=kind))
+
+    def by(self, way: str, without: frozenset[str] = frozenset()) -> "Result":
+        """Return the same result for comparisons of what was asked in one way.
+
+        Args:
+            way: its name, which is added to the kinds.
+            without: the kinds that this way does not answer, and that are not counted.
+        """
+        return replace(self, way=way, without=without)
 
     def by_kind(self) -> dict[str, list[Difference]]:
         """Return the differences of each kind that was compared."""
