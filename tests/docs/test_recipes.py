@@ -14,6 +14,7 @@ from deltalake import DeltaTable
 from typer.testing import CliRunner
 
 from rebalance_model.entities import MessageQueue
+from schemas.arrow import in_epoch_ms
 from streaming.base.settings import load_settings
 from streaming.cli import main
 from streaming.queries.group_at import find_group
@@ -21,6 +22,7 @@ from streaming.queries.ownership import who_owned
 from streaming.tables import ReadModel
 from streaming.tables.duckdb_views import register
 from tests.docs.source import ROOT
+from tests.support.plain import as_json
 from tests.support.tables import append_rows, make_tables, small_row
 
 _SECTION = re.compile(r"^## Recipes\n(.*?)^## ", re.MULTILINE | re.DOTALL)
@@ -203,10 +205,23 @@ def test_spark_counts_the_incidents_of_the_command_line(spark, recipe, tmp_path)
     assert counted == Counter(one["code"] for one in cli(tmp_path, "incident", "list", "--all", "--unfold"))
 
 
+def joins() -> list[str]:
+    """The queries of the section about ids."""
+    [section] = re.findall(r"^## Ids\n(.*?)^## ", (ROOT / "schemas/README.md").read_text("utf-8"), re.M | re.S)
+    return re.findall(r"^```sql\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.spark
+def test_the_ids_join_in_spark_as_in_duckdb(spark, recipe, asked_model):
+    recipe("Spark")
+    for query in joins():
+        found = in_epoch_ms(spark.sql(query).toArrow()).to_pylist()
+        assert Counter(map(as_json, found)) == Counter(map(as_json, asked_model.rows(query))) != {}, query
+
+
 def test_the_ids_join_as_their_queries_say(asked):
     """Each query is compared with a count that needs no join."""
-    [section] = re.findall(r"^## Ids\n(.*?)^## ", (ROOT / "schemas/README.md").read_text("utf-8"), re.M | re.S)
-    changes, incidents, events = re.findall(r"^```sql\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    changes, incidents, events = joins()
     with ReadModel(asked) as model:
         moved = {row["rebalance_id"] for row in model.rows("SELECT rebalance_id FROM rebalances")}
         history = model.rows("SELECT rebalance_id, cause FROM assignment_history")
