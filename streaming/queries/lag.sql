@@ -17,7 +17,7 @@ WHERE p.cluster = $cluster AND p.group = $group AND p.interval_ms > 300000
 -- exact lag holds as long as a bound, but only to discard bounds that are older.
 WITH seen AS MATERIALIZED (
     SELECT
-        o.topic, o.broker, o.queue_id, epoch_ms(o.time) AS time, o.rank,
+        o.cluster, o.group, o.topic, o.broker, o.queue_id, epoch_ms(o.time) AS time, o.rank,
         o.lag, o.waiting_ms, o.interval_ms,
         o.lag IS NOT NULL AND NOT coalesce(o.lag_is_at_least, false) AS is_exact,
         o.lag IS NOT NULL AND coalesce(o.lag_is_at_least, false) AS is_bound,
@@ -27,10 +27,12 @@ WITH seen AS MATERIALIZED (
     WHERE o.time > from_ms($since - $back) AND o.time <= from_ms($until) AND {counts_for_lag}
 ),
 existing AS (
-    SELECT r.range AS slice, q.topic, count(*) AS queues
+    SELECT r.range AS slice, q.cluster, q.group, q.topic, count(*) AS queues
     FROM range(0, $slices + 1) r
     JOIN (
-        SELECT s.topic, min(s.time) AS first, max(s.time) AS last FROM seen s GROUP BY s.topic, s.broker, s.queue_id
+        SELECT s.cluster, s.group, s.topic, min(s.time) AS first, max(s.time) AS last
+        FROM seen s
+        GROUP BY s.cluster, s.group, s.topic, s.broker, s.queue_id
     ) q ON $since + r.range * $step BETWEEN q.first AND q.last + $back
     GROUP BY ALL
 ),
@@ -51,7 +53,7 @@ held AS (
 ),
 last AS (
     SELECT
-        h.slice, h.topic,
+        h.slice, h.cluster, h.group, h.topic,
         coalesce(
             max_by(h.lag, h.rank) FILTER (h.is_exact AND h.is_fresh),
             CASE WHEN coalesce(max(h.rank) FILTER (h.is_exact) < max(h.rank) FILTER (h.is_bound), true)
@@ -63,18 +65,18 @@ last AS (
             max_by(h.waiting_ms, h.rank) FILTER (h.is_wait AND h.is_fresh)
         ) AS waiting_ms
     FROM held h
-    GROUP BY h.slice, h.topic, h.broker, h.queue_id
+    GROUP BY h.slice, h.cluster, h.group, h.topic, h.broker, h.queue_id
 ),
 known AS (
     SELECT
-        l.slice, l.topic, CAST(sum(l.lag) AS BIGINT) AS lag, count(l.lag) AS queues, max(l.waiting_ms) AS waiting_ms,
+        l.slice, l.cluster, l.group, l.topic, CAST(sum(l.lag) AS BIGINT) AS lag, count(l.lag) AS queues, max(l.waiting_ms) AS waiting_ms,
         count(l.lag) FILTER (l.is_bound) > 0 AS lag_is_at_least
     FROM last l
-    GROUP BY l.slice, l.topic
+    GROUP BY l.slice, l.cluster, l.group, l.topic
 )
 SELECT
-    $since + e.slice * $step AS time, e.topic, k.lag, coalesce(k.lag_is_at_least, false) AS lag_is_at_least,
+    e.cluster, e.group, $since + e.slice * $step AS time, e.topic, k.lag, coalesce(k.lag_is_at_least, false) AS lag_is_at_least,
     e.queues - coalesce(k.queues, 0) AS lag_unknown, k.waiting_ms
 FROM existing e
-LEFT JOIN known k ON k.slice = e.slice AND k.topic = e.topic
-ORDER BY e.slice, e.topic
+LEFT JOIN known k ON k.slice = e.slice AND k.cluster = e.cluster AND k.group = e.group AND k.topic = e.topic
+ORDER BY e.slice, e.cluster, e.group, e.topic

@@ -1,7 +1,7 @@
 -- name: period
 -- The rows of a table that a period needs, by their alias; an aggregated row has the end of its time, at most 5 minutes
 -- later.
-{row}.cluster = $cluster AND {row}.group = $group AND {condition}
+{of_groups} AND {condition}
     AND {row}.time > from_ms($since - $back) AND {row}.time <= from_ms($until + {later_ms})
     AND {row}.date BETWEEN day_of($since - $back) AND day_of($until + 300000)
 
@@ -14,15 +14,16 @@
     SELECT p.*
     FROM queue_progress p
     SEMI JOIN (
-        SELECT k.broker, k.source, k.kind, coalesce(k.client_id, '') AS client, max(k.time) AS last_time
+        SELECT
+            k.cluster, k.group, k.broker, k.source, k.kind, coalesce(k.client_id, '') AS client, max(k.time) AS last_time
         FROM queue_progress k
         WHERE {period_k}
         GROUP BY
-            k.broker, k.source, k.kind, coalesce(k.client_id, ''), hash(k.topic), hash(k.queue_id),
+            k.cluster, k.group, k.broker, k.source, k.kind, coalesce(k.client_id, ''), hash(k.topic), hash(k.queue_id),
             greatest(0, ceil((epoch_ms(k.time) - $since) / $step))
     ) l
-        ON l.broker = p.broker AND l.source = p.source AND l.kind = p.kind AND l.client = coalesce(p.client_id, '')
-        AND l.last_time = p.time
+        ON l.cluster = p.cluster AND l.group = p.group AND l.broker = p.broker AND l.source = p.source
+        AND l.kind = p.kind AND l.client = coalesce(p.client_id, '') AND l.last_time = p.time
     WHERE {period_p}
 )
 

@@ -13,8 +13,10 @@ from streaming.queries.columns.column import ResultColumn
 from streaming.queries.find import find_owned
 from streaming.queries.group_health import GroupKey, health_over
 from streaming.queries.health import Health
+from streaming.queries.lag import LagSeries, lag_over
 from streaming.queries.results import Group, Interval
 from streaming.serve.dashboard.charts.health_strip import strip_of
+from streaming.serve.dashboard.charts.lag_sparkline import sparkline_of
 from streaming.serve.dashboard.pages.home_groups import HEALTHS, ORDERS, GroupFilters, listed
 from streaming.serve.dashboard.pages.home_overview import HomeOverview, overview
 from streaming.serve.dashboard.parts.coverage import coverage_of
@@ -45,6 +47,8 @@ class GroupSelection(NamedTuple):
     page: Page[Group]
     health: dict[GroupKey, tuple[Health, ...]]
     """The last hour of each group of the page."""
+    lags: dict[GroupKey, LagSeries]
+    """Its lag in that hour."""
     owned: list[Interval]
     """Queues that the text finds, and who owned them in the last hour."""
 
@@ -57,7 +61,8 @@ def _select(model: ReadModel, groups: Sequence[Group], filters: GroupFilters, pa
     page_of_groups = page_of(matching, page, _GROUPS)
     names = [(group.cluster, group.group) for group in page_of_groups.rows]
     of_cluster = [interval for interval in owned if filters.cluster in {"", interval.cluster}]
-    return GroupSelection(page_of_groups, health_over(model, names, since, until), of_cluster)
+    health, lags = health_over(model, names, since, until), lag_over(model, names, since, until)
+    return GroupSelection(page_of_groups, health, lags, of_cluster)
 
 
 def _stale(groups: Sequence[Group]) -> dict[Health, tuple[int, int]]:
@@ -145,7 +150,8 @@ class HomePage(LivePage[HomeOverview]):
         self._groups.show(
             groups=selection.page.rows, **selection.page.pager, columns=COLUMNS, filters=self._filters, orders=ORDERS,
             coverage_of=coverage_of,
-            strips={key: strip_of(worst, _HOUR_MS) for key, worst in selection.health.items()}, **names,
+            strips={key: strip_of(worst, _HOUR_MS) for key, worst in selection.health.items()},
+            sparklines={key: sparkline_of(lags) for key, lags in selection.lags.items()}, **names,
         )  # fmt: skip
         owned = page_of(selection.owned[:_MOST_OWNED], self._pages["owned"], _OWNED)
         self._owned.show(
