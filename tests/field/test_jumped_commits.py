@@ -13,6 +13,7 @@ from rebalance_model.observe.events import (
     UpdateConsumerOffset,
 )
 from tests.support.field import SOURCES, changed, changed_events, concluded, concluded_of, events_of, numbered
+from tests.support.hook_trace import HookTrace
 
 EXPIRED = "44-expired-before-consumed"
 """At 300 s the store has deleted what the group would read next; after 10 s the commit is 40,000."""
@@ -175,7 +176,7 @@ def test_by_hook_a_client_that_never_queried_may_begin_anywhere():
     assert concluded_of(events).transitions(CODE) == []
 
 
-def test_by_polls_a_group_that_nobody_joins_may_have_clients_that_are_never_listed():
+def test_by_polls_a_group_that_nobody_joins_may_have_unlisted_clients():
     """A near miss: its commits go on, as those of clients behind a proxy that is not asked."""
 
     def unlisted(event, second):
@@ -188,7 +189,7 @@ def test_by_polls_a_group_that_nobody_joins_may_have_clients_that_are_never_list
     assert concluded_of(changed_events(RESET, "poll", unlisted)).transitions(CODE) == []
 
 
-def test_by_polls_commits_that_go_on_before_a_member_is_back_were_not_moved():
+def test_by_polls_commits_that_go_on_without_members_were_not_moved():
     def goes_on(event, second):
         if not isinstance(event, ConsumeStats) or not LEFT + 30 < second < MOVED:
             return event
@@ -196,3 +197,14 @@ def test_by_polls_commits_that_go_on_before_a_member_is_back_were_not_moved():
         return changed(event, queues=tuple(rows))
 
     assert concluded_of(changed_events(RESET, "poll", goes_on)).transitions(CODE) == []
+
+
+def test_by_hook_a_client_that_pulls_on_skips_nothing():
+    """A near miss: b asks for the offset and never pulls; a, which had the queue, goes on beyond its commit."""
+    trace = HookTrace().heart_beat(0, "a", "b").asks(1, "a", 0)
+    for at in range(10, 40, 10):
+        trace = trace.heart_beat(at, "a", "b").pulls(at, "a", 0, offset=at).commits(at + 0.1, "a", 0, at)
+    trace = trace.asks(40, "b", 0)
+    for at in range(80, 140, 10):
+        trace = trace.heart_beat(at, "a", "b").pulls(at, "a", 0, offset=at)
+    assert [what for _, _, what in trace.passes(180).incidents() if CODE in what] == []

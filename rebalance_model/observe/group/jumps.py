@@ -48,14 +48,13 @@ def note_first_pull(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView,
         first: Up to where it was consumed at the query.
         start: The offset of the pull.
     """
-    moved = hook_view.moved
+    moved, commit = hook_view.moved, hook_view.commit_offset
     hook_view.moved = None
-    if moved is not None and moved.start == hook_view.commit_offset:
-        known, by = moved.first, moved.channel
-    else:
-        known, by = max(first, hook_view.commit_offset), ""
-    if known < start and not _is_recorded(step, mq, start):
-        _record(step, mq, Skipped(known, start, step.now, "JUMPED", by))
+    reached, by = max(first, commit), ""
+    if moved is not None and moved.start == commit:
+        reached, by = moved.first, moved.channel
+    if reached < start and not _is_recorded(step, mq, start):
+        _record(step, mq, Skipped(reached, start, step.now, "JUMPED", by))
 
 
 def note_foreign(hook_view: HookQueueView, offset: int, channel: str) -> None:
