@@ -285,9 +285,13 @@ class BrokerPolls:
             return
         ask, gate = partial(self._rpc.broker_status, other, self._emitter.source_id), nullcontext()
         found = await self._asker.ask(ask, gate, deadline=current.deadline, seconds=PROBE_SECONDS)
-        if found.payload is None or found.payload["boot_time"] == answer.payload["boot_time"]:
-            self._brokers.others.pop(place, None)  # it has moved, or has two addresses
+        if found.payload is None:
+            self._brokers.note_other(place, answers=False)
             return
+        if found.payload["boot_time"] == answer.payload["boot_time"]:
+            self._brokers.drop_other(place)  # one broker of two addresses
+            return
+        self._brokers.note_other(place, answers=True)
         cluster, name = place
         self._events.emit_as_set(BrokerStatus, found, cluster=cluster, broker=name, broker_id=other.broker_id)
 

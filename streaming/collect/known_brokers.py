@@ -17,6 +17,8 @@ from streaming.collect.cluster_responses import ListedBroker
 
 Place: TypeAlias = tuple[str, str]
 """A broker: its cluster and its name."""
+OTHER_MISSES = 2
+"""So often in succession the broker at a name's former address may not answer, once it has."""
 
 
 class Turns(NamedTuple):
@@ -43,6 +45,8 @@ class KnownBrokers:
         """The slaves that are asked while there is no master."""
         self.others: dict[Place, ListedBroker] = {}
         """The former address of a master whose name has got another one, while it answers: two brokers may share it."""
+        self.others_missed: dict[Place, int] = {}
+        """How often in succession such a one did not answer that had answered before."""
         self.silent: set[Place] = set()
         """Those that did not answer the last time, or were never asked."""
         self.left_out = 0
@@ -117,6 +121,21 @@ class KnownBrokers:
         """Return whether a broker has answered anything since it was asked in a round."""
         return place in self._heard
 
+    def note_other(self, place: Place, *, answers: bool) -> None:
+        """Note whether the broker at a former address has answered; one that never does has moved."""
+        if answers:
+            self.others_missed[place] = 0
+            return
+        missed = self.others_missed.get(place, OTHER_MISSES) + 1
+        self.others_missed[place] = missed
+        if missed > OTHER_MISSES:
+            self.drop_other(place)
+
+    def drop_other(self, place: Place) -> None:
+        """Forget the former address of a broker."""
+        self.others.pop(place, None)
+        self.others_missed.pop(place, None)
+
     def note_answer(self, place: Place) -> None:
         """Note that a broker has answered something."""
         self._heard.add(place)
@@ -155,7 +174,7 @@ class KnownBrokers:
         """Forget a broker, which is new if it is listed again."""
         del self.masters[place]
         self.slaves.pop(place, None)
-        self.others.pop(place, None)
+        self.drop_other(place)
         self._here_at.pop(place, None)
         self.silent.discard(place)
         self._failing.pop(place, None)

@@ -99,6 +99,23 @@ def test_a_broker_whose_name_gets_another_address_is_asked_while_it_answers(form
     assert {event.broker for event in events if isinstance(event, BrokerStatus)} == {"broker-a"}
 
 
+def test_a_broker_that_shares_a_name_may_miss_two_requests():
+    cluster = ScriptedCluster()
+    cluster.booted = {"h:1": 5, "h:3": 9}
+
+    async def talk(poller):
+        await poller.round()
+        cluster.listed = [A._replace(address="h:3")]
+        await poller.find_brokers()
+        for number in range(6):
+            away = number in {1, 2} or number > 3
+            cluster.failures = {("broker_status", "h:1"): RpcFailedError(UNREACHABLE, "refused")} if away else {}
+            await poller.round()
+
+    boots = [event.boot_time for event in polled(cluster, talk) if isinstance(event, BrokerStatus)]
+    assert boots == [5, 5, 9, 9, 9, 5, 9, 9, 9]
+
+
 def test_where_two_brokers_share_a_name_it_is_said_first_which_of_them_answers():
     cluster = ScriptedCluster()
     cluster.booted = {"h:1": 5, "h:3": 9}

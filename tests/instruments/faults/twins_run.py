@@ -1,0 +1,101 @@
+"""Let another broker register by the name of the lab's one, and record hooks and polls.
+
+    python -m tests.instruments.faults.twins_run FOLDER
+
+writes `recording.jsonl` and `run.json` to the folder; `test_twins` judges them. The other broker has no hook that
+reports, the same cluster name, brokerName and brokerId, and no group, as that of a test cluster which was copied from
+production and uses its name servers.
+"""
+
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from streaming.base import jars
+from streaming.base.java import java_home
+from streaming.lab import servers
+from streaming.lab.lab import Lab
+from streaming.lab.processes import end, spawn
+from tests.instruments.faults.case import Group
+from tests.instruments.faults.run import settings_of
+from tests.instruments.figures import commit
+from tests.live.commands import Command
+from tests.live.conftest import Watch, eventually
+
+GROUPS = {"orders": Group(True, 2, 1, ()), "audit": Group(False, 2, 1, ())}
+QUIET_SECONDS = 45
+TWINS_SECONDS = 180
+"""Six of a broker's registrations, which are 30 s apart."""
+HEAL_SECONDS = 75
+"""The clients look up the broker's address every 30 s, and poll it again."""
+_JOIN_SECONDS_MAX = 400
+
+
+class Run(msgspec.Struct, frozen=True):
+    """The description of a recording; times are epoch milliseconds."""
+
+    commit: str
+    began: int
+    twins_began: int
+    twins_ended: int
+    ended: int
+
+
+def play(folder: Path) -> Path:
+    """Record the run into the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    settings = settings_of(GROUPS, folder / "root", brokers=1)
+    try:
+        run = _record(Lab.up(settings), settings, folder)
+    finally:
+        if (left := Lab.find(settings)) is not None:
+            left.down()
+    (folder / "run.json").write_bytes(msgspec.json.format(msgspec.json.encode(run)))
+    return folder
+
+
+def _record(lab, settings, folder):
+    environment = {"COLLECTOR__NAME_SERVERS": msgspec.json.encode([lab.name_server]).decode()}
+    collect = Command(
+        folder, environment, "collect", "poll", "--to", folder / "recording.jsonl", "--spool", str(lab.spool)
+    )
+    with collect.start() as collector:
+        collector.wait_for("round", 300)
+        watch = Watch(lab.name_server)
+        for group in settings.lab.groups.values():
+            eventually(lambda group=group: len(watch.owners(group.group, group.topic)) == 2, _JOIN_SECONDS_MAX)
+        began = _now()
+        time.sleep(QUIET_SECONDS)
+        twins_began = _now()
+        with second_broker(settings, lab, folder):
+            time.sleep(TWINS_SECONDS)
+        twins_ended = _now()
+        time.sleep(HEAL_SECONDS)
+        ended = _now()
+        assert collector.interrupt() == 0, collector.said()
+    return Run(commit(), began, twins_began, twins_ended, ended)
+
+
+@contextmanager
+def second_broker(settings, lab, folder):
+    """Run another broker that registers by the name of the first one."""
+    name = "broker-a"
+    port = servers.free_port(beside=servers.BROKER_PORTS_BESIDE)
+    home = folder / "other" / name
+    command = servers.broker_command(jars.ensure("rocketmq", settings.runtime.jars), home, port, lab.name_server)
+    process = spawn(command, folder / "other.log", {"JAVA_HOME": str(java_home()), "ROCKETMQ_HOME": str(home)})
+    try:
+        yield
+    finally:
+        end(process)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+if __name__ == "__main__":
+    play(Path(sys.argv[1]))
