@@ -82,7 +82,7 @@ def test_the_broker_status_has_the_time_that_its_request_carried():
         (5, {("broker_status", "h:1"): RpcFailedError(UNREACHABLE, "refused")}, [5, 9, 9]),  # it has moved
     ],
 )
-def test_a_broker_whose_name_gets_another_address_is_asked_while_it_answers(former, failures, boots):
+def test_a_names_former_address_is_asked_while_it_answers(former, failures, boots):
     cluster = ScriptedCluster()
     cluster.booted = {"h:1": former, "h:3": 9}
 
@@ -116,7 +116,7 @@ def test_a_broker_that_shares_a_name_may_miss_two_requests():
     assert boots == [5, 5, 9, 9, 9, 5, 9, 9, 9]
 
 
-def test_where_two_brokers_share_a_name_it_is_said_first_which_of_them_answers():
+def test_of_two_brokers_of_one_name_it_is_said_first_which_answers():
     cluster = ScriptedCluster()
     cluster.booted = {"h:1": 5, "h:3": 9}
 

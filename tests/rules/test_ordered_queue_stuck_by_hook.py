@@ -68,8 +68,8 @@ def test_a_frozen_owner_until_its_queue_has_a_new_owner():
         (364.901, "OPENED", "ORDERED_QUEUE_STUCK OWNER_UNRESPONSIVE"),
         (407.101, "RESOLVED", "LOCK_EXPIRED"),  # dropped by the broker's scan, 120 to 130 s after its heartbeat
         (407.101, "RECLASSIFIED", "ORDERED_QUEUE_STUCK UNASSIGNED"),
-        (407.101, "RESOLVED", "STALE_HEARTBEAT"),
         (426, "RESOLVED", "ORDERED_QUEUE_STUCK UNASSIGNED"),
+        (426, "RESOLVED", "STALE_HEARTBEAT"),  # its last consequence has recovered
     ]
     rows = [e for e in trace.effects if isinstance(e, IncidentTransition) and e.code == "ORDERED_QUEUE_STUCK"]
     stuck, unassigned, resolved = rows

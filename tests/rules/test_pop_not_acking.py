@@ -20,8 +20,8 @@ def test_a_member_that_gets_messages_and_finishes_none_for_a_minute():
 def test_it_stays_while_the_full_member_pops_no_more_and_ends_with_an_ack():
     trace = popping("b", until=70).heart_beat(90, "b").passes(110)
     assert distinct_transitions(trace, MINE) == [(60.101, "OPENED", MINE)]
-    trace.heart_beat(118, "b").acks(120, "b", 0, popped=60).passes(151)
-    assert distinct_transitions(trace, MINE)[-1] == (150, "RESOLVED", MINE)  # it explains that it does not pop
+    trace.heart_beat(118, "b").acks(120, "b", 0, popped=60).passes(166)
+    assert distinct_transitions(trace, MINE)[-1] == (165, "RESOLVED", MINE)  # it explains that it does not pop
 
 
 def test_a_refusal_is_an_end_of_a_message_too():
