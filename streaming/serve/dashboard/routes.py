@@ -65,11 +65,14 @@ def register(store: Store, first_run: FirstRun) -> None:
 
     @_route("/")
     async def home(
-        find: str = "", health: str = "", cluster: str = "", sort: str = "", at: str | None = None
+        find: str = "", health: str = "", cluster: str = "", sort: str = "", at: str | None = None,
+        span: str | None = None,
     ) -> None:  # fmt: skip
         filters = GroupFilters(find=find, health=health, cluster=cluster, sort=sort)
         await _built(
-            gettext("Consumer groups"), lambda: HomePage(store, parse_at(at), checked_groups(filters)), first_run
+            gettext("Consumer groups"),
+            lambda: HomePage(store, parse_at(at), checked_groups(filters), parse_span(span)),
+            first_run,
         )
 
     @_route("/group/{group}")

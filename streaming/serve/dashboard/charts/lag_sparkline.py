@@ -41,4 +41,4 @@ def sparkline_of(lags: Sequence[int | None]) -> Sparkline | None:
             lines.append(" ".join(f"{x:.1f},{y:.1f}" for x, y in points))
     numbers = {"begin": known[0], "end": known[-1], "most": max(known)}
     words = {name: labels.number(number) for name, number in numbers.items()}
-    return Sparkline(lines, gettext("Lag in the last hour: first {begin}, last {end}, at most {most}", **words))
+    return Sparkline(lines, gettext("Lag in the period: first {begin}, last {end}, at most {most}", **words))

@@ -13,8 +13,9 @@ from streaming.serve.dashboard.parts.frame import element, frame, panel, stale
 from streaming.serve.dashboard.parts.incident_table import show_incidents_of_period
 from streaming.serve.dashboard.parts.live_page import LivePage
 from streaming.serve.dashboard.parts.markup import LiveMarkup
-from streaming.serve.dashboard.parts.moment import SPANS
+from streaming.serve.dashboard.parts.moment import SPANS, useful_spans
 from streaming.serve.dashboard.parts.paging import page_of
+from streaming.serve.dashboard.parts.time_bar import TimeBar
 from streaming.serve.links import clients_link
 from streaming.serve.store import Store
 from streaming.tables import ReadModel
@@ -65,14 +66,12 @@ class ClientPage(LivePage[ClientData]):
         """Create the page and show it."""
         client_id = self._request[0]
         frame(client_id, [(gettext("Clients"), clients_link()), (client_id, None)])
+        self._when = TimeBar()
         with element("section", aria_label=gettext("Summary")):
             self._head = LiveMarkup("client_head")
-            self._pick_time = LiveMarkup("pick_time")
         with panel(gettext("Groups"), "groups"):
             self._groups = LiveMarkup("clients_table")
-        with panel(gettext("Queues over time"), "queues") as line:
-            with line:
-                self._period = LiveMarkup("period_filter")
+        with panel(gettext("Queues over time"), "queues"):
             self._lanes = LiveMarkup("client_lanes")
             self._intervals = LiveMarkup("client_intervals", on_do=self._turner("intervals"))
         with panel(gettext("Incidents in this period"), "incidents"):
@@ -84,14 +83,13 @@ class ClientPage(LivePage[ClientData]):
         common: dict[str, Any] = {"at": self._at, "now": client.until, "colours": {}, "short": {}}
         stale(ends)
         self._head.show(ends=ends, client=client, **common)
-        self._pick_time.show(at=self._at, ends=ends)
+        self._when.show(ends, self._at, SPANS, self._request[1], useful=useful_spans(ends))
         columns = [column for column in shown_columns(CLIENT.page, client.groups) if column.name != "client_id"]
         self._groups.show(
             clients=client.groups, page=0, pages=1, total=len(client.groups),
             columns=[*columns, CLIENT["started_at"]], orders={}, **common,
         )  # fmt: skip
         lanes = lanes_of(client)
-        self._period.show(span=self._request[1], spans=SPANS)
         self._lanes.show(lanes=lanes[:_LANES], more=len(lanes) - _LANES, client=client)
         intervals = page_of(tuple(reversed(client.intervals)), self._pages["intervals"], _ROWS["intervals"])
         self._intervals.show(intervals=intervals.rows, columns=INTERVAL.page, **intervals.pager, **common)

@@ -17,6 +17,7 @@ from streaming.serve.dashboard.parts.live_page import LivePage
 from streaming.serve.dashboard.parts.markup import LiveMarkup
 from streaming.serve.dashboard.parts.ordering import Order, Rank, SortedFilters, number
 from streaming.serve.dashboard.parts.paging import page_of
+from streaming.serve.dashboard.parts.time_bar import TimeBar
 from streaming.serve.store import Store
 from streaming.tables import ReadModel
 
@@ -98,9 +99,9 @@ class ClientsPage(LivePage[ClientsData]):
     def lay_out(self) -> None:
         """Create the page and show it."""
         frame(gettext("Clients"), [(gettext("Clients"), None)])
+        self._when = TimeBar()
         with element("section", aria_label=gettext("Summary")):
             self._head = LiveMarkup("clients_head")
-            self._pick_time = LiveMarkup("pick_time")
         with element("section", "panel", aria_labelledby="list"):
             self._filter_form = LiveMarkup("clients_filters")
             self._table = LiveMarkup("clients_table", on_do=self._turner("clients"))
@@ -114,7 +115,7 @@ class ClientsPage(LivePage[ClientsData]):
         matching = [client for client in data.clients if text in _text(client)]
         matching = filters.in_order(matching)
         self._head.show(at=self._at, ends=data.ends, total=len(matching), mixed=mixed_versions(matching))
-        self._pick_time.show(at=self._at, ends=data.ends)
+        self._when.show(data.ends, self._at)
         self._filter_form.show(groups=data.groups, filters=filters)
         listed = page_of(matching, self._pages["clients"], _ROWS)
         self._table.show(

@@ -34,6 +34,7 @@ from streaming.serve.dashboard.parts.moment import (
 from streaming.serve.dashboard.parts.ordering import choices, in_order
 from streaming.serve.dashboard.parts.paging import Page, page_of, turned
 from streaming.serve.dashboard.parts.palette import CLIENTS_WITH_COLOURS, colours, short_names
+from streaming.serve.dashboard.parts.time_bar import TimeBar
 from streaming.serve.dashboard.timeline.group_history import History, history
 from streaming.serve.dashboard.timeline.lane_folds import ALL_LANES, FEW_LANES, FOLDS, REASONS, LaneFilter, reasons
 from streaming.serve.dashboard.timeline.owner_spans import OwnerSpan, Place, has_moved, owner_spans
@@ -106,10 +107,9 @@ class GroupPage:
     def lay_out(self) -> None:
         """Create the page and show it."""
         frame(self._name, [(gettext("Groups"), home_link()), (self._name, None)])
+        self._when = TimeBar(self._do)
         with element("section", aria_label=gettext("Summary")):
             self._head = LiveMarkup("group_head")
-        self._when = LiveMarkup("when", on_do=self._do)
-        self._pick_time = LiveMarkup("pick_time")
         self._said = element("div", "visually-hidden", role="status")
         with panel(gettext("Open incidents"), "open"):
             self._open = self._table("open", "incident_list")
@@ -379,12 +379,12 @@ class GroupPage:
             **group_state.owner_counts(state),
         )  # fmt: skip
         self._when.show(
-            at=self._at, ends=state.ends, zoom=self._zoom,
-            span="" if self._zoom else self._span, spans=SPANS, useful=useful_spans(state.ends),
-            window=self._window,
-            earlier=group_state.before(times, now), later=group_state.after(times, now),
+            state.ends, self._at, SPANS, "" if self._zoom else self._span, useful=useful_spans(state.ends),
+            controls={
+                "zoom": self._zoom, "window": self._window,
+                "earlier": group_state.before(times, now), "later": group_state.after(times, now),
+            },
         )  # fmt: skip
-        self._pick_time.show(at=self._at, ends=state.ends)
         shown = page_of(cards(state.incidents), self._pages["open"], _ROWS["open"])
         self._open.show(
             cards=shown.rows, **shown.pager, with_group=False,

@@ -1,4 +1,4 @@
-"""The home page: groups by health with their last hour, filtered and sorted by the address, and open incidents."""
+"""The home page: groups by health over a period, filtered and sorted by the address, and open incidents."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -8,10 +8,11 @@ from typing import NamedTuple
 from nicegui import ui
 
 from streaming.base.language import gettext, marked
+from streaming.base.times import duration_ms
 from streaming.queries.columns import GROUP, INTERVAL
 from streaming.queries.columns.column import ResultColumn
 from streaming.queries.find import find_owned
-from streaming.queries.group_health import GroupKey, health_over
+from streaming.queries.group_health import SLICES, GroupKey, health_over
 from streaming.queries.health import Health
 from streaming.queries.lag import LagSeries, lag_over
 from streaming.queries.results import Group, Interval
@@ -23,7 +24,9 @@ from streaming.serve.dashboard.parts.coverage import coverage_of
 from streaming.serve.dashboard.parts.frame import element, frame, panel, search, stale
 from streaming.serve.dashboard.parts.live_page import LivePage
 from streaming.serve.dashboard.parts.markup import LiveMarkup
+from streaming.serve.dashboard.parts.moment import DEFAULT_SPAN, SPANS, useful_spans
 from streaming.serve.dashboard.parts.paging import Page, page_of, turned
+from streaming.serve.dashboard.parts.time_bar import TimeBar
 from streaming.serve.links import home_link, incidents_link
 from streaming.serve.store import Store
 from streaming.tables import ReadModel
@@ -35,8 +38,7 @@ _MOST_OWNED = 2_000
 """The maximum number of queues that are found by a client or a name."""
 _LEAST_TEXT = 3
 """The least number of characters by which queues are looked for."""
-_HOUR_MS = 3_600_000
-_STRIP = ResultColumn(Group, "strip", heading=marked("Last hour"), made_from=("health",), wide=True)
+_STRIP = ResultColumn(Group, "strip", heading=marked("Over time"), made_from=("health",), wide=True)
 COLUMNS = (*GROUP.page[:2], _STRIP, *GROUP.page[2:], GROUP["time"])
 _OWNED_COLUMNS = tuple(INTERVAL[name] for name in ("client_id", "queue", "group", "from_time", "to_time"))
 
@@ -46,15 +48,17 @@ class GroupSelection(NamedTuple):
 
     page: Page[Group]
     health: dict[GroupKey, tuple[Health, ...]]
-    """The last hour of each group of the page."""
+    """The period of each group of the page."""
     lags: dict[GroupKey, LagSeries]
-    """Its lag in that hour."""
+    """Its lag in the period."""
     owned: list[Interval]
-    """Queues that the text finds, and who owned them in the last hour."""
+    """Queues that the text finds, and who owned them in the period."""
 
 
-def _select(model: ReadModel, groups: Sequence[Group], filters: GroupFilters, page: int, until: int) -> GroupSelection:
-    since = until - _HOUR_MS
+def _select(
+    model: ReadModel, groups: Sequence[Group], filters: GroupFilters, page: int, period: tuple[int, int]
+) -> GroupSelection:
+    since, until = period
     seek = len(filters.text) >= _LEAST_TEXT
     owned = find_owned(model, filters.text, since, until, _MOST_OWNED + 1) if seek else []
     matching = listed(groups, filters, {(interval.cluster, interval.group) for interval in owned})
@@ -78,8 +82,9 @@ def _stale(groups: Sequence[Group]) -> dict[Health, tuple[int, int]]:
 class HomePage(LivePage[HomeOverview]):
     """Groups by health and open incidents, now or at an instant."""
 
-    def __init__(self, store: Store, at: int | None, filters: GroupFilters) -> None:
+    def __init__(self, store: Store, at: int | None, filters: GroupFilters, span: str = DEFAULT_SPAN) -> None:
         super().__init__(store, at)
+        self._span = span
         self._filters = filters
         self._version = -1
 
@@ -94,14 +99,14 @@ class HomePage(LivePage[HomeOverview]):
             self._data = await self._store.ask(overview, self._at)
             self._version = version
         page = self._pages["groups"]
-        self._selected = await self._store.ask(_select, self._data.groups, self._filters, page, self._now())
+        self._selected = await self._store.ask(_select, self._data.groups, self._filters, page, self._period())
 
     def lay_out(self) -> None:
         """Create the page and show it."""
         frame(gettext("Consumer groups"), [(gettext("Groups"), None)])
+        self._when = TimeBar()
         with element("section", aria_label=gettext("Summary")):
             self._head = LiveMarkup("home_head")
-            self._pick_time = LiveMarkup("pick_time")
         with panel(gettext("Open incidents"), "incidents") as line:
             with line:
                 element("a", href=incidents_link(self._at)).text = gettext("All incidents")
@@ -121,8 +126,12 @@ class HomePage(LivePage[HomeOverview]):
     async def _search(self, text: str) -> None:
         self._filters = replace(self._filters, find=text.strip())
         self._pages["groups"] = self._pages["owned"] = 0
-        ui.navigate.history.replace(home_link(self._at, **self._filters.values()))
+        span = self._span if self._span != DEFAULT_SPAN else ""
+        ui.navigate.history.replace(home_link(self._at, **self._filters.values(), span=span))
         await self._live.refresh()
+
+    def _period(self) -> tuple[int, int]:
+        return self._now() - duration_ms(self._span), self._now()
 
     def _now(self) -> int:
         return self._data.ends.instant(self._at)
@@ -134,7 +143,7 @@ class HomePage(LivePage[HomeOverview]):
             at=self._at, ends=data.ends, incidents=data.incidents, filters=self._filters,
             counts=Counter(group.health for group in data.groups), stale=_stale(data.groups),
         )  # fmt: skip
-        self._pick_time.show(at=self._at, ends=data.ends)
+        self._when.show(data.ends, self._at, SPANS, self._span, useful=useful_spans(data.ends))
         open_ones = page_of(data.cards, self._pages["incidents"], _INCIDENTS)
         self._incidents.show(
             cards=open_ones.rows, **open_ones.pager, with_group=True, consequences=0, at=self._at, now=now,
@@ -150,7 +159,8 @@ class HomePage(LivePage[HomeOverview]):
         self._groups.show(
             groups=selection.page.rows, **selection.page.pager, columns=COLUMNS, filters=self._filters, orders=ORDERS,
             coverage_of=coverage_of,
-            strips={key: strip_of(worst, _HOUR_MS) for key, worst in selection.health.items()},
+            strips={key: strip_of(worst, duration_ms(self._span)) for key, worst in selection.health.items()},
+            slice_ms=duration_ms(self._span) // SLICES, span=self._span if self._span != DEFAULT_SPAN else "",
             sparklines={key: sparkline_of(lags) for key, lags in selection.lags.items()}, **names,
         )  # fmt: skip
         owned = page_of(selection.owned[:_MOST_OWNED], self._pages["owned"], _OWNED)

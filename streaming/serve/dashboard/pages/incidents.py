@@ -15,16 +15,17 @@ from streaming.serve.dashboard.parts.incident_table import COLUMNS
 from streaming.serve.dashboard.parts.live_page import LivePage
 from streaming.serve.dashboard.parts.markup import LiveMarkup
 from streaming.serve.dashboard.parts.paging import page_of
+from streaming.serve.dashboard.parts.time_bar import TimeBar
 from streaming.serve.store import Store
 from streaming.tables import ReadModel
 
 STATES = {"": marked("open and resolved"), "open": marked("open"), "resolved": marked("resolved")}
 PERIODS = {
-    "": marked("All of history"),
-    "1h": marked("Last hour"),
-    "1d": marked("Last day"),
-    "7d": marked("Last 7 days"),
-    "30d": marked("Last 30 days"),
+    "": marked("All"),
+    "1h": marked("1 h"),
+    "1d": marked("1 d"),
+    "7d": marked("7 d"),
+    "30d": marked("30 d"),
 }
 _ROWS = 50
 _MOST = 2_000
@@ -102,9 +103,9 @@ class IncidentsPage(LivePage[IncidentsData]):
     def lay_out(self) -> None:
         """Create the page and show it."""
         frame(gettext("Incidents"), [(gettext("Incidents"), None)])
+        self._when = TimeBar()
         with element("section", aria_label=gettext("Summary")):
             self._head = LiveMarkup("incidents_head")
-            self._pick_time = LiveMarkup("pick_time")
         with element("section", "panel", aria_labelledby="list"):
             self._filter_form = LiveMarkup("incidents_filters")
             self._table = LiveMarkup("incidents_table", on_do=self._turner("incidents"))
@@ -117,9 +118,9 @@ class IncidentsPage(LivePage[IncidentsData]):
         text = filters.find.strip().lower()
         matching = [incident for incident in data.incidents if text in _text(incident)]
         self._head.show(at=self._at, ends=data.ends, open=sum(incident.resolved_at is None for incident in matching))
-        self._pick_time.show(at=self._at, ends=data.ends)
+        self._when.show(data.ends, self._at, PERIODS, filters.since, "since")
         self._filter_form.show(
-            filters=filters, states=STATES, periods=PERIODS, severities=list(SEVERITY),
+            filters=filters, states=STATES, severities=list(SEVERITY),
             groups=sorted({group for group, _ in data.kinds if group} | {filters.group} - {""}),
             codes=sorted({code for _, code in data.kinds} | {filters.code} - {""}),
         )  # fmt: skip

@@ -16,9 +16,10 @@ from streaming.serve.dashboard.parts.frame import element, frame, panel, stale
 from streaming.serve.dashboard.parts.incident_table import show_incidents_of_period
 from streaming.serve.dashboard.parts.live_page import LivePage
 from streaming.serve.dashboard.parts.markup import LiveMarkup
-from streaming.serve.dashboard.parts.moment import SPANS
+from streaming.serve.dashboard.parts.moment import SPANS, useful_spans
 from streaming.serve.dashboard.parts.paging import page_of
 from streaming.serve.dashboard.parts.palette import colours, short_names
+from streaming.serve.dashboard.parts.time_bar import TimeBar
 from streaming.serve.links import group_link, home_link
 from streaming.serve.store import Store
 from streaming.tables import ReadModel
@@ -82,12 +83,10 @@ class QueuePage(LivePage[QueueData]):
             (gettext("Groups"), home_link()),
             (history.group, group_link(history.cluster, history.group, self._at)), (name, None),
         ])  # fmt: skip
+        self._when = TimeBar()
         with element("section", aria_label=gettext("Summary")):
             self._head = LiveMarkup("queue_head")
-            self._pick_time = LiveMarkup("pick_time")
-        with panel(gettext("Over time"), "picture") as line:
-            with line:
-                self._period = LiveMarkup("period_filter")
+        with panel(gettext("Over time"), "picture"):
             self._picture = LiveMarkup("queue_picture")
         with panel(gettext("Owners in this period"), "owners"):
             self._intervals = LiveMarkup("client_intervals", on_do=self._turner("intervals"))
@@ -102,8 +101,7 @@ class QueuePage(LivePage[QueueData]):
         common = {"at": self._at, "now": history.until, **names}
         stale(ends)
         self._head.show(ends=ends, queue=queue, history=history, columns=_FACTS, **common)
-        self._pick_time.show(at=self._at, ends=ends)
-        self._period.show(span=self._span, spans=SPANS)
+        self._when.show(ends, self._at, SPANS, self._span, useful=useful_spans(ends))
         self._picture.show(picture=picture(history, min(ends.live, history.until)), **common)
         owners = page_of(tuple(reversed(history.intervals)), self._pages["intervals"], _ROWS["intervals"])
         self._intervals.show(

@@ -54,6 +54,15 @@ addEventListener("click", async (event) => {
   button.textContent = text("Copied");
   setTimeout(() => (button.textContent = text("Copy")), 2000);
 });
+// A time or a period of the bar at the top is in the address; the rest of it stays.
+addEventListener("click", (event) => {
+  const button = event.target.closest?.("[data-parameter]");
+  if (!button) return;
+  const address = new URL(location.href);
+  address.searchParams.delete(button.dataset.parameter);
+  if (button.dataset.value) address.searchParams.set(button.dataset.parameter, button.dataset.value);
+  location.href = address.href;
+});
 // A form of filters is in the address, without those that are not set; the time stays.
 const applyFilters = (form) => {
   const address = new URL(location.href);

@@ -26,5 +26,5 @@ def test_a_line_ends_where_the_lag_is_unknown():
     line = sparkline_of([0, 10, None, None, 5])
 
     assert line.lines == [f"0.0,{HEIGHT - 1.5} {WIDTH / 4},1.5", f"{WIDTH * 7 / 8:.1f},8.0 {WIDTH}.0,8.0"]
-    assert line.words == "Lag in the last hour: first 0, last 5, at most 10"
+    assert line.words == "Lag in the period: first 0, last 5, at most 10"
     assert sparkline_of([None, None]) is None

@@ -165,7 +165,7 @@ def test_what_a_client_owned_earlier_is_found(open_page):
     page.get_by_role("searchbox").fill("orders-3")
 
     expect(groups_of(page).locator("tbody th a")).to_have_text(["orders-group"])
-    queues = page.get_by_role("region", name="Queues found, and who owned them in the last hour")
+    queues = page.get_by_role("region", name="Queues found, and who owned them in the period")
     expect(queues.get_by_role("row").filter(has_text=CLIENTS[2])).to_have_count(2)
     queues.get_by_role("link", name="orders-group").first.click()
     expect(page.get_by_role("searchbox")).to_have_value("orders-3")

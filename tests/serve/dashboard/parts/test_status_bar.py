@@ -1,4 +1,4 @@
-"""The bars at the top of pages: what there is in one line, and time and period."""
+"""The bar at the top of a page that says what there is, in one line."""
 
 import re
 from collections import Counter
