@@ -1,8 +1,9 @@
 """A stable colour per client, and names short enough for a bar.
 
 The eight colours are Paul Tol's "light" scheme, which people with any common colour blindness can tell apart and which
-work with dark text. With more clients colours repeat; names are always shown beside them. With many clients colours
-tell nothing: then none has one, and the ownership timeline shows what happened to a queue instead.
+work with dark text; violet and sand stand for its orange and pink, which would compete with the red of problems. With
+more clients colours repeat; names are always shown beside them. With many clients colours tell nothing: then none has
+one, and the ownership timeline shows what happened to a queue instead.
 """
 
 from collections.abc import Iterable, Mapping
