@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick check cover bench prove audit sbom dist install venv lock clean
+.PHONY: help demo test quick check cover bench prove docs audit sbom dist install venv lock clean
 
 # Packages are installed without compiled modules. Where this is set, as in many containers, each process would compile
 # all that it imports: 2 s of processor time for pandas alone, instead of 0.5 s.
@@ -78,6 +78,21 @@ $(VENV)/.fuzz: $(READY) conf/constraints-fuzz.txt
 	-$(PIP) install --quiet --only-binary=:all: --require-hashes --no-deps -r conf/constraints-fuzz.txt
 	@touch $@
 
+# In an environment of its own: its packages are newer or older than those of the program. Pictures need `make demo` and
+# Chromium; without them the tour has none.
+docs: $(READY) $(VENV)/docs/.ready ## Build the site of the documents, with offline search, into build/site
+	rm -rf build/docs build/site
+	-test ! -d .rebalance-watch/demo/tables || $(BIN)/python -m tests.docs.pictures --tour
+	$(BIN)/python -m tests.docs.site
+	NO_MKDOCS_2_WARNING=1 $(VENV)/docs/bin/mkdocs build --quiet --strict -f build/mkdocs.yml
+	@echo "python -m http.server -b 127.0.0.1 -d build/site  serves it, at http://127.0.0.1:8000"
+
+$(VENV)/docs/.ready: $(READY) conf/constraints-docs.txt
+	$(PYTHON) -m venv $(VENV)/docs
+	$(VENV)/docs/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r conf/constraints-build.txt
+	$(VENV)/docs/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-build-isolation --no-deps -r conf/constraints-docs.txt
+	@touch $@
+
 audit: $(READY) ## Ask for known vulnerabilities of the pinned packages
 	$(BIN)/python -m tests.supply.audit
 
@@ -132,8 +147,10 @@ lock: ## Regenerate conf/constraints*.txt from pyproject.toml (LOCK_OPTIONS=--up
 	$(LOCK) $(LOCK_OPTIONS) --extra job --extra mcp --extra oidc --extra otlp --extra dev -o conf/constraints.txt pyproject.toml
 	$(LOCK) $(LOCK_OPTIONS) -o conf/constraints-build.txt - <<< 'setuptools>=77'
 	$(LOCK) $(LOCK_OPTIONS) -o conf/constraints-fuzz.txt - <<< 'atheris>=3'
+	$(LOCK) $(LOCK_OPTIONS) -o conf/constraints-docs.txt - <<< $$'mkdocs-material>=9.8,<10\njieba>=0.42'
 	sed -i '1i # Every package with the hashes of all its files. Made by `make lock` from pyproject.toml; not edited by hand.' conf/constraints.txt
 	sed -i '1i # What builds the packages that come as source. Made by `make lock`; not edited by hand.' conf/constraints-build.txt
+	sed -i '1i # What only `make docs` installs. Made by `make lock`; not edited by hand.' conf/constraints-docs.txt
 	sed -i '1i # What only `make prove` installs. Made by `make lock`; not edited by hand.' conf/constraints-fuzz.txt
 
 clean: ## Remove the virtual environment and the tools' caches; .rebalance-watch is kept

@@ -20,8 +20,8 @@ from tests.docs.source import ROOT, prose, table
 
 SCHEMAS = ROOT / "schemas/reference"
 RULE_PAGES = ROOT / "rebalance_model/observe/rules/reference"
-MARK = "<!-- generated: page; python -m tests.docs -->"
-"""The first line of each page."""
+BEGIN, END = "<!-- generated: page; python -m tests.docs -->", "<!-- end: page -->"
+"""The first and the last line of each page."""
 
 
 def pages():
@@ -29,7 +29,7 @@ def pages():
     made = {SCHEMAS / f"{name}.md": table_page(name) for name in ROWS}
     made[SCHEMAS / "events.md"] = events_page()
     made |= {RULE_PAGES / f"{code}.md": [*rule_page(code), "", _decided_in(code)] for code in rule_codes()}
-    return {path: "\n".join([MARK, "", *lines, ""]) for path, lines in made.items()}
+    return {path: "\n".join([BEGIN, "", *lines, "", END, ""]) for path, lines in made.items()}
 
 
 def stale(made):
