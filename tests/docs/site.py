@@ -17,7 +17,7 @@ from pathlib import PurePosixPath
 from schemas.tables import TABLES
 from streaming.base.language import gettext, in_language
 from streaming.queries.rule_text import rule_codes, rule_text
-from tests.docs.pages import RULE_PAGES, rule_page
+from tests.docs.pages import BEGIN, RULE_PAGES, rule_page
 from tests.docs.pictures import TOUR, picture_name
 from tests.docs.source import ROOT, prose, table
 
@@ -64,7 +64,12 @@ def of_site(path, text, assets):
     """Return a document's text with its links as they are in the site; add the other files that it links to."""
     parts = _CODE.split(text)  # every second one is code
     parts[::2] = [_LINK.sub(lambda link: f"]({_target(path, link[1], assets)})", part) for part in parts[::2]]
-    return _without_dead_links("".join(parts))
+    parts[1::2] = [
+        part.replace("\\|", "|") for part in parts[1::2]
+    ]  # GitHub wants it in a table, Python-Markdown does not
+    return (
+        _without_dead_links("".join(parts)).removeprefix(BEGIN).lstrip()
+    )  # a page's title is the heading it begins with
 
 
 def _target(path, target, assets):

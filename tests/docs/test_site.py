@@ -58,6 +58,13 @@ def test_a_link_leads_to_the_page_or_brings_the_file():
     assert assets == {"conf/alerts.toml"}
 
 
+def test_a_page_begins_with_its_title_and_has_no_escapes_of_github(made):
+    texts, _ = made
+    text = texts["schemas/reference/queue_state.md"]
+    assert text.startswith("# queue_state\n")
+    assert "`source_id|key|seq`" in text
+
+
 def test_chinese_pages_lead_to_rules_in_chinese(made):
     texts, _ = made
     assert "](rules/index.md)" in texts["zh/runbook.md"]
