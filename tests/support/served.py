@@ -44,13 +44,13 @@ time.time_ns = lambda: now
 """
 _REMEMBERING = """
 from streaming.tables import ReadModel
-again, ask, known = sys.argv.pop(1), ReadModel.sql, {}
+again, ask, known = sys.argv.pop(1), ReadModel.rows, {}
 def remembered(model, query, parameters=()):
     key = model.version, query, repr(parameters)
     if again in key[2] or key not in known:
         known[key] = ask(model, query, parameters)
-    return known[key]
-ReadModel.sql = remembered
+    return [dict(row) for row in known[key]]
+ReadModel.rows = remembered
 """
 _MAIN = """
 from streaming.cli.main import main
