@@ -73,6 +73,7 @@ def test_the_keyboard_leads_from_home_to_the_group_and_the_incident(open_page):
 
 
 def _tab_to(page, name: str) -> None:
+    page.get_by_role("link", name=name, exact=True).first.wait_for()  # a page has its title before its tables
     for _ in range(60):  # other tests may have opened incidents, which have links
         page.keyboard.press("Tab")
         focused = page.evaluate(
