@@ -284,16 +284,16 @@ class BrokerPolls:
         if other is None or answer.payload is None:
             return
         ask, gate = partial(self._rpc.broker_status, other, self._emitter.source_id), nullcontext()
-        found = await self._asker.ask(ask, gate, deadline=current.deadline, seconds=PROBE_SECONDS)
-        if found.payload is None:
+        of_other = await self._asker.ask(ask, gate, deadline=current.deadline, seconds=PROBE_SECONDS)
+        if of_other.payload is None:
             self._brokers.note_other(place, answers=False)
             return
-        if found.payload["boot_time"] == answer.payload["boot_time"]:
+        if of_other.payload["boot_time"] == answer.payload["boot_time"]:
             self._brokers.drop_other(place)  # one broker of two addresses
             return
         self._brokers.note_other(place, answers=True)
         cluster, name = place
-        self._events.emit_as_set(BrokerStatus, found, cluster=cluster, broker=name, broker_id=other.broker_id)
+        self._events.emit_as_set(BrokerStatus, of_other, cluster=cluster, broker=name, broker_id=other.broker_id)
 
     async def _ask(self, ask: Request, current: Round, place: Place, seconds: float) -> PolledAnswer:
         gate = self._gates.broker(place).place("")

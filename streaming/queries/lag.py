@@ -13,12 +13,11 @@ from streaming.tables.reader import ReadModel
 _COLUMNS = ["lag", "lag_is_at_least", "waiting_ms"]
 _CONDITION = "p.client_id IS NULL AND p.kind <> 'TOPIC_STATS'"
 _SQL = statements_of(__name__)
-_LAG = _SQL["lag"]
 _OF_GROUP = with_parts(
-    _LAG, observed=observed(_COLUMNS, _CONDITION), counts_for_lag=counts_for_lag("o", "$group")
+    _SQL["lag"], observed=observed(_COLUMNS, _CONDITION), counts_for_lag=counts_for_lag("o", "$group")
 )  # fmt: skip
 _OF_GROUPS = with_parts(
-    _LAG,
+    _SQL["lag"],
     observed=observed(_COLUMNS, _CONDITION, of_groups=OF_GROUPS),
     counts_for_lag=counts_for_lag("o", 'o."group"'),
 )

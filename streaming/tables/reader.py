@@ -214,11 +214,11 @@ class ReadModel:
 
     def _in_ms(self, cursor: duckdb.DuckDBPyConnection, query: str, parameters: Parameters) -> str:
         """Return the query with epoch milliseconds for timestamps; its columns are the same at each run."""
-        if (found := self._queries_in_ms.get(query)) is None:
-            found = with_epoch_ms(query, _relation(cursor, query, parameters))
+        if (in_ms := self._queries_in_ms.get(query)) is None:
+            in_ms = with_epoch_ms(query, _relation(cursor, query, parameters))
             if len(self._queries_in_ms) < _QUERIES:
-                self._queries_in_ms[query] = found
-        return found
+                self._queries_in_ms[query] = in_ms
+        return in_ms
 
     def scan(self, query: str, parameters: Parameters = ()) -> Iterator["pa.RecordBatch"]:
         """Run one of the program's own queries in batches, for results larger than memory: sorting spills to disk."""

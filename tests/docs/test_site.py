@@ -35,14 +35,14 @@ def test_the_site_has_every_document_once():
 
 def test_each_link_of_the_site_has_a_target(made):
     texts, assets = made
-    there = {*texts, *(asset.removeprefix(".") for asset in assets)}
-    there |= {picture_name(name, "streaming") for name in TOUR}
+    targets = {*texts, *(asset.removeprefix(".") for asset in assets)}
+    targets |= {picture_name(name, "streaming") for name in TOUR}
     dead = [
         f"{path}: {target}"
         for path, text in texts.items()
         for target in _LINK.findall(re.sub(r"`[^`\n]+`", "", _BLOCK.sub("", text)))
         if not target.startswith(("http", "mailto", "#"))
-        and posixpath.normpath(posixpath.join(posixpath.dirname(path), target.partition("#")[0])) not in there
+        and posixpath.normpath(posixpath.join(posixpath.dirname(path), target.partition("#")[0])) not in targets
     ]
     assert dead == []
 

@@ -62,7 +62,13 @@ def grid(described, rows) -> str:
 
 
 OF_QUEUES = {"columns": QUEUE.page, "nothing": "", "text": "", "owners": defaultdict(list)}
-OF_GROUPS = {"columns": GROUP.page, "filters": GroupFilters(), "orders": ORDERS}
+OF_GROUPS = {
+    "columns": GROUP.page,
+    "filters": GroupFilters(),
+    "orders": ORDERS,
+    "span": None,
+    "sparklines": defaultdict(type(None)), "slice_ms": 1,
+}
 ASKED = {
     "queues": (QUEUE, lambda m: queues(m, find_group(m, "g", at=END)), "group_queues", OF_QUEUES, set()),
     "rebalances": (REBALANCE, lambda m: rebalances(m, find_group(m, "g")), "group_rebalances", {}, set()),

@@ -88,11 +88,11 @@ def hours(seen: list[Seen], since: int, until: int) -> dict[int, tuple[float, fl
     of_day: dict[int, tuple[float, float]] = {}
     for queue in QUEUES:
         of_queue = sorted((one for one in seen if one.queue == queue), key=lambda one: one.time)
-        for one, after in pairwise([*of_queue, None]):
-            end = min(until, one.time + 2 * one.interval, *([after.time] if after else []))
-            for second in range(max(since, one.time), end, S):
+        for observed, after in pairwise([*of_queue, None]):
+            end = min(until, observed.time + 2 * observed.interval, *([after.time] if after else []))
+            for second in range(max(since, observed.time), end, S):
                 with_lag, known = of_day.get(second // (24 * HOUR), (0.0, 0.0))
-                of_day[second // (24 * HOUR)] = with_lag + bool(one.lag) / 3600, known + 1 / 3600
+                of_day[second // (24 * HOUR)] = with_lag + bool(observed.lag) / 3600, known + 1 / 3600
     return of_day
 
 
@@ -105,13 +105,13 @@ def test_hours_with_lag_count_from_before_the_period_and_past_midnight(begin, tm
     for since, until in windows(begin, interval):
         first, last = since // S * S, until // S * S
         period = {name: EPOCH + timedelta(milliseconds=at) for name, at in (("since", first), ("until", last))}
-        found = {
+        answered = {
             row["day"].toordinal() - EPOCH.toordinal(): (row["queue_hours_with_lag"] or 0, row["queue_hours_known"])
             for row in pa.table(answer(connection, query, **period)).to_pylist()
         }
         expected = hours(seen, first, last)
-        assert found.keys() == expected.keys()
-        assert all(found[day] == pytest.approx(expected[day]) for day in expected), (since, until)
+        assert answered.keys() == expected.keys()
+        assert all(answered[day] == pytest.approx(expected[day]) for day in expected), (since, until)
 
 
 def test_a_lower_bound_of_zero_is_no_known_lag(tmp_path):

@@ -31,7 +31,7 @@ def test_a_long_name_with_hyphens_is_on_one_line(open_page, path):
         assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
-def test_a_name_that_is_cut_has_a_title_and_a_table_is_named_for_a_screen_reader(open_page):
+def test_a_name_that_is_cut_has_a_title_and_a_table_has_a_name(open_page):
     table = open_page("/").get_by_role("table", name="Consumer groups: Worst first")  # by its caption, which is unseen
 
     expect(table.get_by_role("rowheader").filter(has_text="orders-group")).to_have_attribute("title", "orders-group")

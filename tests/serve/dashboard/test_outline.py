@@ -1,55 +1,74 @@
 """While the tables are read a page has its frame, its title and an outline already."""
 
-import asyncio
-import threading
+import subprocess
+import sys
 
+import httpx
 import pytest
-from fastapi import FastAPI
-from nicegui import ui
 from playwright.sync_api import expect
 
+from streaming.lab.servers import free_port
+from tests.support.waiting import until
+
+SLOW = """
+import asyncio, sys
+import uvicorn
+from fastapi import FastAPI
+from nicegui import ui
 from streaming.serve.dashboard import routes
 from streaming.serve.dashboard.parts.frame import element, frame
-from tests.support.served import answering
 
-READ = threading.Event()
-"""Set when the tables have been read."""
+app, read = FastAPI(), asyncio.Event()
 
-
-class _Slow:
-    """A page that takes until `READ` is set."""
-
-    async def ask(self) -> None:
-        while not READ.is_set():
-            await asyncio.sleep(0.05)
-
-    def lay_out(self) -> None:
+class Slow:
+    async def ask(self):
+        await read.wait()
+    def lay_out(self):
         frame("orders-group", [("orders-group", None)])
         element("h1").text = "orders-group, read"
 
+@app.post("/read")
+async def end_reading():
+    read.set()
+
+@ui.page("/slow")
+async def slow():
+    await routes._built("orders-group", Slow)
+
+ui.run_with(app, storage_secret="test")
+uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), log_level="warning")
+"""
+"""A server, in a process without other pages, of a page that waits until it is said that the tables have been read."""
+
 
 @pytest.fixture(scope="module")
-def slow():
-    app = FastAPI()
+def slow(tmp_path_factory):
+    port, folder = free_port(), tmp_path_factory.mktemp("outline")
+    address = f"http://127.0.0.1:{port}"
 
-    @ui.page("/slow")
-    async def slow() -> None:
-        await routes._built("orders-group", _Slow)
+    def answers() -> bool:
+        try:
+            return httpx.get(address).status_code > 0
+        except httpx.TransportError:
+            return False
 
-    ui.run_with(app, storage_secret="test")
-    with answering(app) as address:
-        yield f"{address}/slow"
+    with subprocess.Popen([sys.executable, "-c", SLOW, str(port)], cwd=folder) as server:
+        try:
+            until(answers, 60)
+            yield address
+        finally:
+            server.terminate()
 
 
 def test_frame_and_title_are_there_at_once_and_the_page_replaces_them(slow, browser):
     with browser.new_context() as context:
         page = context.new_page()
-        page.goto(slow, wait_until="commit")
+        page.goto(f"{slow}/slow", wait_until="commit")
         expect(page.locator(".outline h1")).to_have_text("orders-group")
         expect(page.get_by_role("navigation", name="Pages")).to_be_visible()
         expect(page.get_by_role("status")).to_have_text("Reading the tables…")
 
-        READ.set()
+        httpx.post(f"{slow}/read").raise_for_status()
         expect(page.get_by_role("heading", level=1)).to_have_text("orders-group, read")
         expect(page.locator(".outline")).to_have_count(0)
         expect(page.get_by_role("banner")).to_have_count(1)

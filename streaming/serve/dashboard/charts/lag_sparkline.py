@@ -27,10 +27,10 @@ def sparkline_of(lags: Sequence[int | None]) -> Sparkline | None:
     Args:
         lags: the lag at the end of each slice of the period, the oldest first; None: unknown.
     """
-    known = [lag for lag in lags if lag is not None]
-    if not known:
+    known_lags = [lag for lag in lags if lag is not None]
+    if not known_lags:
         return None
-    step, scale = WIDTH / max(1, len(lags) - 1), (HEIGHT - 2 * _EDGE) / max(1, *known)
+    step, scale = WIDTH / max(1, len(lags) - 1), (HEIGHT - 2 * _EDGE) / max(1, *known_lags)
     lines = []
     for is_known, part in groupby(enumerate(lags), key=lambda one: one[1] is not None):
         if is_known:
@@ -39,6 +39,6 @@ def sparkline_of(lags: Sequence[int | None]) -> Sparkline | None:
                 [(x, y)] = points
                 points = [(max(0, x - step / 2), y), (min(WIDTH, x + step / 2), y)]
             lines.append(" ".join(f"{x:.1f},{y:.1f}" for x, y in points))
-    numbers = {"begin": known[0], "end": known[-1], "most": max(known)}
+    numbers = {"begin": known_lags[0], "end": known_lags[-1], "most": max(known_lags)}
     words = {name: labels.number(number) for name, number in numbers.items()}
     return Sparkline(lines, gettext("Lag in the period: first {begin}, last {end}, at most {most}", **words))

@@ -124,9 +124,9 @@ def test_the_last_hour_is_a_picture_with_words(site, open_page):
     page = open_page(f"/?at={site.now}")  # without a time its hour ends when this test runs
     rows = groups_of(page).get_by_role("row")
 
-    known = rows.filter(has_text="east-group").get_by_role("img")
+    known = rows.filter(has_text="east-group").locator(".strip")
     expect(known).to_have_attribute("aria-label", "OK for 30 min, then BAD for 10 min, then OK for 20 min")
-    unknown = rows.filter(has_text="mystery-group").get_by_role("img")
+    unknown = rows.filter(has_text="mystery-group").locator(".strip")
     expect(unknown).to_have_attribute("aria-label", "UNKNOWN for 1 h")
     assert "url" in unknown.locator("rect").evaluate("e => getComputedStyle(e).fill")
     page.get_by_role("combobox", name="Cluster").select_option("east")
