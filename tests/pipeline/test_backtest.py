@@ -225,18 +225,18 @@ def test_the_command_prints_a_table_json_or_csv(tables, monkeypatch, patient_fil
     arguments = ("--since", str(START), "--warm-up", "0s", "--policy", patient_file, "--group", "g")
 
     table = ask(tables, monkeypatch, *arguments)
-    header, moved, first, second, third, _, titles, *codes, _, total = table.splitlines()
+    (header, *rows), (titles, *codes), (total,) = [part.splitlines() for part in table.strip().split("\n\n")]
     assert header.split()[:7] == ["difference", "severity", "opened", "duration", "group", "incident", "subject"]
-    for line in (first, second, third):  # not folded
-        assert line.startswith("missing")
-        assert STUCK in line
-    assert moved.startswith("changed")
+    missing = [line for line in rows if line.startswith("missing")]  # not folded
+    assert len(missing) == 3 == len(rows) - 1
+    assert all(STUCK in line for line in missing)
     assert titles.split()[:4] == ["incident", "recorded", "with", "this"]
     assert [line.split() for line in codes if line.startswith(STUCK)] == [[STUCK, "3", "0", "0", "0", "3", "0"]]
     assert total.startswith("4 incidents differ")
     answer = json.loads(ask(tables, monkeypatch, *arguments, "--format", "json"))
-    assert [one["change"] for one in answer["differences"]] == ["MOVED", *["NOT_OPENED"] * 3]
-    _, row, *_ = csv.DictReader(io.StringIO(ask(tables, monkeypatch, *arguments, "--format", "csv")))
+    assert Counter(one["change"] for one in answer["differences"]) == {"NOT_OPENED": 3, "MOVED": 1}
+    rows = list(csv.DictReader(io.StringIO(ask(tables, monkeypatch, *arguments, "--format", "csv"))))
+    row = next(row for row in rows if row["code"] == STUCK)
     assert (row["code"], row["was_severity"], row["would_be_severity"]) == (STUCK, "critical", "")
     same = ask(tables, monkeypatch, "--since", "2027-01-15T08:00", "--until", "2027-01-15T08:11:39Z")
     assert "0 incidents differ" in same

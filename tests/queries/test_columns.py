@@ -67,7 +67,8 @@ OF_GROUPS = {
     "filters": GroupFilters(),
     "orders": ORDERS,
     "span": None,
-    "sparklines": defaultdict(type(None)), "slice_ms": 1,
+    "sparklines": defaultdict(type(None)),
+    "slice_ms": 1,
 }
 ASKED = {
     "queues": (QUEUE, lambda m: queues(m, find_group(m, "g", at=END)), "group_queues", OF_QUEUES, set()),
