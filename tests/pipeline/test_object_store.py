@@ -16,6 +16,7 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
+from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.policy import Policy
 from schemas.tables import DERIVED
 from streaming.base.place import Place, tables_of
@@ -103,7 +104,10 @@ def place_of(store: ObjectStore, **storage: object) -> Place:
 
 def alerts_of(rows: dict[str, list[str]]) -> set[tuple[str, str]]:
     """Return incident and kind of every required alert."""
-    return required_messages(SimpleNamespace(**json.loads(row)) for row in rows["anomalies"])
+    transitions = [SimpleNamespace(**json.loads(row)) for row in rows["anomalies"]]
+    for one in transitions:
+        one.is_absorbed = IncidentTransition.is_absorbed.fget(one)
+    return required_messages(transitions)
 
 
 def ran(settings: dict[str, object], *arguments: str) -> subprocess.CompletedProcess[str]:
