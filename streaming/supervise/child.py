@@ -22,6 +22,8 @@ class Program(NamedTuple):
     command: Sequence[str]
     grace_seconds: float | None = None
     """How long it may take to its end; None: as long as the supervisor lets every program."""
+    writes: bool = True
+    """Whether others read what it writes: it ends before them. Those that write nothing end together."""
 
 
 class Line(NamedTuple):

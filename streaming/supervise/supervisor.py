@@ -146,19 +146,26 @@ class Supervisor:
         return errors[-1] if errors else " / ".join([*lines][-_LINES_TOLD:]) or "it printed nothing."
 
     def _end(self) -> None:
-        """End the children one after the other, each when the one before it has ended."""
-        for name in self._programs:
-            if (child := self._children.get(name)) is not None:
-                child.stop()
-                grace_seconds = self._programs[name].grace_seconds or self._grace_seconds
-                deadline = _now_ms() + round(grace_seconds * 1000)
-                while name in self._children:
-                    if isinstance(self._next(deadline), StopRequest):
-                        self._kill()
-                    elif _now_ms() >= deadline:
-                        self._say(name, f"has not ended within {grace_seconds:g} s and is killed")
-                        child.kill()
-                        deadline += round(grace_seconds * 1000)
+        """End the programs that write, each when the one before it has ended, then all others together."""
+        for name, program in self._programs.items():
+            if program.writes:
+                self._end_together([name])
+        self._end_together(list(self._programs))
+
+    def _end_together(self, names: Sequence[str]) -> None:
+        names = [name for name in names if name in self._children]
+        graces = {name: self._programs[name].grace_seconds or self._grace_seconds for name in names}
+        for name in names:
+            self._children[name].stop()
+        deadlines = {name: _now_ms() + round(seconds * 1000) for name, seconds in graces.items()}
+        while ending := [name for name in names if name in self._children]:
+            name = min(ending, key=deadlines.__getitem__)
+            if isinstance(self._next(deadlines[name]), StopRequest):
+                self._kill()
+            elif _now_ms() >= deadlines[name]:
+                self._say(name, f"has not ended within {graces[name]:g} s and is killed")
+                self._children[name].kill()
+                deadlines[name] += round(graces[name] * 1000)
 
     def _kill(self) -> None:
         for child in self._children.values():

@@ -74,6 +74,23 @@ def test_all_end_in_order_when_asked():
     assert [name for name, line in printed if line == "ends"] == ["collect", "run", "dashboard"]
 
 
+def test_who_writes_nothing_ends_together_after_the_writers():
+    running = set()
+
+    def on(name, line):
+        if line.startswith("runs"):
+            running.add(name)
+            if len(running) == 3:
+                printed.stop()
+
+    slow = CHILD.replace('    print("ends"', '    print("asked", flush=True)\n    time.sleep(0.5)\n    print("ends"')
+    printed = Printed(on)
+    readers = [program(name, slow)._replace(writes=False) for name in ("alert", "dashboard")]
+    supervise(printed, program("run", slow), *readers)
+    said = [(name if name == "run" else "reader", line) for name, line in printed if line in {"asked", "ends"}]
+    assert said == [("run", "asked"), ("run", "ends"), *[("reader", "asked")] * 2, *[("reader", "ends")] * 2]
+
+
 def test_what_is_killed_is_started_again_and_the_others_stay():
     pids = []
 
