@@ -1,4 +1,4 @@
-"""What a client does where its settings say nothing else, of what an observer decides by; durations in milliseconds."""
+"""Defaults of a client's settings, of those that an observer decides by; durations in milliseconds."""
 
 LOCK_INTERVAL = 20_000
 """rocketmq.client.rebalance.lockInterval: how often an ordered CLUSTERING consumer renews all its locks."""
