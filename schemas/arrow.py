@@ -4,7 +4,7 @@ A table has timestamps in microseconds, UTC, as Delta requires; the program uses
 are here: `table_of` and `table_of_json` for writing to a table, `in_epoch_ms` for reading from it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import pyarrow as pa
@@ -84,27 +84,6 @@ def in_epoch_ms(rows: Rows) -> Rows:
         return rows
     in_ms, as_int = (_schema_with_times(rows.schema, leaf) for leaf in (_IN_MS, pa.int64()))
     return rows.cast(in_ms, safe=False).cast(as_int)
-
-
-def epoch_ms_rows(rows: pa.Table) -> list[dict[str, object]]:
-    """Return rows as dictionaries, with epoch milliseconds for timestamps.
-
-    A cast of Arrow would import its compute functions, which takes a tenth of the time of a question.
-    """
-    if any(_has_times(field.type) and field.type.id != _STORED.id for field in rows.schema):
-        return list(in_epoch_ms(rows).to_pylist())  # inside lists or structs
-    values = (list(_values(column)) for column in rows.columns)
-    return [dict(zip(rows.column_names, row, strict=True)) for row in zip(*values, strict=True)]
-
-
-def _values(column: pa.ChunkedArray) -> Iterator[object]:
-    """Yield the values of a column; of timestamps epoch milliseconds."""
-    if not pa.types.is_timestamp(column.type):
-        yield from column.to_pylist()
-        return
-    per_ms = {"us": 1_000, "ms": 1}[column.type.unit]
-    for chunk in column.chunks:
-        yield from (None if time is None else time // per_ms for time in chunk.view(pa.int64()).to_pylist())
 
 
 def _has_times(type_: pa.DataType) -> bool:

@@ -60,31 +60,29 @@ def is_there(pid):
     return True
 
 
-def test_all_end_in_order_when_asked():
+def stopping_when_all_run(count):
+    """Return what is printed; the supervisor is stopped when so many programs run."""
     running = set()
 
     def on(name, line):
         if line.startswith("runs"):
             running.add(name)
-            if len(running) == 3:
+            if len(running) == count:
                 printed.stop()
 
     printed = Printed(on)
+    return printed
+
+
+def test_all_end_in_order_when_asked():
+    printed = stopping_when_all_run(3)
     supervise(printed, program("collect", CHILD), program("run", CHILD), program("dashboard", CHILD))
     assert [name for name, line in printed if line == "ends"] == ["collect", "run", "dashboard"]
 
 
 def test_who_writes_nothing_ends_together_after_the_writers():
-    running = set()
-
-    def on(name, line):
-        if line.startswith("runs"):
-            running.add(name)
-            if len(running) == 3:
-                printed.stop()
-
     slow = CHILD.replace('    print("ends"', '    print("asked", flush=True)\n    time.sleep(0.5)\n    print("ends"')
-    printed = Printed(on)
+    printed = stopping_when_all_run(3)
     readers = [program(name, slow)._replace(writes=False) for name in ("alert", "dashboard")]
     supervise(printed, program("run", slow), *readers)
     said = [(name if name == "run" else "reader", line) for name, line in printed if line in {"asked", "ends"}]

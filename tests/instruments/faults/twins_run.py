@@ -9,17 +9,13 @@ production and uses its name servers.
 
 import sys
 import time
-from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
-from streaming.base import jars
-from streaming.base.java import java_home
-from streaming.lab import servers
 from streaming.lab.lab import Lab
-from streaming.lab.processes import end, spawn
 from tests.instruments.faults.case import Group
+from tests.instruments.faults.languages_run import second_broker
 from tests.instruments.faults.run import settings_of
 from tests.instruments.figures import commit
 from tests.live.commands import Command
@@ -77,20 +73,6 @@ def _record(lab, settings, folder):
         ended = _now()
         assert collector.interrupt() == 0, collector.said()
     return Run(commit(), began, twins_began, twins_ended, ended)
-
-
-@contextmanager
-def second_broker(settings, lab, folder):
-    """Run another broker that registers by the name of the first one."""
-    name = "broker-a"
-    port = servers.free_port(beside=servers.BROKER_PORTS_BESIDE)
-    home = folder / "other" / name
-    command = servers.broker_command(jars.ensure("rocketmq", settings.runtime.jars), home, port, lab.name_server)
-    process = spawn(command, folder / "other.log", {"JAVA_HOME": str(java_home()), "ROCKETMQ_HOME": str(home)})
-    try:
-        yield
-    finally:
-        end(process)
 
 
 def _now() -> int:
