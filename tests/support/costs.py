@@ -1,7 +1,8 @@
 """Measure the processor time of each test: a plugin of pytest, for ``--costs FILE``, with or without pytest-xdist.
 
 A test costs what its own process and all that it has started compute, also a server that runs on after its parent has
-ended. `costs.toml` has the budget of each folder and names the tests that may be dear; a run that costs more fails.
+ended. `costs.toml` has the budget of each folder and names the tests that may be dear. A run that costs more says so;
+it fails with ``--hold-costs``, for an idle machine: elsewhere the same test was seen to cost ten times as much.
 """
 
 import os
@@ -41,6 +42,10 @@ class Cost(NamedTuple):
 
     def since(self, former: "Cost") -> "Cost":
         return Cost(*(max(0.0, now - then) for now, then in zip(self, former, strict=True)))
+
+    def or_more(self, other: "Cost") -> "Cost":
+        """Return the larger of each: a look that just missed a process, as it ended, does not charge it twice."""
+        return Cost(*map(max, self, other))
 
     @property
     def total(self) -> float:
@@ -150,7 +155,7 @@ class Measuring:
             now = self._meter.read()
         else:
             now = Cost(time.process_time(), self._last.started, time.monotonic())
-        spent, self._last = now.since(self._last), now
+        spent, self._last = now.since(self._last), now.or_more(self._last)
         return spent
 
 
@@ -182,7 +187,7 @@ class Costs:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         self._collected = self._collected.plus(Cost(*self._config.stash.get(_OUTPUT, {}).get("collected", ())))
-        if self.over() and session.exitstatus == pytest.ExitCode.OK:
+        if self._config.getoption("--hold-costs") and self.over() and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -210,7 +215,8 @@ class Costs:
             for name, cost in _dearest(folders)
             if cost.total > slower * budgets.get(name, 0)
         ] + [
-            f"{test} costs {cost.total:.0f} processor seconds: make it cheaper, or name it in {BUDGETS.name}"
+            f"{test} costs {cost.total:.0f} processor seconds, {cost.started:.0f} of them in what it started: "
+            f"make it cheaper, or name it in {BUDGETS.name}"
             for test, (_, cost) in self.tests.items()
             if cost.total > slower * DEAR_SECONDS and test.partition("[")[0] not in dear
         ]
@@ -258,7 +264,8 @@ def _dearest(costs: dict[str, Cost]) -> list[tuple[str, Cost]]:
 
 def add_option(parser: pytest.Parser) -> None:
     """Add the option that asks for it."""
-    parser.addoption("--costs", metavar="FILE", help="write the processor time of each test to FILE; hold the budgets")
+    parser.addoption("--costs", metavar="FILE", help="write the processor time of each test to FILE")
+    parser.addoption("--hold-costs", action="store_true", help="fail if a folder or a test costs more than its budget")
 
 
 def register(config: pytest.Config) -> None:
