@@ -6,6 +6,7 @@ import subprocess
 import sys
 from contextlib import contextmanager
 from importlib import metadata, resources
+from pathlib import Path
 
 import httpx
 import pytest
@@ -27,6 +28,7 @@ from tests.support.world import example
 pytestmark = pytest.mark.xdist_group("mcp")
 
 TOKEN = "0123456789abcdef"
+README = Path(__file__).parents[3] / "README.md"
 LIST_CHARACTERS = 25_000
 """About 6,500 tokens, which each conversation begins with."""
 LONG = "x" * 900_000
@@ -84,6 +86,8 @@ def test_the_manifest_starts_this_command():
     assert package["runtimeArguments"][0]["value"] == "rebalance-watch[mcp]"
     assert CliRunner().invoke(app, [options[0], "/nowhere", options[1], "--help"]).exit_code == 0
     assert len(manifest["description"]) <= 100  # the registry's limit
+    description = README.read_text("utf-8")  # of the package, where the registry looks for the owner's mark
+    assert f"<!-- mcp-name: {manifest['name']} -->" in description
 
 
 def test_resources_have_every_rule_and_every_column(client):
