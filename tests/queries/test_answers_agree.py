@@ -1,8 +1,9 @@
-"""What is said of an incident is of one instant, in each answer, over the demo's recording and reports of the field."""
+"""What is said of an incident is of one instant, in each answer: the demo, reports of the field, recordings of labs."""
 
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -17,8 +18,11 @@ from streaming.queries.incidents import incidents
 from streaming.queries.results import Incident
 from streaming.queries.roots import EXPLAINING
 from streaming.tables import ReadModel
+from tests.instruments.faults.verdict import events
 from tests.support.field import CASES, concluded
 from tests.support.findings import effects
+from tests.support.folding import folded
+from tests.support.recordings import unpacked
 from tests.support.tables import append, make_tables
 
 SHORT = (
@@ -28,6 +32,9 @@ SHORT = (
 FROZEN = instant_ms("2026-11-21T15:52Z", 0)
 """In the demo, when a client of three queues does not answer."""
 EVERY = tuple(sorted(case.name for case in CASES.iterdir()))
+LIVE = Path(__file__).parents[1] / "live"
+RECORDINGS = ("faults", "field", "go", "languages", "pop", "replicas", "twins")
+"""Those of real servers, beside the demo's."""
 
 
 @pytest.fixture(
@@ -39,6 +46,9 @@ def model(request, tmp_path_factory) -> Iterator[ReadModel]:
     append(folder, effects())
     for name in request.param:
         append(folder, [msgspec.structs.replace(one, cluster=name) for one in concluded(name, "both").effects])
+    for name in RECORDINGS if request.param is EVERY else ():
+        recording = unpacked(LIVE / f"{name}.tar.xz", tmp_path_factory.mktemp(name))
+        append(folder, [msgspec.structs.replace(one, cluster=name) for one in folded(events(recording))])
     with ReadModel(folder) as opened:
         yield opened
 
