@@ -27,7 +27,7 @@ from streaming.queries import labels
 from streaming.queries.plan import Plan
 
 if TYPE_CHECKING:
-    from streaming.queries.departures import Departure
+    from streaming.queries.plan import Departure
     from streaming.queries.what_if import Prediction
     from streaming.tables import ReadModel
 

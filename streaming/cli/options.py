@@ -117,7 +117,7 @@ def begin(model: "ReadModel", since: str | None, end: int | None) -> int:
     Raises:
         UserError: the text is no valid time.
     """
-    from streaming.queries.period import begin_of
+    from streaming.queries.present import begin_of
 
     return begin_of(model, since, end, zone.current())
 

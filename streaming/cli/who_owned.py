@@ -26,8 +26,8 @@ from streaming.cli.output import AsOf, present
 from streaming.cli.queue_name import HELP, METAVAR, QueueOfAnyGroup, parse_any_queue
 from streaming.queries import labels
 from streaming.queries.columns.column import SHORT_ID
+from streaming.queries.health import WithoutOwner
 from streaming.queries.results import Interval
-from streaming.queries.without_owner import WithoutOwner
 
 if TYPE_CHECKING:
     from streaming.queries.group_at import GroupAt

@@ -5,8 +5,7 @@ from itertools import groupby, pairwise
 
 from streaming.base.statements import statements_of
 from streaming.queries.health import HEALTH, Health
-from streaming.queries.present import STATE_MISSED, UNHEARD_AFTER
-from streaming.queries.snapshot_interval import snapshot_interval_ms
+from streaming.queries.present import STATE_MISSED, UNHEARD_AFTER, snapshot_interval_ms
 from streaming.tables.reader import ReadModel, Row
 
 _SQL = statements_of(__name__)

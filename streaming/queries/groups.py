@@ -1,25 +1,96 @@
-"""Queries of consumer groups and their state."""
+"""Query consumer groups: their state, brokers, and the messages that listeners refused.
+
+Two things look alike in what a group's page shows of a broker's queues: the broker was asked and did not answer, or had
+no turn (`streaming.collect.poll`). Only the archive of telemetry tells them apart: a request without an answer is an
+event, too.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rebalance_model.entities import in_java_order
+from rebalance_model.entities import DEAD_LETTER_TOPIC_PREFIX, RETRY_TOPIC_PREFIX, in_java_order
+from rebalance_model.observe.events import DEADLINE, NOT_ASKED, UNREACHABLE
 from streaming.base.statements import statements_of, with_parts
-from streaming.queries.brokers import group_brokers
 from streaming.queries.clients import clients_of_proxies
-from streaming.queries.failed_messages import failed_messages
 from streaming.queries.group_at import GroupAt, explain_nothing, instant_of
-from streaming.queries.health import HEALTH
+from streaming.queries.health import HEALTH, WithoutOwner, without_owner
 from streaming.queries.incidents import count_of_roots, group_incidents
-from streaming.queries.observed import counts_for_lag
+from streaming.queries.observed import counts_for_lag, observed
 from streaming.queries.present import Freshness, SilenceByCluster, last_known, present
 from streaming.queries.rebalances import rebalances
-from streaming.queries.results import Group, GroupMember, OpenIncidents, Overview, TelemetryCoverage
+from streaming.queries.results import (
+    FailedMessages,
+    Group,
+    GroupBroker,
+    GroupMember,
+    OpenIncidents,
+    Overview,
+    TelemetryCoverage,
+)
+from streaming.queries.results.groups import ASKED_WITHIN_MS
 from streaming.queries.roots import folded
-from streaming.queries.without_owner import WithoutOwner, without_owner
+from streaming.tables.observations import LOOK_BACK_MS
 from streaming.tables.reader import ReadModel, Row
 
+GROWTH_MS = 3_600_000
+"""The time over which added messages are counted."""
+_SLICE_MS = 300_000
+"""How exactly the beginning of that time is met where history begins within it."""
+
+_COLUMNS = ["lag", "broker_offset", "min_offset", "stored_at"]
+_OF_OFFSETS = "p.kind IN ('CONSUME_STATS', 'TOPIC_STATS')"
+_AT_THE_ENDS = "(p.time <= from_ms($since + 300000) OR p.time > from_ms($until - $back))"
+"""Only answers at both ends of the time, two fifths of all; for the 5 minutes see `observed.sql`."""
+
+
+def _failed(condition: str) -> str:
+    """Return the query, over the answers of a condition as in `observed`."""
+    answers = observed(_COLUMNS, condition, "$retry, $dead")
+    return with_parts(statements_of(__name__)["failed_messages"], observed=answers)
+
+
+_IN_SHORT = _failed(f"{_OF_OFFSETS} AND {_AT_THE_ENDS}")
+_IN_FULL = _failed(_OF_OFFSETS)
+"""Where the history of a topic begins within the time: its first answer counts."""
+
+
+def failed_messages(model: ReadModel, group_at: GroupAt) -> list[FailedMessages]:
+    """Return the retry topic of a group at each broker, then its dead-letter topic; one that is unknown is left out."""
+    until = present(model, group_at.at)
+    parameters = {
+        "cluster": group_at.cluster,
+        "group": group_at.group,
+        "retry": f"{RETRY_TOPIC_PREFIX}{group_at.group}",
+        "dead": f"{DEAD_LETTER_TOPIC_PREFIX}{group_at.group}",
+        "since": until - GROWTH_MS,
+        "until": until,
+        "step": _SLICE_MS,
+        "back": LOOK_BACK_MS,
+    }
+    rows = model.rows(_IN_SHORT, parameters)
+    if any(row["added_since"] > until - GROWTH_MS for row in rows):
+        rows = model.rows(_IN_FULL, parameters)
+    recent = (row for row in rows if row["age_ms"] <= LOOK_BACK_MS)
+    return [FailedMessages(**row | {"added_ms": until - row.pop("added_since")}) for row in recent]
+
+
 _SQL = statements_of(__name__)
+_FRESH_MS = 30_000
+"""An answer is fresh for two intervals, and so long at least."""
+
+
+def group_brokers(model: ReadModel, group_at: GroupAt) -> list[GroupBroker]:
+    """List the brokers of a group; none if nothing was polled, or there is no archive."""
+    of_group = {"cluster": group_at.cluster, "group": group_at.group, "back": ASKED_WITHIN_MS}
+    [archive] = model.rows(_SQL["heard"], of_group | {"now": present(model, group_at.at)})
+    if (heard := archive["heard"]) is None:
+        return []
+    fresh_ms = max(_FRESH_MS, 2 * (archive["interval_ms"] or 0))
+    silence = {"silence": [UNREACHABLE, DEADLINE], "not_asked": NOT_ASKED}
+    rows = model.rows(_SQL["brokers"], of_group | silence | {"instant": group_at.instant, "now": heard})
+    return [GroupBroker(**row, as_of=heard, is_fresh=heard - (row["answered_at"] or 0) <= fresh_ms) for row in rows]
+
+
 _GROUPS = with_parts(_SQL["groups"], counts_for_lag=counts_for_lag("s", "s.group"))
 LAST_REBALANCES = 5
 """The number of rebalances in an overview."""

@@ -1,7 +1,7 @@
-"""Query one incident in full: timeline, evidence, explained incidents and triggering event."""
+"""Query one incident in full: timeline, evidence, waiting messages, explained incidents and triggering event."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
 
 import msgspec
@@ -10,19 +10,22 @@ from rebalance_model.entities import INT64_MAX
 from rebalance_model.observe.events import ConsumerRunningInfo
 from rebalance_model.observe.events.decoding import nests_deeper
 from streaming.base.errors import NotFoundError
+from streaming.base.language import gettext, ngettext
 from streaming.base.limits import REMARK_CHARACTERS
-from streaming.base.statements import statements_of
+from streaming.base.statements import statements_of, with_parts
 from streaming.base.times import now_ms
+from streaming.queries import labels
 from streaming.queries.commands import commands_of
 from streaming.queries.group_at import GroupAt
 from streaming.queries.groups import last_group_state
-from streaming.queries.impact import impact_of
+from streaming.queries.health import WithoutOwner
 from streaming.queries.incidents import find_incident, incident_from_row, incidents_beside, transitions_of
 from streaming.queries.notifications import acknowledgement_of, notifications_of, silences_of
-from streaming.queries.ownership import queues
+from streaming.queries.ownership import OWNED_QUEUES, queues
 from streaming.queries.present import present
 from streaming.queries.results import (
     BY_PERSON,
+    Impact,
     Incident,
     IncidentDetail,
     IncidentReach,
@@ -31,8 +34,62 @@ from streaming.queries.results import (
     Queue,
     Transition,
 )
-from streaming.queries.without_owner import WithoutOwner
 from streaming.tables.reader import ReadModel, Row
+
+_IMPACT = with_parts(statements_of(__name__)["impact"], owned_queues=OWNED_QUEUES)
+
+
+def impact_of(model: ReadModel, incident: Incident) -> Impact | None:
+    """Return the messages that wait in the queues of an incident; None if it is resolved or no queue is known.
+
+    Its queues are the one that it is about, or those that its client has, or those of its broker, or of its group.
+    """
+    if incident.resolved_at is not None:
+        return None
+    everything = {
+        "cluster": incident.cluster, "group": incident.group, "topic": incident.topic, "broker": incident.broker,
+        "queue_id": incident.queue_id, "client": None, "instant": INT64_MAX, "now": present(model, None),
+    }  # fmt: skip
+    if incident.queue_id is not None:
+        return _impact(model, everything)
+    # A client that has no queue, a collector and a rebalance have no queues of their own: those of the group count.
+    narrower = ({"client": incident.subject}, {"broker": incident.subject}) if incident.subject else ()
+    found = (_impact(model, everything | {"broker": None} | part) for part in (*narrower, {}))
+    return next((one for one in found if one is not None), None)
+
+
+def _impact(model: ReadModel, parameters: Mapping[str, object]) -> Impact | None:
+    [row] = model.rows(_IMPACT, parameters)
+    return Impact(**row) if row["queues"] else None
+
+
+def waiting_text(impact: Impact) -> str:
+    """Say how many messages wait, and for how long; what is unknown is said to be."""
+    if impact.lag is None and not impact.waiting_ms:
+        return gettext("It is unknown whether messages wait.")
+    if impact.lag == 0 and not impact.lag_unknown and not impact.waiting_ms:
+        return gettext("No message waits.")
+    if impact.lag is None:
+        said = gettext("Messages wait; how many is unknown")
+    else:
+        number = labels.total(impact.lag, impact.lag_unknown, at_least=impact.lag_is_at_least)
+        said = ngettext("{number} message waits", "{number} messages wait", impact.lag, number=number)
+    if not impact.waiting_ms:
+        return gettext("{what}.", what=said)
+    duration = labels.duration(impact.waiting_ms)
+    if impact.waiting_is_at_most:
+        return gettext("{what}, the oldest for {duration} or less.", what=said, duration=duration)
+    return gettext("{what}, the oldest for {duration}.", what=said, duration=duration)
+
+
+def unknown_text(impact: Impact) -> str:
+    """Say of how many queues the lag is unknown; empty: of none."""
+    if not impact.lag_unknown or impact.queues == 1:
+        return ""
+    return gettext(
+        "The lag of {n} of {queues} queues is unknown.", n=f"{impact.lag_unknown:,}", queues=f"{impact.queues:,}"
+    )
+
 
 _SQL = statements_of(__name__)
 

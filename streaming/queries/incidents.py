@@ -10,10 +10,10 @@ from rebalance_model.observe.rules.registry import CODES
 from rebalance_model.observe.step import PROXY_UNREACHABLE
 from streaming.base.nearest import one_of
 from streaming.base.statements import statements_of
-from streaming.queries.advice import with_headline
 from streaming.queries.group_at import GroupAt, explain_nothing, instant_of, only_one
 from streaming.queries.results import Incident
 from streaming.queries.roots import EXPLAINING, folded, with_parents
+from streaming.queries.rule_text import with_headline
 from streaming.tables.reader import ReadModel, Row
 
 _SQL = statements_of(__name__)

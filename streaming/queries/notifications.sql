@@ -15,3 +15,10 @@ SELECT k.control_id, k.control, k.until, k.author, k.reason, k.cluster, k.group,
 WHERE k.control IN ('SILENCE', 'END')
 QUALIFY row_number() OVER (PARTITION BY k.control_id ORDER BY k.time DESC, k.control) = 1
 ORDER BY k.until, k.control_id
+
+-- name: actions
+SELECT a.time, a.name, a.subject, a.source, a.action, a.target, a.detail, a.result, a.message, a.rows
+FROM operator_actions a
+WHERE a.time >= from_ms($since) AND ($kind IS NULL OR (a.action = 'SQL') = ($kind = 'sql'))
+ORDER BY a.time DESC, a.target
+LIMIT $last

@@ -14,6 +14,25 @@ from streaming.queries.results import Interval, OwnerChange, Queue
 from streaming.tables.observations import LOOK_BACK_MS
 from streaming.tables.reader import ReadModel
 
+_SQL = statements_of(__name__)
+
+
+def find_owned(model: ReadModel, text: str, since: int, until: int, last: int) -> list[Interval]:
+    """Return who owned which queue in a period, where the queue's name or the client's id contains a text.
+
+    Those that had not ended by the end of the period come first. Retry queues are omitted.
+
+    Args:
+        model: the tables.
+        text: a part of the name or id, in any case.
+        since: the begin of the period, epoch milliseconds.
+        until: its end, epoch milliseconds.
+        last: the maximum number of intervals.
+    """
+    parameters = {"text": text.lower(), "since": since, "until": until, "last": last}
+    return [Interval(**row) for row in model.rows(_SQL["owned"], parameters)]
+
+
 _STALE_MS = 120_000
 """A time is stale if no row has shown it for two of the series' own intervals."""
 _SILENT_MS = 30_000
@@ -21,7 +40,6 @@ _SILENT_MS = 30_000
 LOCK_LIMITS = {"row_valid_ms": LOOK_BACK_MS, "row_stale_ms": _STALE_MS, "hook_silent_ms": _SILENT_MS}
 """The parameters of `LOCK_AGE` and `LOCK_IS_STALE`, beside ``$now``."""
 
-_SQL = statements_of(__name__)
 OWNED_QUEUES, LOCK_AGE, LOCK_IS_STALE = _SQL["owned_queues"], _SQL["lock_age"], _SQL["lock_is_stale"]
 """Parts of queries about queues; see `ownership.sql`."""
 _QUEUES = with_parts(

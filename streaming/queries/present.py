@@ -1,18 +1,41 @@
-"""Determine the instant shown as now, and how old telemetry was at the instant that is shown.
+"""Determine the instant shown as now, how old telemetry was at an instant, and the period of a question.
 
-What is said of an instant is stale, and later unknown, if too little was heard before it: now as for any time.
+An answer about an instant is stale, and later unknown, if too little was heard before it: now as for any time.
 """
 
 from collections.abc import Callable, Iterable
+from datetime import UTC, tzinfo
 from typing import NamedTuple
 
-from streaming.base.errors import NotReadyError
+from checkpoints.manifest import read_manifest
+from rebalance_model.observe.policy import Policy
+from streaming.base.errors import NotReadyError, UserError
 from streaming.base.language import gettext, marked
 from streaming.base.statements import statements_of
-from streaming.base.times import DAY_MS, now_ms, written
+from streaming.base.times import DAY_MS, instant_ms, now_ms, written
 from streaming.queries import labels
-from streaming.queries.snapshot_interval import snapshot_interval_ms
 from streaming.tables.reader import ReadModel
+
+
+def snapshot_interval_ms(model: ReadModel) -> int:
+    """Return the longest interval, in milliseconds, in which every group is written even if nothing changed.
+
+    It is read from the policy that the job keeps with its checkpoints. If these are not beside the tables or cannot be
+    read, the default policy is used.
+    """
+    policy = policy_of(model)
+    own = (each for group in policy.group if isinstance(each := group.get("snapshot_interval"), int))
+    return max([policy.snapshot_interval, *own])
+
+
+def policy_of(model: ReadModel) -> Policy:
+    """Return the policy that the job keeps with its checkpoints; the default one if it can't be read there."""
+    try:
+        kept = read_manifest(model.checkpoints)
+    except (UserError, OSError):
+        kept = None
+    return kept.basis.policy if kept is not None else Policy()
+
 
 _SQL = statements_of(__name__)
 
@@ -253,3 +276,43 @@ def present(model: ReadModel, at: int | None) -> int:
         return at
     ends = known_ends(model)
     return ends.live if ends is not None else now_ms()
+
+
+TIME_FORMS = "ISO 8601 (default: UTC), epoch seconds or milliseconds, a time ago such as 2h, or yesterday 14:00"
+"""The forms of a time in a question of a program."""
+_DEFAULT_MS = 3_600_000
+
+
+class Period(NamedTuple):
+    """A period, in epoch milliseconds."""
+
+    since: int
+    until: int
+
+
+def period_of(model: ReadModel, since: str | None, until: str | None) -> Period:
+    """Return the period between two times; by default the hour before its end, and its end is the instant shown as now.
+
+    Raises:
+        UserError: a text is not a time, or the period ends before it begins.
+    """
+    end = present(model, None if until is None else instant_ms(until, now_ms()))
+    begin = end - _DEFAULT_MS if since is None else begin_of(model, since, end)
+    if begin > end:
+        raise UserError(gettext("since is later than until: swap them."))
+    return Period(begin, end)
+
+
+def begin_of(model: ReadModel, since: str | int | None, at: int | None, zone: tzinfo | None = UTC) -> int:
+    """Return the begin of a period in epoch milliseconds; 0: the beginning of history.
+
+    Args:
+        model: the tables.
+        since: as the user has written it: a time ago, such as ``1h``, is before the end of the period.
+        at: the end of the period, epoch milliseconds; None: now, or the last telemetry if that has ended.
+        zone: the zone of a time that names none; None is the machine's own.
+
+    Raises:
+        UserError: the text is not a time.
+    """
+    return 0 if since is None else instant_ms(str(since), present(model, at), zone)

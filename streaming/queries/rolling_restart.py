@@ -21,11 +21,10 @@ from streaming.queries import labels, ownership
 from streaming.queries.group_at import GroupAt
 from streaming.queries.group_strategies import own_name, strategies_of
 from streaming.queries.groups import read_group
-from streaming.queries.move_cost import MoveCost, move_cost
 from streaming.queries.ownership import refuse_broadcasting
-from streaming.queries.present import present
+from streaming.queries.plan import MoveCost, move_cost
+from streaming.queries.present import policy_of, present
 from streaming.queries.results import QueryResult
-from streaming.queries.snapshot_interval import policy_of
 from streaming.queries.what_if import silence, warnings_of
 from streaming.tables.reader import ReadModel
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from rebalance_model.entities import INT64_MAX
 from rebalance_model.observe.rules import clock_skew, telemetry_gap
 from rebalance_model.observe.rules.registry import RULES
-from streaming.queries.advice import with_headline
 from streaming.queries.health import SEVERITY
 from streaming.queries.results import Incident
+from streaming.queries.rule_text import with_headline
 
 EXPLAINING = frozenset(
     rule.code for rule in RULES if rule.about in {"client", "broker", "cluster"}

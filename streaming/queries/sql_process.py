@@ -5,6 +5,7 @@ its strings do not count in DuckDB's own memory limit. So a query that takes too
 that process does is in `sql_worker`, which this one does not import: it would take as long again.
 """
 
+import queue
 import subprocess
 import sys
 import tempfile
@@ -12,7 +13,7 @@ from multiprocessing import Pipe
 from typing import Final, NamedTuple, Self
 
 from streaming.base.errors import ERRORS_BY_NAME, UserError
-from streaming.base.limits import SQL_ANSWER_BYTES, SQL_MEMORY_BYTES
+from streaming.base.limits import SQL_ANSWER_BYTES, SQL_MEMORY_BYTES, SQL_QUERIES
 from streaming.base.place import Place
 
 _WORKER: Final = "streaming.queries.sql_worker"
@@ -121,3 +122,51 @@ class SqlProcess:
         if kind:
             raise ERRORS_BY_NAME[kind](content.decode())
         return SqlAnswer(content, int(rows))
+
+
+_PATIENCE_SECONDS: Final = 1.0
+
+
+class SqlPool:
+    """Up to `limits.SQL_QUERIES` processes. Each is started when it is first needed, and at once after it was ended."""
+
+    def __init__(self, tables: Place) -> None:
+        self._tables = tables
+        # The last one that was used comes first, so that the second is only started if it is needed.
+        self._free: queue.LifoQueue[SqlProcess | None] = queue.LifoQueue()
+        self._busy: set[SqlProcess] = set()
+        self._closed = False
+        for _ in range(SQL_QUERIES):
+            self._free.put(None)
+
+    def ask(self, query: str, *, timeout_s: float, limit: int) -> SqlAnswer:
+        """Run one SELECT; thread-safe. See `SqlProcess.ask`.
+
+        Raises:
+            UserError: too many queries are running; or as `SqlProcess.ask` raises it.
+        """
+        try:
+            process = self._free.get(timeout=_PATIENCE_SECONDS)
+        except queue.Empty:
+            raise UserError(f"{SQL_QUERIES} queries are already running: retry later.") from None
+        try:
+            if process is None or process.closed:
+                process = SqlProcess(self._tables, lasting=True)
+            self._busy.add(process)
+            return process.ask(query, timeout_s=timeout_s, limit=limit)
+        finally:
+            if process is not None:
+                self._busy.discard(process)
+                if process.closed:  # the next one opens the tables meanwhile
+                    process = None if self._closed else SqlProcess(self._tables, lasting=True)
+            self._free.put(process)
+
+    def close(self) -> None:
+        """End all processes; a query that runs fails."""
+        self._closed = True
+        for process in tuple(self._busy):
+            process.kill()
+        while not self._free.empty():
+            free = self._free.get()
+            if free is not None:
+                free.close()

@@ -8,19 +8,88 @@ error, or the answer as JSON.
 import resource
 import signal
 import sys
-import time
+from collections.abc import Callable
 from contextlib import suppress
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from importlib import import_module
+from math import isfinite
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Final
+from time import monotonic
+from typing import Any, Final
+from uuid import UUID
+
+import pyarrow as pa
 
 from streaming.base.errors import UserError, first_line
 from streaming.base.limits import SQL_ANSWER_BYTES, SQL_MEMORY_BYTES
 from streaming.base.place import Place
-from streaming.queries.results import as_json
-from streaming.queries.sql import sql
-from streaming.tables.reader import ReadModel
+from streaming.base.times import iso
+from streaming.queries.results import SqlResult, as_json
+from streaming.tables.hints import list_warning
+from streaming.tables.reader import ANSWER_ROWS, ReadModel
+
+
+def sql(model: ReadModel, query: str, *, limit: int = ANSWER_ROWS) -> SqlResult:
+    """Run one SELECT over tables, views and functions; `sql_process` limits its time and memory.
+
+    Args:
+        model: the tables.
+        query: a query in DuckDB's SQL.
+        limit: the maximum number of rows.
+
+    Raises:
+        UserError: see `ReadModel.ask`.
+    """
+    answer = model.ask(query, limit=limit)
+    columns = [[_plain(value) for value in column.to_pylist()] for column in answer.table.columns]
+    durations = tuple(field.name for field in answer.table.schema if pa.types.is_interval(field.type))
+    return SqlResult(
+        columns=tuple(answer.table.column_names), rows=tuple(zip(*columns, strict=True)), cut=answer.cut,
+        durations=durations, warnings=tuple(filter(None, [list_warning(query)])),
+    )  # fmt: skip
+
+
+def _plain(value: object) -> object:
+    """Convert a value to JSON types: times to ISO 8601, decimals to numbers, NaN and infinity to None."""
+    if isinstance(value, dict):
+        return {str(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, pa.MonthDayNano):  # a tuple, too
+        return _iso_duration(value)
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    convert = _CONVERT.get(type(value))
+    return value if convert is None else convert(value)
+
+
+def _iso_duration(value: pa.MonthDayNano) -> str:
+    """Format an interval by ISO 8601, such as ``P1M2DT3H4M5.5S``; a negative one begins with a minus."""
+    parts = value.months, value.days, value.nanoseconds
+    if all(part <= 0 for part in parts) and any(parts):
+        return "-" + _iso_duration(pa.MonthDayNano([-part for part in parts]))
+    seconds, nanos = divmod(abs(value.nanoseconds), 1_000_000_000)
+    sign = "-" if value.nanoseconds < 0 else ""
+    hours, minutes, rest = seconds // 3600, seconds % 3600 // 60, f"{seconds % 60}.{nanos:09}".rstrip("0").rstrip(".")
+    date_part = "".join(f"{number}{unit}" for number, unit in ((value.months, "M"), (value.days, "D")) if number)
+    clock = ((hours, "H"), (minutes, "M"), (rest, "S"))
+    time_part = "".join(f"{sign}{number}{unit}" for number, unit in clock if number not in {0, "0"})
+    if not date_part and not time_part:
+        return "PT0S"
+    return f"P{date_part}{'T' + time_part if time_part else ''}"
+
+
+_CONVERT: dict[type, Callable[[Any], object]] = {
+    Decimal: lambda value: int(value) if value == value.to_integral_value() else float(value),
+    float: lambda value: value if isfinite(value) else None,
+    bytes: bytes.hex,
+    datetime: iso,
+    date: date.isoformat,
+    time: time.isoformat,
+    timedelta: str,
+    UUID: str,
+}
+
 
 _ORPHAN_SECONDS: Final = 1.0
 """A query whose asker was killed ends by itself so much later than it would have been ended."""
@@ -71,7 +140,7 @@ class Worker:
         # If nobody is left to end this process, the kernel does.
         signal.setitimer(signal.ITIMER_REAL, timeout_s + _ORPHAN_SECONDS)
         try:
-            if self._is_lasting and time.monotonic() - self._refreshed > _REFRESH_SECONDS:
+            if self._is_lasting and monotonic() - self._refreshed > _REFRESH_SECONDS:
                 self._refresh(model)
             self._send("", *_found(model, query, limit))
         except UserError as error:
@@ -82,7 +151,7 @@ class Worker:
 
     def _refresh(self, model: ReadModel) -> None:
         model.refresh()
-        self._refreshed = time.monotonic()
+        self._refreshed = monotonic()
 
     def _fail(self, error: UserError) -> None:
         self._send(type(error).__name__, str(error).encode("utf-8", "replace"))

@@ -17,16 +17,13 @@ from streaming.base.nearest import did_you_mean, full_name
 from streaming.base.shell import command_line, group_argument
 from streaming.base.times import written
 from streaming.queries import labels, ownership
-from streaming.queries.departures import Departure, departures
 from streaming.queries.group_at import GroupAt
 from streaming.queries.group_strategies import Known, own_name, strategies_of
 from streaming.queries.groups import read_group
-from streaming.queries.move_cost import MoveCost, move_cost
 from streaming.queries.ownership import refuse_broadcasting
-from streaming.queries.plan import Plan, PlannedMove, Share
-from streaming.queries.present import history_ends, present
+from streaming.queries.plan import Departure, MoveCost, Plan, PlannedMove, Share, departures, move_cost
+from streaming.queries.present import history_ends, policy_of, present
 from streaming.queries.results import Group, Queue
-from streaming.queries.snapshot_interval import policy_of
 from streaming.tables.reader import ReadModel
 
 _DIGITS = 18

@@ -10,7 +10,7 @@ from streaming.base.errors import NotReadyError, UserError
 from streaming.base.health import Health
 from streaming.base.language import gettext
 from streaming.base.place import Place
-from streaming.queries.sql_pool import SqlPool
+from streaming.queries.sql_process import SqlPool
 from streaming.serve.sql_actions import SqlActions
 from streaming.tables import ReadModel
 

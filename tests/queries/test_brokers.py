@@ -4,9 +4,9 @@ import pytest
 
 from rebalance_model.observe.effects import IncidentTransition, QueueProgress
 from rebalance_model.observe.events import DEADLINE, NOT_ASKED
-from streaming.queries.brokers import group_brokers
-from streaming.queries.columns.brokers import freshness
+from streaming.queries.columns.groups import freshness
 from streaming.queries.group_at import GroupAt
+from streaming.queries.groups import group_brokers
 from streaming.tables import ReadModel
 from tests.serve.dashboard.tables import CLIENTS, NOW, Group, polled
 from tests.support.tables import append, append_rows, make_tables

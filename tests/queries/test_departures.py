@@ -3,8 +3,8 @@
 import pytest
 
 from rebalance_model.observe.policy import Policy
-from streaming.queries.departures import Departure, departures
 from streaming.queries.group_at import find_group
+from streaming.queries.plan import Departure, departures
 from streaming.tables import ReadModel
 from tests.serve.dashboard.tables import CLIENTS, MINUTE, Group
 from tests.support.tables import append, make_tables

@@ -1,8 +1,8 @@
 """Retry and dead-letter topics of a group: what they have, and how much was added within the last hour."""
 
 from rebalance_model.observe.effects import QueueProgress
-from streaming.queries.failed_messages import failed_messages
 from streaming.queries.group_at import GroupAt
+from streaming.queries.groups import failed_messages
 from streaming.tables import ReadModel
 from tests.support.tables import append, make_tables
 

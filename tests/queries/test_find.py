@@ -1,6 +1,6 @@
 """Queues are found by their names and by the clients that owned them in a period."""
 
-from streaming.queries.find import find_owned
+from streaming.queries.ownership import find_owned
 from streaming.tables import ReadModel
 from tests.serve.dashboard.tables import CLIENTS, DIED, MINUTE, shop
 from tests.support.tables import append, make_tables

@@ -3,10 +3,9 @@
 import pytest
 
 from rebalance_model.observe.rules.registry import RULES
-from streaming.queries.advice import headline
-from streaming.queries.impact import unknown_text, waiting_text
-from streaming.queries.incident_detail import incident
+from streaming.queries.incident_detail import incident, unknown_text, waiting_text
 from streaming.queries.results import Impact, IncidentDetail
+from streaming.queries.rule_text import headline
 from streaming.tables import ReadModel
 from tests.serve.dashboard.tables import CLIENTS, MINUTE, Group
 from tests.support.tables import append, append_rows, make_tables

@@ -2,9 +2,8 @@
 
 import pytest
 
-from streaming.queries.columns.clients import CLIENT
 from streaming.queries.columns.column import Context
-from streaming.queries.columns.groups import GROUP
+from streaming.queries.columns.groups import CLIENT, GROUP
 from streaming.queries.groups import groups
 from streaming.queries.results import GroupClient
 from streaming.tables import ReadModel

@@ -16,7 +16,7 @@ from streaming.queries.ownership import diff, intervals, last_owner, queues, who
 from streaming.queries.rebalances import rebalance, rebalance_totals, rebalances
 from streaming.queries.results import as_json
 from streaming.queries.roots import EXPLAINING
-from streaming.queries.sql import sql
+from streaming.queries.sql_worker import sql
 from tests.support.asked import END, INSTANTS, ReportedGroup
 from tests.support.trace import START
 

@@ -3,7 +3,7 @@
 import pytest
 
 from streaming.queries import labels
-from streaming.queries.sql import sql
+from streaming.queries.sql_worker import sql
 from streaming.tables import ReadModel
 from tests.support.tables import make_tables
 

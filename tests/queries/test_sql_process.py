@@ -13,8 +13,7 @@ import pytest
 
 from streaming.base.errors import NotReadyError, UserError
 from streaming.base.limits import SQL_MEMORY_BYTES
-from streaming.queries.sql_pool import SqlPool
-from streaming.queries.sql_process import SqlProcess
+from streaming.queries.sql_process import SqlPool, SqlProcess
 from tests.support.story import orders
 from tests.support.tables import append, make_tables
 

@@ -12,7 +12,7 @@ from streaming.base.errors import NotFoundError, UserError
 from streaming.base.nearest import full_name
 from streaming.queries.clients import client
 from streaming.queries.group_at import find_group
-from streaming.queries.move_cost import move_cost
+from streaming.queries.plan import move_cost
 from streaming.queries.rolling_restart import planned_restart, rolling_restart
 from streaming.queries.what_if import what_if
 from streaming.tables import ReadModel

@@ -25,8 +25,8 @@ from streaming.cli.options import (
 from streaming.cli.output import AsOf, present
 from streaming.queries.columns import QUEUE
 from streaming.queries.columns.column import Context
+from streaming.queries.health import WithoutOwner
 from streaming.queries.results import Queue
-from streaming.queries.without_owner import WithoutOwner
 
 
 def assignments(

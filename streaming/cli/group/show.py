@@ -26,10 +26,10 @@ from streaming.cli.options import (
 from streaming.cli.output import AsOf, health, present, section
 from streaming.queries import labels
 from streaming.queries.columns import FAILED_MESSAGES, GROUP, MEMBER, PROXIED_COLUMNS, REBALANCE
-from streaming.queries.columns.brokers import freshness
 from streaming.queries.columns.column import Context
+from streaming.queries.columns.groups import freshness
+from streaming.queries.health import WithoutOwner
 from streaming.queries.results import FailedMessages, Group, GroupBroker, GroupMember, Overview, TelemetryCoverage
-from streaming.queries.without_owner import WithoutOwner
 
 _SHARED = {
     WithoutOwner.EVERY_CLIENT: "read by every client",

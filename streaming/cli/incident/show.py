@@ -18,8 +18,8 @@ from streaming.cli.output import AsOf, present, section, severity
 from streaming.queries import labels
 from streaming.queries.columns import QUEUE, TRANSITION
 from streaming.queries.columns.column import SHORT_ID, Context
+from streaming.queries.health import WithoutOwner
 from streaming.queries.results import IncidentDetail, ListenerStacks, SuggestedCommand
-from streaming.queries.without_owner import WithoutOwner
 
 if TYPE_CHECKING:
     from streaming.tables import ReadModel
@@ -55,8 +55,8 @@ def show(
 
 
 def _draw(detail: IncidentDetail, context: Context) -> RenderableType:
-    from streaming.queries.advice import headline
     from streaming.queries.evidence import evidence_items
+    from streaming.queries.rule_text import headline
 
     incident, now = detail.incident, context.now
     parts: list[RenderableType] = [
@@ -106,7 +106,7 @@ def _stacks(stacks: ListenerStacks | None, now: int) -> list[RenderableType]:
 
 
 def _summary(detail: IncidentDetail, context: Context) -> Iterator[str]:
-    from streaming.queries.impact import unknown_text, waiting_text
+    from streaming.queries.incident_detail import unknown_text, waiting_text
     from streaming.queries.notifications import step_text
 
     incident, now = detail.incident, context.now

@@ -4,40 +4,16 @@ To add a column to a table: declare it in the module of its subject, and name it
 both.
 """
 
-from streaming.queries.columns.alerts import (
-    RECORDED_ACTION,
-)
-from streaming.queries.columns.clients import (
-    CLIENT,
-    MEMBER,
-    PROXIED_COLUMNS,
-    shown_columns,
-)
-from streaming.queries.columns.failed_messages import (
-    FAILED_MESSAGES,
-)
-from streaming.queries.columns.groups import (
-    GROUP,
-)
-from streaming.queries.columns.incidents import (
-    INCIDENT,
-    TRANSITION,
-)
-from streaming.queries.columns.ownership import (
-    INTERVAL,
-    OWNER_CHANGE,
-)
-from streaming.queries.columns.quality import (
-    QUALITY,
-)
+from streaming.queries.columns.groups import CLIENT, FAILED_MESSAGES, GROUP, MEMBER, PROXIED_COLUMNS, shown_columns
+from streaming.queries.columns.incidents import INCIDENT, QUALITY, RECORDED_ACTION, TRANSITION
 from streaming.queries.columns.queues import (
-    OBSERVATION,
-    QUEUE,
-)
-from streaming.queries.columns.rebalances import (
     DURATION_MEANING,
+    INTERVAL,
     LONGEST_MEANING,
     MOVE,
+    OBSERVATION,
+    OWNER_CHANGE,
+    QUEUE,
     REBALANCE,
     TOTAL_MEANING,
 )

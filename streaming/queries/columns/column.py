@@ -10,9 +10,8 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from streaming.base.language import gettext
 from streaming.queries import labels
-from streaming.queries.health import Health, Severity
+from streaming.queries.health import Health, Severity, WithoutOwner
 from streaming.queries.results import Group, GroupClient, QueryResult
-from streaming.queries.without_owner import WithoutOwner
 
 R = TypeVar("R", bound=QueryResult)
 

@@ -1,10 +1,73 @@
-"""The columns of an incident and of its timeline."""
+"""Columns of incidents, of what people did about their alerts, and of the checks of the data."""
 
-from streaming.base.language import gettext
+from streaming.base.language import gettext, marked, ngettext
 from streaming.queries import labels
-from streaming.queries.advice import headline
-from streaming.queries.columns.column import SHORT_ID, ColumnValue, Context, ResultColumn, Table, plain
-from streaming.queries.results import BY_PERSON, Incident, Transition
+from streaming.queries.columns.column import SHORT_ID, ColumnValue, Context, ResultColumn, Table, Tone, plain
+from streaming.queries.results import BY_PERSON, Incident, QualityCheck, RecordedAction, Transition
+from streaming.queries.rule_text import headline
+
+_DETAIL_CHARACTERS = 300
+_ACTIONS = {
+    "ACKNOWLEDGE": marked("acknowledged"), "SILENCE": marked("silenced"), "UNSILENCE": marked("ended the silence"),
+    "CLOSE": marked("closed"), "REOPEN": marked("reopened"),
+    "SQL": marked("ran SQL"),
+}  # fmt: skip
+_ACTION_RESULTS: dict[str, tuple[str, Tone]] = {
+    "DONE": (marked("done"), ""),
+    "REFUSED": (marked("not allowed"), "attention"),
+    "FAILED": (marked("failed"), "attention"),
+}  # fmt: skip
+
+
+def _action_result(row: RecordedAction, _: Context) -> ColumnValue:
+    text, tone = _ACTION_RESULTS[row.result]
+    note = row.message or ("" if row.rows is None else ngettext("{n} row", "{n} rows", row.rows))
+    return ColumnValue(gettext(text), tone, note)
+
+
+def _who(row: RecordedAction, _: Context) -> ColumnValue:
+    """Show who did it, with what identifies the person if that says more."""
+    name = row.name or row.subject
+    return ColumnValue(name or gettext("someone on this machine"), "" if name else "quiet", hint=row.subject)
+
+
+def _detail(row: RecordedAction, _: Context) -> ColumnValue:
+    """Show a reason, or the beginning of a query, with the whole of it."""
+    if len(row.detail) <= _DETAIL_CHARACTERS:
+        return ColumnValue(row.detail)
+    return ColumnValue(f"{row.detail[:_DETAIL_CHARACTERS]}…", hint=row.detail)
+
+
+RECORDED_ACTION = Table(
+    ResultColumn(RecordedAction, "time", "time"),
+    ResultColumn(RecordedAction, "name", show=_who),
+    ResultColumn(RecordedAction, "source"),
+    ResultColumn(RecordedAction, "action", show=lambda a, _: gettext(_ACTIONS[a.action])),
+    ResultColumn(RecordedAction, "target", wide=True),
+    ResultColumn(RecordedAction, "result", show=_action_result),
+    ResultColumn(RecordedAction, "detail", wide=True, show=_detail),
+    page="time name action result source target detail",
+)
+
+
+def _result(check: QualityCheck, _: Context) -> ColumnValue:
+    if check.success:
+        return ColumnValue("ok", "OK") if check.row_count else ColumnValue("nothing to check", "quiet")
+    return ColumnValue("FAILED, stops the job" if check.stops_job else "FAILED", "BAD")
+
+
+QUALITY = Table(
+    ResultColumn(QualityCheck, "suite"),
+    ResultColumn(QualityCheck, "column", show=lambda c, _: labels.checked(c.column, c.expectation)),
+    ResultColumn(QualityCheck, "success", show=_result),
+    ResultColumn(QualityCheck, "unexpected_count", "count"),
+    ResultColumn(QualityCheck, "row_count", "count"),
+    ResultColumn(QualityCheck, "checked_at", "time", lambda c, x: labels.moment_in_zone(c.checked_at or c.time, x.now),
+           made_from=("checked_at", "time")),
+    ResultColumn(QualityCheck, "observed", show=lambda c, _: "" if c.success else c.observed or "", spare=True,
+                 wide=True),
+    grid="suite column success unexpected_count row_count checked_at observed",
+)  # fmt: skip
 
 
 def _incident_duration(incident: Incident, _: Context) -> str:

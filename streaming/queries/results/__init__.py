@@ -1,74 +1,45 @@
-"""The types of the queries' results, a module a subject.
+"""The types of the queries' results.
 
 Times are in epoch milliseconds; None means unknown, never 0.
 """
 
-from streaming.queries.results.alerts import (
-    Acknowledgement,
-    AlertSilence,
-    Closing,
-    Notification,
-    RecordedAction,
-)
-from streaming.queries.results.base import (
-    Instant,
-    QueryResult,
-    as_json,
-    times_of,
-)
-from streaming.queries.results.brokers import (
-    GroupBroker,
-)
-from streaming.queries.results.clients import (
+from streaming.queries.results.base import Instant, QualityCheck, QueryResult, SqlResult, as_json, times_of
+from streaming.queries.results.groups import (
     ClientDetail,
+    FailedMessages,
+    Group,
+    GroupBroker,
     GroupClient,
     GroupMember,
-)
-from streaming.queries.results.groups import (
-    Group,
+    LagPoint,
     OpenIncidents,
     Overview,
     TelemetryCoverage,
 )
 from streaming.queries.results.incident_detail import (
+    Acknowledgement,
+    AlertSilence,
+    Closing,
     Impact,
     IncidentDetail,
     IncidentReach,
     ListenerStacks,
     ListenerThread,
+    Notification,
+    RecordedAction,
     SuggestedCommand,
 )
-from streaming.queries.results.incidents import (
-    BY_PERSON,
-    Incident,
-    Transition,
-)
-from streaming.queries.results.lag import (
-    FailedMessages,
-    LagPoint,
-)
-from streaming.queries.results.ownership import (
+from streaming.queries.results.incidents import BY_PERSON, Incident, Transition
+from streaming.queries.results.queues import (
     Interval,
     OwnerChange,
-)
-from streaming.queries.results.quality import (
-    QualityCheck,
-)
-from streaming.queries.results.queue_history import (
+    Queue,
     QueueDetail,
     QueueHistory,
     QueueObservation,
-)
-from streaming.queries.results.queues import (
-    Queue,
-)
-from streaming.queries.results.rebalances import (
     Rebalance,
     RebalanceMove,
     RebalanceTotals,
-)
-from streaming.queries.results.sql import (
-    SqlResult,
 )
 
 __all__ = [

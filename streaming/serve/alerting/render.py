@@ -22,10 +22,10 @@ from streaming.base.errors import UserError
 from streaming.base.language import ENGLISH, gettext, in_language, marked, ngettext
 from streaming.base.shell import command_line
 from streaming.base.times import written
-from streaming.queries.advice import advised, explained
 from streaming.queries.commands import commands_from
 from streaming.queries.evidence import evidence_items
 from streaming.queries.labels import duration, reason
+from streaming.queries.rule_text import advised, explained
 from streaming.serve.alerting.alert import Alert, Delivery
 from streaming.serve.alerting.neutral import BROKEN, neutral
 from streaming.serve.alerting.reach import Ask, nothing

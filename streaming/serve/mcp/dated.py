@@ -1,13 +1,80 @@
-"""What every tool answers: the question's answer, with its instant and the age of the telemetry behind it."""
+"""The answer of every tool: the question's answer, its instant, and the age of the telemetry behind it."""
 
 from collections.abc import Sequence
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from pydantic import Field
 
-from streaming.queries.answer_time import TelemetryAge, answer_time
+from streaming.base.statements import statements_of
+from streaming.base.times import now_ms, written
+from streaming.queries.group_at import instant_of
+from streaming.queries.present import Freshness, SilenceByCluster, known_ends, present
 from streaming.queries.results import Instant, QueryResult
 from streaming.tables.reader import ReadModel
+
+_SQL = statements_of(__name__)
+
+
+class TelemetryAge(QueryResult):
+    """How old the telemetry of a cluster was at the instant of an answer."""
+
+    cluster: str
+    last: Instant = Field(description="Time of its newest telemetry, epoch milliseconds.")
+    age_ms: int = Field(description="Age of that at the instant of the answer, in milliseconds.")
+    is_stale: bool = Field(description="Whether the cluster may have changed since: what the answer says is old.")
+    is_silent: bool = Field(
+        description="Whether telemetry had stopped: the state is unknown, and what is shown is the last known one."
+    )
+
+
+class AnswerTime(NamedTuple):
+    """The instant of an answer, and the telemetry of the clusters that it is about."""
+
+    time: int
+    """Epoch milliseconds; of now, when all telemetry has stopped, the time of the last row."""
+    telemetry: tuple[TelemetryAge, ...]
+    note: str | None
+    """What is not well known at the instant, in sentences; None: everything is."""
+
+
+def answer_time(model: ReadModel, at: int | None = None, cluster: str | None = None) -> AnswerTime:
+    """Return the instant of an answer, and how old telemetry was then.
+
+    Args:
+        model: the tables.
+        at: the requested instant, epoch milliseconds; None: now.
+        cluster: the cluster that the answer is about; None: all.
+    """
+    rows = model.rows(_SQL["last_rows"], {"instant": instant_of(at), "cluster": cluster})
+    silence = SilenceByCluster(model, at, [(row["cluster"], row["last"]) for row in rows])
+    clock, ends = now_ms() if at is None else at, known_ends(model, at)
+    stopped = at is None and ends is not None and ends.silent
+    ages = tuple(_age(row["cluster"], silence.of(row["cluster"], row["last"]), clock, stopped=stopped) for row in rows)
+    note: str | None = None
+    if not ages:
+        note = "No telemetry by this time: nothing is known."
+    elif ends is not None and ends.at_instant.is_stale:
+        note = ends.said(at, lambda time: f"at={written(time)}")
+    else:
+        note = " ".join(_sentence(one) for one in ages if one.is_stale) or None
+    return AnswerTime(present(model, at), ages, note)
+
+
+def _age(cluster: str, freshness: Freshness, clock: int, *, stopped: bool) -> TelemetryAge:
+    """Return the age; ``stopped``: all telemetry has, so now the last known state is shown."""
+    return TelemetryAge(
+        cluster=cluster,
+        last=clock - freshness.age_ms,
+        age_ms=freshness.age_ms,
+        is_stale=stopped or freshness.is_stale,
+        is_silent=stopped or freshness.silent_since is not None,
+    )
+
+
+def _sentence(old: TelemetryAge) -> str:
+    state = "the state is unknown, what is shown is the last known one" if old.is_silent else "what is shown is old"
+    return f"No telemetry of cluster {old.cluster} since {written(old.last)}: {state}."
+
 
 T = TypeVar("T")
 

@@ -9,8 +9,8 @@ from streaming.queries import groups as of_groups
 from streaming.queries import lag as of_lag
 from streaming.queries.clients import client, clients
 from streaming.queries.group_at import find_group
-from streaming.queries.period import begin_of, period_of
 from streaming.queries.plan import Plan
+from streaming.queries.present import begin_of, period_of
 from streaming.queries.results import ClientDetail, Group, GroupClient, LagPoint, Overview
 from streaming.queries.rolling_restart import RollingRestart, rolling_restart
 from streaming.queries.what_if import what_if

@@ -10,7 +10,7 @@ from streaming.base.settings import Settings
 from streaming.queries.health import Severity
 from streaming.queries.incident_detail import incident
 from streaming.queries.incidents import incidents
-from streaming.queries.period import begin_of
+from streaming.queries.present import begin_of
 from streaming.queries.quality import quality
 from streaming.queries.results import Incident, IncidentDetail, QualityCheck, SqlResult
 from streaming.queries.rule_text import RuleText, rule_text

@@ -8,8 +8,7 @@ from streaming.base.limits import REBALANCES
 from streaming.queries import ownership
 from streaming.queries import rebalances as of_rebalances
 from streaming.queries.group_at import find_group
-from streaming.queries.period import begin_of, period_of
-from streaming.queries.present import present
+from streaming.queries.present import begin_of, period_of, present
 from streaming.queries.queue_history import queue_detail
 from streaming.queries.queue_owners import QueueOwner, queue_owner, queue_owners
 from streaming.queries.results import (

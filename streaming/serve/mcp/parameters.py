@@ -8,7 +8,7 @@ from pydantic import Field
 from rebalance_model.entities import MessageQueue
 from streaming.base.errors import UserError
 from streaming.base.times import instant_ms, now_ms
-from streaming.queries.period import TIME_FORMS
+from streaming.queries.present import TIME_FORMS
 
 ROWS = 100
 """The number of elements of a list that a tool answers unless it is asked for more."""

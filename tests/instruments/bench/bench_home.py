@@ -22,11 +22,11 @@ from rich.table import Table
 from schemas.tables import TABLES
 from streaming.base.settings import load_settings
 from streaming.base.times import now_ms
-from streaming.queries.find import find_owned
 from streaming.queries.group_at import find_group
 from streaming.queries.group_health import health_over
 from streaming.queries.groups import groups
 from streaming.queries.incidents import incidents
+from streaming.queries.ownership import find_owned
 from streaming.queries.present import history_ends
 from streaming.queries.rolling_restart import rolling_restart
 from streaming.queries.what_if import what_if

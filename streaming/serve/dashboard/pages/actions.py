@@ -5,7 +5,7 @@ from typing import NamedTuple
 from streaming.base.language import gettext, marked
 from streaming.base.nearest import one_of
 from streaming.queries.columns import RECORDED_ACTION
-from streaming.queries.operator_actions import LAST, ActionKind, operator_actions
+from streaming.queries.notifications import LAST, ActionKind, operator_actions
 from streaming.queries.present import HistoryBounds, history_ends
 from streaming.queries.results import RecordedAction
 from streaming.serve.dashboard.parts.frame import element, frame

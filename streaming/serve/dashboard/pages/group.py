@@ -10,7 +10,7 @@ from streaming.base.errors import UserError
 from streaming.base.language import gettext, marked
 from streaming.base.times import duration_ms, written
 from streaming.queries.columns import PROXIED_COLUMNS, QUEUE
-from streaming.queries.columns.brokers import freshness
+from streaming.queries.columns.groups import freshness
 from streaming.queries.present import history_ends
 from streaming.queries.results import LagPoint
 from streaming.queries.roots import cards

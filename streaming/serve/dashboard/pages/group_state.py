@@ -10,13 +10,11 @@ from pydantic import Field
 
 from streaming.base.language import gettext, marked
 from streaming.queries import labels
-from streaming.queries.brokers import group_brokers
 from streaming.queries.clients import clients_of_proxies
 from streaming.queries.columns import MEMBER
 from streaming.queries.columns.column import ColumnValue, Context, ResultColumn, counted
-from streaming.queries.failed_messages import failed_messages
 from streaming.queries.group_at import find_group
-from streaming.queries.groups import read_group
+from streaming.queries.groups import failed_messages, group_brokers, read_group
 from streaming.queries.health import HEALTH
 from streaming.queries.incidents import group_incidents
 from streaming.queries.labels import queue_name

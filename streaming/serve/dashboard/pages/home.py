@@ -11,10 +11,10 @@ from streaming.base.language import gettext, marked
 from streaming.base.times import duration_ms
 from streaming.queries.columns import GROUP, INTERVAL
 from streaming.queries.columns.column import ResultColumn
-from streaming.queries.find import find_owned
 from streaming.queries.group_health import SLICES, GroupKey, health_over
 from streaming.queries.health import Health
 from streaming.queries.lag import LagSeries, lag_over
+from streaming.queries.ownership import find_owned
 from streaming.queries.results import Group, Interval
 from streaming.serve.dashboard.charts.health_strip import strip_of
 from streaming.serve.dashboard.charts.lag_sparkline import sparkline_of

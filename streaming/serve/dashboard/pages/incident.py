@@ -8,11 +8,10 @@ from markupsafe import Markup
 
 from rebalance_model.entities import INT64_MAX, MessageQueue
 from streaming.base.language import gettext
-from streaming.queries.advice import headline
 from streaming.queries.evidence import formatted, label
 from streaming.queries.group_at import GroupAt
-from streaming.queries.impact import unknown_text, waiting_text
-from streaming.queries.incident_detail import incident, queue_without_owner
+from streaming.queries.health import WithoutOwner
+from streaming.queries.incident_detail import incident, queue_without_owner, unknown_text, waiting_text
 from streaming.queries.incidents import find_incident
 from streaming.queries.labels import NOT_KNOWN
 from streaming.queries.notifications import MESSAGES, step_text
@@ -20,7 +19,7 @@ from streaming.queries.present import HistoryBounds, history_ends
 from streaming.queries.queue_history import queue_history
 from streaming.queries.results import Incident, IncidentDetail
 from streaming.queries.roots import cards
-from streaming.queries.without_owner import WithoutOwner
+from streaming.queries.rule_text import headline
 from streaming.serve.dashboard.charts.queue_picture import Picture, picture
 from streaming.serve.dashboard.parts.frame import frame, stale
 from streaming.serve.dashboard.parts.live_page import LivePage

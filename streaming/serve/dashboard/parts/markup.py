@@ -14,11 +14,11 @@ from nicegui import ui
 from streaming.base.language import filled, gettext, raw
 from streaming.base.times import duration_ms, instant_ms, written
 from streaming.queries import labels
-from streaming.queries.advice import explained, first_step, headline
 from streaming.queries.columns import FAILED_MESSAGES, GROUP, INCIDENT, MEMBER, MOVE, QUEUE, REBALANCE
 from streaming.queries.columns.column import Context
 from streaming.queries.health import HEALTH, SEVERITY
 from streaming.queries.labels import cause, reason, trigger
+from streaming.queries.rule_text import explained, first_step, headline
 from streaming.serve import links
 from streaming.serve.dashboard.parts.page_handler import page_handler
 from streaming.serve.dashboard.static import STATIC

@@ -12,9 +12,8 @@ from typing import NamedTuple
 from streaming.base.language import gettext, marked, ngettext
 from streaming.base.nearest import one_of
 from streaming.queries import labels
-from streaming.queries.health import HEALTH, Health
+from streaming.queries.health import HEALTH, Health, WithoutOwner
 from streaming.queries.results import Queue
-from streaming.queries.without_owner import WithoutOwner
 from streaming.serve.dashboard.timeline.owner_spans import Place
 
 FOLDS = {

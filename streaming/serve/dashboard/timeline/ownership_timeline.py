@@ -7,10 +7,9 @@ import msgspec
 from nicegui import ui
 
 from streaming.base.language import gettext, ngettext
-from streaming.queries.health import SEVERITY
+from streaming.queries.health import SEVERITY, WithoutOwner
 from streaming.queries.present import HistoryBounds
 from streaming.queries.results import Incident, Queue
-from streaming.queries.without_owner import WithoutOwner
 from streaming.serve.dashboard.parts.page_handler import page_handler
 from streaming.serve.dashboard.parts.palette import short_names
 from streaming.serve.dashboard.static import STATIC

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from streaming.queries import clients as of_clients
-from streaming.queries.period import begin_of
+from streaming.queries.present import begin_of
 from streaming.queries.results import ClientDetail, GroupClient
 from streaming.serve.web.api.parameters import At, Cluster, DatedRoute, StoreOf, sent
 

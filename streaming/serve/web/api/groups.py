@@ -16,8 +16,8 @@ from streaming.queries import rebalances as of_rebalances
 from streaming.queries import rolling_restart as of_restart
 from streaming.queries import what_if as of_what_if
 from streaming.queries.group_at import GroupAt, find_group
-from streaming.queries.period import TIME_FORMS, begin_of
 from streaming.queries.plan import Plan
+from streaming.queries.present import TIME_FORMS, begin_of
 from streaming.queries.queue_history import queue_detail
 from streaming.queries.results import (
     Group,

@@ -10,10 +10,10 @@ from streaming.base.place import Place, tables_of
 from streaming.base.times import duration_ms, instant_ms, now_ms
 from streaming.queries import incident_detail
 from streaming.queries import incidents as of_incidents
-from streaming.queries import operator_actions as of_actions
+from streaming.queries import notifications as of_actions
 from streaming.queries.health import Severity
-from streaming.queries.operator_actions import ActionKind
-from streaming.queries.period import begin_of
+from streaming.queries.notifications import ActionKind
+from streaming.queries.present import begin_of
 from streaming.queries.results import Acknowledgement, AlertSilence, Closing, Incident, IncidentDetail, RecordedAction
 from streaming.serve.alerting import actions
 from streaming.serve.operator_actions import Action, Actor, recorded

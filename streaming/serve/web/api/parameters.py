@@ -16,8 +16,7 @@ from streaming.base.language import ENGLISH, in_language
 from streaming.base.settings import Settings
 from streaming.base.times import instant_ms, now_ms, written
 from streaming.base.visible import shortened
-from streaming.queries.period import TIME_FORMS, Period, period_of
-from streaming.queries.present import known_ends, present
+from streaming.queries.present import TIME_FORMS, Period, known_ends, period_of, present
 from streaming.queries.results import as_json
 from streaming.serve.operator_actions import Actor
 from streaming.serve.store import Store

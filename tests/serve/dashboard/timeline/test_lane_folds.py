@@ -3,8 +3,8 @@
 import pytest
 
 from streaming.base.errors import UserError
+from streaming.queries.health import WithoutOwner
 from streaming.queries.results import Queue
-from streaming.queries.without_owner import WithoutOwner
 from streaming.serve.dashboard.pages.group_state import state
 from streaming.serve.dashboard.parts.moment import Window
 from streaming.serve.dashboard.timeline.group_history import History, history
