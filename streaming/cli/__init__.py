@@ -1,1 +1,1 @@
-"""The command line: one file a command."""
+"""The command line: a file a command, or a group of them."""

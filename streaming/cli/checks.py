@@ -30,10 +30,9 @@ from streaming.base.open_files import OPEN_FILES_MIN, open_files
 from streaming.base.place import queries_of, tables_of
 from streaming.base.settings import Settings
 from streaming.base.times import written
-from streaming.cli import proxy_checks
-from streaming.cli.check import Check
-from streaming.cli.otlp_checks import otlp_checks
+from streaming.cli import peer_checks
 from streaming.cli.ours import our_command
+from streaming.cli.peer_checks import Check, otlp_checks
 from streaming.collect.client import RemotingClient, RequestRefusedError, RpcFailedError
 from streaming.collect.collector import collect
 from streaming.collect.poll_round import Summary
@@ -287,7 +286,7 @@ def _tables(settings: Settings) -> Iterator[Check]:
         part="tables", state="ok", found=f"{len(in_tables)} groups, last telemetry {written(ends.last)} ({age})"
     )
     yield from _lost_states(lost)
-    yield from proxy_checks.needed(in_tables, [one for polled in settings.collector.polled for one in polled.proxies])
+    yield from peer_checks.needed(in_tables, [one for polled in settings.collector.polled for one in polled.proxies])
 
 
 def _lost_states(lost: list[Incident]) -> Iterator[Check]:
@@ -388,7 +387,7 @@ def _brokers(settings: Settings) -> Iterator[Check]:
     else:
         yield Check(part="brokers", state="ok", found=summary, needed=False)
     yield from _silent(events, round_)
-    yield from proxy_checks.answers(events)
+    yield from peer_checks.answers(events)
     yield from _clocks(events)
 
 

@@ -11,9 +11,8 @@ from rich.text import Text
 
 from rebalance_model.entities import INT64_MAX
 from streaming.base.zone import zone_at
-from streaming.cli.grid import Grid, GridColumn
-from streaming.cli.group.rebalances import rebalance_table
-from streaming.cli.incident.grid import incident_grid
+from streaming.cli.grid import Grid, GridColumn, incident_grid
+from streaming.cli.group.changes import rebalance_table
 from streaming.cli.output import health, print_table, section, severity
 from streaming.lab.state import FaultRecord
 from streaming.queries import labels

@@ -14,7 +14,7 @@ from streaming.cli.options import TableOrJsonOption
 from streaming.cli.output import print_table
 
 if TYPE_CHECKING:
-    from streaming.cli.check import Check
+    from streaming.cli.peer_checks import Check
 
 _COLOURS = {"ok": "green", "missing": "yellow", "wrong": "red"}
 

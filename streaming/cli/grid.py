@@ -17,10 +17,11 @@ from rich.style import Style
 from streaming.base.errors import UserError
 from streaming.base.visible import visible
 from streaming.base.zone import zone_at
+from streaming.queries.columns import INCIDENT
 from streaming.queries.columns.column import Context
 from streaming.queries.columns.column import ResultColumn as Described
 from streaming.queries.health import HEALTH, SEVERITY
-from streaming.queries.results import QueryResult
+from streaming.queries.results import Incident, QueryResult
 
 R = TypeVar("R", bound=QueryResult)
 
@@ -237,3 +238,10 @@ def _parts(word: str, width: int) -> list[str]:
 
 def _total(widths: dict[int, int]) -> int:
     return sum(widths.values()) + _GAP * (len(widths) - 1)
+
+
+def incident_grid(incidents: Sequence[Incident], now: int, *, with_group: bool = True) -> Grid:
+    """Return a table with one row per incident, titled by its main cause."""
+    several = with_group and len({incident.cluster for incident in incidents}) > 1
+    without = {*(() if several else ("cluster",)), *(() if with_group else ("group",))}
+    return Grid.of(INCIDENT.grid, incidents, Context(now), without=without)

@@ -1,4 +1,4 @@
-"""The end of a collector at Ctrl-C or SIGTERM: it ends its work, but not later than after a grace period.
+"""Wait for the tables, and end at Ctrl-C or SIGTERM: a command ends its work, at the latest after a grace period.
 
 A signal handler of Python runs in the main thread, which may be busy or wait for Kafka. So the handler does nothing,
 and Python writes the signal's number into a pipe, from whichever thread has got it; a thread of its own reads it, tells
@@ -11,6 +11,7 @@ import asyncio
 import os
 import select
 import signal
+import time
 from collections.abc import Callable, Coroutine
 from functools import partial
 from threading import Event as Flag
@@ -19,6 +20,37 @@ from types import FrameType
 from typing import Any, Self
 
 import structlog
+
+from streaming.base.health import Task
+from streaming.base.place import Place
+
+_LOOK_SECONDS = 1.0
+
+
+def wait_for_tables(exist: Callable[[], bool], tables: Place, task: Task, stopping: Flag | None = None) -> None:
+    """Wait until the tables exist, or the process is to end; and say so if that is not now.
+
+    Args:
+        exist: whether those that are needed exist.
+        tables: their folder, for the message.
+        task: what can't be done meanwhile.
+        stopping: set when the process is to end; None: a signal ends it by itself.
+    """
+    if exist():
+        return
+    task.failed("there are no tables yet")
+    structlog.get_logger().info(f"waiting for the tables in {tables}, which `rebalance-watch run` creates")
+    while not exist() and not pause(_LOOK_SECONDS, stopping):
+        pass
+
+
+def pause(seconds: float, stopping: Flag | None = None) -> bool:
+    """Wait for some seconds, or until the process is to end; return whether it is."""
+    if stopping is not None:
+        return stopping.wait(seconds)
+    time.sleep(seconds)
+    return False
+
 
 GRACE_SECONDS = 8.0
 """How long a collector may take to its end; with the rest of its process less than 10 s."""

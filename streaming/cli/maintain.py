@@ -20,8 +20,7 @@ from streaming.base.place import Place, tables_of
 from streaming.base.settings import Settings, load_settings
 from streaming.base.times import DAY_MS, duration_ms, now_ms
 from streaming.base.visible import visible
-from streaming.cli.interruption import Interruption
-from streaming.cli.waiting import pause, wait_for_tables
+from streaming.cli.interruption import Interruption, pause, wait_for_tables
 
 if TYPE_CHECKING:
     from checkpoints.table_quality import TableGate

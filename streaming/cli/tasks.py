@@ -190,12 +190,16 @@ class Imported(Mapping[str, Any]):
         return command
 
 
+_MODULES: Final = {"dashboard": "serve", "metrics": "serve", "mcp": "serve"}
+"""The modules of commands that are not in one of their own name."""
+
+
 @cache
 def _imported(name: str) -> Any:
     """Import a command of the first level."""
     from streaming.cli.options import shaped
 
-    module = importlib.import_module(f"streaming.cli.{name.replace('-', '_')}")
+    module = importlib.import_module(f"streaming.cli.{_MODULES.get(name, name).replace('-', '_')}")
     holder = typer.Typer(rich_markup_mode=_MARKUP, pretty_exceptions_enable=False)
     holder.callback()(_nothing)
     if (app := getattr(module, "app", None)) is not None:

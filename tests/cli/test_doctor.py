@@ -16,9 +16,8 @@ from streaming.base import jars, java
 from streaming.base.errors import UserError
 from streaming.base.settings import load_settings
 from streaming.cli import checks as doctor
-from streaming.cli.check import Check
 from streaming.cli.main import app
-from streaming.cli.otlp_checks import otlp_checks
+from streaming.cli.peer_checks import Check, otlp_checks
 from tests.support.otlp_receiver import otlp_receiver
 from tests.support.world import example
 

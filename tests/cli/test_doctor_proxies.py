@@ -7,7 +7,7 @@ import pytest
 from rebalance_model.observe.events import DEADLINE, UNREADABLE, Connection, ProxyConnection, RpcError
 from streaming.base.settings import load_settings
 from streaming.cli.checks import examine
-from streaming.cli.proxy_checks import answers
+from streaming.cli.peer_checks import answers
 from tests.serve.dashboard.tables import Group
 from tests.support.odd_cluster import OddCluster
 from tests.support.tables import append, make_tables

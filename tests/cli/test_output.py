@@ -7,7 +7,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from streaming.cli.group.lag import sparkline
+from streaming.cli.group.changes import sparkline
 from streaming.cli.main import app
 from tests.support.asked import AT
 

@@ -14,7 +14,7 @@ from tests.docs.source import ROOT
 from tests.languages.catalogues import read
 
 PUBLIC = {
-    ("streaming/cli/check.py", "found"): "in the JSON of `doctor`",
+    ("streaming/cli/peer_checks.py", "found"): "in the JSON of `doctor`",
     ("simulation/scenario.py", "of"): "a key of scenarios",
 }
 """Names that users write or read: they stay."""

@@ -2,12 +2,8 @@
 
 import typer
 
-from streaming.cli.group.assignments import assignments
-from streaming.cli.group.diff import diff
-from streaming.cli.group.lag import lag
-from streaming.cli.group.list import groups
-from streaming.cli.group.rebalances import rebalances
-from streaming.cli.group.show import show
+from streaming.cli.group.changes import diff, lag, rebalances
+from streaming.cli.group.state import assignments, groups, show
 
 app = typer.Typer(
     help="Query consumer groups: health, owners and rebalances, now or at any time.", no_args_is_help=True

@@ -1,4 +1,4 @@
-"""`rebalance-watch queue show`: show one queue over a period."""
+"""`rebalance-watch queue …`: query one queue of a group."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -7,8 +7,7 @@ from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.text import Text
 
-from streaming.cli.grid import Grid
-from streaming.cli.incident.grid import incident_grid
+from streaming.cli.grid import Grid, incident_grid
 from streaming.cli.options import (
     AtOption,
     ClusterOption,
@@ -87,3 +86,12 @@ def _draw(detail: QueueDetail, now: int) -> RenderableType:
         title = f"Reported (the last {len(shown)} of {len(history.observations)}; --format json has all)"
         parts += section(title, Grid.of(OBSERVATION.grid, shown, context))
     return Lines(*parts)
+
+
+app = typer.Typer(help="Query one queue of a group over time.", no_args_is_help=True)
+app.command("show")(show)
+
+
+@app.callback()
+def _queue() -> None:
+    """Make `show` a command of its own."""

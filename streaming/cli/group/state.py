@@ -1,35 +1,110 @@
-"""`rebalance-watch group show`: show the state of one group."""
+"""`rebalance-watch group list|show|assignments`: the state of groups at an instant."""
 
 from collections.abc import Iterator, Sequence
+from typing import Annotated
 
+import typer
 from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.text import Text
 
 from rebalance_model.entities import RETRY_TOPIC_PREFIX
+from streaming.base.shell import group_argument
 from streaming.base.visible import visible
-from streaming.cli.grid import Cell, Grid
-from streaming.cli.group.choice import named_group
-from streaming.cli.incident.grid import incident_grid
+from streaming.cli.grid import Cell, Grid, incident_grid
 from streaming.cli.options import (
     AtOption,
     CheckOption,
     ClusterOption,
     EveryOption,
+    Format,
     FormatOption,
     GroupArgument,
     GroupOption,
     Output,
+    RetryOption,
+    TopicOption,
     WatchOption,
     instant,
+    named,
 )
+from streaming.cli.ours import our_command
 from streaming.cli.output import AsOf, health, present, section
+from streaming.cli.tasks import print_error
 from streaming.queries import labels
-from streaming.queries.columns import FAILED_MESSAGES, GROUP, MEMBER, PROXIED_COLUMNS, REBALANCE
+from streaming.queries.columns import FAILED_MESSAGES, GROUP, MEMBER, PROXIED_COLUMNS, QUEUE, REBALANCE
 from streaming.queries.columns.column import Context
 from streaming.queries.columns.groups import freshness
 from streaming.queries.health import WithoutOwner
-from streaming.queries.results import FailedMessages, Group, GroupBroker, GroupMember, Overview, TelemetryCoverage
+from streaming.queries.results import (
+    FailedMessages,
+    Group,
+    GroupBroker,
+    GroupMember,
+    Overview,
+    Queue,
+    TelemetryCoverage,
+)
+
+
+def groups(
+    *,
+    cluster: ClusterOption = None,
+    at: AtOption = None,
+    check: CheckOption = False,
+    output: FormatOption = "table",
+    watch: WatchOption = False,
+    every: EveryOption = 2.0,
+) -> None:
+    """List all groups, unhealthy ones first."""
+    from streaming.queries.groups import groups as ask
+
+    present(
+        lambda model: ask(model, instant(at), cluster),
+        draw_groups,
+        Group,
+        Output(output, watch, every),
+        as_of=AsOf(instant(at)),
+        is_healthy=(lambda listed: all(group.health == "OK" for group in listed)) if check else None,
+    )
+
+
+def draw_groups(groups: Sequence[Group], now: int) -> RenderableType:
+    """Return groups as a table."""
+    if not groups:
+        return Text("No consumer groups: start `rebalance-watch collect poll` and `rebalance-watch run`.")
+    several = len({group.cluster for group in groups}) > 1
+    return Grid.of(GROUP.grid, groups, Context(now), without=() if several else {"cluster"})
+
+
+def named_group(
+    argument: str | None, option: str | None, command: str, cluster: str | None, at: str | None, output: Format
+) -> str:
+    """Return the group that a command names; if it names none, print all groups as a table.
+
+    Args:
+        argument: the name given as an argument.
+        option: the name given by -g.
+        command: the command, such as ``assignments``.
+        cluster: only groups of this cluster are printed.
+        at: the instant, as the user has written it.
+        output: the format of the command; a program that reads JSON or CSV gets no other rows than it has asked for.
+
+    Raises:
+        BadParameter: two names are given, or none and the output is for a program.
+        Exit: none is given; the groups are printed. The code is that of wrong usage.
+    """
+    if argument is not None or option is not None or output not in {"table", "wide"}:
+        return named(argument, option)
+    from streaming.queries.groups import groups
+
+    time = instant(at)
+    found = present(lambda model: groups(model, time, cluster), draw_groups, Group, Output(), as_of=AsOf(time))
+    if found:
+        example = our_command("group", command, *group_argument(found[0].group))
+        print_error(f"Specify one group of these, as an argument or with -g: {example}")
+    raise typer.Exit(2)
+
 
 _SHARED = {
     WithoutOwner.EVERY_CLIENT: "read by every client",
@@ -59,7 +134,7 @@ def show(
     name = named_group(group, group_option, "show", cluster, at, output)
     present(
         lambda model: overview(model, find_group(model, name, cluster, instant(at))),
-        _draw,
+        _draw_overview,
         Overview,
         Output(output, watch, every),
         as_of=AsOf(instant(at)),
@@ -67,7 +142,7 @@ def show(
     )
 
 
-def _draw(overview: Overview, now: int) -> RenderableType:
+def _draw_overview(overview: Overview, now: int) -> RenderableType:
     group = overview.group
     head = Text.assemble((group.group, "bold"), f" ({group.cluster})  ", _state(group, now))
     parts: list[RenderableType] = [head, Text("\n".join(_summary(overview, now))), *_coverage(group.coverage)]
@@ -171,3 +246,44 @@ def _members(group: Group, members: Sequence[GroupMember], now: int) -> Renderab
         )
         return Lines(table, note)
     return table
+
+
+def assignments(
+    group: GroupArgument = None,
+    *,
+    group_option: GroupOption = None,
+    cluster: ClusterOption = None,
+    topic: TopicOption = None,
+    at: AtOption = None,
+    problems: Annotated[
+        bool, typer.Option("--problems", help="Problems only: queues that are not OK or have an unexpected owner.")
+    ] = False,
+    retry: RetryOption = False,
+    output: FormatOption = "table",
+    watch: WatchOption = False,
+    every: EveryOption = 2.0,
+) -> None:
+    """Show owner, expected owner and status of each queue of a group.
+
+    Lag and waiting time are the last values observed by the chosen time, with their age. The ages of lock, pull and
+    consumption refer to the chosen time.
+    """
+    from streaming.queries.group_at import find_group
+    from streaming.queries.groups import last_group_state
+    from streaming.queries.ownership import queues
+    from streaming.tables import ReadModel
+
+    name = named_group(group, group_option, "assignments", cluster, at, output)
+    without_owner = WithoutOwner.UNASSIGNED
+
+    def ask(model: ReadModel) -> list[Queue]:
+        nonlocal without_owner
+        group_at = find_group(model, name, cluster, instant(at))
+        without_owner = last_group_state(model, group_at).without_owner
+        of_group = queues(model, group_at, topic, retry=retry)
+        return [queue for queue in of_group if not problems or queue.is_problem]
+
+    def draw(rows: Sequence[Queue], now: int) -> RenderableType:
+        return Grid.of(QUEUE.grid, rows, Context(now, without_owner)) if rows else Text("No queues.")
+
+    present(ask, draw, Queue, Output(output, watch, every), as_of=AsOf(instant(at)))

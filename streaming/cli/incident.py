@@ -1,4 +1,4 @@
-"""`rebalance-watch incident show`: show one incident with its evidence, timeline and triggering event."""
+"""`rebalance-watch incident …`: list, show and close incidents."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -9,20 +9,143 @@ from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.text import Text
 
+from streaming.base.errors import UserError
 from streaming.base.shell import command_line, group_argument
-from streaming.base.times import written
-from streaming.cli.grid import Grid, GridColumn
-from streaming.cli.incident.grid import incident_grid
-from streaming.cli.options import EveryOption, FormatOption, Output, WatchOption
-from streaming.cli.output import AsOf, present, section, severity
+from streaming.base.times import now_ms, written
+from streaming.base.visible import visible
+from streaming.cli.author import actor
+from streaming.cli.grid import Grid, GridColumn, incident_grid
+from streaming.cli.options import (
+    AtOption,
+    ClusterOption,
+    EveryOption,
+    FormatOption,
+    Output,
+    SinceOption,
+    WatchOption,
+    begin,
+    instant,
+)
+from streaming.cli.output import AsOf, present, section, severity, tables_by_settings
 from streaming.queries import labels
 from streaming.queries.columns import QUEUE, TRANSITION
 from streaming.queries.columns.column import SHORT_ID, Context
-from streaming.queries.health import WithoutOwner
-from streaming.queries.results import IncidentDetail, ListenerStacks, SuggestedCommand
+from streaming.queries.health import Severity, WithoutOwner
+from streaming.queries.results import Incident, IncidentDetail, ListenerStacks, SuggestedCommand
 
 if TYPE_CHECKING:
     from streaming.tables import ReadModel
+
+_Id = Annotated[str, typer.Argument(metavar="ID", help="Incident id, or a unique prefix of it.", show_default=False)]
+_By = Annotated[str | None, typer.Option(help="Who does it; default: the user of this command.", show_default=False)]
+
+
+def close(
+    incident_id: _Id,
+    *,
+    reason: Annotated[str, typer.Option(help="Why it is closed; kept with the incident.")],
+    by: _By = None,
+) -> None:
+    """Close an incident: it counts as resolved until it becomes worse.
+
+    So do those that it explains and that have no alert of their own. Its alert is resolved, and it leaves the lists and
+    counts of open incidents. What is observed stays: the health of its group and its queues is judged as before.
+    """
+    from streaming.serve.alerting import actions
+    from streaming.serve.operator_actions import recorded
+
+    tables, who = tables_by_settings(), actor(by)
+    with recorded(tables, who, "CLOSE", incident_id, reason) as action:
+        _check(reason, who.name)
+        closed = actions.close(tables, incident_id, reason, who.name, now_ms())
+        action.target = closed.incident_id
+    again = command_line("rebalance-watch", "incident", "reopen", closed.incident_id[:SHORT_ID])
+    typer.echo(visible(f"closed: {_named(closed)}; open it again with `{again}`"))
+
+
+def reopen(
+    incident_id: _Id,
+    *,
+    reason: Annotated[str, typer.Option(help="Reason, kept for reference.")] = "",
+    by: _By = None,
+) -> None:
+    """Undo `incident close`: the incident is open again if its condition still holds, and its alert is sent again."""
+    from streaming.serve.alerting import actions
+    from streaming.serve.operator_actions import recorded
+
+    tables, who = tables_by_settings(), actor(by)
+    with recorded(tables, who, "REOPEN", incident_id, reason) as action:
+        _check(reason or "as it was closed", who.name)
+        found = actions.reopen(tables, incident_id, reason, who.name, now_ms())
+        action.target = found.incident_id
+    typer.echo(visible(f"opened again: {_named(found)}"))
+
+
+def _check(reason: str, name: str) -> None:
+    """Check what the options give.
+
+    Raises:
+        UserError: there is no reason, or no name.
+    """
+    if not reason.strip():
+        raise UserError("Closing an incident needs a reason: give it with --reason.")
+    if not name.strip():
+        raise UserError("The incident keeps who closed it: give a name with --by.")
+
+
+def _named(incident: "Incident") -> str:
+    return " ".join(part for part in (incident.code, incident.group, incident.subject) if part)
+
+
+def incidents(
+    *,
+    group: Annotated[str | None, typer.Option("--group", "-g", help="Only incidents of this group.")] = None,
+    cluster: ClusterOption = None,
+    code: Annotated[str | None, typer.Option("--code", help="Only this code, such as ORDERED_QUEUE_STUCK.")] = None,
+    severity: Annotated[Severity | None, typer.Option(help="Only this severity.")] = None,
+    unfold: Annotated[
+        bool, typer.Option("--unfold", "-u", help="Include incidents that another one explains.")
+    ] = False,
+    every_one: Annotated[bool, typer.Option("--all", "-a", help="Include resolved incidents.")] = False,
+    resolved: Annotated[bool, typer.Option("--resolved", help="Only resolved incidents.")] = False,
+    since: SinceOption = None,
+    at: AtOption = None,
+    output: FormatOption = "table",
+    watch: WatchOption = False,
+    every: EveryOption = 2.0,
+) -> None:
+    """List open incidents, with --all or --since also resolved ones. Open ones come first, then the newest.
+
+    Incidents that another one in the list explains are counted in its line; --unfold lists them.
+    """
+    from streaming.queries.incidents import incidents as ask
+
+    only_open = since is None and not every_one and not resolved
+    present(
+        lambda model: ask(
+            model,
+            cluster=cluster,
+            group=group,
+            code=code,
+            severity=severity,
+            only_open=only_open,
+            only_resolved=resolved,
+            since=begin(model, since, instant(at)),
+            at=instant(at),
+            unfold=unfold,
+        ),
+        lambda found, now: _draw_list(found, now, only_open=only_open),
+        Incident,
+        Output(output, watch, every),
+        as_of=AsOf(instant(at)),
+    )
+
+
+def _draw_list(listed: Sequence[Incident], now: int, *, only_open: bool) -> RenderableType:
+    if listed:
+        return incident_grid(listed, now)
+    return Text("No open incidents; --all includes resolved ones." if only_open else "No incidents.")
+
 
 _EVENT = 1_500
 """The maximum characters shown of an event: a snapshot of a large group has megabytes."""
@@ -49,12 +172,12 @@ def show(
         return detail
 
     def draw(detail: IncidentDetail, now: int) -> RenderableType:
-        return _draw(detail, Context(now, without_owner))
+        return _draw_one(detail, Context(now, without_owner))
 
     present(ask, draw, IncidentDetail, Output(output, watch, every), as_of=AsOf(None))
 
 
-def _draw(detail: IncidentDetail, context: Context) -> RenderableType:
+def _draw_one(detail: IncidentDetail, context: Context) -> RenderableType:
     from streaming.queries.evidence import evidence_items
     from streaming.queries.rule_text import headline
 
@@ -157,3 +280,11 @@ def _event(detail: IncidentDetail) -> Text:
     event = json.dumps(detail.cause_event, ensure_ascii=False)
     cut = event if len(event) <= _EVENT else f"{event[:_EVENT]} … (--format json has it in full)"
     return Text(f"{cause}\n{cut}")
+
+
+app = typer.Typer(help="Query open and resolved incidents with evidence and first step; close one.",
+                  no_args_is_help=True)  # fmt: skip
+app.command("list")(incidents)
+app.command("show")(show)
+app.command("close")(close)
+app.command("reopen")(reopen)

@@ -1,6 +1,7 @@
-"""`rebalance-watch group rebalances`: list the rebalances of a group with cause and cost."""
+"""`rebalance-watch group lag|rebalances|diff`: what changed in a group over a period."""
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -8,8 +9,8 @@ from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.text import Text
 
-from streaming.cli.grid import Grid
-from streaming.cli.group.choice import named_group
+from streaming.cli.grid import Grid, GridColumn
+from streaming.cli.group.state import named_group
 from streaming.cli.options import (
     ClusterOption,
     EveryOption,
@@ -17,20 +18,103 @@ from streaming.cli.options import (
     GroupArgument,
     GroupOption,
     Output,
+    RetryOption,
     SinceOption,
+    TopicOption,
     UntilOption,
     WatchOption,
     begin,
     instant,
+    named,
 )
 from streaming.cli.output import AsOf, present
 from streaming.queries import labels
-from streaming.queries.columns import MOVE, REBALANCE
+from streaming.queries.columns import MOVE, OWNER_CHANGE, REBALANCE
 from streaming.queries.columns.column import SHORT_ID, Context
-from streaming.queries.results import Rebalance, RebalanceTotals
+from streaming.queries.results import LagPoint, OwnerChange, Rebalance, RebalanceTotals
 
 if TYPE_CHECKING:
     from streaming.tables import ReadModel
+
+_HOUR_MS = 3_600_000
+_BARS = "▁▂▃▄▅▆▇█"
+_UNKNOWN = "·"
+
+
+def lag(
+    group: GroupArgument = None,
+    *,
+    group_option: GroupOption = None,
+    cluster: ClusterOption = None,
+    topic: TopicOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    slices: Annotated[int, typer.Option("--slices", min=1, max=500, help="Number of equal parts of the period.")] = 40,
+    output: FormatOption = "table",
+    watch: WatchOption = False,
+    every: EveryOption = 2.0,
+) -> None:
+    """Show the lag of each topic of a group over the last hour (--since), and how long messages wait.
+
+    A bar is the lag at the end of a part of the period, · that it is not known. Where telemetry has ended, the period
+    ends with it.
+    """
+    from streaming.queries.group_at import find_group
+    from streaming.queries.lag import lag as ask
+    from streaming.queries.present import present as now_of
+
+    name = named_group(group, group_option, "lag", cluster, until, output)
+
+    def points(model: "ReadModel") -> list[LagPoint]:
+        end = now_of(model, instant(until))
+        begin = end - _HOUR_MS if since is None else instant(since)
+        found = ask(model, find_group(model, name, cluster, instant(until)), begin, end, slices)
+        return [point for point in found if topic is None or point.topic == topic]
+
+    present(points, lambda found, now: _draw_lag(name, found, now), LagPoint, Output(output, watch, every))
+
+
+def _draw_lag(name: str, points: Sequence[LagPoint], now: int) -> RenderableType:
+    if not points:
+        return Text(f"No lag of {name} was reported in this period.")
+    of_topic = {topic: list(of) for topic, of in groupby(sorted(points, key=_topic), key=_topic)}
+    times = sorted({point.time for point in points})
+    grid = Grid(
+        [GridColumn("topic"), GridColumn("over time"), *(GridColumn(title, right=True) for title in ("lag", "largest")),
+         GridColumn("waiting", spare=True), GridColumn("lag unknown", spare=True)]
+    )  # fmt: skip
+    for topic, series in of_topic.items():
+        lags = [point.lag for point in series if point.lag is not None]
+        last = series[-1]
+        grid.add(
+            topic,
+            sparkline([next((point.lag for point in series if point.time == time), None) for time in times]),
+            labels.total(last.lag, 0, at_least=last.lag_is_at_least),
+            labels.number(max(lags)) if lags else labels.NOT_KNOWN,
+            labels.NOT_KNOWN if last.waiting_ms is None else labels.duration(last.waiting_ms),
+            f"{last.lag_unknown} queues" if last.lag_unknown else "",
+        )
+    first, end = (labels.moment_in_zone(time, now) for time in (times[0], times[-1]))
+    return Lines(grid, Text(f"from {first} to {end}", style="dim"))
+
+
+def _topic(point: LagPoint) -> str:
+    return point.topic
+
+
+def sparkline(values: Sequence[int | None]) -> str:
+    """Return a bar for each value, from 0 to the largest; of an unknown one a dot."""
+    most = max((value for value in values if value is not None), default=0)
+    return "".join(_bars(values, max(1, most)))
+
+
+def _bars(values: Sequence[int | None], most: int) -> Iterator[str]:
+    for value in values:
+        if value is None:
+            yield _UNKNOWN
+        else:
+            yield _BARS[min(len(_BARS) - 1, -(-value * (len(_BARS) - 1) // most))]
+
 
 _ROWS = 20
 """The number of rebalances in a table, unless the user chooses."""
@@ -66,7 +150,10 @@ def rebalances(
     how = Output(output, watch, every)
     if rebalance_id is not None:
         present(
-            lambda model: rebalance(model, find_group(model, name, cluster), rebalance_id), _draw_one, Rebalance, how
+            lambda model: rebalance(model, find_group(model, name, cluster), rebalance_id),
+            _draw_rebalance,
+            Rebalance,
+            how,
         )
         return
 
@@ -114,7 +201,7 @@ def _cause(totals: RebalanceTotals, code: str, number: int) -> str:
     return f"{number} {labels.TRIGGERS.get(code, code)}{cost}"
 
 
-def _draw_one(detail: Rebalance, now: int) -> RenderableType:
+def _draw_rebalance(detail: Rebalance, now: int) -> RenderableType:
     context = Context(now)
 
     def text(name: str) -> str:
@@ -141,3 +228,42 @@ def _draw_one(detail: Rebalance, now: int) -> RenderableType:
     )
     moves: list[RenderableType] = [Text(""), Grid.of(MOVE.grid, detail.moves, context)] if detail.moves else []
     return Lines(head, Text("\n".join(lines)), *moves)
+
+
+def diff(
+    group: GroupArgument = None,
+    *,
+    earlier: Annotated[str, typer.Option("--from", help="Earlier time, as for --at of other commands.")],
+    later: Annotated[str | None, typer.Option("--to", help="Later time; default: now.")] = None,
+    group_option: GroupOption = None,
+    cluster: ClusterOption = None,
+    topic: TopicOption = None,
+    retry: RetryOption = False,
+    output: FormatOption = "table",
+) -> None:
+    """Show the queues of a group whose owner differs between two times."""
+    from streaming.queries.group_at import find_group
+    from streaming.queries.ownership import diff as ask
+
+    name = named(group, group_option)
+    end = instant(later)
+    first = 0
+
+    def answer(model: "ReadModel") -> list[OwnerChange]:
+        nonlocal first
+        first = begin(model, earlier, end)
+        return ask(model, find_group(model, name, cluster, first), end, topic, retry=retry)
+
+    def draw(changes: Sequence[OwnerChange], now: int) -> RenderableType:
+        if changes:
+            return Grid.of(OWNER_CHANGE.grid, changes, Context(now))
+        until = "now" if end is None else f"at {labels.moment_in_zone(end, now)}"
+        return Text(f"Each queue has the same owner at {labels.moment_in_zone(first, now)} and {until}.")
+
+    present(
+        answer,
+        draw,
+        OwnerChange,
+        Output(output),
+        as_of=AsOf(end),
+    )

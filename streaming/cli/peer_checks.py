@@ -1,12 +1,53 @@
-"""The doctor's checks of RocketMQ 5 proxies: whether each answers, and whether one that is needed is not configured."""
+"""The doctor's checks of the programs beside a cluster: RocketMQ 5 proxies and the OpenTelemetry collector."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
+
+import msgspec
 
 from rebalance_model.observe.events import NOT_SUPPORTED, Event, ProxyConnection
-from streaming.cli.check import Check
+from streaming.base.errors import SettingsError
+from streaming.base.sections.otlp import Otlp
 from streaming.queries.labels import some
 from streaming.queries.results import Group
+from streaming.serve.otlp.start import check
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of one check."""
+
+    part: str
+    state: Literal["ok", "missing", "wrong"]
+    found: str
+    mend: str = ""
+    needed: bool = True
+    """Whether `run` requires it; False if only the lab does."""
+
+
+def otlp_checks(otlp: Otlp) -> Iterator[Check]:
+    """Yield a check of each signal that is pushed; none if nothing is."""
+    if not otlp.endpoint:
+        return
+    try:
+        check(otlp)
+    except SettingsError as error:
+        yield Check(part="otlp", state="wrong", found="settings can't be used", mend=str(error), needed=False)
+        return
+    from streaming.serve.otlp.receiver import PushRefusedError, ask  # an extra, which is installed
+
+    for signal in otlp.signals:
+        part, url = f"otlp {signal}", otlp.url(signal)
+        try:
+            ask(otlp, signal)
+        except PushRefusedError as error:
+            mend = (
+                "start the collector, or correct otlp.endpoint and otlp.headers; or remove the signal of otlp.signals"
+            )
+            yield Check(part=part, state="missing", found=f"{url}: {error}", mend=mend, needed=False)
+        else:
+            yield Check(part=part, state="ok", found=url, needed=False)
+
 
 _PORT = "remotingListenPort, 8080 by default"
 
