@@ -18,8 +18,8 @@ from simulation.cluster import SimulatedCluster
 from simulation.scenario import Scenario, ScenarioError
 from simulation.truth import AnyRecord
 from streaming.base.errors import UserError
-from streaming.base.garbage import without_collection
 from streaming.base.lines import print_error
+from streaming.base.process import without_collection
 from streaming.log.recording import Recorder
 
 SCENARIOS = Path(__file__).parent / "scenarios"

@@ -13,7 +13,7 @@ from rich.markup import escape
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from streaming.base.limits import REFUSALS_SECONDS
-from streaming.base.visible import shortened, visible, visible_lines
+from streaming.base.terminal import shortened, visible, visible_lines
 
 Form = Literal["sentences", "fields"]
 """What people see of a line: its event alone, which is a sentence, or with time, level and fields."""

@@ -1,17 +1,20 @@
 """Settings: `conf/default.toml`, overridden by a user's file, overridden by the environment.
 
-The sections are in `streaming.base.sections`.
+The sections are in `streaming.base.sections`; `effective_settings` says where each value comes from.
 """
 
 import os
+from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
+from typing import Literal
 
 import msgspec
-from pydantic import Field, ValidationError, field_validator
+from pydantic import BaseModel, Field, SecretStr, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
+    EnvSettingsSource,
     InitSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
@@ -21,17 +24,14 @@ from pydantic_settings import SettingsError as UnreadableError
 
 from rebalance_model.observe.policy import Policy
 from streaming.base.errors import SettingsError
-from streaming.base.invalid import ended, of_msgspec, sentence
-from streaming.base.sections.collector import Collector, RocketMq
+from streaming.base.invalid import ended, of_msgspec, read_toml, sentence
+from streaming.base.sections.collector import Collector, Kafka, RocketMq, SourceSettings
 from streaming.base.sections.job import Job, Quality, spark_properties
 from streaming.base.sections.lab import LabSettings
-from streaming.base.sections.messages import Alerts, Log
-from streaming.base.sections.otlp import Otlp
+from streaming.base.sections.reporting import Alerts, Log, Otlp
 from streaming.base.sections.storage import Runtime, Storage, Tables
-from streaming.base.sections.telemetry_log import Kafka, SourceSettings
 from streaming.base.sections.web import HealthPorts, Metrics, Web
-from streaming.base.shell import CONFIG_VARIABLE
-from streaming.base.toml import read_toml
+from streaming.base.terminal import CONFIG_VARIABLE
 
 
 class Settings(BaseSettings):
@@ -132,3 +132,57 @@ def load_policy(path: Path | None = None) -> Policy:
     except msgspec.ValidationError as error:
         said = of_msgspec(str(error), Policy.__struct_fields__)
         raise SettingsError(ended(f"The policy file {file} can't be used: {said}")) from None
+
+
+DEFAULT: Literal["default"] = "default"
+_MASK = "***"
+
+
+class EffectiveSetting(msgspec.Struct, frozen=True):
+    """A setting by its full name, such as ``source.kind``."""
+
+    name: str
+    value: object
+    """As JSON has it; of a secret only whether there is one."""
+    source: str
+    """``environment``, the path of the user's file, or ``default``."""
+
+
+def effective_settings(settings: Settings) -> Iterator[EffectiveSetting]:
+    """Yield each setting, in the order of `conf/default.toml`."""
+    given = list(_given())
+    secrets = set(_secrets(settings))
+    for name, value in _leaves(settings.model_dump(mode="json")):
+        source = next((source for source, names in given if name in names), DEFAULT)
+        is_secret = not secrets.isdisjoint(_prefixes(name))
+        yield EffectiveSetting(name, _MASK if is_secret and value else value, source)
+
+
+def _given() -> Iterator[tuple[str, set[str]]]:
+    """Yield what sets something beside the defaults, the strongest first, with the names that it sets."""
+    yield "environment", {name for name, _ in _leaves(EnvSettingsSource(Settings)())}
+    if file := os.environ.get(CONFIG_VARIABLE):
+        yield file, {name for name, _ in _leaves(TomlConfigSettingsSource(Settings, Path(file))())}
+
+
+def _leaves(values: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _secrets(model: BaseModel, prefix: str = "") -> Iterator[str]:
+    """Yield the names of secret fields: those that have no place in a `repr`; of a table that is all of its keys."""
+    for key, field in type(model).model_fields.items():
+        value = getattr(model, key)
+        if not field.repr or isinstance(value, SecretStr):
+            yield f"{prefix}{key}"
+        elif isinstance(value, BaseModel):
+            yield from _secrets(value, f"{prefix}{key}.")
+
+
+def _prefixes(name: str) -> Iterator[str]:
+    parts = name.split(".")
+    return (".".join(parts[:count]) for count in range(1, len(parts) + 1))

@@ -19,9 +19,8 @@ from streaming.base.lines import start_lines
 from streaming.base.nearest import one_of
 from streaming.base.place import tables_of
 from streaming.base.settings import load_settings
-from streaming.base.shell import command_line
+from streaming.base.terminal import command_line, visible
 from streaming.base.times import duration_ms, now_ms, written
-from streaming.base.visible import visible
 from streaming.cli.author import actor, author
 from streaming.cli.grid import Grid, GridColumn
 from streaming.cli.interruption import end_in_time, wait_for_tables

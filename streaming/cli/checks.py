@@ -26,8 +26,8 @@ from rebalance_model.observe.state.clock_bounds import bounds_of_now
 from schemas.tables import TABLES
 from streaming.base import jars, java
 from streaming.base.errors import NotReadyError, SettingsError, UserError
-from streaming.base.open_files import OPEN_FILES_MIN, open_files
 from streaming.base.place import queries_of, tables_of
+from streaming.base.process import OPEN_FILES_MIN, open_files
 from streaming.base.settings import Settings
 from streaming.base.times import written
 from streaming.cli import peer_checks

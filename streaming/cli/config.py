@@ -11,8 +11,7 @@ from rich.console import Console
 
 from streaming.base.errors import SettingsError, UserError
 from streaming.base.lines import print_error
-from streaming.base.setting_sources import EffectiveSetting, effective_settings
-from streaming.base.settings import Settings, load_policy, load_settings
+from streaming.base.settings import EffectiveSetting, Settings, effective_settings, load_policy, load_settings
 from streaming.cli.grid import Grid, GridColumn
 from streaming.cli.options import PolicyOption, TableOrJsonOption
 from streaming.cli.output import print_table, screen

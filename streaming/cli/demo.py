@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from streaming.base.place import tables_of
 from streaming.base.settings import Settings, load_settings
-from streaming.base.shell import command_line
+from streaming.base.terminal import command_line
 from streaming.base.times import written
 from streaming.cli.output import screen
 from streaming.queries.columns.column import SHORT_ID

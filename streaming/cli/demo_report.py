@@ -10,7 +10,7 @@ from rich.console import Group as Lines
 from rich.text import Text
 
 from rebalance_model.entities import INT64_MAX
-from streaming.base.zone import zone_at
+from streaming.base.times import zone_at
 from streaming.cli.grid import Grid, GridColumn, incident_grid
 from streaming.cli.group.changes import rebalance_table
 from streaming.cli.output import health, print_table, section, severity

@@ -15,8 +15,8 @@ from rich.segment import Segment
 from rich.style import Style
 
 from streaming.base.errors import UserError
-from streaming.base.visible import visible
-from streaming.base.zone import zone_at
+from streaming.base.terminal import visible
+from streaming.base.times import zone_at
 from streaming.queries.columns import INCIDENT
 from streaming.queries.columns.column import Context
 from streaming.queries.columns.column import ResultColumn as Described

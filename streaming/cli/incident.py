@@ -10,9 +10,8 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from streaming.base.errors import UserError
-from streaming.base.shell import command_line, group_argument
+from streaming.base.terminal import command_line, group_argument, visible
 from streaming.base.times import now_ms, written
-from streaming.base.visible import visible
 from streaming.cli.author import actor
 from streaming.cli.grid import Grid, GridColumn, incident_grid
 from streaming.cli.options import (

@@ -15,8 +15,8 @@ import typer
 from streaming.base.errors import InvalidValueError, SettingsError, UnavailableError, UnhealthyError, UserError
 from streaming.base.files import close_to_others
 from streaming.base.health import PROBE_SOCKET
-from streaming.base.shell import CONFIG_VARIABLE
-from streaming.base.zone import LOCAL, in_zone, zone_of
+from streaming.base.terminal import CONFIG_VARIABLE
+from streaming.base.times import LOCAL, in_zone, zone_of
 from streaming.cli.ours import options_given
 from streaming.cli.tasks import ByTask, examples_of, print_error
 from streaming.supervise.parent import stop_with_supervisor
@@ -76,7 +76,7 @@ def _options(
     probe_socket: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
     del version
-    from streaming.base.open_files import raise_open_files
+    from streaming.base.process import raise_open_files
 
     context.with_resource(in_zone(zone_of(tz)))
     context.with_resource(options_given(settings, root))

@@ -15,11 +15,11 @@ from schemas.tables import TABLES
 from streaming.base.errors import NotReadyError, UserError, first_line
 from streaming.base.health import Health, Task
 from streaming.base.lines import print_error, print_line, start_lines
-from streaming.base.pace import Pace
 from streaming.base.place import Place, tables_of
+from streaming.base.process import Pace
 from streaming.base.settings import Settings, load_settings
+from streaming.base.terminal import visible
 from streaming.base.times import DAY_MS, duration_ms, now_ms
-from streaming.base.visible import visible
 from streaming.cli.interruption import Interruption, pause, wait_for_tables
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def _repeat(once: Callable[[Flag], None], every: str, wait: Callable[[Task, Flag
     A signal sets a flag, which is looked at between two tables, and raises nothing: whichever library works then would
     have to let an exception through. What takes longer than the grace period is cut off: no commit is made by halves.
     """
-    from streaming.base.memory import GIVE_BACK_SECONDS, give_back
+    from streaming.base.process import GIVE_BACK_SECONDS, give_back
     from streaming.serve.web.probes import probes
 
     pause_ms, health = duration_ms(every), Health()

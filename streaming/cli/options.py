@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, overload
 
 import typer
 
-from streaming.base import zone
+from streaming.base import times
 from streaming.base.times import instant_ms, now_ms
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def instant(text: str | None) -> int | None:
     Raises:
         UserError: the text is no valid time.
     """
-    return None if text is None else instant_ms(text, now_ms(), zone.current())
+    return None if text is None else instant_ms(text, now_ms(), times.current())
 
 
 def begin(model: "ReadModel", since: str | None, end: int | None) -> int:
@@ -119,7 +119,7 @@ def begin(model: "ReadModel", since: str | None, end: int | None) -> int:
     """
     from streaming.queries.present import begin_of
 
-    return begin_of(model, since, end, zone.current())
+    return begin_of(model, since, end, times.current())
 
 
 def named(argument: str | None, option: str | None, what: str = "group") -> str:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
-from streaming.base.shell import command_line
+from streaming.base.terminal import command_line
 
 _GIVEN: ContextVar[tuple[str, ...]] = ContextVar("given", default=())
 

@@ -22,9 +22,8 @@ from rich.text import Text
 from streaming.base.errors import UserError
 from streaming.base.nearest import did_you_mean
 from streaming.base.place import Place, root_of, tables_of
-from streaming.base.shell import command_line
+from streaming.base.terminal import command_line, visible, visible_json, visible_lines
 from streaming.base.times import now_ms, written
-from streaming.base.visible import visible, visible_json, visible_lines
 from streaming.cli.grid import Cell, Grid
 from streaming.cli.options import SHAPE, Format, Output, Shape
 from streaming.queries.health import HEALTH, SEVERITY, Health, Severity

@@ -8,7 +8,7 @@ import msgspec
 
 from rebalance_model.observe.events import NOT_SUPPORTED, Event, ProxyConnection
 from streaming.base.errors import SettingsError
-from streaming.base.sections.otlp import Otlp
+from streaming.base.sections.reporting import Otlp
 from streaming.queries.labels import some
 from streaming.queries.results import Group
 from streaming.serve.otlp.start import check

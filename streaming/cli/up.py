@@ -18,7 +18,7 @@ from rich.text import Text
 from streaming.base.errors import SettingsError, UserError
 from streaming.base.lines import is_json, print_line, start_lines
 from streaming.base.settings import Settings, load_settings
-from streaming.base.visible import visible
+from streaming.base.terminal import visible
 from streaming.cli.collect import SpoolOption
 from streaming.cli.config import checked_configuration
 from streaming.cli.options import PolicyOption

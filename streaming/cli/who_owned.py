@@ -9,8 +9,8 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from rebalance_model.entities import MessageQueue
+from streaming.base.terminal import visible
 from streaming.base.times import now_ms
-from streaming.base.visible import visible
 from streaming.cli.grid import Cell, Grid, GridColumn
 from streaming.cli.options import (
     AtOption,

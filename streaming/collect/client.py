@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
 
 from rebalance_model.observe.events import DEADLINE, UNREACHABLE, UNREADABLE
+from streaming.base.certificate import is_alert, refused_certificate, untrusted
 from streaming.base.limits import (
     ANSWER_AT_ONCE_BYTES,
     FRAME_BYTES,
@@ -23,7 +24,6 @@ from streaming.base.limits import (
     SERVER_READING_BYTES,
     SKIPPED_FRAME_BYTES,
 )
-from streaming.base.tls_faults import is_alert, refused_certificate, untrusted
 from streaming.collect import frames, remoting
 from streaming.collect.acl import signed
 from streaming.collect.frames import DroppedFrameError, FrameMemory

@@ -12,7 +12,7 @@ import structlog
 
 from streaming.base.errors import UnavailableError, UserError
 from streaming.base.limits import BROKERS
-from streaming.base.open_files import files_for_connections
+from streaming.base.process import files_for_connections
 from streaming.base.sections.collector import NameServers
 from streaming.base.settings import Settings
 from streaming.collect.client import RemotingClient, RequestRefusedError, RpcFailedError

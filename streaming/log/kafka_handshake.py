@@ -24,9 +24,9 @@ from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 from kafka.protocol.parser import KafkaProtocol
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
+from streaming.base.certificate import is_alert, refused_certificate, untrusted
 from streaming.base.errors import UnavailableError, UserError
 from streaming.base.limits import FRAME_BYTES
-from streaming.base.tls_faults import is_alert, refused_certificate, untrusted
 from streaming.log.kafka_properties import KafkaConnection
 
 _ANSWER_SECONDS_MAX = 5.0

@@ -12,7 +12,7 @@ from kafka import KafkaAdminClient, KafkaProducer
 from streaming.base.certificate import certificate_of
 from streaming.base.errors import UserError
 from streaming.base.secrets import bytes_of, secret_of, text_of
-from streaming.base.sections.telemetry_log import Kafka
+from streaming.base.sections.collector import Kafka
 from streaming.base.settings import Settings
 from streaming.log.oauth import ClientCredentials
 

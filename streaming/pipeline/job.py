@@ -29,9 +29,8 @@ from checkpoints.state_files import check_state
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import STATE_VERSION
 from streaming.base.errors import SettingsError, UserError
-from streaming.base.memory import GIVE_BACK_SECONDS, give_back
-from streaming.base.pace import Pace
 from streaming.base.place import queries_of, tables_of
+from streaming.base.process import GIVE_BACK_SECONDS, Pace, give_back
 from streaming.base.settings import Settings
 from streaming.base.span import Span
 from streaming.log.identity import LogId, log_id

@@ -6,7 +6,7 @@ Executors on other machines get the same variables (`streaming.pipeline.spark_pr
 so that Spark redacts the properties that pass them on, ``spark.executorEnv.…`` (spark.redaction.regex).
 """
 
-from streaming.base.sections.telemetry_log import Kafka
+from streaming.base.sections.collector import Kafka
 from streaming.log.kafka_properties import JavaProperties, java_properties
 
 _PROVIDERS = "config.providers"

@@ -30,7 +30,7 @@ from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import LostPart, StateVersionError
 from schemas.rows import RejectedRow
 from streaming.base.errors import UserError
-from streaming.base.garbage import without_collection
+from streaming.base.process import without_collection
 from streaming.log.files import position_of
 from streaming.pipeline.chunks import CHUNK_SCHEMA, Chunk, ChunkedGroups, ShardPosition
 from streaming.pipeline.effects import EFFECT_SCHEMA, Effects, by_table, rejected

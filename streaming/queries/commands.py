@@ -9,7 +9,7 @@ from typing import Any
 from rebalance_model.observe.rules.registry import advice_for
 from rebalance_model.observe.rules.rule import Inspection
 from streaming.base.language import gettext, marked
-from streaming.base.shell import command_line
+from streaming.base.terminal import command_line
 from streaming.queries.results import Incident, SuggestedCommand
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rebalance_model.allocation import name_of_class
 from schemas.rows import WHOLE_SUITE
 from streaming.base.language import gettext, marked, ngettext, recognized
-from streaming.base.zone import clock, zone_at
+from streaming.base.times import clock, zone_at
 
 NOT_KNOWN = "-"
 """The text of an unknown value: never 0, never empty."""

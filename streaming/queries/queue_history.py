@@ -5,8 +5,8 @@ from typing import Any
 from rebalance_model.entities import MessageQueue
 from streaming.base.errors import NotFoundError, UserError
 from streaming.base.language import gettext
-from streaming.base.shell import command_line, group_argument
 from streaming.base.statements import statements_of, with_parts
+from streaming.base.terminal import command_line, group_argument
 from streaming.queries.group_at import GroupAt
 from streaming.queries.incidents import group_incidents
 from streaming.queries.observed import observed

@@ -1,8 +1,8 @@
 """Queries of the rebalances of a group."""
 
 from rebalance_model.entities import INT64_MAX
-from streaming.base.shell import command_line, group_argument
 from streaming.base.statements import statements_of, with_parts
+from streaming.base.terminal import command_line, group_argument
 from streaming.queries.group_at import GroupAt, instant_of, only_one
 from streaming.queries.results import Rebalance, RebalanceMove, RebalanceTotals
 from streaming.tables.reader import ReadModel, Row

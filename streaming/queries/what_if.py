@@ -14,7 +14,7 @@ from streaming.base.errors import UserError
 from streaming.base.language import gettext, marked, ngettext
 from streaming.base.limits import WHAT_IF_CLIENTS
 from streaming.base.nearest import did_you_mean, full_name
-from streaming.base.shell import command_line, group_argument
+from streaming.base.terminal import command_line, group_argument
 from streaming.base.times import written
 from streaming.queries import labels, ownership
 from streaming.queries.group_at import GroupAt

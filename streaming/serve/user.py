@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from streaming.base.errors import ForbiddenError
 from streaming.base.language import gettext
-from streaming.base.sections.sign_in import Role
+from streaming.base.sections.web import Role
 
 
 class User(NamedTuple):

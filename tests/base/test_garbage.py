@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from streaming.base.garbage import without_collection
+from streaming.base.process import without_collection
 
 
 def fold_and_fail(seen):

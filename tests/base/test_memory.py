@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from streaming.base.memory import give_back
+from streaming.base.process import give_back
 
 
 def resident_mb():

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from streaming.base.errors import SettingsError
-from streaming.base.path_prefix import DASHBOARD_PATHS
+from streaming.base.sections.web import DASHBOARD_PATHS
 from streaming.base.settings import load_settings
 from streaming.serve.web import probes
 from streaming.serve.web.api import PREFIX

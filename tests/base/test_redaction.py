@@ -2,7 +2,7 @@ from base64 import b64encode
 
 import pytest
 
-from streaming.base.redaction import Redaction
+from streaming.base.secrets import Redaction
 
 TOKEN = "Bearer s3cr3t-Token/with+signs"
 URL = "https://user:p%40ssword@hooks.example/services/T0AB/B1CD/xyzzy123?token=abc%2Fdef"

@@ -8,7 +8,7 @@ import pytest
 from rebalance_model.observe.policy import Policy
 from streaming.base.errors import SettingsError, UserError
 from streaming.base.settings import conf_file, load_policy, load_settings
-from streaming.base.shell import CONFIG_VARIABLE
+from streaming.base.terminal import CONFIG_VARIABLE
 
 
 def test_every_default_is_in_the_file_and_has_a_use():

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import streaming
-from streaming.base.shell import command_line, group_argument
+from streaming.base.terminal import command_line, group_argument
 
 PLAIN = ("orders", "a b", "a;reboot", "$(reboot)", "`reboot`", "it's", "\\", "|%g", "é中", "")
 NAMES = (*PLAIN, "\x1b]0;x\a", "a\nb'\\", "\u202ex")

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.base.errors import UserError
-from streaming.base.times import duration_ms, instant_ms, written
-from streaming.base.zone import in_zone, zone_at, zone_of
+from streaming.base.times import duration_ms, in_zone, instant_ms, written, zone_at, zone_of
 from streaming.queries.labels import moment
 
 NOW = 1_795_284_000_000

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from streaming.base.errors import UserError
-from streaming.base.zone import clock, current, in_zone, zone_at, zone_of
+from streaming.base.times import clock, current, in_zone, zone_at, zone_of
 
 WINTER, SUMMER = 1_768_478_400_000, 1_784_116_800_000
 """2026-01-15 and 2026-07-15, 12:00 UTC."""

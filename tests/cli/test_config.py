@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from streaming.base.settings import conf_file
-from streaming.base.shell import CONFIG_VARIABLE
+from streaming.base.terminal import CONFIG_VARIABLE
 from streaming.cli.main import app
 
 

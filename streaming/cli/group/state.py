@@ -9,8 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from rebalance_model.entities import RETRY_TOPIC_PREFIX
-from streaming.base.shell import group_argument
-from streaming.base.visible import visible
+from streaming.base.terminal import group_argument, visible
 from streaming.cli.grid import Cell, Grid, incident_grid
 from streaming.cli.options import (
     AtOption,

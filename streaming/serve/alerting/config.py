@@ -21,13 +21,11 @@ from pydantic import (
 
 from rebalance_model.observe.rules.registry import CODES as RULE_CODES
 from streaming.base.errors import SettingsError, UserError
-from streaming.base.invalid import ended, sentence
+from streaming.base.invalid import ended, read_toml, sentence
 from streaming.base.language import LanguageCode
 from streaming.base.nearest import did_you_mean
 from streaming.base.settings import conf_file
-from streaming.base.times import duration_ms
-from streaming.base.toml import read_toml
-from streaming.base.zone import zone_of
+from streaming.base.times import duration_ms, zone_of
 from streaming.queries.health import Severity
 from streaming.serve.alerting.schedule import Schedule, Times, days, times
 

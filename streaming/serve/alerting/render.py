@@ -20,7 +20,7 @@ from rebalance_model.observe.effects import IncidentTransition
 from rebalance_model.observe.rules.registry import advice_for
 from streaming.base.errors import UserError
 from streaming.base.language import ENGLISH, gettext, in_language, marked, ngettext
-from streaming.base.shell import command_line
+from streaming.base.terminal import command_line
 from streaming.base.times import written
 from streaming.queries.commands import commands_from
 from streaming.queries.evidence import evidence_items

@@ -14,9 +14,8 @@ from deltalake.exceptions import DeltaError
 
 from rebalance_model.observe.effects import IncidentTransition
 from streaming.base.errors import UserError
-from streaming.base.memory import GIVE_BACK_SECONDS, give_back
-from streaming.base.pace import Pace
 from streaming.base.place import Place
+from streaming.base.process import GIVE_BACK_SECONDS, Pace, give_back
 from streaming.serve.alerting.alert import Delivery
 from streaming.serve.alerting.channels import AlertChannel
 from streaming.serve.alerting.channels.channel import ChannelError

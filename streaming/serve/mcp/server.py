@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from streaming.base.errors import UserError
 from streaming.base.invalid import of_parameter, unknown_parameter
 from streaming.base.limits import ECHO_CHARACTERS
-from streaming.base.visible import shortened, shortened_whole
+from streaming.base.terminal import shortened, shortened_whole
 
 NAME = "rebalance-watch"
 INSTRUCTIONS = """\

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, Metric, ProcessCollector
 from prometheus_client.registry import Collector
 
 from streaming.base.errors import first_line
-from streaming.base.sections.otlp import Otlp
+from streaming.base.sections.reporting import Otlp
 from streaming.base.span import Span
 from streaming.serve.metrics.family import family
 from streaming.serve.otlp.points import Points

@@ -20,10 +20,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from streaming.base.errors import SettingsError, first_line
 from streaming.base.http import HttpAnswer, Poster, check_headers
 from streaming.base.limits import REPLY_BYTES
-from streaming.base.redaction import Redaction
-from streaming.base.secrets import secret_of, text_of
-from streaming.base.sections.otlp import Otlp, Signal
-from streaming.base.visible import visible
+from streaming.base.secrets import Redaction, secret_of, text_of
+from streaming.base.sections.reporting import Otlp, Signal
+from streaming.base.terminal import visible
 
 _HEADERS = {"Content-Type": "application/x-protobuf", "Content-Encoding": "gzip"}
 _AGAIN = frozenset({408, 429, 500, 502, 503, 504})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from prometheus_client import CollectorRegistry
 
 from streaming.base.errors import SettingsError
-from streaming.base.sections.otlp import Otlp
+from streaming.base.sections.reporting import Otlp
 from streaming.base.span import Span
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from streaming.base.addresses import is_loopback
 from streaming.base.errors import SettingsError
 from streaming.base.language import gettext
 from streaming.base.secrets import secret_of
-from streaming.base.sections.sign_in import SignIn
-from streaming.base.sections.web import Web
+from streaming.base.sections.web import SignIn, Web
 from streaming.serve.web.sessions import Failures, Sessions
 
 TOKEN_LENGTH_MIN = 16

@@ -19,7 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from streaming.base.addresses import is_among, sender_of
 from streaming.base.limits import CONNECTIONS, HEADER_BYTES, HEADER_SECONDS, REQUEST_BYTES, SENDER_CONNECTIONS
 from streaming.base.lines import Seldom
-from streaming.base.open_files import files_for_connections
+from streaming.base.process import files_for_connections
 from streaming.serve.web.connections import AcceptedConnection, OpenConnections
 
 _BACKLOG = 2_048

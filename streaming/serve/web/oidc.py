@@ -30,10 +30,9 @@ from starlette.routing import Route
 from streaming.base.errors import SettingsError, first_line
 from streaming.base.language import gettext
 from streaming.base.lines import Seldom
-from streaming.base.redaction import Redaction
-from streaming.base.sections.sign_in import SignIn
-from streaming.base.sections.web import Web
-from streaming.base.visible import visible
+from streaming.base.secrets import Redaction
+from streaming.base.sections.web import SignIn, Web
+from streaming.base.terminal import visible
 from streaming.serve.links import LOGOUT_PATH, prefix
 from streaming.serve.user import User
 from streaming.serve.web.access import Access

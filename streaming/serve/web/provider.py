@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from authlib.integrations.starlette_client import StarletteIntegration, StarletteOAuth2App
 
 from streaming.base.addresses import is_loopback
-from streaming.base.sections.sign_in import SignIn
+from streaming.base.sections.web import SignIn
 
 SIGN_IN_SECONDS: Final = 600
 """The time that a person has at the provider."""

@@ -12,7 +12,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from streaming.base.addresses import is_among
-from streaming.base.sections.sign_in import SignIn
+from streaming.base.sections.web import SignIn
 from streaming.serve.user import User
 
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from streaming.base.open_files import raise_open_files
+from streaming.base.process import raise_open_files
 from streaming.lab.certificates import Authority
 from tests.support.served import served
 from tests.support.waiting import until

@@ -12,7 +12,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from streaming.base.errors import UserError
-from streaming.base.open_files import raise_open_files
+from streaming.base.process import raise_open_files
 from streaming.cli.main import app
 from tests.support.served import served
 from tests.support.tables import make_tables

@@ -9,7 +9,7 @@ import httpx
 from streaming.base.errors import UserError
 from streaming.base.http import Poster
 from streaming.base.limits import REPLY_BYTES
-from streaming.base.redaction import Redaction
+from streaming.base.secrets import Redaction
 from streaming.serve.alerting.config import Secret
 from streaming.serve.alerting.render import AlertMessage
 

@@ -11,7 +11,7 @@ from nicegui import ui
 from nicegui.element import Element
 
 from streaming.base.language import LANGUAGES, current, gettext, in_language, marked, raw
-from streaming.base.visible import shortened
+from streaming.base.terminal import shortened
 from streaming.queries.present import HistoryBounds
 from streaming.serve.dashboard.parts.markup import LiveMarkup
 from streaming.serve.dashboard.parts.page_handler import page_handler

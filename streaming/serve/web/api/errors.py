@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streaming.base.errors import ForbiddenError, InvalidValueError, NotFoundError, NotReadyError, UserError
 from streaming.base.invalid import of_parameter
-from streaming.base.visible import shortened_whole
+from streaming.base.terminal import shortened_whole
 from streaming.queries.results import QueryResult
 
 _LOG = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ from streaming.base.errors import InvalidValueError
 from streaming.base.invalid import unknown_parameter
 from streaming.base.language import ENGLISH, in_language
 from streaming.base.settings import Settings
+from streaming.base.terminal import shortened
 from streaming.base.times import instant_ms, now_ms, written
-from streaming.base.visible import shortened
 from streaming.queries.present import TIME_FORMS, Period, known_ends, period_of, present
 from streaming.queries.results import as_json
 from streaming.serve.operator_actions import Actor

@@ -1,4 +1,4 @@
-"""The settings of what is pushed to an OpenTelemetry collector."""
+"""Settings of what processes report: lines, alerts, and what is pushed to an OpenTelemetry collector."""
 
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
@@ -6,6 +6,19 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, field_validator
 
 from streaming.base.sections.section import Section
+
+
+class Log(Section):
+    """The lines that a long-running process prints."""
+
+    format: Literal["console", "json"]
+
+
+class Alerts(Section):
+    """The alerts; routes and channels are in a separate file, see `streaming.serve.alerting.config`."""
+
+    file: str
+
 
 Signal: TypeAlias = Literal["metrics", "traces"]
 
