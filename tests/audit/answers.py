@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 from urllib.error import HTTPError
@@ -205,34 +206,52 @@ def rows(root: Path) -> list[Row]:
     return derived
 
 
-class ShownPopped(NamedTuple):
-    """Lag and what is in flight of a queue in a row of the progress table."""
+class ShownProgress(NamedTuple):
+    """What a row of a broker's answer or of a hook says of a queue in the progress table; None: nothing."""
 
     place: Place
     queue: Queue
     time: int
-    lag: int | None
+    former: int | None
+    """The time of the former row of the hook of this broker; None: this is an answer's row, or the hook's first."""
+    by_hook: bool
     at_least: bool
+    lag: int | None
     in_flight: int | None
     in_flight_since: int | None
+    newest: int | None
+    commit: int | None
+    pull: int | None
+    commit_at: int | None
+    pull_at: int | None
+    lock_at: int | None
 
 
-def progress(root: Path) -> Iterator[ShownPopped]:
-    """Yield what each row of brokers' answers and of hooks says of each queue."""
+def progress(root: Path) -> Iterator[ShownProgress]:
+    """Yield what each row of brokers' answers and of hooks says of each queue, in order of time."""
     from deltalake import DeltaTable  # noqa: PLC0415  as above
 
-    for row in DeltaTable(str(root / "tables/queue_progress")).to_pyarrow_table().to_pylist():
-        if row["kind"] not in ("CONSUME_STATS", "HOOK"):
-            continue
-        for number, topic in enumerate(row["topic"]):
-            lag, least, count, since = (row[name][number] if row[name] else None for name in _POPPED)
-            queue, place = (topic, row["broker"], row["queue_id"][number]), (row["cluster"], row["group"])
-            since_ms = since if since is None or isinstance(since, int) else round(since.timestamp() * 1000)
-            time = round(row["time"].timestamp() * 1000)
-            yield ShownPopped(place, queue, time, lag, bool(least), count, since_ms)
+    former: dict[tuple[Place, str], int] = {}
+    kinds = [("kind", "in", ["CONSUME_STATS", "HOOK"])]
+    read = DeltaTable(str(root / "tables/queue_progress")).to_pyarrow_table(filters=kinds).to_pylist()
+    for row in sorted(read, key=lambda row: row["time"]):
+        place, by_hook, before = (row["cluster"], row["group"]), row["kind"] == "HOOK", None
+        time = round(row["time"].timestamp() * 1000)
+        if by_hook:
+            before, former[place, row["broker"]] = former.get((place, row["broker"])), time
+        columns = [map(_ms, row[name] or [None] * len(row["topic"])) for name in _PROGRESS]
+        for topic, number, least, *values in zip(row["topic"], row["queue_id"], *columns, strict=True):
+            yield ShownProgress(place, (topic, row["broker"], number), time, before, by_hook, bool(least), *values)
 
 
-_POPPED = ("lag", "lag_is_at_least", "in_flight", "in_flight_since")
+def _ms(value: Any) -> Any:
+    return round(value.timestamp() * 1000) if isinstance(value, datetime) else value
+
+
+_PROGRESS = (
+    "lag_is_at_least", "lag", "in_flight", "in_flight_since", "broker_offset", "commit_offset", "pull_offset",
+    "commit_at", "pull_at", "lock_at",
+)  # fmt: skip
 _SAYS = ("group", "topic", "broker", "queue_id", "client_id", "action", "evidence", "trigger", "code", "transition")
 
 

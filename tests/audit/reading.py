@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from tests.audit.claims import GroupClaims, claims
+from tests.audit.hook_calls import HookCalls
 from tests.audit.owners import GroupOwners, owners
 from tests.audit.popped import Popped
 from tests.audit.quantities import Quantities, quantities
@@ -19,6 +20,7 @@ class Reading:
     events: list[Event]
     quantities: Quantities
     popped: Popped
+    hook_calls: HookCalls
     owners: dict[Place, GroupOwners]
     """The owners by hooks, combined with answers to polls; empty if there are no events of hooks."""
     claims: dict[Place, GroupClaims]
@@ -89,6 +91,7 @@ def read_all(recorded: list[Event], sources: Iterable[str]) -> Reading:
         events,
         quantities(events),
         Popped(events),
+        HookCalls(events),
         owners(events) if hooked else {},
         claimed,
         first_seen(events),

@@ -102,6 +102,7 @@ class Ordering:
         self._policy = policy
         self._out: list[OutOfWait] = []
         self._skipped: list[AnyEvent] = []
+        self._believed: list[AnyEvent] = []
 
     def identified(self, event: AnyEvent) -> AnyEvent:
         """Return the event under the number of its source's incarnation; see `Source.number_of`."""
@@ -223,6 +224,11 @@ class Ordering:
         skipped, self._skipped = self._skipped, []
         return skipped
 
+    def believed(self) -> list[AnyEvent]:
+        """Return the buffered events of sources that are doubted no more since the last call, in order of arrival."""
+        believed, self._believed = self._believed, []
+        return believed
+
     def forget(self, name: str) -> None:
         """Forget a source that has been silent for long; its events in the buffer are skipped."""
         if self.state.sources[name].newest >= self.state.watermark:
@@ -244,8 +250,10 @@ class Ordering:
     def end(self) -> None:
         """Wait for no source any longer."""
         self.state.started = True
-        for source in self.state.sources.values():
-            source.ended, source.doubt = True, None
+        for name, source in self.state.sources.items():
+            source.ended = True
+            if source.doubt is not None:
+                self._believe(name, source)
 
     def out_of_wait(self) -> list[OutOfWait]:
         """Return the sources that have stopped being waited for since the last call."""
@@ -402,7 +410,8 @@ class Ordering:
         state, doubt = self.state, source.doubt
         impossible = source.tick > bound + jump
         if not (impossible or (state.started and source.tick > state.highest + jump)):
-            source.doubt = None
+            if doubt is not None:
+                self._believe(name, source)
         elif doubt is None:
             source.doubt = Doubt(source.tick, state.highest, before)
         elif (lasted := source.tick - doubt.since) >= self.limit_of(source):
@@ -412,7 +421,16 @@ class Ordering:
             if contradicted and not source.wrong:
                 self._stop_waiting(name, source, "LATE", wrong_clock=True)
                 self._skip(lambda one: one[1] == name)
-            source.doubt = Doubt(source.tick, state.highest, before) if contradicted else None
+            if contradicted:
+                source.doubt = Doubt(source.tick, state.highest, before)
+            else:
+                self._believe(name, source)
+
+    def _believe(self, name: str, source: Source) -> None:
+        """End the doubt of a source: the times of what it has sent meanwhile can be used."""
+        source.doubt = None
+        held = sorted((one for one in self.buffer if one[1] == name), key=lambda one: one[2])
+        self._believed += [event for *_, event in held]
 
     def _step_max(self, source: Source) -> int:
         """Return the largest step that counts: neither a set clock nor an outage of everything makes a source late."""

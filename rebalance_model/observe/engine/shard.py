@@ -97,7 +97,7 @@ class Shard:
         event = self._ordering.identified(event)
         late = self._ordering.push(event, stamp, size, at_once=at_once)
         seen, is_trusted = self._ordering.on_timeline(event)
-        effects = self._skipped()
+        effects = [*self._skipped(), *self._observe_believed()]
         if isinstance(seen, GroupEvent) and is_trusted:
             effects += self._progress.observe(seen, self._state.waiting.highest)
         elif isinstance(seen, Tick):
@@ -106,6 +106,15 @@ class Shard:
             effects += self.timeline.skip(late)
             if isinstance(late, Tick) and self._ordering.is_late(source := source_of(late)):
                 effects += self.timeline.note_behind(source)
+        return effects
+
+    def _observe_believed(self) -> list[AnyRow]:
+        """Observe the quantities of a source that was doubted; those from before the doubt are known by their seq."""
+        effects: list[AnyRow] = []
+        for one in self._ordering.believed():
+            seen, _ = self._ordering.on_timeline(one)
+            if isinstance(seen, GroupEvent):
+                effects += self._progress.observe(seen, self._state.waiting.highest)
         return effects
 
     def _skipped(self) -> list[AnyRow]:
@@ -130,7 +139,7 @@ class Shard:
     def finish(self) -> list[AnyRow]:
         """Fold all buffered events, as when every source has ended; return the rows."""
         self._ordering.end()
-        return [*self._progress.tick(INT64_MAX), *self._release()]
+        return [*self._observe_believed(), *self._progress.tick(INT64_MAX), *self._release()]
 
     def flush(self) -> Saved:
         """Write the changed groups to the store; return the shard's own part."""

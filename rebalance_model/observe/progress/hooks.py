@@ -6,6 +6,7 @@ A client renews its locks every 20 s, and they expire for it after 30 s: a lock'
 
 import msgspec
 
+from rebalance_model.broker.response_code import SUCCESS
 from rebalance_model.observe.effects import QueueProgress
 from rebalance_model.observe.events import GroupEvent, LockBatchMq, PopMessage, PullMessage, UpdateConsumerOffset
 from rebalance_model.observe.events.hook_events import PoppedEvent
@@ -33,7 +34,7 @@ FORGOTTEN_AFTER = 900_000
 
 def on_commit(state: ProgressState, event: UpdateConsumerOffset) -> list[QueueProgress]:
     """Process a commit (UPDATE_CONSUMER_OFFSET) that the broker accepted; return the row, if one is due."""
-    if event.code != 0 or event.offset < 0:
+    if event.code != SUCCESS or event.offset < 0:
         return []
     queue = _hook_queue(state, event, event.topic, event.queue_id)
     _note_commit(state, event, queue, event.topic, event.queue_id, event.offset)
@@ -45,7 +46,8 @@ def on_pull(state: ProgressState, event: PullMessage) -> list[QueueProgress]:
     """Process a second's pulls (PULL_MESSAGE), with the commit of the last one; return the row, if one is due."""
     queue = _hook_queue(state, event, event.topic, event.queue_id)
     queue.pull_offset, queue.pull_at = event.last_offset, max(queue.pull_at, event.last_time)
-    if event.commit_offset >= 0 and event.last_time >= queue.commit_at:
+    is_served = event.code in (None, SUCCESS)  # a refused pull commits nothing
+    if is_served and event.commit_offset >= 0 and event.last_time >= queue.commit_at:
         _note_commit(state, event, queue, event.topic, event.queue_id, event.commit_offset)
     _note_newest(queue, event.broker_offset, event.time)
     return _hook_row(state, event)

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable
 
+import pytest
+
 from rebalance_model.observe.changes import ClusterChanged, SourceBack
-from rebalance_model.observe.effects import AnyEffect, IncidentTransition
-from rebalance_model.observe.events import BrokerStatus, ConsumerRunningInfo, RpcError, Tick
+from rebalance_model.observe.effects import AnyEffect, IncidentTransition, QueueProgress
+from rebalance_model.observe.events import BrokerStatus, ConsumerRunningInfo, RpcError, Tick, UpdateConsumerOffset
 from tests.support.folding import Fold, folded
 from tests.support.trace import START, Trace, holding
 
@@ -57,6 +59,25 @@ def test_the_last_answer_of_a_killed_collector_does_not_bring_it_back():
     for event in sorted([*ticks, answer], key=lambda one: one.time):
         fold.push(event)
     assert list(fold.shard.timeline.state.clusters["c"].silent) == ["c/poll-1"]
+
+
+@pytest.mark.parametrize("ends", [145, 115], ids=["goes on", "ends in doubt"])
+def test_what_comes_right_after_a_pause_of_all_sources_is_in_the_rows(ends):
+    """As of a broker that was frozen for 90 s, by its hook alone: its first tick is doubted for half a minute."""
+    common = {"cluster": "c", "group": "g", "broker": "broker-a", "source": "hook", "source_id": "broker-a@1"}
+    where = {"channel": "1.1.1.1:1", "topic": "T", "queue_id": 0}
+    commits = [
+        UpdateConsumerOffset(time=START + 1_000 * at + 500, offset=at, seq=seq, **where, **common)
+        for seq, at in enumerate((5, 19, 110, 112), 1)
+    ]
+    fold, rows = Fold(), []
+    for event in sorted(
+        [*(tick("broker-a", n) for n in (*range(21), *range(110, ends))), *commits], key=lambda one: one.time
+    ):
+        rows += fold.push(event)
+    rows += fold.shard.finish()
+    progress = [row for row in rows if isinstance(row, QueueProgress)]
+    assert [row.commit_offset for row in progress] == [(5,), (19,), (110,), (112,)]
 
 
 def test_a_source_that_was_not_silent_is_not_back():

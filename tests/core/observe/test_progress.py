@@ -82,11 +82,11 @@ class Log:
             broker_offset=newest,
         )  # fmt: skip
 
-    def pulls(self, at: float, queue_id: int, offset: int) -> list[QueueProgress]:
+    def pulls(self, at: float, queue_id: int, offset: int, **fields: int) -> list[QueueProgress]:
         time = START + int(1000 * at)
         return self.take(
             PullMessage, at, hook=True, channel="x", topic="T", queue_id=queue_id, first_time=time, last_time=time,
-            first_offset=offset, last_offset=offset, count=1,
+            first_offset=offset, last_offset=offset, count=1, **fields,
         )  # fmt: skip
 
 
@@ -221,6 +221,15 @@ def test_a_hooks_lag_is_a_lower_bound_unless_it_saw_the_newest_offset():
     assert (row.lag, row.lag_is_at_least) == ((25,), (False,))
     [row] = log.commits(30, 0, 6)
     assert (row.lag, row.lag_is_at_least) == ((24,), (True,)), "the newest offset is that of ten seconds ago"
+
+
+def test_a_pull_that_the_broker_refuses_commits_nothing():
+    log = Log()
+    log.commits(0, 0, 5)
+    [refused] = log.pulls(10, 0, 7, commit_offset=7, code=24)  # SUBSCRIPTION_NOT_EXIST
+    assert (refused.commit_offset, refused.commit_at, refused.lag) == ((5,), (START,), (2,))
+    [served] = log.pulls(20, 0, 7, commit_offset=7)
+    assert (served.commit_offset, served.lag) == ((7,), (0,))
 
 
 def test_a_granted_lock_is_dated_by_the_hook():
