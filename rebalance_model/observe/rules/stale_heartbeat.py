@@ -170,6 +170,7 @@ RULE = ClientRule(
     },
     sub_causes=("", "REFUSED", "TOO_SELDOM", "GROUP_NOT_CREATED"),
     concerns=concerns.BEATS,
+    absorbed_by=("BROKER_NAME_SHARED",),  # the client's go to the other broker
     needs=("HOOKS",),
     advice={
         "": Advice(
