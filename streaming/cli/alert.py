@@ -31,7 +31,7 @@ from streaming.queries.health import Severity
 
 if TYPE_CHECKING:
     from rebalance_model.observe.effects import IncidentTransition
-    from streaming.serve.alerting.recipients import Recipient, RouteAt
+    from streaming.serve.alerting.route import Recipient, RouteAt
     from streaming.serve.alerting.status import AlertedIncident, ChannelStatus, Status
 
 
@@ -49,7 +49,7 @@ def routes(
 ) -> None:
     """Show the routes with their hours, or who would get an incident at a time: an open one, or --group and --code."""
     from streaming.serve.alerting.config import load_alerts
-    from streaming.serve.alerting.recipients import recipients, routes_at
+    from streaming.serve.alerting.route import recipients, routes_at
 
     settings = load_settings()
     config = load_alerts(settings.alerts.file)
@@ -139,8 +139,7 @@ def run() -> None:
     from streaming.serve.alerting.channels import open_channel
     from streaming.serve.alerting.config import load_alerts
     from streaming.serve.alerting.ledger import claimed
-    from streaming.serve.alerting.reach import asking
-    from streaming.serve.alerting.render import Texts
+    from streaming.serve.alerting.render import Texts, asking
     from streaming.serve.alerting.run import Alerting
     from streaming.serve.web.probes import probes
     from streaming.tables.files import are_complete
@@ -239,7 +238,7 @@ def ack(
     reason: Annotated[str, typer.Option(help="Reason, kept for reference.")] = "",
 ) -> None:
     """Acknowledge an incident: stops its reminders. Escalation and resolution are still sent."""
-    from streaming.serve.alerting.actions import acknowledge
+    from streaming.serve.alerting.status import acknowledge
     from streaming.serve.operator_actions import recorded
 
     tables = tables_of(load_settings())
@@ -261,9 +260,9 @@ def add(
     """Suppress alerts of matching incidents for a time. Those still open at its end are sent then."""
     from fnmatch import fnmatchcase
 
-    from streaming.serve.alerting.actions import check_span
     from streaming.serve.alerting.config import CODES
     from streaming.serve.alerting.ledger import write_control
+    from streaming.serve.alerting.status import check_span
     from streaming.serve.operator_actions import recorded
 
     if group is None and code is None and cluster is None:

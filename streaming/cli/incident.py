@@ -50,13 +50,13 @@ def close(
     So do those that it explains and that have no alert of their own. Its alert is resolved, and it leaves the lists and
     counts of open incidents. What is observed stays: the health of its group and its queues is judged as before.
     """
-    from streaming.serve.alerting import actions
+    from streaming.serve.alerting import status
     from streaming.serve.operator_actions import recorded
 
     tables, who = tables_by_settings(), actor(by)
     with recorded(tables, who, "CLOSE", incident_id, reason) as action:
         _check(reason, who.name)
-        closed = actions.close(tables, incident_id, reason, who.name, now_ms())
+        closed = status.close(tables, incident_id, reason, who.name, now_ms())
         action.target = closed.incident_id
     again = command_line("rebalance-watch", "incident", "reopen", closed.incident_id[:SHORT_ID])
     typer.echo(visible(f"closed: {_named(closed)}; open it again with `{again}`"))
@@ -69,13 +69,13 @@ def reopen(
     by: _By = None,
 ) -> None:
     """Undo `incident close`: the incident is open again if its condition still holds, and its alert is sent again."""
-    from streaming.serve.alerting import actions
+    from streaming.serve.alerting import status
     from streaming.serve.operator_actions import recorded
 
     tables, who = tables_by_settings(), actor(by)
     with recorded(tables, who, "REOPEN", incident_id, reason) as action:
         _check(reason or "as it was closed", who.name)
-        found = actions.reopen(tables, incident_id, reason, who.name, now_ms())
+        found = status.reopen(tables, incident_id, reason, who.name, now_ms())
         action.target = found.incident_id
     typer.echo(visible(f"opened again: {_named(found)}"))
 

@@ -71,7 +71,7 @@ def mcp() -> None:
     read-only. The dashboard serves the same over HTTP, at /mcp.
     """
     from streaming.serve.mcp.questions import question_server
-    from streaming.serve.mcp.stdio import serve_stdio
+    from streaming.serve.mcp.server import serve_stdio
     from streaming.serve.store import Store
 
     settings = load_settings()

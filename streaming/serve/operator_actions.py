@@ -1,21 +1,27 @@
-"""The audit trail: what people and programs did about the alerts of incidents, done or not, as a table.
+"""The audit trail: what people and programs did about the alerts of incidents, or by SQL, done or not, as a table.
 
-Their SQL is recorded there, too, but in another way: see `sql_actions`.
+The row of an action is appended by the process that handled it, in a commit of its own, as `alert_controls` is: any
+number of processes append, and none reads before it does, so no commit conflicts with those of the job or of
+`maintain`. What can't be recorded is not done.
 
-A row is appended by the process that handled the action, in a commit of its own, as `alert_controls` is: any number of
-processes append, and none reads before it does, so no commit conflicts with those of the job or of `maintain`.
+SQL is answered all the same, and as fast: its row is only kept in memory before the answer, and the rows of some
+seconds are appended in one commit, so a program that asks all the time adds a commit every few seconds, and not one for
+each query. While the table can't be written, rows wait, up to a limit; those of the last seconds are lost if the
+process is killed.
 """
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Literal, NamedTuple, TypeAlias
+from threading import Lock, Timer
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 from deltalake.exceptions import TableNotFoundError
 
 from schemas.arrow import table_of
 from schemas.rows import OperatorAction
-from streaming.base.errors import ForbiddenError, UserError
+from streaming.base.errors import ForbiddenError, UserError, first_line
 from streaming.base.place import Place
 from streaming.base.times import now_ms
 from streaming.tables.append import append
@@ -104,3 +110,117 @@ def with_result(record: Callable[[Result, str | None], None]) -> Iterator[None]:
 def kept(text: str, characters: int = CHARACTERS_MAX) -> str:
     """Return a text as it is stored: of limited length, and without what is not Unicode."""
     return text[:characters].encode("utf-8", "replace").decode()
+
+
+_LOG = logging.getLogger(__name__)
+QUERY_CHARACTERS: Final = 4_000
+"""Of a query that are stored: whole queries as people write them, not lists of values that a program has filled in."""
+ROWS_MAX: Final = 1_000
+"""How many rows wait at most."""
+_WRITE_SECONDS: Final = 5.0
+_RETRY_SECONDS: Final = 60.0
+
+
+class SqlRecording:
+    """A query that is being answered."""
+
+    def __init__(self) -> None:
+        self.rows: int | None = None
+        """How many rows its answer has; None: unknown yet."""
+
+
+class SqlActions:
+    """Appends the rows of SQL to the audit trail; thread-safe."""
+
+    def __init__(self, tables: Place) -> None:
+        """Write nothing yet; `close` writes what waits."""
+        self._table = tables / TABLE
+        self._writing = Lock()
+        self._changing = Lock()
+        """Of what follows."""
+        self._waiting: list[OperatorAction] = []
+        self._lost = 0
+        """How many rows had no place since the last write that succeeded."""
+        self._timer: Timer | None = None
+        self._is_failing = False
+        self._is_closed = False
+
+    @contextmanager
+    def recorded(self, actor: Actor, query: str) -> Iterator[SqlRecording]:
+        """Record the query that the block answers, with its result.
+
+        Args:
+            actor: who asks.
+            query: the query as it was asked.
+
+        Raises:
+            UserError: what the block raises.
+        """
+        time, recording = now_ms(), SqlRecording()
+
+        def record(result: Result, message: str | None) -> None:
+            row = OperatorAction(
+                time=time, subject=kept(actor.subject), name=kept(actor.name), source=actor.source, action="SQL",
+                target="", detail=_stored(query), result=result, message=None if message is None else kept(message),
+                rows=recording.rows,
+            )  # fmt: skip
+            self._add(row)
+
+        with with_result(record):
+            yield recording
+
+    def close(self) -> None:
+        """Write what waits; later rows are lost."""
+        with self._changing:
+            self._is_closed = True
+            if self._timer is not None:
+                self._timer.cancel()
+        self._write()
+        with self._changing:
+            if lost := self._lost + len(self._waiting):
+                _LOG.error("SQL queries not recorded in %s, which could not be written: %d", TABLE, lost)
+
+    def _add(self, row: OperatorAction) -> None:
+        with self._changing:
+            if self._is_closed or len(self._waiting) >= ROWS_MAX:
+                self._lost += 1
+                return
+            self._waiting.append(row)
+            if self._timer is None:
+                self._schedule(_WRITE_SECONDS)
+
+    def _schedule(self, seconds: float) -> None:
+        self._timer = Timer(seconds, self._write)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _write(self) -> None:
+        """Append what waits; whatever fails, the next attempt may succeed."""
+        with self._writing:
+            with self._changing:
+                rows = list(self._waiting)
+            has_failed = False
+            if rows:
+                try:
+                    append(delta_at(self._table), table_of(TABLE, [msgspec.structs.asdict(row) for row in rows]))
+                except Exception as error:  # noqa: BLE001  such as a table that is missing: queries are answered anyhow
+                    has_failed = True
+                    if not self._is_failing:
+                        _LOG.error("recording SQL in %s failed; retrying every minute: %s", TABLE, first_line(error))
+            with self._changing:
+                self._is_failing = has_failed
+                self._timer = None
+                if not has_failed:
+                    del self._waiting[: len(rows)]
+                    if self._lost:
+                        _LOG.error("SQL queries not recorded in %s, as too many came at once: %d", TABLE, self._lost)
+                    self._lost = 0
+                if self._waiting and not self._is_closed:
+                    self._schedule(_RETRY_SECONDS if has_failed else _WRITE_SECONDS)
+
+
+def _stored(query: str) -> str:
+    """Return a query as it is stored; a long one ends with how long it is."""
+    if len(query) <= QUERY_CHARACTERS:
+        return kept(query, QUERY_CHARACTERS)
+    return f"{kept(query, QUERY_CHARACTERS)}… ({len(query):,} characters)"

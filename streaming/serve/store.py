@@ -11,7 +11,7 @@ from streaming.base.health import Health
 from streaming.base.language import gettext
 from streaming.base.place import Place
 from streaming.queries.sql_process import SqlPool
-from streaming.serve.sql_actions import SqlActions
+from streaming.serve.operator_actions import SqlActions
 from streaming.tables import ReadModel
 
 _LOG = logging.getLogger(__name__)

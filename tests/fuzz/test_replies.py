@@ -12,7 +12,7 @@ from streaming.base.errors import UserError
 from streaming.log.oauth import ClientCredentials
 from streaming.serve.alerting.channels import open_channel
 from streaming.serve.alerting.channels.channel import ChannelError
-from streaming.serve.alerting.channels.chat import SERVICES
+from streaming.serve.alerting.channels.webhook import SERVICES
 from tests.fuzz.forms import fuzzed
 from tests.fuzz.mutations import mutants
 from tests.support.alerting import NOW, config, message

@@ -11,13 +11,11 @@ from streaming.queries.incident_detail import incident
 from streaming.queries.incidents import incidents
 from streaming.queries.roots import cards
 from streaming.serve.alerting.alert import Alert, Delivery
-from streaming.serve.alerting.reach import asking
-from streaming.serve.alerting.render import Texts
+from streaming.serve.alerting.render import Texts, asking
 from streaming.serve.dashboard.pages.group_state import state
 from streaming.serve.dashboard.pages.home_overview import overview
 from streaming.serve.metrics.groups import group_families
-from streaming.serve.metrics.snapshot import read_snapshot
-from streaming.serve.metrics.sources import Sources
+from streaming.serve.metrics.snapshot import Sources, read_snapshot
 from streaming.tables import ReadModel
 from tests.rules.test_cluster_incidents import KILLED, Shards, brokers_and_groups
 from tests.rules.test_revive_behind import revive_behind

@@ -9,8 +9,7 @@ from streaming.base.settings import conf_file
 from streaming.serve.alerting.alert import Alert, Delivery, key_of
 from streaming.serve.alerting.channels.channel import ChannelError
 from streaming.serve.alerting.config import AlertsConfig
-from streaming.serve.alerting.dispatcher import Dispatcher
-from streaming.serve.alerting.pack import pack
+from streaming.serve.alerting.dispatcher import Dispatcher, pack
 from streaming.serve.alerting.render import Texts
 from streaming.serve.alerting.run import Alerting
 from tests.support.tables import append

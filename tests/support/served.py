@@ -14,7 +14,7 @@ from typing import Any
 from starlette.types import ASGIApp
 
 from streaming.serve.web.http_server import HttpServer
-from streaming.serve.web.listening import address, listen
+from streaming.serve.web.probes import address, listen
 
 PROBLEM = ["title", "status", "detail", "error"]
 """The fields of an error of REST."""

@@ -1,6 +1,6 @@
 """Alerts: follow the incidents by table version, decide which channels to notify, and deliver at least once.
 
-`run` joins the parts. `dispatcher` decides which channels are notified of a transition, `pack` what goes in one
-message; both use `state`, the folded rows of `alert_deliveries`. All three are pure and receive the time as an
+`run` joins the parts. `dispatcher` decides which channels are notified of a transition, and packs what goes in one
+message; `state` is the folded rows of `alert_deliveries` and `alert_controls`. Both are pure and receive the time as an
 argument. `follow` and `ledger` read and write the tables, `deliver` and `channels` send the messages.
 """

@@ -14,17 +14,24 @@ it is still so.
 """
 
 from collections.abc import Iterable
+from itertools import takewhile
 from typing import Literal
 
 import msgspec
 
 from rebalance_model.observe.effects import IncidentTransition
 from schemas.rows import AlertDelivery, DeliveryReason
-from streaming.serve.alerting.alert import Alert, Delivery, Kind, key_of
-from streaming.serve.alerting.config import OWN_CODES, AlertsConfig
-from streaming.serve.alerting.controls import Controls, resolved_by
+from streaming.serve.alerting.alert import Alert, Delivery, Kind, delivery_key, key_of
+from streaming.serve.alerting.config import OWN_CODES, AlertsConfig, Limit
 from streaming.serve.alerting.route import Target, groups_by_itself, remind_after, target, targets
-from streaming.serve.alerting.state import AlertState, TrackedIncident
+from streaming.serve.alerting.state import (
+    AlertState,
+    ChannelQueue,
+    Controls,
+    TrackedIncident,
+    WaitingAlert,
+    resolved_by,
+)
 
 _MINUTE_MS = 60_000
 _ENCODER = msgspec.json.Encoder()
@@ -304,3 +311,55 @@ def _subject(transition: IncidentTransition) -> tuple[str, str, str, str]:
 def _must_wait(transition: IncidentTransition, now: int) -> bool:
     """Return whether another incident may still explain this one."""
     return transition.alert_after is not None and not transition.is_absorbed and now < transition.alert_after
+
+
+AHEAD = 16
+"""The number of messages decided at a time, with one commit of the ledger, which takes longer than most messages. Later
+alerts must wait for them, so for a slow channel it is one."""
+
+
+def pack(dispatcher: Dispatcher, channel: str, limit: Limit | None, now: int, ahead: int = AHEAD) -> None:
+    """Decide the next messages to a channel if alerts are due and the previous messages are finished.
+
+    Args:
+        dispatcher: has the alerts and records the decision.
+        channel: the channel.
+        limit: the rate limit; None for a channel that limits by itself, which gets all due alerts at once.
+        now: epoch milliseconds.
+        ahead: the maximum number of messages.
+    """
+    queue = dispatcher.state.queues.get(channel)
+    if queue is None or queue.packed:
+        return
+    for _ in range(ahead):
+        if not _packed_one(dispatcher, queue, channel, limit, now):
+            return
+
+
+def _packed_one(dispatcher: Dispatcher, queue: ChannelQueue, channel: str, limit: Limit | None, now: int) -> bool:
+    packed = {key for one in queue.packed for key in one.keys}
+    left = [one for key, one in queue.waiting.items() if key not in packed]
+    due = {one.alert.bucket for one in left if one.due <= now}
+    chosen = [one for one in left if one.alert.bucket in due]
+    if not chosen:
+        return False
+    summary = False
+    if limit is not None:
+        sent = len(list(takewhile(lambda time: time > now - limit.span, reversed(queue.sent))))
+        free = limit.messages - sent - len(queue.packed)
+        if free <= 0:
+            return False
+        if free > 1 or len(due) == 1:
+            chosen = _first_bucket(chosen)
+            summary = len(chosen) > limit.alerts
+        else:
+            summary = True
+    keys = [one.alert.key for one in chosen]
+    dispatcher.pack(channel, keys, delivery_key(tuple(keys)), summary=summary, now=now)
+    return True
+
+
+def _first_bucket(chosen: list[WaitingAlert]) -> list[WaitingAlert]:
+    """Return the alerts of the group that is due first."""
+    first = min(chosen, key=lambda one: one.due)
+    return [one for one in chosen if one.alert.bucket == first.alert.bucket]

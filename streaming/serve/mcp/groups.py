@@ -14,16 +14,18 @@ from streaming.queries.present import begin_of, period_of
 from streaming.queries.results import ClientDetail, Group, GroupClient, LagPoint, Overview
 from streaming.queries.rolling_restart import RollingRestart, rolling_restart
 from streaming.queries.what_if import what_if
-from streaming.serve.mcp.dated import DatedAnswer, dated, dated_list
-from streaming.serve.mcp.parameters import (
+from streaming.serve.mcp.dated import (
     ROWS,
     At,
     Cluster,
+    DatedAnswer,
     GroupName,
     Limit,
     Since,
     Topic,
     Until,
+    dated,
+    dated_list,
     text_of,
     time_of,
 )

@@ -14,11 +14,9 @@ from streaming.queries.present import begin_of
 from streaming.queries.quality import quality
 from streaming.queries.results import Incident, IncidentDetail, QualityCheck, SqlResult
 from streaming.queries.rule_text import RuleText, rule_text
-from streaming.serve.mcp.dated import DatedAnswer, dated, dated_list
+from streaming.serve.mcp.dated import ROWS, At, Cluster, DatedAnswer, Limit, dated, dated_list, time_of
 from streaming.serve.mcp.descriptions import table_text, tables_text
-from streaming.serve.mcp.parameters import ROWS, At, Cluster, Limit, time_of
-from streaming.serve.operator_actions import Actor
-from streaming.serve.sql_actions import SqlActions, SqlRecording
+from streaming.serve.operator_actions import Actor, SqlActions, SqlRecording
 from streaming.serve.store import Store
 from streaming.serve.user import check_operator, current_user
 

@@ -20,11 +20,11 @@ from streaming.queries.results import (
     Rebalance,
     RebalanceTotals,
 )
-from streaming.serve.mcp.dated import DatedAnswer, dated, dated_list
-from streaming.serve.mcp.parameters import (
+from streaming.serve.mcp.dated import (
     ROWS,
     At,
     Cluster,
+    DatedAnswer,
     GroupName,
     Limit,
     QueueName,
@@ -32,6 +32,8 @@ from streaming.serve.mcp.parameters import (
     Since,
     Topic,
     Until,
+    dated,
+    dated_list,
     queue_of,
     text_of,
     time_of,

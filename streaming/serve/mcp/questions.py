@@ -11,12 +11,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from streaming.base.settings import Settings
 from streaming.serve.mcp.brief import in_words
+from streaming.serve.mcp.descriptions import add_resources
 from streaming.serve.mcp.groups import GroupTools
 from streaming.serve.mcp.incidents import IncidentTools
 from streaming.serve.mcp.ownership import OwnershipTools
-from streaming.serve.mcp.resources import add_resources
 from streaming.serve.mcp.server import McpServer
-from streaming.serve.sql_actions import SqlActions
+from streaming.serve.operator_actions import SqlActions
 from streaming.serve.store import Store
 
 PATH = "/mcp"

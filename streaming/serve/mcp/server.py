@@ -2,11 +2,18 @@
 
 Over HTTP it is stateless and answers with JSON: a tool only reads, so there is no session that a replica or a restart
 could lose.
+
+Over standard input and output it serves until the input ends or a signal comes.
 """
 
-from collections.abc import Callable
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
-from typing import Any
+from threading import Thread
+from typing import Any, Final
 
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.mcpserver import Context, MCPServer
@@ -117,3 +124,51 @@ def _sentence(error: ValidationError) -> str:
     """Return which parameter is wrong, and why."""
     first = error.errors(include_url=False)[0]
     return of_parameter(str(first["loc"][0]) if first["loc"] else "arguments", first)
+
+
+_INPUT: Final = 0
+_CHUNK_BYTES: Final = 65_536
+
+
+def serve_stdio(server: McpServer) -> None:
+    """Serve until the client closes the input, or SIGTERM.
+
+    Raises:
+        KeyboardInterrupt: SIGINT came.
+    """
+    with _input_that_a_signal_ends():
+        server.run("stdio")
+
+
+@contextmanager
+def _input_that_a_signal_ends() -> Iterator[None]:
+    """Read the standard input through a socket of this process: nothing can end a read of it that waits for a client.
+
+    At a signal the server sees the end of its input, and ends as if its client had closed it.
+    """
+    client = os.dup(_INPUT)
+    ours, theirs = socket.socketpair()
+    os.dup2(theirs.fileno(), _INPUT)
+    theirs.close()
+    received: list[int] = []
+
+    def end(number: int | None = None, _: object = None) -> None:
+        received.extend([] if number is None else [number])
+        with suppress(OSError):  # it has ended already
+            ours.shutdown(socket.SHUT_WR)
+
+    def copy() -> None:
+        with suppress(OSError):  # the server has ended
+            while chunk := os.read(client, _CHUNK_BYTES):
+                ours.sendall(chunk)
+        end()
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    Thread(target=copy, name="input", daemon=True).start()
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if signal.SIGINT in received:
+        raise KeyboardInterrupt

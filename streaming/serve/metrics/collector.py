@@ -14,11 +14,9 @@ from streaming.base.errors import NotReadyError
 from streaming.base.place import tables_of
 from streaming.base.settings import Settings
 from streaming.serve.metrics.family import family
-from streaming.serve.metrics.groups import group_families
+from streaming.serve.metrics.groups import group_families, queue_families
 from streaming.serve.metrics.pipeline import Sizes, job_families, telemetry_families
-from streaming.serve.metrics.queues import queue_families
-from streaming.serve.metrics.snapshot import Snapshot, read_snapshot
-from streaming.serve.metrics.sources import Sources
+from streaming.serve.metrics.snapshot import Snapshot, Sources, read_snapshot
 from streaming.serve.store import Store
 
 _LOG = logging.getLogger(__name__)

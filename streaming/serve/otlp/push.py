@@ -17,9 +17,8 @@ from streaming.base.errors import first_line
 from streaming.base.sections.reporting import Otlp
 from streaming.base.span import Span
 from streaming.serve.metrics.family import family
-from streaming.serve.otlp.points import Points
+from streaming.serve.otlp.points import CLUSTERS_KEPT, Points, Traces
 from streaming.serve.otlp.receiver import PushRefusedError, Receiver
-from streaming.serve.otlp.traces import CLUSTERS_KEPT, Traces
 
 _SERVICE = "rebalance-watch"
 _SPANS_PER_REQUEST = 512

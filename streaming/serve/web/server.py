@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from http import HTTPStatus
 from importlib.metadata import version
+from importlib.util import find_spec
 from ipaddress import ip_network
 
 from fastapi import FastAPI, Request
@@ -21,11 +22,13 @@ from fastapi.responses import HTMLResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
+from streaming.base.errors import SettingsError
 from streaming.base.place import tables_of
+from streaming.base.sections.web import Web
 from streaming.base.settings import Settings
 from streaming.serve.first_run import FirstRun
 from streaming.serve.metrics.collector import registry
-from streaming.serve.metrics.sources import Sources
+from streaming.serve.metrics.snapshot import Sources
 from streaming.serve.otlp.start import pushing
 from streaming.serve.store import Store
 from streaming.serve.web import api, probes
@@ -34,12 +37,31 @@ from streaming.serve.web.api.errors import install_error_handlers, install_refus
 from streaming.serve.web.gate import RequestGate
 from streaming.serve.web.http_server import HttpServer
 from streaming.serve.web.languages import Languages
-from streaming.serve.web.listening import address, listen
+from streaming.serve.web.login import login_routes
 from streaming.serve.web.mcp import add_mcp
 from streaming.serve.web.prefix import Prefix
+from streaming.serve.web.probes import address, listen
 from streaming.serve.web.proxy_user import ProxyHeaders
-from streaming.serve.web.sign_in import add_sign_in
 from streaming.serve.web.tls import server_tls
+
+
+def add_sign_in(app: FastAPI, access: Access, web: Web) -> None:
+    """Add the routes to an application. Whom a proxy names needs none.
+
+    Raises:
+        SettingsError: the package for OIDC is not installed, or its settings can't be used.
+    """
+    if access.sign_in.kind == "token":
+        app.include_router(login_routes(access))
+    elif access.sign_in.kind == "oidc":
+        if find_spec("authlib") is None:
+            raise SettingsError(
+                'web.sign_in.kind = "oidc" needs a package that is not installed here: install rebalance-watch[oidc].'
+            )
+        from streaming.serve.web.oidc import add_oidc
+
+        add_oidc(app, access, web)
+
 
 TITLE = "rebalance-watch"
 _DESCRIPTION = (

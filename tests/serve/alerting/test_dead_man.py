@@ -7,9 +7,9 @@ import pytest
 from deltalake import DeltaTable
 
 from streaming.serve.alerting.config import DeadMan
-from streaming.serve.alerting.dead_man import Watch
 from streaming.serve.alerting.dispatcher import Dispatcher
 from streaming.serve.alerting.follow import Follower
+from streaming.serve.alerting.own_incidents import Watch
 from tests.support.alerting import (
     HOUR,
     MINUTE,

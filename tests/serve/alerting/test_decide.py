@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.serve.alerting.dispatcher import REJECTIONS_MAX, Dispatcher
-from streaming.serve.alerting.pack import pack
+from streaming.serve.alerting.dispatcher import REJECTIONS_MAX, Dispatcher, pack
 from streaming.serve.alerting.state import AlertState
 from tests.support.alerting import (
     HOUR,

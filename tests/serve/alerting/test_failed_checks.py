@@ -5,7 +5,7 @@ import pytest
 
 from schemas.rows import QualityResult
 from streaming.serve.alerting.dispatcher import Dispatcher
-from streaming.serve.alerting.failed_checks import FailedChecks
+from streaming.serve.alerting.own_incidents import FailedChecks
 from tests.support.alerting import MINUTE, NOW, config
 from tests.support.tables import append_rows, make_tables
 

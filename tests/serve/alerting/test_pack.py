@@ -1,7 +1,6 @@
 """The alerts of one message: those of a group together, stuck queues at once, and a summary of too many."""
 
-from streaming.serve.alerting.dispatcher import Dispatcher
-from streaming.serve.alerting.pack import AHEAD, pack
+from streaming.serve.alerting.dispatcher import AHEAD, Dispatcher, pack
 from tests.support.alerting import MINUTE, NOW, SECOND, config, next_delivery, transition
 
 

@@ -15,7 +15,7 @@ from streaming.queries.health import METRIC
 from streaming.queries.present import STATE_MISSED
 from streaming.serve.metrics import snapshot
 from streaming.serve.metrics.collector import registry
-from streaming.serve.metrics.sources import Sources
+from streaming.serve.metrics.snapshot import Sources
 from streaming.serve.store import Store
 from streaming.tables.files import delta_time
 from tests.support.features import READER, raise_protocol

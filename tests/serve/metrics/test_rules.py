@@ -14,7 +14,7 @@ from streaming.base.settings import conf_file
 from streaming.serve.alerting.config import OWN_CODES
 from streaming.serve.metrics import snapshot
 from streaming.serve.metrics.collector import registry
-from streaming.serve.metrics.sources import Sources
+from streaming.serve.metrics.snapshot import Sources
 from streaming.serve.store import Store
 from tests.support.world import NOON, example
 

@@ -24,9 +24,9 @@ from websockets.sync.client import connect
 
 from streaming.base.limits import HEADER_BYTES
 from streaming.lab.certificates import Authority
-from streaming.serve.web import connections, http_server
+from streaming.serve.web import http_server
 from streaming.serve.web.api.errors import Faults
-from streaming.serve.web.connections import Phase
+from streaming.serve.web.http_server import Phase
 from tests.support.served import answering
 from tests.support.waiting import until
 
@@ -81,8 +81,8 @@ class Site:
 @pytest.fixture
 def limits(monkeypatch):
     """Lower the number of connections of one sender, look often, and wait for long."""
-    for phase in connections._SECONDS:
-        monkeypatch.setitem(connections._SECONDS, phase, 10 * SECONDS)
+    for phase in http_server._SECONDS:
+        monkeypatch.setitem(http_server._SECONDS, phase, 10 * SECONDS)
     monkeypatch.setattr(http_server, "SENDER_CONNECTIONS", OF_SENDER)
     monkeypatch.setattr(http_server, "_LOOK_SECONDS", 0.05)
 
@@ -207,7 +207,7 @@ def test_in_all_who_has_most_makes_room(limits):
     ids=["silent", "half", "body", "chunks", "unread"],
 )
 def test_what_the_server_waits_for_has_a_time(limits, monkeypatch, caplog, phase, sent):
-    monkeypatch.setitem(connections._SECONDS, phase, 0.3)
+    monkeypatch.setitem(http_server._SECONDS, phase, 0.3)
     with ExitStack() as stack, site() as (_, address):
         connection = opened(stack, address, sent)
         if phase is Phase.UNREAD:
@@ -238,7 +238,7 @@ def test_a_half_handshake_has_a_time_and_makes_room(limits, monkeypatch, tmp_pat
         half = [opened(stack, address, b"\x16\x03\x01\x02\x00\x01") for _ in range(3 * IN_ALL)]
         assert answers(address)
         assert is_closed(half[0])
-        monkeypatch.setitem(connections._SECONDS, Phase.HANDSHAKE, 0.1)
+        monkeypatch.setitem(http_server._SECONDS, Phase.HANDSHAKE, 0.1)
         assert is_closed(half[-1])
         assert answers(address)
 

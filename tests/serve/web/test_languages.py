@@ -9,9 +9,8 @@ from pydantic import SecretStr
 from streaming.base.language import current
 from streaming.base.limits import LOGIN_FAILURES
 from streaming.base.settings import load_settings
-from streaming.serve.reader import LANGUAGE_COOKIE, language_of
 from streaming.serve.web.access import access
-from streaming.serve.web.languages import Languages
+from streaming.serve.web.languages import LANGUAGE_COOKIE, Languages, language_of
 from streaming.serve.web.login import login_routes
 from tests.support.served import answering
 

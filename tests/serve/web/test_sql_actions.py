@@ -9,9 +9,8 @@ from deltalake import DeltaTable
 from pydantic import SecretStr
 
 from streaming.base.errors import UserError
-from streaming.serve import sql_actions
-from streaming.serve.operator_actions import Actor
-from streaming.serve.sql_actions import SqlActions
+from streaming.serve import operator_actions
+from streaming.serve.operator_actions import Actor, SqlActions
 from streaming.serve.store import Store
 from streaming.serve.web.access import access
 from streaming.serve.web.server import api_application
@@ -63,7 +62,7 @@ def ask(trail: SqlActions, query: str, rows: int = 1) -> None:
 
 
 def test_each_query_by_rest_and_mcp_is_a_row_with_its_result(settings, monkeypatch):
-    monkeypatch.setattr(sql_actions, "_WRITE_SECONDS", 3_600.0)  # all in one commit, at the end
+    monkeypatch.setattr(operator_actions, "_WRITE_SECONDS", 3_600.0)  # all in one commit, at the end
     tables = settings.runtime.tables
     before = commits(tables)
     with served_api(settings) as address:
@@ -86,7 +85,7 @@ def test_each_query_by_rest_and_mcp_is_a_row_with_its_result(settings, monkeypat
 
 
 def test_actions_are_listed_by_their_kind(settings, monkeypatch):
-    monkeypatch.setattr(sql_actions, "_WRITE_SECONDS", 0.01)
+    monkeypatch.setattr(operator_actions, "_WRITE_SECONDS", 0.01)
     with served_api(settings) as address, client_of(address) as client:
         assert client.post("/sql", json={"query": "SELECT 1"}).status_code == 200
         assert client.post("/incidents/nothing/close", json={"by": "ann", "reason": "x"}).status_code == 404
@@ -108,8 +107,8 @@ def test_sql_over_standard_input_is_of_who_has_the_tables_and_not_recorded(setti
 
 def test_a_query_is_answered_though_the_table_can_not_be_written(settings, monkeypatch, caplog):
     """And its row is written as soon as the table can be."""
-    monkeypatch.setattr(sql_actions, "_WRITE_SECONDS", 0.01)
-    monkeypatch.setattr(sql_actions, "_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(operator_actions, "_WRITE_SECONDS", 0.01)
+    monkeypatch.setattr(operator_actions, "_RETRY_SECONDS", 0.01)
     tables = settings.runtime.tables
     away = tables.parent / "away"
     with served_api(settings) as address, client_of(address) as client:
@@ -125,7 +124,7 @@ def test_a_query_is_answered_though_the_table_can_not_be_written(settings, monke
 
 def test_rows_that_wait_are_limited_and_the_log_counts_the_others(tmp_path, monkeypatch, caplog):
     tables = make_tables(tmp_path / "tables")
-    monkeypatch.setattr(sql_actions, "ROWS_MAX", 3)
+    monkeypatch.setattr(operator_actions, "ROWS_MAX", 3)
     trail = SqlActions(tables)
     for number in range(5):
         ask(trail, f"SELECT {number}")

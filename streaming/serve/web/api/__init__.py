@@ -3,14 +3,14 @@
 from fastapi import APIRouter, Depends, Request
 
 from streaming.base.errors import NotFoundError
-from streaming.serve.web.api import clients, docs, groups, health, incidents, owners, quality, sql
+from streaming.serve.web.api import clients, docs, groups, health, incidents, sql
 from streaming.serve.web.api.errors import RESPONSES
 from streaming.serve.web.api.parameters import refuse_unknown
 
 PREFIX = "/api/v1"
 
 router = APIRouter(responses=RESPONSES)
-for part in (health, groups, owners, clients, incidents, quality, sql):
+for part in (health, groups, clients, incidents, sql):
     router.include_router(part.router, prefix=PREFIX, dependencies=[Depends(refuse_unknown)])
 
 

@@ -1,4 +1,4 @@
-"""Endpoints of groups: health, queue owners, rebalances and lag."""
+"""Endpoints of groups and their queues: health, owners, rebalances and lag."""
 
 from collections.abc import Callable
 from typing import Annotated, Concatenate, ParamSpec, TypeVar
@@ -11,7 +11,7 @@ from streaming.base.limits import REBALANCES
 from streaming.base.times import instant_ms, now_ms
 from streaming.queries import groups as of_groups
 from streaming.queries import lag as of_lag
-from streaming.queries import ownership
+from streaming.queries import ownership, queue_owners
 from streaming.queries import rebalances as of_rebalances
 from streaming.queries import rolling_restart as of_restart
 from streaming.queries import what_if as of_what_if
@@ -19,6 +19,7 @@ from streaming.queries.group_at import GroupAt, find_group
 from streaming.queries.plan import Plan
 from streaming.queries.present import TIME_FORMS, begin_of
 from streaming.queries.queue_history import queue_detail
+from streaming.queries.queue_owners import QueueOwner
 from streaming.queries.results import (
     Group,
     Interval,
@@ -214,3 +215,12 @@ def _ask(
         return question(model, find_group(model, name, cluster, at), *arguments, **keywords)
 
     return store.ask_here(ask)
+
+
+@router.get("/owners/{topic}/{broker}/{queue_id}", response_model=list[QueueOwner])
+def owners_in_each_group(
+    *, topic: str, broker: str, queue_id: int, store: StoreOf, at: At, cluster: Cluster = None
+) -> Response:
+    """List who owned a queue at a time, in each group that has it."""
+    asked = queue_owners.queue_owners
+    return sent(store.ask_here(asked, topic, broker, queue_id, cluster=cluster, at=at))

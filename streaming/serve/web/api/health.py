@@ -8,7 +8,7 @@ from pydantic import Field
 
 from streaming.base.times import now_ms
 from streaming.queries.results import QueryResult
-from streaming.serve.metrics.sources import Sources
+from streaming.serve.metrics.snapshot import Sources
 from streaming.serve.web.api.parameters import StoreOf, sent
 
 router = APIRouter(tags=["health"])

@@ -15,7 +15,7 @@ from streaming.queries.health import Severity
 from streaming.queries.notifications import ActionKind
 from streaming.queries.present import begin_of
 from streaming.queries.results import Acknowledgement, AlertSilence, Closing, Incident, IncidentDetail, RecordedAction
-from streaming.serve.alerting import actions
+from streaming.serve.alerting import status
 from streaming.serve.operator_actions import Action, Actor, recorded
 from streaming.serve.user import check_operator
 from streaming.serve.web.api.parameters import At, Cluster, DatedRoute, SettingsOf, StoreOf, actor_of, sent
@@ -76,7 +76,7 @@ def acknowledge(
     now, tables, actor = now_ms(), tables_of(settings), actor_of(request, by)
     with recorded(tables, actor, "ACKNOWLEDGE", incident_id, reason) as action:
         check_operator()
-        action.target = actions.acknowledge(tables, incident_id, reason, actor.name, now).incident_id
+        action.target = status.acknowledge(tables, incident_id, reason, actor.name, now).incident_id
     return sent(Acknowledgement(time=now, author=actor.name, reason=reason))
 
 
@@ -93,7 +93,7 @@ def silence(
     tables, actor = tables_of(settings), actor_of(request, by)
     with recorded(tables, actor, "SILENCE", incident_id, f"for {span}: {reason}"):
         check_operator()
-        made = actions.silence_like(tables, incident_id, duration_ms(span), reason, actor.name, now_ms())
+        made = status.silence_like(tables, incident_id, duration_ms(span), reason, actor.name, now_ms())
     assert made.until is not None
     return sent(AlertSilence(silence_id=made.control_id, until=made.until, author=made.author, reason=made.reason))
 
@@ -107,7 +107,7 @@ def close(
     by: _By = None,
 ) -> Response:
     """Close an incident: it counts as resolved until it becomes worse; its health is judged as before."""
-    return _closing(actions.close, "CLOSE", tables_of(settings), actor_of(request, by), incident_id, reason)
+    return _closing(status.close, "CLOSE", tables_of(settings), actor_of(request, by), incident_id, reason)
 
 
 @router.post("/incidents/{incident_id}/reopen", response_model=Closing)
@@ -119,7 +119,7 @@ def reopen(
     by: _By = None,
 ) -> Response:
     """Undo the closing of an incident: it is open again if its condition still holds."""
-    return _closing(actions.reopen, "REOPEN", tables_of(settings), actor_of(request, by), incident_id, reason)
+    return _closing(status.reopen, "REOPEN", tables_of(settings), actor_of(request, by), incident_id, reason)
 
 
 def _closing(

@@ -1,4 +1,4 @@
-"""Custom SQL over tables and views: one SELECT, limited in time, rows and memory."""
+"""Endpoints of the tables as a whole: one SELECT, limited in time, rows and memory, and the checks of the data."""
 
 from typing import Annotated
 
@@ -6,16 +6,23 @@ from fastapi import APIRouter, Body
 from fastapi.responses import Response
 
 from streaming.base.limits import SQL_CHARACTERS
-from streaming.queries.results import SqlResult
+from streaming.queries import quality as of_quality
+from streaming.queries.results import QualityCheck, SqlResult
 from streaming.serve.operator_actions import Actor
 from streaming.serve.user import check_operator, current_user
-from streaming.serve.web.api.parameters import SettingsOf, StoreOf, sent_json
+from streaming.serve.web.api.parameters import SettingsOf, StoreOf, sent, sent_json
 from streaming.serve.web.api.route import ApiRoute
 
-router = APIRouter(tags=["sql"], route_class=ApiRoute)
+router = APIRouter(route_class=ApiRoute)
 
 
-@router.post("/sql", response_model=SqlResult)
+@router.get("/quality", tags=["health"], response_model=list[QualityCheck])
+def quality(store: StoreOf) -> Response:
+    """List the last result of each check of the data, the failed ones first."""
+    return sent(store.ask_here(of_quality.quality))
+
+
+@router.post("/sql", tags=["sql"], response_model=SqlResult)
 def sql(
     query: Annotated[
         str,
