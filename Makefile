@@ -64,7 +64,7 @@ cover: $(READY) ## Fail unless tests/core, tests/rules and tests/field run every
 bench: $(READY) ## Measure job, allocation and simulation, compared with the limits of this machine
 	$(BIN)/python -m tests.instruments.bench
 
-# Parts of at most two hours; tests/README.md says what each takes. Every long test is in one of them (tests/test_build.py).
+# Parts of at most two hours; tests/PROVED.md has what each test takes. Every long test is in one of them (tests/test_build.py).
 PART_1 := tests/core tests/rules tests/field tests/detection tests/differential tests/docs tests/audit tests/instruments/faults tests/lab
 PART_2 := tests/fuzz tests/queries tests/cli tests/serve tests/supervise tests/test_install.py
 PART_3 := tests/collect

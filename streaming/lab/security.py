@@ -14,7 +14,7 @@ from streaming.lab.secured_rocketmq import ADMINISTRATOR, SecuredRocketMq
 from streaming.lab.state import KafkaPorts
 
 WATCHER = "rebalance-watch"
-"""The user of rebalance-watch itself, in RocketMQ and in Kafka: it has the rights of conf/README.md."""
+"""The user of rebalance-watch itself, in RocketMQ and in Kafka: it has the rights of conf/SECURED.md."""
 _CONSUMER = "consumer"
 _KAFKA_OPERATIONS = (ACLOperation.CREATE, ACLOperation.READ, ACLOperation.WRITE, ACLOperation.DESCRIBE_CONFIGS)
 _ALL = "*"

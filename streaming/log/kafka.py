@@ -291,7 +291,7 @@ def _refusal(connection: KafkaConnection, error: BaseException) -> UserError | N
     if isinstance(error, AuthorizationError):
         return UserError(
             f"Kafka at {connection.servers} refuses an operation of {client_name(connection.properties)} "
-            f"({type(error).__name__}): grant the rights that conf/README.md lists."
+            f"({type(error).__name__}): grant the rights that conf/SECURED.md lists."
         )
     return None
 

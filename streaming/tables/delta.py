@@ -43,7 +43,7 @@ _SENTENCES = (
     ),
     (
         ("SignatureDoesNotMatch", "InvalidAccessKeyId", "AccessDenied", "403 Forbidden", "401 Unauthorized"),
-        "The object store at {at} refuses access to {url}: correct its keys, or grant the rights of conf/README.md.",
+        "The object store at {at} refuses access to {url}: correct its keys, or grant the rights of conf/STORAGE.md.",
     ),
     (
         ("error sending request", "client error", "dns error", "operation timed out", "Connection refused"),

@@ -248,7 +248,7 @@ def test_a_folder_that_can_not_be_listed_is_one_sentence(root, tmp_path):
 
 
 def test_the_example_of_the_readme_is_added_and_run(root, tmp_path):
-    text = (ROOT / "checkpoints/README.md").read_text("utf-8")
+    text = (ROOT / "checkpoints/QUALITY.md").read_text("utf-8")
     [suite] = re.findall(r"^```json\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     [example] = re.findall(r"^```\n\$ export REBALANCE_WATCH_QUALITY__SUITES=suites\n(.*?)^```$", text, re.M | re.S)
     (tmp_path / "suites").mkdir()

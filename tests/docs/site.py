@@ -29,7 +29,8 @@ NAV = {
         "streaming/collect/README.md", "streaming/collect/broker_hook/README.md", "streaming/pipeline/README.md",
         "streaming/serve/README.md", "streaming/serve/web/README.md", "streaming/serve/mcp/README.md",
         "streaming/serve/otlp/README.md", "streaming/POP.md", "streaming/lab/README.md", "conf/README.md",
-        "checkpoints/README.md", "streaming/base/LIMITS.md", ".github/SECURITY.md", "CHANGELOG.md",
+        "conf/SECURED.md", "conf/STORAGE.md", "checkpoints/README.md", "checkpoints/QUALITY.md",
+        "streaming/base/LIMITS.md", ".github/SECURITY.md", "CHANGELOG.md",
     ],
     "Rules": [RULES, *(f"{RULE_PAGES.relative_to(ROOT).as_posix()}/{code}.md" for code in rule_codes())],
     "Tables and SQL": [
@@ -38,7 +39,8 @@ NAV = {
     ],
     "Develop": [
         "rebalance_model/README.md", "streaming/README.md", "streaming/serve/dashboard/README.md",
-        ".github/CONTRIBUTING.md", "tests/README.md", "tests/PROVED.md", "tests/MUTATIONS.md",
+        ".github/CONTRIBUTING.md", "tests/README.md", "tests/FAULTS.md", "tests/field/REPORTS.md",
+        "tests/PROVED.md", "tests/MUTATIONS.md",
         "tests/instruments/bench/FIGURES.md", "tests/collect/wire/clients/README.md",
     ],
     "中文": ["streaming/TUTORIAL.zh.md", "streaming/RUNBOOK.zh.md"],

@@ -9,11 +9,12 @@ from schemas.tables import TABLES
 from tests.docs.examples import answered
 from tests.docs.pages import RULE_PAGES, SCHEMAS, pages, stale
 from tests.docs.parts import PARTS
-from tests.docs.readmes import by_hand, current
+from tests.docs.readmes import by_hand, current, words_by_document
 from tests.docs.references import checked, unresolved
 from tests.docs.source import ROOT, prose, toml_entries
 
 WORDS_MAX = 1_500
+ALL_WORDS_MAX = 40_000
 PARAGRAPH_WORDS_MAX = 80
 NAME_CHARACTERS_MAX = 70
 BYTES_MAX = 200_000
@@ -46,12 +47,22 @@ def test_the_first_page_is_short():
     assert len((ROOT / "README.md").read_text("utf-8").split()) <= WORDS_MAX
 
 
+def test_a_document_is_read_in_a_few_minutes_and_all_of_them_in_hours():
+    words = words_by_document()
+    assert {file: number for file, number in words.items() if number > WORDS_MAX} == {}
+    assert sum(words.values()) <= ALL_WORDS_MAX
+
+
+def test_generated_parts_and_code_are_not_words_of_people():
+    page = "one <!-- generated: a; python -m b -->x<!-- end: a --> two <!-- a b: python -m c -->x<!-- /a b -->\n"
+    assert by_hand(page + "```\nx\n```\nthree").split() == ["one", "two", "three"]
+
+
 @pytest.mark.parametrize(
     "readme", sorted((ROOT / "streaming").rglob("*.md")), ids=lambda p: p.relative_to(ROOT).as_posix()
 )
-def test_a_folder_is_explained_in_a_few_minutes(readme):
+def test_the_paragraphs_of_a_folder_s_readme_are_short(readme):
     text = by_hand(readme.read_text("utf-8"))
-    assert len(text.split()) <= WORDS_MAX
     paragraphs = [one for one in re.split(r"\n\n|\n(?=- |\d\. )", text) if not one.startswith("|")]
     assert [one[:60] for one in paragraphs if len(one.split()) > PARAGRAPH_WORDS_MAX] == []
 

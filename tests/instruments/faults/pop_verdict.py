@@ -1,10 +1,10 @@
 """Compare the incidents of a recorded story of consumers that pop with those that each fault requires.
 
-    python -m tests.instruments.faults.pop_verdict FOLDER [--readme]
+    python -m tests.instruments.faults.pop_verdict FOLDER [--write]
 
 prints what `verdict` prints, and a table that has beside each incident what was seen at the same time of the lag:
-in our own rows, in the output of `mqadmin consumerProgress`, and in the broker's own metrics. ``--readme`` writes it to
-tests/README.md.
+in our own rows, in the output of `mqadmin consumerProgress`, and in the broker's own metrics. ``--write`` writes it to
+tests/FAULTS.md.
 """
 
 import os
@@ -17,11 +17,11 @@ from typing import NamedTuple
 
 from rebalance_model.observe.effects import QueueProgress
 from tests.instruments.faults.otel import samples
-from tests.instruments.faults.verdict import _NAMES, README, answers, cells_of, judge, keep, read, report
+from tests.instruments.faults.verdict import _NAMES, PAGE, answers, cells_of, judge, keep, read, report
 from tests.instruments.figures import commit
 from tests.support.folding import folded
 
-BEGIN, END = "<!-- pop faults: python -m tests.instruments.faults.pop_verdict --readme -->", "<!-- /pop faults -->"
+BEGIN, END = "<!-- pop faults: python -m tests.instruments.faults.pop_verdict --write -->", "<!-- /pop faults -->"
 _TOTALS = re.compile(r"Consume (Diff|Inflight) Total: (-?\d+)")
 
 
@@ -97,7 +97,7 @@ def _words(lags_of, played):
 
 
 def table(judged, lags):
-    """Yield the README's rows: fault, incident, seconds by each source, and the lag that each tool says at most."""
+    """Yield the rows of the table: fault, incident, seconds by each source, and the lag that each tool says at most."""
     yield (
         "| fault | incident | hook | poll | both | our lag, in flight | `mqadmin consumerProgress`: diff, inflight | "
         "broker's metrics: lag, inflight |"
@@ -130,13 +130,13 @@ NAMES = {
 }
 
 
-def write_readme(run, judged, lags):
-    """Write the table of the run between its marks in the README."""
+def write_page(run, judged, lags):
+    """Write the table of the run between its marks in tests/FAULTS.md."""
     where = f"{os.cpu_count()} cores at load {run.load[2]:.0f}, {run.date}, recorded at {run.commit}"
     lines = [BEGIN, f"{where}, judged at {commit()}:", "", *table(judged, lags), "", END]
-    text = README.read_text()
+    text = PAGE.read_text()
     head, tail = text.split(BEGIN)[0], text.split(END)[1]
-    README.write_text(head + "\n".join(lines) + tail)
+    PAGE.write_text(head + "\n".join(lines) + tail)
 
 
 def main(arguments):
@@ -147,8 +147,8 @@ def main(arguments):
     lags = seen(folder, log)
     print(*report(judged, stray, run), "", *table(judged, lags), sep="\n")
     keep(run, judged, stray)
-    if "--readme" in arguments:
-        write_readme(run, judged, lags)
+    if "--write" in arguments:
+        write_page(run, judged, lags)
     return int(any(one.wrong for one in judged) or any(stray.values()))
 
 

@@ -1,8 +1,8 @@
 """Compare the incidents of a recorded fault scenario (by hook, by polls, by both) with those that each case requires.
 
-    python -m tests.instruments.faults.verdict FOLDER… [--readme]
+    python -m tests.instruments.faults.verdict FOLDER… [--write]
 
-prints every incident, every deviation, and the table of tests/README.md (``--readme`` writes it there).
+prints every incident, every deviation, and the table of tests/FAULTS.md (``--write`` writes it there).
 """
 
 import os
@@ -26,8 +26,8 @@ from tests.instruments.faults.stories import STORIES
 from tests.instruments.figures import PROOFS, commit
 from tests.support.folding import folded
 
-README = Path(__file__).parents[2] / "README.md"
-BEGIN, END = "<!-- faults: python -m tests.instruments.faults.verdict --readme -->", "<!-- /faults -->"
+PAGE = Path(__file__).parents[2] / "FAULTS.md"
+BEGIN, END = "<!-- faults: python -m tests.instruments.faults.verdict --write -->", "<!-- /faults -->"
 _SAME = ("Same subscription", "Rebalance OK", "For more information", "See https:", "SubCommandException")
 """Lines that mqadmin consumerStatus prints for a healthy group, and the frame of its error messages."""
 
@@ -228,7 +228,7 @@ def report(judged, stray, run):
 
 
 def table(judged, printed):
-    """Yield the README's rows: fault, incident, seconds by each source, mqadmin's output."""
+    """Yield the rows of the table: fault, incident, seconds by each source, mqadmin's output."""
     yield "| fault | incident | hook | poll | both | `mqadmin consumerStatus` meanwhile |"
     yield "| --- | --- | --- | --- | --- | --- |"
     for judged_case in judged:
@@ -334,15 +334,15 @@ def _plain(line):
     return re.sub(r"\d{3,}\w*", "N", line).strip().replace("|", "/")[:120]
 
 
-def write_readme(runs):
-    """Write the table of these runs between its marks in the README."""
+def write_page(runs):
+    """Write the table of these runs between its marks in tests/FAULTS.md."""
     lines = [BEGIN]
     for run, judged, said in runs:
         where = f"{os.cpu_count()} cores at load {run.load[2]:.0f}, {run.date}, recorded at {run.commit}"
         lines += [f"{where}, judged at {commit()}:", "", *table(judged, said), ""]
-    text = README.read_text()
+    text = PAGE.read_text()
     head, tail = text.split(BEGIN)[0], text.split(END)[1]
-    README.write_text(head + "\n".join([*lines, END]) + tail)
+    PAGE.write_text(head + "\n".join([*lines, END]) + tail)
 
 
 def keep(run, judged, stray):
@@ -362,8 +362,8 @@ def main(arguments):
         print(*report(judged, stray, run), "", *table(judged, runs[-1][2]), sep="\n")
         failed = failed or any(one.wrong for one in judged) or any(stray.values())
         keep(run, judged, stray)
-    if "--readme" in arguments:
-        write_readme(runs)
+    if "--write" in arguments:
+        write_page(runs)
     return int(failed)
 
 
