@@ -1,4 +1,4 @@
--- Who owned each queue at the instant $until, and since when? Null: nobody.
+-- Who owned each queue at an instant ($until), and since when? Null: nobody.
 SELECT topic, broker, queue_id, CASE WHEN action = 'ASSIGNED' THEN client_id END AS owner, time AS since
 FROM assignment_history
 WHERE "group" = $group AND time <= $until

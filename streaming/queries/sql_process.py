@@ -13,12 +13,20 @@ from multiprocessing import Pipe
 from typing import Final, NamedTuple, Self
 
 from streaming.base.errors import ERRORS_BY_NAME, UserError
+from streaming.base.language import current, gettext, marked
 from streaming.base.limits import SQL_ANSWER_BYTES, SQL_MEMORY_BYTES, SQL_QUERIES
 from streaming.base.place import Place
 
 _WORKER: Final = "streaming.queries.sql_worker"
 _OPEN_SECONDS: Final = 120.0
 """The first query over tables in an object store copies their files, as every command does."""
+
+_TOO_LONG: Final = marked(
+    "The query took more than {n} seconds and was stopped: limit it to one group or a shorter period."
+)
+_TOO_LARGE: Final = marked(
+    "The query needs more than {n} GB of memory and was stopped: limit it to one group or a shorter period."
+)
 
 
 class SqlAnswer(NamedTuple):
@@ -53,7 +61,7 @@ class SqlProcess:
         self._is_open = False
 
     def ask(self, query: str, *, timeout_s: float, limit: int) -> SqlAnswer:
-        """Run one SELECT over tables, views and functions.
+        """Run one SELECT over tables, views and functions; errors are in the current language.
 
         Args:
             query: a query in DuckDB's SQL.
@@ -66,21 +74,15 @@ class SqlProcess:
         """
         try:
             if not self._is_open:
-                self._wait(_OPEN_SECONDS, "Opening the tables took more than {:g} seconds: try again.")
+                self._wait(_OPEN_SECONDS, marked("Opening the tables took more than {n} seconds: try again."))
                 self._received()
                 self._is_open = True
-            self._connection.send((query, timeout_s, limit))
-            self._wait(
-                timeout_s,
-                "The query took more than {:g} seconds and was stopped: limit it to one group or a shorter period.",
-            )
+            self._connection.send((query, timeout_s, limit, current().code))
+            self._wait(timeout_s, _TOO_LONG)
             return self._received()
         except (EOFError, OSError):  # it was killed, or has ended itself: in both cases mostly for lack of memory
             self.close()
-            raise UserError(
-                f"The query needs more than {SQL_MEMORY_BYTES / 1e9:.0f} GB of memory and was stopped: limit it to one "
-                "group or a shorter period."
-            ) from None
+            raise UserError(gettext(_TOO_LARGE, n=f"{SQL_MEMORY_BYTES / 1e9:.0f}")) from None
         except BaseException as error:
             if not isinstance(error, UserError):  # such as Ctrl-C: the query may still run
                 self.close()
@@ -111,7 +113,7 @@ class SqlProcess:
     def _wait(self, seconds: float, says: str) -> None:
         if not self._connection.poll(seconds):
             self.close()
-            raise UserError(says.format(seconds))
+            raise UserError(gettext(says, n=f"{seconds:g}"))
 
     def _received(self) -> SqlAnswer:
         """Return what the process sends, see `sql_worker`."""
@@ -148,7 +150,7 @@ class SqlPool:
         try:
             process = self._free.get(timeout=_PATIENCE_SECONDS)
         except queue.Empty:
-            raise UserError(f"{SQL_QUERIES} queries are already running: retry later.") from None
+            raise UserError(gettext("{n} queries are already running: retry later.", n=SQL_QUERIES)) from None
         try:
             if process is None or process.closed:
                 process = SqlProcess(self._tables, lasting=True)

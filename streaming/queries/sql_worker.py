@@ -23,6 +23,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from streaming.base.errors import UserError, first_line
+from streaming.base.language import gettext, in_language
 from streaming.base.limits import SQL_ANSWER_BYTES, SQL_MEMORY_BYTES
 from streaming.base.place import Place
 from streaming.base.times import iso
@@ -124,7 +125,8 @@ class Worker:
             return
         except Exception as error:  # noqa: BLE001  whatever it is, the process that asks must hear of it
             self._is_last = True
-            self._fail(UserError(f"The tables can't be opened: {first_line(error) or type(error).__name__}."))
+            said = first_line(error) or type(error).__name__
+            self._fail(UserError(gettext("The tables can't be opened: {error}", error=f"{said}.")))
             return
         with model:
             if self._is_lasting:
@@ -136,17 +138,19 @@ class Worker:
                     self._refresh(model)
                 self._answer(model, *self._connection.recv())
 
-    def _answer(self, model: ReadModel, query: str, timeout_s: float, limit: int) -> None:
+    def _answer(self, model: ReadModel, query: str, timeout_s: float, limit: int, language: str) -> None:
         # If nobody is left to end this process, the kernel does.
         signal.setitimer(signal.ITIMER_REAL, timeout_s + _ORPHAN_SECONDS)
-        try:
-            if self._is_lasting and monotonic() - self._refreshed > _REFRESH_SECONDS:
-                self._refresh(model)
-            self._send("", *_found(model, query, limit))
-        except UserError as error:
-            self._fail(error)
-        except Exception as error:  # noqa: BLE001  such as MemoryError: whatever it is, the query caused it
-            self._fail(UserError(f"The query failed: {first_line(error) or type(error).__name__}."))
+        with in_language(language):
+            try:
+                if self._is_lasting and monotonic() - self._refreshed > _REFRESH_SECONDS:
+                    self._refresh(model)
+                self._send("", *_found(model, query, limit))
+            except UserError as error:
+                self._fail(error)
+            except Exception as error:  # noqa: BLE001  such as MemoryError: whatever it is, the query caused it
+                said = first_line(error) or type(error).__name__
+                self._fail(UserError(gettext("The query failed: {error}", error=f"{said}.")))
         signal.setitimer(signal.ITIMER_REAL, 0)
 
     def _refresh(self, model: ReadModel) -> None:
@@ -178,11 +182,14 @@ def _found(model: ReadModel, query: str, limit: int) -> tuple[bytes, int]:
         result = sql(model, query, limit=limit)
         answer = as_json(result)
     except (RecursionError, ValueError):  # ValueError: pydantic, from another depth
-        raise UserError("The result nests too deeply: unnest its lists and structs.") from None
+        raise UserError(gettext("The result nests too deeply: unnest its lists and structs.")) from None
     if len(answer) > SQL_ANSWER_BYTES:
         raise UserError(
-            f"The result has {len(answer) / 1e6:,.0f} MB, the limit is {SQL_ANSWER_BYTES / 1e6:,.0f}: select fewer "
-            "columns or rows."
+            gettext(
+                "The result has {n} MB, the limit is {limit}: select fewer columns or rows.",
+                n=f"{len(answer) / 1e6:,.0f}",
+                limit=f"{SQL_ANSWER_BYTES / 1e6:,.0f}",
+            )
         )
     return answer, len(result.rows)
 

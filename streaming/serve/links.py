@@ -107,6 +107,16 @@ def incidents_link(at: int | None = None, **filters: str) -> str:
     return _link("/incidents", **filters, at=_instant(at))
 
 
+def sql_link(query: str = "") -> str:
+    """Return the address of the page for SQL, with a query in its editor."""
+    return _link("/sql", query=query or None)
+
+
+def sql_answer_link() -> str:
+    """Return the address of REST that answers a query, from which a page makes a file."""
+    return _link("/api/v1/sql")
+
+
 def actions_link(find: str = "") -> str:
     """Return the address of what was done about alerts, all of it or what contains a text."""
     return _link("/actions", find=find or None)

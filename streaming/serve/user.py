@@ -32,6 +32,15 @@ class User(NamedTuple):
         """Why the user may not act."""
         return gettext("Only an operator may do this, and {name} is a viewer.", name=self.name)
 
+    def check_operator(self) -> None:
+        """Check that the user is an operator.
+
+        Raises:
+            ForbiddenError: it is a viewer.
+        """
+        if not self.is_operator:
+            raise ForbiddenError(self.refusal)
+
 
 NOBODY = User("", "", "operator")
 """Who asks where nobody signs in."""
@@ -61,5 +70,4 @@ def check_operator() -> None:
     Raises:
         ForbiddenError: a viewer does.
     """
-    if not current_user().is_operator:
-        raise ForbiddenError(current_user().refusal)
+    current_user().check_operator()

@@ -16,6 +16,7 @@ import duckdb
 
 from schemas.tables import TABLES
 from streaming.base.errors import QueryError
+from streaming.base.language import gettext, marked
 from streaming.tables.catalog import FUNCTIONS, VIEWS
 from streaming.tables.hints import keyword_hint
 
@@ -50,14 +51,17 @@ class Guard:
         for node in nodes:
             match node.get("type"):
                 case "BASE_TABLE":
-                    _check_name(node["qualified_name"]["path"], relations, "Unknown table or view {}: use {}.")
+                    _check_name(
+                        node["qualified_name"]["path"], relations, marked("Unknown table or view {name}: use {known}.")
+                    )
                 case "TABLE_FUNCTION":
                     path = node["function"]["qualified_name"]["path"]
-                    _check_name(path, _TABLE_FUNCTIONS, "The table function {} can't be used here: ask {}.")
+                    says = marked("The table function {name} can't be used here: ask {known}.")
+                    _check_name(path, _TABLE_FUNCTIONS, says)
                 case "SHOW_REF" if node["query"] is None and node["table_name"].strip('"') != "tables":
-                    raise QueryError("Only SELECT, DESCRIBE, SHOW TABLES and SHOW FUNCTIONS are allowed.")
+                    raise QueryError(gettext("Only SELECT, DESCRIBE, SHOW TABLES and SHOW FUNCTIONS are allowed."))
             if node.get("class") in {"FUNCTION", "WINDOW"} and node["qualified_name"]["path"][-1] in self._functions():
-                raise QueryError(f"The function {node['function_name']} can't be used here.")
+                raise QueryError(gettext("The function {name} can't be used here.", name=node["function_name"]))
 
     def _parsed(self, query: str) -> Node:
         """Return the syntax tree of the only SELECT of a query."""
@@ -66,12 +70,13 @@ class Guard:
         try:
             tree: Node = json.loads(serialized)
         except RecursionError:
-            raise QueryError("The query nests too deeply: unnest it.") from None
+            raise QueryError(gettext("The query nests too deeply: unnest it.")) from None
         if tree["error"] and tree["error_type"] == "parser":
             said = tree["error_message"].splitlines()[0]
-            raise QueryError(f"The query failed: {said}{keyword_hint(query, self._keywords())}")
+            said += keyword_hint(query, self._keywords())
+            raise QueryError(gettext("The query failed: {error}", error=said))
         if tree["error"] or len(tree["statements"]) != 1:
-            raise QueryError("Only a single SELECT is allowed.")
+            raise QueryError(gettext("Only a single SELECT is allowed."))
         return tree
 
     def _defined(self, nodes: Iterable[Node]) -> Set[str]:
@@ -82,7 +87,8 @@ class Guard:
         """
         named = {entry["key"].lower() for node in nodes if "cte_map" in node for entry in node["cte_map"]["map"]}
         if refused := named & self._own_relations():
-            raise QueryError(f"The name {min(refused)} is DuckDB's own: use another one after WITH.")
+            name = min(refused)
+            raise QueryError(gettext("The name {name} is DuckDB's own: use another one after WITH.", name=name))
         return {name for name in named if name.isidentifier()}
 
     def _own_relations(self) -> Set[str]:
@@ -114,7 +120,8 @@ class Guard:
 
 def _check_name(path: list[str], names: Set[str], says: str) -> None:
     if len(path) != 1 or path[0].lower() not in names:
-        raise QueryError(says.format(".".join(path), f"one of {', '.join([*TABLES, *VIEWS])}"))
+        known = gettext("one of {names}", names=", ".join([*TABLES, *VIEWS]))
+        raise QueryError(gettext(says, name=".".join(path), known=known))
 
 
 def _nodes(tree: object) -> Iterator[Node]:

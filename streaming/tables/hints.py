@@ -7,6 +7,7 @@ import duckdb
 
 from schemas.columns import ListOf
 from schemas.tables import TABLES, columns
+from streaming.base.language import gettext
 from streaming.base.nearest import closest
 from streaming.tables.catalog import FUNCTIONS, VIEWS
 
@@ -37,9 +38,14 @@ def list_warning(query: str) -> str | None:
     }  # fmt: skip
     for found in _AGGREGATE.finditer(_STRINGS.sub("''", query)):
         if (table := lists.get(found["name"].lower())) is not None:
-            said = f"{found['name']} of {table} is a list: {found['function'].lower()}() compares whole lists."
-            series = table.startswith("queue_progress")
-            return f"{said} Ask queue_observations, which has one row per queue." if series else f"{said} Unnest it."
+            names = {"column": found["name"], "table": table, "function": found["function"].lower()}
+            if table.startswith("queue_progress"):
+                return gettext(
+                    "{column} of {table} is a list: {function}() compares whole lists. Ask queue_observations, which "
+                    "has one row per queue.",
+                    **names,
+                )
+            return gettext("{column} of {table} is a list: {function}() compares whole lists. Unnest it.", **names)
     return None
 
 
@@ -55,7 +61,7 @@ def keyword_hint(query: str, reserved: Iterable[str]) -> str:
         return ""
     alias = next((found["alias"] for found in _ALIAS.finditer(text) if _is_alias(found["alias"])), None)
     written = f'{alias}."{bare[0]}"' if alias else f'"{bare[0]}"'
-    return f" ({bare[0]} is a keyword of SQL: write {written})"
+    return " ({})".format(gettext("{name} is a keyword of SQL: write {written}", name=bare[0], written=written))
 
 
 def _bare(name: str) -> str:

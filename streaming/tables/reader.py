@@ -19,6 +19,7 @@ from deltalake.exceptions import TableNotFoundError
 
 from schemas.tables import ADDED, TABLES
 from streaming.base.errors import NotReadyError, QueryError, UserError, first_line
+from streaming.base.language import gettext
 from streaming.base.limits import SPILL_BYTES
 from streaming.base.place import Place, root_of
 from streaming.tables.catalog import FUNCTIONS, VIEWS, names_in, tables_in
@@ -263,7 +264,7 @@ class ReadModel:
             read = tables_in(query)
             fault = self._fault([view for view in self._views if view.name in read], error)
             hint = meant(str(error), query, partial(relation_columns, self._database))
-            raise fault or QueryError(f"The query failed: {_said(error)}{hint}.") from None
+            raise fault or QueryError(gettext("The query failed: {error}", error=f"{_said(error)}{hint}.")) from None
         except RuntimeError as error:
             if str(error) != CTRL_C:
                 raise
@@ -351,7 +352,7 @@ def _said(error: duckdb.Error) -> str:
 def _relation(cursor: duckdb.DuckDBPyConnection, query: str, parameters: Parameters) -> duckdb.DuckDBPyRelation:
     relation = cursor.sql(query, params=parameters)
     if relation is None:
-        raise QueryError("Only a single SELECT is allowed.")
+        raise QueryError(gettext("Only a single SELECT is allowed."))
     return relation
 
 

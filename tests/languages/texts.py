@@ -21,6 +21,7 @@ from streaming.queries.evidence import english_labels
 from streaming.queries.health import HEALTH, SEVERITY
 from streaming.queries.results import BY_PERSON
 from streaming.queries.rule_text import rule_codes, rule_summary
+from streaming.queries.sql_help import example_titles
 from streaming.serve.alerting.alert import Kind
 from streaming.serve.dashboard.pages import group_state, home
 from streaming.serve.dashboard.parts import frame
@@ -77,6 +78,7 @@ def _of_declarations() -> Iterator[Text]:
     yield from english_labels()
     for column in (*(one for table in _TABLES for one in table), *group_state.MEMBER_COLUMNS, *home.COLUMNS):
         yield from filter(None, (column.title, column.description))
+    yield from example_titles()
     for suite in sorted(SUITES.glob("*.json")):
         for check in json.loads(suite.read_text("utf-8"))["expectations"]:
             yield check["meta"]["why"]

@@ -10,6 +10,7 @@ from nicegui import app as nicegui
 
 from streaming.base.errors import NotFoundError, NotReadyError, UserError
 from streaming.base.language import gettext
+from streaming.base.sections.web import Web
 from streaming.queries import labels
 from streaming.serve.dashboard.pages.actions import ActionsPage, kind_of
 from streaming.serve.dashboard.pages.client import ClientPage
@@ -26,6 +27,7 @@ from streaming.serve.dashboard.pages.queue import QueueName, QueuePage
 from streaming.serve.dashboard.pages.rebalance import RebalancePage
 from streaming.serve.dashboard.pages.rule import RulePage
 from streaming.serve.dashboard.pages.runbook import RunbookPage
+from streaming.serve.dashboard.pages.sql import SqlPage
 from streaming.serve.dashboard.pages.what_if import MembershipChange, WhatIfPage
 from streaming.serve.dashboard.parts.frame import dress, error_page, outline
 from streaming.serve.dashboard.parts.moment import parse_at, parse_span, parse_zoom
@@ -54,12 +56,13 @@ def _route(path: str) -> ui.page:
     return ui.page(path, response_timeout=_SECONDS)
 
 
-def register(store: Store, first_run: FirstRun) -> None:
+def register(store: Store, first_run: FirstRun, web: Web) -> None:
     """Define the pages; called once, before NiceGUI is mounted on the application.
 
     Args:
         store: the tables.
         first_run: what is left to do until there are groups.
+        web: the limits of users' own SQL.
     """
     nicegui.config.quasar_config["loadingBar"] = {"skipHijack": True}  # it has no name for a screen reader
 
@@ -110,10 +113,10 @@ def register(store: Store, first_run: FirstRun) -> None:
         name = labels.queue_name(topic, broker, queue_id)
         await _built(name, lambda: QueuePage(store, of, parse_span(span), parse_at(at)))
 
-    _register_others(store)
+    _register_others(store, web)
 
 
-def _register_others(store: Store) -> None:
+def _register_others(store: Store, web: Web) -> None:
     """Define the pages beside those of groups; last the one for unknown addresses."""
 
     @_route("/clients")
@@ -150,6 +153,10 @@ def _register_others(store: Store) -> None:
     @_route("/actions")
     async def actions(find: str = "", kind: str = "") -> None:
         await _built(gettext("Actions"), lambda: ActionsPage(store, kind_of(kind), find))
+
+    @_route("/sql")
+    async def sql(query: str = "") -> None:
+        await _built(gettext("SQL"), lambda: SqlPage(store, web, query))
 
     @_route("/{path:path}")
     async def elsewhere(path: str) -> None:

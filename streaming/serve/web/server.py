@@ -101,7 +101,7 @@ def dashboard_application(settings: Settings, store: Store, who: Access) -> Fast
 
     from streaming.serve.dashboard import routes
 
-    routes.register(store, FirstRun(settings))
+    routes.register(store, FirstRun(settings), settings.web)
     install_refusals(nicegui)
 
     @nicegui.exception_handler(RequestValidationError)

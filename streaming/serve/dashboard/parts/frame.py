@@ -24,6 +24,7 @@ from streaming.serve.links import (
     home_link,
     incidents_link,
     prefix,
+    sql_link,
 )
 from streaming.serve.user import User, current_user
 
@@ -34,6 +35,7 @@ _PAGES: dict[str, Callable[[], str]] = {
     marked("Groups"): home_link,
     marked("Incidents"): incidents_link,
     marked("Clients"): clients_link,
+    marked("SQL"): sql_link,
 }
 """The pages that are reached from every page."""
 

@@ -106,6 +106,59 @@ addEventListener("submit", (event) => {
     button.disabled = false;
   });
 })();
+// The editor of the page for SQL: Ctrl+Enter runs its query, an example replaces it, a name of the schema is inserted. The
+// browser can undo both.
+(() => {
+  const write = (value, replaces) => {
+    const editor = document.getElementById("query");
+    editor.focus();
+    if (replaces) editor.select();
+    document.execCommand("insertText", false, value);
+  };
+  addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || !event.target.matches?.("[data-submit]")) return;
+    event.preventDefault();
+    event.target.form.requestSubmit();
+  });
+  addEventListener("click", (event) => {
+    const button = event.target.closest?.("[data-fill], [data-insert]");
+    if (!button) return;
+    const { fill, insert } = button.dataset;
+    write(fill ?? insert, fill !== undefined);
+    if (fill !== undefined) button.closest("details")?.removeAttribute("open");
+  });
+})();
+// The answer of a query as a file: REST is asked for all of its rows. As on the command line, a text that a spreadsheet
+// would compute begins with an apostrophe, and characters that can't be seen are escaped.
+(() => {
+  const cell = (value) => {
+    if (value === null) return "";
+    let written = typeof value === "object" ? JSON.stringify(value) : String(value);
+    written = written.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (one) => `\\u${one.codePointAt(0).toString(16).padStart(4, "0")}`);
+    if (typeof value === "string" && /^[=+\-@＝＋－＠]/.test(written) && !/^[+-]?[0-9][0-9.,]*(e[+-]?[0-9]+)?$/i.test(written)) written = `'${written}`;
+    return /[",]/.test(written) ? `"${written.replaceAll('"', '""')}"` : written;
+  };
+  addEventListener("click", async (event) => {
+    const button = event.target.closest?.("[data-csv]");
+    if (!button) return;
+    const status = button.previousElementSibling;
+    button.disabled = true;
+    status.textContent = "";
+    try {
+      const answer = await fetch(button.dataset.csv, { method: "POST", headers: { "Content-Type": "application/json", "Rebalance-Watch-Source": "PAGE" }, body: JSON.stringify({ query: button.dataset.query }) });
+      const body = await answer.json();
+      if (answer.ok) {
+        const lines = [body.columns, ...body.rows].map((row) => row.map(cell).join(","));
+        const link = Object.assign(document.createElement("a"), { href: URL.createObjectURL(new Blob([lines.join("\n"), "\n"], { type: "text/csv" })), download: "answer.csv" });
+        link.click();
+        URL.revokeObjectURL(link.href);
+      } else status.textContent = body.error ?? answer.statusText;
+    } catch {
+      status.textContent = text("The server does not answer.");
+    }
+    button.disabled = false;
+  });
+})();
 // When the session of who has signed in has ended, also in another tab, the server closes the page's connection: the
 // page is loaded again, which leads to signing in.
 setInterval(async () => {

@@ -18,7 +18,7 @@ from streaming.base.terminal import shortened
 from streaming.base.times import instant_ms, now_ms, written
 from streaming.queries.present import TIME_FORMS, Period, known_ends, period_of, present
 from streaming.queries.results import as_json
-from streaming.serve.operator_actions import Actor
+from streaming.serve.operator_actions import Actor, Source
 from streaming.serve.store import Store
 from streaming.serve.user import current_user
 from streaming.serve.web.api.route import ApiRoute, page_parameters
@@ -136,7 +136,12 @@ def actor_of(request: Request, by: str | None) -> Actor:
     user = current_user()
     if not (name := user.name or by):
         raise RequestValidationError([{"loc": ("body", "by"), "msg": "Field required", "type": "missing"}])
-    return Actor(user.subject, name, "PAGE" if request.headers.get(SOURCE_HEADER) == "PAGE" else "REST")
+    return Actor(user.subject, name, source_of(request))
+
+
+def source_of(request: Request) -> Source:
+    """Return by what a request does something."""
+    return "PAGE" if request.headers.get(SOURCE_HEADER) == "PAGE" else "REST"
 
 
 SettingsOf = Annotated[Settings, Depends(_settings)]

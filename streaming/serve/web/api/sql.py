@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Body
+from fastapi import APIRouter, Body, Request
 from fastapi.responses import Response
 
 from streaming.base.limits import SQL_CHARACTERS
@@ -10,7 +10,7 @@ from streaming.queries import quality as of_quality
 from streaming.queries.results import QualityCheck, SqlResult
 from streaming.serve.operator_actions import Actor
 from streaming.serve.user import check_operator, current_user
-from streaming.serve.web.api.parameters import SettingsOf, StoreOf, sent, sent_json
+from streaming.serve.web.api.parameters import SettingsOf, StoreOf, sent, sent_json, source_of
 from streaming.serve.web.api.route import ApiRoute
 
 router = APIRouter(route_class=ApiRoute)
@@ -24,6 +24,7 @@ def quality(store: StoreOf) -> Response:
 
 @router.post("/sql", tags=["sql"], response_model=SqlResult)
 def sql(
+    request: Request,
     query: Annotated[
         str,
         Body(
@@ -38,7 +39,7 @@ def sql(
 ) -> Response:
     """Run one SELECT in DuckDB's SQL, limited to web.sql_seconds and web.sql_rows."""
     user, web = current_user(), settings.web
-    with store.sql_actions.recorded(Actor(user.subject, user.name, "REST"), query) as recording:
+    with store.sql_actions.recorded(Actor(user.subject, user.name, source_of(request)), query) as recording:
         check_operator()
         answer = store.sql.ask(query, timeout_s=web.sql_seconds, limit=web.sql_rows)
         recording.rows = answer.rows

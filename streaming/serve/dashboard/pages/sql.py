@@ -1,0 +1,188 @@
+"""The page for SQL: an editor with schema and examples beside it, and the answer as a table and a chart."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from typing import Final, NamedTuple
+
+from nicegui import ui
+
+from streaming.base.errors import UserError
+from streaming.base.language import gettext, ngettext
+from streaming.base.limits import SQL_CHARACTERS, SQL_QUERIES
+from streaming.base.sections.web import Web
+from streaming.queries import labels
+from streaming.queries.groups import groups
+from streaming.queries.health import HEALTH
+from streaming.queries.present import history_ends
+from streaming.queries.sql_help import SqlExample, SqlSchema, sql_examples, sql_schema
+from streaming.serve.dashboard.charts.time_chart import time_chart
+from streaming.serve.dashboard.pages.sql_answer import Answer, LinesOverTime, kept, lines_of
+from streaming.serve.dashboard.parts.frame import element, frame
+from streaming.serve.dashboard.parts.markup import LiveMarkup
+from streaming.serve.dashboard.parts.page_handler import page_handler
+from streaming.serve.dashboard.parts.paging import page_of, turned
+from streaming.serve.links import sql_link
+from streaming.serve.operator_actions import Actor
+from streaming.serve.store import Store
+from streaming.serve.user import current_user
+from streaming.tables import ReadModel
+
+_ROWS = 50
+_READ: Final = 1_000
+"""The maximum number of rows that the page reads; a file has up to `web.sql_rows`."""
+_ADDRESS_CHARACTERS = 4_000
+"""Of a query that the address has."""
+_THREADS = ThreadPoolExecutor(SQL_QUERIES + 1, "sql-page")
+"""Threads of their own: those that the other pages ask their questions in must not wait for users' queries."""
+
+
+class _Help(NamedTuple):
+    """What is beside the editor."""
+
+    schema: SqlSchema
+    examples: Sequence[SqlExample]
+
+
+def _asked(model: ReadModel) -> _Help:
+    ends = history_ends(model)
+    worst = min(groups(model), key=lambda group: (HEALTH[group.health].rank, group.group), default=None)
+    return _Help(sql_schema(model), list(sql_examples(worst.group if worst else "", ends.first, ends.last)))
+
+
+class SqlPage:
+    """One query at a time, by an operator, with the limits of `web.sql_seconds` and `web.sql_rows`."""
+
+    def __init__(self, store: Store, web: Web, query: str) -> None:
+        self._store, self._web = store, web
+        self._query = query[:SQL_CHARACTERS]
+        self._user = current_user()
+        self._is_running = False
+        self._answer: Answer | None = None
+        self._page = 0
+
+    async def ask(self) -> None:
+        """Read the schema, and what the examples need.
+
+        Raises:
+            UserError: there are no rows yet.
+        """
+        self._help = await self._store.ask(_asked)
+
+    def lay_out(self) -> None:
+        """Create the page and show it; the query of an address waits for its user."""
+        frame(gettext("SQL"), [(gettext("SQL"), None)])
+        LiveMarkup("sql_head").show(seconds=self._web.sql_seconds)
+        with element("div", "sql"):
+            with element("div", "sql-main"):
+                with element("section", "panel", aria_labelledby="query-title"):
+                    self._lay_out_editor()
+                with element("section", "panel", aria_labelledby="answer-title", id="answer"):
+                    self._lay_out_answer()
+            LiveMarkup("sql_schema").classes("sql-schema").show(schema=self._help.schema)
+        self._show()
+
+    def _lay_out_editor(self) -> None:
+        LiveMarkup("sql_examples").show(examples=self._help.examples, user=self._user)
+        with element("form", "sql-form", id="sql-form") as form:
+            element(
+                "textarea", "field mono", id="query", name="query", rows="9", spellcheck="false", autocomplete="off",
+                aria_label=gettext("Query"), maxlength=str(SQL_CHARACTERS), data_submit="", defaultValue=self._query,
+                placeholder="FROM open_incidents", translate="no",
+            )  # fmt: skip
+            with element("div", "sql-run"):
+                self._run = element("button", "primary", type="submit")
+                element("span", "quiet").text = gettext("Ctrl+Enter")
+                self._said = element("span", role="status")
+        form.on(
+            "submit", page_handler(self._asked_for),
+            js_handler="(event) => { event.preventDefault(); emit(event.target.elements.query.value); }",
+        )  # fmt: skip
+
+    def _lay_out_answer(self) -> None:
+        self._head = LiveMarkup("sql_answer_head")
+        self._picture = element("div", "sql-chart", role="img")
+        with self._picture:
+            self._chart = ui.echart({"series": []}, renderer="svg").classes("lag-chart")
+        self._rows = LiveMarkup("sql_answer", on_do=self._turn)
+        self._error = ""
+
+    def _turn(self, word: str) -> None:
+        self._page = turned(word)
+        self._show_rows()
+
+    async def _asked_for(self, query: object) -> None:
+        """Run a query, unless one is running; its page may be closed meanwhile."""
+        if self._is_running or not isinstance(query, str) or not query.strip():
+            return
+        self._query, self._is_running, self._page = query[:SQL_CHARACTERS], True, 0
+        self._show_button()
+        begun = time.monotonic()
+        try:
+            context = copy_context()  # with the language
+            running = asyncio.get_running_loop().run_in_executor(_THREADS, context.run, self._found, self._query)
+            self._answer, self._error = await running, ""
+            self._said.text = _said(self._answer.total, time.monotonic() - begun)
+        except UserError as error:
+            self._answer, self._error, self._said.text = None, str(error), ""
+        finally:
+            self._is_running = False
+            self._show_button()
+        if not self._run.client.is_deleted:
+            if len(self._query) <= _ADDRESS_CHARACTERS:
+                ui.navigate.history.replace(sql_link(self._query))
+            self._show()
+
+    def _found(self, query: str) -> Answer:
+        """Return the answer of a query, with its row in the audit trail.
+
+        Raises:
+            UserError: the user is no operator, or the query is not allowed, fails, or needs too much.
+        """
+        user, web = self._user, self._web
+        with self._store.sql_actions.recorded(Actor(user.subject, user.name, "PAGE"), query) as recording:
+            user.check_operator()
+            answer = self._store.sql.ask(query, timeout_s=web.sql_seconds, limit=min(_READ, web.sql_rows))
+            recording.rows = answer.rows
+        return kept(answer)
+
+    def _show_button(self) -> None:
+        self._run.props.update({"disabled": self._is_running or not self._user.is_operator})
+        self._run.text = gettext("Running…") if self._is_running else gettext("Run")
+        self._run.update()
+
+    def _show(self) -> None:
+        self._show_button()
+        answer = self._answer
+        lines = lines_of(answer) if answer is not None else None
+        self._head.show(
+            answer=answer, error=self._error, query=self._query, file_rows=self._web.sql_rows, user=self._user,
+            shown_lines=None if lines is None or lines.total == len(lines.lines) else len(lines.lines),
+            lines=lines and lines.total,
+        )  # fmt: skip
+        self._show_chart(lines)
+        self._show_rows()
+
+    def _show_chart(self, lines: LinesOverTime | None) -> None:
+        self._picture.set_visibility(lines is not None)
+        if lines is not None:
+            label = gettext("Lines over time of: {names}", names=", ".join(lines.lines))
+            self._picture.props.update({"aria-label": label})
+            self._chart.options.clear()
+            self._chart.options.update(time_chart(lines.lines, lines.window, are_steps=False))
+            self._chart.update()
+
+    def _show_rows(self) -> None:
+        answer = self._answer
+        if answer is None:
+            self._rows.show(columns=(), rows=(), page=0, pages=1, total=0, is_asked=False)
+            return
+        listed = page_of(answer.rows, self._page, _ROWS)
+        self._rows.show(columns=answer.columns, rows=listed.rows, **listed.pager, is_asked=True)
+
+
+def _said(rows: int, seconds: float) -> str:
+    number = ngettext("{n} row", "{n} rows", rows, n=labels.number(rows))
+    return gettext("{rows} in {duration}", rows=number, duration=labels.duration(round(seconds * 1000)))
