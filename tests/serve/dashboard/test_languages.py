@@ -110,6 +110,12 @@ def test_updates_and_answers_to_input_are_in_the_pages_language(open_page, site)
     expect(queues).to_contain_text("没有匹配的队列。")
 
 
+def test_why_a_query_is_refused_is_in_the_pages_language(open_page):
+    page = open_page("/sql?query=DROP TABLE telemetry", locale=CHINESE)
+    page.get_by_role("button", name="执行").click()
+    expect(page.get_by_role("alert")).to_have_text("只允许一条 SELECT。")
+
+
 @pytest.mark.parametrize(
     ("locale", "sentence"), [(CHINESE, "未知的消费组 nobody"), ("en-GB", "Unknown consumer group nobody")]
 )

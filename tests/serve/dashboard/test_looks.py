@@ -15,7 +15,7 @@ PAGES = (
     "/", "/incidents", "/incident/stuck0001", "/clients?group=orders-group", "/client/10.0.0.5@orders-1",
     "/group/orders-group", "/group/orders-group/queue/Orders/broker-a/0", "/group/orders-group/rebalance/r1",
     "/group/orders-group/what-if?leave=orders-1&join=2&strategy=CONFIG&restart=true", "/group/storm-group",
-    "/group/storm-group?fold=client", "/group/nobody",
+    "/group/storm-group?fold=client", "/group/nobody", "/sql",
 )  # fmt: skip
 
 _IS_CUT = "e => e.scrollWidth > e.clientWidth + 1"

@@ -132,6 +132,12 @@ def test_a_viewer_sees_why_nothing_can_be_done(context, base):
     )
     assert sent == 403
 
+    page.goto(f"{base}/sql?query=SELECT 1")
+    expect(page.get_by_role("button", name="Run")).to_be_disabled()
+    expect(page.get_by_text("Only an operator may do this, and bob is a viewer.")).to_be_visible()
+    page.get_by_role("textbox", name="Query").press("Control+Enter")
+    expect(page.get_by_role("alert")).to_have_text("Only an operator may do this, and bob is a viewer.")
+
 
 def test_who_has_no_role_is_told_so(context, base):
     page = context.new_page()
