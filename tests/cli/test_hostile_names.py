@@ -5,6 +5,7 @@ import io
 import json
 import re
 import shlex
+from contextlib import nullcontext
 
 import msgspec
 import pytest
@@ -13,7 +14,7 @@ from typer.testing import CliRunner
 from rebalance_model.observe.effects import AssignmentChange, GroupSnapshot, IncidentTransition
 from streaming.base.lines import print_error, start_lines
 from streaming.cli import main, output
-from tests.support.asked import AMID, everything, write
+from tests.support.asked import AMID, Asked, everything, write
 from tests.support.tables import append, make_tables
 
 GROUP = "=HYPERLINK(1);reboot\x1b]0;x\a\x9b31m"
@@ -40,9 +41,16 @@ def _hostile(row):
     return {name: value for name, value in names.items() if isinstance(getattr(row, name, None), str)}
 
 
+@pytest.fixture(scope="module")
+def opened(root):
+    with Asked(root / "tables") as model:
+        yield model
+
+
 @pytest.fixture
-def ask(root, monkeypatch):
+def ask(root, opened, monkeypatch):
     monkeypatch.setenv("REBALANCE_WATCH_RUNTIME__ROOT", str(root))
+    monkeypatch.setattr(output, "tables", lambda: nullcontext(opened))
 
     def run(*arguments):
         return CliRunner().invoke(main.app, arguments, catch_exceptions=False).stdout

@@ -2,18 +2,22 @@
 
 import json
 import re
+from contextlib import nullcontext
 
 import pytest
 import yaml
 from typer.testing import CliRunner
 
+from streaming.cli import output
 from streaming.cli.group.changes import sparkline
 from streaming.cli.main import app
 from tests.support.asked import AT
 
 
 @pytest.fixture
-def run(asked, monkeypatch):
+def run(asked, asked_model, monkeypatch):
+    monkeypatch.setattr(output, "tables", lambda: nullcontext(asked_model))
+
     def ran(*arguments: str, width: int | None = None):
         monkeypatch.setenv("COLUMNS", str(width or 400))
         return CliRunner().invoke(app, ["--root", str(asked.parent), "--tz", "UTC", *arguments])

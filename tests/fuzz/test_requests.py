@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from streaming.serve.store import Store
 from streaming.serve.web.access import access
 from streaming.serve.web.server import api_application, dashboard_application
 from tests.fuzz.conftest import SECONDS_MAX
 from tests.fuzz.forms import fuzzed
 from tests.fuzz.requests import MARK, NICEGUI, REQUESTS, TOKEN, Asked, answered
+from tests.support.asked import asked_store
 from tests.support.served import PROBLEM
 from tests.support.world import example
 
@@ -51,7 +51,11 @@ def site(tmp_path_factory, settings_in, faults):
     settings = settings.model_copy(update={"web": web})
     example().write(settings.runtime.tables)
     closed = web.model_copy(update={"token": SecretStr(TOKEN)})
-    with Store(settings.runtime.tables) as store, asyncio.Runner() as runner, pytest.MonkeyPatch.context() as patch:
+    with (
+        asked_store(settings.runtime.tables) as store,
+        asyncio.Runner() as runner,
+        pytest.MonkeyPatch.context() as patch,
+    ):
         patch.setenv("NICEGUI_STORAGE_PATH", str(settings.runtime.root / "dashboard"))  # read at the import
         # No browser connects, for which a slow page would wait.
         patch.setattr("streaming.serve.dashboard.routes._PATIENCE", 15.0)

@@ -17,6 +17,7 @@ from streaming.serve.store import Store
 from streaming.serve.web.access import access
 from streaming.serve.web.api import PREFIX, router
 from streaming.serve.web.server import api_application
+from tests.support.asked import asked_store
 from tests.support.mcp_client import over_http
 from tests.support.served import answering
 from tests.support.world import example
@@ -54,7 +55,7 @@ class Asked(NamedTuple):
 def asked(tmp_path_factory, settings_in) -> Iterator[Asked]:
     settings = settings_in(tmp_path_factory.mktemp("refused"))
     example().write(settings.runtime.tables)
-    with Store(settings.runtime.tables) as store:
+    with asked_store(settings.runtime.tables) as store:
         app = api_application(settings, store, access("127.0.0.1", settings.web))
         with answering(app) as address, httpx.Client(base_url=address, timeout=120) as client:
             yield Asked(store, client, address)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+import pytest
 
 from rebalance_model.entities import RETRY_TOPIC_PREFIX
 from rebalance_model.observe.effects import (
@@ -27,6 +28,8 @@ from rebalance_model.observe.policy import Policy
 from streaming.base.times import written
 from streaming.log.rows import encode
 from streaming.pipeline.archive_rows import LogRow
+from streaming.serve import store
+from streaming.serve.store import Store
 from streaming.tables.reader import Parameters, ReadModel, Row
 from tests.pipeline.test_backtest import effects, partitions
 from tests.support.tables import append, archive, make_tables
@@ -158,7 +161,7 @@ def write(tables: Path, rows: tuple[AnyRow, ...]) -> None:
 
 
 class Asked(ReadModel):
-    """These tables, never written to again: what was read once is not read again.
+    """Tables of which each version is asked each question once.
 
     DuckDB plans each query for 10 to 50 ms, and tests of one answer's forms need the same rows.
     """
@@ -166,15 +169,22 @@ class Asked(ReadModel):
     def __init__(self, tables: Path) -> None:
         super().__init__(tables)
         self.refresh()  # it keeps the rows in memory: without files to look at, a query is planned in half the time
-        self._known: dict[tuple[str, str], list[Row]] = {}
+        self._known: dict[tuple[int, str, str], list[Row]] = {}
 
     def rows(self, query: str, parameters: Parameters = ()) -> list[Row]:
         """Return the rows, from the tables or as they were read before."""
         values = sorted(parameters.items()) if isinstance(parameters, Mapping) else parameters
-        key = query, repr(values)
+        key = self.version, query, repr(values)
         if key not in self._known:
             self._known[key] = super().rows(query, parameters)
         return deepcopy(self._known[key])
+
+
+def asked_store(tables: Path) -> Store:
+    """Return a server's tables, which are `Asked`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "ReadModel", Asked)
+        return Store(tables)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from streaming.queries.results import QueryResult
 from streaming.queries.results.base import Instant
 from streaming.serve.mcp.brief import answer_text
 from streaming.serve.mcp.questions import question_server
-from streaming.serve.store import Store
+from tests.support.asked import asked_store
 from tests.support.findings import effects
 from tests.support.tables import append, make_tables
 
@@ -27,7 +27,7 @@ def ask(tmp_path_factory):
     """The tools over the demo's tables, without its archive."""
     tables = make_tables(tmp_path_factory.mktemp("demo") / "tables")
     append(tables, effects())
-    with Store(tables) as store:
+    with asked_store(tables) as store:
         server = question_server(Settings(), store, None)
 
         def asked(tool: str, **arguments: object) -> str:

@@ -17,10 +17,10 @@ from rebalance_model.observe.rules.registry import RULES
 from schemas.tables import TABLES
 from streaming.base.limits import SENTENCE_CHARACTERS
 from streaming.cli.main import app
-from streaming.serve.store import Store
 from streaming.serve.web import mcp as web_mcp
 from streaming.serve.web.access import access
 from streaming.serve.web.server import api_application
+from tests.support.asked import asked_store
 from tests.support.mcp_client import over_http, over_stdio
 from tests.support.served import answering
 from tests.support.world import example
@@ -39,7 +39,7 @@ ACCEPT = {"Accept": "application/json, text/event-stream"}
 @contextmanager
 def served_api(settings):
     who = access("127.0.0.1", settings.web)
-    with Store(settings.runtime.tables) as store, answering(api_application(settings, store, who)) as address:
+    with asked_store(settings.runtime.tables) as store, answering(api_application(settings, store, who)) as address:
         yield address
 
 

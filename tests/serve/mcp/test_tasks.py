@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from rebalance_model.observe.rules.registry import RULES
 from streaming.base.times import written
 from streaming.queries.results import QueryResult, times_of
-from streaming.serve.store import Store
 from streaming.serve.web.access import access
 from streaming.serve.web.server import api_application
+from tests.support.asked import asked_store
 from tests.support.mcp_client import McpClient, over_http, over_stdio
 from tests.support.served import answering
 from tests.support.world import NOON, example
@@ -39,7 +39,7 @@ def settings(tmp_path_factory, settings_in):
 
 @pytest.fixture(scope="module")
 def address(settings) -> Iterator[str]:
-    with Store(settings.runtime.tables) as store:
+    with asked_store(settings.runtime.tables) as store:
         app = api_application(settings, store, access("127.0.0.1", settings.web))
         with answering(app) as address:
             yield address

@@ -16,10 +16,9 @@ from streaming.cli.main import app as command_line
 from streaming.queries import present
 from streaming.queries.plan import Plan
 from streaming.queries.results import Group, IncidentDetail, Interval, Overview, Queue, Rebalance, SqlResult
-from streaming.serve.store import Store
 from streaming.serve.web.access import access
 from streaming.serve.web.server import api_application
-from streaming.tables import ReadModel
+from tests.support.asked import Asked, asked_store
 from tests.support.served import PROBLEM, answering
 from tests.support.world import NOON, example
 
@@ -55,7 +54,7 @@ def settings(tmp_path_factory, settings_in):
 
 @pytest.fixture(scope="module")
 def api(settings):
-    with Store(settings.runtime.tables) as store:
+    with asked_store(settings.runtime.tables) as store:
         app = api_application(settings, store, access("127.0.0.1", settings.web))
         with answering(app) as address, httpx.Client(base_url=f"{address}/api/v1", timeout=120) as client:
             yield client
@@ -64,7 +63,7 @@ def api(settings):
 @pytest.fixture(scope="module")
 def model(settings):
     """The tables, opened once for all commands: that takes longer than a command."""
-    with ReadModel(settings.runtime.tables) as opened:
+    with Asked(settings.runtime.tables) as opened:
         yield opened
 
 
