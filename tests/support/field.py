@@ -56,8 +56,13 @@ class Concluded(NamedTuple):
 
 def events_of(name: str, source: str) -> list[AnyEvent]:
     """Return the events of a case by one kind of telemetry."""
+    return list(_events_of(name, source))
+
+
+@lru_cache(maxsize=8)
+def _events_of(name: str, source: str) -> tuple[AnyEvent, ...]:
     with gzip.open(CASES / name / f"input-{source}.jsonl.gz") as lines:
-        return [decode(line.rstrip(b"\n"), key=None, stamp=2**62, keyed=False) for line in lines]
+        return tuple(decode(line.rstrip(b"\n"), key=None, stamp=2**62, keyed=False) for line in lines)
 
 
 def concluded_of(events: Iterable[AnyEvent], policy: Policy | None = None) -> Concluded:

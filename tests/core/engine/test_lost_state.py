@@ -55,14 +55,25 @@ DAMAGES: dict[str, Damage] = {
 }
 
 
+def fold_half() -> tuple[list[AnyRow], Saved, GroupsInMemory]:
+    """Fold the first half of the log; return its rows and what it leaves."""
+    groups = GroupsInMemory()
+    shard = Shard(None, groups, POLICY)
+    rows = [row for event in LOG[:HALF] for row in shard.push(event, event.time)]
+    return rows, shard.flush(), groups
+
+
+first_half = cache(fold_half)
+"""For tests that break only what comes after it."""
+
+
 class Folded:
     """What a log leaves that is folded in two batches, between which the state is damaged."""
 
     def __init__(self, damage: Callable[[Saved, GroupsInMemory], Saved], cut: int = 0) -> None:
-        groups = GroupsInMemory()
-        shard = Shard(None, groups, POLICY)
-        self.before = [row for event in LOG[:HALF] for row in shard.push(event, event.time)]
-        self.saved = damage(shard.flush(), groups)
+        self.before, saved, left = first_half()
+        groups = GroupsInMemory(left)
+        self.saved = damage(saved, groups)
         self.lost: list[Lost] = []
         self.after: list[AnyRow] = []
         shard = Shard(self.saved, groups, POLICY, contains_failures=True)
@@ -246,7 +257,7 @@ def test_an_event_that_can_not_be_processed_costs_its_group(monkeypatch):
     fold = broken_for("g", ConsumerRunningInfo, group_observer._ANSWERS[ConsumerRunningInfo])
     monkeypatch.setitem(group_observer._ANSWERS, ConsumerRunningInfo, fold)
     with pytest.raises(BrokenError):
-        Folded(unharmed)  # whose first shard does not contain failures
+        fold_half()  # whose first shard does not contain failures
     shard, rows = Shard(None, GroupsInMemory(), POLICY, contains_failures=True), []
     for event in LOG:
         rows += shard.push(event, event.time)
@@ -283,7 +294,7 @@ def test_quantities_that_can_not_be_computed_cost_only_themselves(monkeypatch):
 
     monkeypatch.setattr(progress_log, "observe", failing)
     with pytest.raises(BrokenError):
-        Folded(unharmed)
+        fold_half()
     shard, rows = Shard(None, GroupsInMemory(), POLICY, contains_failures=True), []
     for event in LOG:
         rows += shard.push(event, event.time)
@@ -315,7 +326,7 @@ FAULTS = {
 @pytest.mark.parametrize("part", FAULTS)
 def test_a_source_or_broker_that_can_not_be_processed_costs_itself(monkeypatch, part):
     """The rows of all groups are the same, until its silence matters that is not noted; the shard goes on."""
-    expected = with_an_odd_source(Shard(None, GroupsInMemory(), POLICY))
+    expected = honest_beside_an_odd_source()
     place, name = FAULTS[part]
     monkeypatch.setattr(place, name, failing_if(getattr(place, name), is_odd))
     shard = Shard(None, GroupsInMemory(), POLICY, contains_failures=True)
@@ -330,6 +341,11 @@ def test_a_source_or_broker_that_can_not_be_processed_costs_itself(monkeypatch, 
         assert own[-1].time == others[-1].time
     with pytest.raises(BrokenError):
         with_an_odd_source(Shard(None, GroupsInMemory(), POLICY))
+
+
+@cache
+def honest_beside_an_odd_source() -> list[AnyRow]:
+    return with_an_odd_source(Shard(None, GroupsInMemory(), POLICY))
 
 
 def with_an_odd_source(shard: Shard) -> list[AnyRow]:
