@@ -94,7 +94,6 @@ class ReadModel:
         self._unseen: set[TableView] = set()
         """The views with new rows that no query sees yet; more than one refresh's if a refresh failed."""
         self._keeps = False
-        self._is_copied = not isinstance(tables, Path)
         self._spilled = TemporaryDirectory(prefix="rebalance-watch-") if spill is None else None
         folder = spill if self._spilled is None else Path(self._spilled.name)
         self._database = connected(folder_at(tables).path, spill=folder)
@@ -179,7 +178,7 @@ class ReadModel:
         if _SHOW_FUNCTIONS.fullmatch(query) is not None:
             return SqlRows(_functions(), cut=False)
         self._guard.check(query)
-        self._fetch(query)
+        self._show_for(query)
         with self._cursor(query) as cursor:
             self._define(cursor, _ALL if _LISTS.search(query) else names_in(query))
             found = _first(cursor, query, parameters, limit + 1)
@@ -195,7 +194,7 @@ class ReadModel:
             QueryError: DuckDB reports an error.
             UserError: a file of the tables can't be read.
         """
-        self._fetch(query)
+        self._show_for(query)
         with self._cursor(query) as cursor:
             self._define(cursor, names_in(query))
             # A relation binds the query once more, for a quarter of the time of a short answer.
@@ -206,7 +205,7 @@ class ReadModel:
 
         Without Arrow, which takes longer to import than most questions take to answer.
         """
-        self._fetch(query)
+        self._show_for(query)
         with self._cursor(query) as cursor:
             self._define(cursor, names_in(query))
             cursor.execute(self._in_ms(cursor, query, parameters), parameters)
@@ -225,7 +224,7 @@ class ReadModel:
         """Run one of the program's own queries in batches, for results larger than memory: sorting spills to disk."""
         from schemas.arrow import in_epoch_ms
 
-        self._fetch(query)
+        self._show_for(query)
         with self._cursor(query) as cursor:
             self._define(cursor, names_in(query))
             yield from map(in_epoch_ms, _relation(cursor, query, parameters).to_arrow_reader(_BATCH_ROWS))
@@ -278,14 +277,12 @@ class ReadModel:
             define(cursor, names - self._defined)
             self._defined |= names
 
-    def _fetch(self, query: str) -> None:
-        """Fetch the files of the tables that a query reads, if they are not on this machine.
+    def _show_for(self, query: str) -> None:
+        """Show the files of the tables that a query reads; fetch them, if they are not on this machine.
 
         Raises:
             UserError: the object store does not answer, or refuses it.
         """
-        if not self._is_copied:
-            return
         needed = tables_in(query)
         lacking = [view for view in self._views if view.name in needed and not view.is_here]
         if lacking:
@@ -304,6 +301,8 @@ class ReadModel:
                 for view in views:
                     view.show(cursor, keep=keep)
                 cursor.execute("COMMIT")
+                for view in views:
+                    view.shown()
             except duckdb.InterruptException:
                 raise
             except duckdb.Error as error:

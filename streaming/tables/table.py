@@ -58,8 +58,11 @@ class TableView:
         """The number of rows in memory by file."""
         self._left_out: set[str] = set()
         """The small files beyond the limit."""
-        self._is_wanted = not self._folder.is_copy
-        """Whether its files are fetched; until a query names the table, it is shown empty."""
+        self._is_wanted = False
+        """Whether its files are fetched and shown; until a query names the table, it is shown empty: DuckDB opens files
+        when a view of them is defined, and a question needs three tables of fourteen."""
+        self._is_shown = False
+        """Whether its files were shown once, and not only an empty table."""
         self._fetched: tuple[int, float] | None = None
         """The version whose files were fetched last, and when."""
 
@@ -95,8 +98,8 @@ class TableView:
     @property
     def is_here(self) -> bool:
         """Whether a query can read the files that are shown."""
-        if not self._folder.is_copy:
-            return True
+        if not self._is_shown or not self._folder.is_copy:
+            return self._is_shown
         return self._fetched is not None and time.monotonic() - self._fetched[1] < _FETCHED_SECONDS
 
     def want(self) -> None:
@@ -140,6 +143,10 @@ class TableView:
         rows = "\nUNION ALL\n".join(parts)
         cursor.execute(f"CREATE OR REPLACE VIEW {self.name} AS\n{rows}")
         self.shown_files = self._files
+
+    def shown(self) -> None:
+        """Note that the transaction of `show` was committed."""
+        self._is_shown = self._is_wanted
 
     def dropped_before(self) -> int | None:
         """Return the time before which rows were dropped by age, epoch milliseconds; None: none ever were."""

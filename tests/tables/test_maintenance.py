@@ -328,7 +328,7 @@ def sleep(monkeypatch):
             raise StoppedError
         return False
 
-    for module in ("maintain", "waiting"):
+    for module in ("maintain", "interruption"):
         monkeypatch.setattr(f"streaming.cli.{module}.pause", pause)
     return pauses
 

@@ -31,6 +31,7 @@ RELATIONS = {name: name for name in VIEWS} | {
     name: f"{name}({', '.join(_INSTANTS[-len(given) :])})" for name, given in FUNCTIONS.items()
 }
 """How a query names each view, or calls each function."""
+DAMAGED = r"can't be read .*restore .* from one backup\.$"
 SHORT = {"current_groups", "open_incidents", "owner_changes", "progress_at", "rebalance_cost", "telemetry_events"}
 """Those that Spark is asked for in the short form: of groups, incidents, owners, quantities, pauses and events."""
 
@@ -257,20 +258,26 @@ def test_a_missing_table_is_named(tmp_path):
         ReadModel(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("files", "says"),
-    [
-        ("anomalies/_delta_log/*.json", "The Delta log of the table anomalies"),
-        ("**/*.parquet", "The file .* of the table"),
-    ],
-)
-def test_damaged_tables_are_one_sentence(tmp_path, files, says):
+def test_a_damaged_log_is_one_sentence(tmp_path):
     append(make_tables(tmp_path), orders())
-    for file in tmp_path.glob(files):
-        file.unlink() if file.suffix == ".parquet" else file.write_text('{"commitInfo":{"timest')
+    for file in tmp_path.glob("anomalies/_delta_log/*.json"):
+        file.write_text('{"commitInfo":{"timest')
 
-    with pytest.raises(UserError, match=rf"^{says} .* can't be read .*restore .* from one backup\.$") as error:
+    with pytest.raises(UserError, match=f"^The Delta log of the table anomalies .*{DAMAGED}") as error:
         ReadModel(tmp_path)
+
+    assert not isinstance(error.value, NotReadyError)
+
+
+def test_a_file_that_is_gone_is_one_sentence_and_harms_no_other_table(tmp_path):
+    append(make_tables(tmp_path), orders())
+    for file in tmp_path.glob("anomalies/**/*.parquet"):
+        file.unlink()
+
+    with ReadModel(tmp_path) as opened:
+        with pytest.raises(UserError, match=f"^The file .* of the table anomalies .*{DAMAGED}") as error:
+            opened.rows("SELECT a.* FROM open_incidents a")
+        assert opened.rows("SELECT a.* FROM assignment_history a")
 
     assert not isinstance(error.value, NotReadyError)
 

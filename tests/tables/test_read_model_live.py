@@ -75,6 +75,7 @@ def test_a_look_that_failed_leaves_what_was_and_the_next_one_begins_anew(folder)
     with ReadModel(folder) as model:
         own(folder, 2_000, "C")
         model.refresh()
+        assert times(model) == [2_000]
         before = set((folder / HISTORY).glob("*.parquet"))
         own(folder, 2_001, "C")
         [new] = set((folder / HISTORY).glob("*.parquet")) - before
