@@ -47,8 +47,7 @@ from streaming.base.errors import UserError
 from streaming.base.files import is_locked
 from streaming.base.place import ObjectPlace, Place
 from streaming.log.identity import LogId
-from streaming.tables.delta import answered, check_commits, create_at, delta_at, folder_of, is_delta_at
-from streaming.tables.features import check_writable
+from streaming.tables.delta import answered, check_commits, check_writable, create_at, delta_at, folder_of, is_delta_at
 from streaming.tables.folder import folder_at
 from streaming.tables.versions import keep_versions, version_properties
 

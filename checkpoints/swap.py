@@ -27,13 +27,11 @@ from streaming.base.errors import UserError
 from streaming.base.place import Place
 from streaming.base.times import now_ms
 from streaming.tables.database import connected
-from streaming.tables.delta import answered, delta_at, folder_of
-from streaming.tables.features import check_writable
+from streaming.tables.delta import answered, check_writable, delta_at, folder_of
 from streaming.tables.files import files_of
 from streaming.tables.folder import TableFolder, folder_at
-from streaming.tables.history import USER_METADATA, named
 from streaming.tables.maintenance import MARK, stats_of
-from streaming.tables.versions import set_properties
+from streaming.tables.versions import USER_METADATA, named, set_properties
 
 _TRIES = 5
 

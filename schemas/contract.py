@@ -1,7 +1,7 @@
 """Who may write what: for each operation the tables that it writes, and the kinds of commit that it may make there.
 
 Each operation takes its tables from here (`tables_of`), and names itself in its commits. Tests and `doctor` compare the
-history of each table with it (`streaming.tables.history`), and the page for those who build on the tables shows it.
+history of each table with it (`streaming.tables.versions`), and the page for those who build on the tables shows it.
 """
 
 from collections.abc import Mapping

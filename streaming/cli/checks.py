@@ -42,7 +42,7 @@ from streaming.log.kafka import READER_OPERATIONS, partition_count
 from streaming.log.kafka_properties import connection_of
 from streaming.queries.labels import duration, some
 from streaming.queries.results import Incident
-from streaming.tables.history import violations
+from streaming.tables.versions import violations
 
 DISTRIBUTION = "rebalance-watch"
 

@@ -93,7 +93,7 @@ def _probed(settings: Settings, sockets: Mapping[str, Path], supervisor: Supervi
         yield
         return
     from streaming.serve.web.probes import probes
-    from streaming.supervise.children import ChildrenHealth
+    from streaming.supervise.child import ChildrenHealth
 
     with probes(ChildrenHealth(sockets, supervisor.down), settings.health.host, settings.health.up):
         yield

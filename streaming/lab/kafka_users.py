@@ -15,8 +15,7 @@ from kafka.admin import (
 )
 
 from streaming.base.errors import UserError
-from streaming.log.kafka_client import client_of
-from streaming.log.kafka_properties import KafkaConnection
+from streaming.log.kafka_properties import KafkaConnection, client_of
 
 _SETTLED_SECONDS_MAX = 60.0
 _LOOK_SECONDS = 0.05

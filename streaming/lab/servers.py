@@ -23,8 +23,7 @@ from streaming.lab.replication import broker_of, replica_id
 from streaming.lab.secured_kafka import SecuredKafka
 from streaming.lab.secured_rocketmq import SecuredRocketMq
 from streaming.lab.state import ProxyPorts
-from streaming.log.kafka_client import client_of
-from streaming.log.kafka_properties import KafkaConnection
+from streaming.log.kafka_properties import KafkaConnection, client_of
 
 LOOPBACK = "127.0.0.1"
 Command: TypeAlias = list[str | Path]

@@ -17,9 +17,8 @@ from kafka.errors import (
 )
 
 from streaming.base.errors import NotFoundError, UnavailableError, UserError
-from streaming.log.kafka_client import client_of
 from streaming.log.kafka_handshake import check_handshake, client_name, refused_credentials
-from streaming.log.kafka_properties import KafkaConnection
+from streaming.log.kafka_properties import KafkaConnection, client_of
 from streaming.log.rows import KeyedRow
 
 ROW_BYTES_MAX = 2**24

@@ -1,20 +1,87 @@
-"""The `[kafka]` settings in the words of the two clients: kafka-python, and the Java client inside Spark."""
+"""The `[kafka]` settings in the words of the two clients (kafka-python, the Java client inside Spark), and OAuth.
+
+A client of kafka-python from here leaves nothing open: neither closed, nor when it could not start.
+"""
 
 import os
+import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import httpx
+import msgspec
 from kafka import KafkaAdminClient, KafkaProducer
+from kafka.errors import KafkaConnectionError
+from kafka.net.compat import KafkaNetClient
+from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from streaming.base.certificate import certificate_of
 from streaming.base.errors import UserError
+from streaming.base.http import HttpAnswer, Poster
+from streaming.base.limits import REPLY_BYTES
 from streaming.base.secrets import bytes_of, secret_of, text_of
 from streaming.base.sections.collector import Kafka
 from streaming.base.settings import Settings
-from streaming.log.oauth import ClientCredentials
+
+_ANSWER_SECONDS_MAX = 10.0
+_REFRESH_FRACTION = 0.8
+"""A token is used for this part of its lifetime, as in the Java client (sasl.login.refresh.window.factor)."""
+
+
+class _Token(msgspec.Struct, frozen=True):
+    """The answer of a token server (RFC 6749, 5.1)."""
+
+    access_token: str = ""
+    expires_in: float = 0.0
+
+
+class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has no types
+    """Exchanges a client id and secret for a token, and keeps it until shortly before it expires."""
+
+    def __init__(self, url: str, client_id: str, secret: str, scope: str) -> None:
+        self._url = url
+        self._credentials = httpx.BasicAuth(client_id, secret)
+        self._form = {"grant_type": "client_credentials"} | ({"scope": scope} if scope else {})
+        self._token = ""
+        self._good_until = 0.0
+
+    def token(self) -> str:
+        """Return a token that is still good.
+
+        Raises:
+            UserError: the server can't be reached or refuses.
+        """
+        if time.monotonic() >= self._good_until:
+            answer = self._ask()
+            self._token = answer.access_token
+            self._good_until = time.monotonic() + answer.expires_in * _REFRESH_FRACTION
+        return self._token
+
+    def _post(self) -> HttpAnswer:
+        with Poster(_ANSWER_SECONDS_MAX, REPLY_BYTES) as poster:
+            return poster.post(self._url, data=self._form, auth=self._credentials)
+
+    def _ask(self) -> "_Token":
+        try:
+            with ThreadPoolExecutor(1) as thread:  # this one may run an event loop
+                answer = thread.submit(self._post).result()
+            token = msgspec.json.decode(answer.body, type=_Token) if answer.is_success else _Token()
+        except (TimeoutError, OSError, httpx.HTTPError, httpx.InvalidURL, ValueError, RecursionError) as error:
+            raise UserError(
+                f"The token server {self._url} can't be asked ({type(error).__name__}): start it, or correct "
+                "kafka.token_url."
+            ) from KafkaConnectionError(type(error).__name__)
+        if not token.access_token:
+            raise UserError(
+                f"The token server {self._url} gave no token (HTTP {answer.status}): correct kafka.username, its "
+                "password or kafka.token_scope."
+            )
+        return token
+
 
 _SECURITY = "org.apache.kafka.common.security"
 _PASSWORD_MECHANISMS = {
@@ -205,3 +272,45 @@ def _path(name: str, file: str) -> str | None:
         return None
     text_of(f"kafka.{name}", file)
     return str(Path(file).expanduser().resolve())
+
+
+class KafkaNetwork(KafkaNetClient):  # type: ignore[misc]  # kafka-python has no types
+    """The connections of one client.
+
+    kafka-python 3.0.12 leaves a connection that is still under way to the garbage collector.
+    """
+
+    def close(self, node_id: object = None) -> None:
+        """Close the connection to one broker; without one: every connection, and the client's thread."""
+        if node_id is not None:
+            super().close(node_id)
+            return
+        self._manager.close()
+        self._net.stop()
+        under_way = [key.fileobj for key in self._net._selector.get_map().values()]  # noqa: SLF001  nothing public lists them
+        self._net.close()
+        for socket in under_way:
+            socket.close()
+
+
+def client_of(kind: type[Any], connection: KafkaConnection, **own: object) -> Any:
+    """Return a client of kafka-python; it gets those of the connection's properties that it knows.
+
+    A client that can't reach Kafka, which kafka-python would leave with its thread and three open files, is closed.
+
+    Raises:
+        KafkaError: Kafka does not respond, or refuses the client.
+    """
+    shared = {name: value for name, value in connection.properties.items() if name in kind.DEFAULT_CONFIG}
+    networks: list[KafkaNetwork] = []
+
+    def network(**properties: object) -> KafkaNetwork:
+        networks.append(KafkaNetwork(**properties))
+        return networks[-1]
+
+    try:
+        return kind(bootstrap_servers=connection.servers.split(","), kafka_client=network, **(shared | own))
+    except BaseException:
+        for one in networks:
+            one.close()
+        raise

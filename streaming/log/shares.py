@@ -25,8 +25,7 @@ from kafka.structs import OffsetAndMetadata
 
 from streaming.base.errors import UserError
 from streaming.log.kafka import failure_of, partition_count
-from streaming.log.kafka_client import client_of
-from streaming.log.kafka_properties import KafkaConnection
+from streaming.log.kafka_properties import KafkaConnection, client_of
 
 log = structlog.get_logger()
 

@@ -4,10 +4,10 @@ It uses the operator's own decoder, so the archive and the observer always agree
 """
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -18,6 +18,30 @@ from schemas.arrow import arrow_schema, column_of
 from schemas.rows import RejectedRow, TelemetryRow
 from streaming.base.times import DAY_MS
 from streaming.log.files import position_of
+
+if TYPE_CHECKING:  # a Spark worker does without it
+    from streaming.tables import ReadModel
+
+
+def batches(model: "ReadModel", query: str, parameters: Mapping[str, object]) -> Iterator[Iterator[tuple[Any, ...]]]:
+    """Yield the rows of a query in batches, so that not all of them are in memory."""
+    for batch in model.scan(query, parameters):
+        yield zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+def decoded(value: str, stamp: int) -> tuple[AnyEvent | None, int]:
+    """Return an archived row's event and its bytes in the log; no event if only an earlier release accepted it.
+
+    Args:
+        value: the row's content.
+        stamp: the log's own stamp of the row, epoch milliseconds.
+    """
+    line = value.encode()
+    try:
+        return decode(line, key=None, stamp=stamp, keyed=False), len(line)
+    except RejectedError:
+        return None, len(line)
+
 
 ACCEPTED = pa.struct(arrow_schema("telemetry"))
 REJECTED = pa.struct(arrow_schema("telemetry_rejected"))

@@ -21,7 +21,7 @@ from rebalance_model.observe.engine.shard import Shard
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
 from streaming.base.errors import UserError
-from streaming.pipeline.archived_events import batches, decoded
+from streaming.pipeline.archive_rows import batches, decoded
 from streaming.tables import ReadModel
 from streaming.tables.reader import Row
 

@@ -1,12 +1,42 @@
-"""Spark's checkpoints on a Hadoop file system: HDFS, or an object store by S3A (`storage.checkpoints`).
+"""Spark's files outside the tables: checkpoints on a Hadoop file system (`storage.checkpoints`), and scratch files.
 
 Spark writes a file of a checkpoint under another name and renames it. S3A renames by copying, which is whole or not
 there, too; but it does not notice that another run has made the same file. So only one run may work on them at a time.
+
+Scratch files are shuffles, and copies of the state. Each process has a folder, which it locks. A Spark that is killed
+leaves its files; so a start removes the folders that no process locks any more.
 """
 
+import shutil
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from uuid import uuid4
+
+from streaming.base.errors import UserError
+from streaming.base.files import FileLock
 from streaming.base.place import keys_of, region_of
 from streaming.base.settings import Settings
-from streaming.pipeline.scratch import scratch_folder
+
+_PREFIX = "run-"
+_LOCK = "lock"
+_held: list[FileLock] = []
+"""The locks of this process, until it ends."""
+
+
+@cache
+def scratch_folder(folder: Path) -> Path:
+    """Return this process's own folder below ``folder``, after removing those of processes that have ended."""
+    folder.mkdir(parents=True, exist_ok=True)
+    name = uuid4().hex
+    (new := folder / f".{name}").mkdir()
+    _held.append(FileLock(new / _LOCK))
+    own = new.rename(folder / f"{_PREFIX}{name}")  # locked before another process sees it
+    for other in folder.glob(f"{_PREFIX}*"):
+        with suppress(UserError, FileNotFoundError), FileLock(other / _LOCK, "It is in use."):
+            shutil.rmtree(other, ignore_errors=True)  # its Spark may be ending, and remove files, too
+    return own
+
 
 _S3A = "s3a://"
 _PROPERTY = "spark.hadoop.fs.s3a."

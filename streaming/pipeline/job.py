@@ -36,9 +36,8 @@ from streaming.base.span import Span
 from streaming.log.identity import LogId, log_id
 from streaming.pipeline.archive import start_archive
 from streaming.pipeline.batch_times import BatchTimes, batch_trace
-from streaming.pipeline.failures import failed, is_of_other_run, lost_by
 from streaming.pipeline.hadoop import checkpoint_url, uses_s3a
-from streaming.pipeline.log_watch import LogWatch
+from streaming.pipeline.job_watch import LogWatch, failed, is_of_other_run, lost_by
 from streaming.pipeline.operator import effects_of
 from streaming.pipeline.rebuild.folder import Folder
 from streaming.pipeline.session import OPERATOR_POOL, alive, in_pool, spark_session

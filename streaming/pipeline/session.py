@@ -25,8 +25,8 @@ from streaming.base.errors import UnavailableError, UserError
 from streaming.base.files import write_private
 from streaming.base.java import java_home
 from streaming.base.settings import Settings
-from streaming.pipeline import jvm_jar, state_server
-from streaming.pipeline.kafka_options import kafka_environment
+from streaming.pipeline import jvm_jar
+from streaming.pipeline.sources import kafka_environment
 from streaming.pipeline.spark_properties import as_file, jar_of_ours, spark_properties, worker_environment
 
 OPERATOR_POOL = "operator"
@@ -79,7 +79,7 @@ def _started(properties: dict[str, str], jar: Path) -> SparkSession:
         conf = SparkConf(loadDefaults=False).setAll(list(first.items()))
         SparkContext._ensure_initialized(conf=conf)  # noqa: SLF001  nothing public starts the JVM alone
         gateway = SparkContext._gateway  # noqa: SLF001  nothing public reaches the JVM
-        of_state_server = state_server.entries(gateway) if state_server.NEEDED else {}
+        of_state_server = jvm_jar.entries(gateway) if jvm_jar.NEEDED else {}
         jvm_jar.write_jar(gateway, jar, jvm_jar.local_files(gateway) | of_state_server)
     return SparkSession.builder.config(map=dict(properties)).getOrCreate()
 

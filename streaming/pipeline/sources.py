@@ -7,6 +7,11 @@ none), ``value`` (raw bytes, undecoded: a row that is not an event is rejected l
 Files are read whole and split at ``\n`` in Python: Spark's text source also splits at a bare ``\r``, fails on a torn
 .gz and, set to ignore that, silently keeps half of it. A tail without ``\n``, or the readable part of a torn .gz's last
 line, is one row. The operator checks that the files came in the order of their numbers.
+
+An option of a source is part of the plan, which Spark prints and logs. So each secret is in an environment variable of
+Spark's JVM, and the option only refers to it: the client itself puts the value in (KIP-297, EnvVarConfigProvider).
+Executors on other machines get the same variables (`streaming.pipeline.spark_properties`). Their names contain SECRET,
+so that Spark redacts the properties that pass them on, ``spark.executorEnv.…`` (spark.redaction.regex).
 """
 
 import re
@@ -23,11 +28,65 @@ from pyspark.sql import functions as F  # noqa: N812  pyspark's own convention
 from checkpoints.manifest import QUERY_TABLES
 from checkpoints.position import Position, position_of_query
 from streaming.base.errors import UserError
+from streaming.base.sections.collector import Kafka
 from streaming.base.settings import Settings
 from streaming.log.files import offset_of, parse_path
 from streaming.log.kafka import READER_OPERATIONS, appends_with_its_own_time, offsets_of, partition_count
-from streaming.log.kafka_properties import connection_of
-from streaming.pipeline.kafka_options import kafka_options
+from streaming.log.kafka_properties import JavaProperties, connection_of, java_properties
+
+_PROVIDERS = "config.providers"
+_ENVIRONMENT_PROVIDER = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
+_ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
+
+
+def kafka_options(kafka: Kafka) -> dict[str, str]:
+    """Return the options of Spark's Kafka source.
+
+    Raises:
+        UserError: the settings do not fit together, or a file can't be read.
+    """
+    properties = java_properties(kafka)
+    plain, secret = _shown(properties), _hidden(properties)
+    if secret:
+        others = plain.get(_PROVIDERS, "")
+        plain |= {
+            _PROVIDERS: f"env,{others}" if others else "env",
+            f"{_PROVIDERS}.env.class": _ENVIRONMENT_PROVIDER,
+        }
+    references = {name: f"${{env:{_variable(name)}}}" for name in secret}
+    return {f"kafka.{name}": value for name, value in (plain | references).items()}
+
+
+def kafka_environment(kafka: Kafka) -> dict[str, str]:
+    """Return the environment variables to which the options refer.
+
+    Raises:
+        UserError: the settings do not fit together, or a file can't be read.
+    """
+    return {_variable(name): value for name, value in _hidden(java_properties(kafka)).items()}
+
+
+def java_options(kafka: Kafka) -> list[str]:
+    """Return the system properties of Spark's JVM: the only address from which its client may take a token."""
+    return [f"-D{_ALLOWED_URLS}={kafka.token_url}"] if kafka.token_url else []
+
+
+def _hidden(properties: JavaProperties) -> dict[str, str]:
+    return {name: value for name, value in properties.secret.items() if not _is_reference(name, value)}
+
+
+def _shown(properties: JavaProperties) -> dict[str, str]:
+    return properties.plain | {name: value for name, value in properties.secret.items() if _is_reference(name, value)}
+
+
+def _is_reference(name: str, value: str) -> bool:
+    """Return whether a property refers to a config provider, or describes one: these the client resolves but once."""
+    return name.startswith(_PROVIDERS) or value.startswith("${")
+
+
+def _variable(name: str) -> str:
+    return f"REBALANCE_WATCH_KAFKA_SECRET_{name.upper().replace('.', '_').replace('-', '_')}"
+
 
 ROWS_READ = "read"
 

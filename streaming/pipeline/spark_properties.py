@@ -15,10 +15,9 @@ from typing import NamedTuple
 import streaming
 from streaming.base import jars
 from streaming.base.settings import Settings, conf_file
-from streaming.pipeline import environment, jvm_jar, state_server
-from streaming.pipeline.hadoop import s3a_keys, s3a_properties, uses_s3a
-from streaming.pipeline.kafka_options import java_options, kafka_environment
-from streaming.pipeline.scratch import scratch_folder
+from streaming.pipeline import environment, jvm_jar
+from streaming.pipeline.hadoop import s3a_keys, s3a_properties, scratch_folder, uses_s3a
+from streaming.pipeline.sources import java_options, kafka_environment
 
 WORKER_DAEMON = "streaming.pipeline.worker_daemon"
 """The module of the process that Spark forks its Python workers from."""
@@ -130,7 +129,7 @@ def _needed(settings: Settings, logs: Path) -> dict[str, str]:
     java = java_options(settings.kafka)
     return {
         "spark.jars": ",".join(jar.as_uri() for jar in jar_files),
-        **({"spark.plugins": state_server.PLUGIN} if state_server.NEEDED else {}),
+        **({"spark.plugins": jvm_jar.PLUGIN} if jvm_jar.NEEDED else {}),
         "spark.driver.memory": settings.job.driver_memory,
         "spark.driver.extraJavaOptions": " ".join(
             (

@@ -8,8 +8,7 @@ from typing import Final, NamedTuple
 from schemas.questions.answers import questions
 from schemas.tables import TABLES
 from streaming.base.times import written
-from streaming.tables.catalog import FUNCTIONS, VIEWS
-from streaming.tables.described import definition_meaning, described_columns, table_meaning
+from streaming.tables.catalog import FUNCTIONS, VIEWS, definition_meaning, described_columns, table_meaning
 from streaming.tables.reader import ReadModel
 
 KEYWORDS: Final = frozenset({"column", "group", "offset"})

@@ -28,7 +28,7 @@ from streaming.base.limits import SQL_ANSWER_BYTES, SQL_MEMORY_BYTES
 from streaming.base.place import Place
 from streaming.base.times import iso
 from streaming.queries.results import SqlResult, as_json
-from streaming.tables.hints import list_warning
+from streaming.tables.guard import list_warning
 from streaming.tables.reader import ANSWER_ROWS, ReadModel
 
 

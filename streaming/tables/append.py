@@ -11,8 +11,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from streaming.base.durable import sync_commits
 from streaming.base.errors import UserError
 from streaming.base.place import Place
-from streaming.tables.delta import delta_at, folder_of
-from streaming.tables.features import check_writable
+from streaming.tables.delta import check_writable, delta_at, folder_of
 from streaming.tables.versions import after_commit
 
 _NUMBERS = (errno.ENOSPC, errno.EROFS, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EFBIG, errno.EIO)

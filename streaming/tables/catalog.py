@@ -5,15 +5,20 @@ Every column is qualified by its table's alias, because `group`, `offset` and `t
 
 A view of the current state is the function of an instant, called with the end of time. These functions first find each
 subject's last ``time`` and then read only that row: of ten million rows most columns are never read.
+
+`described` says what each of them holds, for people and programs that write their own SQL.
 """
 
+import itertools
 import re
 from collections.abc import Iterator
 from functools import cache
 from importlib import resources
 from typing import NamedTuple
 
-from schemas.tables import TABLES
+from schemas.columns import ColumnType, ListOf, StructOf
+from schemas.docstrings import column_meanings, row_meaning
+from schemas.tables import ROWS, TABLES, columns
 from streaming.tables import observations
 
 _WORD = re.compile(r"[a-z_][a-z0-9_]*")
@@ -95,3 +100,66 @@ def definitions(words: observations.UnnestDialect) -> Iterator[Definition]:
         folder = "views" if parameters is None else "functions"
         text = resources.files(__package__).joinpath(folder, f"{name}.sql").read_text("utf-8")
         yield Definition(name, parameters, text)
+
+
+_GENERATED = {
+    "queue_observations": "The quantities of one queue, from `queue_progress` and its rollups.",
+    "brokers_seen_at": "What a broker, or its hook, last reported of a queue's quantities by an instant, of each kind.",
+    "clients_seen_at": "What a client last answered about a queue's quantities by an instant.",
+}
+"""Views that are generated for each engine, and have no file (`streaming.tables.observations`)."""
+
+
+class DescribedColumn(NamedTuple):
+    """A column of a table."""
+
+    name: str
+    type: str
+    is_nullable: bool
+    meaning: str
+
+
+def table_meaning(table: str) -> str:
+    """Return what a row of a table is.
+
+    Raises:
+        KeyError: the table does not exist.
+    """
+    return row_meaning(ROWS[table])
+
+
+def described_columns(table: str) -> Iterator[DescribedColumn]:
+    """Yield the columns of a table, in order.
+
+    Raises:
+        KeyError: the table does not exist.
+    """
+    meanings = column_meanings(ROWS[table])
+    for column in columns(table):
+        yield DescribedColumn(column.name, type_name(column.type), column.nullable, meanings[column.name])
+
+
+def type_name(kind: ColumnType) -> str:
+    """Return the name of a column's type."""
+    if isinstance(kind, ListOf):
+        return f"list of {type_name(kind.element)}"
+    if isinstance(kind, StructOf):
+        return f"struct ({', '.join(column.name for column in kind.columns)})"
+    return kind
+
+
+def relations() -> dict[str, str]:
+    """Return the views, and the functions with their parameters, each with what a row of it is."""
+    found = {name: definition_meaning(name) for name in VIEWS}
+    found |= {f"{name}({', '.join(of)})": definition_meaning(name) for name, of in FUNCTIONS.items()}
+    return dict(sorted(found.items()))
+
+
+def definition_meaning(name: str) -> str:
+    """Return the comment that a view or a function begins with: what a row of it is."""
+    if name in _GENERATED:
+        return _GENERATED[name]
+    folder = "functions" if name in FUNCTIONS else "views"
+    text = resources.files(__package__).joinpath(folder, f"{name}.sql").read_text("utf-8")
+    lines = itertools.takewhile(lambda line: line.startswith("--"), text.splitlines())
+    return " ".join(line.removeprefix("--").strip() for line in lines)

@@ -36,14 +36,12 @@ from streaming.base.files import FileLock
 from streaming.base.place import ObjectPlace, Place
 from streaming.base.times import DAY_MS, iso, now_ms
 from streaming.tables.database import connected
-from streaming.tables.delta import delta_at, folder_of, readable
-from streaming.tables.features import check_writable
+from streaming.tables.delta import check_writable, delta_at, folder_of, readable
 from streaming.tables.files import File, files_of, literal, select
 from streaming.tables.folder import folder_at
-from streaming.tables.history import USER_METADATA, named
 from streaming.tables.progress_rollup import SERIES
 from streaming.tables.retention import ENTITIES, described, entity_rows, expired, instant, noted, refer
-from streaming.tables.versions import keep_versions, thin_checkpoints
+from streaming.tables.versions import USER_METADATA, keep_versions, named, thin_checkpoints
 
 FILE_ROWS = 1_000_000
 """A file with this many rows is not merged: a query about a group opens each file of its period, and other engines have

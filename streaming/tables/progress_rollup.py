@@ -22,7 +22,7 @@ from streaming.tables.database import connected
 from streaming.tables.delta import delta_at
 from streaming.tables.files import files_of, select
 from streaming.tables.folder import folder_at
-from streaming.tables.history import USER_METADATA, named
+from streaming.tables.versions import USER_METADATA, named
 
 SERIES = ("queue_progress", "queue_progress_minute", "queue_progress_5min")
 """The tables of the series, the finest first."""

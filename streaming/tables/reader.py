@@ -22,15 +22,13 @@ from streaming.base.errors import NotReadyError, QueryError, UserError, first_li
 from streaming.base.language import gettext
 from streaming.base.limits import SPILL_BYTES
 from streaming.base.place import Place, root_of
-from streaming.tables.catalog import FUNCTIONS, VIEWS, names_in, tables_in
+from streaming.tables.catalog import FUNCTIONS, VIEWS, definition_meaning, names_in, tables_in
 from streaming.tables.database import CTRL_C, connected, interruptible
 from streaming.tables.delta import is_delta_at
-from streaming.tables.described import definition_meaning
 from streaming.tables.duckdb_views import define, define_times, with_epoch_ms
 from streaming.tables.files import select
 from streaming.tables.folder import folder_at
-from streaming.tables.guard import Guard
-from streaming.tables.hints import meant, relation_columns
+from streaming.tables.guard import Guard, meant, relation_columns
 from streaming.tables.table import SCHEMA, TableView
 from streaming.tables.unreadable import cause, damaged
 

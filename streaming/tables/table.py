@@ -12,8 +12,7 @@ import duckdb
 from schemas.tables import DERIVED, columns
 from streaming.base.errors import UserError
 from streaming.base.place import Place
-from streaming.tables.delta import any_delta_at, readable
-from streaming.tables.features import check_readable
+from streaming.tables.delta import any_delta_at, check_readable, readable
 from streaming.tables.files import File, files_of, refuse, select
 from streaming.tables.folder import folder_at
 from streaming.tables.retention import dropped_before

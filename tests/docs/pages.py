@@ -15,7 +15,7 @@ from schemas.json_schema import EVENT_PARTS
 from schemas.tables import PARTITIONED_BY, ROWS, columns
 from streaming.base.language import ENGLISH, current, gettext
 from streaming.queries.rule_text import rule_codes, rule_text
-from streaming.tables.described import type_name
+from streaming.tables.catalog import type_name
 from tests.docs.source import ROOT, prose, table
 
 SCHEMAS = ROOT / "schemas/reference"

@@ -21,7 +21,7 @@ from streaming.serve.mcp.groups import GroupTools
 from streaming.serve.mcp.incidents import IncidentTools
 from streaming.serve.mcp.ownership import OwnershipTools
 from streaming.serve.web import api
-from streaming.tables.described import relations
+from streaming.tables.catalog import relations
 from tests.docs.pages import rules
 from tests.docs.source import ROOT, attribute_docs, module_docs, prose, table, toml_entries
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.base.errors import UserError
-from streaming.log.oauth import ClientCredentials
+from streaming.log.kafka_properties import ClientCredentials
 from streaming.serve.alerting.channels import open_channel
 from streaming.serve.alerting.channels.channel import ChannelError
 from streaming.serve.alerting.channels.webhook import SERVICES

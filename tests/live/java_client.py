@@ -11,7 +11,7 @@ import pyspark
 from streaming.base import jars
 from streaming.base.java import java_home
 from streaming.base.settings import load_settings
-from streaming.pipeline.kafka_options import java_options, kafka_environment, kafka_options
+from streaming.pipeline.sources import java_options, kafka_environment, kafka_options
 from tests.live import java_client_process
 
 LIBRARIES = ("jackson-*.jar", "slf4j-api-*.jar", "lz4-*.jar", "snappy-java-*.jar", "zstd-jni-*.jar")

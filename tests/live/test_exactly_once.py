@@ -25,7 +25,7 @@ from rebalance_model.observe.policy import Policy
 from schemas.arrow import in_epoch_ms
 from schemas.tables import DERIVED
 from streaming.log.kafka import create_topic
-from streaming.log.kafka_client import client_of
+from streaming.log.kafka_properties import client_of
 from streaming.pipeline.operator import ShardRow
 from streaming.tables.reader import ReadModel
 from tests.live.commands import Command, Kafka

@@ -13,8 +13,7 @@ from schemas.tables import DERIVED
 from streaming.base.errors import UserError
 from streaming.log.files import FilePublisher
 from streaming.log.kafka import KafkaPublisher, create_topic, offsets_of
-from streaming.log.kafka_client import client_of
-from streaming.log.kafka_properties import connection_of
+from streaming.log.kafka_properties import client_of, connection_of
 from streaming.log.rows import encode, publish
 from streaming.pipeline import job
 from streaming.pipeline.sources import check_source

@@ -16,7 +16,7 @@ from streaming.base.place import tables_of
 from streaming.base.settings import load_settings
 from streaming.log.files import FilePublisher
 from streaming.log.kafka import KafkaPublisher, create_topic, offsets_of, partition_count
-from streaming.log.kafka_client import client_of
+from streaming.log.kafka_properties import client_of
 from streaming.log.rows import publish
 from streaming.pipeline.job import _basis
 from tests.live.commands import Command, said

@@ -10,8 +10,7 @@ import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError
 
-from streaming.log.kafka_client import KafkaNetwork, client_of
-from streaming.log.kafka_properties import KafkaConnection
+from streaming.log.kafka_properties import KafkaConnection, KafkaNetwork, client_of
 
 
 def frozen() -> socket.socket:

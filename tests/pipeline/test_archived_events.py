@@ -7,10 +7,9 @@ from rebalance_model.observe.engine.ordering import Ordering
 from rebalance_model.observe.events import GroupEvent
 from rebalance_model.observe.policy import Policy
 from streaming.log.rows import encode
-from streaming.pipeline.archive_rows import LogRow
-from streaming.pipeline.archived_events import decoded
+from streaming.pipeline.archive_rows import LogRow, decoded
 from streaming.pipeline.backtest import BacktestPeriod, backtest
-from streaming.pipeline.rebuild.archived import ArchivedPartition
+from streaming.pipeline.rebuild.build import ArchivedPartition
 from streaming.tables import ReadModel
 from tests.core.test_shard import LOG
 from tests.support.tables import archive, make_tables

@@ -3,8 +3,7 @@
 import pytest
 
 from streaming.base.settings import load_settings
-from streaming.pipeline.kafka_options import java_options, kafka_environment, kafka_options
-from streaming.pipeline.sources import read_log
+from streaming.pipeline.sources import java_options, kafka_environment, kafka_options, read_log
 
 JAAS = "REBALANCE_WATCH_KAFKA_SECRET_SASL_JAAS_CONFIG"
 ENVIRONMENT = {

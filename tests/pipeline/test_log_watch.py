@@ -7,8 +7,8 @@ import pytest
 from streaming.base.errors import UserError
 from streaming.log.files import FilePublisher
 from streaming.log.identity import log_id
-from streaming.pipeline import log_watch
-from streaming.pipeline.log_watch import LogWatch
+from streaming.pipeline import job_watch
+from streaming.pipeline.job_watch import LogWatch
 from tests.support.waiting import until
 
 
@@ -25,7 +25,7 @@ def watch(settings):
 
 
 def test_a_log_that_is_made_again_is_an_error_of_the_next_check(settings, watch, monkeypatch):
-    monkeypatch.setattr(log_watch, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(job_watch, "LOOK_SECONDS", 0.01)
     with watch:
         watch.check()
         shutil.rmtree(settings.log_path)
@@ -63,6 +63,6 @@ def test_a_kafka_that_does_not_answer_says_nothing(settings, watch, monkeypatch)
     def away(_):
         raise UserError("Kafka does not answer")
 
-    monkeypatch.setattr(log_watch, "log_id", away)
+    monkeypatch.setattr(job_watch, "log_id", away)
     for _ in range(5):
         watch.look()

@@ -2,7 +2,7 @@
 
 import multiprocessing
 
-from streaming.pipeline.scratch import scratch_folder
+from streaming.pipeline.hadoop import scratch_folder
 
 
 def leave(folder):

@@ -9,7 +9,7 @@ from deltalake.exceptions import CommitFailedError
 from checkpoints.generation import claimed
 from schemas.arrow import table_of
 from schemas.spark import spark_schema
-from streaming.pipeline import failures, sinks
+from streaming.pipeline import job_watch, sinks
 from streaming.pipeline.effects import EFFECT_SCHEMA
 from streaming.pipeline.sinks import TableSink, write_effects
 from tests.support.basis import BASIS
@@ -55,7 +55,7 @@ def test_of_two_runs_that_append_a_batch_at_once_one_fails(sink, monkeypatch):
     before = DeltaTable(sink.tables / "assignment_history")
     sink.append_arrow(rows, "assignment_history", batch_id=0)
     monkeypatch.setattr(sinks, "delta_at", lambda _: before)  # the other run looked before the first one's commit
-    with pytest.raises(CommitFailedError, match=failures.OTHER_RUN[-1]):
+    with pytest.raises(CommitFailedError, match=job_watch.OTHER_RUN[-1]):
         sink.append_arrow(rows, "assignment_history", batch_id=0)
     assert len(rows_in(sink, "assignment_history")) == 1
 

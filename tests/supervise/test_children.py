@@ -4,7 +4,7 @@ import ssl
 
 from streaming.base.health import PROBE_SOCKET, Health
 from streaming.serve.web.probes import probes
-from streaming.supervise.children import ChildrenHealth
+from streaming.supervise.child import ChildrenHealth
 
 
 def test_a_question_reads_no_certificate_authorities(tmp_path, monkeypatch):

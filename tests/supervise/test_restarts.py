@@ -2,7 +2,7 @@
 
 import pytest
 
-from streaming.supervise.restarts import RestartPolicy, Restarts
+from streaming.supervise.supervisor import RestartPolicy, Restarts
 
 SECOND, MINUTE = 1_000, 60_000
 

@@ -11,8 +11,7 @@ import pytest
 
 from streaming.base.errors import UserError
 from streaming.supervise.child import Program
-from streaming.supervise.restarts import RestartPolicy
-from streaming.supervise.supervisor import Supervisor
+from streaming.supervise.supervisor import RestartPolicy, Supervisor
 
 QUICK = RestartPolicy(first_ms=20, longest_ms=100, failing_ms=150)
 CHILD = """

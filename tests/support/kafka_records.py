@@ -2,7 +2,7 @@
 
 from kafka import KafkaConsumer, TopicPartition
 
-from streaming.log.kafka_client import client_of
+from streaming.log.kafka_properties import client_of
 
 
 def kafka_records(connection, topic, partitions):

@@ -13,9 +13,9 @@ from schemas.contract import CONTRACT, CommitKind, Operation, tables_of
 from schemas.tables import TABLES
 from streaming.base.settings import Settings
 from streaming.cli.checks import _contract
-from streaming.tables.history import violations
 from streaming.tables.maintenance import Limits, maintain
 from streaming.tables.retention import OUTLIVES
+from streaming.tables.versions import violations
 from tests.support.basis import BASIS
 from tests.support.tables import append_rows, small_row
 

@@ -18,8 +18,8 @@ from streaming.cli import main
 from streaming.serve.metrics.pipeline import Sizes
 from streaming.tables import ReadModel
 from streaming.tables.append import append
+from streaming.tables.delta import READ, WRITTEN
 from streaming.tables.duckdb_views import register
-from streaming.tables.features import READ, WRITTEN
 from streaming.tables.maintenance import Limits, maintain
 from tests.support.basis import BASIS
 from tests.support.features import LISTED, READER, raise_protocol

@@ -6,9 +6,9 @@ from deltalake import DeltaTable
 
 from rebalance_model.observe.effects import QueueProgress
 from streaming.tables import ReadModel
-from streaming.tables.history import violations
 from streaming.tables.maintenance import Limits, maintain
 from streaming.tables.progress_rollup import SERIES, roll_up
+from streaming.tables.versions import violations
 from tests.support.tables import append, make_tables
 
 DAY = 86_400_000

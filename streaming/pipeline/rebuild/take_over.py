@@ -19,8 +19,7 @@ from schemas.tables import DERIVED
 from streaming.base.errors import UserError
 from streaming.base.files import replace_atomically
 from streaming.base.place import Place
-from streaming.pipeline.rebuild.archived import ArchivedPartition
-from streaming.pipeline.rebuild.build import require_manifest
+from streaming.pipeline.rebuild.build import ArchivedPartition, require_manifest
 from streaming.pipeline.rebuild.folder import MANIFEST, Folder, Ready
 from streaming.pipeline.rebuild.rows import REBUILT, GroupKey, RowFiles, without_dropped
 from streaming.pipeline.rebuild.seed import Seed, read_seed, write_seed

@@ -7,7 +7,7 @@ from streaming.base.errors import NotFoundError
 from streaming.base.nearest import did_you_mean
 from streaming.queries.rule_text import rule_codes, rule_summary, rule_text
 from streaming.serve.mcp.server import McpServer
-from streaming.tables.described import described_columns, relations, table_meaning
+from streaming.tables.catalog import described_columns, relations, table_meaning
 
 RULES = "rebalance-watch://rules"
 TABLES_URI = "rebalance-watch://tables"

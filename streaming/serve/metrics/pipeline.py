@@ -15,8 +15,7 @@ from streaming.base.place import Place
 from streaming.queries.results import QualityCheck
 from streaming.serve.metrics.family import family
 from streaming.serve.metrics.snapshot import Snapshot
-from streaming.tables.delta import any_delta_at
-from streaming.tables.features import check_readable
+from streaming.tables.delta import any_delta_at, check_readable
 from streaming.tables.files import files_of
 from streaming.tables.unreadable import cause
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from rebalance_model.observe.events import BrokerStatus, corrected
-from streaming.pipeline.rebuild.archived import ArchivedPartition
+from streaming.pipeline.rebuild.build import ArchivedPartition
 from streaming.pipeline.rebuild.seed import Seed, read_seed, write_seed
 from streaming.tables import ReadModel
 from tests.pipeline.rebuild.late import POLICY, Stamped, archived, compared, events, fold, log, partitions

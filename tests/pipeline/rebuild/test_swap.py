@@ -34,8 +34,8 @@ from streaming.pipeline.rebuild.rows import REBUILT
 from streaming.pipeline.rebuild.take_over import take_over, undo
 from streaming.pipeline.sinks import TableSink
 from streaming.tables import ReadModel
-from streaming.tables.history import violations
 from streaming.tables.maintenance import Limits, maintain
+from streaming.tables.versions import violations
 from tests.pipeline.rebuild.late import (
     PARTITIONS,
     POLICY,
