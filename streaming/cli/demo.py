@@ -30,7 +30,7 @@ def demo() -> None:
     The recording covers 26 minutes with every fault of the lab injected. No cluster and no Kafka are needed.
     """
     from streaming.cli.demo_report import print_faults, print_report
-    from streaming.lab.demo.play import CAPTURE, FAULT_LOG, demo_settings, play
+    from streaming.lab.demo import CAPTURE, FAULT_LOG, demo_settings, play
     from streaming.tables.reader import ReadModel
 
     console, progress = screen(), Console(stderr=True)

@@ -25,8 +25,8 @@ def build(
 ) -> None:
     """Build the hook's jar and print the two commands that install it; the broker must be restarted."""
     from streaming.base import jars
-    from streaming.collect.broker_hook.build import JAR, broker_jars
-    from streaming.collect.broker_hook.build import build as make
+    from streaming.collect.broker_hook import JAR, broker_jars
+    from streaming.collect.broker_hook import build as make
 
     settings = load_settings()
     class_path = broker_jars(broker_home) if broker_home else jars.ensure("rocketmq", settings.runtime.jars)

@@ -9,13 +9,12 @@ from typing import TypeVarTuple
 from rebalance_model.observe.events import DEADLINE, NOT_ASKED, UNREACHABLE, UNREADABLE, RpcError
 from streaming.base.limits import REMARK_CHARACTERS
 from streaming.collect.client import RequestRefusedError, RpcFailedError
+from streaming.collect.emitter import SourceClock
 from streaming.collect.gates import Turn
 from streaming.collect.known_brokers import Place
 from streaming.collect.member_requests import LeftError
 from streaming.collect.poll_round import PolledAnswer, Request
-from streaming.collect.polled_events import PolledEvents
-from streaming.collect.round_warnings import RoundWarnings
-from streaming.collect.source_clock import SourceClock
+from streaming.collect.polled_events import PolledEvents, RoundWarnings
 
 _Ts = TypeVarTuple("_Ts")
 

@@ -6,15 +6,18 @@ group first the members are requested, of all that are new, so that the others a
 
 A broker that answers nothing, although it was asked both, is silent. Until it answers anything, it is only probed by
 these two requests, with `PROBE_SECONDS` to answer; then it is polled in the same round.
+
+Groups of RocketMQ's own are not polled; its revive group (208) says how far a broker is behind with popped messages.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import TypeAlias
 
+from rebalance_model.entities import SYSTEM_GROUP_PREFIX
 from rebalance_model.observe.events import (
     UNREACHABLE,
     BrokerStatus,
@@ -24,21 +27,61 @@ from rebalance_model.observe.events import (
 )
 from streaming.base.limits import GROUPS_WAITING, PLACE_SECONDS, PROBE_SECONDS, SILENT_BROKER_GROUPS
 from streaming.base.sections.collector import Collector
-from streaming.collect import revive
 from streaming.collect.asking import Asker
+from streaming.collect.client import CONNECT_SECONDS, RpcFailedError
 from streaming.collect.cluster_responses import ListedBroker
 from streaming.collect.emitter import Emitter
 from streaming.collect.gates import Gates
 from streaming.collect.group_polls import GroupPolls, Wait
-from streaming.collect.known_brokers import KnownBrokers, Place
-from streaming.collect.known_groups import KnownGroups
+from streaming.collect.known_brokers import KnownBrokers, KnownGroups, Place
 from streaming.collect.poll_round import PolledAnswer, PolledGroup, Request, Round
-from streaming.collect.polled_events import PolledEvents
+from streaming.collect.polled_events import PolledEvents, RoundWarnings
 from streaming.collect.proxies import Proxies
 from streaming.collect.response_parts import Payload
-from streaming.collect.round_warnings import RoundWarnings
 from streaming.collect.rpc import Rpc
-from streaming.collect.system_groups import is_system_group
+
+
+async def revive_backlog(rpc: Rpc, broker: ListedBroker, gate: AbstractAsyncContextManager[None] | None) -> int | None:
+    """Return the records of POPs that the broker has not checked yet; None: it does not say, or has none at all.
+
+    Not every user may read the offsets of this group, and the broker's status does not wait for it for long: whatever
+    fails makes only this unknown.
+
+    Args:
+        rpc: the requests.
+        broker: the broker.
+        gate: room for a request; None: the broker did not answer the last time, and is not asked.
+    """
+    if gate is None:
+        return None
+    try:
+        async with asyncio.timeout(CONNECT_SECONDS), gate:
+            return await rpc.revive_backlog(broker, CONNECT_SECONDS)
+    except (TimeoutError, RpcFailedError):
+        return None
+
+
+_NAMES = frozenset(
+    {
+        "DEFAULT_CONSUMER",
+        "TOOLS_CONSUMER",
+        "SCHEDULE_CONSUMER",
+        "FILTERSRV_CONSUMER",
+        "__MONITOR_CONSUMER",
+        "SELF_TEST_C_GROUP",
+        "CID_ONS-HTTP-PROXY",
+        "CID_ONSAPI_PERMISSION",
+        "CID_ONSAPI_OWNER",
+        "CID_ONSAPI_PULL",
+    }
+)
+"""Groups of RocketMQ's own (MixAll.isSysConsumerGroupPullMessage)."""
+
+
+def is_system_group(name: str) -> bool:
+    """Return whether a group is one of RocketMQ's own."""
+    return name.startswith(SYSTEM_GROUP_PREFIX) or name in _NAMES
+
 
 AskGroup: TypeAlias = Callable[[Round, PolledGroup, ListedBroker, Wait], Awaitable[None]]
 """Asks a broker about a group."""
@@ -263,7 +306,7 @@ class BrokerPolls:
             return
         ask, steps = partial(self._rpc.broker_status, master, self._emitter.source_id), self._emitter.clock.steps
         gate = None if is_probe else self._gates.broker(place).place("")
-        backlog = asyncio.create_task(revive.backlog(self._rpc, master, gate))
+        backlog = asyncio.create_task(revive_backlog(self._rpc, master, gate))
         answer = (await self._ask(ask, current, place, seconds)).with_fields(revive_backlog=await backlog)
         await self._ask_other(current, place, answer)
         self._emitter.follow_clock()

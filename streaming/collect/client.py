@@ -25,13 +25,11 @@ from streaming.base.limits import (
     SKIPPED_FRAME_BYTES,
 )
 from streaming.collect import frames, remoting
-from streaming.collect.acl import signed
 from streaming.collect.frames import DroppedFrameError, FrameMemory
 from streaming.collect.reach import AllowedServers, NotReachedError
-from streaming.collect.refusals import refusal
 from streaming.collect.remoting import FrameError, RemotingCommand
-from streaming.collect.requests import Request
-from streaming.collect.security import Credentials, Security
+from streaming.collect.requests import Request, refusal
+from streaming.collect.security import Credentials, Security, signed
 
 CONNECT_SECONDS = 3.0
 """A server that takes longer to accept a connection is unreachable (ClientConfig.mqClientApiTimeout)."""

@@ -20,13 +20,13 @@ from streaming.base.sections.collector import Collector
 from streaming.collect.asking import Asker
 from streaming.collect.client import RpcFailedError
 from streaming.collect.cluster_responses import ListedBroker
+from streaming.collect.emitter import SourceClock
 from streaming.collect.gates import Gates
-from streaming.collect.known_groups import KnownGroups
+from streaming.collect.known_brokers import KnownGroups
 from streaming.collect.poll_round import PolledAnswer, PolledGroup, Request, Round
 from streaming.collect.polled_events import PolledEvents
 from streaming.collect.response_parts import Payload
 from streaming.collect.rpc import Rpc
-from streaming.collect.source_clock import SourceClock
 
 IMPLICIT_TOPICS = (RETRY_TOPIC_PREFIX, DEAD_LETTER_TOPIC_PREFIX)
 """Topics that no rule needs a route of."""

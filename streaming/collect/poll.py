@@ -30,6 +30,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
+from typing import Any
 
 import structlog
 
@@ -37,22 +38,56 @@ from rebalance_model.observe.events import ProxyConnection, ProxyStatus, Tick
 from streaming.base.limits import BROKERS, FIRST_PROBES, MISSED_PROBES, PROBE_SECONDS, SILENT_PROBES
 from streaming.base.sections.collector import Collector
 from streaming.base.span import Span
-from streaming.collect.access import check_access
 from streaming.collect.asking import Asker
 from streaming.collect.broker_polls import BrokerPolls
-from streaming.collect.client import RpcFailedError
+from streaming.collect.client import CONNECT_SECONDS, RequestRefusedError, RpcFailedError
+from streaming.collect.cluster_responses import ListedBroker
 from streaming.collect.emitter import Emitter
 from streaming.collect.gates import Gates
 from streaming.collect.group_polls import GroupPolls
-from streaming.collect.known_brokers import KnownBrokers, Place
-from streaming.collect.known_groups import KnownGroups
+from streaming.collect.known_brokers import KnownBrokers, KnownGroups, Place
 from streaming.collect.member_requests import MemberRequests
 from streaming.collect.poll_round import PolledAnswer, Request, Round, Share, Summary, everything
-from streaming.collect.polled_events import PolledEvents
+from streaming.collect.polled_events import PolledEvents, RoundWarnings
 from streaming.collect.proxies import Proxies
-from streaming.collect.round_warnings import RoundWarnings
 from streaming.collect.rpc import Rpc
 from streaming.collect.stacks import Listeners
+
+
+async def check_access(brokers: Sequence[ListedBroker], rpc: Rpc, parallelism: int) -> None:
+    """Request the groups of every broker, until one accepts the client; a slow one is not waited for long.
+
+    Args:
+        brokers: the brokers.
+        rpc: the requests.
+        parallelism: how many of them are open at a time.
+
+    Raises:
+        RefusedError: every broker refuses the client.
+    """
+    gate, accepted = asyncio.Semaphore(parallelism), asyncio.Event()
+
+    async def refusal(broker: ListedBroker) -> RequestRefusedError | None:
+        async with gate:
+            try:
+                await rpc.groups(broker, CONNECT_SECONDS)
+            except RequestRefusedError as error:
+                return error
+            except RpcFailedError:
+                return None  # the rounds report it
+        accepted.set()
+        return None
+
+    asking = asyncio.gather(*map(refusal, brokers))
+    ends: list[asyncio.Future[Any]] = [asking, asyncio.create_task(accepted.wait())]
+    done, late = await asyncio.wait(ends, timeout=2 * CONNECT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+    for task in late:
+        task.cancel()
+    await asyncio.gather(*late, return_exceptions=True)  # asyncio logs an end of theirs that nobody takes
+    refusals = [error for error in asking.result() if error is not None] if asking in done else []
+    if refusals and len(refusals) == len(brokers):
+        raise refusals[0]
+
 
 log = structlog.get_logger()
 

@@ -1,21 +1,145 @@
-"""The collector's requests, typed: each method is one RPC and changes nothing in the cluster."""
+"""The collector's requests, typed: each method is one RPC and changes nothing in the cluster.
 
-from collections.abc import Callable, Mapping
+A server answers in one connection, one frame after the other, and a hundred frames of 10 MB take it and the network
+seconds. So who has given a large answer is asked after the others, for one at a time, at a limited pace.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from rebalance_model.observe.events import UNREACHABLE
-from streaming.base.limits import FRAME_BYTES
+from streaming.base.limits import FRAME_BYTES, LARGE_ANSWERS_BYTES_A_SECOND, LARGE_ANSWERS_KEPT
+from streaming.base.span import Attribute, Span
 from streaming.base.times import now_ms
-from streaming.collect import client_responses, cluster_responses, group_responses
+from streaming.collect import client_responses, cluster_responses
 from streaming.collect.client import LargeAnswerError, RemotingClient, RpcFailedError, StuckAnswerError, UnreadableError
 from streaming.collect.cluster_responses import Listed, ListedBroker
 from streaming.collect.frames import LARGE_BYTES
-from streaming.collect.large_answers import AnswerSource, LargeAnswers
 from streaming.collect.reading import Reading
 from streaming.collect.requests import ReadCode, Request
 from streaming.collect.response_parts import Payload
-from streaming.collect.round_requests import RoundRequests
+
+SERVERS_MAX: Final = 64
+"""Servers of a round with a span of their own; the others share one."""
+_OTHERS: Final = "others"
+
+
+@dataclass
+class ServerRequests:
+    """The requests to one server that have ended."""
+
+    began_ns: int
+    """When the first one was sent, epoch nanoseconds."""
+    ended_ns: int = 0
+    """When the last answer came."""
+    unanswered: int = 0
+    """Requests without an answer, or with one that can't be read."""
+    slowest_ns: int = 0
+    by_code: Counter[str] = field(default_factory=Counter)
+
+
+class RoundRequests:
+    """The requests of one round, by the address of the server."""
+
+    def __init__(self) -> None:
+        self._servers: dict[str, ServerRequests] = {}
+
+    @contextmanager
+    def timed(self, address: str, code: ReadCode) -> Iterator[None]:
+        """Note a request when the block ends, and whether it raised because of its answer."""
+        began, unanswered = time.time_ns(), 1
+        try:
+            yield
+            unanswered = 0
+        except RpcFailedError as error:
+            unanswered = int(error.code <= 0)  # else the server has answered with a code of RocketMQ
+            raise
+        finally:
+            self._note(address, code, began, unanswered)
+
+    def take(self, names: Mapping[str, str], began_ns: int) -> tuple[Span, ...]:
+        """Return a span of each server, in the order of their first requests, and begin again.
+
+        Args:
+            names: what servers are called, by address; the others by their addresses.
+            began_ns: when the round began, epoch nanoseconds; an earlier request was one of the round before.
+        """
+        servers, self._servers = self._servers, {}
+        return tuple(
+            _span(names.get(address, address), address, requests, began_ns) for address, requests in servers.items()
+        )
+
+    def _note(self, address: str, code: ReadCode, began_ns: int, unanswered: int) -> None:
+        key = address if address in self._servers or len(self._servers) < SERVERS_MAX else _OTHERS
+        requests = self._servers.setdefault(key, ServerRequests(began_ns))
+        requests.began_ns = min(requests.began_ns, began_ns)
+        requests.ended_ns = max(requests.ended_ns, time.time_ns())
+        requests.slowest_ns = max(requests.slowest_ns, requests.ended_ns - began_ns)
+        requests.unanswered += unanswered
+        requests.by_code[code.name.lower()] += 1
+
+
+def _span(name: str, address: str, requests: ServerRequests, began_ns: int) -> Span:
+    attributes: dict[str, Attribute] = {
+        "server.address": address,
+        "requests": requests.by_code.total(),
+        "unanswered": requests.unanswered,
+        "slowest_ms": round(requests.slowest_ns / 1_000_000, 3),
+        **{f"requests.{code}": count for code, count in sorted(requests.by_code.items())},
+    }
+    began_ns = max(began_ns, requests.began_ns)
+    return Span(f"requests to {name}", began_ns, max(began_ns, requests.ended_ns), attributes)
+
+
+_KEPT_SECONDS = 600.0
+"""A small answer does not end it at once: large ones may be given every other time."""
+
+
+class AnswerSource(NamedTuple):
+    """What an answer is about: a group at a server, or one of its clients."""
+
+    address: str
+    group: str
+    client: str = ""
+
+
+class LargeAnswers:
+    """The sources that have lately given a large answer."""
+
+    def __init__(self) -> None:
+        self._last: dict[AnswerSource, float] = {}
+        """When each has given the last one."""
+        self._busy_until: dict[str, float] = {}
+        """By address, until when its last large answers keep a server busy, at the pace that is asked of it."""
+
+    def note(self, source: AnswerSource, size: int) -> None:
+        """Note a large answer."""
+        now = time.monotonic()
+        self._last.pop(source, None)
+        self._last[source] = now
+        busy_until = max(now, self._busy_until.get(source.address, 0.0))
+        self._busy_until[source.address] = busy_until + size / LARGE_ANSWERS_BYTES_A_SECOND
+        if len(self._last) > LARGE_ANSWERS_KEPT:
+            del self._last[next(iter(self._last))]
+        if len(self._busy_until) > LARGE_ANSWERS_KEPT:
+            self._busy_until.clear()
+
+    def is_large(self, source: AnswerSource) -> bool:
+        """Return whether a source has lately given a large answer."""
+        at = self._last.get(source) if self._last else None
+        if at is not None and time.monotonic() - at > _KEPT_SECONDS:
+            del self._last[source]
+        return source in self._last
+
+    def pause(self, address: str) -> float:
+        """Return for how many seconds more a server is busy with large answers, at the pace that is asked of it."""
+        return self._busy_until.get(address, 0.0) - time.monotonic()
+
 
 T = TypeVar("T")
 
@@ -111,36 +235,36 @@ class Rpc:
 
     async def connection(self, broker: ListedBroker, group: str, seconds: float) -> Payload:
         """Return the group's members and subscriptions on this broker."""
-        return await self._members(broker.address, group, group_responses.connection, seconds)
+        return await self._members(broker.address, group, client_responses.connection, seconds)
 
     async def proxy_connection(self, address: str, group: str, seconds: float) -> Payload:
         """Return the group's clients at a proxy, by the address of its remoting server, and their subscriptions."""
         subject = f"proxy {address}"  # the time to read its answers is its own, not that of the group's brokers
-        return await self._members(address, group, group_responses.proxy_connection, seconds, subject=subject)
+        return await self._members(address, group, client_responses.proxy_connection, seconds, subject=subject)
 
     async def consume_stats(self, broker: ListedBroker, group: str, seconds: float) -> Payload:
         """Return the group's offsets on this broker."""
         request = Request(ReadCode.GET_CONSUME_STATS, {"consumerGroup": group})
-        return await self._ask(broker.address, request, group_responses.consume_stats, seconds)
+        return await self._ask(broker.address, request, client_responses.consume_stats, seconds)
 
     async def revive_backlog(self, broker: ListedBroker, seconds: float) -> int | None:
         """Return how many records of POPs the broker has not checked yet; None: its revive group has no offsets."""
         request = Request(ReadCode.GET_CONSUME_STATS, {"consumerGroup": REVIVE_GROUP})
-        return await self._ask(broker.address, request, group_responses.backlog, seconds)
+        return await self._ask(broker.address, request, client_responses.backlog, seconds)
 
     async def consume_time_span(self, broker: ListedBroker, group: str, topic: str, seconds: float) -> Payload:
         """Return how long the next message of each of the topic's queues on this broker has waited for the group."""
         request = Request(ReadCode.QUERY_CONSUME_TIME_SPAN, {"topic": topic, "group": group})
-        return await self._ask(broker.address, request, group_responses.consume_time_span, seconds)
+        return await self._ask(broker.address, request, client_responses.consume_time_span, seconds)
 
     async def topic_stats(self, broker: ListedBroker, topic: str, seconds: float) -> Payload:
         """Return between which offsets the topic's messages are stored on this broker; no queues if it has no topic."""
         request = Request(ReadCode.GET_TOPIC_STATS_INFO, {"topic": topic})
         try:
-            return await self._ask(broker.address, request, group_responses.topic_stats, seconds)
+            return await self._ask(broker.address, request, client_responses.topic_stats, seconds)
         except RpcFailedError as error:
             if error.code == _TOPIC_NOT_EXIST:
-                return group_responses.NO_TOPIC
+                return client_responses.NO_TOPIC
             raise
 
     async def running_info(
@@ -165,7 +289,7 @@ class Rpc:
             return await self._ask(address, request, read, seconds, subject=subject)
         except RpcFailedError as error:
             if error.code == _CONSUMER_NOT_ONLINE:
-                return group_responses.NO_MEMBERS
+                return client_responses.NO_MEMBERS
             raise
 
     async def _ask_name_servers(self, request: Request, read: Callable[[bytes], T], seconds: float) -> T:

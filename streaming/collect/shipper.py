@@ -20,15 +20,44 @@ from tenacity.nap import sleep_using_event
 
 from rebalance_model.observe.events import Event
 from streaming.base.errors import UserError
-from streaming.base.limits import SPOOL_FOLDERS, SPOOL_NAMES
+from streaming.base.limits import SPOOL_FOLDERS, SPOOL_NAMES, SPOOL_WARNINGS
 from streaming.base.settings import Settings
 from streaming.collect.emitter import Sink
 from streaming.collect.spool import QUIET_SECONDS, Spool, SpoolPosition, incarnation
 from streaming.collect.spool_folder import too_many_names
-from streaming.collect.spool_warnings import SpoolWarnings
 from streaming.log.open import open_publisher
 from streaming.log.recording import Recorder
 from streaming.log.rows import Publisher, rows_of_line
+
+log = structlog.get_logger()
+
+
+class SpoolWarnings:
+    """Remembers what was logged about each spool, and each folder of spools."""
+
+    def __init__(self) -> None:
+        self._logged: dict[Path, set[tuple[str, str]]] = {}
+
+    def tell(self, path: Path, what: str, detail: str) -> None:
+        """Log a warning about a path, if it is new.
+
+        Args:
+            path: the spool, or the folder of spools.
+            what: the sentence.
+            detail: a name or an error; empty: none.
+        """
+        logged = self._logged.setdefault(path, set())
+        if (what, detail) in logged or len(logged) >= SPOOL_WARNINGS:
+            return
+        logged.add((what, detail))
+        log.warning(what, spool=str(path), **({"detail": detail} if detail else {}))
+        if len(logged) == SPOOL_WARNINGS:
+            log.warning("further warnings about this spool are not logged until the next start", spool=str(path))
+
+    def forget(self, path: Path) -> None:
+        """Forget a spool that is gone."""
+        self._logged.pop(path, None)
+
 
 POLL_SECONDS = 0.2
 BATCH_BYTES = 2**24
@@ -39,8 +68,6 @@ TURN_SECONDS = 0.5
 RESEND_MS = 5_000
 """A flush that takes longer is aborted: the rows stay on disk, and a signal is handled in time."""
 _RETRY_SECONDS_MAX = 5.0
-
-log = structlog.get_logger()
 
 
 class Outlet(Protocol):

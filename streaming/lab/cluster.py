@@ -11,8 +11,8 @@ from streaming.base import jars
 from streaming.base.errors import UserError
 from streaming.base.java import java_home
 from streaming.base.sections.lab import LabGroup, PopGroup
-from streaming.collect.broker_hook.build import JAR, build
-from streaming.lab import replication, servers
+from streaming.collect.broker_hook import JAR, build
+from streaming.lab import servers
 from streaming.lab.control import (
     GRPC_CLIENTS,
     ClientReport,
@@ -35,7 +35,7 @@ PRODUCER = "producer"
 _NAME_SERVER, _KAFKA, _PROXY = "namesrv", "kafka", "proxy"
 _SERVER_JARS = ("rocketmq-broker-", "rocketmq-namesrv-", "rocketmq-controller-")
 _GRPC_CLIENT = "rocketmq-client-java-"  # it has all that it needs, and classes that RocketMQ's other jars have, too
-# Without the timer a broker refuses each POP. Each flush copies the whole wheel (`streaming.lab.replication`).
+# Without the timer a broker refuses each POP. Each flush copies the whole wheel (`streaming.lab.servers`).
 _POPS = {"timerWheelEnable": True, "mappedFileSizeTimerLog": 4_194_304, "timerFlushIntervalMs": 10_000}
 _START_SECONDS_MAX = 150.0  # 8 s on a quiet machine; a broker took 68 s with 20 others waiting for 2 cores
 _LEAVE_SECONDS_MAX = 30.0  # a broker stops about twenty services one after the other
@@ -266,7 +266,7 @@ class LabCluster:
             self._jars("rocketmq"),
             self.home.data(_NAME_SERVER),
             self.state.name_server_port,
-            properties=replication.name_server_properties(
+            properties=servers.name_server_properties(
                 self.state.replication, self._controller, self.home.data(_NAME_SERVER)
             ),
             secured=self.security.rocketmq() if self.security else None,
@@ -287,7 +287,7 @@ class LabCluster:
             self.home.data(name),
             port,
             self.name_server,
-            properties=replication.broker_properties(
+            properties=servers.broker_properties(
                 self.state.replication,
                 name,
                 self._controller,

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import jpype
 
-from streaming.lab import jvm
+from streaming.lab import processes
 from streaming.lab.behaviour import ListenerBehaviour
 from streaming.lab.control import INVISIBLE_MS, LOOK_SECONDS, ClientReport, ConsumerOrders, LabQueue, OrdersFile, report
-from streaming.lab.jvm import JavaObject
 from streaming.lab.network import Relay
+from streaming.lab.processes import JavaObject
 
 _CONSUME_THREADS = 16  # a hung queue occupies a thread: there must be one for each queue that a test hangs
 _STARTS_MAX = 3  # start() fails if a broker of the topic does not answer within 3 s, because it is busy or starting
@@ -81,7 +81,7 @@ def start_consumer(orders: ConsumerOrders, behaviour: ListenerBehaviour, relay: 
 
 
 def _start_consumer(orders: ConsumerOrders, behaviour: ListenerBehaviour, relay: Relay) -> JavaObject:
-    consumer = jvm.new_client("org.apache.rocketmq.client.consumer.DefaultMQPushConsumer", orders, orders.group)
+    consumer = processes.new_client("org.apache.rocketmq.client.consumer.DefaultMQPushConsumer", orders, orders.group)
     consumer.setClientIP("127.0.0.1")
     consumer.setInstanceName(orders.instance)
     consumer.setSocksProxyConfig(relay.socks_proxy_config)
@@ -130,7 +130,7 @@ def main(path: Path) -> None:
     """Consume until SIGTERM, then leave the group cleanly."""
     orders_file = OrdersFile(path, ConsumerOrders)
     first = orders_file.orders
-    asked_to_end = jvm.start_jvm(first.jars, path.parent / first.name, first.security)
+    asked_to_end = processes.start_jvm(first.jars, path.parent / first.name, first.security)
     behaviour = ListenerBehaviour(first)
     with Relay() as relay:
         _obey(relay, first)
@@ -158,4 +158,4 @@ def _obey(relay: Relay, orders: ConsumerOrders) -> None:
 
 
 if __name__ == "__main__":
-    jvm.run(lambda: main(Path(sys.argv[1])))
+    processes.run(lambda: main(Path(sys.argv[1])))

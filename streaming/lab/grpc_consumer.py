@@ -13,10 +13,10 @@ from threading import Event, Thread
 
 import jpype
 
-from streaming.lab import jvm
+from streaming.lab import processes
 from streaming.lab.behaviour import ListenerBehaviour
 from streaming.lab.control import INVISIBLE_MS, LOOK_SECONDS, ClientReport, ConsumerOrders, LabQueue, OrdersFile, report
-from streaming.lab.jvm import JavaObject
+from streaming.lab.processes import JavaObject
 
 _APIS = "org.apache.rocketmq.client.apis"
 _CONSUME_THREADS = 16  # a hung queue occupies a thread
@@ -101,7 +101,7 @@ def main(path: Path) -> None:
     """Consume until SIGTERM, then leave the group cleanly."""
     orders_file = OrdersFile(path, ConsumerOrders)
     first = orders_file.orders
-    asked_to_end = jvm.start_jvm(first.jars, path.parent / first.name)
+    asked_to_end = processes.start_jvm(first.jars, path.parent / first.name)
     behaviour = ListenerBehaviour(first)
     consumer = start_consumer(first, behaviour)
     receiver = Thread(target=_receive, args=(consumer, behaviour, asked_to_end), daemon=True)
@@ -118,4 +118,4 @@ def main(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    jvm.run(lambda: main(Path(sys.argv[1])))
+    processes.run(lambda: main(Path(sys.argv[1])))

@@ -13,7 +13,7 @@ from streaming.base.errors import UserError
 from streaming.base.sections.lab import LabGroup
 from streaming.base.settings import Settings
 from streaming.base.times import now_ms
-from streaming.lab import replication, servers
+from streaming.lab import servers
 from streaming.lab.cluster import PRODUCER, LabCluster
 from streaming.lab.control import LabQueue
 from streaming.lab.fault_actions import NEW_QUEUES
@@ -244,7 +244,7 @@ class Lab:
         for name in _broker_names(self._settings):
             current.brokers.setdefault(name, servers.free_port(beside=servers.BROKER_PORTS_BESIDE))
             if current.replication != "none":
-                second = replication.second_of(name)
+                second = servers.second_of(name)
                 current.second_replicas.setdefault(second, servers.free_port(beside=servers.BROKER_PORTS_BESIDE))
         away = self._targets.away()
         brokers = len(cluster.state.brokers)

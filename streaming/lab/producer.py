@@ -5,17 +5,73 @@ The lab starts it as ``python -m streaming.lab.producer ORDERS.json`` (`streamin
 
 import sys
 import time
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import jpype
 
-from streaming.lab import jvm
-from streaming.lab.control import TAGS, ClientReport, OrdersFile, ProducerOrders, report
-from streaming.lab.jvm import JavaObject
-from streaming.lab.pop_setup import ordered_topics, set_up_groups
-from streaming.lab.rocketmq_users import create_users
+from streaming.lab import processes
+from streaming.lab.control import TAGS, ClientReport, NewUser, OrdersFile, PopSubscription, ProducerOrders, report
+from streaming.lab.processes import JavaObject
+
+_ALL_SHARE = 0
+"""popShareQueueNum: every client pops from all queues."""
+_ANSWER_MS = 5_000
+
+
+def ordered_topics(pops: Iterable[PopSubscription]) -> set[str]:
+    """Return the topics whose messages have an order."""
+    return {one.topic for one in pops if one.ordered}
+
+
+def set_up_groups(admin: JavaObject, broker: str, pops: Iterable[PopSubscription]) -> None:
+    """Create the groups on a broker, and set the request mode of those whose clients ask for it.
+
+    Args:
+        admin: a started DefaultMQAdminExt.
+        broker: the broker's address.
+        pops: the groups with their topics, which exist.
+    """
+    group_config = jpype.JClass("org.apache.rocketmq.remoting.protocol.subscription.SubscriptionGroupConfig")
+    mode = jpype.JClass("org.apache.rocketmq.common.message.MessageRequestMode")
+    for pop in pops:
+        config = group_config()
+        config.setGroupName(pop.group)
+        config.setConsumeMessageOrderly(pop.ordered)
+        admin.createAndUpdateSubscriptionGroupConfig(broker, config)
+        if pop.sets_mode:
+            admin.setMessageRequestMode(broker, pop.topic, pop.group, mode.POP, _ALL_SHARE, _ANSWER_MS)
+
+
+_BODY = "org.apache.rocketmq.remoting.protocol.body"
+_ANY_ADDRESS = None
+
+
+def create_users(admin: JavaObject, broker: str, users: Sequence[NewUser]) -> None:
+    """Create the users that the broker does not know, and grant each its rights.
+
+    Args:
+        admin: a started DefaultMQAdminExt of the administrator.
+        broker: the broker's address.
+        users: the users; a broker keeps them in its store.
+    """
+    if not users:
+        return
+    known = {str(user.getUsername()) for user in admin.listUser(broker, "")}
+    for user in users:
+        if user.name in known:
+            continue
+        admin.createUser(broker, user.name, Path(user.password_file).read_text(), "Normal")
+        rights = jpype.JClass(f"{_BODY}.AclInfo").of(
+            f"User:{user.name}", _strings(user.resources), _strings(user.actions), _ANY_ADDRESS, "Allow"
+        )
+        admin.createAcl(broker, rights)
+
+
+def _strings(texts: Sequence[str]) -> JavaObject:
+    return jpype.JClass("java.util.Arrays").asList(*texts)
+
 
 _KEYS = 64  # order numbers repeat; messages of one order go to one queue, in order
 _ROUTE_SECONDS_MAX = 60.0
@@ -25,7 +81,7 @@ class Topics:
     """Sets the number of queues of the topics, and the users, on every broker."""
 
     def __init__(self, orders: ProducerOrders) -> None:
-        self._admin = jvm.new_client("org.apache.rocketmq.tools.admin.DefaultMQAdminExt", orders)
+        self._admin = processes.new_client("org.apache.rocketmq.tools.admin.DefaultMQAdminExt", orders)
         self._admin.setInstanceName(f"{orders.name}-admin")
         self._admin.start()
 
@@ -71,7 +127,9 @@ class MessageSender:
     """Sends to every topic in turn, and continues when brokers fail."""
 
     def __init__(self, orders: ProducerOrders) -> None:
-        self._producer = jvm.new_client("org.apache.rocketmq.client.producer.DefaultMQProducer", orders, "lab-producer")
+        self._producer = processes.new_client(
+            "org.apache.rocketmq.client.producer.DefaultMQProducer", orders, "lab-producer"
+        )
         self._producer.setClientIP("127.0.0.1")
         self._producer.setInstanceName(orders.name)
         self._producer.start()
@@ -119,7 +177,7 @@ def main(path: Path) -> None:
     """Produce until SIGTERM."""
     orders_file = OrdersFile(path, ProducerOrders)
     first = orders_file.orders
-    asked_to_end = jvm.start_jvm(first.jars, path.parent / first.name, first.security)
+    asked_to_end = processes.start_jvm(first.jars, path.parent / first.name, first.security)
     topics, sender = Topics(first), MessageSender(first)
     topics.make(first)
     while not asked_to_end.wait(1 / orders_file.orders.messages_per_second):
@@ -131,4 +189,4 @@ def main(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    jvm.run(lambda: main(Path(sys.argv[1])))
+    processes.run(lambda: main(Path(sys.argv[1])))

@@ -1,17 +1,249 @@
-"""The security of a secured lab: an authority, users, and their passwords in files that only their owner can read."""
+"""Security of a lab: an authority, users with their passwords in files that only their owner can read, and their rights.
 
+A Kafka node asks who is there: TLS, SASL or client certificates, and rights by topic. Its own certificate is also that
+of its administrator: the controller and the broker's own connections are secured by client certificates, so the node
+needs no password. RocketMQ's servers accept only TLS, and brokers only users with rights (ACL 2.0). Users and their
+rights are set once the servers run.
+"""
+
+import json
 import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
-from kafka.admin import ACLOperation, ResourceType
+from kafka import KafkaAdminClient
+from kafka.admin import (
+    ACL,
+    ACLFilter,
+    ACLOperation,
+    ACLPermissionType,
+    ResourcePattern,
+    ResourceType,
+    UserScramCredentialUpsertion,
+)
 
+from streaming.base.errors import UserError
 from streaming.base.files import write_private
-from streaming.lab.certificates import Authority
+from streaming.lab.certificates import Authority, CertificateFiles
 from streaming.lab.control import ClientSecurity, NewUser
-from streaming.lab.kafka_users import allow, set_passwords
-from streaming.lab.secured_kafka import ADMINISTRATION, KafkaListener, SecuredKafka
-from streaming.lab.secured_rocketmq import ADMINISTRATOR, SecuredRocketMq
 from streaming.lab.state import KafkaPorts
+from streaming.log.kafka_properties import KafkaConnection, client_of
+
+Protocol = Literal["SSL", "SASL_SSL", "SASL_PLAINTEXT"]
+
+ADMINISTRATION = "ADMINISTRATION"
+"""The listener of the node itself and of its administrator."""
+_NODE = "kafka"
+_SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+_MODULES = "org.apache.kafka.common.security"
+
+_OAUTH = f"{_MODULES}.oauthbearer"
+
+_SECURITY_CONF = """\
+inter.broker.listener.name=ADMINISTRATION
+sasl.enabled.mechanisms={mechanisms}
+ssl.keystore.type=PEM
+ssl.truststore.type=PEM
+ssl.keystore.location={certificate}
+ssl.truststore.location={authority}
+listener.name.controller.ssl.client.auth=required
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:CN={node}
+"""
+
+
+@dataclass(frozen=True)
+class KafkaListener:
+    """One address of the node; over SSL a client needs a certificate."""
+
+    name: str
+    protocol: Protocol
+    port: int
+    certificate: CertificateFiles | None = None
+    """Instead of the node's own."""
+
+
+@dataclass
+class SecuredKafka:
+    """The security of one node."""
+
+    authority: Authority
+    listeners: tuple[KafkaListener, ...]
+    """One of them is `ADMINISTRATION`, over SSL."""
+    mechanisms: tuple[str, ...] = _SCRAM
+    token_keys: Path | None = None
+    """The public keys of the server that signs the tokens of OAUTHBEARER: a JSON Web Key Set (RFC 7517)."""
+    passwords: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Of the users of PLAIN, which are part of the node's configuration."""
+
+    def __post_init__(self) -> None:
+        self._own = self.authority.certificate(_NODE)
+
+    def properties(self, host: str, controller_port: int) -> str:
+        """Return the lines of the node's configuration that are about security."""
+        protocols = {one.name: one.protocol for one in self.listeners} | {"CONTROLLER": "SSL"}
+        addresses = {one.name: one.port for one in self.listeners} | {"CONTROLLER": controller_port}
+        lines = [
+            "listeners=" + ",".join(f"{name}://{host}:{port}" for name, port in addresses.items()),
+            "listener.security.protocol.map=" + ",".join(f"{name}:{of}" for name, of in protocols.items()),
+            *(line for listener in self.listeners for line in self._listener(listener)),
+        ]
+        text = _SECURITY_CONF.format(
+            certificate=self._own.both(),
+            authority=self.authority.ca_file,
+            mechanisms=",".join(self.mechanisms),
+            node=_NODE,
+        )
+        return text + "\n".join(lines) + "\n"
+
+    def java_options(self) -> list[str]:
+        """Return the system properties that the node needs."""
+        allowed = "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls"
+        return [f"{allowed}={self.token_keys.as_uri()}"] if self.token_keys else []
+
+    def administrator(self, host: str) -> KafkaConnection:
+        """Return the connection that may do everything."""
+        (port,) = (one.port for one in self.listeners if one.name == ADMINISTRATION)
+        return KafkaConnection(
+            f"{host}:{port}",
+            {
+                "security_protocol": "SSL",
+                "ssl_cafile": str(self.authority.ca_file),
+                "ssl_certfile": str(self._own.certificate_file),
+                "ssl_keyfile": str(self._own.key_file),
+            },
+        )
+
+    def _listener(self, listener: KafkaListener) -> Iterator[str]:
+        prefix = f"listener.name.{listener.name.lower()}"
+        if listener.certificate:
+            yield f"{prefix}.ssl.keystore.location={listener.certificate.both()}"
+        if listener.protocol == "SSL":
+            yield f"{prefix}.ssl.client.auth=required"
+            return
+        if self.token_keys:
+            handler = f"{_OAUTH}.OAuthBearerValidatorCallbackHandler"
+            yield f"{prefix}.oauthbearer.sasl.server.callback.handler.class={handler}"
+            yield f"{prefix}.oauthbearer.sasl.oauthbearer.jwks.endpoint.url={self.token_keys.as_uri()}"
+        for mechanism in self.mechanisms:
+            yield f"{prefix}.{mechanism.lower()}.sasl.jaas.config={self._login_module(mechanism)};"
+
+    def _login_module(self, mechanism: str) -> str:
+        if mechanism == "PLAIN":
+            users = " ".join(f'user_{name}="{password}"' for name, password in self.passwords.items())
+            return f"{_MODULES}.plain.PlainLoginModule required {users}"
+        if mechanism == "OAUTHBEARER":
+            return f'{_OAUTH}.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="{_NODE}"'
+        return f"{_MODULES}.scram.ScramLoginModule required"
+
+
+ADMINISTRATOR = "admin"
+"""The user of the brokers themselves, who may do everything."""
+_AUTH = "org.apache.rocketmq.auth"
+
+_TLS_CONF = """\
+tls.test.mode.enable=false
+tls.server.certPath={certificate}
+tls.server.keyPath={key}
+tls.client.authServer=true
+tls.client.trustCertPath={authority}
+"""
+
+_CLIENT_CERTIFICATES = """\
+tls.server.need.client.auth=require
+tls.server.authClient=true
+tls.server.trustCertPath={authority}
+"""
+
+_BROKER_CONF = """\
+authenticationEnabled=true
+authenticationProvider={auth}.authentication.provider.DefaultAuthenticationProvider
+authenticationMetadataProvider={auth}.authentication.provider.LocalAuthenticationMetadataProvider
+initAuthenticationUser={user}
+innerClientAuthenticationCredentials={credentials}
+authorizationEnabled=true
+authorizationProvider={auth}.authorization.provider.DefaultAuthorizationProvider
+authorizationMetadataProvider={auth}.authorization.provider.LocalAuthorizationMetadataProvider
+"""
+
+
+@dataclass(frozen=True)
+class SecuredRocketMq:
+    """The security of name servers and brokers, which share a certificate."""
+
+    authority: Authority
+    tls_config: Path
+    """The file for `tls.config.file`, of servers and of Java clients."""
+    password: str = field(repr=False)
+    """The administrator's."""
+    certificate: str = "rocketmq"
+    """The name of the servers' certificate; it is issued at its first use."""
+    client_certificates: bool = False
+    """Whether clients need a certificate."""
+
+    def java_options(self) -> list[str]:
+        """Return the system properties of a server; write the file to which they refer."""
+        certificate = self.authority.certificate(self.certificate)
+        text = _TLS_CONF + (_CLIENT_CERTIFICATES if self.client_certificates else "")
+        files = {"certificate": certificate.certificate_file, "key": certificate.key_file}
+        self.tls_config.write_text(text.format(authority=self.authority.ca_file, **files))
+        return [f"-Dtls.config.file={self.tls_config}", "-Dtls.server.mode=enforcing"]
+
+    def write_broker_conf(self, file: Path, text: str) -> Path:
+        """Write a broker's configuration with what is about security added; only its owner can read it."""
+        user = json.dumps({"username": ADMINISTRATOR, "password": self.password})
+        credentials = json.dumps({"accessKey": ADMINISTRATOR, "secretKey": self.password})
+        return write_private(file, text + _BROKER_CONF.format(auth=_AUTH, user=user, credentials=credentials))
+
+
+_SETTLED_SECONDS_MAX = 60.0
+_LOOK_SECONDS = 0.05
+
+
+def set_passwords(
+    administrator: KafkaConnection, passwords: Mapping[str, str], mechanism: str = "SCRAM-SHA-512"
+) -> None:
+    """Give users their passwords for a SCRAM mechanism; return when the node knows them."""
+    upsertions = [UserScramCredentialUpsertion(name, mechanism, password) for name, password in passwords.items()]
+    with client_of(KafkaAdminClient, administrator) as admin:
+        admin.alter_user_scram_credentials(upsertions)
+        _wait(lambda: passwords.keys() <= admin.describe_user_scram_credentials().keys())
+
+
+def allow(
+    administrator: KafkaConnection,
+    principal: str,
+    name: str,
+    *operations: ACLOperation,
+    kind: ResourceType = ResourceType.TOPIC,
+) -> None:
+    """Allow a principal, such as ``User:name``, operations on a topic or a group; return when the node knows it.
+
+    Args:
+        administrator: who may grant it.
+        principal: who is allowed.
+        name: of the topic or group; ``*``: all of them.
+        operations: what is allowed.
+        kind: whether it is a topic or a group.
+    """
+    pattern = ResourcePattern(kind, name)
+    rights = [ACL(principal, "*", operation, ACLPermissionType.ALLOW, pattern) for operation in operations]
+    of_principal = ACLFilter(principal, "*", ACLOperation.ANY, ACLPermissionType.ALLOW, pattern)
+    with client_of(KafkaAdminClient, administrator) as admin:
+        admin.create_acls(rights)
+        _wait(lambda: all(right in admin.describe_acls(of_principal)[0] for right in rights))
+
+
+def _wait(is_settled: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _SETTLED_SECONDS_MAX
+    while not is_settled():
+        if time.monotonic() > deadline:
+            raise UserError(f"Kafka did not take over its users within {_SETTLED_SECONDS_MAX:.0f} s: see its log.")
+        time.sleep(_LOOK_SECONDS)
+
 
 WATCHER = "rebalance-watch"
 """The user of rebalance-watch itself, in RocketMQ and in Kafka: it has the rights of conf/SECURED.md."""

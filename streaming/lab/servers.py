@@ -1,4 +1,10 @@
-"""The servers' configurations and command lines, as small as possible."""
+"""The servers' configurations and command lines, as small as possible.
+
+Brokers of two replicas, by kind of replication. slave: the second replica is a slave; while the master is away, it
+serves reads and grants no lock. acting: the slave acts as master meanwhile (enableSlaveActingMaster): it grants locks
+and keeps offsets. controller: a controller in the name server elects one replica as master, and another one when that
+is gone.
+"""
 
 import json
 import os
@@ -7,7 +13,7 @@ import socket
 import subprocess
 import sys
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import SystemRandom
 from typing import TypeAlias
@@ -18,12 +24,78 @@ from kafka.errors import KafkaError
 from streaming.base.errors import UserError
 from streaming.base.files import write_private
 from streaming.base.java import java_executable
-from streaming.lab.jvm import JVM_FRUGAL
-from streaming.lab.replication import broker_of, replica_id
-from streaming.lab.secured_kafka import SecuredKafka
-from streaming.lab.secured_rocketmq import SecuredRocketMq
+from streaming.base.sections.lab import Replication
+from streaming.lab.processes import JVM_FRUGAL
+from streaming.lab.security import SecuredKafka, SecuredRocketMq
 from streaming.lab.state import ProxyPorts
 from streaming.log.kafka_properties import KafkaConnection, client_of
+
+_SECOND = "-2"
+
+_SLAVE = """\
+brokerRole=SLAVE
+brokerId=1
+"""
+
+_ACTING = """\
+enableSlaveActingMaster=true
+totalReplicas=2
+# without it a master that returns waits forever: it copies the timer's checkpoint from the slave (5.4.0)
+timerWheelEnable=true
+mappedFileSizeTimerLog=4194304
+# each flush copies the whole wheel: by default a fifth of a core, once a second
+timerFlushIntervalMs=10000
+"""
+
+_CONTROLLED = """\
+enableControllerMode=true
+controllerAddr={controller}
+totalReplicas=2
+# a lab's replicas are small: let a returning one catch up from its first file
+syncFromLastFile=false
+"""
+
+_CONTROLLER = """\
+enableControllerInNamesrv=true
+controllerDLegerGroup=lab
+controllerDLegerPeers=n0-{controller}
+controllerDLegerSelfId=n0
+controllerStorePath={store}
+mappedFileSize=33554432
+"""
+
+
+def second_of(broker: str) -> str:
+    """Return the name of the process that is a broker's second replica."""
+    return broker + _SECOND
+
+
+def broker_of(process: str) -> str:
+    """Return the broker's name (brokerName) of a replica's process."""
+    return process.removesuffix(_SECOND)
+
+
+def replica_id(process: str) -> int:
+    """Return 0 for the first replica of a broker, 1 for the second; in controller mode it is not RocketMQ's id."""
+    return int(process.endswith(_SECOND))
+
+
+def broker_properties(
+    replication: Replication, process: str, controller: str, more: Mapping[str, str | int | float | bool]
+) -> str:
+    """Return the lines of broker.conf that are about replication, and further properties."""
+    lines = {"none": "", "slave": "", "acting": _ACTING, "controller": _CONTROLLED.format(controller=controller)}
+    is_slave = replication in ("slave", "acting") and replica_id(process)
+    given = "".join(f"{name}={str(value).lower()}\n" for name, value in more.items())
+    return lines[replication] + (_SLAVE if is_slave else "") + given
+
+
+def name_server_properties(replication: Replication, controller: str, home: Path) -> str:
+    """Return the lines of namesrv.conf that are about replication."""
+    if replication == "acting":
+        return "supportActingMaster=true\n"
+    return _CONTROLLER.format(controller=controller, store=home / "controller") if replication == "controller" else ""
+
 
 LOOPBACK = "127.0.0.1"
 Command: TypeAlias = list[str | Path]

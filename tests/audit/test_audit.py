@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from streaming.lab.demo.play import CAPTURE
+from streaming.lab.demo import CAPTURE
 from tests.audit import __main__ as command
 from tests.audit.answers import Api, serving
 from tests.audit.compare import compare, compare_states

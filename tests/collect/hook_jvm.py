@@ -14,7 +14,7 @@ import jpype
 
 NAME = "rebalance-watch-hook"
 FRUGAL = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-"""The lab's (`streaming.lab.jvm`), whose import would take longer than the JVM."""
+"""The lab's (`streaming.lab.processes`), whose import would take longer than the JVM."""
 
 
 class Driver:

@@ -1,5 +1,4 @@
-from streaming.collect.acl import signed
-from streaming.collect.security import Credentials
+from streaming.collect.security import Credentials, signed
 
 FIELDS = {"consumerGroup": "orders-group", "Zeta": "1"}
 

@@ -13,7 +13,7 @@ from rebalance_model.observe.events import (
     TopicRoute,
     TopicStats,
 )
-from streaming.collect import client_responses, cluster_responses, group_responses
+from streaming.collect import client_responses, cluster_responses
 from streaming.collect.emitter import Emitter
 from streaming.collect.fastjson import FastjsonError
 
@@ -31,7 +31,7 @@ def _event(kind, payload, **fields):
 
 
 def test_members_and_subscriptions_of_a_real_answer():
-    event = _event(ConsumerConnection, group_responses.connection(_body("consumer_connection_203")))
+    event = _event(ConsumerConnection, client_responses.connection(_body("consumer_connection_203")))
     assert [(one.client_id, one.channel, one.version) for one in event.connections] == [
         ("192.0.2.2@i1", "127.0.0.1:40452", 493),
         ("192.0.2.2@i2", "127.0.0.1:40440", 493),
@@ -73,7 +73,7 @@ def test_a_clients_state_of_a_real_answer():
 
 
 def test_offsets_of_a_real_answer():
-    event = _event(ConsumeStats, group_responses.consume_stats(_body("consume_stats_208")))
+    event = _event(ConsumeStats, client_responses.consume_stats(_body("consume_stats_208")))
     assert [str(row.mq) for row in event.queues] == [
         "%RETRY%orders-group@broker-a:0",
         *(f"Orders@broker-a:{number}" for number in range(4)),
@@ -83,7 +83,7 @@ def test_offsets_of_a_real_answer():
 
 
 def test_the_dead_letters_of_a_real_answer():
-    event = _event(TopicStats, group_responses.topic_stats(_body("topic_stats_202")), topic="%DLQ%audit-group")
+    event = _event(TopicStats, client_responses.topic_stats(_body("topic_stats_202")), topic="%DLQ%audit-group")
     [row] = event.queues
     assert str(row.mq) == "%DLQ%audit-group@broker-a:0"
     assert (row.min_offset, row.max_offset, row.last_time) == (0, 1, 1795569028873)
@@ -134,7 +134,7 @@ def test_a_waiting_time_without_a_stored_message_is_omitted():
         for number, most, delay in reversed(spans)
     ]
     body = msgspec.json.encode({"consumeTimeSpanSet": rows})
-    event = _event(ConsumeTimeSpan, group_responses.consume_time_span(body), topic="T")
+    event = _event(ConsumeTimeSpan, client_responses.consume_time_span(body), topic="T")
     assert [(row.mq.queue_id, row.delay_time) for row in event.queues] == [(0, 0), (1, 4_000), (4, 0), (5, -3)]
 
 
@@ -180,7 +180,7 @@ def test_groups_of_a_broker():
 def test_queue_keys_may_be_strings_and_numbers_may_be_quoted():
     key = rb'"{\"brokerName\":\"b\",\"queueId\":\"3\",\"topic\":\"T\"}"'
     body = b'{"offsetTable":{' + key + b':{"brokerOffset":"7","consumerOffset":5,"lastTimestamp":0}}}'
-    (row,) = _event(ConsumeStats, group_responses.consume_stats(body)).queues
+    (row,) = _event(ConsumeStats, client_responses.consume_stats(body)).queues
     assert (str(row.mq), row.broker_offset, row.consumer_offset, row.pull_offset) == ("T@b:3", 7, 5, -1)
 
 

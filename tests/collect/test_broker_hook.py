@@ -12,8 +12,8 @@ from rebalance_model.observe import events
 from streaming.base.errors import UserError
 from streaming.base.limits import HEARTBEAT_GROUPS, NAME_CHARACTERS
 from streaming.cli.main import app
-from streaming.collect.broker_hook import build as building
-from streaming.collect.broker_hook.build import broker_jars, build
+from streaming.collect import broker_hook as building
+from streaming.collect.broker_hook import broker_jars, build
 from tests.support import hooked
 from tests.support.hook_process import after_a_tick, await_a_tick, commit, losses, of_kind
 

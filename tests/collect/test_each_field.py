@@ -29,7 +29,7 @@ from rebalance_model.observe.events import (
     TopicRoute,
 )
 from rebalance_model.observe.group_store import GroupsInMemory
-from streaming.collect import client_responses, group_responses
+from streaming.collect import client_responses
 from streaming.collect.fastjson import FastjsonError, Pairs, parse
 from tests.support.folding import Fold
 
@@ -155,9 +155,11 @@ def process_queue(mq, now):
 
 def read(body, code):
     """Return the fields of the event that the collector makes of an answer."""
-    reader = {203: group_responses.connection, 208: group_responses.consume_stats, 307: client_responses.running_info}[
-        code
-    ]
+    reader = {
+        203: client_responses.connection,
+        208: client_responses.consume_stats,
+        307: client_responses.running_info,
+    }[code]
     try:
         return reader(body)
     except FastjsonError as error:

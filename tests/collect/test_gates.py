@@ -6,7 +6,7 @@ import pytest
 
 from streaming.collect import gates
 from streaming.collect.gates import FairGate
-from streaming.collect.member_rooms import Manner, MemberRoom
+from streaming.collect.member_requests import Manner, MemberRoom
 
 
 async def entered(gate, subject, order, leave):
@@ -79,7 +79,7 @@ class Broker:
     """A broker whose clients never answer; it answers at once while fewer than ``threads`` of them are asked."""
 
     def __init__(self, threads, monkeypatch):
-        monkeypatch.setattr("streaming.collect.member_rooms._LOOK_SECONDS", 0.01)
+        monkeypatch.setattr("streaming.collect.member_requests._LOOK_SECONDS", 0.01)
         self.threads = threads
         self.asked = []
         self.most = 0

@@ -2,7 +2,7 @@
 
 from rebalance_model.observe.events import ConsumerConnection
 from streaming.base.limits import GROUP_FORGOTTEN_MS, SILENT_BROKER_GROUPS
-from streaming.collect.known_groups import KnownGroups
+from streaming.collect.known_brokers import KnownGroups
 from tests.support.polling import polled
 from tests.support.scripted_cluster import A, B, ScriptedCluster
 

@@ -288,7 +288,7 @@ def test_hosts_whose_lookup_hangs_delay_no_event(monkeypatch):
         raise socket.gaierror(socket.EAI_AGAIN, "no answer")
 
     monkeypatch.setattr(socket, "getaddrinfo", hangs)
-    monkeypatch.setattr("streaming.collect.access.CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr("streaming.collect.poll.CONNECT_SECONDS", 0.5)
     brokers = [(f"evil-{number}", (CLUSTER, f"{number}.evil.example:10911")) for number in range(50)]
     with OddCluster(brokers=brokers) as cluster:
         collector = {"name_servers": [cluster.address], "deadline_ms": 1_000, "parallelism": 256}

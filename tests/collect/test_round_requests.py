@@ -5,7 +5,7 @@ import pytest
 from rebalance_model.observe.events import UNREACHABLE
 from streaming.collect.client import RpcFailedError
 from streaming.collect.requests import ReadCode
-from streaming.collect.round_requests import SERVERS_MAX, RoundRequests
+from streaming.collect.rpc import SERVERS_MAX, RoundRequests
 
 STATS, MEMBERS = ReadCode.GET_CONSUME_STATS, ReadCode.GET_CONSUMER_CONNECTION_LIST
 _NOT_ONLINE = 206

@@ -8,9 +8,8 @@ from rebalance_model.observe.events import UNREACHABLE
 from streaming.base.errors import SettingsError
 from streaming.base.settings import load_settings
 from streaming.collect.client import RemotingClient, RequestRefusedError
-from streaming.collect.refusals import refusal
 from streaming.collect.remoting import RemotingCommand, decode, encode, frame_length
-from streaming.collect.requests import ReadCode, Request
+from streaming.collect.requests import ReadCode, Request, refusal
 from streaming.collect.security import Credentials, security_of
 from streaming.lab.certificates import Authority
 from tests.support.bodies import body_of

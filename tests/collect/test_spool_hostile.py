@@ -9,7 +9,7 @@ import structlog
 
 from streaming.collect import shipper as shipping
 from streaming.collect import spool as spooling
-from streaming.collect import spool_folder, spool_warnings
+from streaming.collect import spool_folder
 from streaming.collect.shipper import LogOutlet, Shipper
 from streaming.collect.spool_folder import SpoolFolder
 from tests.support.spool_logs import MemoryLog
@@ -285,7 +285,7 @@ def test_a_folder_with_too_many_names_is_left_alone_and_the_others_go_on(tmp_pat
 
 
 def test_the_warnings_about_one_spool_are_limited(tmp_path, said, monkeypatch):
-    monkeypatch.setattr(spool_warnings, "SPOOL_WARNINGS", 5)
+    monkeypatch.setattr(shipping, "SPOOL_WARNINGS", 5)
     writer = SpoolWriter(tmp_path, "hook-a")
     writer.write(3)
     for number in range(100, 150):

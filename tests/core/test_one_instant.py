@@ -12,7 +12,7 @@ import pytest
 
 from rebalance_model.observe.effects import QueueProgress
 from rebalance_model.observe.policy import Policy
-from streaming.lab.demo.play import CAPTURE
+from streaming.lab.demo import CAPTURE
 from streaming.pipeline.operator import ShardRow
 from tests.support.field import CASES
 from tests.support.invariants import contradictions, violations

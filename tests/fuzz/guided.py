@@ -23,7 +23,7 @@ with atheris.instrument_imports(include=["rebalance_model", "streaming"]):
     from rebalance_model.observe.policy import Policy
     from streaming.base.errors import UserError
     from streaming.base.settings import load_policy
-    from streaming.collect import client_responses, cluster_responses, group_responses
+    from streaming.collect import client_responses, cluster_responses
     from streaming.collect.fastjson import FastjsonError
     from streaming.collect.remoting import FrameError, frame_length
     from streaming.collect.remoting import decode as decode_frame
@@ -44,8 +44,8 @@ MEMORY_MB_MAX = 1_500
 _READERS = (
     cluster_responses.brokers, cluster_responses.groups, cluster_responses.broker_status,
     partial(cluster_responses.route, topic="T"),
-    group_responses.connection, group_responses.proxy_connection, group_responses.backlog,
-    group_responses.consume_stats, group_responses.consume_time_span, group_responses.topic_stats,
+    client_responses.connection, client_responses.proxy_connection, client_responses.backlog,
+    client_responses.consume_stats, client_responses.consume_time_span, client_responses.topic_stats,
     client_responses.running_info, partial(client_responses.running_info, stacks=True),
 )  # fmt: skip
 

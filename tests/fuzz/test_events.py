@@ -17,7 +17,7 @@ from rebalance_model.observe.events.decoding import RejectedError, decode
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
 from schemas.arrow import table_of_json
-from streaming.lab.demo.play import CAPTURE
+from streaming.lab.demo import CAPTURE
 from streaming.log.rows import rows_of_line
 from streaming.pipeline.archive_rows import LogRow, Transport, archived
 from streaming.pipeline.effects import by_table

@@ -10,8 +10,8 @@ from rebalance_model.observe import events
 from streaming.base import jars
 from streaming.base.java import java_executable, java_home
 from streaming.base.settings import load_settings
-from streaming.collect.broker_hook.build import JAR, build
-from streaming.lab.jvm import JVM_FRUGAL
+from streaming.collect.broker_hook import JAR, build
+from streaming.lab.processes import JVM_FRUGAL
 from tests.support import hooked
 
 CALLS = Path(__file__).with_name("HookCalls.java")

@@ -1,7 +1,7 @@
 """How the lab's servers are started."""
 
 from streaming.lab import servers
-from streaming.lab.jvm import JVM_FRUGAL
+from streaming.lab.processes import JVM_FRUGAL
 
 
 def test_kafka_gets_the_options_that_its_own_scripts_would_read(tmp_path, monkeypatch):

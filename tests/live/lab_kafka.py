@@ -12,8 +12,7 @@ import pytest
 from streaming.base.java import java_home
 from streaming.lab import cluster, servers
 from streaming.lab.processes import end, spawn, wait_until
-from streaming.lab.secured_kafka import KafkaListener, SecuredKafka
-from streaming.lab.security import LabSecurity
+from streaming.lab.security import KafkaListener, LabSecurity, SecuredKafka
 from streaming.lab.state import LabFolder
 from streaming.log.kafka_properties import connection_of
 

@@ -10,7 +10,7 @@ import pytest
 from rebalance_model.observe import events
 from streaming.base import jars
 from streaming.base.settings import load_settings
-from streaming.collect.broker_hook.build import JAR, build
+from streaming.collect.broker_hook import JAR, build
 from streaming.lab import processes
 from tests.support import hooked
 from tests.support.hook_process import losses, of_kind

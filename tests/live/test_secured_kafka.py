@@ -15,8 +15,7 @@ from rebalance_model.observe.policy import Policy
 from schemas.tables import DERIVED
 from streaming.base.settings import load_settings
 from streaming.lab import servers
-from streaming.lab.kafka_users import allow, set_passwords
-from streaming.lab.secured_kafka import ADMINISTRATION
+from streaming.lab.security import ADMINISTRATION, allow, set_passwords
 from streaming.log.files import FilePublisher
 from streaming.log.kafka import KafkaPublisher, create_topic
 from streaming.log.kafka_properties import connection_of

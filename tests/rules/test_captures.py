@@ -8,7 +8,7 @@ import pytest
 from rebalance_model.entities import INT64_MAX
 from rebalance_model.observe.effects import AnyEffect, IncidentTransition, RebalanceSettled
 from rebalance_model.observe.events.decoding import decode
-from streaming.lab.demo.play import CAPTURE
+from streaming.lab.demo import CAPTURE
 from streaming.log.recording import replayed_rows
 from tests.support.folding import folded
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from rebalance_model.observe.policy import Policy
 from schemas.tables import DERIVED
 from streaming.base.settings import load_settings
-from streaming.lab.demo.play import CAPTURE
+from streaming.lab.demo import CAPTURE
 from streaming.log.files import FilePublisher
 from streaming.log.recording import replayed_rows
 from tests.support.plain import as_json, derived_rows

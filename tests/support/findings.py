@@ -13,7 +13,7 @@ from rebalance_model.entities import INT64_MAX
 from rebalance_model.observe.effects import AnyEffect, IncidentTransition, RebalanceSettled
 from rebalance_model.observe.events import AnyEvent
 from rebalance_model.observe.events.decoding import decode
-from streaming.lab.demo.play import CAPTURE, FAULT_LOG
+from streaming.lab.demo import CAPTURE, FAULT_LOG
 from streaming.lab.state import FaultRecord
 from streaming.log.recording import replayed_rows
 from tests.support.folding import folded

@@ -17,7 +17,7 @@ from streaming.base import jars
 from streaming.base.java import java_home
 from streaming.base.settings import load_settings
 from streaming.collect import remoting
-from streaming.collect.broker_hook.build import JAR, build
+from streaming.collect.broker_hook import JAR, build
 from streaming.collect.remoting import RemotingCommand
 from streaming.lab import processes, servers
 

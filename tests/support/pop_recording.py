@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from rebalance_model.observe import events
-from streaming.collect import client_responses, group_responses
+from streaming.collect import client_responses
 
 FOLDER = Path(__file__).parents[1] / "field/lab"
 CLUSTER, BROKER, PROXY = "lab", "broker-a", "proxy-1:8080"
@@ -58,17 +58,17 @@ def poll_events(folder: Path, *, proxies: bool = False) -> Iterator[events.Event
 
 def _answer(source: "_Source", call: dict, answered: int) -> events.Event:
     kind, read = {
-        203: (events.ConsumerConnection, group_responses.connection),
-        208: (events.ConsumeStats, group_responses.consume_stats),
+        203: (events.ConsumerConnection, client_responses.connection),
+        208: (events.ConsumeStats, client_responses.consume_stats),
         307: (events.ConsumerRunningInfo, client_responses.running_info),
     }[call["req"]]
     if call["to"] == "proxy":
-        kind, read = events.ProxyConnection, group_responses.proxy_connection
+        kind, read = events.ProxyConnection, client_responses.proxy_connection
     code, fields = call["answer"]["code"], {"asked": call["t"], "answered": answered}
     if code == 0:
         fields |= read(call["answer"]["body"].encode())
     elif code == NO_MEMBER:
-        fields |= group_responses.NO_MEMBERS
+        fields |= client_responses.NO_MEMBERS
     else:
         fields["error"] = {"code": code}
     if call["to"] == "proxy":

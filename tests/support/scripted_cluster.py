@@ -14,9 +14,9 @@ from rebalance_model.observe.events import (
     TopicOffset,
 )
 from streaming.collect.client import RpcFailedError
+from streaming.collect.client_responses import NO_MEMBERS
 from streaming.collect.cluster_responses import Listed, ListedBroker
-from streaming.collect.group_responses import NO_MEMBERS
-from streaming.collect.round_requests import RoundRequests
+from streaming.collect.rpc import RoundRequests
 
 A, B = ListedBroker("C", "broker-a", "h:1"), ListedBroker("C", "broker-b", "h:2")
 

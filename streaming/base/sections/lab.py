@@ -35,7 +35,7 @@ class PopGroup(LabGroup):
 
 
 Replication = Literal["none", "slave", "acting", "controller"]
-"""The kinds of replication of a lab's brokers (`streaming.lab.replication`)."""
+"""The kinds of replication of a lab's brokers (`streaming.lab.servers`)."""
 
 
 GroupKey = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*$")]

@@ -15,7 +15,7 @@ from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.polls import answers
 from rebalance_model.observe.rules import judgement
-from streaming.lab.demo.play import CAPTURE
+from streaming.lab.demo import CAPTURE
 from tests.detection.generator import scenario_of
 from tests.instruments.bench.bench_core import recorded
 from tests.support import field

@@ -29,7 +29,7 @@ from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state.clocks import Clocks
 from simulation import scenario
 from simulation.scenario import Scenario
-from streaming.lab.demo.play import CAPTURE
+from streaming.lab.demo import CAPTURE
 from tests.detection.generator import scenario_of
 from tests.instruments.figures import keep
 from tests.support.simulated import simulate

@@ -16,7 +16,7 @@ import jpype
 
 from streaming.base import jars
 from streaming.base.settings import load_settings
-from streaming.lab import jvm
+from streaming.lab import processes
 from streaming.lab.consumer import ListenerBehaviour, start_consumer
 from streaming.lab.control import ConsumerOrders
 from streaming.lab.network import Relay
@@ -80,7 +80,9 @@ def main(name_server, group, topic, home):
     """Do as told until the input ends."""
     class_path = list(map(str, jars.ensure("rocketmq", load_settings().runtime.jars)))
     memory = ("-Xmx768m", "-XX:MaxDirectMemorySize=512m", "-Dio.netty.eventLoopThreads=2")
-    jpype.startJVM(*memory, *jvm.JVM_FRUGAL, "-Xrs", f"-Duser.home={home}", classpath=class_path, convertStrings=True)
+    jpype.startJVM(
+        *memory, *processes.JVM_FRUGAL, "-Xrs", f"-Duser.home={home}", classpath=class_path, convertStrings=True
+    )
     running = {}
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         for line in sys.stdin:
@@ -95,4 +97,4 @@ def main(name_server, group, topic, home):
 
 
 if __name__ == "__main__":
-    jvm.run(lambda: main(*sys.argv[1:4], Path(sys.argv[4])))
+    processes.run(lambda: main(*sys.argv[1:4], Path(sys.argv[4])))

@@ -14,7 +14,7 @@ import msgspec
 
 from streaming.base import jars
 from streaming.base.settings import load_settings
-from streaming.lab import jvm
+from streaming.lab import processes
 from tests.instruments.faults.mqadmin import QUIET, Said
 
 
@@ -53,7 +53,7 @@ def main(name_server, home, command, groups):
     (home / QUIET).write_text("<configuration/>")
     class_path = [home.resolve(), *(jar.resolve() for jar in jars.ensure("rocketmq", load_settings().runtime.jars))]
     os.chdir(home)  # the folder to which the command writes every client's answer
-    asked_to_end = jvm.start_jvm(list(map(str, class_path)), home)
+    asked_to_end = processes.start_jvm(list(map(str, class_path)), home)
     jpype.JClass("java.lang.System").setProperty("rocketmq.home.dir", str(home))
     while not asked_to_end.is_set():
         for group in groups:
@@ -64,4 +64,4 @@ def main(name_server, home, command, groups):
 
 
 if __name__ == "__main__":
-    jvm.run(lambda: main(sys.argv[1], Path(sys.argv[2]), sys.argv[3], sys.argv[4:]))
+    processes.run(lambda: main(sys.argv[1], Path(sys.argv[2]), sys.argv[3], sys.argv[4:]))

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from streaming.base.times import instant_ms
 from streaming.cli import main, output
-from streaming.lab.demo.play import CAPTURE
+from streaming.lab.demo import CAPTURE
 
 pytestmark = pytest.mark.xdist_group("demo tables")  # one process writes the demo's tables for all of them
 GROUP = "orders-group"

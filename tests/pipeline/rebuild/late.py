@@ -15,7 +15,7 @@ from rebalance_model.observe.events import AnyEvent
 from rebalance_model.observe.events.decoding import decode
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy
-from streaming.lab.demo.play import CAPTURE
+from streaming.lab.demo import CAPTURE
 from streaming.log.recording import recorded_rows
 from streaming.log.rows import encode, rows_of
 from streaming.pipeline.archive_rows import LogRow
