@@ -1,4 +1,4 @@
-"""Answers as events, how often one came, was missing or could not be read, and warnings that come once, not each round."""
+"""Answers as events; how often one came, was missing or could not be read; warnings once instead of each round."""
 
 from contextlib import suppress
 from functools import partial

@@ -1,4 +1,4 @@
-"""Security of a lab: an authority, users with their passwords in files that only their owner can read, and their rights.
+"""Security of a lab: an authority, users with rights, and passwords in files that only their owner can read.
 
 A Kafka node asks who is there: TLS, SASL or client certificates, and rights by topic. Its own certificate is also that
 of its administrator: the controller and the broker's own connections are secured by client certificates, so the node
