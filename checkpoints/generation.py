@@ -20,7 +20,6 @@ from pathlib import Path
 import msgspec
 from deltalake import DeltaTable
 
-from checkpoints.last_commits import last_commits
 from checkpoints.lease import LOCK, Lease
 from checkpoints.manifest import (
     MANIFEST,
@@ -36,10 +35,10 @@ from checkpoints.manifest import (
     read_manifest,
     write_manifest,
 )
-from checkpoints.moved_root import follow, follow_itself, has_moved
-from checkpoints.state_files import mend_state
+from checkpoints.position import mend
+from checkpoints.spark_files import last_commits
+from checkpoints.state_files import follow, follow_itself, has_moved, mend_state
 from checkpoints.table_schema import bring_up_to_date, commented_schema
-from checkpoints.torn import mend
 from schemas.meanings import meaning_of
 from schemas.tables import PARTITIONED_BY, TABLES
 from streaming.base.durable import torn_file

@@ -3,15 +3,123 @@
 Spark writes the end of a batch's input to ``offsets/<batch>``, and marks the batch as finished by ``commits/<batch>``.
 For Kafka the end is the next offset of each partition; for files a number, and ``sources/0`` has the files of each
 number.
+
+What a power cut may tear of the batches in a query's checkpoint, and what a start does about it.
+
+The plan of a batch is synced before its rows are written, and the state after it before Spark records it (`sync_plan`,
+`sync_state` in `streaming.pipeline.sinks`). So a power cut can tear only
+
+- the record of the last batch: without it, the batch is repeated, and the tables skip the rows that they have;
+- the record of the batch before, if one was planned since: then it was finished, and the record can be written again;
+- the plan of a batch of which no table has rows: without it, the rows are planned again.
+
+So these are removed, or written again. If another file is not whole, its disk or someone has damaged it, and the start
+is refused.
 """
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
-from checkpoints.spark_files import last, read_lines, refusal
-from checkpoints.torn import lists_of_files
+from checkpoints.spark_files import last, numbers, read_lines, refusal, remove
+from streaming.base.files import replace_atomically
 from streaming.log.files import offset_of, parse_path
+
+_PLANS, _RECORDS, _LISTS = "offsets", "commits", "sources/0"
+_COMPACT = ".compact"
+_RECORD = b'v1\n{"nextBatchWatermarkMs":0}'
+"""Of any batch: the job's queries have no watermark."""
+
+
+def mend(checkpoint: Path, written: Callable[[], int]) -> None:
+    """Undo what a power cut has torn of the last batches of a query, which does not run.
+
+    Args:
+        checkpoint: the query's folder.
+        written: returns the last batch of which a table has rows; -1 before the first.
+
+    Raises:
+        UserError: a file that the query needs is not whole.
+    """
+    record = checkpoint / _RECORDS / str(last(checkpoint / _RECORDS))
+    if read_lines(record) is None:
+        remove(record)
+    _remove_list_without_plan(checkpoint)
+    while (batch := _last_batch(checkpoint)) >= 0 and (torn := _torn(checkpoint, batch)) is not None:
+        if written() >= batch:
+            raise refusal(torn)
+        remove(checkpoint / _PLANS / str(batch))
+        remove(checkpoint / _RECORDS / str(batch))
+        _remove_list_without_plan(checkpoint)
+    if 0 < batch > last(checkpoint / _RECORDS):
+        _check_former(checkpoint, batch - 1)
+    if not _has_id(checkpoint / "metadata"):  # of the query, for Spark's logs: nothing depends on it
+        remove(checkpoint / "metadata")
+        if batch >= 0:
+            replace_atomically(checkpoint / "metadata", json.dumps({"id": str(uuid4())}).encode())
+
+
+def _last_batch(checkpoint: Path) -> int:
+    """Return the last batch that was planned or recorded; -1 before the first."""
+    return max(last(checkpoint / _PLANS), last(checkpoint / _RECORDS))
+
+
+def _check_former(checkpoint: Path, batch: int) -> None:
+    """Check the batch before one that is not recorded: that one begins where it ends, so it was finished."""
+    if (torn := _torn(checkpoint, batch)) is not None:
+        raise refusal(torn)
+    record = checkpoint / _RECORDS / str(batch)
+    if read_lines(record) is None:
+        remove(record)
+        record.parent.mkdir(exist_ok=True)
+        replace_atomically(record, _RECORD)
+
+
+def lists_of_files(checkpoint: Path, end: int) -> list[Path]:
+    """Return the lists from which Spark knows the files that a query has read of a file log, up to a plan's end.
+
+    They are the last compact list, which has the files of all batches before it, and one list for each batch after it.
+    """
+    folder = checkpoint / _LISTS
+    compact = last(folder, _COMPACT)
+    later = range(compact + 1, max(compact, last(folder), end) + 1)
+    return [folder / f"{compact}{_COMPACT}"] * (compact >= 0) + [folder / str(number) for number in later]
+
+
+def _torn(checkpoint: Path, batch: int) -> Path | None:
+    """Return a file of a batch's plan that is missing or not whole: the plan, or of a file log a list of its files."""
+    end = _end(checkpoint, batch)
+    if end is None:
+        return checkpoint / _PLANS / str(batch)
+    return next((file for file in lists_of_files(checkpoint, end) if read_lines(file) is None), None)
+
+
+def _end(checkpoint: Path, batch: int) -> int | None:
+    """Return the number of the last list of a batch's files; -1: its log is in Kafka; None: its plan is not whole."""
+    lines = read_lines(checkpoint / _PLANS / str(batch))
+    return None if lines is None else int(lines[-1].get("logOffset", -1))
+
+
+def _remove_list_without_plan(checkpoint: Path) -> None:
+    """Remove the last list of files if it is torn and no plan has it: Spark writes it before the plan.
+
+    Of a log in Kafka the only list is that of its initial offsets, from which batch 0 begins; no plan names it.
+    """
+    ends = (_end(checkpoint, batch) for batch in sorted(numbers(checkpoint / _PLANS), reverse=True))
+    end = next((end for end in ends if end is not None), -1)
+    for file in lists_of_files(checkpoint, -1)[-1:]:
+        if int(file.name.removesuffix(_COMPACT)) > end and read_lines(file) is None:
+            remove(file)
+
+
+def _has_id(metadata: Path) -> bool:
+    try:
+        return bool(json.loads(metadata.read_bytes())["id"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
 
 Position = dict[int, int]
 """By partition: the offset after the last row that was read."""

@@ -6,16 +6,78 @@ themselves are rejected earlier, by the decoder; that each row is archived once 
 
 It runs on a frame of a few columns: 200,000 rows take 0.25 s and a million 0.9 s, less than one Spark job for each
 expectation.
+
+A check of the tables that failed may stop the job: its suite says so (`stops_job`).
+
+The results in `quality_results` are the only record, which the job reads wherever it runs: no check is made here. Of
+each suite the results of its newest check count, so the job may start again when that has succeeded. An expectation
+that the suite no longer has does not count.
 """
 
 import math
+import time
 from functools import cache
 from importlib import resources
+from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 
 from checkpoints.expectations import Suite
+from schemas.arrow import in_epoch_ms
 from schemas.rows import QualityResult
+from streaming.base.errors import UserError
+from streaming.base.place import Place
+from streaming.tables.delta import answered, delta_at
+
+_LOOK_SECONDS = 60.0
+"""A look reads one column of all results, which takes a tenth of a second for those of a month."""
+_NAMES = ("suite", "expectation", "column", "success", "why", "observed", "checked_at", "stops_job")
+
+
+class QualityStop:
+    """Reads whether a check stops the job."""
+
+    def __init__(self, tables: Place) -> None:
+        self._place = tables / "quality_results"
+        self._table = delta_at(self._place)
+        self._version = -1
+        self._look_at = 0.0
+
+    def check(self) -> None:
+        """Look whether there are new results, once a minute at most.
+
+        Raises:
+            UserError: a check that stops the job failed when it was last made; or the object store does not answer.
+        """
+        if time.monotonic() < self._look_at:
+            return
+        self._look_at = time.monotonic() + _LOOK_SECONDS
+        results = self._new_results()
+        newest: dict[str, int] = {}
+        for row in results:
+            newest[row["suite"]] = max(newest.get(row["suite"], 0), row["checked_at"])
+        for row in results:
+            if row["stops_job"] and not row["success"] and row["checked_at"] == newest[row["suite"]]:
+                observed = f": {row['observed']}" if row["observed"] else ""
+                raise UserError(
+                    f"A check of the tables stops the job ({row['suite']} {row['column'] or row['expectation']}"
+                    f"{observed}). "
+                    f"{row['why']} Mend the tables, as with `rebalance-watch rebuild`, then run `rebalance-watch "
+                    "quality --now`; or omit stops_job in the suite before that."
+                )
+
+    def _new_results(self) -> list[dict[str, Any]]:
+        """Return the results of all checks; none if there are no others than at the last look."""
+        with answered(self._place):
+            self._table.update_incremental()
+            if self._table.version() == self._version:
+                return []
+            rows = pa.RecordBatchReader.from_stream(self._table.scan(list(_NAMES), "checked_at IS NOT NULL")).read_all()
+        self._version = self._table.version()
+        results: list[dict[str, Any]] = in_epoch_ms(rows).to_pylist()
+        return results
+
 
 SUITE = "telemetry"
 COLUMNS = ("type", "time", "source_id", "key", "seq", "partition", "ingest_time")

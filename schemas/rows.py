@@ -89,7 +89,7 @@ class RejectedRow(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     """A stable code, see `rebalance_model.observe.events.decoding`; state_lost: a state that the job could not read,
     or an event that it could not process, which is in `telemetry`, too; too_many_sources: a valid event, in
-    `telemetry`, too, of a source for which the partition had no place (`rebalance_model.observe.engine.admission`)."""
+    `telemetry`, too, of a source for which the partition had no place (`rebalance_model.observe.engine.shard`)."""
     detail: str
     """The reason in words."""
     origin: str

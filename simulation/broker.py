@@ -9,8 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 from rebalance_model.allocation.server_side import QueryAssignment, QueryAssignmentProcessor
-from rebalance_model.broker.consumer_group_event import AnyConsumerGroupEvent, Register
-from rebalance_model.broker.consumer_manager import SCAN_PERIOD, ConsumerManager
+from rebalance_model.broker.consumer_manager import SCAN_PERIOD, AnyConsumerGroupEvent, ConsumerManager, Register
 from rebalance_model.broker.rebalance_lock_manager import RebalanceLockManager
 from rebalance_model.broker.response_code import QUERY_NOT_FOUND, SUCCESS, SYSTEM_ERROR
 from rebalance_model.entities import (

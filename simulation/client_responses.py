@@ -2,7 +2,7 @@
 
 import msgspec
 
-from rebalance_model.broker.subscription import SubscriptionData
+from rebalance_model.broker.consumer_group_info import SubscriptionData
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import PopProcessQueueInfo, ProcessQueueInfo, RpcError, Subscription
 from simulation.rocketmq.client.cached_messages import CachingProcessQueue

@@ -23,14 +23,18 @@ from functools import cache
 from inspect import signature
 from typing import TypedDict, Unpack
 
-from rebalance_model.allocation.averagely import Averagely
-from rebalance_model.allocation.averagely_by_circle import AveragelyByCircle
-from rebalance_model.allocation.by_config import ByConfig
-from rebalance_model.allocation.consistent_hash import ConsistentHash, HashFunction
-from rebalance_model.allocation.errors import AllocationError, AllocationNullError
-from rebalance_model.allocation.machine_room import ByMachineRoom
-from rebalance_model.allocation.machine_room_nearby import NEARBY_PREFIX, MachineRoomNearby, MachineRoomResolver
-from rebalance_model.allocation.strategy import AllocateStrategy
+from rebalance_model.allocation.strategies import (
+    NEARBY_PREFIX,
+    Averagely,
+    AveragelyByCircle,
+    ByConfig,
+    ByMachineRoom,
+    ConsistentHash,
+    HashFunction,
+    MachineRoomNearby,
+    MachineRoomResolver,
+)
+from rebalance_model.allocation.strategy import AllocateStrategy, AllocationError, AllocationNullError
 from rebalance_model.entities import MessageQueue
 
 __all__ = [

@@ -10,10 +10,8 @@ from typing import Literal
 
 import msgspec
 
-from rebalance_model.allocation.averagely import Averagely
-from rebalance_model.allocation.averagely_by_circle import AveragelyByCircle
-from rebalance_model.allocation.errors import AllocationError
-from rebalance_model.allocation.strategy import CheckedStrategy
+from rebalance_model.allocation.strategies import Averagely, AveragelyByCircle
+from rebalance_model.allocation.strategy import AllocationError, CheckedStrategy
 from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue, java_order, queue_order
 
 LMQ_PREFIX = "%LMQ%"

@@ -10,8 +10,17 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import ClassVar
 
-from rebalance_model.allocation.errors import AllocationError
 from rebalance_model.entities import MessageQueue
+from rebalance_model.errors import ModelError
+
+
+class AllocationError(ModelError, ValueError):
+    """Arguments that Java refuses with IllegalArgumentException, or a strategy or parameter that Java doesn't have."""
+
+
+class AllocationNullError(AllocationError):
+    """A null where Java throws NullPointerException: as with any other exception, the client keeps its queues."""
+
 
 Division = Callable[[str | None], list[MessageQueue] | None]
 """Returns a client's share by its id: what that client itself would compute. Raises what `allocate` raises."""

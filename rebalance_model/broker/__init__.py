@@ -21,11 +21,16 @@ Every ``now`` is the broker's clock in milliseconds. What answers requests is in
 """
 
 from rebalance_model.broker.broker_config import BrokerConfig
-from rebalance_model.broker.consumer_group_event import AnyConsumerGroupEvent
-from rebalance_model.broker.consumer_group_info import ClientChannelInfo, ConsumerData, ConsumerGroupInfo
-from rebalance_model.broker.consumer_manager import ConsumerManager
+from rebalance_model.broker.consumer_group_info import (
+    ClientChannelInfo,
+    ConsumerData,
+    ConsumerGroupInfo,
+    SubscriptionData,
+    SubscriptionError,
+    build_subscription_data,
+)
+from rebalance_model.broker.consumer_manager import AnyConsumerGroupEvent, ConsumerManager
 from rebalance_model.broker.rebalance_lock_manager import LockEntry, RebalanceLockManager
-from rebalance_model.broker.subscription import SubscriptionData, SubscriptionError, build_subscription_data
 
 __all__ = [
     "AnyConsumerGroupEvent",

@@ -63,7 +63,8 @@ from rebalance_model.observe.group_store import GroupsInMemory, GroupStore
 from rebalance_model.observe.policy import Policy
 
 if TYPE_CHECKING:
-    from rebalance_model.observe.engine.shard import Saved, Shard
+    from rebalance_model.observe.engine.salvage import Saved
+    from rebalance_model.observe.engine.shard import Shard
     from rebalance_model.observe.observer import Explanation, Observer, OpenIncident
     from rebalance_model.observe.state import StateVersionError
 else:
@@ -71,7 +72,7 @@ else:
         "Explanation": "observer",
         "Observer": "observer",
         "OpenIncident": "observer",
-        "Saved": "engine.shard",
+        "Saved": "engine.salvage",
         "Shard": "engine.shard",
         "StateVersionError": "state",
     }

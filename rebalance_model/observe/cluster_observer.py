@@ -30,8 +30,7 @@ from rebalance_model.observe.rules import (
 from rebalance_model.observe.rules.lifecycle import apply, end
 from rebalance_model.observe.rules.registry import CLUSTER_RULES
 from rebalance_model.observe.state import ClockSet, ClusterBroker, ClusterProxy, ClusterState, Loss, Reach, Sequence
-from rebalance_model.observe.state.clock_bounds import Bounds, bounds_of_now
-from rebalance_model.observe.state.clocks import Clocks
+from rebalance_model.observe.state.clocks import Bounds, Clocks, bounds_of_now
 from rebalance_model.observe.step import ClusterStep, Moment
 
 FORGOTTEN = "its source has been silent for long, and was forgotten"

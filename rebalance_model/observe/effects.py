@@ -5,11 +5,21 @@ Times are on the timeline (`engine.ordering`). ``cause`` names the event behind 
 be appended blindly; what is true now, and what held from when to when, are views over the rows.
 """
 
+import hashlib
 from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
 from rebalance_model.entities import MessageQueue
+
+_SEPARATOR = "\x1f"
+
+
+def stable_id(*parts: str | int) -> str:
+    """Return sixteen hexadecimal digits that depend only on the parts."""
+    text = _SEPARATOR.join(str(part) for part in parts)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
 
 Health = Literal["OK", "WARN", "BAD", "UNKNOWN"]
 MoveKind = Literal["MOVED", "INTERRUPTED", "UNASSIGNED"]

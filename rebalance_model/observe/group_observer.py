@@ -23,7 +23,7 @@ from rebalance_model.observe.changes import (
     SourceForgotten,
     SourceSilent,
 )
-from rebalance_model.observe.effects import AnyEffect
+from rebalance_model.observe.effects import AnyEffect, stable_id
 from rebalance_model.observe.events import (
     Answer,
     ConsumerConnection,
@@ -44,18 +44,16 @@ from rebalance_model.observe.events import (
     instance_of,
     source_of,
 )
-from rebalance_model.observe.group import gone_queues, proxied, rebalances
+from rebalance_model.observe.group import ended_queues, proxied, rebalances
 from rebalance_model.observe.group.deleted_group import is_unreported, unreported_at
 from rebalance_model.observe.hooks import hook, pops
-from rebalance_model.observe.identity import stable_id
 from rebalance_model.observe.lost_group import note_lost
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.polls.answers import fold_running_info
-from rebalance_model.observe.polls.connections import fold_connections
+from rebalance_model.observe.polls.connections import fold_connections, fold_proxy
 from rebalance_model.observe.polls.dead_letters import fold_dead_letters
 from rebalance_model.observe.polls.offsets import fold_stats
-from rebalance_model.observe.polls.polled_restart import await_members, stop_waiting
-from rebalance_model.observe.polls.proxies import fold_proxy
+from rebalance_model.observe.polls.rounds import await_members, stop_waiting
 from rebalance_model.observe.polls.routes import fold_route
 from rebalance_model.observe.rules import broker_name_shared
 from rebalance_model.observe.rules.broker_unreachable import GONE
@@ -181,7 +179,7 @@ class GroupObserver:
         _await_next_report(step)
         if state.next_snapshot <= due:
             state.next_snapshot = _next_snapshot(state, step.now, self.policy)
-            gone_queues.forget(step)
+            ended_queues.forget(step)
             proxied.forget_unreported(step)
             if _is_long_unreported(state, step.now, self.policy) and not state.silent:
                 end_all(step, GROUP_ENDED)

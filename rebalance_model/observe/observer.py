@@ -13,7 +13,8 @@ import msgspec
 from rebalance_model.entities import MessageQueue, queue_order
 from rebalance_model.errors import NotYetError, UnknownSubjectError, UsageError
 from rebalance_model.observe.effects import AnyRow, AssignmentChange, IncidentTransition
-from rebalance_model.observe.engine.shard import Saved, Shard
+from rebalance_model.observe.engine.salvage import Saved
+from rebalance_model.observe.engine.shard import Shard
 from rebalance_model.observe.events import AnyEvent
 from rebalance_model.observe.events.decoding import decode
 from rebalance_model.observe.facts.queue_facts import QueueFacts

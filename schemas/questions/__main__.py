@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
 
-from schemas.questions.answers import answer, opened, questions
+from schemas.questions import answer, opened, questions
 
 
 def _main(tables: str, group: str = "", since: str = "", until: str = "", last_run: str = "1970-01-01T00:00Z") -> None:

@@ -3,7 +3,7 @@
 Whatever counts as written is synced, and in this order: the plan of a batch (Spark's), then its rows (Delta's files and
 commit), then the operator's state after it, then Spark records the batch. So the rows and the state of a recorded batch
 are there, and a batch that is repeated has the plan that it had. Spark itself syncs nothing; what a power cut may tear
-of its last files, the next start mends (`checkpoints.torn`).
+of its last files, the next start mends (`checkpoints.position`).
 """
 
 import json

@@ -22,7 +22,7 @@ from rebalance_model.observe.events import BrokerStatus, ClockStep, Event
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.rules.state_lost import CODE as STATE_LOST
 from rebalance_model.observe.state import STATE_VERSION
-from rebalance_model.observe.state.clock_bounds import bounds_of_now
+from rebalance_model.observe.state.clocks import bounds_of_now
 from schemas.tables import TABLES
 from streaming.base import jars, java
 from streaming.base.errors import NotReadyError, SettingsError, UserError

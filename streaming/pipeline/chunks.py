@@ -21,7 +21,7 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from rebalance_model.observe.engine.shard import Saved
+from rebalance_model.observe.engine.salvage import Saved
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.state import UNREADABLE
 

@@ -24,7 +24,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from checkpoints.generation import check_log, claimed
 from checkpoints.lease import Lease, LeaseLostError
 from checkpoints.manifest import ARCHIVE, OPERATOR, Basis, read_manifest
-from checkpoints.quality_stop import QualityStop
+from checkpoints.quality import QualityStop
 from checkpoints.state_files import check_state
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import STATE_VERSION

@@ -23,7 +23,8 @@ from pyspark.sql import functions as F  # noqa: N812  pyspark's own convention
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from rebalance_model.observe.effects import AnyRow
-from rebalance_model.observe.engine.shard import Saved, Shard
+from rebalance_model.observe.engine.salvage import Saved
+from rebalance_model.observe.engine.shard import Shard
 from rebalance_model.observe.events.decoding import VALUE_BYTES_MAX, RejectedError, decode
 from rebalance_model.observe.losses import Lost
 from rebalance_model.observe.policy import Policy

@@ -28,9 +28,8 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
-from checkpoints.last_commits import note_last_commits
 from checkpoints.manifest import app_id
-from checkpoints.spark_files import checksum_of
+from checkpoints.spark_files import checksum_of, note_last_commits
 from rebalance_model.observe.effects import TABLE_OF
 from schemas.arrow import arrow_schema, table_of, table_of_json
 from schemas.rows import RejectedRow

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from rebalance_model.versions import release_of
+from rebalance_model.dialect import release_of
 from streaming.base.errors import NotFoundError
 from streaming.base.language import gettext, marked
 from streaming.base.nearest import did_you_mean, full_name

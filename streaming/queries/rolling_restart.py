@@ -12,7 +12,7 @@ from itertools import pairwise
 from pydantic import Field
 
 from rebalance_model.allocation import AllocateStrategy, AllocationError
-from rebalance_model.allocation.machine_room_nearby import MachineRoomNearby
+from rebalance_model.allocation.strategies import MachineRoomNearby
 from rebalance_model.entities import MessageQueue, in_java_order, java_order, queue_order
 from rebalance_model.observe.group.configured_strategy import owners
 from streaming.base.errors import UserError

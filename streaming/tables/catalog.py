@@ -17,7 +17,7 @@ from importlib import resources
 from typing import NamedTuple
 
 from schemas.columns import ColumnType, ListOf, StructOf
-from schemas.docstrings import column_meanings, row_meaning
+from schemas.meanings import column_meanings, row_meaning
 from schemas.tables import ROWS, TABLES, columns
 from streaming.tables import observations
 

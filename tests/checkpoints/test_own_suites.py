@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from checkpoints.expectations import Suite
-from checkpoints.quality_stop import QualityStop
+from checkpoints.quality import QualityStop
 from checkpoints.table_quality import TableGate, suites
 from streaming.base.errors import UserError
 from streaming.cli import main

@@ -4,8 +4,8 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from checkpoints import quality_stop
-from checkpoints.quality_stop import QualityStop
+from checkpoints import quality
+from checkpoints.quality import QualityStop
 from streaming.base.errors import UserError
 from streaming.base.place import ObjectPlace
 from tests.support.tables import append_rows, make_tables
@@ -45,7 +45,7 @@ def test_an_expectation_that_its_suite_no_longer_has_stops_nothing(tables):
 
 
 def test_a_running_job_is_stopped_by_a_new_result(tables, monkeypatch):
-    monkeypatch.setattr(quality_stop, "_LOOK_SECONDS", 0)
+    monkeypatch.setattr(quality, "_LOOK_SECONDS", 0)
     stop = QualityStop(tables)
     stop.check()
     check(tables, 1, found=False)
@@ -57,7 +57,7 @@ def test_a_running_job_is_stopped_by_a_new_result(tables, monkeypatch):
 def stop(tables, tmp_path, monkeypatch):
     """The results are in an object store: a table of a folder takes its place."""
     check(tables, 1, found=True)
-    monkeypatch.setattr(quality_stop, "delta_at", lambda place: DeltaTable(tables / place.name))
+    monkeypatch.setattr(quality, "delta_at", lambda place: DeltaTable(tables / place.name))
     return QualityStop(ObjectPlace("s3://bucket/tables", {"aws_endpoint": "http://127.0.0.1:1"}, tmp_path, 0))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from checkpoints import table_quality
 from checkpoints.manifest import ARCHIVE
-from checkpoints.quality_stop import QualityStop
+from checkpoints.quality import QualityStop
 from checkpoints.table_quality import OVERLAP_MS, SPAN_MS, TableGate, suites
 from streaming.base.errors import NotReadyError, SettingsError, UserError
 from streaming.base.sections.job import Quality

@@ -10,10 +10,9 @@ import zlib
 
 import pytest
 
-from checkpoints.position import position_of_query
+from checkpoints.position import mend, position_of_query
 from checkpoints.spark_files import checksum_of, is_as_written
 from checkpoints.state_files import check_state, mend_state, torn_state
-from checkpoints.torn import mend
 from streaming.base.errors import UserError
 from tests.upgrade.root import HERE, unpack
 

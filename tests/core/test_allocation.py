@@ -15,7 +15,7 @@ from rebalance_model.allocation import (
     strategy_of_class,
     takes_parameters,
 )
-from rebalance_model.allocation.consistent_hash import md5_hash
+from rebalance_model.allocation.strategies import md5_hash
 from rebalance_model.entities import MessageQueue, java_order, java_text, queue_order
 from tests.differential.allocation_script import NAMES, build, case
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rebalance_model.observe.engine.shard import Saved, Shard, ShardState
+from rebalance_model.observe.engine.salvage import Saved, ShardState
+from rebalance_model.observe.engine.shard import Shard
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.state import STATE_VERSION, GroupState, StateVersionError, decode_group
 from tests.core.test_shard import LOG, POLICY

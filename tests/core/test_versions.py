@@ -2,7 +2,7 @@
 
 import pytest
 
-from rebalance_model.versions import release_of
+from rebalance_model.dialect import release_of
 
 
 @pytest.mark.parametrize(

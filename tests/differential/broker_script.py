@@ -16,18 +16,23 @@ from pathlib import Path
 from typing import Any
 
 from rebalance_model.broker.broker_config import BrokerConfig
-from rebalance_model.broker.consumer_group_event import (
+from rebalance_model.broker.consumer_group_info import (
+    TAG,
+    ClientChannelInfo,
+    ConsumerData,
+    ConsumerGroupInfo,
+    SubscriptionData,
+)
+from rebalance_model.broker.consumer_manager import (
     AnyConsumerGroupEvent,
     ClientRegister,
     ClientUnregister,
+    ConsumerManager,
     MemberChange,
     Outcome,
     Register,
 )
-from rebalance_model.broker.consumer_group_info import ClientChannelInfo, ConsumerData, ConsumerGroupInfo
-from rebalance_model.broker.consumer_manager import ConsumerManager
 from rebalance_model.broker.rebalance_lock_manager import RebalanceLockManager
-from rebalance_model.broker.subscription import TAG, SubscriptionData
 from rebalance_model.entities import MessageQueue
 from simulation.rocketmq.broker.client_manage_processor import ClientManageProcessor, HeartbeatData
 from simulation.rocketmq.broker.consumer_ids_change_listener import ConsumerIdsChangeListener, NotifyConsumerIdsChanged

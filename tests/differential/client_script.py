@@ -9,7 +9,7 @@ import json
 from collections.abc import Awaitable, Coroutine
 from typing import Any
 
-from rebalance_model.broker.subscription import build_subscription_data
+from rebalance_model.broker.consumer_group_info import build_subscription_data
 from rebalance_model.dialect import RELEASE_5, Dialect
 from rebalance_model.entities import MessageQueue
 from simulation.rocketmq.client import process_queue_table, queue_locks, rebalance, removal

@@ -9,10 +9,15 @@ import msgspec
 import pytest
 
 from rebalance_model.broker.broker_config import BrokerConfig
-from rebalance_model.broker.consumer_group_info import ClientChannelInfo, ConsumerData
+from rebalance_model.broker.consumer_group_info import (
+    ClientChannelInfo,
+    ConsumerData,
+    SubscriptionError,
+    build_subscription_data,
+    java_hash_code,
+)
 from rebalance_model.broker.consumer_manager import ConsumerManager
 from rebalance_model.broker.rebalance_lock_manager import RebalanceLockManager
-from rebalance_model.broker.subscription import SubscriptionError, build_subscription_data, java_hash_code
 from rebalance_model.entities import MessageQueue
 from simulation.rocketmq.broker.client_manage_processor import HeartbeatData
 from simulation.rocketmq.broker.lock_in_strict_mode import ANSWER_TIMEOUT, granted_by, quorum

@@ -10,8 +10,8 @@ from rebalance_model.observe import events
 from rebalance_model.observe.effects import QueueMove
 from rebalance_model.observe.rules import rule as rule_module
 from rebalance_model.observe.rules.registry import RULES
-from schemas.docstrings import column_meanings, row_meaning
 from schemas.json_schema import EVENT_PARTS
+from schemas.meanings import column_meanings, row_meaning
 from schemas.tables import PARTITIONED_BY, ROWS, columns
 from streaming.base.language import ENGLISH, current, gettext
 from streaming.queries.rule_text import rule_codes, rule_text

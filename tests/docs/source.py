@@ -5,7 +5,7 @@ import re
 import tomllib
 from pathlib import Path
 
-from schemas.docstrings import docs_below, field_docs
+from schemas.meanings import docs_below, field_docs
 
 ROOT = Path(__file__).parents[2]
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from schemas.questions.answers import answer, opened, questions
+from schemas.questions import answer, opened, questions
 from tests.docs.source import ROOT
 from tests.support.asked import INSTANTS
 from tests.support.tables import append_rows, make_tables, small_row

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalance_model.observe.engine.shard import Saved, Shard
+from rebalance_model.observe.engine.salvage import Saved
+from rebalance_model.observe.engine.shard import Shard
 from rebalance_model.observe.events import AnyEvent, instance_of
 from rebalance_model.observe.events.decoding import RejectedError, decode
 from rebalance_model.observe.group_store import GroupsInMemory

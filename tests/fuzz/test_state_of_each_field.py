@@ -11,7 +11,8 @@ from itertools import count
 import pytest
 
 from rebalance_model.observe.effects import AnyRow
-from rebalance_model.observe.engine.shard import Saved, Shard
+from rebalance_model.observe.engine.salvage import Saved
+from rebalance_model.observe.engine.shard import Shard
 from rebalance_model.observe.events import AnyEvent
 from rebalance_model.observe.events.decoding import RejectedError, decode
 from rebalance_model.observe.group_store import GroupsInMemory

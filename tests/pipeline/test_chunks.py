@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from rebalance_model.observe.engine.shard import Saved
+from rebalance_model.observe.engine.salvage import Saved
 from streaming.pipeline.chunks import REPLACED_AT, SMALL, Chunk, ChunkedGroups, ShardPosition
 
 

@@ -5,7 +5,7 @@ import threading
 import pytest
 from typer.testing import CliRunner
 
-from checkpoints import quality_stop
+from checkpoints import quality
 from rebalance_model.observe.policy import Policy
 from streaming.base.errors import UserError
 from streaming.cli.main import app
@@ -52,7 +52,7 @@ def run_until_stopped(settings, then):
 
 def test_a_failed_check_ends_the_job_until_it_is_mended(spark, settings_in, tmp_path, monkeypatch):
     del spark  # the job takes the session that is there
-    monkeypatch.setattr(quality_stop, "_LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(quality, "_LOOK_SECONDS", 0.2)
     settings, events = settings_in(tmp_path, partitions=PARTITIONS), list(telemetry(6, 40))
     given = {"RUNTIME__ROOT": tmp_path, "SOURCE__KIND": "files", "SOURCE__PARTITIONS": PARTITIONS}
     given |= {"QUALITY__SUITES": own_suite(tmp_path / "suites", "mine", WRONG, stops_job=True)}

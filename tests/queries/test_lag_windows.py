@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pytest
 
-from schemas.questions.answers import answer, opened, questions
+from schemas.questions import answer, opened, questions
 from streaming.queries.group_at import find_group
 from streaming.queries.lag import lag
 from streaming.tables import ReadModel

@@ -3,8 +3,7 @@ from typing import Annotated, Literal
 import msgspec
 import pytest
 
-from schemas.compatibility import Schema, incompatibilities
-from schemas.json_schema import FOLDER, documents, main
+from schemas.json_schema import FOLDER, Schema, documents, incompatibilities, main
 
 
 class Tick(msgspec.Struct, tag="TICK"):

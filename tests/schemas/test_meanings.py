@@ -7,9 +7,8 @@ import pytest
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.effects import AssignmentChange, QueueMove, RebalanceSettled
 from rebalance_model.observe.events import AnyEvent
-from schemas.docstrings import column_meanings
 from schemas.json_schema import events_document
-from schemas.meanings import meaning_of, meanings_of
+from schemas.meanings import column_meanings, meaning_of, meanings_of
 from schemas.tables import ROWS, TABLES, columns
 from streaming.queries.labels import GAINED, LOST, TRIGGERS
 

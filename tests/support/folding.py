@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 
 from rebalance_model.observe.effects import AnyEffect
-from rebalance_model.observe.engine.shard import Saved, Shard
+from rebalance_model.observe.engine.salvage import Saved
+from rebalance_model.observe.engine.shard import Shard
 from rebalance_model.observe.events import AnyEvent
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy

@@ -10,9 +10,8 @@ import msgspec
 
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.effects import AnyEffect, AssignmentChange, IncidentTransition, RebalanceSettled
-from rebalance_model.observe.engine.sources import OutOfWait
+from rebalance_model.observe.engine.sources import OutOfWait, TimelineState
 from rebalance_model.observe.engine.timeline import Timeline
-from rebalance_model.observe.engine.timeline_state import TimelineState
 from rebalance_model.observe.events import (
     Answer,
     AnyEvent,

@@ -36,8 +36,8 @@ def test_each_database_is_opened_by_one_function():
             calls = [node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call)]
             if any(ast.unparse(call.func) == "duckdb.connect" for call in calls):
                 opening.add(path.relative_to(ROOT).as_posix())
-    assert opening == {"streaming/tables/database.py", "schemas/questions/answers.py"}
-    assert '"autoload_known_extensions": "false"' in (ROOT / "schemas/questions/answers.py").read_text("utf-8")
+    assert opening == {"streaming/tables/database.py", "schemas/questions/__init__.py"}
+    assert '"autoload_known_extensions": "false"' in (ROOT / "schemas/questions/__init__.py").read_text("utf-8")
 
 
 @pytest.mark.parametrize("query", [*OUTSIDE, "COPY (SELECT 1) TO '../outside.parquet'"])

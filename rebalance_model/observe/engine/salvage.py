@@ -10,8 +10,7 @@ from typing import get_args, get_origin
 
 import msgspec
 
-from rebalance_model.observe.engine.sources import Held, Source, Waiting
-from rebalance_model.observe.engine.timeline_state import TimelineState
+from rebalance_model.observe.engine.sources import Held, Source, TimelineState, Waiting
 from rebalance_model.observe.events import source_of
 from rebalance_model.observe.losses import Losses
 from rebalance_model.observe.progress import Unwritten

@@ -21,8 +21,7 @@ from rebalance_model.observe.changes import (
 )
 from rebalance_model.observe.cluster_observer import ClusterObserver
 from rebalance_model.observe.effects import AnyEffect
-from rebalance_model.observe.engine.sources import NEVER, OutOfWait
-from rebalance_model.observe.engine.timeline_state import TimelineState
+from rebalance_model.observe.engine.sources import NEVER, OutOfWait, TimelineState
 from rebalance_model.observe.events import (
     AnyEvent,
     Broadcast,

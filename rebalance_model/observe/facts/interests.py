@@ -6,7 +6,7 @@ A heartbeat without subscriptions (registerConsumerWithoutSub) changes nothing: 
 import functools
 from typing import TypeAlias
 
-from rebalance_model.broker.subscription import SubscriptionData
+from rebalance_model.broker.consumer_group_info import SubscriptionData
 from rebalance_model.entities import RETRY_TOPIC_PREFIX
 from rebalance_model.observe.events import Subscription
 from rebalance_model.observe.state import ClientView

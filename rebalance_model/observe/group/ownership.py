@@ -15,11 +15,56 @@ more), GONE (the broker finds no such client).
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from rebalance_model.entities import MessageQueue, java_order
-from rebalance_model.observe.group import former_holder, rebalances, retaken
+from rebalance_model.entities import MessageQueue, bounded, java_order
+from rebalance_model.observe.group import rebalances, retaken
 from rebalance_model.observe.group.member_types import is_outsider
-from rebalance_model.observe.state import BROADCASTING, ClientView, GroupState, HookQueueView, QueueState, Unassigned
+from rebalance_model.observe.state import (
+    BROADCASTING,
+    ClientView,
+    FormerHolder,
+    GroupState,
+    HookQueueView,
+    QueueState,
+    Unassigned,
+)
 from rebalance_model.observe.step import GroupStep
+
+_MEANT = ("OPERATOR_RESET", "RESET_TO_MIN")
+"""Causes of a regression that the holder itself made: earlier commits no longer count."""
+
+
+def keep(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, *, unlocked: bool = False) -> None:
+    """Record how far the holder has come when it loses the queue, re-creates its process queue, or its broker restarts.
+
+    A holder that has not pulled has consumed nothing: the record of the holder before it stays. One that has
+    ``unlocked`` an ordered queue has committed what it consumed.
+    """
+    if hook_view.holder is None:
+        return
+    sign = step.now if unlocked else hook_view.last_sign
+    hook_view.lost_by, hook_view.lost_by_sign = hook_view.holder, sign
+    if hook_view.former is not None and hook_view.start_offset < 0:
+        return
+    rebalances.add_reread(step, mq)
+    commit, pulled, consumed = _highest_commit(hook_view), hook_view.pull_offset, -1
+    if unlocked:
+        pulled = consumed = commit
+    elif pulled >= 0:
+        pulled = max(commit, pulled + step.facts.pull_batch(hook_view.holder))
+        began = hook_view.start_commit if hook_view.start_commit >= 0 else hook_view.start_offset
+        if commit >= began >= 0 and hook_view.commit_time > hook_view.holder_since > 0:
+            since = min(max(0, step.now - hook_view.commit_time), step.policy.persist_consumer_offset_interval)
+            rate = since * (commit - began) // (hook_view.commit_time - hook_view.holder_since)
+            consumed = bounded(commit + rate)
+    hook_view.former = FormerHolder(hook_view.holder, commit, pulled, consumed, step.now, hook_view.channel)
+
+
+def _highest_commit(hook_view: HookQueueView) -> int:
+    """Return the highest offset committed by or for the holder; a client that lost the queue may commit below it."""
+    fallen = hook_view.regression
+    mark = fallen.mark if fallen is not None and fallen.cause not in _MEANT else -1
+    return max(hook_view.commit_offset, hook_view.commit_at_restart, mark)
+
 
 HeldByHook: TypeAlias = dict[str, list[MessageQueue]]
 """The queues of which the brokers' hooks name a client as the holder, by the client's id."""
@@ -70,7 +115,7 @@ def clear_claims(step: GroupStep, client_id: str, by_hook: HeldByHook | None = N
     client.queues = {}
     for mq in claims:
         if (hook_view := step.state.queues[mq].hook_view) is not None and hook_view.holder == client_id:
-            former_holder.keep(step, mq, hook_view)
+            keep(step, mq, hook_view)
             hook_view.holder = None
         step.queues_to_judge[mq] = None
         queue = step.queue(mq)

@@ -27,10 +27,9 @@ the minimum.
 from collections import Counter
 
 from rebalance_model.entities import MessageQueue, queue_order
-from rebalance_model.observe.effects import MoveKind, QueueMove, RebalanceSettled
+from rebalance_model.observe.effects import MoveKind, QueueMove, RebalanceSettled, stable_id
 from rebalance_model.observe.facts.group_facts import is_subscribed
 from rebalance_model.observe.group import causes, reconsumed
-from rebalance_model.observe.identity import stable_id
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import BROADCASTING, Episode, GroupState, HookQueueView, Move, QueueState
 from rebalance_model.observe.step import GroupStep

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from rebalance_model.broker.subscription import SubscriptionData
+from rebalance_model.broker.consumer_group_info import SubscriptionData
 from rebalance_model.observe.events import Subscription
 from rebalance_model.observe.facts.interests import TOPICS_MAX
 from rebalance_model.observe.step import GroupStep

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from rebalance_model.entities import MessageQueue, bounded
 from rebalance_model.observe.events import PullMessage
-from rebalance_model.observe.group import former_holder, jumps, rebalances, retries, skipped
+from rebalance_model.observe.group import jumps, ownership, rebalances, skipped
 from rebalance_model.observe.state import HookQueueView, Regression, Reread
 from rebalance_model.observe.step import GroupStep
 
@@ -63,7 +63,7 @@ def begin(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, at: int) 
 
 def note_restart(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView) -> None:
     """Record that the broker has restarted: its offsets are those stored last, and unknown until the next commit."""
-    former_holder.keep(step, mq, hook_view)
+    ownership.keep(step, mq, hook_view)
     hook_view.commit_at_restart = max(hook_view.commit_offset, hook_view.commit_at_restart)
     hook_view.commit_offset = hook_view.pull_offset = hook_view.start_offset = -1
     hook_view.pulled_again, hook_view.begun_at = False, 0
@@ -137,7 +137,7 @@ def _note_advance(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, c
     newest = step.state.queues[mq].broker_offset
     hook_view.behind_since = commit.time if newest is not None and newest > commit.offset else 0
     if mq.is_retry:
-        retries.note(step, mq, commit.offset)
+        skipped.note(step, mq, commit.offset)
 
 
 def note_pull(step: GroupStep, mq: MessageQueue, hook_view: HookQueueView, event: PullMessage) -> None:

@@ -35,16 +35,7 @@ from rebalance_model.observe.events import (
 from rebalance_model.observe.group import rebalances, refused_heartbeats
 from rebalance_model.observe.group.channels import client_of_channel
 from rebalance_model.observe.group.membership import HEARD_FROM_ALL, Before, follow
-from rebalance_model.observe.hooks import (
-    broker_view,
-    commits,
-    heartbeats,
-    lock_requests,
-    member_calls,
-    offset_queries,
-    pops,
-    pulls,
-)
+from rebalance_model.observe.hooks import commits, heartbeats, lock_requests, member_calls, offset_queries, pops, pulls
 from rebalance_model.observe.state import BrokerView, HookView
 from rebalance_model.observe.step import GroupStep
 
@@ -148,7 +139,7 @@ def scan(step: GroupStep, broker: str, view: BrokerView, hook: HookView) -> None
     """Apply the changes in the broker's view that time alone makes, and schedule the next check."""
     state, now = step.state, step.now
     before = Before(state, broker)
-    broker_view.scan(view, state.group, now)
+    member_calls.scan(view, state.group, now)
     hook.expected_back_until = {c: until for c, until in hook.expected_back_until.items() if until > now}
     hook.recent_unregisters = {c: at for c, at in hook.recent_unregisters.items() if now - at <= HEARD_FROM_ALL}
     hook.unattributed_queries = {
@@ -167,7 +158,7 @@ def scan(step: GroupStep, broker: str, view: BrokerView, hook: HookView) -> None
         *hook.expected_back_until.values(),
         *(max(mqs.values()) + HEARD_FROM_ALL + 1 for mqs in hook.unattributed_queries.values()),
     ]
-    if (expiry := broker_view.next_expiry(view)) is not None:
+    if (expiry := member_calls.next_expiry(view)) is not None:
         timers.append(expiry)
     if timers:
         step.schedule_check(min(timers))

@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterable
 from rebalance_model.broker.rebalance_lock_manager import LockEntry, RebalanceLockManager
 from rebalance_model.broker.response_code import SUCCESS
 from rebalance_model.entities import MessageQueue
+from rebalance_model.observe.effects import stable_id
 from rebalance_model.observe.events import LockBatchMq, UnlockBatchMq
 from rebalance_model.observe.group import rebalances
-from rebalance_model.observe.hooks import commits, holders, offset_queries
-from rebalance_model.observe.identity import stable_id
+from rebalance_model.observe.hooks import commits, offset_queries
 from rebalance_model.observe.state import BrokerView, HookQueueView, HookView, Refusals
 from rebalance_model.observe.step import GroupStep
 
@@ -43,7 +43,7 @@ def fold_lock(step: GroupStep, view: BrokerView, hook: HookView, event: LockBatc
         step.queues_to_judge |= dict.fromkeys(mq for mq in event.granted if step.is_unsettled(mq))
     going_on = step.state.episode is not None
     if taken:
-        holders.hold(step, hook, event.client_id, taken, "LOCK_GRANTED")
+        offset_queries.hold(step, hook, event.client_id, taken, "LOCK_GRANTED")
     if not is_renewal(step, event, taken):
         step.changed("REPORT")
     for mq in granted:
@@ -60,7 +60,7 @@ def fold_unlock(step: GroupStep, view: BrokerView, hook: HookView, event: Unlock
         drop_lost_lock(step, event.broker, hook, mq, event.client_id)
     held = [mq for mq in event.queues if gives_up(step, hook, mq, event.client_id)]
     RebalanceLockManager(mq_lock_table={event.group: hook.locks}).unlock_batch(event.group, held, event.client_id)
-    holders.hold(step, hook, None, held, "UNLOCKED")
+    offset_queries.hold(step, hook, None, held, "UNLOCKED")
 
 
 def note(step: GroupStep, hook: HookView, event: LockBatchMq) -> None:

@@ -1,16 +1,56 @@
 """Fold the queries of offsets (QUERY_CONSUMER_OFFSET): a client that makes a process queue begins with that call.
 
 The call names no client: its channel does, once a heartbeat or another call came on it. Until then a query waits.
+
+Record which client holds a queue.
+
+The holder of an ordered queue is the client whose lock was granted last. The holder of a concurrent queue is the client
+that last queried its offset (`offset_queries`), or, where none is known, the one that pulls it (`pulls`).
 """
+
+from collections.abc import Iterable
 
 from rebalance_model.broker.response_code import QUERY_NOT_FOUND
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import QueryConsumerOffset
-from rebalance_model.observe.group import former_holder, jumps, rebalances, retaken, skipped
+from rebalance_model.observe.facts.queue_facts import QueueFacts
+from rebalance_model.observe.group import jumps, ownership, rebalances, retaken, skipped
 from rebalance_model.observe.group.channels import client_of_channel, name_channel
-from rebalance_model.observe.hooks import holders
+from rebalance_model.observe.hooks import commits, released_queues
 from rebalance_model.observe.state import BrokerView, HookView
 from rebalance_model.observe.step import GroupStep
+
+
+def hold(step: GroupStep, hook: HookView, client_id: str | None, queues: Iterable[MessageQueue], evidence: str) -> None:
+    """Record that a client holds queues from now on, or that nobody does (None), and how that is known."""
+    queues = list(queues)
+    if not queues:
+        return
+    for mq in queues:
+        hook_view = step.hook_view(mq)
+        if client_id is not None:
+            released_queues.note_read(step, mq)
+        if hook_view.waiting_since and client_id is not None:
+            released_queues.forget_wait(step, QueueFacts.of(step.facts, mq), hook_view)
+        if hook_view.holder != client_id:
+            ownership.keep(step, mq, hook_view, unlocked=evidence == "UNLOCKED")
+            commits.take(hook_view, client_id, step.now)
+        hook_view.observed_at = step.now
+    first_sight = step.now < hook.complete_at
+    ownership.reconsider(step, queues, evidence="FIRST_SEEN" if first_sight else evidence)
+
+
+def is_locked(step: GroupStep, hook: HookView, mq: MessageQueue) -> bool:
+    """Return whether the holder of the queue is the one that has its lock."""
+    return mq in hook.locks or bool(step.state.orderly)
+
+
+def has_living_lock(step: GroupStep, hook: HookView, mq: MessageQueue, client_id: str, now: int) -> bool:
+    """Return whether the client's last granted lock is still valid by its own limit."""
+    entry = hook.locks.get(mq)
+    if entry is None or entry.client_id != client_id:
+        return False
+    return not entry.is_expired(now, step.policy.client_lock_max_live_time)
 
 
 def fold_query(step: GroupStep, view: BrokerView, hook: HookView, event: QueryConsumerOffset) -> None:
@@ -48,10 +88,10 @@ def _begin(step: GroupStep, hook: HookView, client_id: str, queues: dict[Message
     consumed = {mq: _consumed_to(step, hook, mq, client_id, asked) for mq, asked in queues.items()}
     for mq in queues:
         jumps.note_taken(step, mq, hook, step.hook_view(mq))
-    taken = [mq for mq in queues if not holders.is_locked(step, hook, mq)]
+    taken = [mq for mq in queues if not is_locked(step, hook, mq)]
     for mq in taken:
         _retake(step, mq, client_id, queues[mq])
-    holders.hold(step, hook, client_id, taken, "OFFSET_ASKED")
+    hold(step, hook, client_id, taken, "OFFSET_ASKED")
     for mq in taken:
         hook_view = step.hook_view(mq)
         hook_view.pull_time = queues[mq]
@@ -81,6 +121,6 @@ def _retake(step: GroupStep, mq: MessageQueue, client_id: str, now: int) -> None
     retaken.note(step, mq, step.state.queues[mq], client_id, now)
     if hook_view.start_offset < 0:
         return
-    former_holder.keep(step, mq, hook_view)
+    ownership.keep(step, mq, hook_view)
     hook_view.begun_at = 0
     rebalances.note_retaken(step, mq, client_id, now)

@@ -10,7 +10,7 @@ from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import PullMessage
 from rebalance_model.observe.group.channels import client_of_channel
 from rebalance_model.observe.group.member_types import is_outsider
-from rebalance_model.observe.hooks import commits, holders, pops, pull_errors, released_queues
+from rebalance_model.observe.hooks import commits, offset_queries, pops, pull_errors, released_queues
 from rebalance_model.observe.state import BrokerView, ConcurrentPuller, HookView
 from rebalance_model.observe.step import GroupStep
 
@@ -40,9 +40,9 @@ def fold_pulls(step: GroupStep, view: BrokerView, hook: HookView, event: PullMes
 
 def _pull_of(step: GroupStep, hook: HookView, mq: MessageQueue, client_id: str, event: PullMessage) -> None:
     hook_view = step.hook_view(mq)
-    if client_id != hook_view.holder and holders.is_locked(step, hook, mq):
-        if hook_view.holder is None and holders.has_living_lock(step, hook, mq, client_id, event.first_time):
-            holders.hold(step, hook, client_id, [mq], "PULLED")  # it was cut off, dropped, and has returned
+    if client_id != hook_view.holder and offset_queries.is_locked(step, hook, mq):
+        if hook_view.holder is None and offset_queries.has_living_lock(step, hook, mq, client_id, event.first_time):
+            offset_queries.hold(step, hook, client_id, [mq], "PULLED")  # it was cut off, dropped, and has returned
         elif step.state.orderly:
             _check_order(step, _note_concurrent_puller(step, mq, client_id, event))
     elif client_id != hook_view.holder:
@@ -52,7 +52,7 @@ def _pull_of(step: GroupStep, hook: HookView, mq: MessageQueue, client_id: str, 
         if rivals and event.last_time - hook_view.pull_time <= PULL_SILENCE:
             _note_concurrent_puller(step, mq, client_id, event)
             return
-        holders.hold(step, hook, client_id, [mq], "PULLED")
+        offset_queries.hold(step, hook, client_id, [mq], "PULLED")
     if client_id == hook_view.holder:
         commits.note_pull(step, mq, hook_view, event)
         if commits.is_served(event) and (hook_view.begun_at or not _awaits_lock(step, hook, mq, client_id, event)):
@@ -61,9 +61,9 @@ def _pull_of(step: GroupStep, hook: HookView, mq: MessageQueue, client_id: str, 
 
 def _awaits_lock(step: GroupStep, hook: HookView, mq: MessageQueue, client_id: str, event: PullMessage) -> bool:
     """Return whether the queue is ordered and a client that has not begun has yet to be granted its lock."""
-    if not holders.is_locked(step, hook, mq):
+    if not offset_queries.is_locked(step, hook, mq):
         return False
-    return not holders.has_living_lock(step, hook, mq, client_id, event.first_time)
+    return not offset_queries.has_living_lock(step, hook, mq, client_id, event.first_time)
 
 
 def _note_concurrent_puller(step: GroupStep, mq: MessageQueue, client_id: str, event: PullMessage) -> ConcurrentPuller:
@@ -98,4 +98,4 @@ def _end_order(step: GroupStep) -> None:
         hook = step.hook_of(mq.broker)
         if hook is not None and queue.hook_view is not None and queue.hook_view.concurrent_puller is not None:
             puller, queue.hook_view.concurrent_puller = queue.hook_view.concurrent_puller, None
-            holders.hold(step, hook, puller.client_id, [mq], "PULLED")
+            offset_queries.hold(step, hook, puller.client_id, [mq], "PULLED")

@@ -17,9 +17,15 @@ from rebalance_model.observe.events import (
     Subscription,
     newest_stamp,
 )
-from rebalance_model.observe.group import member_types, ownership, rebalances, retaken, skipped
+from rebalance_model.observe.group import (
+    member_types,
+    ownership,
+    rebalances,
+    retaken,
+    skipped,
+)
 from rebalance_model.observe.group.expectation import declared_basis, expect
-from rebalance_model.observe.polls import clock_skew, offsets, reported, rounds
+from rebalance_model.observe.polls import clock_skew, offsets, rounds
 from rebalance_model.observe.state import BROADCASTING, ClientView, GroupState, PopTarget, ProcessQueueView, QueueState
 from rebalance_model.observe.step import GroupStep
 
@@ -144,7 +150,7 @@ def _repeats(step: GroupStep, event: ConsumerRunningInfo, client: ClientView) ->
 
 def _take_stamps(state: GroupState, event: ConsumerRunningInfo, client: ClientView) -> None:
     """Bring the view of a client to an answer that repeats the one before, in place."""
-    counts, listed = reported.counts_messages(client.language), event.queues or ()
+    counts, listed = rounds.counts_messages(client.language), event.queues or ()
     newest = newest_stamp(listed, ())
     client.skew = clock_skew.bounds(client, newest, event.time)
     client.asked_before, client.client_now = client.asked_at_answer, newest
@@ -311,8 +317,8 @@ def _topics(subscriptions: Iterable[Subscription]) -> set[tuple[str, str, str | 
 
 def _view(event: ConsumerRunningInfo, client: ClientView | None, state: GroupState) -> ClientView:
     former = client if client is not None else ClientView(0, 0, orderly=state.orderly)
-    language = former.language if former.answered else reported.language_of(state, event.client_id)
-    counts = reported.counts_messages(language)
+    language = former.language if former.answered else rounds.language_of(state, event.client_id)
+    counts = rounds.counts_messages(language)
     former_queues = former.queues
     infos = {info.mq: info for info in event.queues or ()}  # of a queue that is there twice, the last one
     queues = {mq: _process_queue(info, former_queues.get(mq), event, counts=counts) for mq, info in infos.items()}

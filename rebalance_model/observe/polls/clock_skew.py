@@ -9,7 +9,7 @@ lastTimestamp), by its own clock. For a message newer than the answer before, th
 """
 
 from rebalance_model.observe.state import ClientView
-from rebalance_model.observe.state.clock_bounds import Bounds
+from rebalance_model.observe.state.clocks import Bounds
 
 
 def bounds(former: ClientView | None, newest: int, answered: int) -> Bounds | None:

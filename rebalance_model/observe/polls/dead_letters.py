@@ -7,7 +7,7 @@ a slave means nothing.
 
 from rebalance_model.entities import DEAD_LETTER_TOPIC_PREFIX, bounded
 from rebalance_model.observe.events import TopicStats
-from rebalance_model.observe.state.dead_letters import DeadLetters, added
+from rebalance_model.observe.state.group import DeadLetters, added
 from rebalance_model.observe.step import GroupStep
 
 _MASTER = 0

@@ -6,7 +6,7 @@ between. A broker that does not answer, or a collector that was away, adds nothi
 
 from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue
 from rebalance_model.observe.events import UNREADABLE, ConsumeStats, OffsetInfo
-from rebalance_model.observe.group import deleted_group, ended_queues, jumps, retries, skipped
+from rebalance_model.observe.group import deleted_group, ended_queues, jumps, skipped
 from rebalance_model.observe.polls import clock_skew, lag_trend, returns
 from rebalance_model.observe.state import (
     BrokerView,
@@ -163,7 +163,7 @@ def _advance(step: GroupStep, queue: QueueState, info: OffsetInfo, event: Consum
             jumps.note_answer(step, queue, info, queue.advanced_at)
         step.state.advanced_at = queue.advanced_at = step.now
     if advanced and info.mq.is_retry:
-        retries.note(step, info.mq, info.consumer_offset)
+        skipped.note(step, info.mq, info.consumer_offset)
     _note_pulled(queue, info, event.time)
     waited, newest_before = queue.lag, queue.broker_offset
     if queue.skipped is not None:

@@ -2,13 +2,67 @@
 
 Each client's queues are known at another instant. Only a complete round shows that a queue has no owner or the wrong
 one; then the affected queues are judged.
+
+Handle a broker's restart that only polls show (BROKER_STATUS with another boot time).
+
+The broker has no members until they send their next heartbeat, while its clients continue: the former members are
+expected back, as `hook.on_restart` does where a hook reports.
+
+What kinds of clients never report in an answer to GET_CONSUMER_RUNNING_INFO, though the field is there.
+
+rocketmq-client-go up to 2.1.2 does not fill the number of cached messages: its answer shows 0 for any number of them.
+What a kind never reports is unknown, not 0.
 """
 
+from rebalance_model.observe.group import rebalances
 from rebalance_model.observe.group.expectation import infer
-from rebalance_model.observe.group.membership import recount_round
+from rebalance_model.observe.group.membership import HEARD_FROM_ALL, Before, follow, recount_round
 from rebalance_model.observe.polls.routes import note_beyond
-from rebalance_model.observe.state import Unassigned
+from rebalance_model.observe.state import BrokerView, GroupState, Unassigned
 from rebalance_model.observe.step import GroupStep
+
+
+def await_members(step: GroupStep, broker: str, view: BrokerView) -> None:
+    """Expect the former members back until an answer of the broker must list them again."""
+    until = step.now + HEARD_FROM_ALL + step.policy.poll_interval
+    view.expected_back_until = dict.fromkeys((*view.expected_back_until, *view.info.client_ids()), until)
+    view.back_at = step.now
+    step.schedule_check(until)
+    rebalances.open_or_extend(step, "BROKER_RESTARTED", broker, client_id=None)
+    rebalances.interrupt_all(step, broker)
+
+
+def stop_waiting(step: GroupStep) -> None:
+    """Remove the members that have not returned in time."""
+    now = step.now
+    for broker, view in step.state.views.items():
+        late = {client_id for client_id, until in view.expected_back_until.items() if until <= now}
+        if late:
+            before = Before(step.state, broker)
+            view.expected_back_until = {
+                client_id: until for client_id, until in view.expected_back_until.items() if until > now
+            }
+            follow(step, before, first_sight=False)
+        elif view.expected_back_until:
+            step.schedule_check(min(view.expected_back_until.values()))
+
+
+WITHOUT_COUNTS = ("GO",)
+"""Languages (LanguageCode) whose clients report no number of cached messages."""
+
+
+def language_of(state: GroupState, client_id: str) -> str:
+    """Return the language of a client as a broker lists it; empty if none does."""
+    for view in state.views.values():
+        for channel in view.info.channel_info_table.values():
+            if channel.client_id == client_id and channel.language:
+                return channel.language
+    return ""
+
+
+def counts_messages(language: str) -> bool:
+    """Return whether a client of this language reports how many messages it has, and 0 means none."""
+    return language not in WITHOUT_COUNTS
 
 
 def note(step: GroupStep, asked: int, asked_before: int) -> None:

@@ -23,14 +23,15 @@ from rebalance_model.observe.events import (
 )
 from rebalance_model.observe.events.decoding import FUTURE_MS_MAX
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.progress.popped import at_answer, may_be_popped
 from rebalance_model.observe.progress.state import (
     REPEATED_AFTER,
     ClientProgress,
     ClientQueue,
     ProgressState,
     Spacing,
+    at_answer,
     behind_by,
+    may_be_popped,
 )
 
 ANSWERS_FORGOTTEN_AFTER = 3_600_000

@@ -10,13 +10,14 @@ from rebalance_model.broker.response_code import SUCCESS
 from rebalance_model.observe.effects import QueueProgress
 from rebalance_model.observe.events import GroupEvent, LockBatchMq, PopMessage, PullMessage, UpdateConsumerOffset
 from rebalance_model.observe.events.hook_events import PoppedEvent
-from rebalance_model.observe.progress.popped import by_hook, on_call
 from rebalance_model.observe.progress.state import (
     REPEATED_AFTER,
     HookProgress,
     HookQueueProgress,
     ProgressState,
     behind_by,
+    by_hook,
+    on_call,
 )
 from rebalance_model.observe.state import popped
 

@@ -6,7 +6,7 @@ event reports a closed channel, so the view built from a broker's hook may keep 
 such a member counts only while it sends heartbeats.
 """
 
-from rebalance_model.observe.group import not_created
+from rebalance_model.observe.group import deleted_group
 from rebalance_model.observe.rules import route_view_split, stale_heartbeat, unresponsive
 from rebalance_model.observe.rules.rule import CLEAR, OF_BROKER, Advice, Evidence, GroupRule, Holds, Verdict
 from rebalance_model.observe.state import BrokerView, IncidentKey
@@ -24,7 +24,7 @@ def judge(step: GroupStep, _: str) -> Verdict:
     views = _views(step)
     if len(views) < 2:
         return None
-    lacking = not_created.may_be_created(step)
+    lacking = deleted_group.may_be_created(step)
     missing = [(member, broker) for member, broker in _missing(step, views) if broker not in lacking]
     if not missing:
         return CLEAR

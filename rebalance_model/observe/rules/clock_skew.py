@@ -24,7 +24,7 @@ from rebalance_model.observe.rules.rule import (
     Verdict,
 )
 from rebalance_model.observe.state import ClockSet
-from rebalance_model.observe.state.clock_bounds import Bounds
+from rebalance_model.observe.state.clocks import Bounds
 from rebalance_model.observe.step import ClusterStep, GroupStep, Step
 
 CODE = "CLOCK_SKEW"

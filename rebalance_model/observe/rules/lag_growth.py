@@ -10,7 +10,7 @@ from typing import Literal, get_args
 from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.group import retaken
 from rebalance_model.observe.polls import lag_trend
-from rebalance_model.observe.rules import active_reader, concerns, filtered
+from rebalance_model.observe.rules import concerns, filtered
 from rebalance_model.observe.rules.rule import CLEAR, OF_BROKER, Advice, Evidence, Holds, QueueRule, Verdict
 from rebalance_model.observe.state import QueueState
 from rebalance_model.observe.step import GroupStep
@@ -38,9 +38,9 @@ def judge(step: GroupStep, q: QueueFacts) -> Verdict:
 def _is_read_between_commits(step: GroupStep, q: QueueFacts) -> bool:
     """Return whether its client commits at checkpoints, and has not since the lag began to grow."""
     limit = step.policy.stuck_after + step.policy.stalled_open_after
-    if not q.queue.stalled_ms or not active_reader.is_read_actively(step, q):
+    if not q.queue.stalled_ms or not filtered.is_read_actively(step, q):
         return False
-    return active_reader.reads_on(step, q, limit) is not False
+    return filtered.reads_on(step, q, limit) is not False
 
 
 def evidence(step: GroupStep, q: QueueFacts) -> Evidence:

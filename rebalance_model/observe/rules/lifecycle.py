@@ -25,9 +25,8 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 import msgspec
 
 from rebalance_model.entities import MessageQueue, bounded
-from rebalance_model.observe.effects import IncidentTransition
+from rebalance_model.observe.effects import IncidentTransition, stable_id
 from rebalance_model.observe.facts.queue_facts import QueueFacts
-from rebalance_model.observe.identity import stable_id
 from rebalance_model.observe.rules.rule import Advice, Clear, Evidence, Holds, Rule, StepT, Subject, Unit, Verdict
 from rebalance_model.observe.state import IncidentKey, IncidentState, Pending
 from rebalance_model.observe.step import BROKER_NAME_SHARED, COLLISION, PROXY_UNREACHABLE, Step

@@ -11,7 +11,7 @@ no more.
 
 from rebalance_model.entities import DEAD_LETTER_TOPIC_PREFIX
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
-from rebalance_model.observe.state.dead_letters import DeadLetters, added
+from rebalance_model.observe.state.group import DeadLetters, added
 from rebalance_model.observe.step import GroupStep
 
 _HOUR = 3_600_000

@@ -5,7 +5,7 @@ For groups that pull, what POP_RETURNED is for those that pop. It takes `AGAIN_F
 of what is consumed of the group's topics, for the rest of the run. Clear when none comes back any more.
 """
 
-from rebalance_model.observe.group import retries
+from rebalance_model.observe.group import skipped
 from rebalance_model.observe.rules.rule import CLEAR, Advice, Evidence, GroupRule, Holds, Verdict
 from rebalance_model.observe.state import Retries
 from rebalance_model.observe.step import GroupStep
@@ -23,9 +23,9 @@ def judge(step: GroupStep, _: str) -> Verdict:
     run = step.state.retries
     if run is None or not run.last:
         return CLEAR
-    if step.now - run.last > retries.AGAIN_WITHIN:
+    if step.now - run.last > skipped.AGAIN_WITHIN:
         return CLEAR if step.facts.is_polled or step.facts.hooks else None
-    step.schedule_check(run.last + retries.AGAIN_WITHIN + 1)
+    step.schedule_check(run.last + skipped.AGAIN_WITHIN + 1)
     took = run.last - run.since
     if took < AGAIN_FOR_MS:
         return CLEAR
@@ -35,7 +35,7 @@ def judge(step: GroupStep, _: str) -> Verdict:
 
 
 def _consumed(step: GroupStep, run: Retries) -> int:
-    return max(0, retries.consumed(step) - run.consumed_before)
+    return max(0, skipped.consumed(step) - run.consumed_before)
 
 
 def evidence(step: GroupStep, _: str) -> Evidence:

@@ -18,14 +18,7 @@ from rebalance_model.observe.group import retaken
 from rebalance_model.observe.group.owners_queue import owners_queue
 from rebalance_model.observe.hooks import pull_errors, released_queues
 from rebalance_model.observe.policy import Policy
-from rebalance_model.observe.rules import (
-    active_reader,
-    concerns,
-    filtered,
-    pull_stall,
-    stall,
-    thread_pool,
-)
+from rebalance_model.observe.rules import concerns, filtered, pull_stall, stall, thread_pool
 from rebalance_model.observe.rules.ghost_connection import ghost_evidence
 from rebalance_model.observe.rules.rule import CLEAR, OF_BROKER, Advice, Evidence, Holds, QueueRule, Verdict
 from rebalance_model.observe.state import ClientView, IncidentKey
@@ -81,7 +74,7 @@ def judge(step: GroupStep, q: QueueFacts) -> Verdict:
 def _of_topic(step: GroupStep, q: QueueFacts, waited: stall.Stall) -> Verdict:
     if filtered.is_filtered(step, q):
         return filtered.verdict(q)
-    by_itself = active_reader.is_read_actively(step, q)
+    by_itself = filtered.is_read_actively(step, q)
     return _of_reader(step, q, waited) if by_itself else _of_listener(step, q, waited.ms)
 
 
@@ -152,7 +145,7 @@ def _with_pool(step: GroupStep, q: QueueFacts, sub_cause: str, waited_ms: int) -
 
 def _of_reader(step: GroupStep, q: QueueFacts, waited: stall.Stall) -> Verdict:
     """Check a queue whose client pulls by itself, and commits when its application does."""
-    owner, reads = q.queue.owner, active_reader.reads_on(step, q, _limit(step.policy))
+    owner, reads = q.queue.owner, filtered.reads_on(step, q, _limit(step.policy))
     if reads is False:
         return _with_pool(step, q, _cause_of_reader(step, q), waited.ms)
     if waited.ms <= step.policy.uncommitted_after:

@@ -14,7 +14,7 @@ list of groups, and opens after two intervals: a heartbeat may be what creates t
 
 from collections.abc import Collection, Iterator
 
-from rebalance_model.observe.group import not_created, refused_heartbeats
+from rebalance_model.observe.group import deleted_group, refused_heartbeats
 from rebalance_model.observe.hooks import heartbeats
 from rebalance_model.observe.rules import concerns, unresponsive
 from rebalance_model.observe.rules.rule import CLEAR, Advice, ClientRule, Evidence, Holds, Severity, Verdict
@@ -39,7 +39,7 @@ def judge(step: GroupStep, client_id: str) -> Verdict:
     if client_id not in step.facts.members:
         return CLEAR
     if (lacking := _not_created(step, client_id)) is not None:
-        opens_at = not_created.two_intervals_after(step, lacking[1])
+        opens_at = deleted_group.two_intervals_after(step, lacking[1])
         if step.now >= opens_at:
             return Holds("critical", "GROUP_NOT_CREATED", client_id, stamp=lacking[1])
         step.schedule_check(opens_at)
@@ -94,7 +94,7 @@ def explains(step: GroupStep, broker: str, client_id: str | None) -> tuple[Incid
     """
     hook = step.hook_of(broker)
     refused: Collection[str] = {**hook.refused_heartbeats, **hook.seldom_heartbeats} if hook is not None else ()
-    if not_created.since(step, broker):
+    if deleted_group.since(step, broker):
         refused = step.state.members
     found = refused if client_id is None else (client_id,) if client_id in refused else ()
     keys = (IncidentKey(CODE, one) for one in found)
@@ -131,7 +131,7 @@ def _seldom(step: GroupStep, client_id: str) -> tuple[str, SeldomHeartbeats] | N
 
 def _not_created(step: GroupStep, client_id: str) -> tuple[str, int] | None:
     """Return the broker that lacks the group for longest, of those that do not list the client, and since when."""
-    lacking = [(at, broker) for broker, at in not_created.brokers(step).items()]
+    lacking = [(at, broker) for broker, at in deleted_group.brokers(step).items()]
     found = [(at, broker) for at, broker in lacking if not step.state.views[broker].lists(client_id)]
     return min(found)[::-1] if found else None
 

@@ -3,7 +3,7 @@
 Each of its queues would otherwise be an incident of its own, and each would say to restart the same process.
 """
 
-from rebalance_model.observe.group import not_created
+from rebalance_model.observe.group import deleted_group
 from rebalance_model.observe.hooks import heartbeats
 from rebalance_model.observe.rules.rule import Severity
 from rebalance_model.observe.state import IncidentKey
@@ -36,7 +36,7 @@ def severity_of(step: GroupStep, code: str, client_id: str) -> Severity:
 
 
 def _is_missed_by(step: GroupStep, client_id: str, broker: str) -> bool:
-    if not_created.since(step, broker):
+    if deleted_group.since(step, broker):
         return True
     hook = step.hook_of(broker)
     age = heartbeats.age_of(hook, client_id, step.now) if hook is not None else None

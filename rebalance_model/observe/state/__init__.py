@@ -9,7 +9,14 @@ from rebalance_model.observe.state.broker import (
     RefusedHeartbeats,
     SeldomHeartbeats,
 )
-from rebalance_model.observe.state.client import UNANSWERED_POLLS, ClientView, PopTarget, ProcessQueueView
+from rebalance_model.observe.state.client import (
+    UNANSWERED_POLLS,
+    ClientView,
+    ListedClient,
+    PopTarget,
+    ProcessQueueView,
+    ProxyView,
+)
 from rebalance_model.observe.state.cluster import (
     ClusterBroker,
     ClusterProxy,
@@ -35,9 +42,13 @@ from rebalance_model.observe.state.group import (
     PULL,
     PUSH,
     STATE_VERSION,
+    Cause,
+    Episode,
     GroupState,
     InvariantError,
     LastGroupRow,
+    Move,
+    Retries,
     Rounds,
 )
 from rebalance_model.observe.state.hook_queue_view import (
@@ -50,10 +61,16 @@ from rebalance_model.observe.state.hook_queue_view import (
     Regression,
     Reread,
 )
-from rebalance_model.observe.state.incident import HeldCause, IncidentKey, IncidentState, Pending
-from rebalance_model.observe.state.lost_state import LostPart, LostState, Remains
+from rebalance_model.observe.state.incident import (
+    HeldCause,
+    IncidentKey,
+    IncidentState,
+    LostPart,
+    LostState,
+    Pending,
+    Remains,
+)
 from rebalance_model.observe.state.pops import LastMinute, PolledReturns, Popper, Pops, ProxiedClient, RequestModes
-from rebalance_model.observe.state.proxy import ListedClient, ProxyView
 from rebalance_model.observe.state.queue import (
     Ended,
     EndedBy,
@@ -68,8 +85,6 @@ from rebalance_model.observe.state.queue import (
     Skipped,
     Unassigned,
 )
-from rebalance_model.observe.state.rebalance import Cause, Episode, Move
-from rebalance_model.observe.state.retries import Retries
 from rebalance_model.observe.state.source import ClockSet, Loss, Sequence, Silence, note_sequence
 
 __all__ = [

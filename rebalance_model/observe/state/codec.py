@@ -6,7 +6,7 @@ import msgspec
 
 from rebalance_model.errors import ModelError
 from rebalance_model.observe.state.group import STATE_VERSION, GroupState
-from rebalance_model.observe.state.lost_state import Remains
+from rebalance_model.observe.state.incident import Remains
 
 
 class StateVersionError(ModelError, ValueError):

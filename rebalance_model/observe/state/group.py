@@ -1,4 +1,10 @@
-"""The state of one consumer group between two events."""
+"""The state of one consumer group between two events.
+
+A group's dead letters at its brokers, as these have answered (GET_TOPIC_STATS_INFO).
+
+Offsets accumulate: an answer that shows no more than an earlier one proves that nothing was added in between, however
+long the interval. So a period of growth ends with an answer, never by time alone.
+"""
 
 from collections.abc import Iterator
 from itertools import chain
@@ -9,18 +15,111 @@ import msgspec
 from rebalance_model.entities import MessageQueue
 from rebalance_model.errors import ModelError
 from rebalance_model.observe.state.broker import BrokerView
-from rebalance_model.observe.state.client import ClientView
-from rebalance_model.observe.state.dead_letters import DeadLetters
+from rebalance_model.observe.state.client import ClientView, ProxyView
 from rebalance_model.observe.state.hook_queue_view import Reread
-from rebalance_model.observe.state.incident import IncidentKey, IncidentState, Pending
-from rebalance_model.observe.state.lost_state import LostState
+from rebalance_model.observe.state.incident import IncidentKey, IncidentState, LostState, Pending
 from rebalance_model.observe.state.popped import PoppedQueue
 from rebalance_model.observe.state.pops import PolledReturns, Popper, Pops
-from rebalance_model.observe.state.proxy import ProxyView
 from rebalance_model.observe.state.queue import QueueState, Route, RouteSplit
-from rebalance_model.observe.state.rebalance import Cause, Episode
-from rebalance_model.observe.state.retries import Retries
 from rebalance_model.observe.state.source import Loss, Sequence, Silence
+
+
+class Move(msgspec.Struct, array_like=True):
+    """One queue within an open rebalance."""
+
+    from_client: str | None
+    """The owner before the rebalance; None: it never had one."""
+    to_client: str | None
+    """The owner now."""
+    polled_sign: int | None
+    """When `from_client` last locked or pulled it, as its answers showed."""
+    hook_sign: int | None = None
+    """When it last locked, pulled or committed it, or when it unlocked it, by the broker's hook."""
+    begun_at: int | None = None
+    """When `to_client` was granted the lock or (concurrent) first pulled."""
+    begun_is_exact: bool = False
+    """Whether the broker's hook saw that; an answer may show a later lock or pull."""
+    commit: int | None = None
+    """The last commit in an answer before `from_client` lost it."""
+    reread: tuple[int, int | None, int | None] = (0, 0, 0)
+    """What holders in between have read again: at least, likely, at most; None: unknown."""
+
+
+class Cause(msgspec.Struct, array_like=True, frozen=True):
+    """An event that makes a group rebalance."""
+
+    time: int
+    """Epoch milliseconds."""
+    code: str
+    subject: str
+    client_id: str | None
+
+
+class Episode(msgspec.Struct, array_like=True):
+    """A rebalance that has not settled."""
+
+    rebalance_id: str
+    start_time: int
+    trigger: str
+    trigger_client: str | None
+    causes: list[str]
+    members_before: tuple[str, ...]
+    last_cause: int
+    last_change: int
+    moves: dict[MessageQueue, Move] = {}
+    waits_for: MessageQueue | None = None
+    """A queue that did not have its expected owner at the last check of all: while that lasts, no other is checked."""
+
+
+class Retries(msgspec.Struct, array_like=True):
+    """A run of messages that come back one after the other; times are epoch milliseconds."""
+
+    commits: dict[MessageQueue, int]
+    """By queue of the retry topic, the highest commit that was counted."""
+    since: int = 0
+    """When the first one of the run was consumed again; 0: none was."""
+    last: int = 0
+    """When the last one was."""
+    count: int = 0
+    """How many were in the run, the first one included."""
+    consumed_before: int = 0
+    """The sum of the commits of the group's own topics when the run began."""
+    is_much: bool = False
+    """Whether they were many beside those of the topics, in this run."""
+
+
+class DeadLetters(msgspec.Struct, array_like=True):
+    """The offsets of one broker's dead-letter queue, and what was added to it in the present period of growth."""
+
+    asked: int
+    """When the request was sent that the last answer belongs to, epoch milliseconds."""
+    time: int
+    """When the last answer came."""
+    min_offset: int
+    max_offset: int
+    added: int = 0
+    """The messages that were added in the period; 0: none, or there is no period."""
+    first_offset: int = 0
+    """The offset of the first of them; if the topic was deleted since, where it began again."""
+    added_after: int = 0
+    """When the offset was last requested before the first of them was seen."""
+    last_added_at: int = 0
+    """When an answer last showed more than the one before."""
+
+
+def added(by_broker: dict[str, DeadLetters], clear_after: int) -> dict[str, DeadLetters]:
+    """Return the dead letters of each broker that got some in the present period; empty if there is none.
+
+    The period is over when every one of these brokers has answered, more than ``clear_after`` (ms) after the last
+    addition to any of them, that it has no more.
+    """
+    recent = {broker: one for broker, one in by_broker.items() if one.added}
+    if not recent:
+        return recent
+    last_added_at = max(one.last_added_at for one in recent.values())
+    confirmed = min(one.time for one in recent.values())
+    return {} if confirmed - last_added_at > clear_after else recent
+
 
 STATE_VERSION = 6
 PUSH, PULL = "CONSUME_PASSIVELY", "CONSUME_ACTIVELY"

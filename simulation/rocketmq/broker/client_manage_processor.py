@@ -2,9 +2,8 @@
 
 import msgspec
 
-from rebalance_model.broker.consumer_group_event import AnyConsumerGroupEvent, Outcome
 from rebalance_model.broker.consumer_group_info import CONSUME_ACTIVELY, ClientChannelInfo, ConsumerData
-from rebalance_model.broker.consumer_manager import ConsumerManager
+from rebalance_model.broker.consumer_manager import AnyConsumerGroupEvent, ConsumerManager, Outcome
 from simulation.rocketmq.broker.subscription_group_config import SubscriptionGroupManager
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import msgspec
 
 from rebalance_model.broker.broker_config import BrokerConfig
-from rebalance_model.broker.consumer_group_event import AnyConsumerGroupEvent, MemberChange
+from rebalance_model.broker.consumer_manager import AnyConsumerGroupEvent, MemberChange
 
 FLUSH_DELAY = 30_000
 """From the broker's start to the first flush of batched notifications; milliseconds."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from rebalance_model.broker.subscription import SubscriptionData
+from rebalance_model.broker.consumer_group_info import SubscriptionData
 from rebalance_model.dialect import RELEASE_5, Dialect
 from rebalance_model.entities import MessageQueue, queue_order
 from simulation.rocketmq.client.cached_messages import CachingProcessQueue

@@ -8,7 +8,7 @@ the broker's lock stays held.
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
-from rebalance_model.broker.subscription import SUB_ALL, build_subscription_data
+from rebalance_model.broker.consumer_group_info import SUB_ALL, build_subscription_data
 from rebalance_model.entities import RETRY_TOPIC_PREFIX, MessageQueue
 from simulation.rocketmq.client.cached_messages import CachingProcessQueue
 from simulation.rocketmq.client.consumer import Consumer

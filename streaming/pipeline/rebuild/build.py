@@ -19,7 +19,8 @@ from checkpoints.manifest import ARCHIVE, OPERATOR, Manifest, read_manifest
 from checkpoints.position import Position, position_of_query
 from rebalance_model.observe.effects import AnyRow
 from rebalance_model.observe.engine.ordering import NEVER, Ordering, Waiting
-from rebalance_model.observe.engine.shard import Saved, Shard
+from rebalance_model.observe.engine.salvage import Saved
+from rebalance_model.observe.engine.shard import Shard
 from rebalance_model.observe.events import ClockStep, Tick, source_of
 from rebalance_model.observe.group_store import GroupsInMemory
 from rebalance_model.observe.policy import Policy

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from rebalance_model.observe.engine.shard import Saved
+from rebalance_model.observe.engine.salvage import Saved
 from streaming.base.errors import UserError
 from streaming.base.files import replace_atomically
 

@@ -4,8 +4,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from rebalance_model.observe.effects import IncidentTransition
-from rebalance_model.observe.identity import stable_id
+from rebalance_model.observe.effects import IncidentTransition, stable_id
 
 Kind: TypeAlias = Literal["OPENED", "ESCALATED", "REMINDER", "RESOLVED"]
 """The kind of a message for its reader: the first one about an incident to a channel is OPENED."""

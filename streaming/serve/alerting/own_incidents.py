@@ -17,9 +17,8 @@ import pyarrow as pa
 
 from checkpoints.manifest import OPERATOR
 from checkpoints.quality import SUITE as OF_BATCHES
-from rebalance_model.observe.effects import IncidentTransition
+from rebalance_model.observe.effects import IncidentTransition, stable_id
 from rebalance_model.observe.events import instance_of
-from rebalance_model.observe.identity import stable_id
 from schemas.arrow import in_epoch_ms
 from schemas.rows import QualityResult
 from schemas.tables import DERIVED

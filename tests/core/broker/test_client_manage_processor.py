@@ -4,10 +4,8 @@ import msgspec
 import pytest
 
 from rebalance_model.broker.broker_config import BrokerConfig
-from rebalance_model.broker.consumer_group_event import MemberChange, Register
-from rebalance_model.broker.consumer_group_info import ConsumerData
-from rebalance_model.broker.consumer_manager import ConsumerManager
-from rebalance_model.broker.subscription import SubscriptionData
+from rebalance_model.broker.consumer_group_info import ConsumerData, SubscriptionData
+from rebalance_model.broker.consumer_manager import ConsumerManager, MemberChange, Register
 from rebalance_model.dialect import RELEASE_4_9, Dialect
 from simulation.rocketmq.broker.client_manage_processor import ClientManageProcessor, HeartbeatData
 from simulation.rocketmq.broker.consumer_ids_change_listener import ConsumerIdsChangeListener, NotifyConsumerIdsChanged

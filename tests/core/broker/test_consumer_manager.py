@@ -6,19 +6,23 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from rebalance_model.broker.broker_config import BrokerConfig
-from rebalance_model.broker.consumer_group_event import (
+from rebalance_model.broker.consumer_group_info import (
+    ClientChannelInfo,
+    ConsumerData,
+    ConsumerGroupInfo,
+    SubscriptionData,
+)
+from rebalance_model.broker.consumer_manager import (
     AnyConsumerGroupEvent,
     ClientRegister,
     ClientUnregister,
+    ConsumerManager,
     EventClient,
     MemberChange,
     Outcome,
     Register,
     Unregister,
 )
-from rebalance_model.broker.consumer_group_info import ClientChannelInfo, ConsumerData, ConsumerGroupInfo
-from rebalance_model.broker.consumer_manager import ConsumerManager
-from rebalance_model.broker.subscription import SubscriptionData
 from rebalance_model.dialect import RELEASE_4_9
 
 T1, T2, U1 = (SubscriptionData(topic, "*", "TAG", version) for topic, version in (("T", 1), ("T", 2), ("U", 1)))

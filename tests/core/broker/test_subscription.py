@@ -2,7 +2,7 @@
 
 import pytest
 
-from rebalance_model.broker.subscription import (
+from rebalance_model.broker.consumer_group_info import (
     SubscriptionData,
     SubscriptionError,
     build_subscription_data,

@@ -13,7 +13,8 @@ from rebalance_model.observe import cluster_observer, group_observer
 from rebalance_model.observe.cluster_observer import ClusterObserver
 from rebalance_model.observe.effects import AnyRow, IncidentTransition, QueueProgress
 from rebalance_model.observe.engine.ordering import Ordering
-from rebalance_model.observe.engine.shard import Saved, Shard
+from rebalance_model.observe.engine.salvage import Saved
+from rebalance_model.observe.engine.shard import Shard
 from rebalance_model.observe.engine.timeline import Timeline
 from rebalance_model.observe.events import (
     AnyEvent,

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from rebalance_model.observe.engine import admission
+from rebalance_model.observe.engine import shard
 from rebalance_model.observe.engine.shard import Shard
 from rebalance_model.observe.events import AnyEvent, BrokerStatus, ProxyStatus, Tick, UpdateConsumerOffset
 from rebalance_model.observe.group_store import GroupsInMemory
@@ -113,8 +113,8 @@ PLACES = 20
 @pytest.fixture
 def few_places(monkeypatch):
     """Sources get the places of those that have been silent for a minute."""
-    monkeypatch.setattr(admission, "SOURCES_MAX", PLACES)
-    monkeypatch.setattr(admission, "NEW_UNTIL", 60_000)
+    monkeypatch.setattr(shard, "SOURCES_MAX", PLACES)
+    monkeypatch.setattr(shard, "NEW_UNTIL", 60_000)
 
 
 def invented(kind: str, number: int, second: int) -> AnyEvent:
@@ -167,7 +167,7 @@ def test_events_without_a_place_are_kept_with_the_reason(few_places):
         log.push(invented("hook", number, 60), 60)
     refused = log.shard.take_lost()
     assert len(refused) == LOST_MAX
-    assert {(one.part, one.error) for one in refused} == {("SOURCE", admission.REFUSED)}
+    assert {(one.part, one.error) for one in refused} == {("SOURCE", shard.REFUSED)}
     assert [msgspec.json.decode(one.value)["source_id"] for one in refused[:2]] == ["hook-evil-19@1", "hook-evil-20@1"]
 
 

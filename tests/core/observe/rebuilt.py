@@ -11,8 +11,8 @@ from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.effects import AnyEffect, GroupSnapshot
 from rebalance_model.observe.engine.ordering import Ordering, Waiting
+from rebalance_model.observe.engine.sources import TimelineState
 from rebalance_model.observe.engine.timeline import Timeline
-from rebalance_model.observe.engine.timeline_state import TimelineState
 from rebalance_model.observe.events import (
     AnyEvent,
     BrokerStatus,

@@ -7,7 +7,7 @@ import pytest
 from msgspec import inspect
 
 from rebalance_model.entities import MessageQueue
-from rebalance_model.observe.engine.shard import ShardState
+from rebalance_model.observe.engine.salvage import ShardState
 from rebalance_model.observe.events import AnyEvent
 from rebalance_model.observe.progress import ProgressState
 from rebalance_model.observe.state import GroupState

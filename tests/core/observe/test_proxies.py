@@ -8,7 +8,7 @@ from rebalance_model.observe.effects import GroupSnapshot, QueueSnapshot, Rebala
 from rebalance_model.observe.events import DEADLINE, UNREADABLE, ConsumeStats, RpcError, Subscription
 from rebalance_model.observe.group.deleted_group import GROUP_DELETED, GROUP_NOT_EXIST
 from rebalance_model.observe.group.proxied import PROXIED_FORGOTTEN
-from rebalance_model.observe.polls.proxies import CLIENTS_MAX, PROXIES_MAX, TOPICS_MAX
+from rebalance_model.observe.polls.connections import CLIENTS_MAX, PROXIES_MAX, TOPICS_MAX
 from rebalance_model.observe.state import ProxyView, decode_group, encode_group
 from tests.support.pop_trace import PROXY as CHANNEL
 from tests.support.pop_trace import PopTrace

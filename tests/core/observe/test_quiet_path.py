@@ -8,7 +8,8 @@ import pytest
 
 from rebalance_model.observe import snapshots
 from rebalance_model.observe.engine.ordering import Ordering
-from rebalance_model.observe.engine.shard import Saved, Shard
+from rebalance_model.observe.engine.salvage import Saved
+from rebalance_model.observe.engine.shard import Shard
 from rebalance_model.observe.engine.timeline import Timeline
 from rebalance_model.observe.events import AnyEvent, ConsumerRunningInfo, ConsumeStats, GroupEvent, ProcessQueueInfo
 from rebalance_model.observe.group_store import GroupsInMemory

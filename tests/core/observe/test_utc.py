@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalance_model.observe.utc import utc
+from rebalance_model.observe.snapshots import utc
 
 YEAR_9999 = 253_402_300_799_999
 

@@ -20,8 +20,8 @@ import typer
 from rich.console import Console
 
 from rebalance_model.observe.engine.shard import Shard
+from rebalance_model.observe.engine.sources import TimelineState
 from rebalance_model.observe.engine.timeline import Timeline
-from rebalance_model.observe.engine.timeline_state import TimelineState
 from rebalance_model.observe.events import AnyEvent, LockBatchMq
 from rebalance_model.observe.events.decoding import decode
 from rebalance_model.observe.group_store import GroupsInMemory

@@ -29,8 +29,8 @@ from rich.console import Console
 from rich.table import Table
 
 from rebalance_model.entities import MessageQueue
-from schemas.questions.answers import answer, opened
-from schemas.questions.answers import questions as twelve_questions
+from schemas.questions import answer, opened
+from schemas.questions import questions as twelve_questions
 from schemas.tables import DERIVED, TABLES
 from streaming.base.settings import load_settings
 from streaming.queries.group_at import find_group
