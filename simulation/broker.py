@@ -9,9 +9,9 @@ from functools import partial
 from typing import NamedTuple
 
 from rebalance_model.allocation.server_side import QueryAssignment, QueryAssignmentProcessor
+from rebalance_model.broker.broker_config import QUERY_NOT_FOUND, SUCCESS, SYSTEM_ERROR
 from rebalance_model.broker.consumer_manager import SCAN_PERIOD, AnyConsumerGroupEvent, ConsumerManager, Register
 from rebalance_model.broker.rebalance_lock_manager import RebalanceLockManager
-from rebalance_model.broker.response_code import QUERY_NOT_FOUND, SUCCESS, SYSTEM_ERROR
 from rebalance_model.entities import (
     DEAD_LETTER_TOPIC_PREFIX,
     RETRY_TOPIC_PREFIX,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from rebalance_model.broker.consumer_group_info import SUB_ALL, TAG, SubscriptionData
-from rebalance_model.client.defaults import LOCK_INTERVAL
+from rebalance_model.client import LOCK_INTERVAL
 from rebalance_model.entities import MessageQueue, queue_order
 from simulation import client_responses
 from simulation.broker import Broker

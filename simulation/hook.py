@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import ClassVar, Protocol
 
-from rebalance_model.broker.response_code import SUCCESS
+from rebalance_model.broker.broker_config import SUCCESS
 from rebalance_model.entities import MessageQueue
 from simulation.message_log import MessageLog
 from simulation.network import SimulatedChannel

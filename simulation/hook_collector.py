@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import msgspec
 
-from rebalance_model.broker.response_code import SUCCESS
+from rebalance_model.broker.broker_config import SUCCESS
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import (
     AnyEvent,

@@ -1,6 +1,13 @@
-"""The broker's settings that matter to rebalance, with their defaults (org.apache.rocketmq.common.BrokerConfig)."""
+"""The limits of a broker (BrokerConfig), and the codes of its responses (ResponseCode)."""
 
 import msgspec
+
+SUCCESS = 0
+SYSTEM_ERROR = 1
+TOPIC_NOT_EXIST = 17
+QUERY_NOT_FOUND = 22
+"""A group has no committed offset of the queue."""
+SUBSCRIPTION_GROUP_NOT_EXIST = 26
 
 
 class BrokerConfig(msgspec.Struct, frozen=True):

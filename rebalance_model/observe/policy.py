@@ -10,14 +10,15 @@ import msgspec
 from rebalance_model.broker import rebalance_lock_manager
 from rebalance_model.broker.broker_config import BrokerConfig
 from rebalance_model.broker.consumer_manager import SCAN_PERIOD
-from rebalance_model.client.defaults import (
+from rebalance_model.client import (
     CONSUME_DELAY_MAX,
     LOCK_INTERVAL,
+    LOCK_MAX_LIVE_TIME,
     PULL_BATCH_SIZE,
+    PULL_MAX_IDLE_TIME,
     PULL_THRESHOLD_FOR_QUEUE,
     WAIT_INTERVAL,
 )
-from rebalance_model.client.process_queue import LOCK_MAX_LIVE_TIME, PULL_MAX_IDLE_TIME
 from rebalance_model.entities import Natural
 
 Override: TypeAlias = dict[str, int | str | list[str] | dict[str, list[str]]]

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Final, NamedTuple
 
-from schemas.questions.answers import questions
+from schemas.questions import questions
 from schemas.tables import TABLES
 from streaming.base.times import written
 from streaming.tables.catalog import FUNCTIONS, VIEWS, definition_meaning, described_columns, table_meaning

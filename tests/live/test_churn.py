@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rebalance_model.observe import events
-from rebalance_model.observe.group.channels import UNNAMED
+from rebalance_model.observe.group.ghost_connections import UNNAMED
 from rebalance_model.observe.policy import Policy
 from tests.live import churn
 from tests.live.agreement import (

@@ -13,7 +13,7 @@ from streaming.queries.roots import cards
 from streaming.serve.alerting.alert import Alert, Delivery
 from streaming.serve.alerting.render import Texts, asking
 from streaming.serve.dashboard.pages.group_state import state
-from streaming.serve.dashboard.pages.home_overview import overview
+from streaming.serve.dashboard.pages.home import overview
 from streaming.serve.metrics.groups import group_families
 from streaming.serve.metrics.snapshot import Sources, read_snapshot
 from streaming.tables import ReadModel

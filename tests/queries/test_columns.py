@@ -19,7 +19,7 @@ from streaming.queries.labels import NOT_KNOWN
 from streaming.queries.ownership import queues
 from streaming.queries.rebalances import rebalances
 from streaming.queries.results import RebalanceMove
-from streaming.serve.dashboard.pages.home_groups import ORDERS, GroupFilters
+from streaming.serve.dashboard.pages.home import ORDERS, GroupFilters
 from streaming.serve.dashboard.parts.markup import rendered
 from tests.support.asked import END
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from rebalance_model.client.process_queue import ProcessQueue
+from rebalance_model.client import ProcessQueue
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.facts.group_facts import GroupFacts
 from rebalance_model.observe.state import BrokerView, ClientView, HookQueueView, HookView, ProcessQueueView, QueueState

@@ -9,16 +9,60 @@ The dead channel is, by the broker's hook, the one whose heartbeats ended first;
 first. Two channels that were first listed by the same answer can't be told apart. Two processes that share a client id
 (CLIENT_ID_COLLISION) look the same until heartbeats return to a channel (`heartbeats`), or, by polls, until both have
 been listed for longer than any ghost.
+
+Here is also which client a channel is, and what it subscribes.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from rebalance_model.broker.broker_config import BrokerConfig
+from rebalance_model.broker.consumer_group_info import SubscriptionData
 from rebalance_model.broker.consumer_manager import SCAN_PERIOD
 from rebalance_model.entities import MessageQueue, java_order, queue_order
+from rebalance_model.observe.events import Subscription
 from rebalance_model.observe.facts.group_facts import list_view
-from rebalance_model.observe.group.channels import UNNAMED
-from rebalance_model.observe.state import BrokerView, GroupState, QueueState
+from rebalance_model.observe.facts.interests import TOPICS_MAX
+from rebalance_model.observe.state import BrokerView, GroupState, HookView, QueueState
 from rebalance_model.observe.step import GroupStep
+
+CHANNEL_TIMEOUT = BrokerConfig().channel_expired_timeout
+"""The first scan that finds a member's last heartbeat to be older than this removes the member; milliseconds."""
+CHANNEL_EXPIRED = CHANNEL_TIMEOUT + SCAN_PERIOD
+"""A member without a heartbeat for longer than this has been removed by a scan; milliseconds."""
+UNNAMED = "?"
+"""The prefix of the channel name for a member whose channel is unknown, followed by its client id."""
+
+
+def client_of_channel(view: BrokerView, hook: HookView, channel: str) -> str | None:
+    """Return the client of the channel, as far as it is known; else None."""
+    info = view.info.channel_info_table.get(channel)
+    return info.client_id if info is not None else hook.client_by_channel.get(channel)
+
+
+def name_channel(view: BrokerView, client_id: str, channel: str) -> None:
+    """Set the channel of a member whose channel was unknown."""
+    table = view.info.channel_info_table
+    if channel not in table and (info := table.pop(UNNAMED + client_id, None)) is not None:
+        info.channel = channel
+        table[channel] = info
+
+
+def subscription_table(subscriptions: Sequence[Subscription]) -> dict[str, SubscriptionData]:
+    """Return subscriptions as the broker keeps them, by topic."""
+    return {
+        s.topic: SubscriptionData(s.topic, s.sub_string or "", s.expression_type, s.sub_version) for s in subscriptions
+    }
+
+
+def note_heartbeat(step: GroupStep, client_id: str, subscriptions: Sequence[Subscription]) -> None:
+    """Process the subscriptions in a member's heartbeat."""
+    client = step.state.clients[client_id]
+    observed = tuple(sorted(subscriptions, key=lambda s: s.topic)[:TOPICS_MAX])
+    answer_counted = client.subscriptions_observed_at < client.asked_at_answer
+    if observed != (client.subscriptions if answer_counted else client.heartbeat_subscriptions):
+        step.changed("SUBSCRIPTIONS")
+    client.heartbeat_subscriptions, client.subscriptions_observed_at = observed, step.now
 
 
 class Ghost(NamedTuple):

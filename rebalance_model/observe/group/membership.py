@@ -6,8 +6,8 @@ from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
 from rebalance_model.entities import RETRY_TOPIC_PREFIX, java_order
 from rebalance_model.observe.facts.group_facts import group_info
 from rebalance_model.observe.group import causes, member_types, ownership, rebalances
-from rebalance_model.observe.group.channels import CHANNEL_TIMEOUT, UNNAMED
 from rebalance_model.observe.group.expectation import Basis, basis, expect
+from rebalance_model.observe.group.ghost_connections import CHANNEL_TIMEOUT, UNNAMED
 from rebalance_model.observe.state import BrokerView, ClientView, GroupState
 from rebalance_model.observe.step import GroupStep
 

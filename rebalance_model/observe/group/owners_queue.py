@@ -12,7 +12,7 @@ channel while it works on another one. What the hook reports of its locks and pu
 """
 
 from rebalance_model.broker.rebalance_lock_manager import LockEntry
-from rebalance_model.client.process_queue import ProcessQueue
+from rebalance_model.client import ProcessQueue
 from rebalance_model.observe.facts.queue_facts import OwnersQueue, QueueFacts
 from rebalance_model.observe.group.ghost_connections import is_listed_twice
 from rebalance_model.observe.state import ClientView, ProcessQueueView

@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from rebalance_model.observe.events import HeartBeat
 from rebalance_model.observe.group import refused_heartbeats
-from rebalance_model.observe.group.channels import CHANNEL_TIMEOUT
+from rebalance_model.observe.group.ghost_connections import CHANNEL_TIMEOUT
 from rebalance_model.observe.hooks import pull_errors
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import BrokerView, ChannelBeats, Heartbeats, HookView, SeldomHeartbeats

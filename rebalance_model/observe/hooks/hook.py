@@ -12,8 +12,8 @@ elected another one; its lock table is another one, as after a restart. Of the o
 from collections.abc import Callable, Mapping
 from typing import Literal, Never, TypeAlias, cast
 
+from rebalance_model.broker.broker_config import SUCCESS
 from rebalance_model.broker.consumer_group_info import ConsumerGroupInfo
-from rebalance_model.broker.response_code import SUCCESS
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import (
     AckMessage,
@@ -33,7 +33,7 @@ from rebalance_model.observe.events import (
     source_of,
 )
 from rebalance_model.observe.group import rebalances, refused_heartbeats
-from rebalance_model.observe.group.channels import client_of_channel
+from rebalance_model.observe.group.ghost_connections import client_of_channel
 from rebalance_model.observe.group.membership import HEARD_FROM_ALL, Before, follow
 from rebalance_model.observe.hooks import commits, heartbeats, lock_requests, member_calls, offset_queries, pops, pulls
 from rebalance_model.observe.state import BrokerView, HookView

@@ -5,8 +5,8 @@ Also which client is refused and for how long, lock handovers, and locks lost by
 
 from collections.abc import Collection, Iterable
 
+from rebalance_model.broker.broker_config import SUCCESS
 from rebalance_model.broker.rebalance_lock_manager import LockEntry, RebalanceLockManager
-from rebalance_model.broker.response_code import SUCCESS
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.effects import stable_id
 from rebalance_model.observe.events import LockBatchMq, UnlockBatchMq

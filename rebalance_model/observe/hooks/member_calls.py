@@ -11,15 +11,20 @@ heartbeat was not seen: it is kept under a placeholder channel until a call show
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
+from rebalance_model.broker.broker_config import SUCCESS, SYSTEM_ERROR
 from rebalance_model.broker.consumer_group_info import ClientChannelInfo, ConsumerData, ConsumerGroupInfo
 from rebalance_model.broker.consumer_manager import SCAN_PERIOD, ConsumerManager
-from rebalance_model.broker.response_code import SUCCESS, SYSTEM_ERROR
 from rebalance_model.observe.events import GetConsumerListByGroup, HeartBeat, UnregisterClient
-from rebalance_model.observe.group import causes, member_types, ownership, refused_heartbeats, subscriptions
-from rebalance_model.observe.group.channels import CHANNEL_EXPIRED, UNNAMED, client_of_channel, name_channel
+from rebalance_model.observe.group import causes, ghost_connections, member_types, ownership, refused_heartbeats
 from rebalance_model.observe.group.expectation import expect
+from rebalance_model.observe.group.ghost_connections import (
+    CHANNEL_EXPIRED,
+    UNNAMED,
+    client_of_channel,
+    name_channel,
+    subscription_table,
+)
 from rebalance_model.observe.group.membership import Before, follow
-from rebalance_model.observe.group.subscriptions import subscription_table
 from rebalance_model.observe.hooks import heartbeats, offset_queries
 from rebalance_model.observe.state import BrokerView, HookView
 from rebalance_model.observe.step import GroupStep
@@ -113,7 +118,7 @@ def fold_heartbeat(step: GroupStep, view: BrokerView, hook: HookView, event: Hea
     if member_types.note(step.state, event.client_id, event.consume_type, event.message_model):
         _note_type(step, event.client_id)
     if not event.without_sub:
-        subscriptions.note_heartbeat(step, event.client_id, event.subscriptions)
+        ghost_connections.note_heartbeat(step, event.client_id, event.subscriptions)
     offset_queries.attribute(step, hook, event.channel, event.client_id)
 
 

@@ -10,12 +10,12 @@ that last queried its offset (`offset_queries`), or, where none is known, the on
 
 from collections.abc import Iterable
 
-from rebalance_model.broker.response_code import QUERY_NOT_FOUND
+from rebalance_model.broker.broker_config import QUERY_NOT_FOUND
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import QueryConsumerOffset
 from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.group import jumps, ownership, rebalances, retaken, skipped
-from rebalance_model.observe.group.channels import client_of_channel, name_channel
+from rebalance_model.observe.group.ghost_connections import client_of_channel, name_channel
 from rebalance_model.observe.hooks import commits, released_queues
 from rebalance_model.observe.state import BrokerView, HookView
 from rebalance_model.observe.step import GroupStep

@@ -19,8 +19,8 @@ from rebalance_model.observe.events import (
 )
 from rebalance_model.observe.events.hook_events import PoppedEvent
 from rebalance_model.observe.group import proxied
-from rebalance_model.observe.group.channels import client_of_channel
 from rebalance_model.observe.group.expectation import expect
+from rebalance_model.observe.group.ghost_connections import client_of_channel
 from rebalance_model.observe.group.proxied import PROXIED_FORGOTTEN
 from rebalance_model.observe.policy import Policy
 from rebalance_model.observe.state import (

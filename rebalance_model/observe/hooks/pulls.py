@@ -5,10 +5,10 @@ known one has not pulled for long: two clients pull one queue alternately until 
 former owner's pulls in its last second comes after the new owner's query.
 """
 
-from rebalance_model.broker.response_code import SUCCESS
+from rebalance_model.broker.broker_config import SUCCESS
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import PullMessage
-from rebalance_model.observe.group.channels import client_of_channel
+from rebalance_model.observe.group.ghost_connections import client_of_channel
 from rebalance_model.observe.group.member_types import is_outsider
 from rebalance_model.observe.hooks import commits, offset_queries, pops, pull_errors, released_queues
 from rebalance_model.observe.state import BrokerView, ConcurrentPuller, HookView

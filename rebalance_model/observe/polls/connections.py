@@ -28,9 +28,8 @@ from typing import Literal, NamedTuple
 from rebalance_model.broker.consumer_group_info import ClientChannelInfo, ConsumerGroupInfo
 from rebalance_model.observe.events import UNREADABLE, ConsumerConnection, ProxyConnection
 from rebalance_model.observe.group import ownership, proxied, refused_heartbeats
-from rebalance_model.observe.group.channels import name_channel
+from rebalance_model.observe.group.ghost_connections import name_channel, subscription_table
 from rebalance_model.observe.group.membership import Before, expect_again, follow
-from rebalance_model.observe.group.subscriptions import subscription_table
 from rebalance_model.observe.state import UNANSWERED_POLLS, BrokerView, HookView, ListedClient, ProxyView
 from rebalance_model.observe.step import GroupStep
 

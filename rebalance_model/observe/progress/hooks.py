@@ -6,7 +6,7 @@ A client renews its locks every 20 s, and they expire for it after 30 s: a lock'
 
 import msgspec
 
-from rebalance_model.broker.response_code import SUCCESS
+from rebalance_model.broker.broker_config import SUCCESS
 from rebalance_model.observe.effects import QueueProgress
 from rebalance_model.observe.events import GroupEvent, LockBatchMq, PopMessage, PullMessage, UpdateConsumerOffset
 from rebalance_model.observe.events.hook_events import PoppedEvent

@@ -8,7 +8,7 @@ by a hook, is scheduled here. `tests/core/observe/test_concerns.py` judges the r
 
 from collections.abc import Iterable
 
-from rebalance_model.client.process_queue import ProcessQueue
+from rebalance_model.client import ProcessQueue
 from rebalance_model.observe.facts.queue_facts import QueueFacts
 from rebalance_model.observe.group.owners_queue import answered_queue, owners_lock, pulled_by_hook
 from rebalance_model.observe.hooks.lock_requests import HANDOVERS_KEPT

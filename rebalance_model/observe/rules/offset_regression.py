@@ -11,7 +11,7 @@ again. NEWEST_FELL is open for `FALL_SHOWN_FOR`; ILLEGAL_OFFSET and BEYOND_END u
 """
 
 from rebalance_model.observe.facts.queue_facts import QueueFacts
-from rebalance_model.observe.group.channels import client_of_channel
+from rebalance_model.observe.group.ghost_connections import client_of_channel
 from rebalance_model.observe.hooks import pull_errors
 from rebalance_model.observe.hooks.commits import NEWEST_FELL
 from rebalance_model.observe.rules import concerns

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import msgspec
 
 from rebalance_model.allocation.server_side import ALL_QUEUES
-from rebalance_model.client.process_queue import ProcessQueue
+from rebalance_model.client import ProcessQueue
 from rebalance_model.entities import MessageQueue
 from rebalance_model.observe.events import Subscription
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from rebalance_model.client.process_queue import ProcessQueue
+from rebalance_model.client import ProcessQueue
 
 
 class Refusals(msgspec.Struct, array_like=True):

@@ -6,14 +6,14 @@ between brokers, are not modelled.
 
 import msgspec
 
-from rebalance_model.broker.consumer_manager import ConsumerManager
-from rebalance_model.broker.response_code import (
+from rebalance_model.broker.broker_config import (
     QUERY_NOT_FOUND,
     SUBSCRIPTION_GROUP_NOT_EXIST,
     SUCCESS,
     SYSTEM_ERROR,
     TOPIC_NOT_EXIST,
 )
+from rebalance_model.broker.consumer_manager import ConsumerManager
 from rebalance_model.entities import MessageQueue
 from simulation.rocketmq.broker.consumer_offset_manager import ConsumerOffsetManager
 from simulation.rocketmq.broker.subscription_group_config import SubscriptionGroupManager

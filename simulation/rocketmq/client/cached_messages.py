@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from rebalance_model.client.process_queue import ProcessQueue
+from rebalance_model.client import ProcessQueue
 from rebalance_model.errors import ModelError
 from simulation.rocketmq.client.consume_lock import ConsumeLock
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from rebalance_model.allocation import AllocateStrategy, strategy
-from rebalance_model.client.defaults import PULL_THRESHOLD_FOR_QUEUE
+from rebalance_model.client import PULL_THRESHOLD_FOR_QUEUE
 from rebalance_model.entities import RETRY_TOPIC_PREFIX
 
 

@@ -11,7 +11,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Protocol
 
-from rebalance_model.client.defaults import CONSUME_DELAY_MAX
+from rebalance_model.client import CONSUME_DELAY_MAX
 from rebalance_model.entities import MessageQueue
 from simulation.rocketmq.client import queue_locks
 from simulation.rocketmq.client.cached_messages import CachingProcessQueue, Message, NothingConsumingError

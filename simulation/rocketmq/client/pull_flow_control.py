@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from rebalance_model.client.defaults import PULL_BATCH_SIZE
+from rebalance_model.client import PULL_BATCH_SIZE
 from rebalance_model.entities import MessageQueue
 from simulation.rocketmq.client.cached_messages import CachingProcessQueue, Message
 from simulation.rocketmq.client.consumer import Consumer

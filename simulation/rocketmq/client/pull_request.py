@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from rebalance_model.client.process_queue import PULL_MAX_IDLE_TIME
+from rebalance_model.client import PULL_MAX_IDLE_TIME
 from rebalance_model.entities import MessageQueue
 from simulation.rocketmq.client.cached_messages import CachingProcessQueue
 

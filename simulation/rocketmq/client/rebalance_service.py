@@ -9,7 +9,7 @@ reports the end by `done`:
 
 from collections.abc import Iterable
 
-from rebalance_model.client.defaults import WAIT_INTERVAL
+from rebalance_model.client import WAIT_INTERVAL
 from rebalance_model.dialect import RELEASE_5, Dialect
 from simulation.rocketmq.client.consumer import Consumer
 from simulation.rocketmq.client.rebalance import try_rebalance

@@ -8,7 +8,7 @@ not consumed.
 
 from functools import partial
 
-from rebalance_model.client.process_queue import UNLOCK_DELAY
+from rebalance_model.client import UNLOCK_DELAY
 from rebalance_model.entities import MessageQueue
 from simulation.rocketmq.client.cached_messages import CachingProcessQueue
 from simulation.rocketmq.client.consumer import Consumer

@@ -16,17 +16,14 @@ from streaming.serve.dashboard.pages.actions import ActionsPage, kind_of
 from streaming.serve.dashboard.pages.client import ClientPage
 from streaming.serve.dashboard.pages.clients import ClientFilters, ClientsPage
 from streaming.serve.dashboard.pages.clients import checked as checked_clients
-from streaming.serve.dashboard.pages.first_run import FirstRunPage
 from streaming.serve.dashboard.pages.group import GroupPage
-from streaming.serve.dashboard.pages.home import HomePage
-from streaming.serve.dashboard.pages.home_groups import GroupFilters
-from streaming.serve.dashboard.pages.home_groups import checked as checked_groups
+from streaming.serve.dashboard.pages.home import FirstRunPage, GroupFilters, HomePage
+from streaming.serve.dashboard.pages.home import checked as checked_groups
 from streaming.serve.dashboard.pages.incident import IncidentPage
 from streaming.serve.dashboard.pages.incidents import IncidentFilters, IncidentsPage, checked
 from streaming.serve.dashboard.pages.queue import QueueName, QueuePage
 from streaming.serve.dashboard.pages.rebalance import RebalancePage
-from streaming.serve.dashboard.pages.rule import RulePage
-from streaming.serve.dashboard.pages.runbook import RunbookPage
+from streaming.serve.dashboard.pages.runbook import RulePage, RunbookPage
 from streaming.serve.dashboard.pages.sql import SqlPage
 from streaming.serve.dashboard.pages.what_if import MembershipChange, WhatIfPage
 from streaming.serve.dashboard.parts.frame import dress, error_page, outline

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rebalance_model.client.process_queue import ProcessQueue
+from rebalance_model.client import ProcessQueue
 from simulation.rocketmq.client.cached_messages import CachingProcessQueue, Message, NothingConsumingError
 from simulation.rocketmq.client.pull_request import PopProcessQueue
 

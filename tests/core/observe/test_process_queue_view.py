@@ -1,6 +1,6 @@
 """An observed process queue decides as the client's own does, with the two clocks by which its stamps are known."""
 
-from rebalance_model.client.process_queue import ProcessQueue
+from rebalance_model.client import ProcessQueue
 from rebalance_model.observe.state import ClientView, ProcessQueueView
 
 NEWEST, ASKED = 1_000_000, 5_000_000

@@ -32,7 +32,7 @@ from streaming.queries.rolling_restart import rolling_restart
 from streaming.queries.what_if import what_if
 from streaming.serve.dashboard.pages.group_state import state
 from streaming.serve.dashboard.parts.moment import Window
-from streaming.serve.dashboard.timeline.group_history import history
+from streaming.serve.dashboard.timeline.lane_folds import history
 from streaming.tables import ReadModel
 from streaming.tables.maintenance import Limits, maintain
 from tests.instruments.bench.month import BIG_GROUP, Month, Size, write_month

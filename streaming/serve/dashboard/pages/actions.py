@@ -9,9 +9,9 @@ from streaming.queries.notifications import LAST, ActionKind, operator_actions
 from streaming.queries.present import HistoryBounds, history_ends
 from streaming.queries.results import RecordedAction
 from streaming.serve.dashboard.parts.frame import element, frame
-from streaming.serve.dashboard.parts.live_page import LivePage
+from streaming.serve.dashboard.parts.live import LivePage
 from streaming.serve.dashboard.parts.markup import LiveMarkup
-from streaming.serve.dashboard.parts.paging import page_of
+from streaming.serve.dashboard.parts.ordering import page_of
 from streaming.serve.store import Store
 from streaming.tables import ReadModel
 

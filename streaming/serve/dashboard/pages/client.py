@@ -11,11 +11,10 @@ from streaming.queries.present import HistoryBounds, history_ends
 from streaming.queries.results import ClientDetail, Interval
 from streaming.serve.dashboard.parts.frame import element, frame, panel, stale
 from streaming.serve.dashboard.parts.incident_table import show_incidents_of_period
-from streaming.serve.dashboard.parts.live_page import LivePage
+from streaming.serve.dashboard.parts.live import LivePage
 from streaming.serve.dashboard.parts.markup import LiveMarkup
-from streaming.serve.dashboard.parts.moment import SPANS, useful_spans
-from streaming.serve.dashboard.parts.paging import page_of
-from streaming.serve.dashboard.parts.time_bar import TimeBar
+from streaming.serve.dashboard.parts.moment import SPANS, TimeBar, useful_spans
+from streaming.serve.dashboard.parts.ordering import page_of
 from streaming.serve.links import clients_link
 from streaming.serve.store import Store
 from streaming.tables import ReadModel

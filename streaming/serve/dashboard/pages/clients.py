@@ -13,11 +13,10 @@ from streaming.queries.health import HEALTH
 from streaming.queries.present import HistoryBounds, history_ends
 from streaming.queries.results import GroupClient
 from streaming.serve.dashboard.parts.frame import element, frame, stale
-from streaming.serve.dashboard.parts.live_page import LivePage
+from streaming.serve.dashboard.parts.live import LivePage
 from streaming.serve.dashboard.parts.markup import LiveMarkup
-from streaming.serve.dashboard.parts.ordering import Order, Rank, SortedFilters, number
-from streaming.serve.dashboard.parts.paging import page_of
-from streaming.serve.dashboard.parts.time_bar import TimeBar
+from streaming.serve.dashboard.parts.moment import TimeBar
+from streaming.serve.dashboard.parts.ordering import Order, Rank, SortedFilters, number, page_of
 from streaming.serve.store import Store
 from streaming.tables import ReadModel
 

@@ -24,6 +24,7 @@ from streaming.serve.dashboard.parts.markup import LiveMarkup
 from streaming.serve.dashboard.parts.moment import (
     DEFAULT_SPAN,
     SPANS,
+    TimeBar,
     Window,
     ending,
     until,
@@ -31,13 +32,22 @@ from streaming.serve.dashboard.parts.moment import (
     window,
     zoomed,
 )
-from streaming.serve.dashboard.parts.ordering import choices, in_order
-from streaming.serve.dashboard.parts.paging import Page, page_of, turned
+from streaming.serve.dashboard.parts.ordering import Page, choices, in_order, page_of, turned
 from streaming.serve.dashboard.parts.palette import CLIENTS_WITH_COLOURS, colours, short_names
-from streaming.serve.dashboard.parts.time_bar import TimeBar
-from streaming.serve.dashboard.timeline.group_history import History, history
-from streaming.serve.dashboard.timeline.lane_folds import ALL_LANES, FEW_LANES, FOLDS, REASONS, LaneFilter, reasons
-from streaming.serve.dashboard.timeline.owner_spans import OwnerSpan, Place, has_moved, owner_spans
+from streaming.serve.dashboard.timeline.lane_folds import (
+    ALL_LANES,
+    FEW_LANES,
+    FOLDS,
+    REASONS,
+    History,
+    LaneFilter,
+    OwnerSpan,
+    Place,
+    has_moved,
+    history,
+    owner_spans,
+    reasons,
+)
 from streaming.serve.dashboard.timeline.ownership_timeline import LaneChoice, OwnershipTimeline, timeline_data
 from streaming.serve.links import clients_link, group_link, home_link, what_if_link
 from streaming.serve.store import Store

@@ -32,9 +32,7 @@ from streaming.queries.results import (
 )
 from streaming.queries.roots import folded
 from streaming.serve.dashboard.parts.ordering import Order, number
-from streaming.serve.dashboard.timeline.group_history import History
-from streaming.serve.dashboard.timeline.lane_folds import LaneFilter
-from streaming.serve.dashboard.timeline.owner_spans import Place
+from streaming.serve.dashboard.timeline.lane_folds import History, LaneFilter, Place
 from streaming.tables import ReadModel
 
 REBALANCE_ORDERS: Mapping[str, Order[Rebalance]] = {

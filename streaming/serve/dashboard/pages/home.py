@@ -1,35 +1,163 @@
-"""The home page: groups by health over a period, filtered and sorted by the address, and open incidents."""
+"""The home page: groups by health over a period, filtered and sorted by the address, and open incidents.
+
+Before the first events it shows the steps to them.
+"""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from nicegui import ui
 
 from streaming.base.language import gettext, marked
+from streaming.base.nearest import one_of
 from streaming.base.times import duration_ms
 from streaming.queries.columns import GROUP, INTERVAL
 from streaming.queries.columns.column import ResultColumn
 from streaming.queries.group_health import SLICES, GroupKey, health_over
-from streaming.queries.health import Health
+from streaming.queries.groups import groups
+from streaming.queries.health import HEALTH, Health
+from streaming.queries.incidents import incidents
 from streaming.queries.lag import LagSeries, lag_over
 from streaming.queries.ownership import find_owned
-from streaming.queries.results import Group, Interval
+from streaming.queries.present import HistoryBounds, history_ends
+from streaming.queries.results import Group, Incident, Interval
+from streaming.queries.roots import Card, cards
 from streaming.serve.dashboard.charts.health_strip import strip_of
 from streaming.serve.dashboard.charts.lag_sparkline import sparkline_of
-from streaming.serve.dashboard.pages.home_groups import HEALTHS, ORDERS, GroupFilters, listed
-from streaming.serve.dashboard.pages.home_overview import HomeOverview, overview
 from streaming.serve.dashboard.parts.coverage import coverage_of
 from streaming.serve.dashboard.parts.frame import element, frame, panel, search, stale
-from streaming.serve.dashboard.parts.live_page import LivePage
+from streaming.serve.dashboard.parts.live import LivePage
 from streaming.serve.dashboard.parts.markup import LiveMarkup
-from streaming.serve.dashboard.parts.moment import DEFAULT_SPAN, SPANS, useful_spans
-from streaming.serve.dashboard.parts.paging import Page, page_of, turned
-from streaming.serve.dashboard.parts.time_bar import TimeBar
+from streaming.serve.dashboard.parts.moment import DEFAULT_SPAN, SPANS, TimeBar, useful_spans
+from streaming.serve.dashboard.parts.ordering import Order, Page, Rank, SortedFilters, number, page_of, turned
+from streaming.serve.first_run import FirstRun
 from streaming.serve.links import home_link, incidents_link
 from streaming.serve.store import Store
 from streaming.tables import ReadModel
+
+NOT_OK = "not-ok"
+HEALTHS: Mapping[str, str] = {
+    "": marked("Any health"),
+    NOT_OK: marked("Not OK"),
+    **dict[str, str](zip(HEALTH, HEALTH, strict=True)),
+}
+
+
+def _severity(group: Group) -> Rank:
+    return group.incidents.critical, group.incidents.warning, group.incidents.info
+
+
+ORDERS: Mapping[str, Order[Group]] = {
+    "health": Order(marked("Worst first"), lambda g: (-HEALTH[g.health].rank, *_severity(g))),
+    "group": Order(marked("By name"), lambda g: (g.group.lower(), g.cluster), descending=False),
+    "incidents": Order(marked("Most incidents"), _severity),
+    "lag": Order(marked("Largest lag"), lambda g: number(g.lag)),
+    "members": Order(marked("Most members"), lambda g: (len(g.members),)),
+    "queues": Order(marked("Most queues"), lambda g: (g.queues,)),
+    "unowned": Order(marked("Most unassigned"), lambda g: number(g.unowned)),
+    "last_rebalance": Order(marked("Latest rebalance"), lambda g: number(g.last_rebalance)),
+    "time": Order(marked("Oldest update"), lambda g: (g.time,), descending=False),
+}
+"""The orders by the name of their column; the first one is used if none is chosen."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupFilters(SortedFilters[Group]):
+    """The filters and the order, as in the address; empty: any, and the default."""
+
+    find: str = ""
+    """A part of the name of a group or cluster, or of what `find_owned` finds."""
+    health: str = ""
+    """One of `HEALTHS`."""
+    cluster: str = ""
+
+    @property
+    def orders(self) -> Mapping[str, Order[Group]]:
+        """The orders by the name of their column."""
+        return ORDERS
+
+    @property
+    def text(self) -> str:
+        """The text to find, in lower case."""
+        return self.find.strip().lower()
+
+
+def checked(filters: GroupFilters) -> GroupFilters:
+    """Return the filters if each has a known value.
+
+    Raises:
+        InvalidValueError: one has not.
+    """
+    return replace(filters, health=one_of("health", filters.health, HEALTHS)).with_known_order()
+
+
+def listed(groups: Iterable[Group], filters: GroupFilters, owned: Collection[GroupKey] = ()) -> list[Group]:
+    """Return the groups that match the filters, in order.
+
+    Args:
+        groups: all groups.
+        filters: the filters and the order.
+        owned: groups with a queue that was found by the text.
+    """
+    by_name = sorted((g for g in groups if _matches(g, filters, owned)), key=lambda g: (g.cluster, g.group))
+    return filters.in_order(by_name)
+
+
+def _matches(group: Group, filters: GroupFilters, owned: Collection[GroupKey]) -> bool:
+    if filters.cluster and group.cluster != filters.cluster:
+        return False
+    if filters.health and (group.health == "OK" if filters.health == NOT_OK else group.health != filters.health):
+        return False
+    names = " ".join((group.group, group.cluster, *group.members)).lower()
+    return filters.text in names or (group.cluster, group.group) in owned
+
+
+@dataclass(frozen=True)
+class HomeOverview:
+    """All groups and open incidents at an instant."""
+
+    ends: HistoryBounds
+    groups: list[Group]
+    incidents: list[Incident]
+    """The roots of the open incidents."""
+    cards: list[Card]
+    """All open incidents, the worst first."""
+
+
+def overview(model: ReadModel, at: int | None = None) -> HomeOverview:
+    """Read all groups and open incidents.
+
+    Raises:
+        UserError: see `history_ends`.
+    """
+    ends = history_ends(model, at)
+    open_now = incidents(model, only_open=True, at=at)
+    of_all = cards(open_now)
+    return HomeOverview(ends, groups(model, at), [card.root for card in of_all], of_all)
+
+
+_LOOK_SECONDS = 1.0
+
+
+class FirstRunPage:
+    """The steps until there are groups."""
+
+    def __init__(self, first_run: FirstRun) -> None:
+        self._first_run = first_run
+
+    def lay_out(self) -> None:
+        """Create the page and show what is known at once."""
+        frame(gettext("First run"), [(gettext("Groups"), None)])
+        with element("section", "panel", aria_labelledby="steps"):
+            self._markup = LiveMarkup("first_run")
+        self._look()
+        ui.timer(_LOOK_SECONDS, self._look, immediate=False)
+
+    def _look(self) -> None:
+        self._markup.show(steps=self._first_run.look())
+
 
 _INCIDENTS = 3
 _GROUPS = 50

@@ -22,7 +22,7 @@ from streaming.queries.roots import cards
 from streaming.queries.rule_text import headline
 from streaming.serve.dashboard.charts.queue_picture import Picture, picture
 from streaming.serve.dashboard.parts.frame import frame, stale
-from streaming.serve.dashboard.parts.live_page import LivePage
+from streaming.serve.dashboard.parts.live import LivePage
 from streaming.serve.dashboard.parts.markup import LiveMarkup, clock, count, unknown
 from streaming.serve.links import client_link, group_link, home_link, rebalance_link
 from streaming.serve.store import Store

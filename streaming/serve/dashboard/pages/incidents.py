@@ -12,10 +12,10 @@ from streaming.queries.present import HistoryBounds, history_ends
 from streaming.queries.results import Incident
 from streaming.serve.dashboard.parts.frame import element, frame, stale
 from streaming.serve.dashboard.parts.incident_table import COLUMNS
-from streaming.serve.dashboard.parts.live_page import LivePage
+from streaming.serve.dashboard.parts.live import LivePage
 from streaming.serve.dashboard.parts.markup import LiveMarkup
-from streaming.serve.dashboard.parts.paging import page_of
-from streaming.serve.dashboard.parts.time_bar import TimeBar
+from streaming.serve.dashboard.parts.moment import TimeBar
+from streaming.serve.dashboard.parts.ordering import page_of
 from streaming.serve.store import Store
 from streaming.tables import ReadModel
 

@@ -14,12 +14,11 @@ from streaming.queries.results import QueueDetail
 from streaming.serve.dashboard.charts.queue_picture import picture
 from streaming.serve.dashboard.parts.frame import element, frame, panel, stale
 from streaming.serve.dashboard.parts.incident_table import show_incidents_of_period
-from streaming.serve.dashboard.parts.live_page import LivePage
+from streaming.serve.dashboard.parts.live import LivePage
 from streaming.serve.dashboard.parts.markup import LiveMarkup
-from streaming.serve.dashboard.parts.moment import SPANS, useful_spans
-from streaming.serve.dashboard.parts.paging import page_of
+from streaming.serve.dashboard.parts.moment import SPANS, TimeBar, useful_spans
+from streaming.serve.dashboard.parts.ordering import page_of
 from streaming.serve.dashboard.parts.palette import colours, short_names
-from streaming.serve.dashboard.parts.time_bar import TimeBar
 from streaming.serve.links import group_link, home_link
 from streaming.serve.store import Store
 from streaming.tables import ReadModel

@@ -6,7 +6,7 @@ from streaming.queries.rebalances import rebalance
 from streaming.queries.results import Rebalance
 from streaming.serve.dashboard.parts.frame import frame
 from streaming.serve.dashboard.parts.markup import LiveMarkup
-from streaming.serve.dashboard.parts.paging import page_of, turned
+from streaming.serve.dashboard.parts.ordering import page_of, turned
 from streaming.serve.dashboard.parts.palette import colours, short_names
 from streaming.serve.links import group_link, home_link
 from streaming.serve.store import Store

@@ -21,9 +21,8 @@ from streaming.queries.sql_help import SqlExample, SqlSchema, sql_examples, sql_
 from streaming.serve.dashboard.charts.time_chart import time_chart
 from streaming.serve.dashboard.pages.sql_answer import Answer, LinesOverTime, kept, lines_of
 from streaming.serve.dashboard.parts.frame import element, frame
-from streaming.serve.dashboard.parts.markup import LiveMarkup
-from streaming.serve.dashboard.parts.page_handler import page_handler
-from streaming.serve.dashboard.parts.paging import page_of, turned
+from streaming.serve.dashboard.parts.markup import LiveMarkup, page_handler
+from streaming.serve.dashboard.parts.ordering import page_of, turned
 from streaming.serve.links import sql_link
 from streaming.serve.operator_actions import Actor
 from streaming.serve.store import Store

@@ -17,7 +17,7 @@ from streaming.queries.results import Group
 from streaming.queries.rolling_restart import RollingRestart, rolling_restart
 from streaming.queries.what_if import Prediction, what_if
 from streaming.serve.dashboard.parts.frame import element, frame, stale
-from streaming.serve.dashboard.parts.live_page import LivePage
+from streaming.serve.dashboard.parts.live import LivePage
 from streaming.serve.dashboard.parts.markup import LiveMarkup
 from streaming.serve.links import group_link, home_link, what_if_link
 from streaming.serve.store import Store

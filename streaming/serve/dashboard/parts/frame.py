@@ -13,8 +13,7 @@ from nicegui.element import Element
 from streaming.base.language import LANGUAGES, current, gettext, in_language, marked, raw
 from streaming.base.terminal import shortened
 from streaming.queries.present import HistoryBounds
-from streaming.serve.dashboard.parts.markup import LiveMarkup
-from streaming.serve.dashboard.parts.page_handler import page_handler
+from streaming.serve.dashboard.parts.markup import LiveMarkup, page_handler
 from streaming.serve.dashboard.static import STATIC
 from streaming.serve.links import (
     LOGOUT_PATH,

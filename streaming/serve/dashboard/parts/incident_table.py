@@ -6,7 +6,7 @@ from streaming.base.language import gettext
 from streaming.queries.columns import INCIDENT
 from streaming.queries.results import Incident
 from streaming.serve.dashboard.parts.markup import LiveMarkup
-from streaming.serve.dashboard.parts.paging import Page
+from streaming.serve.dashboard.parts.ordering import Page
 
 COLUMNS = tuple(
     INCIDENT[name] for name in ("headline", "severity", "group", "subject", "opened_at", "resolved_at", "duration")

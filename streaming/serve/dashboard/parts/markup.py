@@ -4,14 +4,17 @@ The template engine escapes all external text; unknown values are labelled.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
+from inspect import isawaitable
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from nicegui import ui
+from nicegui.events import GenericEventArguments
 
-from streaming.base.language import filled, gettext, raw
+from streaming.base.language import current, filled, gettext, in_language, raw
 from streaming.base.times import duration_ms, instant_ms, written
 from streaming.queries import labels
 from streaming.queries.columns import FAILED_MESSAGES, GROUP, INCIDENT, MEMBER, MOVE, QUEUE, REBALANCE
@@ -20,8 +23,24 @@ from streaming.queries.health import HEALTH, SEVERITY
 from streaming.queries.labels import cause, reason, trigger
 from streaming.queries.rule_text import explained, first_step, headline
 from streaming.serve import links
-from streaming.serve.dashboard.parts.page_handler import page_handler
 from streaming.serve.dashboard.static import STATIC
+from streaming.serve.links import below, prefix
+
+
+def page_handler(do: Callable[[Any], object]) -> Callable[[GenericEventArguments], Awaitable[None]]:
+    """Return a handler that calls ``do`` with an event's value, in the language and below the prefix of its page.
+
+    An event comes with the connection of its browser, whose context knows no page; timers keep that of their page.
+    """
+    language, path_prefix = current().code, prefix()
+
+    async def handler(event: GenericEventArguments) -> None:
+        with in_language(language), below(path_prefix):
+            done = do(event.args)
+            if isawaitable(done):
+                await done
+
+    return handler
 
 
 def unknown() -> Markup:

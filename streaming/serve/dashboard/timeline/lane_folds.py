@@ -6,15 +6,109 @@ folds because they are a problem, so that its status is the worst one.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
 from streaming.base.language import gettext, marked, ngettext
 from streaming.base.nearest import one_of
 from streaming.queries import labels
+from streaming.queries.group_at import find_group
 from streaming.queries.health import HEALTH, Health, WithoutOwner
-from streaming.queries.results import Queue
-from streaming.serve.dashboard.timeline.owner_spans import Place
+from streaming.queries.incidents import group_incidents
+from streaming.queries.lag import lag
+from streaming.queries.ownership import intervals, unassigned
+from streaming.queries.rebalances import rebalance_totals, rebalances
+from streaming.queries.results import Incident, Interval, LagPoint, Queue, Rebalance, RebalanceTotals
+from streaming.serve.dashboard.parts.moment import Window
+from streaming.tables import ReadModel
+
+
+@dataclass(frozen=True)
+class History:
+    """A group over a period."""
+
+    window: Window
+    intervals: list[Interval]
+    unassigned: frozenset[tuple[str, str, int]]
+    """Queues (topic, broker, id) that were unassigned at the beginning of the period."""
+    rebalances: list[Rebalance]
+    totals: RebalanceTotals
+    """What these rebalances have cost together."""
+    incidents: list[Incident]
+    lag: list[LagPoint]
+
+
+def history(model: ReadModel, name: str, cluster: str | None, period: Window) -> History:
+    """Read the history of a group over a period.
+
+    Raises:
+        UserError: see `streaming.queries.group_at.find_group`.
+    """
+    group_at = find_group(model, name, cluster)
+    incidents = group_incidents(model, group_at._replace(instant=period.until), since=period.since)
+    return History(
+        window=period,
+        intervals=intervals(model, group_at, *period),
+        unassigned=unassigned(model, group_at._replace(instant=period.since)),
+        rebalances=rebalances(model, group_at, *period),
+        totals=rebalance_totals(model, group_at, *period),
+        incidents=[incident for incident in incidents if incident.opened_at <= period.until],
+        lag=lag(model, group_at, *period),
+    )
+
+
+Place = tuple[str, str, int]
+"""Topic, broker and id of a queue."""
+
+
+class OwnerSpan(NamedTuple):
+    """A part of a period in which a queue had one owner, or none."""
+
+    begin: int
+    """Milliseconds since the begin of the period."""
+    end: int
+    client_id: str | None
+    """None: it was unassigned."""
+
+
+def owner_spans(history: History, until: int) -> Mapping[Place, Sequence[OwnerSpan]]:
+    """Return the spans of each queue; none before its first owner, unless it was unassigned when the period began.
+
+    Args:
+        history: the history of the period.
+        until: the end of what is known of it, epoch milliseconds.
+    """
+    intervals: dict[Place, list[Interval]] = defaultdict(list)
+    for interval in history.intervals:
+        intervals[interval.topic, interval.broker, interval.queue_id].append(interval)
+    window = history.window.since, min(history.window.until, until)
+    return {
+        place: _spans(intervals.get(place, []), window, was_unassigned=place in history.unassigned)
+        for place in {*intervals, *history.unassigned}
+    }  # fmt: skip
+
+
+def has_moved(spans: Sequence[OwnerSpan]) -> bool:
+    """Return whether a queue has, or had for a time, another owner than at first, or none."""
+    return any(span.client_id != spans[0].client_id for span in spans)
+
+
+def _spans(intervals: Sequence[Interval], window: tuple[int, int], *, was_unassigned: bool) -> list[OwnerSpan]:
+    since, until = window
+    spans: list[OwnerSpan] = []
+    end: int | None = since if was_unassigned else None
+    for interval in intervals:
+        begin = max(interval.from_time, since)
+        if end is not None and begin > end:
+            spans.append(OwnerSpan(end - since, begin - since, None))
+        end = min(interval.to_time if interval.to_time is not None else until, until)
+        if end > begin:
+            spans.append(OwnerSpan(begin - since, end - since, interval.client_id))
+    if end is not None and end < until:
+        spans.append(OwnerSpan(max(end, since) - since, until - since, None))
+    return spans
+
 
 FOLDS = {
     "": marked("Folded as needed"), "broker": marked("Folded by broker"), "client": marked("Folded by client"),

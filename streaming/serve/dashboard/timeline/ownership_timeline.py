@@ -10,12 +10,20 @@ from streaming.base.language import gettext, ngettext
 from streaming.queries.health import SEVERITY, WithoutOwner
 from streaming.queries.present import HistoryBounds
 from streaming.queries.results import Incident, Queue
-from streaming.serve.dashboard.parts.page_handler import page_handler
+from streaming.serve.dashboard.parts.markup import page_handler
 from streaming.serve.dashboard.parts.palette import short_names
 from streaming.serve.dashboard.static import STATIC
-from streaming.serve.dashboard.timeline.group_history import History
-from streaming.serve.dashboard.timeline.lane_folds import FEW_LANES, Fold, Lanes, lanes_of, why
-from streaming.serve.dashboard.timeline.owner_spans import OwnerSpan, Place, has_moved
+from streaming.serve.dashboard.timeline.lane_folds import (
+    FEW_LANES,
+    Fold,
+    History,
+    Lanes,
+    OwnerSpan,
+    Place,
+    has_moved,
+    lanes_of,
+    why,
+)
 from streaming.serve.links import incident_link, rebalance_link
 
 _MEANING = {"info": 0, "warning": 5, "DOUBLE": 6, "critical": 7}

@@ -6,12 +6,11 @@ from streaming.queries.columns.column import Context
 from streaming.queries.roots import cards
 from streaming.serve.dashboard.pages import group_state
 from streaming.serve.dashboard.pages.group_state import state
-from streaming.serve.dashboard.pages.home_overview import overview
+from streaming.serve.dashboard.pages.home import overview
 from streaming.serve.dashboard.parts.markup import rendered
 from streaming.serve.dashboard.parts.moment import Window
-from streaming.serve.dashboard.parts.paging import page_of
-from streaming.serve.dashboard.timeline.group_history import history
-from streaming.serve.dashboard.timeline.lane_folds import LaneFilter
+from streaming.serve.dashboard.parts.ordering import page_of
+from streaming.serve.dashboard.timeline.lane_folds import LaneFilter, history
 from streaming.tables import ReadModel
 from tests.serve.dashboard.tables import CLIENTS, DIED, HOUR, MINUTE, NOW, Group
 from tests.support.tables import append, make_tables

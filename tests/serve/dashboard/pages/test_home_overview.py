@@ -6,8 +6,7 @@ from checkpoints.generation import claimed
 from checkpoints.manifest import Basis
 from rebalance_model.observe.policy import Policy
 from streaming.queries.present import STALE_AFTER, UNHEARD_AFTER, Heard, HistoryBounds
-from streaming.serve.dashboard.pages.home_groups import GroupFilters
-from streaming.serve.dashboard.pages.home_overview import overview
+from streaming.serve.dashboard.pages.home import GroupFilters, overview
 from streaming.serve.dashboard.parts.markup import rendered
 from streaming.tables import ReadModel
 from tests.serve.dashboard.tables import HOUR, NOW, gaps

@@ -6,8 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from streaming.serve.dashboard.pages.group import GroupPage
-from streaming.serve.dashboard.pages.home import HomePage
-from streaming.serve.dashboard.pages.home_groups import GroupFilters
+from streaming.serve.dashboard.pages.home import GroupFilters, HomePage
 from streaming.serve.dashboard.pages.incident import IncidentPage
 from streaming.serve.dashboard.parts import live
 from streaming.serve.dashboard.parts.live import Live

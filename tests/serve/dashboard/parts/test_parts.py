@@ -13,7 +13,7 @@ from streaming.queries.present import Heard, HistoryBounds
 from streaming.serve.dashboard import routes
 from streaming.serve.dashboard.parts.markup import clock, count, duration, rendered
 from streaming.serve.dashboard.parts.moment import Window, until, window
-from streaming.serve.dashboard.parts.paging import page_of
+from streaming.serve.dashboard.parts.ordering import page_of
 from streaming.serve.dashboard.parts.palette import COLOURS, colours, short_names
 from tests.serve.dashboard.tables import CLIENTS, HOUR, NOW
 

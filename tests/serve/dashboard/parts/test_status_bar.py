@@ -3,8 +3,7 @@
 import re
 from collections import Counter
 
-from streaming.serve.dashboard.pages.home_groups import GroupFilters
-from streaming.serve.dashboard.pages.home_overview import overview
+from streaming.serve.dashboard.pages.home import GroupFilters, overview
 from streaming.serve.dashboard.parts.markup import rendered
 
 

@@ -7,9 +7,16 @@ from streaming.queries.health import WithoutOwner
 from streaming.queries.results import Queue
 from streaming.serve.dashboard.pages.group_state import state
 from streaming.serve.dashboard.parts.moment import Window
-from streaming.serve.dashboard.timeline.group_history import History, history
-from streaming.serve.dashboard.timeline.lane_folds import LaneFilter, checked, lanes_of, reasons
-from streaming.serve.dashboard.timeline.owner_spans import has_moved, owner_spans
+from streaming.serve.dashboard.timeline.lane_folds import (
+    History,
+    LaneFilter,
+    checked,
+    has_moved,
+    history,
+    lanes_of,
+    owner_spans,
+    reasons,
+)
 from streaming.tables import ReadModel
 from tests.serve.dashboard.tables import MINUTE, STORM_QUEUES, orders, storm
 from tests.support.tables import append, make_tables

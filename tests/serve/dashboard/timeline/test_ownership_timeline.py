@@ -2,8 +2,7 @@
 
 from streaming.queries.present import Heard, HistoryBounds
 from streaming.serve.dashboard.parts.moment import window
-from streaming.serve.dashboard.timeline.group_history import history
-from streaming.serve.dashboard.timeline.owner_spans import owner_spans
+from streaming.serve.dashboard.timeline.lane_folds import history, owner_spans
 from streaming.serve.dashboard.timeline.ownership_timeline import LaneChoice, timeline_data
 from tests.serve.dashboard.tables import HOUR, MINUTE, NOW
 
