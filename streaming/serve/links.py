@@ -104,7 +104,7 @@ def clients_link(
 
 def incidents_link(at: int | None = None, **filters: str) -> str:
     """Return the address of the incidents that match the filters of their page, now or at an instant."""
-    return _link("/incidents", **filters, at=_instant(at))
+    return _link("/incidents", **{name: value or None for name, value in filters.items()}, at=_instant(at))
 
 
 def sql_link(query: str = "") -> str:

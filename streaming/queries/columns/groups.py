@@ -73,7 +73,8 @@ CLIENT = Table(
     " open_incidents",
 )
 PROXIED_COLUMNS = tuple(
-    CLIENT[name] for name in ("client_id", "proxy", "language", "version", "address", "seen_at", "last_heartbeat")
+    CLIENT[name]
+    for name in ("client_id", "health", "proxy", "language", "version", "address", "seen_at", "last_heartbeat")
 )
 """Of a client behind a proxy, where its group is known."""
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from streaming.base.language import gettext, marked
@@ -12,11 +12,12 @@ from streaming.queries.group_at import group_names
 from streaming.queries.health import HEALTH
 from streaming.queries.present import HistoryBounds, history_ends
 from streaming.queries.results import GroupClient
-from streaming.serve.dashboard.parts.frame import element, frame, stale
+from streaming.serve.dashboard.parts.frame import element, frame, panel, search, stale
 from streaming.serve.dashboard.parts.live import LivePage
 from streaming.serve.dashboard.parts.markup import LiveMarkup
 from streaming.serve.dashboard.parts.moment import TimeBar
 from streaming.serve.dashboard.parts.ordering import Order, Rank, SortedFilters, number, page_of
+from streaming.serve.links import clients_link
 from streaming.serve.store import Store
 from streaming.tables import ReadModel
 
@@ -101,10 +102,16 @@ class ClientsPage(LivePage[ClientsData]):
         self._when = TimeBar()
         with element("section", aria_label=gettext("Summary")):
             self._head = LiveMarkup("clients_head")
-        with element("section", "panel", aria_labelledby="list"):
-            self._filter_form = LiveMarkup("clients_filters")
+        with panel(gettext("Filters"), "list") as line:
+            with line:
+                search(gettext("Find clients, addresses, versions or topics"), self._search, self._filters.find)
+                self._filter_form = LiveMarkup("clients_filters")
             self._table = LiveMarkup("clients_table", on_do=self._turner("clients"))
         self._begin()
+
+    def _search(self, text: str) -> None:
+        self._filters = replace(self._filters, find=text.strip())
+        self._show_filtered(clients_link(at=self._at, **self._filters.values()))
 
     def _show(self) -> None:
         data, filters = self._data, self._filters

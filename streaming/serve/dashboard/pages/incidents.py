@@ -10,12 +10,13 @@ from streaming.queries.health import SEVERITY, Severity
 from streaming.queries.incidents import incidents, kinds_of_incidents
 from streaming.queries.present import HistoryBounds, history_ends
 from streaming.queries.results import Incident
-from streaming.serve.dashboard.parts.frame import element, frame, stale
+from streaming.serve.dashboard.parts.frame import element, frame, panel, search, stale
 from streaming.serve.dashboard.parts.incident_table import COLUMNS
 from streaming.serve.dashboard.parts.live import LivePage
 from streaming.serve.dashboard.parts.markup import LiveMarkup
 from streaming.serve.dashboard.parts.moment import TimeBar
 from streaming.serve.dashboard.parts.ordering import page_of
+from streaming.serve.links import incidents_link
 from streaming.serve.store import Store
 from streaming.tables import ReadModel
 
@@ -106,10 +107,17 @@ class IncidentsPage(LivePage[IncidentsData]):
         self._when = TimeBar()
         with element("section", aria_label=gettext("Summary")):
             self._head = LiveMarkup("incidents_head")
-        with element("section", "panel", aria_labelledby="list"):
-            self._filter_form = LiveMarkup("incidents_filters")
+        with panel(gettext("Filters"), "list") as line:
+            with line:
+                search(gettext("Find queues, clients, groups or codes"), self._search, self._filters.find)
+                self._filter_form = LiveMarkup("incidents_filters")
             self._table = LiveMarkup("incidents_table", on_do=self._turner("incidents"))
         self._begin()
+
+    def _search(self, text: str) -> None:
+        self._filters = self._filters._replace(find=text.strip())
+        explained = "true" if self._filters.explained else ""
+        self._show_filtered(incidents_link(self._at, **self._filters._asdict() | {"explained": explained}))
 
     def _show(self) -> None:
         data, filters = self._data, self._filters

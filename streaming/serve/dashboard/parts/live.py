@@ -121,6 +121,12 @@ class LivePage(ABC, Generic[DataT]):
 
         return turn
 
+    def _show_filtered(self, address: str) -> None:
+        """Show the first page of each table, by filters that the address of the page has from now on."""
+        self._pages.clear()
+        ui.navigate.history.replace(address)
+        self._show()
+
     async def _update(self) -> None:
         await self.ask()
         self._show()

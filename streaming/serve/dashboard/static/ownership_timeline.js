@@ -55,7 +55,7 @@ export default {
         </div>
       </div>
       <input ref="range" class="lanes-range" type="range" :aria-label="rangeLabel"
-        :min="data.from" :max="data.to" :step="step" @input="slide" />
+        :min="data.from" :max="data.to" :step="step" @input="slide" @keydown.esc="data.live && choose(null)" />
       <div v-if="pointed !== null" class="lanes-cursor" aria-hidden="true" :style="{ left: pointed + 'px' }"></div>
       <div v-if="picked" class="lanes-picked" aria-hidden="true" :style="{ left: picked.left + 'px', width: picked.width + 'px' }"></div>
       <div v-if="tip" class="lanes-tip" aria-hidden="true" :style="{ left: tip.x + 'px', top: tip.y + 'px' }">
@@ -108,7 +108,7 @@ export default {
     },
     slide(event) {
       const value = Number(event.target.value);
-      this.choose(this.data.live && value >= this.data.to - this.step ? null : value);
+      this.choose(this.data.live && value > this.data.to - this.step ? null : value);
     },
     choose(at) {
       this.seek(at);
