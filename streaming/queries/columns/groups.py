@@ -185,14 +185,14 @@ GROUP = Table(
     ResultColumn(Group, "members", "count", _members),
     ResultColumn(Group, "queues", "count"),
     ResultColumn(Group, "unowned", "count", _unassigned),
-    ResultColumn(Group, "lag", "count", _lag_sum),
+    ResultColumn(Group, "lag", "count", _lag_sum, wide=True),
     ResultColumn(Group, "lag_age_ms", "duration", spare=True),
     ResultColumn(Group, "lag_unknown", "count", lambda g, _: counted(g.lag_unknown), spare=True),
     ResultColumn(Group, "last_rebalance", "time", _last_rebalance, spare=True),
-    ResultColumn(Group, "time", "time", spare=True),
+    ResultColumn(Group, "time", "time", spare=True, wide=True),
     ResultColumn(Group, "incidents", "line", lambda g, _: labels.open_incidents(**g.incidents.model_dump())),
     ResultColumn(Group, "health_reason", show=lambda g, _: labels.reason(g.health_reason)),
     grid="health cluster group kind members queues unowned lag lag_age_ms lag_unknown last_rebalance time incidents"
     " health_reason",
-    page="group health incidents lag members queues unowned last_rebalance",
+    page="group health lag incidents members queues unowned last_rebalance",
 )

@@ -24,7 +24,7 @@ def to(page: Page, focused: str) -> None:
     [
         ("/", "orders-group", "audit-group", "orders"),
         ("/incidents", "Orders:0 is stuck: the listener does not return", "Storm:7 has 2 owners", "Orders@broker-a"),
-        ("/clients", CLIENTS[1], "10.0.0.9@audit-1", "orders-2"),
+        ("/clients?sort=client_id", CLIENTS[1], "10.0.0.9@audit-1", "orders-2"),
     ],
 )
 def test_a_find_box_filters_as_one_types(open_page, path, found, other, text):

@@ -368,9 +368,12 @@ class GroupPage:
         )  # fmt: skip
         drawn = timeline_data(self._history, spans, state.queues, state.ends, lanes)
         self._timeline.show(drawn, self._at)
-        self._legend.show(by_meaning=palette is None, folded=bool(drawn["folds"]))
+        owned = {interval.client_id for interval in self._history.intervals}
+        names = short_names(clients)
+        owners = [(names[client], palette[client]) for client in sorted(owned)] if palette is not None else []
+        self._legend.show(by_meaning=palette is None, folded=bool(drawn["folds"]), owners=owners)
         many = len(state.queues) > FEW_LANES
-        problems = reasons(state.queues, short_names(clients), without_owner) if many else []
+        problems = reasons(state.queues, names, without_owner) if many else []
         queues, moved = len(state.queues), sum(map(has_moved, spans.values()))
         well = queues - sum(reason.queues for reason in problems)
         self._reasons.show(

@@ -358,6 +358,7 @@ export default {
     paintBody() {
       const scroll = this.$refs.scroll, height = scroll.clientHeight, top = scroll.scrollTop;
       const pen = this.surface("body", height), { rebalances } = this.model, { rows } = this;
+      this.labels = []; // they are written over the marks of rebalances, on a ground of their own
       for (let n = rowAt(rows, top); n < rows.length && rows[n].y < top + height; n++) {
         if (rows[n].fold) this.heat(pen, rows[n].fold.name, rows[n].fold.lanes, rows[n].bar - top, LANE - 5, LANE - 5);
         else this.paintLane(pen, rows[n], -top);
@@ -375,6 +376,7 @@ export default {
       }
       pen.setLineDash([]);
       pen.globalAlpha = 1;
+      for (const label of this.labels) this.text(pen, ...label);
       this.head(pen, height);
     },
     paintLane(pen, row, offset) {
@@ -387,7 +389,7 @@ export default {
       }
       this.sign(pen, status[lane], 7 + indent, line);
       this.text(pen, lanes[lane], 18 + indent, line, (this.narrow ? this.width : this.gutter) - 26 - indent, "--ink", true);
-      if (why[lane]) this.text(pen, rebalanceWatchTimes.dated(why[lane]), this.gutter + 2, y + LANE + LINE / 2 - 3, this.width - this.gutter - PAD, "--ink-2");
+      if (why[lane]) this.labels.push([rebalanceWatchTimes.dated(why[lane]), this.gutter + 2, y + LANE + LINE / 2 - 3, this.width - this.gutter - PAD, "--ink-2", false, "--surface"]);
       pen.save();
       pen.beginPath();
       pen.rect(this.gutter, y, this.width - this.gutter - PAD, LANE);
@@ -399,10 +401,11 @@ export default {
         if (client < 0) this.unassigned(pen, left, right, y);
         else {
           const of = byMeaning ? meaning(this.model, lane, i, marked) : 0;
-          pen.fillStyle = this.colour(byMeaning ? COLOURS[of] : `--client-${clients[client].colour}`);
+          const ground = byMeaning ? COLOURS[of] : `--client-${clients[client].colour}`;
+          pen.fillStyle = this.colour(ground);
           pen.fillRect(left, y + 2, Math.max(1, right - left - 1), LANE - 5);
           const ink = of === SAME ? "--ink" : of === MARKED ? "--on-accent" : "--client-ink";
-          this.text(pen, clients[client].short, Math.max(left, this.gutter) + 6, y + LANE / 2 - 0.5, right - Math.max(left, this.gutter) - 10, ink);
+          this.labels.push([clients[client].short, Math.max(left, this.gutter) + 6, y + LANE / 2 - 0.5, right - Math.max(left, this.gutter) - 10, ink, false, ground]);
         }
       }
       const parts = [
@@ -433,11 +436,7 @@ export default {
       }
       pen.restore();
       const seen = right - Math.max(left, this.gutter);
-      if (seen > 82) {
-        pen.fillStyle = this.colour("--surface");
-        pen.fillRect(Math.max(left, this.gutter) + 3, y + 4, 68, LANE - 9);
-        this.text(pen, text("unassigned"), Math.max(left, this.gutter) + 6, y + LANE / 2 - 0.5, seen, "--ink-2");
-      }
+      if (seen > 82) this.labels.push([text("unassigned"), Math.max(left, this.gutter) + 6, y + LANE / 2 - 0.5, seen - 10, "--ink-2", false, "--surface"]);
     },
     // The status of a queue, distinguished by shape as well as colour.
     sign(pen, status, x, y) {
@@ -452,7 +451,7 @@ export default {
       if (status === "UNKNOWN") pen.stroke();
       else pen.fill();
     },
-    text(pen, text, x, y, room, colour, keepEnd = false) {
+    text(pen, text, x, y, room, colour, keepEnd = false, ground = "") {
       if (room < 14) return;
       let shown = text;
       if (pen.measureText(shown).width > room) {
@@ -461,6 +460,10 @@ export default {
         while (keep > 1 && pen.measureText(cut()).width > room) keep--;
         if (keep < 2) return;
         shown = cut();
+      }
+      if (ground) {
+        pen.fillStyle = this.colour(ground);
+        pen.fillRect(x - 3, y - 7, pen.measureText(shown).width + 6, 13);
       }
       pen.fillStyle = this.colour(colour);
       pen.fillText(shown, x, y);
