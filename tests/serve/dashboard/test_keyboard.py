@@ -22,7 +22,6 @@ def to(page: Page, focused: str) -> None:
 @pytest.mark.parametrize(
     ("path", "found", "other", "text"),
     [
-        ("/", "orders-group", "audit-group", "orders"),
         ("/incidents", "Orders:0 is stuck: the listener does not return", "Storm:7 has 2 owners", "Orders@broker-a"),
         ("/clients?sort=client_id", CLIENTS[1], "10.0.0.9@audit-1", "orders-2"),
     ],

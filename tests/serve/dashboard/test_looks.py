@@ -56,6 +56,7 @@ def _lightness(page) -> int:
 def test_problems_come_first_on_a_phone(open_page):
     row = open_page("/", width=390).get_by_role("row").filter(has_text="orders-group")
     expect(row.get_by_role("cell").first).to_contain_text("BAD")
+    expect(row.get_by_role("img", name="Lag in the period")).to_be_visible()
 
 
 def test_the_keyboard_leads_from_home_to_the_group_and_the_incident(open_page):
