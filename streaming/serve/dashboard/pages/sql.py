@@ -14,8 +14,8 @@ from streaming.base.language import gettext, ngettext
 from streaming.base.limits import SQL_CHARACTERS, SQL_QUERIES
 from streaming.base.sections.web import Web
 from streaming.queries import labels
-from streaming.queries.groups import groups
-from streaming.queries.health import HEALTH
+from streaming.queries.group_at import group_names
+from streaming.queries.incidents import kinds_of_incidents
 from streaming.queries.present import history_ends
 from streaming.queries.sql_help import SqlExample, SqlSchema, sql_examples, sql_schema
 from streaming.serve.dashboard.charts.time_chart import time_chart
@@ -47,8 +47,8 @@ class _Help(NamedTuple):
 
 def _asked(model: ReadModel) -> _Help:
     ends = history_ends(model)
-    worst = min(groups(model), key=lambda group: (HEALTH[group.health].rank, group.group), default=None)
-    return _Help(sql_schema(model), list(sql_examples(worst.group if worst else "", ends.first, ends.last)))
+    names = [group for group, _ in kinds_of_incidents(model) if group] or group_names(model)
+    return _Help(sql_schema(model), list(sql_examples(next(iter(names), ""), ends.first, ends.last)))
 
 
 class SqlPage:
