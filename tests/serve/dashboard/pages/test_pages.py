@@ -36,7 +36,7 @@ def test_home_shows_problems_first_and_unknown_is_not_green(open_page):
     expect(unknown).to_contain_text("UNKNOWN")
     assert unknown.locator(".status.UNKNOWN b").evaluate("e => getComputedStyle(e).backgroundImage") != "none"
     assert unknown.locator(".status.OK").count() == 0
-    expect(unknown.get_by_role("cell").nth(3)).to_have_text("unknown")  # its lag: never 0
+    expect(unknown.get_by_role("cell").nth(2)).to_have_text("unknown")  # its lag: never 0
     incidents = page.get_by_role("region", name="Open incidents")
     expect(incidents).to_contain_text("ORDERED_QUEUE_STUCK LISTENER_HUNG in orders-group")
     expect(incidents).to_contain_text("Take a thread dump of the owner.")
@@ -151,7 +151,7 @@ def test_new_rows_show_without_a_reload_and_the_slider_stays(open_page, site):
     expect(past.get_by_text("No open incidents.")).to_be_visible()
     later = row(past, "Incidents in this period", "ORDERED_QUEUE_STUCK")
     expect(later).to_contain_text("open")
-    expect(later).not_to_contain_text(re.compile(r"-\d"))  # it opened after the instant that is shown
+    expect(later.get_by_role("cell").last).not_to_contain_text("-")  # it opened after the instant that is shown
 
     incident = open_page("/incident/livestuck")
     group.incident(site.now + 5_000, "livestuck", "RESOLVED", site.now)
