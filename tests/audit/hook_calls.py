@@ -69,7 +69,13 @@ class HookCalls:
         """Return what was seen by an instant; several if calls have its time: a row is written between two of them."""
         times, seen = self._times.get((place, queue), []), self._seen.get((place, queue), [])
         first = bisect_left(times, instant)
-        return [*(seen[first - 1 : first] or [Seen()]), *seen[first : bisect_right(times, instant)]]
+        return [*(seen[first - 1 : first] if first else [Seen()]), *seen[first : bisect_right(times, instant)]]
+
+    def within(self, place: Place, queue: Queue, since: int, until: int) -> list[Seen]:
+        """Return what was seen at some time of a period: by its beginning, and after each call in it."""
+        times, seen = self._times.get((place, queue), []), self._seen.get((place, queue), [])
+        first = bisect_right(times, since)
+        return [*(seen[first - 1 : first] if first else [Seen()]), *seen[first : bisect_right(times, until)]]
 
     def last_call(self, place: Place, queue: Queue, until: int) -> int | None:
         """Return the time of the last call about a queue by an instant; None: there was none."""

@@ -30,23 +30,11 @@ class Quantities:
     bounds: dict[tuple[Place, Queue], Series[Wait | None]]
     offsets: dict[tuple[Place, Queue], Series[tuple[int, int]]]
     """The newest offset and the commit of each answer."""
-    commits: dict[tuple[Place, Queue], list[tuple[int, int]]]
-    """What hooks have seen: the time and the offset of each commit."""
-    pulls: dict[tuple[Place, Queue], list[tuple[int, int]]]
-    """The time and the offset of the last pull of each second."""
-
-    def lower_bounds(self, place: Place, queue: Queue, after: int, until: int) -> set[int]:
-        """Return the lower bounds of the lag that a commit between two instants can have made."""
-        key = place, queue
-        newest, answered = self.offsets[key].at(until).value
-        moved = [commit for at, commit in self.commits.get(key, ()) if after < at <= until and commit != answered]
-        pulled = [offset for at, offset in self.pulls.get(key, ()) if after < at <= until]
-        return {max(newest, commit, offset) - commit for commit in moved for offset in (0, *pulled)}
 
 
 def quantities(events: Iterable[Event]) -> Quantities:
-    """Evaluate all answers about offsets and waiting times, and the commits and pulls that hooks have seen."""
-    series = Quantities(*(defaultdict(Series) for _ in range(4)), *(defaultdict(list) for _ in range(2)))
+    """Evaluate all answers about offsets and waiting times."""
+    series = Quantities(*(defaultdict(Series) for _ in range(4)))
     committed: set[tuple[Place, Queue]] = set()
     firsts: dict[tuple[Place, Queue], int] = {}
     for event in events:
@@ -58,8 +46,8 @@ def quantities(events: Iterable[Event]) -> Quantities:
             _note_firsts(event, committed, firsts)
         elif event.type == "CONSUME_STATS":
             _note_answer(event, series, committed, firsts)
-        elif event.type in {"UPDATE_CONSUMER_OFFSET", "PULL_MESSAGE"}:
-            _note_call(event, series, committed)
+        elif event.type == "UPDATE_CONSUMER_OFFSET" and not event.get("code"):
+            committed.add((event.place, queue_of(event.fields)))
     return series
 
 
@@ -77,17 +65,6 @@ def _note_answer(
         series.lags[place].add(event.time, lag)
         series.offsets[place].add(event.time, (part["broker_offset"], part["consumer_offset"]))
         series.bounds[place].add(event.time, _bound(event.time, lag, part.get("last_time", 0)))
-
-
-def _note_call(event: Event, series: Quantities, committed: set[tuple[Place, Queue]]) -> None:
-    place = event.place, queue_of(event.fields)
-    if event.type == "PULL_MESSAGE":
-        series.pulls[place].append((event["last_time"], event["last_offset"]))
-        if event.get("commit_offset", -1) >= 0:
-            series.commits[place].append((event.time, event["commit_offset"]))
-    elif not event.get("code"):
-        committed.add(place)
-        series.commits[place].append((event.time, event["offset"]))
 
 
 def _note_firsts(event: Event, committed: set[tuple[Place, Queue]], firsts: dict[tuple[Place, Queue], int]) -> None:

@@ -68,6 +68,29 @@ def test_an_instant_shows_the_last_observation_not_after_it(model):
     assert (bound["lag"], bound["lag_is_at_least"], bound["lag_time"]) == (3, True, 300)
 
 
+@pytest.mark.parametrize("step", [1, -1], ids=["in order", "not in order"])
+def test_of_two_commits_in_one_millisecond_the_later_one_counts(tmp_path, step):
+    """The first row has another queue, too: of rows about the same queues only the last one is read."""
+    common = {"cluster": "c", "group": "g", "broker": "b"}
+    answer = QueueProgress(
+        **common, time=1_000, asked_at=995, interval_ms=10_000, source="POLL", kind="CONSUME_STATS", topic=("T",),
+        queue_id=(0,), broker_offset=(254,), commit_offset=(253,), lag=(1,),
+    )  # fmt: skip
+    calls = [
+        QueueProgress(
+            **common, time=time, asked_at=None, interval_ms=60_000, source="HOOK", kind="HOOK", topic=("T",) * queues,
+            queue_id=tuple(range(queues)), lag=(256 - commit,) * queues, lag_is_at_least=(True,) * queues,
+            commit_offset=(commit,) * queues, commit_at=(2_000,) * queues, pull_offset=(256,) * queues,
+            pull_at=(2_000,) * queues,
+        )
+        for time, commit, queues in ((2_000, 255, 2), (2_010, 256, 1))
+    ]  # fmt: skip
+    append(made := make_tables(tmp_path), [answer, *calls[::step]])
+    with ReadModel(made) as model:
+        [row] = model.rows("SELECT p.lag, p.commit_offset FROM progress_at(from_ms(2_020)) p WHERE p.queue_id = 0")
+    assert row == {"lag": 0, "commit_offset": 256}
+
+
 def test_what_is_older_than_two_intervals_is_stale_and_then_not_known(model):
     def lags(at: int) -> list[tuple]:
         found = model.rows("SELECT * FROM progress_at(from_ms(?)) p WHERE p.queue_id = 0", [at])

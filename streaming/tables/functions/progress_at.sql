@@ -85,8 +85,8 @@ FROM (
                 max_by(o.interval_ms, o.rank) FILTER (WHERE o.is_span) AS span_interval_ms,
                 max(o.time) FILTER (WHERE o.source = 'HOOK') AS hook_time,
                 max_by(o.interval_ms, o.rank) FILTER (WHERE o.source = 'HOOK') AS hook_interval_ms,
-                max_by(o.commit_offset, o.commit_at) FILTER (WHERE o.commit_at IS NOT NULL) AS hook_commit,
-                max_by(o.pull_offset, o.pull_at) FILTER (WHERE o.pull_at IS NOT NULL) AS hook_pulled,
+                max_by(o.commit_offset, (o.commit_at, o.rank)) FILTER (WHERE o.commit_at IS NOT NULL) AS hook_commit,
+                max_by(o.pull_offset, (o.pull_at, o.rank)) FILTER (WHERE o.pull_at IS NOT NULL) AS hook_pulled,
                 max(o.commit_at) AS commit_at,
                 max(o.lock_at) AS lock_at,
                 max(o.pull_at) AS pull_at
