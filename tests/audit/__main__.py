@@ -14,6 +14,7 @@ from pathlib import Path
 from tests.audit.answers import serving
 from tests.audit.compare import compare
 from tests.audit.differences import Difference, Result
+from tests.audit.reading import read_all
 from tests.audit.telemetry import read
 
 
@@ -30,7 +31,7 @@ def main() -> int:
     began = time.monotonic()
     recorded = read(asked.telemetry)
     with serving(asked.root) as api:
-        result = compare(recorded, asked.sources.split(","), api, asked.pairs, asked.seed)
+        result = compare(read_all(recorded, asked.sources.split(",")), api, asked.pairs, asked.seed)
     for line in report(result, recorded[0].time, asked.examples):
         print(line)
     print(f"{time.monotonic() - began:.0f} s")

@@ -101,6 +101,14 @@ class Api:
         found = self._ask("clients", group=place[1], cluster=place[0], at=instant)
         return None if found is None else members_of(found)
 
+    def members_of_all(self, instant: int) -> dict[Place, frozenset[str]]:
+        """Return the members of every group that has clients at an instant."""
+        clients = self._ask("clients", at=instant)
+        places = {(one["cluster"], one["group"]) for one in clients}
+        return {
+            place: members_of([one for one in clients if (one["cluster"], one["group"]) == place]) for place in places
+        }
+
     def incidents(self) -> dict[str, "ShownIncident"]:
         """Return every incident by its id."""
         return incidents_of(self._ask("incidents", all="true", unfold="true"))

@@ -30,7 +30,7 @@ def compare_queue(
     last = _last(reading.quantities.lags, reading, place, queue, instant)
     stale = _is_stale(None if last is None else instant - last.time, reading)
     compare_lag(result, reading, place, queue, instant, answer, last, stale=stale)
-    if reading.polls and not answer.lag_at_least:
+    if reading.polls:
         _compare_wait(result, reading, place, queue, instant, answer)
     if reading.hooks:
         _compare_owner(result, reading, place, queue, instant, answer)

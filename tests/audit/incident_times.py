@@ -1,6 +1,6 @@
 """When incidents begin and end by the raw telemetry, for the kinds whose limits are simple.
 
-A rule is evaluated with the next event or tick, so a deadline may be reported one interval of the polls late.
+A limit is exceeded one millisecond after it is reached. A kind that several sources show has an instant for each.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,7 +18,11 @@ REFUSED_MS = 5_000
 REQUESTS_AGAIN_MS = 30_000
 """A client that requests a lock does so every 20 s: one that has not for longer requests it no more."""
 STUCK_MS = 60_000
+HEARTBEATS_MS = 60_000
+TICKS_MS = 15_000
+SOURCE_BACK_MS = 60_000
 ANSWERS_AGAIN_MS = 60_000
+UNREACHABLE_HOOK_MS = 2_000
 RECOVERS_MS = 30_000
 """An incident that is over waits at most so long for the end of those that are shown under it."""
 
@@ -61,19 +65,30 @@ def _pulls_stop(reading: Reading, incident: ShownIncident, begin: int) -> list[i
 
 
 def _pulls_continue(reading: Reading, incident: ShownIncident, end: int) -> list[int]:
+    """Return when it is pulled again or given up, and when the commits continue that are shown under this incident."""
     pulls = [pull.seen for client in _history(reading, incident).by_client.values() for pull in client.pulls]
-    return _first([*pulls, *_owner_changes(reading, incident)], incident.begin, end)
+    over = _first([*pulls, *_owner_changes(reading, incident)], incident.begin, end)
+    return [*over, *_recoveries(_history(reading, incident), over)]
 
 
 def _commits_stop(reading: Reading, incident: ShownIncident, begin: int) -> list[int]:
-    """Return when the limit is reached: counted from the last commit, or from the first answer with lag after it."""
-    moved = max((one.time for one in _advances(_history(reading, incident)) if one.seen <= begin), default=None)
-    if moved is None or incident.queue is None:
+    """Return when the limit is reached, by each sign that a message waits, and with the first answer after that.
+
+    The signs are the last commit that advanced, the first pull after it of what is not committed, and the first answer
+    with lag since it, or since the last one without lag.
+    """
+    commits = [one for one in _advances(_history(reading, incident)) if one.seen <= begin]
+    if not commits or incident.queue is None:
         return []
-    answers = [one for one in reading.quantities.lags[incident.place, incident.queue] if moved < one.time <= begin]
-    empty = max((answer.time for answer in answers if answer.value == 0), default=None)
-    lagging = [answer.time for answer in answers if answer.value and empty is not None and answer.time > empty]
-    return [(lagging[0] if lagging else moved) + STUCK_MS]
+    last = commits[-1]
+    clients = _history(reading, incident).by_client.values()
+    pulled = [one for client in clients for one in client.pulls if one.last_offset > last.offset and one.seen <= begin]
+    signs = [last.time, *_first([one.last_time for one in pulled], last.time, begin)]
+    lags = [one for one in reading.quantities.lags[incident.place, incident.queue] if last.time < one.time <= begin]
+    empty = max((one.time for one in lags if one.value == 0), default=last.time)
+    signs += _first([one.time for one in lags if one.value], empty, begin)
+    limits = [sign + STUCK_MS for sign in signs]
+    return [*limits, *(at for limit in limits for at in _first([one.time for one in lags], limit, begin))]
 
 
 def _commits_continue(reading: Reading, incident: ShownIncident, end: int) -> list[int]:
@@ -81,9 +96,7 @@ def _commits_continue(reading: Reading, incident: ShownIncident, end: int) -> li
 
 
 def _client_fails_twice(reading: Reading, incident: ShownIncident, begin: int) -> list[int]:
-    asked = [event for event in _answers(reading, incident) if event.time <= begin]
-    failed = [event.time for before, event in pairwise(asked) if _fails(before) and _fails(event)]
-    return failed[-1:]
+    return _failures([event for event in _answers(reading, incident) if event.time <= begin])[1:2]
 
 
 def _client_answers_or_leaves(reading: Reading, incident: ShownIncident, end: int) -> list[int]:
@@ -94,21 +107,57 @@ def _client_answers_or_leaves(reading: Reading, incident: ShownIncident, end: in
 def _with_recovery(reading: Reading, incident: ShownIncident, over: list[int]) -> list[int]:
     """Add when the last of the client's queues is committed again, if it is soon: it is shown under this incident."""
     commits = [
-        [one.seen for one in _advances(history) if over and over[0] < one.seen <= over[0] + RECOVERS_MS][:1]
+        _recoveries(history, over)
         for history in reading.owners[incident.place].queues.values()
         if (held := history.owners().at(incident.begin)) is not None and held.value == incident.client
     ]
     return [*over, *max(commits, default=[])]
 
 
+def _recoveries(history: QueueHistory, over: list[int]) -> list[int]:
+    """Return when a queue is first committed again after an incident is over, if it is soon, as a list."""
+    return [one.seen for one in _advances(history) if over and over[0] < one.seen <= over[0] + RECOVERS_MS][:1]
+
+
 def _broker_fails(reading: Reading, _: ShownIncident, begin: int) -> list[int]:
-    return [event.time for event in _statuses(reading, begin) if _fails(event)]
+    """Return the second failure; or the first if the broker's hook is silent, too."""
+    failed = _failures(_statuses(reading, begin))
+    ticks = max((one.time for one in reading.events if one.source == "hook" and one.time <= begin), default=begin)
+    return failed[:2] if begin - ticks > UNREACHABLE_HOOK_MS else failed[1:2]
 
 
 def _broker_answers(reading: Reading, _: ShownIncident, end: int) -> list[int]:
     statuses = _statuses(reading, end)
     failed = max((event.time for event in statuses if _fails(event)), default=0)
     return [event.time + ANSWERS_AGAIN_MS for event in statuses if event.time > failed][:1]
+
+
+def _heartbeats_stop(reading: Reading, incident: ShownIncident, begin: int) -> list[int]:
+    beats = [at for at in _beats(reading, incident) if at <= begin]
+    return [at + HEARTBEATS_MS for at in beats[-1:]]
+
+
+def _heartbeat_or_leave(reading: Reading, incident: ShownIncident, end: int) -> list[int]:
+    return _first([*_beats(reading, incident), *_leaves(reading, incident)], incident.begin, end)
+
+
+def _commit_goes_back(reading: Reading, incident: ShownIncident, begin: int) -> list[int]:
+    """Return when a commit was below the one before it."""
+    commits = sorted(one for client in _history(reading, incident).by_client.values() for one in client.commits)
+    return [after.seen for before, after in pairwise(commits) if after.offset < before.offset and after.seen <= begin]
+
+
+def _broker_is_new(reading: Reading, incident: ShownIncident, begin: int) -> list[int]:
+    times = [at for of_broker in reading.owners[incident.place].restarts.values() for at in of_broker]
+    return _first(times, 0, begin)[-1:]
+
+
+def _hook_falls_silent(reading: Reading, _: ShownIncident, begin: int) -> list[int]:
+    return [at + TICKS_MS for at in _hook_ticks(reading) if at <= begin][-1:]
+
+
+def _hook_is_back(reading: Reading, incident: ShownIncident, end: int) -> list[int]:
+    return [at + SOURCE_BACK_MS for at in _first(_hook_ticks(reading), incident.begin, end)]
 
 
 _BY_KIND: dict[tuple[str, str], Callable[[Reading, ShownIncident, int], list[int]]] = {
@@ -124,6 +173,12 @@ _BY_KIND: dict[tuple[str, str], Callable[[Reading, ShownIncident, int], list[int
     ("CLIENT_UNRESPONSIVE", "end"): _client_answers_or_leaves,
     ("BROKER_UNREACHABLE", "begin"): _broker_fails,
     ("BROKER_UNREACHABLE", "end"): _broker_answers,
+    ("STALE_HEARTBEAT", "begin"): _heartbeats_stop,
+    ("STALE_HEARTBEAT", "end"): _heartbeat_or_leave,
+    ("OFFSET_REGRESSION", "begin"): _commit_goes_back,
+    ("BROKER_LOCKS_LOST", "begin"): _broker_is_new,
+    ("TELEMETRY_GAP", "begin"): _hook_falls_silent,
+    ("TELEMETRY_GAP", "end"): _hook_is_back,
 }
 
 
@@ -172,6 +227,22 @@ def _answers(reading: Reading, incident: ShownIncident) -> list[Event]:
     """Return what the client was asked for, with and without an answer."""
     asked = [one for one in reading.events if (one.type, one.place) == ("CONSUMER_RUNNING_INFO", incident.place)]
     return [one for one in asked if one["client_id"] == incident.client]
+
+
+def _beats(reading: Reading, incident: ShownIncident) -> list[int]:
+    """Return when the client sent heartbeats."""
+    beats = [one for one in reading.events if (one.type, one.place) == ("HEART_BEAT", incident.place)]
+    return [one.time for one in beats if one["client_id"] == incident.client]
+
+
+def _hook_ticks(reading: Reading) -> list[int]:
+    return [one.time for one in reading.events if (one.type, one.source) == ("TICK", "hook")]
+
+
+def _failures(asked: list[Event]) -> list[int]:
+    """Return when requests failed since the last answer."""
+    answered = max((number for number, one in enumerate(asked) if not _fails(one)), default=-1)
+    return [one.time for one in asked[answered + 1 :]]
 
 
 def _fails(event: Event) -> bool:

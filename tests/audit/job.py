@@ -5,9 +5,10 @@ The real job makes them, or the same core in a plain loop, which gives the same 
 
 import argparse
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
+from rebalance_model.observe.effects import AnyRow
 from streaming.base.settings import Settings, load_policy, load_settings
 from streaming.log.files import FilePublisher
 from streaming.log.recording import recorded_rows
@@ -23,10 +24,20 @@ def run_job(recording: Path, settings: Settings, sources: Collection[str]) -> No
     run_available_now(settings, load_policy())
 
 
-def run_loop(recording: Path, root: Path, sources: Collection[str]) -> None:
-    """Fold the rows of these kinds of sources in one shard, and write the tables of a runtime root."""
+def run_loop(
+    recording: Path, root: Path, sources: Collection[str], written: Callable[[AnyRow], AnyRow | None] = lambda row: row
+) -> None:
+    """Fold the rows of these kinds of sources in one shard, and write the tables of a runtime root.
+
+    Args:
+        recording: all events.
+        root: where the tables are made.
+        sources: the kinds of sources.
+        written: returns what is written of a row: a mutant writes another one, or none.
+    """
     write_log(recording, root / "log", 1, sources)
-    append(make_tables(root / "tables"), effects(rows_of(root / "log", 0), load_policy()))
+    rows = map(written, effects(rows_of(root / "log", 0), load_policy()))
+    append(make_tables(root / "tables"), [row for row in rows if row is not None])
 
 
 def write_log(recording: Path, log: Path, partitions: int, sources: Collection[str]) -> None:

@@ -16,13 +16,15 @@ from tests.audit.compare import compare, compare_states
 from tests.audit.costs import hand_overs
 from tests.audit.differences import Difference
 from tests.audit.job import run_loop
+from tests.audit.mutants import served_here
 from tests.audit.owners import owners
+from tests.audit.reading import read_all
 from tests.audit.telemetry import read
 from tests.support import pop_recording
 from tests.support.recordings import unpacked
 
 OURS = ("rebalance_model", "streaming", "schemas", "checkpoints")
-IMPORTS_THE_PROGRAM = ("test_audit.py", "job.py")
+IMPORTS_THE_PROGRAM = ("test_audit.py", "test_mutants.py", "job.py", "mutants.py")
 
 ROWS = {"queue shown", "row's cause exists", "row before its evidence", "row after its evidence"}
 QUANTITIES = {"lag", "waiting time", "stale lag", "stale waiting time"}
@@ -71,7 +73,7 @@ def demo_api(demo_run) -> Iterator[Api]:
 
 
 def differences(api: Api, sources: str, pairs: int, seed: int, recording: Path = CAPTURE) -> list[Difference]:
-    result = compare(read(recording), sources.split(","), api, pairs, seed)
+    result = compare(read_all(read(recording), sources.split(",")), api, pairs, seed)
     assert RIGHT[sources] <= result.compared.keys()
     return [one for one in result.differences if one.kind in RIGHT[sources]]
 
@@ -84,13 +86,17 @@ def test_answers_are_what_the_raw_telemetry_says(demo_api, pairs):
 
 
 WAYS = ("REST", "CLI", "SQL")
-OF_SIMPLE_RULES = ("LOCK_EXPIRED", "LOCK_ORPHANED", "PULL_EXPIRED", "ORDERED_QUEUE_STUCK", "CLIENT_UNRESPONSIVE",
-                   "BROKER_UNREACHABLE")  # fmt: skip
+OF_RULES = {
+    *((code, part) for part in ("begin", "end") for code in (
+        "LOCK_EXPIRED", "LOCK_ORPHANED", "PULL_EXPIRED", "ORDERED_QUEUE_STUCK", "CLIENT_UNRESPONSIVE",
+        "BROKER_UNREACHABLE", "STALE_HEARTBEAT", "TELEMETRY_GAP")),
+    ("OFFSET_REGRESSION", "begin"), ("BROKER_LOCKS_LOST", "begin"),
+}  # fmt: skip
 STATES = {
     *(f"{kind} by {way}" for kind in ("queue shown", "owner", "members", *QUANTITIES, *BOUNDS) for way in WAYS),
     *(f"lock age by {way}" for way in ("REST", "CLI")),
     *(f"incident's {part} by {way} and SQL" for part in ("begin", "end") for way in ("REST", "CLI")),
-    *(f"{code}'s {part} by raw events" for code in OF_SIMPLE_RULES for part in ("begin", "end")),
+    *(f"{code}'s {part} by raw events" for code, part in OF_RULES),
 }
 """The other kinds of incidents are compared between the three ways."""
 
@@ -98,7 +104,7 @@ STATES = {
 @pytest.mark.spark
 @pytest.mark.timeout(900)
 def test_each_way_to_ask_says_what_the_raw_telemetry_says(demo_api):
-    result = compare_states(read(CAPTURE), ["hook", "poll"], demo_api, 2, 1)
+    result = compare_states(read_all(read(CAPTURE), ["hook", "poll"]), demo_api, 2, 1)
     assert (result.compared.keys(), result.differences) == (STATES, [])
 
 
@@ -106,8 +112,8 @@ def test_each_way_to_ask_says_what_the_raw_telemetry_says(demo_api):
 @pytest.mark.timeout(1_800)
 @ONE_LOOP
 def test_each_way_to_ask_is_right_at_a_hundred_instants(loop_root, record_property):
-    with serving(loop_root("hook,poll")) as api:
-        result = compare_states(read(CAPTURE), ["hook", "poll"], api, 100, 1)
+    with served_here(loop_root("hook,poll")) as api:
+        result = compare_states(read_all(read(CAPTURE), ["hook", "poll"]), api, 100, 1)
     assert (result.compared.keys(), result.differences) == (STATES, [])
     compared = sum(result.compared.values())
     assert compared >= 2_000
@@ -117,7 +123,7 @@ def test_each_way_to_ask_is_right_at_a_hundred_instants(loop_root, record_proper
 @ONE_LOOP
 @pytest.mark.parametrize("sources", ["hook", "poll"])
 def test_answers_by_one_kind_of_source_are_right(loop_root, sources):
-    with serving(loop_root(sources)) as api:
+    with served_here(loop_root(sources)) as api:
         assert differences(api, sources, SHORT_PAIRS // 2, 1) == []
 
 
@@ -125,7 +131,7 @@ def test_answers_by_one_kind_of_source_are_right(loop_root, sources):
 def test_answers_are_right_while_a_broker_restarts_dies_and_stands(sources, tmp_path):
     run_loop(BROKER_FAULTS, tmp_path, sources.split(","))
     pairs = 100  # a lower bound in place of a lag is rare in it
-    with serving(tmp_path) as api:
+    with served_here(tmp_path) as api:
         assert differences(api, sources, pairs, 1, BROKER_FAULTS) == []
 
 
@@ -147,8 +153,8 @@ def popping(tmp_path_factory: pytest.TempPathFactory) -> Path:
 )
 def test_what_is_in_flight_of_popped_queues_is_what_the_raw_calls_say(popping, sources, pairs, tmp_path):
     run_loop(popping, tmp_path, sources.split(","))
-    with serving(tmp_path) as api:
-        result = compare(read(popping), sources.split(","), api, pairs, 1)
+    with served_here(tmp_path) as api:
+        result = compare(read_all(read(popping), sources.split(",")), api, pairs, 1)
     least = pairs // 3 if "hook" in sources else 1  # polls alone show of one group that it pops
     assert all(result.compared[kind] >= least for kind in POPPED)
     assert result.compared["popped row"] > (2_000 if "hook" in sources else 200)
@@ -160,7 +166,7 @@ def test_what_is_in_flight_of_popped_queues_is_what_the_raw_calls_say(popping, s
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("sources", RIGHT)
 def test_answers_at_thousands_of_pairs_are_right(loop_root, sources, seed, record_property):
-    with serving(loop_root(sources)) as api:
+    with served_here(loop_root(sources)) as api:
         assert differences(api, sources, 4_000, seed) == []
     record_property("pairs, differences", "4,000, 0")
 
