@@ -23,6 +23,7 @@ BENCHES = {
     "home": "how long people wait for the home page of a thousand groups",
     "object_store": "how long people wait for an answer if the tables are in an object store",
     "memory": "how much memory each process needs, for 100 and 1,000 groups",
+    "sizing": "processor time, memory and bytes of 100 and 1,000 groups, by polls and hooks, with the archive",
     "hook": "what the hook costs a broker under load, with and without it in turn",
     "questions": "what the collector's questions about offsets and waiting times cost a broker",
 }
@@ -33,6 +34,7 @@ SHORT = {
     "queries": ["--turns", "4"],
     "home": ["--turns", "4"],
     "object_store": ["--turns", "2"],
+    "sizing": ["--groups", "100"],
     "hook": ["--rounds", "60"],
     "questions": ["--rounds", "8"],
 }

@@ -77,12 +77,12 @@ def _measured(root: Path, groups: int) -> Peaks:
     peaks = _of_collector(root / "collector", groups)
     rows = _write_log(root / "log", partitions, groups)
     with Command(root, given, "run") as job:
-        with _watched(job.start().pid, _part_of_job, peaks):
+        with watched(job.start().pid, part_of_job, peaks):
             job.wait_for(f"operator batch {BATCHES - 1}:", SECONDS)
             job.wait_for(f"archive batch {BATCHES - 1}:", SECONDS)
             with Command(root, given, "alert", "run") as alerts:
                 alerts.start().wait_for("following", SECONDS)
-                with _watched(alerts.pid, lambda _: "alert run", peaks):
+                with watched(alerts.pid, lambda _: "alert run", peaks):
                     _ask(root, peaks)
         assert job.interrupt() == 0, job.said()
     Console(stderr=True).print(f"{groups:,} groups: {rows:,} events")
@@ -98,7 +98,7 @@ def _of_collector(root: Path, groups: int) -> Peaks:
             "RUNTIME__ROOT": root, "SOURCE__KIND": "files", "COLLECTOR__NAME_SERVERS": servers, "LOG__FORMAT": "json"
         }  # fmt: skip
         with Command(root, given, "collect", "poll") as collector:
-            with _watched(collector.start().pid, lambda _: "collect poll", peaks):
+            with watched(collector.start().pid, lambda _: "collect poll", peaks):
                 while collector.is_running and collector.said().count('"event": "round"') < COLLECTOR_ROUNDS:
                     time.sleep(0.2)
             collector.interrupt()
@@ -117,7 +117,7 @@ def _write_log(log: Path, partitions: int, groups: int) -> int:
 def _ask(root: Path, peaks: Peaks) -> None:
     with served("dashboard", root) as address, httpx.Client(base_url=address, timeout=60) as client:
         [server] = [pid for pid in descendants(os.getpid()) if b"dashboard" in command_of(pid)]
-        with _watched(server, lambda _: "dashboard", peaks):
+        with watched(server, lambda _: "dashboard", peaks):
             listed = client.get("/api/v1/groups").raise_for_status().json()
             for group in listed[:PAGES]:
                 for page in ("", "/queues", "/rebalances", "/lag"):
@@ -125,7 +125,7 @@ def _ask(root: Path, peaks: Peaks) -> None:
                 client.get(f"/group/{group['group']}").raise_for_status()
 
 
-def _part_of_job(pid: int) -> str:
+def part_of_job(pid: int) -> str:
     command = b" ".join(command_of(pid))
     if b"java" in command.split(b" ")[0]:
         return "run: JVM"
@@ -133,7 +133,7 @@ def _part_of_job(pid: int) -> str:
 
 
 @contextmanager
-def _watched(pid: int, name: Callable[[int], str], peaks: Peaks) -> Iterator[None]:
+def watched(pid: int, name: Callable[[int], str], peaks: Peaks) -> Iterator[None]:
     """Note the highest memory of a process and those below it, by name, until the end of the block."""
     over = threading.Event()
 
